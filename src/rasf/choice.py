@@ -1,0 +1,57 @@
+"""GPE and GPI: scoring every source policy on a new task, and acting by the best of them.
+
+    GPE   score_i(s, a) = risk[law of Psi^i(s, a) . w],  from psi and Sigma: mean psi . w, variance w' Sigma w
+    GPI   pi(s) in argmax_a max_i score_i(s, a)
+
+The risk-neutral case is beta = 0 of the same code. For discounted returns the guarantee needs scores that know the
+discount so far, z = gamma^t: risk beta becomes beta z (`risk.at_discount`). That costs nothing for stationary sources,
+whose laws do not depend on z. Arrays may be numpy or jax.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rasf.risk.base import Array, Risk, array_namespace
+
+
+class Choice(NamedTuple):
+    """A GPI policy: the action, and the source policy whose score drives it, for every state."""
+
+    policy: Array
+    source: Array
+
+
+def gpe(psi: Array, Sigma: Array, w: Array, risk: Risk) -> Array:
+    """Scores (..) of moments psi (.., d) and Sigma (.., d, d) on the task w (d,)."""
+    xp = array_namespace(psi, Sigma, w)
+    weights = xp.asarray(w)
+    if weights.shape != psi.shape[-1:]:
+        raise ValueError(f"w must have shape {psi.shape[-1:]}, one weight per feature, got {weights.shape}")
+    variance = xp.einsum("...ij,i,j->...", Sigma, weights, weights)
+    return risk.moments(psi @ weights, xp.maximum(variance, 0.0))
+
+
+def gpi(scores: Array) -> Choice:
+    """Policy and driving source, (..) each, from scores (K, .., A) of K source policies; ties go to the lowest index."""
+    xp = array_namespace(scores)
+    if scores.ndim < 2:
+        raise ValueError(f"scores must have shape (K, .., A), got {scores.shape}")
+    best = xp.max(scores, axis=0)
+    policy = xp.argmax(best, axis=-1)
+    chosen = xp.take_along_axis(scores, policy[None, ..., None], axis=-1)[..., 0]
+    return Choice(policy, xp.argmax(chosen, axis=0))
+
+
+def gpi_policy(
+    psi: Array, Sigma: Array, w: Array, risk: Risk, *, gamma: float = 1.0, discount_aware: bool = False, steps: int = 1
+) -> Choice:
+    """GPE and GPI in one: the policy (S,) that moments psi (K, S, A, d), Sigma (K, S, A, d, d) give on the task w.
+
+    With `discount_aware`, one policy per decision, (steps, S), scored with the risk at gamma^t.
+    """
+    if not discount_aware:
+        return gpi(gpe(psi, Sigma, w, risk))
+    each = [gpi(gpe(psi, Sigma, w, risk.at_discount(gamma**t))) for t in range(steps)]
+    xp = array_namespace(psi, Sigma, w)
+    return Choice(xp.stack([one.policy for one in each]), xp.stack([one.source for one in each]))

@@ -1,0 +1,215 @@
+"""Finite Markov decision processes with feature rewards.
+
+A task is a weight vector w (d,): r(s, a, s') = phi(s, a, s') . w. Tasks share dynamics and features, so one `FiniteMDP`
+serves all of them.
+
+Transitions are stored by rows, row s A + a, like a compressed sparse matrix:
+
+    indptr (S A + 1,)   successor (n,) int32   probability (n,)   phi (n, d)
+
+The same successor may appear several times in a row with different features (a trap that fires or not). Rows of
+terminal states are empty: nothing is earned after the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.integer]
+SUM_TOLERANCE = 1e-9
+
+
+class FiniteMDP:
+    """Dynamics, features, terminal states and discount; validated once, read-only afterwards.
+
+    `P` is dense (S, A, S), sparse (S A, S) with row s A + a, or a list of A sparse (S, S) matrices. `phi` is
+    (S, A, S, d), (S, A, d), or, for a sparse (S A, S) `P`, (n, d) aligned with its stored entries. `terminal` is a mask
+    (S,) or a list of states; what `P` says of terminal states is ignored.
+    """
+
+    def __init__(self, P: Any, phi: npt.ArrayLike, terminal: npt.ArrayLike = (), gamma: float = 1.0) -> None:
+        if isinstance(P, Sequence) and len(P) > 0 and all(sp.issparse(matrix) for matrix in P):
+            P = _interleave(P)
+        if sp.issparse(P):
+            rows, successor, probability = _from_sparse(P)
+            n_states, n_actions = P.shape[1], P.shape[0] // P.shape[1]
+        else:
+            dense = _dense(P)
+            n_states, n_actions, _ = dense.shape
+            state, action, successor = np.nonzero(dense)
+            rows, probability = state * n_actions + action, dense[state, action, successor]
+        features = _features(phi, rows, successor, n_states, n_actions)
+        self._store(rows, successor, probability, features, n_states, n_actions, terminal, gamma)
+
+    @classmethod
+    def from_transitions(
+        cls,
+        transitions: Iterable[tuple[int, int, int, float, npt.ArrayLike]],
+        n_states: int,
+        n_actions: int,
+        terminal: npt.ArrayLike = (),
+        gamma: float = 1.0,
+    ) -> FiniteMDP:
+        """Build from (s, a, s', p, phi) tuples; entries with the same s, a, s' are kept apart."""
+        listed = list(transitions)
+        if not listed:
+            raise ValueError("transitions must not be empty")
+        state, action, successor, probability, phi = zip(*listed, strict=True)
+        for name, values, size in (("s", state, n_states), ("a", action, n_actions), ("s'", successor, n_states)):
+            outside = [value for value in values if not 0 <= value < size]
+            if outside:
+                raise ValueError(f"transitions must have 0 <= {name} < {size}, got {outside[0]}")
+        rows = np.asarray(state, np.int64) * n_actions + np.asarray(action, np.int64)
+        order = np.argsort(rows, kind="stable")
+        features = np.asarray(phi, np.float64).reshape(len(listed), -1)
+        mdp = cls.__new__(cls)
+        mdp._store(
+            rows[order],
+            np.asarray(successor)[order],
+            np.asarray(probability, np.float64)[order],
+            features[order],
+            n_states,
+            n_actions,
+            terminal,
+            gamma,
+        )
+        return mdp
+
+    def _store(
+        self,
+        rows: Ints,
+        successor: Ints,
+        probability: Floats,
+        phi: Floats,
+        n_states: int,
+        n_actions: int,
+        terminal: npt.ArrayLike,
+        gamma: float,
+    ) -> None:
+        if not 0 < gamma <= 1:
+            raise ValueError(f"gamma must be in (0, 1], got {gamma}")
+        self.n_states, self.n_actions, self.n_features = int(n_states), int(n_actions), phi.shape[1]
+        self.gamma = float(gamma)
+        self.terminal = _terminal_mask(terminal, self.n_states)
+        live = (probability != 0) & ~self.terminal[rows // n_actions]
+        if not live.all():
+            rows, successor, probability, phi = rows[live], successor[live], probability[live], phi[live]
+        if not np.isfinite(probability).all():
+            raise ValueError("P must be finite, got nan or infinite entries")
+        if (probability < 0).any():
+            raise ValueError(f"P must not be negative, got {probability.min():g}")
+        if not np.isfinite(phi).all():
+            raise ValueError("phi must be finite, got nan or infinite features")
+        counts = np.bincount(rows, minlength=n_states * n_actions)
+        self.indptr = np.concatenate([[0], np.cumsum(counts)])
+        sums = np.bincount(rows, weights=probability, minlength=n_states * n_actions).reshape(n_states, n_actions)
+        wrong = np.argwhere((np.abs(sums - 1) > SUM_TOLERANCE) & ~self.terminal[:, None])
+        if len(wrong):
+            s, a = wrong[0]
+            raise ValueError(f"P must sum to 1 over s' for every s and a; at s={s}, a={a} it sums to {sums[s, a]:.12g}")
+        # copies: the caller's arrays stay the caller's, and writable
+        self.successor = np.array(successor, np.int32)
+        self.probability = np.array(probability, np.float64)
+        self.phi = np.array(phi, np.float64, order="C")
+        for array in (self.indptr, self.successor, self.probability, self.phi, self.terminal):
+            array.setflags(write=False)
+
+    def __repr__(self) -> str:
+        return (
+            f"FiniteMDP(states={self.n_states}, actions={self.n_actions}, features={self.n_features}, "
+            f"transitions={len(self.successor)}, terminal={int(self.terminal.sum())}, gamma={self.gamma:g})"
+        )
+
+    def rewards(self, w: npt.ArrayLike) -> Floats:
+        """Reward (n,) of every stored transition in the task w (d,)."""
+        return self.phi @ self.task(w)
+
+    def task(self, w: npt.ArrayLike) -> Floats:
+        """The task as a checked array (d,)."""
+        weights = np.asarray(w, np.float64)
+        if weights.shape != (self.n_features,):
+            raise ValueError(f"w must have shape ({self.n_features},), one weight per feature, got {weights.shape}")
+        if not np.isfinite(weights).all():
+            raise ValueError("w must be finite")
+        return weights
+
+    def policy(self, policy: npt.ArrayLike, steps: int | None = None) -> Ints:
+        """A policy as a checked array (S,), or (steps, S); with `steps`, (S,) is repeated at every step."""
+        actions = np.asarray(policy)
+        if not np.issubdtype(actions.dtype, np.integer):
+            raise ValueError(f"policy must hold integer actions, got dtype {actions.dtype}")
+        if steps is not None and actions.ndim == 1:
+            actions = np.broadcast_to(actions, (steps, *actions.shape))
+        wanted = (self.n_states,) if steps is None else (steps, self.n_states)
+        if actions.shape != wanted:
+            raise ValueError(f"policy must have shape {wanted}, got {actions.shape}")
+        if actions.min() < 0 or actions.max() >= self.n_actions:
+            raise ValueError(f"policy must hold actions 0 to {self.n_actions - 1}")
+        return actions
+
+    def under_policy(self, policy: Ints) -> tuple[Ints, Ints]:
+        """Rows of one action a state: (indptr (S + 1,), entries) such that `successor[entries]` etc. follow `policy`."""
+        rows = np.arange(self.n_states) * self.n_actions + policy
+        counts = self.indptr[rows + 1] - self.indptr[rows]
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        entries = np.arange(indptr[-1]) + np.repeat(self.indptr[rows] - indptr[:-1], counts)
+        return indptr, entries
+
+
+def _dense(P: Any) -> Floats:
+    dense = np.asarray(P, np.float64)
+    if dense.ndim != 3 or dense.shape[0] != dense.shape[2] or 0 in dense.shape:
+        raise ValueError(f"P must have shape (S, A, S), got {dense.shape}")
+    return dense
+
+
+def _interleave(matrices: Sequence[Any]) -> Any:
+    n_states = matrices[0].shape[0]
+    if any(matrix.shape != (n_states, n_states) for matrix in matrices):
+        raise ValueError("P as a list must hold one sparse (S, S) matrix per action")
+    stacked = sp.vstack([sp.csr_array(matrix) for matrix in matrices], format="csr")
+    by_state = np.arange(len(matrices) * n_states).reshape(len(matrices), n_states).T.ravel()
+    return stacked[by_state]
+
+
+def _from_sparse(P: Any) -> tuple[Ints, Ints, Floats]:
+    if P.ndim != 2 or 0 in P.shape or P.shape[0] % P.shape[1]:
+        raise ValueError(f"P as a sparse matrix must have shape (S A, S), got {P.shape}")
+    csr = sp.csr_array(P)
+    return np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr)), csr.indices, csr.data
+
+
+def _features(phi: npt.ArrayLike, rows: Ints, successor: Ints, n_states: int, n_actions: int) -> Floats:
+    features = np.asarray(phi, np.float64)
+    if features.ndim == 4 and features.shape[:3] == (n_states, n_actions, n_states):
+        return features[rows // n_actions, rows % n_actions, successor]
+    if features.ndim == 3 and features.shape[:2] == (n_states, n_actions):
+        return features.reshape(n_states * n_actions, -1)[rows]
+    if features.ndim == 2 and features.shape[0] == len(rows):
+        return features
+    raise ValueError(
+        f"phi must have shape (S, A, S, d), (S, A, d) or, with sparse P, (stored entries, d); "
+        f"got {features.shape} for S={n_states}, A={n_actions}, {len(rows)} entries"
+    )
+
+
+def _terminal_mask(terminal: npt.ArrayLike, n_states: int) -> npt.NDArray[np.bool_]:
+    given = np.asarray(terminal)
+    if given.dtype == np.bool_:
+        if given.shape != (n_states,):
+            raise ValueError(f"terminal as a mask must have shape ({n_states},), got {given.shape}")
+        return given.copy()
+    mask = np.zeros(n_states, np.bool_)
+    if given.size:
+        if given.ndim != 1 or not np.issubdtype(given.dtype, np.integer):
+            raise ValueError("terminal must be a boolean mask (S,) or a list of states")
+        if given.min() < 0 or given.max() >= n_states:
+            raise ValueError(f"terminal must name states 0 to {n_states - 1}")
+        mask[given] = True
+    return mask

@@ -1,0 +1,1 @@
+"""Exact planning: entropic utilities, moments, certificates and rollouts of finite MDPs."""

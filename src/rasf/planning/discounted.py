@@ -1,0 +1,151 @@
+"""Discounted problems, gamma < 1. Three objects that must not be confused:
+
+1. The nested recursion Q = U_beta[r + gamma Q'], at beta = 0 the ordinary value: a stationary fixed point (`nested`).
+2. U_beta of a policy's discounted return, and 3. its optimum over policies that know the discount so far, z = gamma^k.
+   On the augmented MDP (s, z) the utility is J(s, a, z) = z q_k(s, a), where
+
+       q_k(s, a) = U_{beta gamma^k}[r + gamma q_{k+1}(s', pi_{k+1}(s'))].
+
+   The parameter vanishes as k grows, so the sweep starts from the risk-neutral fixed point at k = K, with an error of at
+   most |beta| gamma^{2K} range^2 / 8 at k = 0 (Hoeffding), range being that of the discounted return (`augmented`).
+
+The nested operator is monotone and shifts by gamma c when its argument shifts by c. So from one sweep v -> Tv with
+changes between lo and hi, the fixed point lies in Tv + gamma / (1 - gamma) [lo, hi]: the middle is returned, and half
+the width is a proven error. This needs far fewer sweeps than waiting for the changes themselves to vanish.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from rasf.mdp import Floats, Ints
+from rasf.planning import kernels
+from rasf.planning.bellman import KERNEL_LOCK, Backup, follow
+from rasf.planning.horizon import sweep_back
+
+Step = Callable[[Floats], Floats]
+_LARGEST_EXPONENT = 600.0  # exp stays normal in float64
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def nested(backup: Backup, beta: float, policy: Ints | None, tolerance: float) -> tuple[Floats, float, int]:
+    """Values (S,) of the nested recursion, optimal or of `policy` (S,); their proven error; the number of sweeps."""
+    gamma, mdp = backup.mdp.gamma, backup.mdp
+    low, high = backup.reward_range
+    rounding = 8 * _EPS * max(abs(low), abs(high), high - low) / (1 - gamma) ** 2
+    tolerance = max(tolerance, rounding)
+    step = _step(backup, beta, policy, tolerance)
+    horizon = gamma / (1 - gamma)
+    value = np.zeros(mdp.n_states)
+    sweeps = 0
+    while True:
+        new = step(value)
+        sweeps += 1
+        change = new - value
+        least, most = float(change.min()), float(change.max())
+        error = horizon * (most - least) / 2
+        if error <= tolerance:
+            new += np.where(mdp.terminal, 0.0, horizon * (most + least) / 2)
+            return new, error, sweeps
+        value = new
+
+
+def _step(backup: Backup, beta: float, policy: Ints | None, tolerance: float) -> Step:
+    """v -> Tv by the cheapest form that keeps the asked accuracy."""
+    gamma = backup.mdp.gamma
+    low, high = backup.reward_range
+    if policy is not None:
+        return lambda value: follow(backup.q(value, beta), policy)
+    if beta == 0:
+        return _linear_step(backup)
+    exponent = abs(beta) * (high - low) / (1 - gamma)
+    lost_digits = 16 * _EPS / abs(beta) / (1 - gamma)  # the logarithm of a sum near 1, divided by beta
+    if exponent < _LARGEST_EXPONENT and lost_digits < tolerance / 10:
+        return _exponential_step(backup, beta)
+    return lambda value: backup.q(value, beta).max(axis=1)
+
+
+def _linear_step(backup: Backup) -> Step:
+    """Neutral: max_a (E r + gamma P v), with E r computed once."""
+    mdp = backup.mdp
+    mean_reward = backup.q(np.zeros(mdp.n_states), 0.0).reshape(-1)
+    return lambda value: _best(backup, mdp.probability, mean_reward, value, mdp.gamma, smallest=False)
+
+
+def _exponential_step(backup: Backup, beta: float) -> Step:
+    """Entropic as a matrix product: exp(beta Q) = sum p exp(beta r) exp(beta gamma v), so one exp and one log a state."""
+    mdp = backup.mdp
+    low, high = backup.reward_range
+    # exponents are kept at or below zero
+    shift = low if beta < 0 else high
+    weight = mdp.probability * np.exp(beta * (backup.rewards - shift))
+    none = np.zeros(mdp.n_states * mdp.n_actions)
+
+    def step(value: Floats) -> Floats:
+        centre = value.min() if beta < 0 else value.max()
+        scaled = np.exp((beta * mdp.gamma) * (value - centre))
+        best = _best(backup, weight, none, scaled, 1.0, smallest=beta < 0)
+        best[mdp.terminal] = 1.0
+        new = np.log(best, out=best)
+        new /= beta
+        new += shift + mdp.gamma * centre
+        new[mdp.terminal] = 0.0
+        return new
+
+    return step
+
+
+def _best(backup: Backup, weight: Floats, offset: Floats, x: Floats, scale: float, smallest: bool) -> Floats:
+    mdp = backup.mdp
+    best = np.empty(mdp.n_states)
+    with KERNEL_LOCK:
+        kernels.best_linear(mdp.indptr, mdp.successor, weight, offset, x, scale, mdp.n_actions, smallest, best)
+    return best
+
+
+def truncation_depth(backup: Backup, beta: float, tolerance: float) -> int:
+    """The least K with |beta| gamma^{2K} range^2 / 8 <= tolerance."""
+    worst = truncation_error(backup, beta, 0)
+    if worst <= tolerance:
+        return 0
+    return math.ceil(math.log(tolerance / worst) / (2 * math.log(backup.mdp.gamma)))
+
+
+def truncation_error(backup: Backup, beta: float, depth: int) -> float:
+    """|beta| gamma^{2K} range^2 / 8 at depth K."""
+    low, high = backup.reward_range
+    spread = (high - low) / (1 - backup.mdp.gamma)
+    return abs(beta) * backup.mdp.gamma ** (2 * depth) * spread**2 / 8
+
+
+def augmented(
+    backup: Backup, beta: float, policy: Ints | None, tolerance: float, all_tables: bool = False, depth: int = 0
+) -> tuple[Floats, Ints, float]:
+    """Tables q_k, policies (K + 1, S) and error for the utility of the discounted return.
+
+    The tables are (K + 1, S, A) with `all_tables`, else q_0 alone, (1, S, A). `policy` (S,) holds at every k, (K' + 1, S)
+    is followed as given and its last row for ever; without it the sweep maximises. K is at least `depth`.
+    """
+    mdp = backup.mdp
+    depth = max(depth, truncation_depth(backup, beta, tolerance / 2))
+    followed = None
+    if policy is not None:
+        given = np.atleast_2d(policy)
+        depth = max(depth, len(given) - 1)
+        followed = given[np.minimum(np.arange(depth + 1), len(given) - 1)]
+    tail = None if followed is None else followed[-1]
+    last, tail_error, _ = nested(backup, 0.0, tail, tolerance / 2)
+    last_q = backup.q(last, 0.0)
+    last_policy = last_q.argmax(axis=1) if tail is None else tail
+    betas = beta * mdp.gamma ** np.arange(depth)
+    keep = depth if all_tables else min(depth, 1)
+    before = None if followed is None else followed[:-1]
+    tables, chosen = sweep_back(backup, betas, follow(last_q, last_policy), before, keep)
+    if all_tables or depth == 0:
+        tables = np.concatenate([tables, last_q[None]])
+    return tables, np.concatenate([chosen, last_policy[None].astype(np.int32)]), (
+        truncation_error(backup, beta, depth) + tail_error
+    )

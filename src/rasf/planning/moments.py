@@ -1,0 +1,103 @@
+"""Mean and covariance of a policy's feature return, exactly.
+
+    psi(s, a)   = E[phi + gamma psi(s', pi(s'))]
+    Sigma(s, a) = E[delta delta' + gamma^2 Sigma(s', pi(s'))],    delta = phi + gamma psi(s', pi(s')) - psi(s, a)
+
+(the covariance Bellman equations, episodic and discounted). With a horizon of n decisions the tables are indexed by the
+decision; without, they solve a linear system. Sigma is the full d x d covariance.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+import scipy.sparse.linalg as splinalg
+
+from rasf.mdp import FiniteMDP, Floats, Ints
+from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, ends_surely, states_text
+
+_SOLVE_TOLERANCE = 1e-13
+
+
+class Moments(NamedTuple):
+    """psi (.., S, A, d) and Sigma (.., S, A, d, d); the leading axis is the decision where there is a horizon."""
+
+    psi: Floats
+    Sigma: Floats
+
+
+def successor_moments(mdp: FiniteMDP, policy: npt.ArrayLike, horizon: int | None = None) -> Moments:
+    """Mean and covariance of the discounted feature return of `policy` from every (s, a).
+
+    `policy` is (S,), or (horizon, S) with a horizon. Without one, gamma must be below 1 or the policy must end surely.
+    """
+    return feature_moments(mdp, mdp.phi, policy, horizon)
+
+
+def feature_moments(mdp: FiniteMDP, phi: Floats, policy: npt.ArrayLike, horizon: int | None) -> Moments:
+    """The same for features phi (n, d) of one's own, aligned with the stored transitions."""
+    expect = sp.csr_array(
+        (mdp.probability, np.arange(len(mdp.successor)), mdp.indptr), shape=(len(mdp.indptr) - 1, len(mdp.successor))
+    )
+    if horizon is not None:
+        return _over_horizon(mdp, phi, expect, mdp.policy(policy, horizon))
+    actions = mdp.policy(policy)
+    if mdp.gamma == 1.0:
+        endless = ~ends_surely(mdp, actions)
+        if endless.any():
+            raise ValueError(
+                f"the policy may never end from states {states_text(endless)}, so its feature return has no finite "
+                "moments; use a horizon or gamma < 1"
+            )
+    own_rows = np.arange(mdp.n_states) * mdp.n_actions + actions
+    chain = sp.csr_array((expect.data, mdp.successor, mdp.indptr), shape=(expect.shape[0], mdp.n_states))[own_rows]
+    psi_own = _solve(chain, mdp.gamma, (expect @ phi)[own_rows])
+    psi, spread = _one_step(mdp, phi, expect, psi_own)
+    Sigma_own = _solve(chain, mdp.gamma**2, spread[own_rows])
+    return _shaped(mdp, psi, spread + mdp.gamma**2 * (expect @ Sigma_own[mdp.successor]))
+
+
+def _over_horizon(mdp: FiniteMDP, phi: Floats, expect: sp.csr_array, policy: Ints) -> Moments:
+    d = phi.shape[1]
+    psi_own, Sigma_own = np.zeros((mdp.n_states, d)), np.zeros((mdp.n_states, d * d))
+    steps = []
+    for actions in policy[::-1]:
+        psi, spread = _one_step(mdp, phi, expect, psi_own)
+        Sigma = spread + mdp.gamma**2 * (expect @ Sigma_own[mdp.successor])
+        own_rows = np.arange(mdp.n_states) * mdp.n_actions + actions
+        psi_own, Sigma_own = psi[own_rows], Sigma[own_rows]
+        steps.append(_shaped(mdp, psi, Sigma))
+    return Moments(np.stack([step.psi for step in steps[::-1]]), np.stack([step.Sigma for step in steps[::-1]]))
+
+
+def _one_step(mdp: FiniteMDP, phi: Floats, expect: sp.csr_array, psi_own: Floats) -> tuple[Floats, Floats]:
+    """psi (S A, d) and E[delta delta'] (S A, d d), given psi_own (S, d) of the policy's own actions."""
+    target = phi + mdp.gamma * psi_own[mdp.successor]
+    psi = expect @ target
+    delta = target - np.repeat(psi, np.diff(mdp.indptr), axis=0)
+    outer = (delta[:, :, None] * delta[:, None, :]).reshape(len(delta), -1)
+    return psi, expect @ outer
+
+
+def _solve(chain: sp.csr_array, discount: float, constant: Floats) -> Floats:
+    """x = constant + discount chain x, by factors where they stay small, by iteration where they might not."""
+    n = chain.shape[0]
+    if n <= DIRECT_SOLVE_STATES:
+        return splinalg.splu(sp.csc_array(sp.eye_array(n) - discount * chain)).solve(constant)
+    x = constant
+    while True:
+        new = constant + discount * (chain @ x)
+        change, scale = float(np.abs(new - x).max()), float(np.abs(new).max())
+        x = new
+        if change <= _SOLVE_TOLERANCE * scale:
+            return x
+
+
+def _shaped(mdp: FiniteMDP, psi: Floats, Sigma: Floats) -> Moments:
+    d = psi.shape[1]
+    return Moments(
+        psi.reshape(mdp.n_states, mdp.n_actions, d), Sigma.reshape(mdp.n_states, mdp.n_actions, d, d)
+    )

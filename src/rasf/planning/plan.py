@@ -1,0 +1,140 @@
+"""`plan` and `evaluate_policy`: optimal utilities of a task, and utilities of a given policy.
+
+| setting | `Entropic` | `NestedEntropic` |
+| --- | --- | --- |
+| horizon of n decisions | U of the (discounted) return, tables (n, S, A) | U_beta[r + gamma Q'] n times |
+| gamma = 1, terminal states | U of the total reward, (S, A) | the same |
+| gamma < 1 | U of the discounted return; policies know gamma^k, (K + 1, S) | stationary fixed point |
+
+`MeanVariance` can be evaluated (from exact moments) but not planned: it has no dynamic programme.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rasf.mdp import FiniteMDP, Floats, Ints
+from rasf.planning import discounted, undiscounted
+from rasf.planning.bellman import Backup
+from rasf.planning.horizon import sweep_back
+from rasf.planning.moments import feature_moments
+from rasf.risk import Entropic, MeanVariance, NestedEntropic, Risk
+
+DEFAULT_TOLERANCE = 1e-10
+NEUTRAL = Entropic(0.0)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Optimal utilities and a policy that attains them.
+
+    q, policy: (S, A) and (S,); (n, S, A) and (n, S) with a horizon; for discounted `Entropic`, q at z = 1 (S, A) and a
+    policy per power of gamma (K + 1, S), the last of which goes on for ever. `error` bounds the error of q (0: exact to
+    rounding), `sweeps` counts passes over the transitions. Utilities may be infinite at gamma = 1.
+    """
+
+    q: Floats
+    policy: Ints
+    w: Floats
+    risk: Risk
+    error: float
+    sweeps: int
+
+    @property
+    def value(self) -> Floats:
+        """Optimal utilities of the states, (S,) or (n, S)."""
+        return self.q.max(axis=-1)
+
+
+def plan(
+    mdp: FiniteMDP,
+    w: npt.ArrayLike,
+    risk: Risk = NEUTRAL,
+    horizon: int | None = None,
+    *,
+    tolerance: float = DEFAULT_TOLERANCE,
+) -> Plan:
+    """Utilities and policy that are optimal for the task `w` under `Entropic` or `NestedEntropic`."""
+    beta = _planning_beta(risk)
+    check_settings(horizon, tolerance)
+    task = mdp.task(w)
+    backup = Backup(mdp, mdp.rewards(task))
+    if horizon is not None:
+        q, policy = sweep_back(backup, _step_betas(risk, mdp.gamma, horizon), np.zeros(mdp.n_states))
+        return Plan(q, policy, task, risk, 0.0, horizon)
+    if mdp.gamma == 1.0:
+        value, sweeps = undiscounted.optimise(backup, beta, tolerance)
+        q = backup.q(value, beta)
+        return Plan(q, q.argmax(axis=1), task, risk, 0.0, sweeps)
+    if isinstance(risk, NestedEntropic) or beta == 0:
+        value, error, sweeps = discounted.nested(backup, beta, None, tolerance)
+        q = backup.q(value, beta)
+        return Plan(q, q.argmax(axis=1), task, risk, mdp.gamma * error, sweeps + 1)
+    tables, policy, error = discounted.augmented(backup, beta, None, tolerance)
+    return Plan(tables[0], policy, task, risk, error, len(policy))
+
+
+def evaluate_policy(
+    mdp: FiniteMDP,
+    policy: npt.ArrayLike,
+    w: npt.ArrayLike,
+    risk: Risk = NEUTRAL,
+    horizon: int | None = None,
+    *,
+    tolerance: float = DEFAULT_TOLERANCE,
+) -> Floats:
+    """Utilities of taking a in s and following `policy` afterwards: (S, A), or (n, S, A) with a horizon.
+
+    `policy` is (S,); (n, S) with a horizon; or (K + 1, S), one row per power of gamma, for discounted `Entropic`.
+    """
+    check_settings(horizon, tolerance)
+    rewards = mdp.rewards(w)
+    if isinstance(risk, MeanVariance):
+        mean, variance = feature_moments(mdp, rewards[:, None], policy, horizon)
+        return risk.moments(mean[..., 0], variance[..., 0, 0])
+    if not isinstance(risk, (Entropic, NestedEntropic)):
+        raise ValueError(
+            f"evaluate_policy has no exact recursion for {type(risk).__name__}; use Entropic, NestedEntropic or "
+            "MeanVariance, or score successor_moments with gpe"
+        )
+    backup, beta = Backup(mdp, rewards), float(risk.beta)
+    if horizon is not None:
+        betas = _step_betas(risk, mdp.gamma, horizon)
+        return sweep_back(backup, betas, np.zeros(mdp.n_states), mdp.policy(policy, horizon))[0]
+    if mdp.gamma == 1.0:
+        undiscounted.require_reachable_end(mdp)
+        return backup.q(undiscounted.evaluate(backup, beta, mdp.policy(policy), tolerance), beta)
+    if isinstance(risk, Entropic):
+        return discounted.augmented(backup, beta, augmented_policy(mdp, policy), tolerance)[0][0]
+    return backup.q(discounted.nested(backup, beta, mdp.policy(policy), tolerance)[0], beta)
+
+
+def augmented_policy(mdp: FiniteMDP, policy: npt.ArrayLike) -> Ints:
+    """A policy (S,) or (K + 1, S), checked."""
+    given = np.asarray(policy)
+    return mdp.policy(given, None if given.ndim == 1 else len(given))
+
+
+def check_settings(horizon: int | None, tolerance: float) -> None:
+    """Refuse a horizon or a tolerance that makes no sense."""
+    if horizon is not None and (not isinstance(horizon, (int, np.integer)) or horizon < 1):
+        raise ValueError(f"horizon must be a positive number of decisions, got {horizon}")
+    if not tolerance > 0:
+        raise ValueError(f"tolerance must be positive, got {tolerance}")
+
+
+def _planning_beta(risk: Risk) -> float:
+    if isinstance(risk, (Entropic, NestedEntropic)):
+        return float(risk.beta)
+    raise ValueError(
+        f"{type(risk).__name__} has no dynamic programme; plan with Entropic (the exact counterpart of MeanVariance at "
+        "the same beta), or train sources and choose among them with gpe and gpi"
+    )
+
+
+def _step_betas(risk: Entropic | NestedEntropic, gamma: float, horizon: int) -> Floats:
+    steps = np.arange(horizon)
+    return float(risk.beta) * (gamma**steps if isinstance(risk, Entropic) else np.ones(horizon))

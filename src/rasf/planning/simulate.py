@@ -1,0 +1,46 @@
+"""Rollouts of a FiniteMDP, many at once.
+
+A successor is drawn by inverting the running sum of the stored probabilities: row r owns the stretch of the sum between
+its first and last entry, so one binary search serves all rollouts of a step.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rasf.mdp import FiniteMDP, Floats, Ints
+
+
+class Rollouts(NamedTuple):
+    """Feature returns (episodes, d), discounted by the MDP's gamma; visited states (episodes, steps + 1)."""
+
+    features: Floats
+    states: Ints
+
+
+def simulate(
+    mdp: FiniteMDP, policy: npt.ArrayLike, start: int, steps: int, episodes: int, seed: int | np.random.Generator
+) -> Rollouts:
+    """Roll `policy` (S,) or (steps, S) out for up to `steps` decisions, `episodes` times from `start`."""
+    if not 0 <= start < mdp.n_states:
+        raise ValueError(f"start must be a state 0 to {mdp.n_states - 1}, got {start}")
+    actions = mdp.policy(policy, steps)
+    rng = np.random.default_rng(seed)
+    running = np.concatenate([[0.0], np.cumsum(mdp.probability)])
+    states = np.full((episodes, steps + 1), start)
+    features = np.zeros((episodes, mdp.n_features))
+    for t in range(steps):
+        now = states[:, t]
+        states[:, t + 1] = now
+        live = ~mdp.terminal[now]
+        draw = rng.random(episodes)[live]  # one draw a rollout and step, so that rollouts do not shift each other
+        rows = now[live] * mdp.n_actions + actions[t, now[live]]
+        first, last = mdp.indptr[rows], mdp.indptr[rows + 1] - 1
+        mark = running[first] + draw * (running[last + 1] - running[first])
+        entry = np.clip(np.searchsorted(running, mark, side="right") - 1, first, last)
+        features[live] += mdp.gamma**t * mdp.phi[entry]
+        states[live, t + 1] = mdp.successor[entry]
+    return Rollouts(features, states)

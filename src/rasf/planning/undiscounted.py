@@ -1,0 +1,295 @@
+"""Total reward without end: gamma = 1, no horizon, terminal states.
+
+For a stationary policy let M = P_pi exp(beta r) between the states that are not terminal. In x = E exp(beta R) the
+Bellman equation is linear, x = M x + b, but its solution is the utility only where M's spectral radius is below 1, and a
+linear solver returns finite nonsense elsewhere. So:
+
+* each communicating class is tested by itself. A class of radius >= 1, and every state that can reach one, has
+  E exp(beta R) = inf, that is U = sign(beta) inf;
+* a state that can never end, in classes of radius < 1, has E exp(beta R) = 0, that is U = -sign(beta) inf;
+* a class that never ends and never pays counts as the end;
+* the rest is solved, scaled by the utilities themselves so that nothing overflows.
+
+At beta = 0 a class that never ends has a mean of +-inf by the sign of its average reward, and none if that is 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+import scipy.sparse.csgraph as csgraph
+import scipy.sparse.linalg as splinalg
+
+from rasf.mdp import FiniteMDP, Floats, Ints
+from rasf.planning.bellman import Backup, follow
+
+Mask = npt.NDArray[np.bool_]
+DIRECT_SOLVE_STATES = 5_000  # above this, sparse factors may fill up: iterate instead
+_RADIUS_TOLERANCE = 1e-12
+_RADIUS_SWEEPS = 100_000
+_SWEEPS_BETWEEN_CHECKS = 100
+_PATIENCE = 3
+
+
+def states_text(states: Mask) -> str:
+    """The first few states of a mask, for messages."""
+    named = np.flatnonzero(states)
+    return ", ".join(map(str, named[:5])) + (f" and {len(named) - 5} more" if len(named) > 5 else "")
+
+
+def require_reachable_end(mdp: FiniteMDP) -> None:
+    """Refuse an MDP in which some state cannot end under any policy."""
+    if not mdp.terminal.any():
+        raise ValueError("gamma = 1 without a horizon needs terminal states, and the MDP has none")
+    rows = np.repeat(np.arange(mdp.n_states), np.diff(mdp.indptr[:: mdp.n_actions]))
+    endless = ~_can_reach(_graph(rows, mdp.successor, mdp.n_states), mdp.terminal)
+    if endless.any():
+        raise ValueError(
+            "gamma = 1 without a horizon needs a terminal state within reach of every state; "
+            f"none can be reached from {states_text(endless)}"
+        )
+
+
+def ends_surely(mdp: FiniteMDP, policy: Ints) -> Mask:
+    """States (S,) from which `policy` ends with probability one."""
+    chain = _Chain.of(mdp, policy, np.zeros(len(mdp.successor)))
+    stuck = ~_can_reach(chain.graph, mdp.terminal)
+    return ~_can_reach(chain.graph, stuck)
+
+
+def evaluate(backup: Backup, beta: float, policy: Ints, tolerance: float) -> Floats:
+    """Utilities (S,) of the total reward of `policy` (S,), infinite ones included."""
+    chain = _Chain.of(backup.mdp, policy, backup.rewards)
+    ended = backup.mdp.terminal | chain.never_pays()
+    value = np.zeros(backup.mdp.n_states)
+    if beta == 0:
+        infinite = chain.infinite_means(ended)
+        value[infinite != 0] = infinite[infinite != 0] * np.inf
+        settled = ended | (infinite != 0)
+    else:
+        exploding = _can_reach(chain.graph, chain.explodes(beta) & ~ended)
+        endless = ~_can_reach(chain.graph, ended) & ~exploding
+        value[exploding], value[endless] = np.sign(beta) * np.inf, -np.sign(beta) * np.inf
+        settled = ended | exploding | endless
+    _solve(backup, chain, beta, policy, settled, value, tolerance)
+    return value
+
+
+def _solve(
+    backup: Backup, chain: _Chain, beta: float, policy: Ints, settled: Mask, value: Floats, tolerance: float
+) -> None:
+    """Fill in the values of the states that are not settled."""
+    open_states = np.flatnonzero(~settled)
+    if not len(open_states):
+        return
+
+    def sweep() -> float:
+        new = follow(backup.q(value, beta, 1.0), policy)[open_states]
+        change = float(np.abs(new - value[open_states]).max())
+        value[open_states] = new
+        return change
+
+    if len(open_states) > DIRECT_SOLVE_STATES:
+        last = sweep()
+        while True:
+            change = sweep()
+            rate = min(change / last, 1 - 1e-9) if last > 0 else 0.0
+            if change * max(1.0, rate / (1 - rate)) <= tolerance:
+                return
+            last = change
+    if beta == 0:
+        matrix, constant = chain.linear_system(value, 0.0, open_states)
+        value[open_states] = splinalg.spsolve(matrix, constant)
+        return
+    for _ in range(50):  # brings the scaling near, so that the first solve neither over- nor underflows
+        sweep()
+    for _ in range(2):  # the second solve is scaled by the solution itself
+        matrix, ratio = chain.linear_system(value, beta, open_states)
+        value[open_states] += np.log(np.maximum(splinalg.spsolve(matrix, ratio), 1e-300)) / beta
+
+
+def optimise(backup: Backup, beta: float, tolerance: float) -> tuple[Floats, int]:
+    """Optimal utilities (S,), infinite ones included, and the number of sweeps.
+
+    Value iteration finds a policy, the exact evaluation of that policy settles its values, and one more backup tells
+    whether any action is better. A policy that earns infinity proves it. Minus infinity is accepted for states where the
+    greedy policy keeps it through several rounds while the iterates run away.
+    """
+    require_reachable_end(backup.mdp)
+    value = np.zeros(backup.mdp.n_states)
+    fixed = backup.mdp.terminal.copy()
+    doomed, seen = np.zeros_like(fixed), 0
+    sweeps = 0
+    while True:
+        q = backup.q(value, beta, 1.0)
+        for _ in range(_SWEEPS_BETWEEN_CHECKS):
+            value = np.where(fixed, value, q.max(axis=1))
+            q = backup.q(value, beta, 1.0)
+        sweeps += _SWEEPS_BETWEEN_CHECKS
+        policy = q.argmax(axis=1)
+        exact = evaluate(backup, beta, policy, tolerance)
+        best = (exact == np.inf) & ~fixed
+        value[best], fixed = np.inf, fixed | best
+        lost = (exact == -np.inf) & ~fixed
+        if lost.any():
+            seen = seen + 1 if (lost == doomed).all() else 1
+            doomed = lost
+            if seen >= _PATIENCE:
+                value[lost], fixed = -np.inf, fixed | lost
+            continue
+        if best.any():
+            continue
+        value = np.where(fixed, value, exact)
+        better = backup.q(value, beta, 1.0).max(axis=1)
+        gain = np.subtract(better, value, out=np.zeros_like(value), where=~fixed)
+        if gain.max() <= tolerance * max(1.0, float(np.abs(value[np.isfinite(value)]).max(initial=0.0))):
+            return value, sweeps
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """The Markov chain of a policy: transitions row -> successor with probability and reward, terminal rows empty."""
+
+    n_states: int
+    row: Ints
+    successor: Ints
+    probability: Floats
+    reward: Floats
+    graph: sp.csr_array
+    label: Ints  # communicating class of each state
+
+    @classmethod
+    def of(cls, mdp: FiniteMDP, policy: Ints, rewards: Floats) -> _Chain:
+        indptr, entries = mdp.under_policy(policy)
+        row = np.repeat(np.arange(mdp.n_states), np.diff(indptr))
+        graph = _graph(row, mdp.successor[entries], mdp.n_states)
+        _, label = csgraph.connected_components(graph, connection="strong")
+        return cls(
+            mdp.n_states, row, mdp.successor[entries], mdp.probability[entries], rewards[entries], graph, label
+        )
+
+    def closed(self) -> Mask:
+        """Classes (C,) that are never left; single states without transitions among them."""
+        leaves = self.label[self.row] != self.label[self.successor]
+        open_classes = np.zeros(self.label.max() + 1, bool)
+        open_classes[self.label[self.row[leaves]]] = True
+        return ~open_classes
+
+    def never_pays(self) -> Mask:
+        """States (S,) of closed classes in which every reward is zero."""
+        pays = np.zeros(self.label.max() + 1, bool)
+        pays[self.label[self.row[self.reward != 0]]] = True
+        return (self.closed() & ~pays)[self.label]
+
+    def explodes(self, beta: float) -> Mask:
+        """States (S,) of classes in which P exp(beta r) has a spectral radius of 1 or more.
+
+        Collatz-Wielandt: for positive u, the ratios (M u) / u enclose the radius. Power iteration in log space, on the
+        lazy matrix (M + I) / 2 so that periodic classes converge too, on all classes at once.
+        """
+        inside = self.label[self.row] == self.label[self.successor]
+        states, row = np.unique(self.row[inside], return_inverse=True)
+        if not len(states):
+            return np.zeros(self.n_states, bool)
+        index = np.zeros(self.n_states, np.int64)
+        index[states] = np.arange(len(states))
+        successor = index[self.successor[inside]]
+        starts = np.flatnonzero(np.diff(row, prepend=-1))
+        log_weight = np.log(self.probability[inside]) + beta * self.reward[inside]
+        _, label = np.unique(self.label[states], return_inverse=True)
+        n_classes = label.max() + 1
+        u = np.zeros(len(states))
+        verdict = np.zeros(n_classes)
+        for _ in range(_RADIUS_SWEEPS):
+            terms = log_weight + u[successor]
+            top = np.maximum.reduceat(terms, starts)
+            new = top + np.log(np.add.reduceat(np.exp(terms - top[row]), starts))
+            change = np.logaddexp(new, u) - np.log(2.0) - u
+            least, most = np.full(n_classes, np.inf), np.full(n_classes, -np.inf)
+            np.minimum.at(least, label, change)
+            np.maximum.at(most, label, change)
+            at_one = (least > -_RADIUS_TOLERANCE) & (most < _RADIUS_TOLERANCE)
+            verdict = np.where((least >= 0) | at_one, 1, np.where(most < 0, -1, 0))
+            if (verdict != 0).all():
+                break
+            u += change
+            u -= np.where(verdict != 0, 0.0, most)[label]  # keeps the undecided from drifting off
+        else:
+            verdict = np.where(verdict == 0, np.where(least + most >= 0, 1, -1), verdict)
+        result = np.zeros(self.n_states, bool)
+        result[states] = (verdict > 0)[label]
+        return result
+
+    def infinite_means(self, ended: Mask) -> npt.NDArray[np.int8]:
+        """+1, -1 or 0 for each state: the sign of its infinite mean, 0 where the mean is finite."""
+        sign = np.zeros(self.n_states, np.int8)
+        for c in np.flatnonzero(self.closed()):
+            members = self.label == c
+            if ended[members].all():
+                continue
+            gain = self._average_reward(members)
+            if abs(gain) < _RADIUS_TOLERANCE * max(1.0, float(np.abs(self.reward).max())):
+                raise ValueError(
+                    "the policy never ends and its total reward has no limit from states "
+                    f"{states_text(members)}; use a horizon or gamma < 1"
+                )
+            reaching = _can_reach(self.graph, members)
+            direction = 1 if gain > 0 else -1
+            if (sign[reaching] == -direction).any():
+                raise ValueError(
+                    "the policy's total reward may be inf or -inf, and has no mean, from states "
+                    f"{states_text(reaching)}; use a horizon or gamma < 1"
+                )
+            sign[reaching] = direction
+        return sign
+
+    def _average_reward(self, members: Mask) -> float:
+        index = np.cumsum(members) - 1
+        inside = members[self.row]
+        n = int(members.sum())
+        matrix = sp.csr_array(
+            (self.probability[inside], (index[self.row[inside]], index[self.successor[inside]])), shape=(n, n)
+        )
+        balance = np.vstack([(matrix.T - sp.eye_array(n)).toarray(), np.ones(n)])
+        stationary = np.linalg.lstsq(balance, np.append(np.zeros(n), 1.0), rcond=None)[0]
+        return float(np.sum(stationary[index[self.row[inside]]] * self.probability[inside] * self.reward[inside]))
+
+    def linear_system(self, value: Floats, beta: float, open_states: Ints) -> tuple[sp.csc_array, Floats]:
+        """Matrix and right-hand side for the open states, scaled by the values: at the solution the answer is 1.
+
+        At beta = 0 it is the unscaled (I - P) v = E r.
+        """
+        index = np.full(self.n_states, -1)
+        index[open_states] = np.arange(len(open_states))
+        mine = index[self.row] >= 0
+        row, successor = index[self.row[mine]], self.successor[mine]
+        if beta == 0:
+            weight, earned = self.probability[mine], self.probability[mine] * self.reward[mine]
+        else:
+            target = self.reward[mine] + value[successor] - value[self.row[mine]]
+            weight = self.probability[mine] * np.exp(beta * target)
+            earned = np.where(index[successor] >= 0, 0.0, weight)
+        onward = index[successor] >= 0
+        n = len(open_states)
+        matrix = sp.csc_array((weight[onward], (row[onward], index[successor[onward]])), shape=(n, n))
+        return sp.csc_array(sp.eye_array(n, format="csc") - matrix), np.bincount(row, weights=earned, minlength=n)
+
+
+def _graph(row: Ints, successor: Ints, n_states: int) -> sp.csr_array:
+    return sp.csr_array((np.ones(len(row)), (row, successor)), shape=(n_states, n_states))
+
+
+def _can_reach(graph: sp.csr_array, targets: Mask) -> Mask:
+    """States (S,) with a path, perhaps of no step, to a target."""
+    n = graph.shape[0]
+    goals = np.flatnonzero(targets)
+    # one more node with an edge to every target in the reversed graph
+    hub = sp.csr_array((np.ones(len(goals)), (np.zeros(len(goals), int), goals)), shape=(1, n))
+    reversed_graph = sp.block_array([[graph.T.tocsr(), sp.csr_array((n, 1))], [hub, None]], format="csr")
+    found = csgraph.breadth_first_order(reversed_graph, n, return_predecessors=False)
+    reached = np.zeros(n + 1, bool)
+    reached[found] = True
+    return reached[:n]

@@ -1,0 +1,19 @@
+"""Risk measures: objects that turn the law of a return into one number. `base` says what they share."""
+
+from rasf.risk.base import Risk
+from rasf.risk.cvar import CVaR
+from rasf.risk.elliptical import Elliptical, EllipticalMixture
+from rasf.risk.entropic import Entropic, NestedEntropic
+from rasf.risk.mean_variance import MeanVariance
+from rasf.risk.skew_normal import SkewNormal
+
+__all__ = [
+    "CVaR",
+    "Elliptical",
+    "EllipticalMixture",
+    "Entropic",
+    "MeanVariance",
+    "NestedEntropic",
+    "Risk",
+    "SkewNormal",
+]

@@ -1,0 +1,98 @@
+"""What a risk measure is.
+
+A risk turns the law of a random return into one number, larger is better. The law comes in one of four forms, each
+batched over leading axes:
+
+    samples      x (..., n), weights (..., n) or none
+    histogram    probs (..., N) over atoms (N,) or (..., N)
+    moments      mean (...), variance (...)
+    independent  probs (..., d, N) over atoms (d, N) of d independent features, weighted by w (d,)
+
+`supports` names the forms a risk can score; the others raise one clear sentence. Arrays may be numpy or jax; the answer
+is of the same kind. `beta < 0` is risk averse everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+Array = Any  # numpy or jax; the two share no type
+
+
+def array_namespace(*arrays: Array) -> ModuleType:
+    """`jax.numpy` if any argument is a jax array (tracers included), else `numpy`; never imports jax by itself."""
+    jax = sys.modules.get("jax")
+    if jax is not None and any(isinstance(array, jax.Array) for array in arrays):
+        return jax.numpy
+    return np
+
+
+def special_function(xp: ModuleType, name: str) -> Callable[..., Array]:
+    """The function `name` of scipy.special, for the array kind `xp`."""
+    if xp is np:
+        import scipy.special
+
+        return getattr(scipy.special, name)
+    import jax.scipy.special
+
+    return getattr(jax.scipy.special, name)
+
+
+def check_beta(beta: Array) -> None:
+    """Refuse a risk parameter that is not one finite number (a traced jax scalar passes)."""
+    if np.ndim(beta) != 0:
+        raise ValueError(f"beta must be one number, got shape {np.shape(beta)}; use vmap for several")
+    if isinstance(beta, (int, float, np.number)) and not math.isfinite(beta):
+        raise ValueError(f"beta must be finite, got {beta}")
+
+
+def histogram_moments(probs: Array, atoms: Array) -> tuple[Array, Array]:
+    """Mean and variance (...) of a histogram; the variance is a sum of squares, so it is never negative."""
+    xp = array_namespace(probs, atoms)
+    mean = xp.sum(probs * atoms, axis=-1)
+    return mean, xp.sum(probs * (atoms - mean[..., None]) ** 2, axis=-1)
+
+
+class Risk:
+    """A risk measure; see the module's header for the four forms of a law."""
+
+    supports: ClassVar[frozenset[str]] = frozenset()
+
+    def samples(self, x: Array, weights: Array | None = None) -> Array:
+        """Score samples x (..., n), equally weighted or by `weights` (..., n), which need not sum to one."""
+        if "samples" not in self.supports:
+            raise self._unsupported("samples")
+        xp = array_namespace(x, weights)
+        x = xp.asarray(x) * 1.0
+        if x.ndim == 0 or x.shape[-1] == 0:
+            raise ValueError("x must hold at least one sample on its last axis")
+        weights = xp.ones_like(x) if weights is None else xp.asarray(weights) * 1.0
+        if xp is np and not (np.all(weights >= 0) and np.all(np.sum(weights, axis=-1) > 0)):
+            raise ValueError("weights must be non-negative with a positive sum")
+        return self.histogram(weights / xp.sum(weights, axis=-1, keepdims=True), x)
+
+    def histogram(self, probs: Array, atoms: Array) -> Array:
+        """Score probabilities (..., N) over atoms (N,) or (..., N)."""
+        raise self._unsupported("histogram")
+
+    def moments(self, mean: Array, variance: Array) -> Array:
+        """Score a mean and a variance."""
+        raise self._unsupported("moments")
+
+    def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
+        """Score sum_i w_i Z_i of independent features Z_i with histograms probs (..., d, N) over atoms (d, N)."""
+        raise self._unsupported("independent")
+
+    def at_discount(self, z: Array) -> Self:
+        """The risk of the return still to come, once it counts z times: ranks X as this risk ranks z X."""
+        raise ValueError(f"{type(self).__name__} has no discount-aware form")
+
+    def _unsupported(self, form: str) -> ValueError:
+        offered = ", ".join(sorted(self.supports)) or "no law by itself; it is for planning"
+        return ValueError(f"{type(self).__name__} cannot score {form}; it supports {offered}")

@@ -1,0 +1,52 @@
+"""Mean-variance: mean + (beta / 2) variance, the second-order expansion of the entropic utility.
+
+This file owns the sign and the factor of the variance term. The paper's experiments write the bare factor beta instead
+of beta / 2; `from_paper` converts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rasf.risk.base import Array, Risk, array_namespace, check_beta, histogram_moments
+
+
+def variance_term(beta: Array, variance: Array) -> Array:
+    """(beta / 2) variance; an estimate below zero counts as zero."""
+    xp = array_namespace(beta, variance)
+    return beta / 2 * xp.maximum(variance, 0.0)
+
+
+@dataclass(frozen=True)
+class MeanVariance(Risk):
+    """mean + (beta / 2) variance."""
+
+    beta: Array
+    supports: ClassVar[frozenset[str]] = frozenset({"samples", "histogram", "moments", "independent"})
+
+    def __post_init__(self) -> None:
+        check_beta(self.beta)
+
+    @classmethod
+    def from_paper(cls, beta: float) -> MeanVariance:
+        """The risk of the paper's experiments, which write mean + beta variance."""
+        return cls(2 * beta)
+
+    def histogram(self, probs: Array, atoms: Array) -> Array:
+        """Score (...) of probabilities (..., N) over atoms."""
+        return self.moments(*histogram_moments(probs, atoms))
+
+    def moments(self, mean: Array, variance: Array) -> Array:
+        """Score of a mean and a variance."""
+        return mean + variance_term(self.beta, variance)
+
+    def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
+        """Score of sum_i w_i Z_i: means add up, and so do the variances of independent features."""
+        xp = array_namespace(probs, atoms, w)
+        mean, variance = histogram_moments(probs, atoms)
+        return self.moments(xp.sum(mean * w, axis=-1), xp.sum(variance * xp.asarray(w) ** 2, axis=-1))
+
+    def at_discount(self, z: Array) -> MeanVariance:
+        """Mean z m + (beta / 2) z^2 v, divided by z."""
+        return MeanVariance(self.beta * z)
