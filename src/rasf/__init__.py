@@ -7,6 +7,7 @@ retraining, and know what you risk. Names load when first used, so that importin
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 __version__ = "0.1.0"
@@ -49,3 +50,12 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def _register_environments() -> None:
+    # Without Gymnasium (a bare GPU machine) everything but its environments still works.
+    if find_spec("gymnasium") is not None:
+        import_module("rasf.envs.registration").register_environments()
+
+
+_register_environments()

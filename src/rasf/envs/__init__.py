@@ -1,0 +1,1 @@
+"""Environments: exact finite MDPs and their Gymnasium forms."""
