@@ -2,8 +2,8 @@
 
     python benchmarks/planning.py [--states 1000000] [--json FILE]
 
-4 actions, 4 successors each, gamma = 0.95, both to a proven error of 1e-6. Ratios, because machines are noisy; times and
-peak memory of this process beside them. QuantEcon stops by the size of the last change and is checked against ours.
+4 actions, 4 successors each, gamma = 0.95, both to a proven error of 1e-6. Ratios, because machines are noisy; times
+and peak memory of this process beside them. QuantEcon stops by the size of the last change and is checked against ours.
 """
 
 from __future__ import annotations
@@ -74,10 +74,12 @@ def main() -> None:
         results[name]["ms_per_sweep"] = 1e3 * seconds / plans[name].sweeps
     results["peak_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     problem = quantecon_problem(P, reward)
-    seconds, theirs = timed(
-        lambda: problem.solve(method="value_iteration", epsilon=2 * TOLERANCE, max_iter=10_000), 1
-    )
-    results["quantecon"] = {"seconds": seconds, "sweeps": theirs.num_iter, "ms_per_sweep": 1e3 * seconds / theirs.num_iter}
+    seconds, theirs = timed(lambda: problem.solve(method="value_iteration", epsilon=2 * TOLERANCE, max_iter=10_000), 1)
+    results["quantecon"] = {
+        "seconds": seconds,
+        "sweeps": theirs.num_iter,
+        "ms_per_sweep": 1e3 * seconds / theirs.num_iter,
+    }
     results["largest_difference"] = float(np.abs(theirs.v - plans["neutral"].value).max())
     results["quantecon_over_neutral"] = seconds / results["neutral"]["seconds"]
     results["quantecon_over_neutral_per_sweep"] = (

@@ -8,48 +8,84 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rasf.choice import Choice, gpe, gpi, gpi_policy
+    from rasf.mdp import FiniteMDP
+    from rasf.planning.certificate import Certificate, certificate
+    from rasf.planning.moments import Moments, successor_moments
+    from rasf.planning.plan import Plan, evaluate_policy, plan
+    from rasf.planning.simulate import Rollouts, simulate
+    from rasf.risk import (
+        CVaR,
+        Elliptical,
+        EllipticalMixture,
+        Entropic,
+        MeanVariance,
+        NestedEntropic,
+        Risk,
+        SkewNormal,
+    )
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "CVaR": "rasf.risk",
-    "Elliptical": "rasf.risk",
-    "EllipticalMixture": "rasf.risk",
-    "Entropic": "rasf.risk",
-    "MeanVariance": "rasf.risk",
-    "NestedEntropic": "rasf.risk",
-    "Risk": "rasf.risk",
-    "SkewNormal": "rasf.risk",
-    "FiniteMDP": "rasf.mdp",
-    "Choice": "rasf.choice",
-    "gpe": "rasf.choice",
-    "gpi": "rasf.choice",
-    "gpi_policy": "rasf.choice",
-    "Plan": "rasf.planning.plan",
-    "evaluate_policy": "rasf.planning.plan",
-    "plan": "rasf.planning.plan",
-    "Moments": "rasf.planning.moments",
-    "successor_moments": "rasf.planning.moments",
-    "Certificate": "rasf.planning.certificate",
-    "certificate": "rasf.planning.certificate",
-    "Rollouts": "rasf.planning.simulate",
-    "simulate": "rasf.planning.simulate",
-}
+__all__ = [
+    "CVaR",
+    "Certificate",
+    "Choice",
+    "Elliptical",
+    "EllipticalMixture",
+    "Entropic",
+    "FiniteMDP",
+    "MeanVariance",
+    "Moments",
+    "NestedEntropic",
+    "Plan",
+    "Risk",
+    "Rollouts",
+    "SkewNormal",
+    "certificate",
+    "evaluate_policy",
+    "gpe",
+    "gpi",
+    "gpi_policy",
+    "plan",
+    "simulate",
+    "successor_moments",
+]
 
-__all__ = ["__version__", *sorted(_HOME)]
+_HOME = {
+    "rasf.risk": (
+        "CVaR",
+        "Elliptical",
+        "EllipticalMixture",
+        "Entropic",
+        "MeanVariance",
+        "NestedEntropic",
+        "Risk",
+        "SkewNormal",
+    ),
+    "rasf.mdp": ("FiniteMDP",),
+    "rasf.choice": ("Choice", "gpe", "gpi", "gpi_policy"),
+    "rasf.planning.plan": ("Plan", "evaluate_policy", "plan"),
+    "rasf.planning.moments": ("Moments", "successor_moments"),
+    "rasf.planning.certificate": ("Certificate", "certificate"),
+    "rasf.planning.simulate": ("Rollouts", "simulate"),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'rasf' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
+    value = getattr(import_module(_MODULE_OF[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return [*__all__, "__version__"]
 
 
 def _register_environments() -> None:

@@ -33,7 +33,7 @@ def gpe(psi: Array, Sigma: Array, w: Array, risk: Risk) -> Array:
 
 
 def gpi(scores: Array) -> Choice:
-    """Policy and driving source, (..) each, from scores (K, .., A) of K source policies; ties go to the lowest index."""
+    """Policy and driving source, (..) each, from scores (K, .., A) of K policies; ties go to the lowest index."""
     xp = array_namespace(scores)
     if scores.ndim < 2:
         raise ValueError(f"scores must have shape (K, .., A), got {scores.shape}")

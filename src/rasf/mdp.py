@@ -154,7 +154,7 @@ class FiniteMDP:
         return actions
 
     def under_policy(self, policy: Ints) -> tuple[Ints, Ints]:
-        """Rows of one action a state: (indptr (S + 1,), entries) such that `successor[entries]` etc. follow `policy`."""
+        """The chain of policy (S,): row s is entries[indptr[s]:indptr[s + 1]] of the stored transitions."""
         rows = np.arange(self.n_states) * self.n_actions + policy
         counts = self.indptr[rows + 1] - self.indptr[rows]
         indptr = np.concatenate([[0], np.cumsum(counts)])

@@ -5,8 +5,8 @@ Goal and traps end the episode. Features: one for every step, one for the goal, 
 
     phi = (1, [s' is the goal], [s' is a trap of class 1], [s' is a trap of class 2], ...)
 
-so a task is w = (-step cost, goal reward, -cost of class 1, -cost of class 2, ...); rewards add up, and reaching the goal
-nets the goal reward minus the cost of the step.
+so a task is w = (-step cost, goal reward, -cost of class 1, -cost of class 2, ...); rewards add up, and reaching the
+goal nets the goal reward minus the cost of the step.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ class Grid:
         """Weights w of the task with these trap costs, goal reward and step cost."""
         given = np.asarray(costs, np.float64)
         if given.shape != (len(self.traps),):
-            raise ValueError(f"costs must have one entry per class of trap ({', '.join(self.traps)}), got {given.shape}")
+            raise ValueError(
+                f"costs must have one entry per class of trap ({', '.join(self.traps)}), got {given.shape}"
+            )
         return np.concatenate([[-step, goal], -given])
 
     def move(self, state: int, action: int) -> int:

@@ -34,7 +34,9 @@ class GridEnv(gym.Env[np.int64, np.int64]):
         self.reward_space = gym.spaces.Box(0.0, 1.0, (self.reward_dim,), np.float32)
         self._state = self.grid.start
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.int64, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.int64, dict[str, Any]]:
         """Back to the start."""
         super().reset(seed=seed)
         self._state = self.grid.start

@@ -1,21 +1,17 @@
 """The entropic Bellman backup of one task: Q(s, a) = U_b[r + g v(s')].
 
-`Backup` holds a task's rewards beside the dynamics and applies the compiled kernel; the parameter b changes from step to
-step in discounted problems (b = beta gamma^k), so it is an argument.
+`Backup` holds a task's rewards beside the dynamics and applies the compiled kernel; the parameter b changes from step
+to step in discounted problems (b = beta gamma^k), so it is an argument.
 """
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 
 import numpy as np
 
 from rasf.mdp import FiniteMDP, Floats, Ints
 from rasf.planning import kernels
-
-# Numba's fallback thread pool aborts when two Python threads enter a parallel kernel at once.
-KERNEL_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -28,19 +24,7 @@ class Backup:
     def q(self, value: Floats, beta: float, gamma: float | None = None) -> Floats:
         """U_beta[r + gamma value(s')], (S, A), for values (S,); gamma defaults to the MDP's."""
         mdp = self.mdp
-        out = np.empty((mdp.n_states, mdp.n_actions))
-        with KERNEL_LOCK:
-            kernels.backup(
-                mdp.indptr,
-                mdp.successor,
-                mdp.probability,
-                self.rewards,
-                value,
-                float(beta),
-                mdp.gamma if gamma is None else gamma,
-                out.reshape(-1),
-            )
-        return out
+        return kernels.backup(mdp, self.rewards, value, beta, mdp.gamma if gamma is None else gamma)
 
     @property
     def reward_range(self) -> tuple[float, float]:

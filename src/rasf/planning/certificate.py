@@ -31,7 +31,8 @@ class Certificate:
     """Bounds of Theorems 1 and 2 beside the true gaps, largest over states and actions.
 
     Each is one number, or one per decision (n,) with a horizon, or one per power of gamma (K + 1,) when discounted.
-    `optimality_bound` is infinite where no source is a `Plan` for the same risk.
+    `optimality_bound` is infinite where no source is a `Plan` for the same risk. `source_utilities` are the exact ones,
+    (K, ..).
     """
 
     epsilon: float
@@ -42,6 +43,7 @@ class Certificate:
     optimality_gap: Floats
     policy: Ints
     source: Ints
+    source_utilities: Floats
 
     @property
     def holds(self) -> bool:
@@ -66,8 +68,8 @@ def certificate(
 ) -> Certificate:
     """What GPI over `sources` guarantees on the task `w`, and what it attains.
 
-    Sources are plans (of any task) or policies. `scores` are the approximate utilities that GPI acts on, shaped like the
-    exact ones: (K, S, A), (K, n, S, A) with a horizon, (K, K' + 1, S, A) discounted; the exact ones by default.
+    Sources are plans (of any task) or policies. `scores` are the approximate utilities that GPI acts on, shaped like
+    the exact ones: (K, S, A), (K, n, S, A) with a horizon, (K, K' + 1, S, A) discounted; the exact ones by default.
     `epsilon` is their error if known; else it is measured.
     """
     if not isinstance(risk, Entropic):
@@ -110,6 +112,7 @@ def certificate(
         optimality_gap=_largest_gap(optimal, attained),
         policy=choice.policy,
         source=choice.source,
+        source_utilities=exact,
     )
 
 

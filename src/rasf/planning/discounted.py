@@ -6,8 +6,8 @@
 
        q_k(s, a) = U_{beta gamma^k}[r + gamma q_{k+1}(s', pi_{k+1}(s'))].
 
-   The parameter vanishes as k grows, so the sweep starts from the risk-neutral fixed point at k = K, with an error of at
-   most |beta| gamma^{2K} range^2 / 8 at k = 0 (Hoeffding), range being that of the discounted return (`augmented`).
+   The parameter vanishes as k grows, so the sweep starts from the risk-neutral fixed point at k = K, with an error of
+   at most |beta| gamma^{2K} range^2 / 8 at k = 0 (Hoeffding), range being that of the discounted return (`augmented`).
 
 The nested operator is monotone and shifts by gamma c when its argument shifts by c. So from one sweep v -> Tv with
 changes between lo and hi, the fixed point lies in Tv + gamma / (1 - gamma) [lo, hi]: the middle is returned, and half
@@ -23,7 +23,7 @@ import numpy as np
 
 from rasf.mdp import Floats, Ints
 from rasf.planning import kernels
-from rasf.planning.bellman import KERNEL_LOCK, Backup, follow
+from rasf.planning.bellman import Backup, follow
 from rasf.planning.horizon import sweep_back
 
 Step = Callable[[Floats], Floats]
@@ -72,11 +72,11 @@ def _linear_step(backup: Backup) -> Step:
     """Neutral: max_a (E r + gamma P v), with E r computed once."""
     mdp = backup.mdp
     mean_reward = backup.q(np.zeros(mdp.n_states), 0.0).reshape(-1)
-    return lambda value: _best(backup, mdp.probability, mean_reward, value, mdp.gamma, smallest=False)
+    return lambda value: kernels.best_linear(mdp, mdp.probability, mean_reward, value, mdp.gamma, smallest=False)
 
 
 def _exponential_step(backup: Backup, beta: float) -> Step:
-    """Entropic as a matrix product: exp(beta Q) = sum p exp(beta r) exp(beta gamma v), so one exp and one log a state."""
+    """Entropic as a matrix product, exp(beta Q) = sum p exp(beta r) exp(beta gamma v): one exp and one log a state."""
     mdp = backup.mdp
     low, high = backup.reward_range
     # exponents are kept at or below zero
@@ -87,7 +87,7 @@ def _exponential_step(backup: Backup, beta: float) -> Step:
     def step(value: Floats) -> Floats:
         centre = value.min() if beta < 0 else value.max()
         scaled = np.exp((beta * mdp.gamma) * (value - centre))
-        best = _best(backup, weight, none, scaled, 1.0, smallest=beta < 0)
+        best = kernels.best_linear(mdp, weight, none, scaled, 1.0, smallest=beta < 0)
         best[mdp.terminal] = 1.0
         new = np.log(best, out=best)
         new /= beta
@@ -96,14 +96,6 @@ def _exponential_step(backup: Backup, beta: float) -> Step:
         return new
 
     return step
-
-
-def _best(backup: Backup, weight: Floats, offset: Floats, x: Floats, scale: float, smallest: bool) -> Floats:
-    mdp = backup.mdp
-    best = np.empty(mdp.n_states)
-    with KERNEL_LOCK:
-        kernels.best_linear(mdp.indptr, mdp.successor, weight, offset, x, scale, mdp.n_actions, smallest, best)
-    return best
 
 
 def truncation_depth(backup: Backup, beta: float, tolerance: float) -> int:
@@ -126,8 +118,8 @@ def augmented(
 ) -> tuple[Floats, Ints, float]:
     """Tables q_k, policies (K + 1, S) and error for the utility of the discounted return.
 
-    The tables are (K + 1, S, A) with `all_tables`, else q_0 alone, (1, S, A). `policy` (S,) holds at every k, (K' + 1, S)
-    is followed as given and its last row for ever; without it the sweep maximises. K is at least `depth`.
+    The tables are (K + 1, S, A) with `all_tables`, else q_0 alone, (1, S, A). `policy` (S,) holds at every k,
+    (K' + 1, S) is followed as given and its last row for ever; without it the sweep maximises. K is at least `depth`.
     """
     mdp = backup.mdp
     depth = max(depth, truncation_depth(backup, beta, tolerance / 2))
@@ -140,12 +132,14 @@ def augmented(
     last, tail_error, _ = nested(backup, 0.0, tail, tolerance / 2)
     last_q = backup.q(last, 0.0)
     last_policy = last_q.argmax(axis=1) if tail is None else tail
-    betas = beta * mdp.gamma ** np.arange(depth)
+    betas = np.float64(beta) * np.power(mdp.gamma, np.arange(depth))
     keep = depth if all_tables else min(depth, 1)
     before = None if followed is None else followed[:-1]
     tables, chosen = sweep_back(backup, betas, follow(last_q, last_policy), before, keep)
     if all_tables or depth == 0:
         tables = np.concatenate([tables, last_q[None]])
-    return tables, np.concatenate([chosen, last_policy[None].astype(np.int32)]), (
-        truncation_error(backup, beta, depth) + tail_error
+    return (
+        tables,
+        np.concatenate([chosen, last_policy[None].astype(np.int32)]),
+        (truncation_error(backup, beta, depth) + tail_error),
     )

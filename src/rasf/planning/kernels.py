@@ -1,23 +1,98 @@
 """Compiled loops over the transitions of a FiniteMDP; everything else in `planning` is numpy.
 
-Kernels that call one another live in this file: numba's on-disk cache does not notice a change in another file.
+Each loop exists twice around one body: parallel for large problems, serial for small ones, where waking the threads
+costs more than the work (and, beside other processes, far more). Kernels that call one another live in this file:
+numba's on-disk cache does not notice a change in another file.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 
 import numba
 import numpy as np
 
-from rasf.mdp import Floats, Ints
+from rasf.mdp import FiniteMDP, Floats, Ints
 
 # Below this, mean + (beta / 2) variance equals the utility to rounding.
 _TINY_SPREAD = 1e-8
+_PARALLEL_TRANSITIONS = 100_000
+# Numba's fallback thread pool aborts when two Python threads enter a parallel kernel at once.
+_PARALLEL_LOCK = threading.Lock()
 
 
-@numba.njit(parallel=True, cache=True)
-def backup(
+def backup(mdp: FiniteMDP, reward: Floats, value: Floats, beta: float, gamma: float) -> Floats:
+    """U_beta[r + gamma value(s')] (S, A) for rewards (n,) and values (S,); 0 in terminal states."""
+    q = np.empty((mdp.n_states, mdp.n_actions))
+    given = (mdp.indptr, mdp.successor, mdp.probability, reward, value, float(beta), float(gamma), q.reshape(-1))
+    if len(mdp.successor) < _PARALLEL_TRANSITIONS:
+        _backup_serial(*given)
+    else:
+        with _PARALLEL_LOCK:
+            _backup_parallel(*given)
+    return q
+
+
+def best_linear(mdp: FiniteMDP, weight: Floats, offset: Floats, x: Floats, scale: float, smallest: bool) -> Floats:
+    """The largest (or smallest) over actions of offset[row] + scale sum_k weight[k] x[successor[k]], (S,).
+
+    One pass over the transitions: a neutral backup as it stands, an entropic one between exp and log.
+    """
+    best = np.empty(mdp.n_states)
+    given = (mdp.indptr, mdp.successor, weight, offset, x, float(scale), mdp.n_actions, smallest, best)
+    if len(mdp.successor) < _PARALLEL_TRANSITIONS:
+        _best_serial(*given)
+    else:
+        with _PARALLEL_LOCK:
+            _best_parallel(*given)
+    return best
+
+
+@numba.njit(cache=True)
+def _utility(
+    begin: int,
+    end: int,
+    successor: Ints,
+    probability: Floats,
+    reward: Floats,
+    value: Floats,
+    beta: float,
+    gamma: float,
+) -> float:
+    """U_beta of one row, values perhaps infinite; the three regimes of `risk.entropic`."""
+    if begin == end:
+        return 0.0
+    mean, low, high = 0.0, np.inf, -np.inf
+    for k in range(begin, end):
+        x = reward[k] + gamma * value[successor[k]]
+        mean += probability[k] * x
+        low, high = min(low, x), max(high, x)
+    if beta == 0.0:
+        return mean
+    spread = abs(beta) * (high - low)
+    total = 0.0
+    if spread < _TINY_SPREAD:
+        for k in range(begin, end):
+            x = reward[k] + gamma * value[successor[k]]
+            total += probability[k] * (x - mean) ** 2
+        return mean + beta / 2 * total
+    if spread < 1.0:
+        for k in range(begin, end):
+            x = reward[k] + gamma * value[successor[k]]
+            total += probability[k] * math.expm1(beta * (x - mean))
+        return mean + math.log1p(total) / beta
+    top = max(beta * low, beta * high)
+    if math.isinf(top):
+        return top / beta
+    for k in range(begin, end):
+        x = reward[k] + gamma * value[successor[k]]
+        total += probability[k] * math.exp(beta * x - top)
+    return (top + math.log(total)) / beta
+
+
+@numba.njit(cache=True)
+def _backup_serial(
     indptr: Ints,
     successor: Ints,
     probability: Floats,
@@ -27,48 +102,49 @@ def backup(
     gamma: float,
     q: Floats,
 ) -> None:
-    """q[row] = U_beta[r + gamma value(s')], 0 on empty rows; values may be infinite.
-
-    The same three regimes as `risk.entropic`: log-sum-exp, log1p of expm1, and the limit.
-    """
-    for row in numba.prange(len(indptr) - 1):
-        begin, end = indptr[row], indptr[row + 1]
-        if begin == end:
-            q[row] = 0.0
-            continue
-        mean, low, high = 0.0, np.inf, -np.inf
-        for k in range(begin, end):
-            x = reward[k] + gamma * value[successor[k]]
-            mean += probability[k] * x
-            low, high = min(low, x), max(high, x)
-        if beta == 0.0:
-            q[row] = mean
-            continue
-        spread = abs(beta) * (high - low)
-        total = 0.0
-        if spread < _TINY_SPREAD:
-            for k in range(begin, end):
-                x = reward[k] + gamma * value[successor[k]]
-                total += probability[k] * (x - mean) ** 2
-            q[row] = mean + beta / 2 * total
-        elif spread < 1.0:
-            for k in range(begin, end):
-                x = reward[k] + gamma * value[successor[k]]
-                total += probability[k] * math.expm1(beta * (x - mean))
-            q[row] = mean + math.log1p(total) / beta
-        else:
-            top = max(beta * low, beta * high)
-            if math.isinf(top):
-                q[row] = top / beta
-                continue
-            for k in range(begin, end):
-                x = reward[k] + gamma * value[successor[k]]
-                total += probability[k] * math.exp(beta * x - top)
-            q[row] = (top + math.log(total)) / beta
+    for row in range(len(q)):
+        q[row] = _utility(indptr[row], indptr[row + 1], successor, probability, reward, value, beta, gamma)
 
 
 @numba.njit(parallel=True, cache=True)
-def best_linear(
+def _backup_parallel(
+    indptr: Ints,
+    successor: Ints,
+    probability: Floats,
+    reward: Floats,
+    value: Floats,
+    beta: float,
+    gamma: float,
+    q: Floats,
+) -> None:
+    for row in numba.prange(len(q)):
+        q[row] = _utility(indptr[row], indptr[row + 1], successor, probability, reward, value, beta, gamma)
+
+
+@numba.njit(cache=True)
+def _best_action(
+    s: int,
+    indptr: Ints,
+    successor: Ints,
+    weight: Floats,
+    offset: Floats,
+    x: Floats,
+    scale: float,
+    n_actions: int,
+    smallest: bool,
+) -> float:
+    chosen = np.inf if smallest else -np.inf
+    for row in range(s * n_actions, (s + 1) * n_actions):
+        total = 0.0
+        for k in range(indptr[row], indptr[row + 1]):
+            total += weight[k] * x[successor[k]]
+        total = offset[row] + scale * total
+        chosen = min(chosen, total) if smallest else max(chosen, total)
+    return chosen
+
+
+@numba.njit(cache=True)
+def _best_serial(
     indptr: Ints,
     successor: Ints,
     weight: Floats,
@@ -79,16 +155,21 @@ def best_linear(
     smallest: bool,
     best: Floats,
 ) -> None:
-    """best[s] = the largest (or smallest) over actions of offset[row] + scale sum_k weight[k] x[successor[k]].
+    for s in range(len(best)):
+        best[s] = _best_action(s, indptr, successor, weight, offset, x, scale, n_actions, smallest)
 
-    One pass over the transitions: a neutral backup as it stands, an entropic one between exp and log.
-    """
+
+@numba.njit(parallel=True, cache=True)
+def _best_parallel(
+    indptr: Ints,
+    successor: Ints,
+    weight: Floats,
+    offset: Floats,
+    x: Floats,
+    scale: float,
+    n_actions: int,
+    smallest: bool,
+    best: Floats,
+) -> None:
     for s in numba.prange(len(best)):
-        chosen = np.inf if smallest else -np.inf
-        for row in range(s * n_actions, (s + 1) * n_actions):
-            total = 0.0
-            for k in range(indptr[row], indptr[row + 1]):
-                total += weight[k] * x[successor[k]]
-            total = offset[row] + scale * total
-            chosen = min(chosen, total) if smallest else max(chosen, total)
-        best[s] = chosen
+        best[s] = _best_action(s, indptr, successor, weight, offset, x, scale, n_actions, smallest)

@@ -98,6 +98,4 @@ def _solve(chain: sp.csr_array, discount: float, constant: Floats) -> Floats:
 
 def _shaped(mdp: FiniteMDP, psi: Floats, Sigma: Floats) -> Moments:
     d = psi.shape[1]
-    return Moments(
-        psi.reshape(mdp.n_states, mdp.n_actions, d), Sigma.reshape(mdp.n_states, mdp.n_actions, d, d)
-    )
+    return Moments(psi.reshape(mdp.n_states, mdp.n_actions, d), Sigma.reshape(mdp.n_states, mdp.n_actions, d, d))

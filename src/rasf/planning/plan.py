@@ -58,7 +58,8 @@ def plan(
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> Plan:
     """Utilities and policy that are optimal for the task `w` under `Entropic` or `NestedEntropic`."""
-    beta = _planning_beta(risk)
+    risk = _plannable(risk)
+    beta = float(risk.beta)
     check_settings(horizon, tolerance)
     task = mdp.task(w)
     backup = Backup(mdp, mdp.rewards(task))
@@ -126,9 +127,9 @@ def check_settings(horizon: int | None, tolerance: float) -> None:
         raise ValueError(f"tolerance must be positive, got {tolerance}")
 
 
-def _planning_beta(risk: Risk) -> float:
+def _plannable(risk: Risk) -> Entropic | NestedEntropic:
     if isinstance(risk, (Entropic, NestedEntropic)):
-        return float(risk.beta)
+        return risk
     raise ValueError(
         f"{type(risk).__name__} has no dynamic programme; plan with Entropic (the exact counterpart of MeanVariance at "
         "the same beta), or train sources and choose among them with gpe and gpi"
@@ -136,5 +137,5 @@ def _planning_beta(risk: Risk) -> float:
 
 
 def _step_betas(risk: Entropic | NestedEntropic, gamma: float, horizon: int) -> Floats:
-    steps = np.arange(horizon)
-    return float(risk.beta) * (gamma**steps if isinstance(risk, Entropic) else np.ones(horizon))
+    fades = np.power(gamma, np.arange(horizon)) if isinstance(risk, Entropic) else np.ones(horizon)
+    return np.float64(risk.beta) * fades

@@ -1,7 +1,7 @@
 """Total reward without end: gamma = 1, no horizon, terminal states.
 
 For a stationary policy let M = P_pi exp(beta r) between the states that are not terminal. In x = E exp(beta R) the
-Bellman equation is linear, x = M x + b, but its solution is the utility only where M's spectral radius is below 1, and a
+Bellman equation is linear, x = M x + b, but its solution is the utility only where M's spectral radius is below 1; a
 linear solver returns finite nonsense elsewhere. So:
 
 * each communicating class is tested by itself. A class of radius >= 1, and every state that can reach one, has
@@ -115,8 +115,8 @@ def optimise(backup: Backup, beta: float, tolerance: float) -> tuple[Floats, int
     """Optimal utilities (S,), infinite ones included, and the number of sweeps.
 
     Value iteration finds a policy, the exact evaluation of that policy settles its values, and one more backup tells
-    whether any action is better. A policy that earns infinity proves it. Minus infinity is accepted for states where the
-    greedy policy keeps it through several rounds while the iterates run away.
+    whether any action is better. A policy that earns infinity proves it. Minus infinity is accepted for states where
+    the greedy policy keeps it through several rounds while the iterates run away.
     """
     require_reachable_end(backup.mdp)
     value = np.zeros(backup.mdp.n_states)
@@ -167,9 +167,7 @@ class _Chain:
         row = np.repeat(np.arange(mdp.n_states), np.diff(indptr))
         graph = _graph(row, mdp.successor[entries], mdp.n_states)
         _, label = csgraph.connected_components(graph, connection="strong")
-        return cls(
-            mdp.n_states, row, mdp.successor[entries], mdp.probability[entries], rewards[entries], graph, label
-        )
+        return cls(mdp.n_states, row, mdp.successor[entries], mdp.probability[entries], rewards[entries], graph, label)
 
     def closed(self) -> Mask:
         """Classes (C,) that are never left; single states without transitions among them."""
@@ -275,7 +273,7 @@ class _Chain:
         onward = index[successor] >= 0
         n = len(open_states)
         matrix = sp.csc_array((weight[onward], (row[onward], index[successor[onward]])), shape=(n, n))
-        return sp.csc_array(sp.eye_array(n, format="csc") - matrix), np.bincount(row, weights=earned, minlength=n)
+        return sp.csc_array(sp.eye_array(n, format="csc") - matrix), np.bincount(row, earned, n).astype(np.float64)
 
 
 def _graph(row: Ints, successor: Ints, n_states: int) -> sp.csr_array:

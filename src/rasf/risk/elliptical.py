@@ -7,9 +7,9 @@ If Psi is elliptical, Psi . w is one-dimensional with mean m = psi . w and varia
     logistic    U = m + (1 / beta) log(y / sin y),  y^2 = 3 beta^2 v     for y < pi, else sign(beta) inf
     Student     no exponential moment: only beta = 0
 
-The paper's logistic row is written with a scale s, B(1 - beta s, 1 + beta s) = pi beta s / sin(pi beta s); its footnote's
-constant is s^2 = (3 / pi^2) v. Mixtures reduce to the discrete case: E exp(beta X) = sum_k pi_k exp(beta U_k), which is
-the entropic utility of the components' utilities.
+The paper's logistic row is written with a scale s, B(1 - beta s, 1 + beta s) = pi beta s / sin(pi beta s); the constant
+of its footnote is s^2 = (3 / pi^2) v. Mixtures reduce to the discrete case: E exp(beta X) = sum_k pi_k exp(beta U_k),
+which is the entropic utility of the components' utilities.
 """
 
 from __future__ import annotations

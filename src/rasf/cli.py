@@ -1,0 +1,158 @@
+"""The command line: `rasf demo`, `rasf reproduce`, `rasf claims`.
+
+Bad input ends in one sentence on standard error and a non-zero exit, never in a traceback.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+import rasf
+
+app = typer.Typer(
+    help="Risk-aware transfer in reinforcement learning.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+console = Console()
+
+
+class ExperimentName(StrEnum):
+    """What can be reproduced so far."""
+
+    grid = "grid"
+    theory = "theory"
+    all = "all"
+
+
+class Preset(StrEnum):
+    """How large a run is."""
+
+    quick = "quick"
+    paper = "paper"
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        console.print(f"rasf {rasf.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _progress() -> Progress:
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Where to save the picture.")] = Path("rasf-demo.png"),
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the rollouts.")] = 0,
+) -> None:
+    """Meet a new task with two old policies: risk-neutral transfer against risk-aware transfer.
+
+    Example: `rasf demo --out picture.png`
+    """
+    from rasf.experiments import demo as show
+
+    with _progress() as bar:
+        task = bar.add_task("planning sources, transferring, rolling out", total=show.STAGES)
+        report = show.run(seed, out, partial(bar.advance, task))
+    console.print(report)
+
+
+@app.command()
+def reproduce(
+    experiment: Annotated[ExperimentName, typer.Argument(help="Which part of the paper.")],
+    preset: Annotated[Preset, typer.Option(help="quick: smaller; paper: the paper's size.")] = Preset.paper,
+    out: Annotated[Path, typer.Option(help="Folder for results and figures.")] = Path("rasf-results"),
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+) -> None:
+    """Run the paper's experiments and draw its figures.
+
+    Example: `rasf reproduce grid --preset paper --out results`
+    """
+    from rasf.experiments.reproduce import EXPERIMENTS
+    from rasf.experiments.reproduce import reproduce as run
+
+    names = list(EXPERIMENTS) if experiment is ExperimentName.all else [experiment.value]
+    for name in names:
+        with _progress() as bar:
+            task = bar.add_task(f"{name}, preset {preset.value}", total=EXPERIMENTS[name].ticks(preset.value))
+            result, files = run(name, preset.value, seed, out, partial(bar.advance, task))
+        _print_claims([{"id": key, **vars(finding)} for key, finding in result.findings.items()], f"{name}: findings")
+        for path in files:
+            console.print(f"wrote {path}", highlight=False)
+
+
+@app.command()
+def claims(
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON list instead of a table.")] = False,
+    results: Annotated[Path | None, typer.Option(help="Folder with results of your own; ours by default.")] = None,
+) -> None:
+    """Every claim of the paper, and what our runs say about it.
+
+    Example: `rasf claims --json`
+    """
+    from rasf.experiments.claims import table
+    from rasf.experiments.results import in_folder, shipped
+
+    rows = table(shipped() if results is None else in_folder(results))
+    if as_json:
+        sys.stdout.write(json.dumps(rows, indent=1) + "\n")
+    else:
+        _print_claims(rows, "The paper's claims in our runs")
+
+
+def _print_claims(rows: list[dict[str, object]], title: str) -> None:
+    colours = {"holds": "green", "does not hold": "red", "not decided": "yellow", "not measured": "dim"}
+    with_claim = "claim" in rows[0]
+    shown = Table(title=title, title_justify="left", show_lines=True)
+    for heading in ("id", *(("claim",) if with_claim else ()), "verdict", "measured", "seeds"):
+        shown.add_column(heading, justify="right" if heading == "seeds" else "left", overflow="fold")
+    for row in rows:
+        verdict = str(row["verdict"])
+        cells = [str(row["id"]), *([str(row["claim"])] if with_claim else []), f"[{colours[verdict]}]{verdict}[/]"]
+        shown.add_row(*cells, str(row["measured"]).replace("[", "\\["), str(row["seeds"] or ""))
+    console.print(shown)
+
+
+def main() -> None:
+    """Run the command line; errors become one sentence."""
+    try:
+        app()
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except ValueError as error:
+        _fail(str(error))
+
+
+def _fail(sentence: str) -> NoReturn:
+    Console(stderr=True).print(f"rasf: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
+    sys.exit(1)

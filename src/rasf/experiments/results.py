@@ -1,0 +1,109 @@
+"""Results with provenance: what a run measured, from which seed and settings, on what, in how much time.
+
+One JSON file an experiment. Figures are drawn from it, never from a running computation, and `claims` reads its
+verdicts. Results of our own runs ship with the package.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import tempfile
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+import rasf
+
+Verdict = Literal["holds", "does not hold", "not decided"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What our runs say about one claim; `seeds` is how many independent runs or instances stand behind it."""
+
+    verdict: Verdict
+    measured: str
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """One experiment's numbers, its findings by claim id, and where they come from."""
+
+    experiment: str
+    preset: str
+    seed: int
+    wall_time_s: float
+    numbers: dict[str, Any]
+    findings: dict[str, Finding]
+    version: str = rasf.__version__
+    python: str = platform.python_version()
+    device: str = f"{platform.machine()} CPU, {os.cpu_count()} cores"
+    date: str = field(default_factory=lambda: datetime.now(UTC).strftime("%Y-%m-%d"))
+
+    def save(self, folder: Path) -> Path:
+        """Write `folder`/<experiment>.json, whole or not at all."""
+        path = folder / f"{self.experiment}.json"
+        write_text(path, json.dumps(_plain(asdict(self)), indent=1) + "\n")
+        return path
+
+
+def load(path: Path) -> Result:
+    """Read a result file back."""
+    try:
+        given = json.loads(path.read_text())
+        given["findings"] = {key: Finding(**finding) for key, finding in given["findings"].items()}
+        return Result(**given)
+    except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is not a result file of rasf: {error}") from error
+
+
+def shipped() -> dict[str, Result]:
+    """The results that come with the package, by experiment."""
+    folder = Path(str(resources.files("rasf.experiments"))) / "shipped"
+    return in_folder(folder)
+
+
+def in_folder(folder: Path) -> dict[str, Result]:
+    """All results in a folder, by experiment."""
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is not a folder with results; make one with `rasf reproduce`")
+    found = [load(path) for path in sorted(folder.glob("*.json"))]
+    return {result.experiment: result for result in found}
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file under a temporary name, sync it, rename it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(partial, 0o644)
+        os.replace(partial, path)
+    except BaseException:
+        os.unlink(partial)
+        raise
+
+
+def _plain(value: Any) -> Any:
+    """Arrays and numpy scalars as JSON knows them, rounded to 12 digits so that files stay small and stable."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, (np.bool_, np.integer)):
+        return value.item()
+    if isinstance(value, (float, np.floating)):
+        return float(f"{value:.12g}")
+    return value

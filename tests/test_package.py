@@ -1,0 +1,32 @@
+import subprocess
+import sys
+
+import rasf
+
+
+def test_importing_rasf_loads_neither_jax_nor_numba_nor_scipy():
+    code = "import sys, rasf; print([m for m in ('jax', 'numba', 'scipy', 'matplotlib') if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+def test_every_public_name_loads_and_is_documented():
+    assert sorted(rasf.__all__) == sorted(rasf._MODULE_OF)
+    for name in rasf.__all__:
+        assert getattr(rasf, name).__doc__, name
+
+
+def test_unknown_name_is_an_attribute_error():
+    assert not hasattr(rasf, "nothing_of_the_kind")
+
+
+def test_version_matches_the_distribution():
+    from importlib.metadata import version
+
+    assert rasf.__version__ == version("rasf")
+
+
+def test_risk_objects_score_without_numba():
+    code = "import sys, rasf; rasf.Entropic(-1.0).samples([1.0, 2.0]); print('numba' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "False"
