@@ -1,12 +1,13 @@
 """What a risk measure is.
 
-A risk turns the law of a random return into one number, larger is better. The law comes in one of four forms, each
+A risk turns the law of a random return into one number, larger is better. The law comes in one of five forms, each
 batched over leading axes:
 
     samples      x (..., n), weights (..., n) or none
     histogram    probs (..., N) over atoms (N,) or (..., N)
     moments      mean (...), variance (...)
     independent  probs (..., d, N) over atoms (d, N) of d independent features, weighted by w (d,)
+    mixture      weights, means and variances (..., M) of M components
 
 `supports` names the forms a risk can score; the others raise one clear sentence. Arrays may be numpy or jax; the answer
 is of the same kind. `beta < 0` is risk averse everywhere.
@@ -48,19 +49,34 @@ def check_beta(beta: Array) -> None:
     """Refuse a risk parameter that is not one finite number (a traced jax scalar passes)."""
     if np.ndim(beta) != 0:
         raise ValueError(f"beta must be one number, got shape {np.shape(beta)}; use vmap for several")
-    if isinstance(beta, (int, float, np.number)) and not math.isfinite(beta):
+    number = concrete(beta)
+    if number is not None and not math.isfinite(number):
         raise ValueError(f"beta must be finite, got {beta}")
+
+
+def concrete(beta: Array) -> float | None:
+    """A risk parameter as a float, or None where jax is tracing it; refuse what is no number."""
+    if not isinstance(beta, str):
+        try:
+            return float(beta)
+        except TypeError:
+            if array_namespace(beta) is not np:
+                return None
+    raise ValueError(f"beta must be a number, got {beta!r}")
 
 
 def histogram_moments(probs: Array, atoms: Array) -> tuple[Array, Array]:
     """Mean and variance (...) of a histogram; the variance is a sum of squares, so it is never negative."""
     xp = array_namespace(probs, atoms)
-    mean = xp.sum(probs * atoms, axis=-1)
-    return mean, xp.sum(probs * (atoms - mean[..., None]) ** 2, axis=-1)
+    probs, atoms = xp.broadcast_arrays(xp.asarray(probs) * 1.0, xp.asarray(atoms) * 1.0)
+    present = probs > 0  # an atom without mass does not count, not even at infinity
+    mean = xp.sum(probs * xp.where(present, atoms, 0.0), axis=-1)
+    centred = xp.where(present, atoms - mean[..., None], 0.0)
+    return mean, xp.sum(probs * centred**2, axis=-1)
 
 
 class Risk:
-    """A risk measure; see the module's header for the four forms of a law."""
+    """A risk measure; see the module's header for the forms of a law."""
 
     supports: ClassVar[frozenset[str]] = frozenset()
 
@@ -73,8 +89,10 @@ class Risk:
         if x.ndim == 0 or x.shape[-1] == 0:
             raise ValueError("x must hold at least one sample on its last axis")
         weights = xp.ones_like(x) if weights is None else xp.asarray(weights) * 1.0
-        if xp is np and not (np.all(weights >= 0) and np.all(np.sum(weights, axis=-1) > 0)):
-            raise ValueError("weights must be non-negative with a positive sum")
+        x, weights = xp.broadcast_arrays(x, weights)
+        valid = xp is not np or (np.all(weights >= 0) and np.isfinite(weights).all() and np.all(weights.sum(-1) > 0))
+        if not valid:
+            raise ValueError("weights must be finite and non-negative with a positive sum")
         return self.histogram(weights / xp.sum(weights, axis=-1, keepdims=True), x)
 
     def histogram(self, probs: Array, atoms: Array) -> Array:
@@ -88,6 +106,10 @@ class Risk:
     def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
         """Score sum_i w_i Z_i of independent features Z_i with histograms probs (..., d, N) over atoms (d, N)."""
         raise self._unsupported("independent")
+
+    def mixture(self, weights: Array, mean: Array, variance: Array) -> Array:
+        """Score a mixture of components with weights, means and variances (..., M)."""
+        raise self._unsupported("mixture")
 
     def at_discount(self, z: Array) -> Self:
         """The risk of the return still to come, once it counts z times: ranks X as this risk ranks z X."""

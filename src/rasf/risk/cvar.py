@@ -34,12 +34,14 @@ class CVaR(Risk):
         probs, atoms = xp.take_along_axis(probs, order, -1), xp.take_along_axis(atoms, order, -1)
         below = xp.cumsum(probs, axis=-1) - probs
         tail = xp.clip(self.alpha - below, 0.0, probs)
-        return xp.sum(tail * atoms, axis=-1) / xp.sum(tail, axis=-1)
+        return xp.sum(tail * xp.where(tail > 0, atoms, 0.0), axis=-1) / xp.sum(tail, axis=-1)
 
     def moments(self, mean: Array, variance: Array) -> Array:
         """CVaR of the normal law with this mean and variance."""
         xp = array_namespace(mean, variance)
-        return mean - normal_tail_factor(self.alpha) * xp.sqrt(xp.maximum(variance, 0.0))
+        positive = xp.asarray(variance) > 0
+        spread = xp.where(positive, xp.sqrt(xp.where(positive, variance, 1.0)), 0.0)  # no slope below zero
+        return mean - normal_tail_factor(self.alpha) * spread
 
     def at_discount(self, z: Array) -> CVaR:
         """CVaR is positively homogeneous: scaling the return changes no choice."""

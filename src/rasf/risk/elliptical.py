@@ -18,31 +18,43 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
-from rasf.risk.base import Array, Risk, array_namespace, check_beta
+import numpy as np
+
+from rasf.risk.base import Array, Risk, array_namespace, check_beta, concrete
 from rasf.risk.entropic import entropic_utility
 from rasf.risk.mean_variance import variance_term
 
 Law = Literal["normal", "laplace", "logistic", "student"]
+_SERIES = 1e-4  # below, four terms are exact to rounding
+_NEAR = 0.05
+_ZETA = [math.pi**2 / 6, math.pi**4 / 90 / 2, math.pi**6 / 945 / 3]  # zeta(2 k) / k
+_ZETA += [sum(n ** (-2.0 * k) for n in range(1, 200)) / k for k in range(4, 14)]
 
 
 def _laplace_factor(x: Array) -> Array:
-    """-log(1 - x / 2) / (x / 2) for x = beta^2 v; 1 at 0, inf from 2 on."""
+    """-log(1 - h) / h for h = x / 2 = beta^2 v / 2; 1 at 0, inf from h = 1 on."""
     xp = array_namespace(x)
-    half = xp.where((x > 0) & (x < 2), x / 2, 0.5)
-    return xp.where(x >= 2, xp.inf, xp.where(x > 0, -xp.log1p(-half) / half, 1.0))
+    half = x / 2
+    near = xp.where(half > _SERIES, 0.0, half)
+    series = 1 + near / 2 * (1 + near * (2 / 3 + near / 2))
+    middle = xp.where((half > _SERIES) & (half < 1), half, 0.5)
+    return xp.where(half >= 1, xp.inf, xp.where(half > _SERIES, -xp.log1p(-middle) / middle, series))
 
 
 def _logistic_factor(x: Array) -> Array:
-    """log(y / sin y) / (y^2 / 6) with y^2 = 3 x, x = beta^2 v; 1 at 0, inf from y = pi on."""
+    """log(y / sin y) / (y^2 / 6) for y^2 = 3 x = 3 beta^2 v; 1 at 0, inf from y = pi on.
+
+    Near 0 by the series log(y / sin y) = sum_k zeta(2 k) / k (y / pi)^{2 k}.
+    """
     xp = array_namespace(x)
-    square = 3.0 * x
-    inside = (square > 0) & (square < math.pi**2)
-    square = xp.where(inside, square, 1.0)
-    y = xp.sqrt(square)
-    # y - sin y by its series where the difference would cancel
-    series = y * square / 6 * (1 - square / 20 * (1 - square / 42 * (1 - square / 72 * (1 - square / 110))))
-    excess = xp.where(y < 0.5, series, y - xp.sin(y)) / xp.sin(y)
-    return xp.where(inside, xp.log1p(excess) * 6 / square, xp.where(x > 0, xp.inf, 1.0))
+    u = 3 * x / math.pi**2
+    near = xp.where(u < _NEAR, u, 0.0)
+    series = xp.zeros_like(u)
+    for coefficient in _ZETA[::-1]:
+        series = coefficient + near * series
+    y = math.pi * xp.sqrt(xp.where((u >= _NEAR) & (u < 1), u, 0.25))
+    direct = xp.log(y / xp.sin(y)) * 6 / y**2
+    return xp.where(u >= 1, xp.inf, xp.where(u < _NEAR, series * (6 / math.pi**2), direct))
 
 
 def elliptical_utility(law: Law, beta: Array, mean: Array, variance: Array) -> Array:
@@ -51,15 +63,16 @@ def elliptical_utility(law: Law, beta: Array, mean: Array, variance: Array) -> A
     term = variance_term(beta, xp.asarray(variance) * 1.0)
     if law in ("normal", "student"):
         return mean + term
-    x = 2 * beta * term
+    with np.errstate(over="ignore"):  # an infinite x is outside the domain, and says so
+        x = 2 * beta * term
     factor = _laplace_factor(x) if law == "laplace" else _logistic_factor(x)
-    return mean + xp.where(term == 0, 0.0, term * factor)
+    return mean + term * factor
 
 
 def _check_law(law: str, beta: Array) -> None:
     if law not in get_args(Law):
         raise ValueError(f"law must be one of {', '.join(get_args(Law))}, got {law!r}")
-    if law == "student" and not (isinstance(beta, (int, float)) and beta == 0):
+    if law == "student" and concrete(beta) != 0:
         raise ValueError(f"the Student law has no entropic utility: beta must be 0, got {beta}")
 
 
@@ -81,7 +94,7 @@ class Elliptical(Risk):
 
     def at_discount(self, z: Array) -> Elliptical:
         """U_beta[z X] = z U_{beta z}[X]."""
-        return Elliptical(self.beta * z, self.law)
+        return self if self.law == "student" else Elliptical(self.beta * z, self.law)
 
 
 @dataclass(frozen=True)
@@ -90,6 +103,7 @@ class EllipticalMixture(Risk):
 
     beta: Array
     laws: tuple[Law, ...]
+    supports: ClassVar[frozenset[str]] = frozenset({"mixture"})
 
     def __post_init__(self) -> None:
         check_beta(self.beta)
@@ -102,15 +116,16 @@ class EllipticalMixture(Risk):
         """U_beta (...) for weights, means and variances (..., M), one column per component."""
         xp = array_namespace(self.beta, weights, mean, variance)
         weights, mean, variance = xp.broadcast_arrays(*(xp.asarray(a) * 1.0 for a in (weights, mean, variance)))
-        if weights.shape[-1] != len(self.laws):
-            raise ValueError(f"weights must have {len(self.laws)} columns, one per law, got {weights.shape[-1]}")
+        if weights.ndim == 0 or weights.shape[-1] != len(self.laws):
+            raise ValueError(f"weights must have {len(self.laws)} columns, one per law, got shape {weights.shape}")
+        variance = xp.where(weights > 0, variance, 0.0)  # a component without weight has no say, however wild
         utilities = xp.stack(
             [elliptical_utility(law, self.beta, mean[..., k], variance[..., k]) for k, law in enumerate(self.laws)],
             axis=-1,
         )
-        infinite = xp.isinf(utilities) & (weights > 0)
-        finite = entropic_utility(weights, xp.where(xp.isinf(utilities), mean, utilities), self.beta)
-        return xp.where(xp.any(infinite, axis=-1), xp.sign(self.beta) * xp.inf, finite)
+        infinite = xp.isinf(utilities)
+        finite = entropic_utility(weights, xp.where(infinite, mean, utilities), self.beta)
+        return xp.where(xp.any(infinite, axis=-1), xp.where(self.beta > 0, xp.inf, -xp.inf), finite)
 
     def at_discount(self, z: Array) -> EllipticalMixture:
         """U_beta[z X] = z U_{beta z}[X]."""

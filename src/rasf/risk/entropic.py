@@ -1,8 +1,8 @@
 """Entropic utility: U_beta[X] = (1 / beta) log E exp(beta X), the mean at beta = 0.
 
-Computed around the mean m, so that it is smooth through beta = 0 and never overflows. With t = beta (X - m):
+Smooth through beta = 0, and without overflow: with the mean m, t = beta (X - m), and x* the atom of largest beta x,
 
-    |t| large    U = m + (max t + log E exp(t - max t)) / beta        log-sum-exp
+    |t| large    U = x* + log E exp(beta (X - x*)) / beta             log-sum-exp
     |t| < 1      U = m + log1p(E expm1(t)) / beta                     no cancellation
     |t| ~ 0      U = m + (beta / 2) Var X                             the limit, exact to rounding
 
@@ -15,25 +15,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rasf.risk.base import Array, Risk, array_namespace, check_beta, histogram_moments
+from rasf.risk.base import Array, Risk, array_namespace, check_beta
 
 
 def entropic_utility(probs: Array, x: Array, beta: Array) -> Array:
     """U_beta (...) of the law that gives x (..., N) the probabilities probs (..., N)."""
     xp = array_namespace(probs, x, beta)
-    probs, x = xp.asarray(probs) * 1.0, xp.asarray(x) * 1.0
-    probs, x = xp.broadcast_arrays(probs, x)
+    probs, x = xp.broadcast_arrays(xp.asarray(probs) * 1.0, xp.asarray(x) * 1.0)
     present = probs > 0  # an atom without mass must not set the scale
-    mean, variance = histogram_moments(probs, xp.where(present, x, 0.0))
-    t = beta * xp.where(present, x - mean[..., None], 0.0)
+    x = xp.where(present, x, 0.0)
+    mean = xp.sum(probs * x, axis=-1)
+    centred = xp.where(present, x - mean[..., None], 0.0)
+    t = beta * centred
     spread = xp.max(xp.abs(t), axis=-1)
     tiny = spread < xp.finfo(t.dtype).eps ** 0.5
     near = spread < 1.0
     near_sum = xp.sum(probs * xp.expm1(xp.where(near[..., None], t, 0.0)), axis=-1)
-    top = xp.max(xp.where(present, t, -xp.inf), axis=-1)
-    far_sum = xp.sum(probs * xp.exp(t - top[..., None]), axis=-1)
-    cumulant = xp.where(near, xp.log1p(near_sum), top + xp.log(far_sum))
-    return mean + xp.where(tiny, beta / 2 * variance, cumulant / xp.where(tiny, 1.0, beta))
+    high, low = (xp.max(xp.where(present, x, -xp.inf), axis=-1), xp.min(xp.where(present, x, xp.inf), axis=-1))
+    anchor = xp.where(beta > 0, high, low)  # the atom that dominates
+    far_sum = xp.sum(probs * xp.exp(beta * xp.where(present, x - anchor[..., None], 0.0)), axis=-1)
+    variance = xp.sum(probs * xp.where(tiny[..., None], centred, 0.0) ** 2, axis=-1)
+    safe_beta = xp.where(tiny, 1.0, beta)
+    close = mean + xp.where(tiny, beta / 2 * variance, xp.log1p(near_sum) / safe_beta)
+    return xp.where(near, close, anchor + xp.log(xp.where(near, 1.0, far_sum)) / safe_beta)
 
 
 @dataclass(frozen=True)

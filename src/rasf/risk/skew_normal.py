@@ -22,13 +22,17 @@ from rasf.risk.mean_variance import variance_term
 _HALF_NORMAL_MEAN = math.sqrt(2 / math.pi)
 
 
-def _log_twice_cdf_ratio(x: Array) -> Array:
-    """log(2 Phi(x)) / x, sqrt(2 / pi) at 0."""
+def _skew_excess(x: Array) -> Array:
+    """log(2 Phi(x)) / x - sqrt(2 / pi); 0 at 0, by its series there."""
     xp = array_namespace(x)
-    safe = xp.where(x == 0, 1.0, x)
-    near = xp.log1p(special_function(xp, "erf")(xp.clip(safe, -1.0, None) / math.sqrt(2)))
+    a = _HALF_NORMAL_MEAN
+    near = xp.abs(x) < xp.finfo(x.dtype).eps ** 0.2
+    t = xp.where(near, x, 0.0)
+    series = t * (-(a**2) / 2 + t * (a**3 / 3 - a / 6 + t * (a**2 / 6 - a**4 / 4 + t * (a / 40 - a**3 / 6 + a**5 / 5))))
+    safe = xp.where(near, 1.0, x)
+    middle = xp.log1p(special_function(xp, "erf")(xp.maximum(safe, -1.0) / math.sqrt(2)))
     far = special_function(xp, "log_ndtr")(xp.minimum(safe, 0.0)) + math.log(2)
-    return xp.where(x == 0, _HALF_NORMAL_MEAN, xp.where(safe > -1, near, far) / safe)
+    return xp.where(near, series, xp.where(safe > -1, middle, far) / safe - a)
 
 
 @dataclass(frozen=True)
@@ -45,10 +49,10 @@ class SkewNormal(Risk):
         """U_beta for mean psi . w, variance w' Sigma w and skew delta . w."""
         xp = array_namespace(self.beta, mean, variance, skew)
         skew = xp.asarray(skew) * 1.0
-        if xp is np and np.any((1 - 2 / math.pi) * skew**2 > np.asarray(variance) * (1 + 1e-12)):
+        if xp is np and np.any((1 - 2 / math.pi) * skew**2 > np.maximum(variance, 0.0) * (1 + 1e-12)):
             raise ValueError("skew is too large for the variance: skew^2 must be at most variance / (1 - 2 / pi)")
         spread = variance_term(self.beta, variance + 2 / math.pi * skew**2)
-        return mean + spread + skew * (_log_twice_cdf_ratio(self.beta * skew) - _HALF_NORMAL_MEAN)
+        return mean + spread + skew * _skew_excess(self.beta * skew)
 
     def at_discount(self, z: Array) -> SkewNormal:
         """U_beta[z X] = z U_{beta z}[X]."""
