@@ -28,6 +28,8 @@ def gpe(psi: Array, Sigma: Array, w: Array, risk: Risk) -> Array:
     weights = xp.asarray(w)
     if weights.shape != psi.shape[-1:]:
         raise ValueError(f"w must have shape {psi.shape[-1:]}, one weight per feature, got {weights.shape}")
+    if Sigma.shape != (*psi.shape, psi.shape[-1]):
+        raise ValueError(f"Sigma must have shape {(*psi.shape, psi.shape[-1])}, got {Sigma.shape}")
     variance = xp.einsum("...ij,i,j->...", Sigma, weights, weights)
     return risk.moments(psi @ weights, xp.maximum(variance, 0.0))
 

@@ -29,8 +29,8 @@ class FiniteMDP:
     """Dynamics, features, terminal states and discount; validated once, read-only afterwards.
 
     `P` is dense (S, A, S), sparse (S A, S) with row s A + a, or a list of A sparse (S, S) matrices. `phi` is
-    (S, A, S, d), (S, A, d), or, for a sparse (S A, S) `P`, (n, d) aligned with its stored entries. `terminal` is a mask
-    (S,) or a list of states; what `P` says of terminal states is ignored.
+    (S, A, S, d), (S, A, d), or, for an (S A, S) `P` in CSR format, (n, d) aligned with its stored entries. `terminal`
+    is a mask (S,) or a list of states; what `P` says of terminal states is ignored.
     """
 
     def __init__(self, P: Any, phi: npt.ArrayLike, terminal: npt.ArrayLike = (), gamma: float = 1.0) -> None:
@@ -44,7 +44,8 @@ class FiniteMDP:
             n_states, n_actions, _ = dense.shape
             state, action, successor = np.nonzero(dense)
             rows, probability = state * n_actions + action, dense[state, action, successor]
-        features = _features(phi, rows, successor, n_states, n_actions)
+        aligned = sp.issparse(P) and P.format == "csr"
+        features = _features(phi, rows, successor, n_states, n_actions, aligned)
         self._store(rows, successor, probability, features, n_states, n_actions, terminal, gamma)
 
     @classmethod
@@ -62,9 +63,9 @@ class FiniteMDP:
             raise ValueError("transitions must not be empty")
         state, action, successor, probability, phi = zip(*listed, strict=True)
         for name, values, size in (("s", state, n_states), ("a", action, n_actions), ("s'", successor, n_states)):
-            outside = [value for value in values if not 0 <= value < size]
+            outside = [value for value in values if not (0 <= value < size and int(value) == value)]
             if outside:
-                raise ValueError(f"transitions must have 0 <= {name} < {size}, got {outside[0]}")
+                raise ValueError(f"transitions must have whole numbers 0 <= {name} < {size}, got {outside[0]}")
         rows = np.asarray(state, np.int64) * n_actions + np.asarray(action, np.int64)
         order = np.argsort(rows, kind="stable")
         features = np.asarray(phi, np.float64).reshape(len(listed), -1)
@@ -142,6 +143,8 @@ class FiniteMDP:
     def policy(self, policy: npt.ArrayLike, steps: int | None = None) -> Ints:
         """A policy as a checked array (S,), or (steps, S); with `steps`, (S,) is repeated at every step."""
         actions = np.asarray(policy)
+        if steps is not None and steps < 1:
+            raise ValueError(f"a policy needs at least one step, got {steps}")
         if not np.issubdtype(actions.dtype, np.integer):
             raise ValueError(f"policy must hold integer actions, got dtype {actions.dtype}")
         if steps is not None and actions.ndim == 1:
@@ -185,16 +188,16 @@ def _from_sparse(P: Any) -> tuple[Ints, Ints, Floats]:
     return np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr)), csr.indices, csr.data
 
 
-def _features(phi: npt.ArrayLike, rows: Ints, successor: Ints, n_states: int, n_actions: int) -> Floats:
+def _features(phi: npt.ArrayLike, rows: Ints, successor: Ints, n_states: int, n_actions: int, aligned: bool) -> Floats:
     features = np.asarray(phi, np.float64)
     if features.ndim == 4 and features.shape[:3] == (n_states, n_actions, n_states):
         return features[rows // n_actions, rows % n_actions, successor]
     if features.ndim == 3 and features.shape[:2] == (n_states, n_actions):
         return features.reshape(n_states * n_actions, -1)[rows]
-    if features.ndim == 2 and features.shape[0] == len(rows):
+    if aligned and features.ndim == 2 and features.shape[0] == len(rows):
         return features
     raise ValueError(
-        f"phi must have shape (S, A, S, d), (S, A, d) or, with sparse P, (stored entries, d); "
+        "phi must have shape (S, A, S, d), (S, A, d) or, with P in CSR format, (stored entries, d); "
         f"got {features.shape} for S={n_states}, A={n_actions}, {len(rows)} entries"
     )
 

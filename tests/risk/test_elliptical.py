@@ -330,7 +330,7 @@ def test_mixture_batches_under_jit():
 @pytest.mark.parametrize("columns", [1, 3])
 def test_wrong_number_of_columns(columns):
     part = np.full(columns, 1 / columns)
-    with pytest.raises(ValueError, match=f"must have 2 columns, one per law, got shape"):
+    with pytest.raises(ValueError, match="must have 2 columns, one per law, got shape"):
         EllipticalMixture(-1.0, ("normal", "normal")).mixture(part, part, part)
 
 

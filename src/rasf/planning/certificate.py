@@ -7,7 +7,8 @@ With source utilities known to within eps, GPI over them satisfies, at decision 
 
 the second for sources that are optimal for their own tasks at the same beta. For discounted returns n - h becomes
 1 / (1 - gamma), and the theorems hold for GPI that knows the discount so far, z = gamma^k; utilities are in units of z.
-At gamma = 1 without a horizon both bounds are infinite unless the errors are 0.
+At gamma = 1 without a horizon both bounds are infinite unless the errors are 0 and the GPI policy surely ends (ties can
+make it stay in a loop that is worth as much as leaving it, for ever).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from rasf.mdp import FiniteMDP, Floats, Ints
 from rasf.planning import discounted
 from rasf.planning.bellman import Backup
 from rasf.planning.plan import DEFAULT_TOLERANCE, Plan, augmented_policy, check_settings, evaluate_policy, plan
+from rasf.planning.undiscounted import ends_surely
 from rasf.risk import Entropic
 
 
@@ -97,17 +99,18 @@ def certificate(
     acted_on = exact if scores is None else np.asarray(scores, np.float64)
     if acted_on.shape != exact.shape:
         raise ValueError(f"scores must have shape {exact.shape}, got {acted_on.shape}")
-    measured = float(np.abs(acted_on - exact).max()) if scores is not None else 0.0
+    measured = float(np.abs(np.subtract(acted_on, exact, out=np.zeros_like(exact), where=acted_on != exact)).max())
     eps = measured if epsilon is None else float(epsilon)
     choice = gpi(acted_on)
     attained, optimal = utilities(choice.policy), utilities(None)
+    certain = bool(mdp.gamma < 1 or horizon is not None or ends_surely(mdp, choice.policy).all())
     steps = _remaining_steps(mdp, horizon, len(exact[0]) if augmented else 0)
-    delta_r = _nearest_task(mdp, sources, w, risk)
+    delta_r = _nearest_task(mdp, sources, w, risk, horizon)
     return Certificate(
         epsilon=eps,
         delta_r=delta_r,
-        source_bound=_product(2 * steps, eps),
-        optimality_bound=_product(2 * steps, delta_r + eps),
+        source_bound=_product(2 * steps, eps, certain),
+        optimality_bound=_product(2 * steps, delta_r + eps, certain),
         source_gap=_largest_gap(exact.max(axis=0), attained),
         optimality_gap=_largest_gap(optimal, attained),
         policy=choice.policy,
@@ -124,8 +127,9 @@ def _remaining_steps(mdp: FiniteMDP, horizon: int | None, powers: int) -> Floats
     return np.array(np.inf)
 
 
-def _product(steps: Floats, error: float) -> Floats:
-    return steps * error if error > 0 else np.zeros_like(steps)
+def _product(steps: Floats, error: float, certain: bool) -> Floats:
+    """The bound; without any error it is 0 even over infinitely many steps, if the policy is certain to end."""
+    return np.zeros_like(steps) if error == 0 and certain else steps * (error or np.inf)
 
 
 def _largest_gap(wanted: Floats, attained: Floats) -> Floats:
@@ -134,12 +138,14 @@ def _largest_gap(wanted: Floats, attained: Floats) -> Floats:
     return gap.max(axis=(-2, -1))
 
 
-def _nearest_task(mdp: FiniteMDP, sources: Sequence[Plan | npt.ArrayLike], w: npt.ArrayLike, risk: Entropic) -> float:
-    """delta_r over the sources that are optimal for a task at this risk; inf if there is none."""
+def _nearest_task(
+    mdp: FiniteMDP, sources: Sequence[Plan | npt.ArrayLike], w: npt.ArrayLike, risk: Entropic, horizon: int | None
+) -> float:
+    """delta_r over the sources that are optimal for a task in this very setting; inf if there is none."""
     target = mdp.task(w)
     distances = [
         float(np.abs(mdp.phi @ (target - source.w)).max(initial=0.0))
         for source in sources
-        if isinstance(source, Plan) and source.risk == risk
+        if isinstance(source, Plan) and (source.risk, source.horizon, source.gamma) == (risk, horizon, mdp.gamma)
     ]
     return min(distances, default=np.inf)

@@ -14,6 +14,12 @@ from rasf.mdp import Floats, Ints
 from rasf.planning.bellman import Backup, follow
 
 
+def check_horizon(horizon: int | None) -> None:
+    """Refuse a horizon that is not a positive whole number."""
+    if horizon is not None and (not isinstance(horizon, (int, np.integer)) or horizon < 1):
+        raise ValueError(f"horizon must be a positive number of decisions, got {horizon}")
+
+
 def sweep_back(
     backup: Backup, betas: Floats, last_value: Floats, policy: Ints | None = None, keep: int | None = None
 ) -> tuple[Floats, Ints]:

@@ -17,9 +17,11 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as splinalg
 
 from rasf.mdp import FiniteMDP, Floats, Ints
+from rasf.planning.convergence import WINDOW, remaining_change
+from rasf.planning.horizon import check_horizon
 from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, ends_surely, states_text
 
-_SOLVE_TOLERANCE = 1e-13
+_SOLVE_TOLERANCE = 1e-12
 
 
 class Moments(NamedTuple):
@@ -39,6 +41,7 @@ def successor_moments(mdp: FiniteMDP, policy: npt.ArrayLike, horizon: int | None
 
 def feature_moments(mdp: FiniteMDP, phi: Floats, policy: npt.ArrayLike, horizon: int | None) -> Moments:
     """The same for features phi (n, d) of one's own, aligned with the stored transitions."""
+    check_horizon(horizon)
     expect = sp.csr_array(
         (mdp.probability, np.arange(len(mdp.successor)), mdp.indptr), shape=(len(mdp.indptr) - 1, len(mdp.successor))
     )
@@ -78,7 +81,7 @@ def _one_step(mdp: FiniteMDP, phi: Floats, expect: sp.csr_array, psi_own: Floats
     target = phi + mdp.gamma * psi_own[mdp.successor]
     psi = expect @ target
     delta = target - np.repeat(psi, np.diff(mdp.indptr), axis=0)
-    outer = (delta[:, :, None] * delta[:, None, :]).reshape(len(delta), -1)
+    outer = (delta[:, :, None] * delta[:, None, :]).reshape(len(delta), phi.shape[1] ** 2)
     return psi, expect @ outer
 
 
@@ -87,13 +90,15 @@ def _solve(chain: sp.csr_array, discount: float, constant: Floats) -> Floats:
     n = chain.shape[0]
     if n <= DIRECT_SOLVE_STATES:
         return splinalg.splu(sp.csc_array(sp.eye_array(n) - discount * chain)).solve(constant)
-    x = constant
+    x, earlier = constant, np.zeros_like(constant)
     while True:
-        new = constant + discount * (chain @ x)
-        change, scale = float(np.abs(new - x).max()), float(np.abs(new).max())
-        x = new
-        if change <= _SOLVE_TOLERANCE * scale:
+        for _ in range(WINDOW):
+            new = constant + discount * (chain @ x)
+            change = np.abs(new - x)
+            x = new
+        if (remaining_change(change, earlier, x) <= _SOLVE_TOLERANCE * np.abs(x)).all():
             return x
+        earlier = change
 
 
 def _shaped(mdp: FiniteMDP, psi: Floats, Sigma: Floats) -> Moments:

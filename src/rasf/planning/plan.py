@@ -19,8 +19,9 @@ import numpy.typing as npt
 from rasf.mdp import FiniteMDP, Floats, Ints
 from rasf.planning import discounted, undiscounted
 from rasf.planning.bellman import Backup
-from rasf.planning.horizon import sweep_back
+from rasf.planning.horizon import check_horizon, sweep_back
 from rasf.planning.moments import feature_moments
+from rasf.planning.optimum import optimise
 from rasf.risk import Entropic, MeanVariance, NestedEntropic, Risk
 
 DEFAULT_TOLERANCE = 1e-10
@@ -33,13 +34,16 @@ class Plan:
 
     q, policy: (S, A) and (S,); (n, S, A) and (n, S) with a horizon; for discounted `Entropic`, q at z = 1 (S, A) and a
     policy per power of gamma (K + 1, S), the last of which goes on for ever. `error` bounds the error of q (0: exact to
-    rounding), `sweeps` counts passes over the transitions. Utilities may be infinite at gamma = 1.
+    rounding), `sweeps` counts passes over the transitions (at gamma = 1, rounds of policy iteration). At gamma = 1
+    utilities may be infinite, and `policy` earns them even where actions tie.
     """
 
     q: Floats
     policy: Ints
     w: Floats
     risk: Risk
+    horizon: int | None
+    gamma: float
     error: float
     sweeps: int
 
@@ -63,19 +67,19 @@ def plan(
     check_settings(horizon, tolerance)
     task = mdp.task(w)
     backup = Backup(mdp, mdp.rewards(task))
+    context = (task, risk, horizon, mdp.gamma)
     if horizon is not None:
         q, policy = sweep_back(backup, _step_betas(risk, mdp.gamma, horizon), np.zeros(mdp.n_states))
-        return Plan(q, policy, task, risk, 0.0, horizon)
+        return Plan(q, policy, *context, 0.0, horizon)
     if mdp.gamma == 1.0:
-        value, sweeps = undiscounted.optimise(backup, beta, tolerance)
-        q = backup.q(value, beta)
-        return Plan(q, q.argmax(axis=1), task, risk, 0.0, sweeps)
+        value, policy, rounds = optimise(backup, beta, tolerance)
+        return Plan(backup.q(value, beta), policy, *context, 0.0, rounds)
     if isinstance(risk, NestedEntropic) or beta == 0:
         value, error, sweeps = discounted.nested(backup, beta, None, tolerance)
         q = backup.q(value, beta)
-        return Plan(q, q.argmax(axis=1), task, risk, mdp.gamma * error, sweeps + 1)
+        return Plan(q, q.argmax(axis=1), *context, mdp.gamma * error, sweeps + 1)
     tables, policy, error = discounted.augmented(backup, beta, None, tolerance)
-    return Plan(tables[0], policy, task, risk, error, len(policy))
+    return Plan(tables[0], policy, *context, error, len(policy))
 
 
 def evaluate_policy(
@@ -116,13 +120,12 @@ def evaluate_policy(
 def augmented_policy(mdp: FiniteMDP, policy: npt.ArrayLike) -> Ints:
     """A policy (S,) or (K + 1, S), checked."""
     given = np.asarray(policy)
-    return mdp.policy(given, None if given.ndim == 1 else len(given))
+    return mdp.policy(given, len(given) if given.ndim == 2 else None)
 
 
 def check_settings(horizon: int | None, tolerance: float) -> None:
     """Refuse a horizon or a tolerance that makes no sense."""
-    if horizon is not None and (not isinstance(horizon, (int, np.integer)) or horizon < 1):
-        raise ValueError(f"horizon must be a positive number of decisions, got {horizon}")
+    check_horizon(horizon)
     if not tolerance > 0:
         raise ValueError(f"tolerance must be positive, got {tolerance}")
 

@@ -10,11 +10,13 @@ linear solver returns finite nonsense elsewhere. So:
 * a class that never ends and never pays counts as the end;
 * the rest is solved, scaled by the utilities themselves so that nothing overflows.
 
-At beta = 0 a class that never ends has a mean of +-inf by the sign of its average reward, and none if that is 0.
+At beta = 0 a class that never ends has a mean of +-inf by the sign of its average reward, and none if that is 0. The
+optimum over policies is in `optimum`.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,13 +27,15 @@ import scipy.sparse.linalg as splinalg
 
 from rasf.mdp import FiniteMDP, Floats, Ints
 from rasf.planning.bellman import Backup, follow
+from rasf.planning.convergence import WINDOW, remaining_change
 
 Mask = npt.NDArray[np.bool_]
 DIRECT_SOLVE_STATES = 5_000  # above this, sparse factors may fill up: iterate instead
 _RADIUS_TOLERANCE = 1e-12
-_RADIUS_SWEEPS = 100_000
-_SWEEPS_BETWEEN_CHECKS = 100
-_PATIENCE = 3
+_RADIUS_SWEEPS = 1_000
+_SMALL_BETA = 1e-6  # below, the risk-neutral values are the better start
+_TINY_BETA = 1e-290  # below, beta x may be subnormal
+_ROUNDING = 1e-14
 
 
 def states_text(states: Mask) -> str:
@@ -74,79 +78,43 @@ def evaluate(backup: Backup, beta: float, policy: Ints, tolerance: float) -> Flo
         endless = ~_can_reach(chain.graph, ended) & ~exploding
         value[exploding], value[endless] = np.sign(beta) * np.inf, -np.sign(beta) * np.inf
         settled = ended | exploding | endless
-    _solve(backup, chain, beta, policy, settled, value, tolerance)
+    open_states = np.flatnonzero(~settled)
+    if len(open_states) > DIRECT_SOLVE_STATES:
+        _iterate(backup, beta, policy, open_states, value, tolerance)
+    elif len(open_states):
+        _solve(chain, beta, open_states, value)
     return value
 
 
-def _solve(
-    backup: Backup, chain: _Chain, beta: float, policy: Ints, settled: Mask, value: Floats, tolerance: float
-) -> None:
-    """Fill in the values of the states that are not settled."""
-    open_states = np.flatnonzero(~settled)
-    if not len(open_states):
-        return
-
-    def sweep() -> float:
-        new = follow(backup.q(value, beta, 1.0), policy)[open_states]
-        change = float(np.abs(new - value[open_states]).max())
-        value[open_states] = new
-        return change
-
-    if len(open_states) > DIRECT_SOLVE_STATES:
-        last = sweep()
-        while True:
-            change = sweep()
-            rate = min(change / last, 1 - 1e-9) if last > 0 else 0.0
-            if change * max(1.0, rate / (1 - rate)) <= tolerance:
-                return
-            last = change
-    if beta == 0:
-        matrix, constant = chain.linear_system(value, 0.0, open_states)
-        value[open_states] = splinalg.spsolve(matrix, constant)
-        return
-    for _ in range(50):  # brings the scaling near, so that the first solve neither over- nor underflows
-        sweep()
-    for _ in range(2):  # the second solve is scaled by the solution itself
-        matrix, ratio = chain.linear_system(value, beta, open_states)
-        value[open_states] += np.log(np.maximum(splinalg.spsolve(matrix, ratio), 1e-300)) / beta
-
-
-def optimise(backup: Backup, beta: float, tolerance: float) -> tuple[Floats, int]:
-    """Optimal utilities (S,), infinite ones included, and the number of sweeps.
-
-    Value iteration finds a policy, the exact evaluation of that policy settles its values, and one more backup tells
-    whether any action is better. A policy that earns infinity proves it. Minus infinity is accepted for states where
-    the greedy policy keeps it through several rounds while the iterates run away.
-    """
-    require_reachable_end(backup.mdp)
-    value = np.zeros(backup.mdp.n_states)
-    fixed = backup.mdp.terminal.copy()
-    doomed, seen = np.zeros_like(fixed), 0
-    sweeps = 0
+def _iterate(backup: Backup, beta: float, policy: Ints, open_states: Ints, value: Floats, tolerance: float) -> None:
+    """Sweep until the changes to come are small in every state."""
+    earlier = np.zeros(len(open_states))
     while True:
-        q = backup.q(value, beta, 1.0)
-        for _ in range(_SWEEPS_BETWEEN_CHECKS):
-            value = np.where(fixed, value, q.max(axis=1))
-            q = backup.q(value, beta, 1.0)
-        sweeps += _SWEEPS_BETWEEN_CHECKS
-        policy = q.argmax(axis=1)
-        exact = evaluate(backup, beta, policy, tolerance)
-        best = (exact == np.inf) & ~fixed
-        value[best], fixed = np.inf, fixed | best
-        lost = (exact == -np.inf) & ~fixed
-        if lost.any():
-            seen = seen + 1 if (lost == doomed).all() else 1
-            doomed = lost
-            if seen >= _PATIENCE:
-                value[lost], fixed = -np.inf, fixed | lost
-            continue
-        if best.any():
-            continue
-        value = np.where(fixed, value, exact)
-        better = backup.q(value, beta, 1.0).max(axis=1)
-        gain = np.subtract(better, value, out=np.zeros_like(value), where=~fixed)
-        if gain.max() <= tolerance * max(1.0, float(np.abs(value[np.isfinite(value)]).max(initial=0.0))):
-            return value, sweeps
+        for _ in range(WINDOW):
+            new = follow(backup.q(value, beta, 1.0), policy)[open_states]
+            change = np.abs(new - value[open_states])
+            value[open_states] = new
+        if (remaining_change(change, earlier, new) <= tolerance).all():
+            return
+        earlier = change
+
+
+def _solve(chain: _Chain, beta: float, open_states: Ints, value: Floats) -> None:
+    """Exact values of the open states, by Newton steps that are scaled by the values so far.
+
+    With y = exp(beta (v* - v)) the equation is linear, y = M y + b, and exactly solved by one step from any v whose
+    scaling neither over- nor underflows; written for u = (y - 1) / beta it keeps its digits as beta goes to 0, where it
+    becomes v* - v = P (v* - v) + residual.
+    """
+    if abs(beta) > _SMALL_BETA:
+        value[open_states] = chain.dominant_path(beta, open_states, value) / beta
+    elif beta != 0:
+        value[open_states] = chain.newton_step(value, 0.0, open_states)
+    for _ in range(3):
+        step = chain.newton_step(value, beta, open_states)
+        value[open_states] += step
+        if np.abs(step).max() <= _ROUNDING * max(1.0, float(np.abs(value[open_states]).max())):
+            return
 
 
 @dataclass(frozen=True)
@@ -186,7 +154,8 @@ class _Chain:
         """States (S,) of classes in which P exp(beta r) has a spectral radius of 1 or more.
 
         Collatz-Wielandt: for positive u, the ratios (M u) / u enclose the radius. Power iteration in log space, on the
-        lazy matrix (M + I) / 2 so that periodic classes converge too, on all classes at once.
+        lazy matrix (M + I) / 2 so that periodic classes converge too, on all classes at once; what stays undecided is
+        settled by a linear solve, scaled by the iterate.
         """
         inside = self.label[self.row] == self.label[self.successor]
         states, row = np.unique(self.row[inside], return_inverse=True)
@@ -200,7 +169,6 @@ class _Chain:
         _, label = np.unique(self.label[states], return_inverse=True)
         n_classes = label.max() + 1
         u = np.zeros(len(states))
-        verdict = np.zeros(n_classes)
         for _ in range(_RADIUS_SWEEPS):
             terms = log_weight + u[successor]
             top = np.maximum.reduceat(terms, starts)
@@ -216,7 +184,18 @@ class _Chain:
             u += change
             u -= np.where(verdict != 0, 0.0, most)[label]  # keeps the undecided from drifting off
         else:
-            verdict = np.where(verdict == 0, np.where(least + most >= 0, 1, -1), verdict)
+            # (I - M) y = 1 has a positive solution if and only if the radius is below 1
+            n = len(states)
+            scaled = sp.csc_array((np.exp(log_weight + u[successor] - u[row]), (row, successor)), shape=(n, n))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", splinalg.MatrixRankWarning)
+                y = splinalg.spsolve(sp.csc_array(sp.eye_array(n, format="csc") - scaled), np.ones(n))
+            lowest, highest = np.full(n_classes, np.inf), np.full(n_classes, -np.inf)
+            y = np.where(np.isfinite(y), y, -np.inf)
+            np.minimum.at(lowest, label, y)
+            np.maximum.at(highest, label, y)
+            below = (lowest > 0) & (highest < 1 / _RADIUS_TOLERANCE)
+            verdict = np.where(verdict == 0, np.where(below, -1, 1), verdict)
         result = np.zeros(self.n_states, bool)
         result[states] = (verdict > 0)[label]
         return result
@@ -255,25 +234,51 @@ class _Chain:
         stationary = np.linalg.lstsq(balance, np.append(np.zeros(n), 1.0), rcond=None)[0]
         return float(np.sum(stationary[index[self.row[inside]]] * self.probability[inside] * self.reward[inside]))
 
-    def linear_system(self, value: Floats, beta: float, open_states: Ints) -> tuple[sp.csc_array, Floats]:
-        """Matrix and right-hand side for the open states, scaled by the values: at the solution the answer is 1.
+    def dominant_path(self, beta: float, open_states: Ints, value: Floats) -> Floats:
+        """log of the largest term of E exp(beta R): the heaviest path to an end, by Bellman-Ford.
 
-        At beta = 0 it is the unscaled (I - P) v = E r.
+        Scaled by it, every weight is at most 1 and every solution at least 1.
         """
         index = np.full(self.n_states, -1)
         index[open_states] = np.arange(len(open_states))
         mine = index[self.row] >= 0
-        row, successor = index[self.row[mine]], self.successor[mine]
-        if beta == 0:
-            weight, earned = self.probability[mine], self.probability[mine] * self.reward[mine]
-        else:
-            target = self.reward[mine] + value[successor] - value[self.row[mine]]
-            weight = self.probability[mine] * np.exp(beta * target)
-            earned = np.where(index[successor] >= 0, 0.0, weight)
+        exponent = beta * np.where(index[self.successor[mine]] >= 0, 0.0, value[self.successor[mine]])
+        weight = np.log(self.probability[mine]) + beta * self.reward[mine] + exponent
+        onward = index[self.successor[mine]]
+        starts = np.flatnonzero(np.diff(self.row[mine], prepend=-1))
+        best = np.full(len(open_states) + 1, -np.inf)
+        best[-1] = 0.0  # an end
+        for _ in range(len(open_states)):
+            new = np.maximum.reduceat(weight + best[onward], starts)
+            if (new == best[:-1]).all():
+                break
+            best[:-1] = new
+        return best[:-1]
+
+    def newton_step(self, value: Floats, beta: float, open_states: Ints) -> Floats:
+        """v* - v for the open states, from their present values; exact but for rounding."""
+        index = np.full(self.n_states, -1)
+        index[open_states] = np.arange(len(open_states))
+        mine = index[self.row] >= 0
+        row, successor, p = index[self.row[mine]], self.successor[mine], self.probability[mine]
+        target = self.reward[mine] + value[successor] - value[self.row[mine]]
+        gone = beta * target == -np.inf  # an endless successor weighs nothing
+        target = np.where(gone, 0.0, target)
+        weight = np.where(gone, 0.0, p * np.exp(beta * target))
+        excess = np.where(gone, -p / (beta or 1.0), p * _expm1_over(target, beta))
+        residual = np.bincount(row, excess, len(open_states)).astype(np.float64)
         onward = index[successor] >= 0
         n = len(open_states)
         matrix = sp.csc_array((weight[onward], (row[onward], index[successor[onward]])), shape=(n, n))
-        return sp.csc_array(sp.eye_array(n, format="csc") - matrix), np.bincount(row, earned, n).astype(np.float64)
+        u = splinalg.spsolve(sp.csc_array(sp.eye_array(n, format="csc") - matrix), residual)
+        if beta == 0:
+            return u
+        return np.log1p(np.maximum(beta * u, -1 + 1e-300)) / beta
+
+
+def _expm1_over(x: Floats, beta: float) -> Floats:
+    """expm1(beta x) / beta, x at beta = 0."""
+    return x if abs(beta) < _TINY_BETA else np.expm1(beta * x) / beta
 
 
 def _graph(row: Ints, successor: Ints, n_states: int) -> sp.csr_array:

@@ -1,0 +1,49 @@
+"""`compiled`: numba.njit with a disk cache that notices changes in any file of the package.
+
+Numba's own cache looks at the file of the compiled function only, so a change in a function it calls elsewhere would
+leave stale machine code. Here the folder's name carries a hash of all sources that compile, so a change starts afresh.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+
+
+@functools.cache
+def cache_folder() -> str:
+    """Where this version's machine code is kept: under the user's cache, or a temporary folder if that is read-only."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    package = Path(__file__).parent
+    for source in sorted(package.rglob("*.py")):
+        text = source.read_bytes()
+        if b"compiled" in text:
+            digest.update(source.relative_to(package).as_posix().encode() + text)
+    home = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
+    folder = home / "rasf" / digest.hexdigest()[:16]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return tempfile.mkdtemp(prefix="rasf-")
+    return str(folder)
+
+
+def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Decorate a function with numba.njit, cached; `options` go to njit (parallel=True, inline="always", ...)."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        # read when the decorator runs, so other people's numba code keeps its own folder
+        before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, cache_folder()
+        try:
+            return numba.njit(cache=True, **options)(function)
+        finally:
+            numba.config.CACHE_DIR = before
+
+    return decorate
