@@ -1,0 +1,1 @@
+"""Tabular learners: (Ra)SFQL, (Ra)PRQL and Q-learning, compiled."""

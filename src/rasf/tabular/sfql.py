@@ -1,0 +1,285 @@
+"""(Ra)SFQL, Algorithm 1 of the paper: successor features and their covariance, learned online, transferred by GPI.
+
+One step, in this order (the printed order, with the readings that make it definite):
+
+    c, a    driving policy and action by GPI over all policies at s under the old w_t, epsilon-greedy
+    w_t     += alpha_w (r - phi . w_t) phi          (or w_t is given)
+    a'      argmax_b max_j score_j(s', b) under the new w_t
+    psi, Sigma of the current policy at (s, a), bootstrapped with a'
+    psi, Sigma of policy c != t at (s, a), bootstrapped with its own greedy action under its frozen w_c
+
+Terminated: no bootstrap. Truncated (the step limit, the change of task): bootstrap. SFQL is beta = 0.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rasf.compiled import compiled
+from rasf.envs import four_room
+from rasf.mdp import Floats, Ints
+from rasf.tabular.table import (
+    NEWEST,
+    NOW_VERSION,
+    PATH,
+    SIZE,
+    STEEPNESS,
+    TASK_VERSION,
+    Rule,
+    Table,
+    add_row,
+    best_action,
+    find_policy,
+    greedy,
+    greedy_of_slot,
+    learn_entry,
+    newest_slot,
+    own_slot,
+    read,
+    refresh,
+    repair,
+    set_coefficients,
+)
+
+
+class Learner(NamedTuple):
+    """What changes while learning, beside the table."""
+
+    w: Floats  # (K, d) weights of every policy; row t is being learned
+    coef: Floats  # (K, m) the scores' coefficients, frozen once a task is over
+    now: Floats  # (5,) where w_t stands; the columns are in `table`
+    after: Floats  # (m,) scratch
+    delta: Floats  # (d,) scratch
+    phi: Floats  # (d,) scratch
+
+
+@compiled(_nrt=False)
+def start_task(learner: Learner, rule: Rule, t: int, w: Floats) -> None:
+    """Begin task t from the weights w (d,)."""
+    for i in range(len(w)):
+        learner.w[t, i] = w[i]
+    set_coefficients(learner.w[t], rule, learner.coef[t])
+    now = learner.now
+    now[NOW_VERSION] += 1
+    now[TASK_VERSION], now[PATH], now[SIZE] = now[NOW_VERSION], 0.0, 0.0
+    for i in range(len(w)):
+        now[SIZE] += abs(w[i])
+    now[STEEPNESS] = 2.0 * abs(rule.half_beta) * now[SIZE]
+
+
+@compiled(_nrt=False)
+def choose(table: Table, learner: Learner, t: int, row: int) -> tuple[int, int, int]:
+    """Greedy action at a row, the policy that drives it, and that policy's slot."""
+    refresh(table, row, learner.coef[t], learner.now)
+    return greedy(table, row)
+
+
+@compiled(_nrt=False)
+def learn(
+    table: Table,
+    learner: Learner,
+    rule: Rule,
+    t: int,
+    row: int,
+    action: int,
+    driver: int,
+    driver_slot: int,
+    phi: Floats,
+    next_row: int,
+) -> None:
+    """Update the current and the driving policy on one transition; next_row is -1 after the end."""
+    coef, now, after = learner.coef[t], learner.now, learner.after
+    if next_row >= 0:
+        refresh(table, next_row, coef, now)
+        read(table, next_row, table.row[next_row, NEWEST], best_action(table, next_row), after)
+    else:
+        for k in range(len(after)):
+            after[k] = 0.0
+    slot = newest_slot(table, row, t)
+    learn_entry(table, rule, row, slot, action, phi, after, learner.delta)
+    repair(table, row, slot, action, coef, now)
+    if driver == t:
+        return
+    if next_row >= 0:
+        next_slot = find_policy(table, next_row, driver)
+        read(table, next_row, next_slot, greedy_of_slot(table, next_row, next_slot, learner.coef[driver]), after)
+    slot = own_slot(table, row, driver, driver_slot, t, coef, now)
+    learn_entry(table, rule, row, slot, action, phi, after, learner.delta)
+    repair(table, row, slot, action, coef, now)
+
+
+@compiled(_nrt=False)
+def learn_weights(learner: Learner, rule: Rule, t: int, phi: Floats, reward: float, alpha_w: float) -> None:
+    """One step of stochastic gradient descent on (r - phi . w)^2 / 2; caches go stale only if w changes."""
+    w = learner.w[t]
+    error = reward
+    for i in range(len(phi)):
+        error -= phi[i] * w[i]
+    moved, size = 0.0, 0.0
+    for i in range(len(phi)):
+        new = w[i] + alpha_w * error * phi[i]
+        moved += abs(new - w[i])
+        size += abs(new)
+        w[i] = new
+    if moved > 0.0:
+        set_coefficients(w, rule, learner.coef[t])
+        now = learner.now
+        now[NOW_VERSION] += 1
+        now[PATH] += moved
+        now[SIZE] = max(now[SIZE], size)
+        now[STEEPNESS] = 2.0 * abs(rule.half_beta) * now[SIZE]
+
+
+class Rows(NamedTuple):
+    """States of a compiled world and their rows: an open-addressing map, and remembered successors."""
+
+    keys: Ints  # (H,) state, or -1
+    values: Ints  # (H,) row
+    successor: Ints  # (R, A) row after a move, -1 if not yet known
+
+
+@compiled(_nrt=False)
+def slot_of(keys: Ints, state: int) -> int:
+    """Where a state stands in the map, or would stand."""
+    mask = len(keys) - 1
+    slot = np.int64((np.uint64(state) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)) & mask
+    while keys[slot] != state and keys[slot] != -1:
+        slot = (slot + 1) & mask
+    return int(slot)
+
+
+@compiled(_nrt=False)
+def put(rows: Rows, state: int, row: int) -> None:
+    """Enter a state."""
+    slot = slot_of(rows.keys, state)
+    rows.keys[slot], rows.values[slot] = state, row
+
+
+@compiled(_nrt=False)
+def row_of(rows: Rows, table: Table, rule: Rule, t: int, state: int) -> int:
+    """The row of a state, made if it is new."""
+    slot = slot_of(rows.keys, state)
+    if rows.keys[slot] == -1:
+        row = add_row(table, rule, t)
+        rows.keys[slot], rows.values[slot] = state, row
+        for a in range(rows.successor.shape[1]):
+            rows.successor[row, a] = -1
+    return rows.values[slot]
+
+
+@compiled(_nrt=False)
+def has_room(table: Table, rows: Rows, t: int) -> bool:
+    """Whether the pools can take whatever one more step may need."""
+    entries = table.used[1] + 8 * (t + 2)
+    return (
+        table.used[0] + 2 <= len(rows.successor)
+        and table.used[0] + 2 <= len(table.row)
+        and entries <= len(table.first_policy)
+        and table.used[2] + 2 * (t + 1) <= len(table.noise_policy)
+    )
+
+
+# Entries of `progress`
+STEP, CELL, FLAGS, TAKEN, FAILURES, EPISODES = 0, 1, 2, 3, 4, 5
+
+
+@compiled(_nrt=False)
+def run_task(
+    world: four_room.World,
+    step_limit: int,
+    table: Table,
+    rows: Rows,
+    learner: Learner,
+    rule: Rule,
+    t: int,
+    rewards: Floats,
+    epsilon: float,
+    alpha_w: float,
+    draws: Floats,
+    progress: Ints,
+    total: Floats,
+) -> None:
+    """Learn task t of the four-room world until its draws or the pools are used up; `progress` says how far it got.
+
+    `rewards` (d,) are the task's true weights; alpha_w = 0 means that w is given. draws (steps, 3) are uniform: explore
+    or not, which action, whether a trap fires. `total` (1,) sums the rewards.
+    """
+    n_cells, n_actions = world.destination.shape
+    cell, flags, taken = progress[CELL], progress[FLAGS], progress[TAKEN]
+    phi = learner.phi
+    row = -1
+    for n in range(progress[STEP], len(draws)):
+        if not has_room(table, rows, t):
+            break
+        if row < 0:
+            row = row_of(rows, table, rule, t, cell + n_cells * flags)
+        action, driver, slot = choose(table, learner, t, row)
+        if draws[n, 0] < epsilon:
+            action = int(draws[n, 1] * n_actions)
+        cell, flags, feature, terminated = four_room.step(world, cell, flags, action, draws[n, 2])
+        taken += 1
+        for i in range(len(phi)):
+            phi[i] = 0.0
+        if feature >= 0:
+            phi[feature] = 1.0
+            total[0] += rewards[feature]
+            progress[FAILURES] += feature == world.n_classes + 1
+            if alpha_w > 0:
+                learn_weights(learner, rule, t, phi, rewards[feature], alpha_w)
+        next_row = -1
+        if not terminated:
+            next_row = rows.successor[row, action]
+            if next_row < 0:
+                next_row = row_of(rows, table, rule, t, cell + n_cells * flags)
+                rows.successor[row, action] = next_row
+        learn(table, learner, rule, t, row, action, driver, slot, phi, next_row)
+        row = next_row
+        if terminated or taken == step_limit:
+            progress[EPISODES] += 1
+            cell, flags, taken = world.start, 0, 0
+            row = -1
+        progress[STEP] = n + 1
+    progress[CELL], progress[FLAGS], progress[TAKEN] = cell, flags, taken
+
+
+@compiled(_nrt=False)
+def roll_out(
+    world: four_room.World,
+    table: Table,
+    rows: Rows,
+    learner: Learner,
+    rule: Rule,
+    t: int,
+    coefs: Floats,
+    epsilon: float,
+    draws: Floats,
+    visits: Ints,
+    features: Floats,
+) -> int:
+    """One episode without learning, of at most len(draws) steps, scored with coefs[n] at step n; its length.
+
+    `visits` (cells,) counts the steps' cells, features (d,) adds up phi. -1 means that the pools are full.
+    """
+    n_cells, n_actions = world.destination.shape
+    cell, flags = world.start, 0
+    for n in range(len(draws)):
+        if not has_room(table, rows, t):
+            return -1
+        row = row_of(rows, table, rule, t, cell + n_cells * flags)
+        if n == 0 or len(coefs) > 1:
+            for k in range(coefs.shape[1]):
+                learner.coef[t, k] = coefs[min(n, len(coefs) - 1), k]
+            learner.now[NOW_VERSION] += 1
+            learner.now[TASK_VERSION] = learner.now[NOW_VERSION]
+        action, _, _ = choose(table, learner, t, row)
+        if draws[n, 0] < epsilon:
+            action = int(draws[n, 1] * n_actions)
+        cell, flags, feature, terminated = four_room.step(world, cell, flags, action, draws[n, 2])
+        visits[cell] += 1
+        if feature >= 0:
+            features[feature] += 1.0
+        if terminated:
+            return n + 1
+    return len(draws)

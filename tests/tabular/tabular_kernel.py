@@ -1,0 +1,112 @@
+"""The compiled learner, driven from Python, and everything its table says."""
+
+import numba
+import numpy as np
+
+from rasf.tabular import sfql
+from rasf.tabular.table import FULL_SIGMA, NOW_VERSION, Rule, find_policy, learned_sigma, new_table, read, reserve
+
+
+def make_rule(**changes):
+    usual = Rule(0.95, 0.5, 0.1, -2.0, FULL_SIGMA, 0.01, False, 7)
+    return usual._replace(**changes)
+
+
+def make_learner(policies, d, m):
+    # by name: compiled code checks no bounds, so an array of another meaning would crash instead of complain
+    return sfql.Learner(
+        w=np.zeros((policies, d)),
+        coef=np.zeros((policies, m)),
+        now=np.zeros(5),
+        after=np.zeros(m),
+        delta=np.zeros(d),
+        phi=np.zeros(d),
+    )
+
+
+class Kernel:
+    """Table, weights and states of one compiled run over at most `policies` tasks.
+
+    The pools start empty and grow by what a few steps need, so runs are interrupted and resumed many times. New room
+    is filled with `poison`: whatever is read before it is written shows.
+    """
+
+    def __init__(self, rule, n_features, n_actions, policies, poison=np.nan):
+        self.rule, self.n_actions, self.m = rule, n_actions, n_features + learned_sigma(n_features, rule.sigma)
+        self.poison, self.t, self.pauses = poison, -1, 0
+        self.learner = make_learner(policies, n_features, self.m)
+        self.table = new_table(n_features, n_actions, rule.sigma)
+        self.rows = sfql.Rows(
+            np.full(1 << 15, -1, np.int64), np.zeros(1 << 15, np.int32), np.full((1 << 13, n_actions), -1, np.int32)
+        )
+
+    def make_room(self, steps):
+        """Room for whatever this many steps may need."""
+        policies = self.t + 2
+        larger = reserve(self.table, 2 * steps, 8 * policies * steps, 2 * policies * steps)
+        if larger is not self.table:
+            rows, entries, vectors = self.table.used
+            for used, fields in (
+                (rows, ("bound", "best", "noise_best")),
+                (entries, ("value", "score")),
+                (vectors, ("noise",)),
+            ):
+                for field in fields:
+                    getattr(larger, field)[used:] = self.poison
+            for used, fields in (
+                (rows, ("row", "best_slot", "best_policy", "noise_slot")),
+                (entries, ("first_policy",)),
+                (vectors, ("noise_policy",)),
+            ):
+                for field in fields:
+                    getattr(larger, field)[used:] = 0  # policy 0 would win every tie
+            self.table = larger
+
+    def start_task(self, w):
+        self.t += 1
+        sfql.start_task(self.learner, self.rule, self.t, np.array(w, float))
+
+    def run_task(self, world, step_limit, rewards, epsilon, alpha_w, draws):
+        """Total reward, failures and finished episodes."""
+        progress, total = np.zeros(6, np.int64), np.zeros(1)
+        progress[sfql.CELL] = world.start
+        constants = (self.rule, self.t, rewards, epsilon, alpha_w, draws)
+        while progress[sfql.STEP] < len(draws):
+            self.make_room(4)
+            before = progress[sfql.STEP]
+            sfql.run_task(world, step_limit, self.table, self.rows, self.learner, *constants, progress, total)
+            assert progress[sfql.STEP] > before, "no step was taken although there was room"
+            assert (self.table.used <= [len(self.table.row), len(self.table.value), len(self.table.noise)]).all()
+            self.pauses += 1
+        return total[0], progress[sfql.FAILURES], progress[sfql.EPISODES]
+
+    @property
+    def version(self):
+        """Counts the changes of w."""
+        return self.learner.now[NOW_VERSION]
+
+    def order(self):
+        """{state: row}."""
+        taken = self.rows.keys >= 0
+        return {int(k): int(v) for k, v in zip(self.rows.keys[taken], self.rows.values[taken], strict=True)}
+
+    def contents(self):
+        """What every policy holds at every row, (rows, policies, m, A)."""
+        return contents(self.table, self.t + 1, self.m)
+
+
+def contents(table, policies, m):
+    out = np.full((table.used[0], policies, m, table.best.shape[1]), np.nan)
+    _read_all(table, np.empty(m), out)
+    return out
+
+
+@numba.njit
+def _read_all(table, scratch, out):
+    # compiled only because a run holds some 10^5 of them
+    for row in range(out.shape[0]):
+        for policy in range(out.shape[1]):
+            slot = find_policy(table, row, policy)
+            for a in range(out.shape[3]):
+                read(table, row, slot, a, scratch)
+                out[row, policy, :, a] = scratch
