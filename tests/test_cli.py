@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rasf.cli import app
+from rasf.experiments import demo
 
 
 def rasf_command(*arguments, cwd):
@@ -37,7 +38,10 @@ def test_reproduce_grid_writes_result_and_figure(tmp_path):
     assert verdicts["T1"] == "not measured"
 
 
-def test_demo_tells_both_stories_and_saves_the_picture(tmp_path):
+def test_demo_tells_both_stories_and_saves_the_picture(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "TASKS", 2)
+    monkeypatch.setattr(demo, "STEPS", 500)
+    monkeypatch.setattr(demo, "ROLLOUTS", 2)
     picture = tmp_path / "picture.png"
     out = CliRunner().invoke(app, ["demo", "--out", str(picture)], env={"COLUMNS": "120"})
     assert out.exit_code == 0, out.output

@@ -34,6 +34,7 @@ class ExperimentName(StrEnum):
 
     grid = "grid"
     theory = "theory"
+    four_room = "four-room"
     all = "all"
 
 
@@ -73,16 +74,16 @@ def _progress() -> Progress:
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Where to save the picture.")] = Path("rasf-demo.png"),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the rollouts.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
 ) -> None:
-    """Meet a new task with two old policies: risk-neutral transfer against risk-aware transfer.
+    """Train two libraries of policies, meet 27 new tasks: risk-neutral against risk-aware transfer.
 
     Example: `rasf demo --out picture.png`
     """
     from rasf.experiments import demo as show
 
     with _progress() as bar:
-        task = bar.add_task("planning sources, transferring, rolling out", total=show.STAGES)
+        task = bar.add_task("compiling (once), training, meeting new tasks", total=show.TICKS)
         report = show.run(seed, out, partial(bar.advance, task))
     console.print(report)
 

@@ -81,12 +81,21 @@ NOT_MEASURED = "not measured"
 
 def table(results: Mapping[str, Result]) -> list[dict[str, Any]]:
     """One row a claim: the claim, and verdict, measured, seeds from the results; not measured where none speaks."""
-    findings: dict[str, Finding] = {}
-    for result in results.values():
-        findings |= result.findings
     rows = []
     for claim in CLAIMS:
-        found = findings.get(claim.id)
+        found = _together([result.findings[claim.id] for result in results.values() if claim.id in result.findings])
         spoken = asdict(found) if found else {"verdict": NOT_MEASURED, "measured": "", "seeds": 0}
         rows.append(asdict(claim) | spoken)
     return rows
+
+
+def _together(findings: list[Finding]) -> Finding | None:
+    """What several experiments say about one claim: undecided where they disagree."""
+    if len(findings) < 2:
+        return findings[0] if findings else None
+    verdicts = {finding.verdict for finding in findings}
+    return Finding(
+        verdicts.pop() if len(verdicts) == 1 else "not decided",
+        "; ".join(f"{finding.measured}: {finding.verdict}" for finding in findings),
+        min(finding.seeds for finding in findings),
+    )

@@ -41,7 +41,7 @@ class Preset:
 
 PRESETS = {
     "quick": Preset(seeds=2, tasks=24, steps=10_000, tuning_seeds=1, shared_seeds=2, rollouts=20),
-    "paper": Preset(seeds=30, tasks=128, steps=20_000, tuning_seeds=5, shared_seeds=30, rollouts=100),
+    "paper": Preset(seeds=30, tasks=128, steps=20_000, tuning_seeds=5, shared_seeds=10, rollouts=100),
 }
 
 

@@ -8,7 +8,16 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from rasf.experiments import drawing, grid, grid_figure, results, theory, theory_figure
+from rasf.experiments import (
+    drawing,
+    four_room,
+    four_room_figures,
+    grid,
+    grid_figure,
+    results,
+    theory,
+    theory_figure,
+)
 from rasf.experiments.results import Result
 
 PRESETS = ("quick", "paper")
@@ -17,29 +26,43 @@ Tick = Callable[[], None]
 
 @dataclass(frozen=True)
 class Experiment:
-    """How to run an experiment, how many ticks of progress that takes, and the figures of its result."""
+    """How to run an experiment (files of single runs go to the folder), its ticks of progress, and its figures."""
 
-    run: Callable[[str, int, Tick], Result]
+    run: Callable[[str, int, Tick, Path], Result]
     ticks: Callable[[str], int]
     figures: dict[str, Callable[[Result], Figure]]
 
 
-def _run_grid(preset: str, seed: int, tick: Tick) -> Result:
+def _run_grid(preset: str, seed: int, tick: Tick, folder: Path) -> Result:
     result = grid.run(preset, seed)
     tick()
     return result
 
 
+def _run_theory(preset: str, seed: int, tick: Tick, folder: Path) -> Result:
+    return theory.run(preset, seed, tick)
+
+
 EXPERIMENTS = {
     "grid": Experiment(_run_grid, lambda _: 1, {"figure_1": grid_figure.draw}),
-    "theory": Experiment(theory.run, theory.total_ticks, {"figure_7": theory_figure.draw}),
+    "theory": Experiment(_run_theory, theory.total_ticks, {"figure_7": theory_figure.draw}),
+    "four-room": Experiment(
+        four_room.run,
+        four_room.total_ticks,
+        {
+            "figure_2_four_room": four_room_figures.figure_2,
+            "figure_3": four_room_figures.figure_3,
+            "figure_8": four_room_figures.figure_8,
+            "figure_9": four_room_figures.figure_9,
+        },
+    ),
 }
 
 
 def reproduce(name: str, preset: str, seed: int, folder: Path, tick: Tick) -> tuple[Result, list[Path]]:
     """Run one experiment; its result and figures go to `folder`."""
     experiment = EXPERIMENTS[name]
-    path = experiment.run(preset, seed, tick).save(folder)
+    path = experiment.run(preset, seed, tick, folder).save(folder)
     return results.load(path), [path, *draw(path)]
 
 

@@ -1,8 +1,7 @@
 """Compiled loops over the transitions of a FiniteMDP; everything else in `planning` is numpy.
 
 Each loop exists twice around one body: parallel for large problems, serial for small ones, where waking the threads
-costs more than the work (and, beside other processes, far more). Kernels that call one another live in this file:
-numba's on-disk cache does not notice a change in another file.
+costs more than the work (and, beside other processes, far more).
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import threading
 import numba
 import numpy as np
 
+from rasf.compiled import compiled
 from rasf.mdp import FiniteMDP, Floats, Ints
 
 # Below this, mean + (beta / 2) variance equals the utility to rounding.
@@ -49,7 +49,7 @@ def best_linear(mdp: FiniteMDP, weight: Floats, offset: Floats, x: Floats, scale
     return best
 
 
-@numba.njit(cache=True)
+@compiled()
 def _utility(
     begin: int,
     end: int,
@@ -91,7 +91,7 @@ def _utility(
     return (top + math.log(total)) / beta
 
 
-@numba.njit(cache=True)
+@compiled()
 def _backup_serial(
     indptr: Ints,
     successor: Ints,
@@ -106,7 +106,7 @@ def _backup_serial(
         q[row] = _utility(indptr[row], indptr[row + 1], successor, probability, reward, value, beta, gamma)
 
 
-@numba.njit(parallel=True, cache=True)
+@compiled(parallel=True)
 def _backup_parallel(
     indptr: Ints,
     successor: Ints,
@@ -121,7 +121,7 @@ def _backup_parallel(
         q[row] = _utility(indptr[row], indptr[row + 1], successor, probability, reward, value, beta, gamma)
 
 
-@numba.njit(cache=True)
+@compiled()
 def _best_action(
     s: int,
     indptr: Ints,
@@ -143,7 +143,7 @@ def _best_action(
     return chosen
 
 
-@numba.njit(cache=True)
+@compiled()
 def _best_serial(
     indptr: Ints,
     successor: Ints,
@@ -159,7 +159,7 @@ def _best_serial(
         best[s] = _best_action(s, indptr, successor, weight, offset, x, scale, n_actions, smallest)
 
 
-@numba.njit(parallel=True, cache=True)
+@compiled(parallel=True)
 def _best_parallel(
     indptr: Ints,
     successor: Ints,

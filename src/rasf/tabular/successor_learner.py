@@ -36,6 +36,8 @@ from rasf.tabular.table import (
 )
 
 _TRAINING, _WEIGHTS = 0, 1  # streams of random numbers
+_MOST_TASKS = 2**15 - 1  # policies are numbered in 16 bits
+_LARGEST_FEATURE = 1e9  # its square, discounted over time, stays a float32
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,10 @@ class SuccessorLearner:
     """All policies learned so far, and the means to learn more."""
 
     def __init__(self, n_features: int, n_actions: int, settings: SuccessorSettings, seed: int, max_tasks: int) -> None:
-        if seed < 0 or max_tasks < 1:
-            raise ValueError(f"seed must not be negative and max_tasks positive, got {seed} and {max_tasks}")
+        if seed < 0:
+            raise ValueError(f"seed must not be negative, got {seed}")
+        if not 1 <= max_tasks <= _MOST_TASKS:
+            raise ValueError(f"max_tasks must be 1 to {_MOST_TASKS}, got {max_tasks}")
         self.settings, self.seed = settings, seed
         self.n_features, self.n_actions = n_features, n_actions
         m = n_features + learned_sigma(n_features, settings.sigma)
@@ -168,13 +172,8 @@ class SuccessorLearner:
         return TaskOutcome(float(total[0]), int(progress[sfql.FAILURES]), int(progress[sfql.EPISODES]))
 
     def row(self, key: Hashable) -> int:
-        """The row of a state of a Python environment; arrays are keyed by their bytes."""
-        if isinstance(key, np.ndarray):
-            key = key.tobytes()
-        try:
-            known = self._row_of_key.get(key)
-        except TypeError:
-            raise ValueError(f"observations must be hashable or arrays, got {type(key).__name__}") from None
+        """The row of a state of a Python environment."""
+        known = self._row_of_key.get(key)
         if known is None:
             self._make_room()
             known = self._row_of_key[key] = int(add_row(self.table, self.rule, self.task))
@@ -190,8 +189,10 @@ class SuccessorLearner:
         """One transition; next_row is None after the end (not after a truncation)."""
         self._make_room()
         features = np.asarray(phi, np.float64)
-        if not (np.isfinite(features).all() and np.isfinite(reward)):
-            raise ValueError("the environment returned features or a reward that are not finite")
+        if not (np.abs(features).max(initial=0.0) <= _LARGEST_FEATURE and np.isfinite(reward)):
+            raise ValueError(
+                f"features and reward must be finite and below {_LARGEST_FEATURE:g}, got {features}, {reward}"
+            )
         if self.settings.learn_w:
             sfql.learn_weights(self.learner, self.rule, self.task, features, float(reward), self.settings.alpha_w)
         arrival = -1 if next_row is None else next_row

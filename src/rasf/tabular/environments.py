@@ -1,0 +1,166 @@
+"""Tabular learners on any Gymnasium environment with few, hashable observations and a vector reward phi.
+
+The same compiled kernels as in the four-room world, stepped from Python one transition at a time. An agent is told of
+tasks, asked for actions and shown transitions:
+
+    SuccessorAgent    (Ra)SFQL
+    ReuseAgent        (Ra)PRQL, and Q-learning without reuse
+
+`horizon=n` makes the tables time-indexed: the state is (h, observation), the n-th decision is the last, and gamma may
+be 1. That is the episodic, total-reward form that Algorithms 1 and 4 print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from rasf.mdp import Floats
+from rasf.tabular import prql
+from rasf.tabular.successor_learner import SuccessorLearner, SuccessorSettings
+
+
+class Agent(Protocol):
+    """What `learn_environment` asks of a learner."""
+
+    def begin_task(self, w: Floats) -> None:
+        """A new task with these true weights begins."""
+
+    def act(self, key: Hashable) -> int:
+        """An action for a state, exploring."""
+
+    def observe(self, phi: Floats, reward: float, key: Hashable, terminated: bool) -> None:
+        """What the last action led to."""
+
+    def end_episode(self, total: float) -> None:
+        """The episode is over, with this total reward."""
+
+
+class SuccessorAgent:
+    """(Ra)SFQL as an `Agent`."""
+
+    def __init__(self, n_features: int, n_actions: int, settings: SuccessorSettings, seed: int, max_tasks: int) -> None:
+        self.learner = SuccessorLearner(n_features, n_actions, settings, seed, max_tasks)
+        self._rng = np.random.default_rng([seed, 5])
+        self._last = (0, 0, 0, 0)
+
+    def begin_task(self, w: Floats) -> None:
+        """Add a policy; the weights are told only if they are not to be learned."""
+        self.learner.begin_task(None if self.learner.settings.learn_w else w)
+
+    def act(self, key: Hashable) -> int:
+        """GPI, epsilon-greedy."""
+        row = self.learner.row(key)
+        action, driver, slot = self.learner.choose(row)
+        if self._rng.random() < self.learner.settings.epsilon:
+            action = int(self._rng.integers(self.learner.n_actions))
+        self._last = (row, action, driver, slot)
+        return action
+
+    def observe(self, phi: Floats, reward: float, key: Hashable, terminated: bool) -> None:
+        """Update the current and the driving policy."""
+        self.learner.learn(*self._last, phi, reward, None if terminated else self.learner.row(key))
+
+    def end_episode(self, total: float) -> None:
+        """Nothing to do."""
+
+
+class ReuseAgent:
+    """(Ra)PRQL as an `Agent`, or Q-learning with `reuse=False` and omega = 0."""
+
+    def __init__(self, n_actions: int, rule: prql.Rule, max_tasks: int) -> None:
+        self.rule = rule
+        self.memory = prql.new_memory(max_tasks, n_actions)
+        self.scores = prql.Scores(np.zeros(max_tasks), np.zeros(max_tasks, np.int64), np.zeros(max_tasks))
+        self.task, self._driver, self._last = -1, 0, (0, 0)
+        self._numbers: dict[Hashable, int] = {}
+        self._rng = np.random.default_rng([rule.seed, 6])
+
+    def begin_task(self, w: Floats) -> None:
+        """Fresh Q and C, fresh scores; the weights are not looked at."""
+        self.task += 1
+        self._driver = self.task
+        for row in range(int(self.memory.used[0])):
+            prql.begin(self.memory, self.rule, self.task, row)
+        self.scores.score[:], self.scores.used[:] = 0.0, 0
+
+    def act(self, key: Hashable) -> int:
+        """The driver's action with probability eta, else epsilon-greedy on the current policy."""
+        row = self._row(key)
+        if self._driver != self.task and self._rng.random() < self.rule.eta:
+            action = int(self.memory.choice[self._driver, row])
+        elif self._rng.random() < self.rule.epsilon:
+            action = int(self._rng.integers(self.memory.value.shape[2]))
+        else:
+            action = int(self.memory.choice[self.task, row])
+        self._last = (row, action)
+        return action
+
+    def observe(self, phi: Floats, reward: float, key: Hashable, terminated: bool) -> None:
+        """Update Q and C of the current policy."""
+        next_row = -1 if terminated else self._row(key)
+        prql.learn(self.memory, self.rule, self.task, *self._last, reward, next_row)
+
+    def end_episode(self, total: float) -> None:
+        """Score the driver and draw the next."""
+        self._driver = int(
+            prql.finish_episode(self.scores, self.rule, self.task, self._driver, total, self._rng.random())
+        )
+
+    def _row(self, key: Hashable) -> int:
+        number = self._numbers.setdefault(key, len(self._numbers))
+        self.memory = prql.reserve(self.memory, 1)
+        return int(prql.row_of(self.memory, self.rule, self.task, number))
+
+
+class History(NamedTuple):
+    """What training saw, per task (n,): total reward, failures that the environment named in info["failure"]."""
+
+    total: Floats
+    failures: Floats
+
+
+def learn_environment(
+    env: Any, agent: Agent, tasks: npt.ArrayLike, steps_per_task: int, seed: int, horizon: int | None = None
+) -> History:
+    """Learn the tasks (n, d) one after the other on a Gymnasium environment whose reward is the vector phi."""
+    weights = np.asarray(tasks, np.float64)
+    if weights.ndim != 2 or not np.isfinite(weights).all():
+        raise ValueError(f"tasks must be finite, of shape (n, d), got shape {weights.shape}")
+    total, failures = np.zeros(len(weights)), np.zeros(len(weights))
+    observation, _ = env.reset(seed=seed)
+    for t, w in enumerate(weights):
+        if t > 0:
+            observation, _ = env.reset()
+        agent.begin_task(w)
+        gained, taken = 0.0, 0
+        for _ in range(steps_per_task):
+            action = agent.act(state_key(observation, taken, horizon))
+            observation, phi, terminated, truncated, info = env.step(action)
+            features = np.asarray(phi, np.float64)
+            if features.shape != w.shape:
+                raise ValueError(f"the environment must return {len(w)} features as its reward, got {features.shape}")
+            reward, taken = float(features @ w), taken + 1
+            over = horizon is not None and taken == horizon
+            agent.observe(features, reward, state_key(observation, taken, horizon), bool(terminated) or over)
+            gained += reward
+            total[t] += reward
+            failures[t] += bool(info.get("failure", False))
+            if terminated or truncated or over:
+                agent.end_episode(gained)
+                observation, _ = env.reset()
+                gained, taken = 0.0, 0
+    return History(total, failures)
+
+
+def state_key(observation: Any, step: int, horizon: int | None) -> Hashable:
+    """What identifies a state in the tables; arrays by their bytes, the decision's number with a horizon."""
+    key = observation.tobytes() if isinstance(observation, np.ndarray) else observation
+    try:
+        hash(key)
+    except TypeError:
+        raise ValueError(f"observations must be hashable or arrays, got {type(observation).__name__}") from None
+    return key if horizon is None else (step, key)

@@ -1,0 +1,122 @@
+"""The learner around the kernels: seeds, growth, rollouts, and bad input."""
+
+import numpy as np
+import pytest
+
+from rasf import MeanVariance
+from rasf.envs.four_room import FourRoom
+from rasf.tabular.successor_learner import SuccessorLearner, SuccessorSettings
+
+ROOMS = FourRoom("S..T\n.1X.\n..2G", trap_probability=0.3, step_limit=30)
+AVERSE = SuccessorSettings(risk=MeanVariance(-4.0))
+
+
+def trained(settings=AVERSE, seed=3, tasks=4, steps=500):
+    learner = SuccessorLearner(ROOMS.n_features, 4, settings, seed, tasks)
+    weights = ROOMS.random_tasks(tasks, np.random.default_rng(seed))
+    return learner, [learner.learn_four_room(ROOMS, w, steps) for w in weights]
+
+
+def contents(learner):
+    rows, policies = range(int(learner.table.used[0])), range(learner.task + 1)
+    return np.array([[np.concatenate([m.ravel() for m in learner.moments(j, r)]) for j in policies] for r in rows])
+
+
+def test_same_seed_same_bits_whatever_runs_between():
+    first, outcomes = trained()
+    trained(seed=8)
+    again, same = trained()
+    assert outcomes == same
+    np.testing.assert_array_equal(contents(first), contents(again))
+    assert trained(seed=4)[1] != outcomes
+
+
+def test_outcomes_add_up():
+    _, outcomes = trained(steps=700)
+    for outcome in outcomes:
+        assert outcome.episodes >= 700 // ROOMS.step_limit - 1
+        assert 0 <= outcome.failures <= outcome.episodes
+
+
+def test_sigma_is_learned_when_asked_and_symmetric():
+    learner, _ = trained()
+    Sigma = learner.moments(0, 0).Sigma
+    np.testing.assert_array_equal(Sigma, Sigma.transpose(0, 2, 1))
+    assert np.abs(contents(learner)).max() > 0.1
+    neutral, outcomes = trained(SuccessorSettings())
+    assert (neutral.moments(0, 0).Sigma == 0).all()
+    # learned but without weight, Sigma changes nothing
+    _, watched = trained(SuccessorSettings(always_covariance=True))
+    assert watched == outcomes
+
+
+def test_given_weights_are_kept():
+    learner, _ = trained(SuccessorSettings(learn_w=False))
+    np.testing.assert_array_equal(learner.learner.w, ROOMS.random_tasks(4, np.random.default_rng(3)))
+
+
+def test_learned_weights_approach_the_true_ones():
+    learner, _ = trained(SuccessorSettings(epsilon=1.0), steps=5_000)
+    w = ROOMS.random_tasks(4, np.random.default_rng(3))
+    np.testing.assert_allclose(learner.learner.w, w, atol=1e-3)
+
+
+def test_rollouts_leave_what_was_learned_alone():
+    learner, _ = trained(tasks=4)
+    before = contents(learner)
+    draws = np.random.default_rng(0).random((20, ROOMS.step_limit, 3))
+    coefs = learner.coefficients(ROOMS.task([1.0, -1.0]), MeanVariance(-4.0))
+    features, lengths, visits = learner.roll_out(ROOMS, coefs[None], 0.1, draws)
+    assert visits.sum() == lengths.sum()
+    assert (features[:, -2:].sum(axis=1) <= 1).all()
+    np.testing.assert_array_equal(before, contents(learner)[: len(before)])
+    again, _, _ = learner.roll_out(ROOMS, coefs[None], 0.1, draws)
+    np.testing.assert_array_equal(features, again)
+
+
+def test_constant_coefficients_at_every_step_act_like_one_set():
+    learner, _ = trained()
+    draws = np.random.default_rng(1).random((10, ROOMS.step_limit, 3))
+    coefs = learner.coefficients(ROOMS.task([1.0, 0.5]), MeanVariance(-4.0))
+    once, _, _ = learner.roll_out(ROOMS, coefs[None], 0.1, draws)
+    each, _, _ = learner.roll_out(ROOMS, np.tile(coefs, (ROOMS.step_limit, 1)), 0.1, draws)
+    np.testing.assert_array_equal(once, each)
+
+
+def test_training_goes_on_after_rollouts_as_if_there_had_been_none():
+    plain, _ = trained(tasks=4)
+    disturbed = SuccessorLearner(ROOMS.n_features, 4, AVERSE, 3, 4)
+    for w in ROOMS.random_tasks(4, np.random.default_rng(3)):
+        disturbed.learn_four_room(ROOMS, w, 500)
+        coefs = disturbed.coefficients(w, MeanVariance(-1.0))[None]
+        disturbed.roll_out(ROOMS, coefs, 0.0, np.full((1, 1, 3), 0.5))
+    np.testing.assert_array_equal(contents(plain), contents(disturbed))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"alpha": -0.1}, r"alpha must be in \[0, 1\]"),
+        ({"alpha_sigma": 2.0}, "alpha_sigma must be"),
+        ({"epsilon": 1.1}, "epsilon must be"),
+        ({"gamma": 0.0}, "gamma must be"),
+        ({"covariance": "none"}, "covariance must be full or diagonal"),
+        ({"initial_noise": "other"}, "initial_noise must be independent or shared"),
+        ({"risk": None}, "risk must be MeanVariance"),
+    ],
+)
+def test_bad_settings_are_refused(change, words):
+    with pytest.raises(ValueError, match=words):
+        SuccessorSettings(**change)
+
+
+def test_bad_calls_are_refused():
+    with pytest.raises(ValueError, match="seed must not be negative"):
+        SuccessorLearner(2, 4, AVERSE, -1, 4)
+    with pytest.raises(ValueError, match="max_tasks must be"):
+        SuccessorLearner(2, 4, AVERSE, 0, 40_000)
+    learner, _ = trained(tasks=1, steps=10)
+    with pytest.raises(ValueError, match="made for 1 tasks"):
+        learner.begin_task()
+    with pytest.raises(ValueError, match="one weight per feature"):
+        SuccessorLearner(ROOMS.n_features, 4, AVERSE, 0, 1).learn_four_room(ROOMS, [1.0], 10)
