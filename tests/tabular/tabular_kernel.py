@@ -4,7 +4,8 @@ import numba
 import numpy as np
 
 from rasf.tabular import sfql
-from rasf.tabular.table import FULL_SIGMA, NOW_VERSION, Rule, find_policy, learned_sigma, new_table, read, reserve
+from rasf.tabular.scores import NOW_VERSION
+from rasf.tabular.table import FULL_SIGMA, Rule, find_policy, learned_sigma, new_table, read, reserve
 
 
 def make_rule(**changes):

@@ -6,17 +6,8 @@ from sfql_twin import Twin
 from tabular_kernel import Kernel, contents, make_rule
 
 from rasf.tabular import sfql
-from rasf.tabular.table import (
-    DIAGONAL_SIGMA,
-    FULL_SIGMA,
-    NO_SIGMA,
-    VERSION,
-    add_row,
-    best_action,
-    greedy,
-    greedy_of_slot,
-    refresh,
-)
+from rasf.tabular.scores import best_action, greedy, greedy_of_slot, refresh
+from rasf.tabular.table import DIAGONAL_SIGMA, FULL_SIGMA, NO_SIGMA, VERSION, add_row
 
 
 def all_scores(values, coef, d):

@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 from tabular_kernel import contents, make_rule
 
+from rasf.tabular.scores import own_slot, refresh
 from rasf.tabular.table import (
     DIAGONAL_SIGMA,
     FULL_SIGMA,
@@ -16,8 +17,6 @@ from rasf.tabular.table import (
     learned_sigma,
     new_table,
     newest_slot,
-    own_slot,
-    refresh,
     reserve,
     set_coefficients,
 )

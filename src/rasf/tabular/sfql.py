@@ -20,26 +20,28 @@ import numpy as np
 from rasf.compiled import compiled
 from rasf.envs import four_room
 from rasf.mdp import Floats, Ints
-from rasf.tabular.table import (
-    NEWEST,
+from rasf.tabular.scores import (
     NOW_VERSION,
     PATH,
     SIZE,
     STEEPNESS,
     TASK_VERSION,
+    best_action,
+    greedy,
+    greedy_of_slot,
+    own_slot,
+    refresh,
+    repair,
+)
+from rasf.tabular.table import (
+    NEWEST,
     Rule,
     Table,
     add_row,
-    best_action,
     find_policy,
-    greedy,
-    greedy_of_slot,
     learn_entry,
     newest_slot,
-    own_slot,
     read,
-    refresh,
-    repair,
     set_coefficients,
 )
 
