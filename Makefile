@@ -27,6 +27,7 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/planning.py
+	$(BIN)/python benchmarks/four_room.py
 
 hooks: $(VENV)/.dev
 	$(BIN)/pre-commit install

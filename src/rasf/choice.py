@@ -25,7 +25,7 @@ class Choice(NamedTuple):
 def gpe(psi: Array, Sigma: Array, w: Array, risk: Risk) -> Array:
     """Scores (..) of moments psi (.., d) and Sigma (.., d, d) on the task w (d,)."""
     xp = array_namespace(psi, Sigma, w)
-    weights = xp.asarray(w)
+    psi, Sigma, weights = xp.asarray(psi), xp.asarray(Sigma), xp.asarray(w)
     if weights.shape != psi.shape[-1:]:
         raise ValueError(f"w must have shape {psi.shape[-1:]}, one weight per feature, got {weights.shape}")
     if Sigma.shape != (*psi.shape, psi.shape[-1]):
@@ -37,6 +37,7 @@ def gpe(psi: Array, Sigma: Array, w: Array, risk: Risk) -> Array:
 def gpi(scores: Array) -> Choice:
     """Policy and driving source, (..) each, from scores (K, .., A) of K policies; ties go to the lowest index."""
     xp = array_namespace(scores)
+    scores = xp.asarray(scores)
     if scores.ndim < 2:
         raise ValueError(f"scores must have shape (K, .., A), got {scores.shape}")
     best = xp.max(scores, axis=0)
@@ -46,7 +47,14 @@ def gpi(scores: Array) -> Choice:
 
 
 def gpi_policy(
-    psi: Array, Sigma: Array, w: Array, risk: Risk, *, gamma: float = 1.0, discount_aware: bool = False, steps: int = 1
+    psi: Array,
+    Sigma: Array,
+    w: Array,
+    risk: Risk,
+    *,
+    discount_aware: bool = False,
+    gamma: float | None = None,
+    steps: int | None = None,
 ) -> Choice:
     """GPE and GPI in one: the policy (S,) that moments psi (K, S, A, d), Sigma (K, S, A, d, d) give on the task w.
 
@@ -54,6 +62,8 @@ def gpi_policy(
     """
     if not discount_aware:
         return gpi(gpe(psi, Sigma, w, risk))
+    if gamma is None or steps is None:
+        raise ValueError("discount_aware needs gamma and the number of steps")
     each = [gpi(gpe(psi, Sigma, w, risk.at_discount(gamma**t))) for t in range(steps)]
     xp = array_namespace(psi, Sigma, w)
     return Choice(xp.stack([one.policy for one in each]), xp.stack([one.source for one in each]))

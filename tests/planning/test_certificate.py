@@ -152,3 +152,11 @@ def test_a_plan_for_another_horizon_is_not_optimal_for_this_one():
     found = certificate(problem.mdp, [patient], [1.0], Entropic(-0.01), horizon=3)
     assert found.optimality_gap[0] == pytest.approx(4.0)
     assert found.holds
+
+
+@pytest.mark.parametrize("epsilon", [-1.0, np.inf, np.nan])
+def test_an_epsilon_that_is_no_error_is_refused(epsilon):
+    problem = choices([[(1.0, 1, 0.0)], [(1.0, 1, 1.0)]], terminal=(1,))
+    exact = evaluate_policy(problem.mdp, [0, 0], [1.0], RISK, 2)
+    with pytest.raises(ValueError, match="epsilon must be finite and not negative"):
+        certificate(problem.mdp, [[0, 0]], [1.0], RISK, 2, scores=exact[None] + 0.1, epsilon=epsilon)

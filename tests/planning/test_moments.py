@@ -172,3 +172,17 @@ def test_a_problem_that_has_ended_already(horizon):
 def test_bad_horizons(horizon):
     with pytest.raises(ValueError, match="horizon must be a positive number of decisions"):
         successor_moments(random_problem(0).mdp, [0] * 4, horizon)
+
+
+def test_a_policy_per_power_of_gamma_goes_on_with_its_last_row():
+    """Against the same rows written out over a horizon long enough that the rest does not count."""
+    rng = np.random.default_rng(4)
+    P = rng.dirichlet(np.ones(4), size=(4, 2))
+    mdp = FiniteMDP(P, rng.normal(size=(4, 2, 4, 2)), (), 0.7)
+    rows = rng.integers(2, size=(3, 4))
+    psi, Sigma = successor_moments(mdp, rows)
+    long = successor_moments(mdp, np.concatenate([rows, np.tile(rows[-1], (120, 1))]), horizon=123)
+    np.testing.assert_allclose(psi, long.psi[0], atol=1e-12)
+    np.testing.assert_allclose(Sigma, long.Sigma[0], atol=1e-12)
+    single = successor_moments(mdp, rows[-1:])
+    np.testing.assert_allclose(single.psi, successor_moments(mdp, rows[-1]).psi)

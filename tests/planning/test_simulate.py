@@ -102,5 +102,5 @@ def test_bad_starts(start):
 
 
 def test_bad_policies():
-    with pytest.raises(ValueError, match=r"policy must have shape \(3, 4\), got \(2, 4\)"):
-        simulate(random_problem(0).mdp, np.zeros((2, 4), int), 0, 3, 2, 0)
+    with pytest.raises(ValueError, match=r"policy must have shape \(3, 4\), got \(3, 5\)"):
+        simulate(random_problem(0).mdp, np.zeros((2, 5), int), 0, 3, 2, 0)

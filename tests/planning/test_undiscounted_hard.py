@@ -9,8 +9,8 @@ import pytest
 from planning_reference import all_policies, time_limit
 
 from random_mdps import chain, choices
-from rasf import Entropic, evaluate_policy, plan
-from rasf.planning import undiscounted
+from rasf import Entropic, FiniteMDP, evaluate_policy, plan
+from rasf.planning import optimum, undiscounted
 
 SECONDS = 1.0
 
@@ -174,3 +174,17 @@ def test_a_radius_that_power_iteration_does_not_reach_in_time(factor):
     beta = factor * math.log(math.cos(math.pi / 501))
     # infinite above the critical parameter; on it, anything of the right sign that is not finite nonsense
     assert (value_of(chain(*rows, terminal=(0, 501)), beta)[1:501] < -1e5).all()
+
+
+@pytest.mark.parametrize("tolerance", [1e-6, 1e-10])
+def test_iterated_evaluation_does_not_mistake_its_error_for_a_gain(monkeypatch, tolerance):
+    monkeypatch.setattr(undiscounted, "DIRECT_SOLVE_STATES", 0)
+    monkeypatch.setattr(optimum, "DIRECT_SOLVE_STATES", 0)
+    rng = np.random.default_rng(0)
+    P = 0.9 * rng.dirichlet(np.ones(30), size=(31, 2))
+    P = np.concatenate([P, np.full((31, 2, 1), 0.1)], axis=2)
+    mdp = FiniteMDP(P, rng.normal(size=(31, 2, 31, 1)), [30])
+    with time_limit(20):
+        found = plan(mdp, [1.0], Entropic(-0.1), tolerance=tolerance)
+    monkeypatch.undo()
+    np.testing.assert_allclose(found.value, plan(mdp, [1.0], Entropic(-0.1)).value, atol=1e-4)

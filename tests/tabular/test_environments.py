@@ -13,8 +13,8 @@ from rasf.tabular.successor_learner import SuccessorSettings
 
 
 def prql_rule(**changes):
-    rule = prql.Rule(0.9, 0.5, 0.05, 0.0, 0.1, 0.3, 1.0, 0.01, 1, True, False)
-    return rule._replace(**changes)
+    given = {"omega": 0.0, "eta": 0.3, "tau": 1.0, "gamma": 0.9, "epsilon": 0.1, "noise_scale": 0.01, "seed": 1}
+    return prql.make_rule(**(given | changes))
 
 
 class Coin(gym.Env):
@@ -91,6 +91,19 @@ def test_rewards_of_another_size_are_refused():
         learn_environment(Coin(int), agent, [[1.0, 2.0]], 5, seed=0)
     with pytest.raises(ValueError, match="tasks must be finite"):
         learn_environment(Coin(int), agent, [[np.nan]], 5, seed=0)
+
+
+def test_bad_agents_and_calls_are_refused():
+    with pytest.raises(ValueError, match="alpha must be"):
+        prql_rule(alpha=-5)
+    agent = ReuseAgent(2, prql_rule(), max_tasks=1)
+    with pytest.raises(ValueError, match="made for 1 tasks"):
+        learn_environment(Coin(int), agent, [[1.0], [2.0]], 5, seed=0)
+    with pytest.raises(ValueError, match="must be positive"):
+        learn_environment(Coin(int), agent, [[1.0]], 5, seed=0, horizon=0)
+    wrong = SuccessorAgent(3, 4, SuccessorSettings(), seed=0, max_tasks=1)
+    with pytest.raises(ValueError, match="phi must have shape"):
+        learn_environment(gym.make("rasf/Grid-v0"), wrong, [np.ones(4)], 5, seed=0)
 
 
 def test_a_feature_that_is_not_finite_is_refused():

@@ -65,6 +65,13 @@ def test_paper_map(half_beta, sigma, shared):
     assert min(twin.bumps, twin.cut_short, twin.other_drivers) > 20
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("shared", [True, False])
+def test_paper_map_for_long(shared):
+    kernel, twin = run_both(PAPER, make_rule(half_beta=-2.0, shared_noise=shared, seed=5), 16, 4_000, 200, 0.12, 0.5)
+    assert_same_tables(kernel, twin)
+
+
 @pytest.mark.parametrize("four_room", [PAPER, SMALL])
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("alpha_w", [0.5, 0.0])

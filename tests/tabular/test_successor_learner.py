@@ -118,5 +118,30 @@ def test_bad_calls_are_refused():
     learner, _ = trained(tasks=1, steps=10)
     with pytest.raises(ValueError, match="made for 1 tasks"):
         learner.begin_task()
-    with pytest.raises(ValueError, match="one weight per feature"):
-        SuccessorLearner(ROOMS.n_features, 4, AVERSE, 0, 1).learn_four_room(ROOMS, [1.0], 10)
+    fresh = SuccessorLearner(ROOMS.n_features, 4, AVERSE, 0, 1)
+    for call in (
+        lambda: fresh.learn_four_room(ROOMS, [1.0], 10),
+        lambda: fresh.coefficients(np.ones(5_000), MeanVariance(-1.0)),
+        lambda: fresh.begin_task(np.full(ROOMS.n_features, np.nan)),
+    ):
+        with pytest.raises(ValueError, match="one per feature"):
+            call()
+    with pytest.raises(ValueError, match="call begin_task first"):
+        fresh.row("s")
+    with pytest.raises(ValueError, match="4 actions, the learner 4 and 3"):
+        SuccessorLearner(ROOMS.n_features, 3, AVERSE, 0, 1).learn_four_room(ROOMS, np.ones(4), 10)
+    with pytest.raises(ValueError, match="another world"):
+        learner.roll_out(FourRoom("S12G"), np.zeros((1, 14)), 0.0, np.zeros((1, 5, 3)))
+    with pytest.raises(ValueError, match="coefs must have"):
+        learner.roll_out(ROOMS, np.zeros((2, 14)), 0.0, np.zeros((1, 5, 3)))
+    with pytest.raises(ValueError, match="draws must have"):
+        learner.roll_out(ROOMS, np.zeros((1, 14)), 0.0, np.zeros((1, 5, 2)))
+
+
+def test_features_of_another_size_are_refused_before_compiled_code_sees_them():
+    learner = SuccessorLearner(2, 4, AVERSE, 0, 1)
+    learner.begin_task()
+    row = learner.row("s")
+    action, driver, slot = learner.choose(row)
+    with pytest.raises(ValueError, match=r"phi must have shape \(2,\)"):
+        learner.learn(row, action, driver, slot, np.ones(7), 0.0, None)

@@ -26,7 +26,9 @@ TICKS = len(PAPER_BETAS) * (TASKS + len(NOVEL_TASKS))
 
 def run(seed: int, picture: Path, tick: Callable[[], None]) -> Group:
     """Train, meet the new tasks, save the picture, and say in words what happened."""
-    picture.parent.mkdir(parents=True, exist_ok=True)  # a bad path is better known before the work
+    if picture.is_dir():  # a bad path is better known before the work
+        raise ValueError(f"{picture} is a folder; --out must name a picture")
+    picture.parent.mkdir(parents=True, exist_ok=True)
     features, visits = {}, {}
     for name, beta in PAPER_BETAS.items():
         features[name], visits[name] = _train_and_meet(MeanVariance.from_paper(beta), seed, tick)
@@ -74,7 +76,7 @@ def _report(features: dict[str, Floats], visits: dict[str, Floats], picture: Pat
         on_traps = visits[name][:, trap_cells()].sum(axis=1).mean()
         row = (f"{outcome['return'][0]:.2f}", f"{outcome['variance'][0]:.2f}", f"{100 * failing[name]:.1f} %")
         table.add_row(name, *row, f"{on_traps:.2f} a rollout")
-    factor = failing["risk-neutral"] / max(failing["risk-aware"], 1e-9)
+    neutral, averse = (f"{100 * failing[name]:.1f} %" for name in ("risk-neutral", "risk-aware"))
     return Group(
         Text(
             f"Two libraries of {TASKS} policies were trained on the same {TASKS} random tasks of the four-room world: "
@@ -83,7 +85,7 @@ def _report(features: dict[str, Floats], visits: dict[str, Floats], picture: Pat
         ),
         table,
         Text(
-            f"\nThe risk-neutral library fails {factor:.1f} times as often. "
+            f"\nThe risk-neutral library fails in {neutral} of the rollouts, the risk-aware one in {averse}. "
             f"A picture of where each goes is in {picture}."
         ),
     )

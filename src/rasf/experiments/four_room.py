@@ -96,6 +96,8 @@ def total_ticks(preset: str) -> int:
 
 def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Result:
     """Run what is missing in `folder`/four-room-runs, and sum it up."""
+    if seed + PRESETS[preset].seeds > TUNING_SEED:
+        raise ValueError(f"seed must be below {TUNING_SEED - PRESETS[preset].seeds}: those above are for tuning")
     begin = time.perf_counter()
     size, runs_folder = PRESETS[preset], folder / "four-room-runs"
     tuning = tuning_runs(size)

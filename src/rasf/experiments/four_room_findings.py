@@ -1,12 +1,15 @@
 """Verdicts on F1 to F10 and T7 from the four-room runs.
 
 Differences are paired by seed; intervals are 95 % bootstrap intervals over seeds. A claim holds if its interval is on
-the claimed side, does not hold if it is on the other side, and is not decided in between. "About x %" is read as an
-interval that meets x +- 10 points. Where shared initial noise (Algorithm 1 to the letter) says otherwise than the
-independent noise of the paper's preset, the finding says so.
+the claimed side, does not hold if it is on the other side, and is not decided in between, nor with fewer than five
+seeds. "Far more" and "slightly" are read as the direction alone; "about x %" as an interval inside x +- 10 points.
+Where shared initial noise (Algorithm 1 to the letter) says otherwise than the independent noise of the paper's preset,
+the finding says so.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +20,8 @@ from rasf.mdp import Floats
 
 Curves = dict[str, dict[str, Floats]]
 RISKS = ("0", "-0.5", "-1", "-2", "-4")
+_WITHOUT_NOISE = ("F7",)  # PRQL has one kind of initial noise only
+_FEWEST_SEEDS = 5
 
 
 def judge(curves: Curves, novel: dict[str, dict[str, Floats]]) -> dict[str, Finding]:
@@ -24,10 +29,16 @@ def judge(curves: Curves, novel: dict[str, dict[str, Floats]]) -> dict[str, Find
     findings = {}
     for claim, rule in _RULES.items():
         verdict, text, seeds = rule(curves, "independent")
-        other, other_text, _ = rule(curves, "shared")
-        same = "the same" if other == verdict else other
-        findings[claim] = Finding(verdict, f"{text}. Shared initial noise: {same} ({other_text})", seeds)
-    return findings | {"F10": _avoids(novel), "T7": _evaluation_matters(novel)}
+        if claim not in _WITHOUT_NOISE:
+            other, other_text, _ = rule(curves, "shared")
+            text += f". Shared initial noise: {'the same' if other == verdict else other} ({other_text})"
+        findings[claim] = Finding(verdict, text, seeds)
+    findings |= {"F10": _avoids(novel), "T7": _evaluation_matters(novel)}
+    return {claim: _with_enough_seeds(finding) for claim, finding in findings.items()}
+
+
+def _with_enough_seeds(finding: Finding) -> Finding:
+    return finding if finding.seeds >= _FEWEST_SEEDS else replace(finding, verdict="not decided")
 
 
 def _side(interval: Interval, above: float = 0.0) -> Verdict:
@@ -100,8 +111,10 @@ def _drop(curves: Curves, neutral: str, averse: str, claimed: float) -> Judged:
     after, before = _total(curves, averse, "return"), _total(curves, neutral, "return")
     ratio = ratio_interval(after, before)
     drop = Interval(1 - ratio.estimate, 1 - ratio.high, 1 - ratio.low)
-    about = drop.high >= claimed - 0.1 and drop.low <= claimed + 0.1
-    return "holds" if about else "does not hold", f"drop of {drop}, claimed {claimed:g}", len(after)
+    inside = drop.low >= claimed - 0.1 and drop.high <= claimed + 0.1
+    outside = drop.high < claimed - 0.1 or drop.low > claimed + 0.1
+    verdict: Verdict = "holds" if inside else "does not hold" if outside else "not decided"
+    return verdict, f"drop of {drop}, claimed {claimed:g}", len(after)
 
 
 def _f6(curves: Curves, noise: str) -> Judged:

@@ -20,7 +20,6 @@ from rasf.experiments import (
 )
 from rasf.experiments.results import Result
 
-PRESETS = ("quick", "paper")
 Tick = Callable[[], None]
 
 

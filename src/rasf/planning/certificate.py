@@ -72,7 +72,7 @@ def certificate(
 
     Sources are plans (of any task) or policies. `scores` are the approximate utilities that GPI acts on, shaped like
     the exact ones: (K, S, A), (K, n, S, A) with a horizon, (K, K' + 1, S, A) discounted; the exact ones by default.
-    `epsilon` is their error if known; else it is measured.
+    `epsilon` is their error if known, else it is measured; understated, it shows in `holds`.
     """
     if not isinstance(risk, Entropic):
         raise ValueError(f"the theorems are about Entropic utilities, got {type(risk).__name__}")
@@ -101,6 +101,8 @@ def certificate(
         raise ValueError(f"scores must have shape {exact.shape}, got {acted_on.shape}")
     measured = float(np.abs(np.subtract(acted_on, exact, out=np.zeros_like(exact), where=acted_on != exact)).max())
     eps = measured if epsilon is None else float(epsilon)
+    if not 0 <= eps < np.inf:
+        raise ValueError(f"epsilon must be finite and not negative, got {eps}")
     choice = gpi(acted_on)
     attained, optimal = utilities(choice.policy), utilities(None)
     certain = bool(mdp.gamma < 1 or horizon is not None or ends_surely(mdp, choice.policy).all())

@@ -34,7 +34,8 @@ class Moments(NamedTuple):
 def successor_moments(mdp: FiniteMDP, policy: npt.ArrayLike, horizon: int | None = None) -> Moments:
     """Mean and covariance of the discounted feature return of `policy` from every (s, a).
 
-    `policy` is (S,), or (horizon, S) with a horizon. Without one, gamma must be below 1 or the policy must end surely.
+    `policy` is (S,); (horizon, S) with a horizon; or, for gamma below 1, (K + 1, S) as planned with `Entropic`, whose
+    last row goes on for ever: the moments are those at the first decision. At gamma = 1 the policy must end surely.
     """
     return feature_moments(mdp, mdp.phi, policy, horizon)
 
@@ -47,7 +48,10 @@ def feature_moments(mdp: FiniteMDP, phi: Floats, policy: npt.ArrayLike, horizon:
     )
     if horizon is not None:
         return _over_horizon(mdp, phi, expect, mdp.policy(policy, horizon))
-    actions = mdp.policy(policy)
+    given = np.asarray(policy)
+    if given.ndim == 2 and mdp.gamma < 1:
+        return _then_for_ever(mdp, phi, expect, mdp.policy(given, len(given)))
+    actions = mdp.policy(given)
     if mdp.gamma == 1.0:
         endless = ~ends_surely(mdp, actions)
         if endless.any():
@@ -63,9 +67,21 @@ def feature_moments(mdp: FiniteMDP, phi: Floats, policy: npt.ArrayLike, horizon:
     return _shaped(mdp, psi, spread + mdp.gamma**2 * (expect @ Sigma_own[mdp.successor]))
 
 
-def _over_horizon(mdp: FiniteMDP, phi: Floats, expect: sp.csr_array, policy: Ints) -> Moments:
+def _then_for_ever(mdp: FiniteMDP, phi: Floats, expect: sp.csr_array, policy: Ints) -> Moments:
+    """Moments at the first of the decisions (K + 1, S), the last of which is repeated."""
+    psi, Sigma = feature_moments(mdp, phi, policy[-1], None)
+    states, d = np.arange(mdp.n_states), phi.shape[1]
+    last = psi[states, policy[-1]], Sigma[states, policy[-1]].reshape(mdp.n_states, d * d)
+    steps = _over_horizon(mdp, phi, expect, policy[:-1], last) if len(policy) > 1 else Moments(psi[None], Sigma[None])
+    return Moments(steps.psi[0], steps.Sigma[0])
+
+
+def _over_horizon(
+    mdp: FiniteMDP, phi: Floats, expect: sp.csr_array, policy: Ints, after: tuple[Floats, Floats] | None = None
+) -> Moments:
+    """Moments at each of the decisions (n, S); `after` are the state's moments once they are over, zero by default."""
     d = phi.shape[1]
-    psi_own, Sigma_own = np.zeros((mdp.n_states, d)), np.zeros((mdp.n_states, d * d))
+    psi_own, Sigma_own = after or (np.zeros((mdp.n_states, d)), np.zeros((mdp.n_states, d * d)))
     steps = []
     for actions in policy[::-1]:
         psi, spread = _one_step(mdp, phi, expect, psi_own)

@@ -18,7 +18,7 @@ import numpy as np
 
 from rasf.mdp import FiniteMDP, Floats, Ints
 from rasf.planning.bellman import Backup
-from rasf.planning.undiscounted import Mask, evaluate, require_reachable_end
+from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, Mask, evaluate, require_reachable_end
 
 _STEP_LIMIT = 1e-9  # of beta: a smaller step that still diverges is the edge
 
@@ -66,13 +66,17 @@ def _improve(
         rest = can_stay & ~better & (value < -slack)
         if not (better.any() or rest.any()):
             return value, policy, rounds
-        policy = np.where(better, q.argmax(axis=1), np.where(rest, stay, policy))
+        improved = np.where(better, q.argmax(axis=1), np.where(rest, stay, policy))
+        if (improved == policy).all():  # what looked like a gain is the error of an iterated evaluation
+            return value, policy, rounds
+        policy = improved
 
 
 def _slack(value: Floats, tolerance: float) -> Floats:
-    """What counts as no gain; the tolerance is relative above 1."""
+    """What counts as no gain; relative above 1, and not below the error of an iterated evaluation."""
     finite = np.where(np.isfinite(value), value, 0.0)
-    return min(tolerance, 1e-10) * np.maximum(1.0, np.abs(finite).max(initial=0.0)) * np.ones_like(value)
+    least = min(tolerance, 1e-10) if len(value) <= DIRECT_SOLVE_STATES else 2 * tolerance
+    return least * np.maximum(1.0, np.abs(finite).max(initial=0.0)) * np.ones_like(value)
 
 
 def _lowest_actions(backup: Backup, beta: float, value: Floats, policy: Ints, tolerance: float) -> Ints:

@@ -24,10 +24,17 @@ class Rollouts(NamedTuple):
 def simulate(
     mdp: FiniteMDP, policy: npt.ArrayLike, start: int, steps: int, episodes: int, seed: int | np.random.Generator
 ) -> Rollouts:
-    """Roll `policy` (S,) or (steps, S) out for up to `steps` decisions, `episodes` times from `start`."""
+    """Roll `policy` out for up to `steps` decisions, `episodes` times from `start`.
+
+    `policy` is (S,), or one row a decision; a shorter one goes on with its last row, as plans for discounted `Entropic`
+    do.
+    """
     if not 0 <= start < mdp.n_states:
         raise ValueError(f"start must be a state 0 to {mdp.n_states - 1}, got {start}")
-    actions = mdp.policy(policy, steps)
+    given = np.asarray(policy)
+    if given.ndim == 2 and len(given) > 0:
+        given = given[np.minimum(np.arange(steps), len(given) - 1)]
+    actions = mdp.policy(given, steps)
     rng = np.random.default_rng(seed)
     running = np.concatenate([[0.0], np.cumsum(mdp.probability)])
     states = np.full((episodes, steps + 1), start)

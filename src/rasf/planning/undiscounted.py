@@ -4,8 +4,9 @@ For a stationary policy let M = P_pi exp(beta r) between the states that are not
 Bellman equation is linear, x = M x + b, but its solution is the utility only where M's spectral radius is below 1; a
 linear solver returns finite nonsense elsewhere. So:
 
-* each communicating class is tested by itself. A class of radius >= 1, and every state that can reach one, has
-  E exp(beta R) = inf, that is U = sign(beta) inf;
+* each communicating class is tested by itself. A class of radius >= 1, and every state that can reach one, counts as
+  E exp(beta R) = inf, that is U = sign(beta) inf (at radius 1 exactly, in a class that never ends, the sums may
+  oscillate within bounds: there is no limit, and the sign says that the edge has been reached);
 * a state that can never end, in classes of radius < 1, has E exp(beta R) = 0, that is U = -sign(beta) inf;
 * a class that never ends and never pays counts as the end;
 * the rest is solved, scaled by the utilities themselves so that nothing overflows.

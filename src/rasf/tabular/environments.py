@@ -69,7 +69,7 @@ class SuccessorAgent:
 
 
 class ReuseAgent:
-    """(Ra)PRQL as an `Agent`, or Q-learning with `reuse=False` and omega = 0."""
+    """(Ra)PRQL as an `Agent`, or Q-learning with `reuse=False` and omega = 0; `rule` comes from `prql.make_rule`."""
 
     def __init__(self, n_actions: int, rule: prql.Rule, max_tasks: int) -> None:
         self.rule = rule
@@ -81,6 +81,8 @@ class ReuseAgent:
 
     def begin_task(self, w: Floats) -> None:
         """Fresh Q and C, fresh scores; the weights are not looked at."""
+        if self.task + 1 == len(self.scores.score):
+            raise ValueError(f"the agent was made for {len(self.scores.score)} tasks")
         self.task += 1
         self._driver = self.task
         for row in range(int(self.memory.used[0])):
@@ -130,6 +132,8 @@ def learn_environment(
     weights = np.asarray(tasks, np.float64)
     if weights.ndim != 2 or not np.isfinite(weights).all():
         raise ValueError(f"tasks must be finite, of shape (n, d), got shape {weights.shape}")
+    if steps_per_task < 1 or (horizon is not None and horizon < 1):
+        raise ValueError(f"steps_per_task and horizon must be positive, got {steps_per_task} and {horizon}")
     total, failures = np.zeros(len(weights)), np.zeros(len(weights))
     observation, _ = env.reset(seed=seed)
     for t, w in enumerate(weights):

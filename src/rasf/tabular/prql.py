@@ -24,7 +24,7 @@ finished one is kept as its greedy action per state, one byte. Compiled function
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -247,14 +247,12 @@ def learn_tasks(
         yield outcome, memory, scores, drivers[: outcome[2]]
 
 
-def train(
-    four_room: FourRoom,
-    tasks: npt.ArrayLike,
+def make_rule(
     *,
-    steps_per_task: int,
     omega: float,
     eta: float,
     tau: float,
+    seed: int,
     alpha: float = 0.5,
     rho: float = 0.1,
     gamma: float = 0.95,
@@ -262,18 +260,10 @@ def train(
     noise_scale: float = 0.0,
     reuse: bool = True,
     as_printed: bool = False,
-    seed: int,
-) -> History:
-    """Learn the tasks (n, d) one after the other; the same seed gives the same bits."""
-    weights = np.array(tasks, np.float64)
-    shaped = weights.ndim == 2 and len(weights) > 0 and weights.shape[1] == four_room.n_features
-    if not (shaped and np.isfinite(weights).all()):
-        raise ValueError(
-            f"tasks must be finite, of shape (n, {four_room.n_features}), n > 0; got shape {weights.shape}"
-        )
-    for name, count, least in (("steps_per_task", steps_per_task, 1), ("seed", seed, 0)):
-        if not isinstance(count, int | np.integer) or count < least:
-            raise ValueError(f"{name} must be an integer and at least {least}, got {count}")
+) -> Rule:
+    """The constants, checked; the defaults are the paper's."""
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"seed must be an integer and at least 0, got {seed}")
     unit = {"alpha": alpha, "alpha * rho": alpha * rho, "gamma": gamma, "epsilon": epsilon, "eta": eta}
     for name, number in (*unit.items(), ("noise_scale", noise_scale)):
         if not 0 <= number <= 1:
@@ -283,7 +273,22 @@ def train(
     if not np.isfinite(omega):
         raise ValueError(f"omega must be finite, got {omega}")
     rates = map(float, (gamma, alpha, alpha * rho, omega, epsilon, eta, tau, noise_scale))
-    rule = Rule._make((*rates, int(seed), bool(reuse), bool(as_printed)))
-    results = learn_tasks(four_room.world(), four_room.step_limit, weights, int(steps_per_task), rule)
+    return Rule._make((*rates, int(seed), bool(reuse), bool(as_printed)))
+
+
+def train(
+    four_room: FourRoom, tasks: npt.ArrayLike, *, steps_per_task: int, omega: float, eta: float, tau: float, **rule: Any
+) -> History:
+    """Learn the tasks (n, d) one after the other; the same seed gives the same bits. `rule` is that of `make_rule`."""
+    weights = np.array(tasks, np.float64)
+    shaped = weights.ndim == 2 and len(weights) > 0 and weights.shape[1] == four_room.n_features
+    if not (shaped and np.isfinite(weights).all()):
+        raise ValueError(
+            f"tasks must be finite, of shape (n, {four_room.n_features}), n > 0; got shape {weights.shape}"
+        )
+    if not isinstance(steps_per_task, int | np.integer) or steps_per_task < 1:
+        raise ValueError(f"steps_per_task must be an integer and at least 1, got {steps_per_task}")
+    constants = make_rule(omega=omega, eta=eta, tau=tau, **rule)
+    results = learn_tasks(four_room.world(), four_room.step_limit, weights, int(steps_per_task), constants)
     returns, failures, episodes = zip(*(outcome for outcome, *_ in results), strict=True)
     return History(np.array(returns), np.array(failures), np.array(episodes))

@@ -51,7 +51,7 @@ class Learner(NamedTuple):
 
     w: Floats  # (K, d) weights of every policy; row t is being learned
     coef: Floats  # (K, m) the scores' coefficients, frozen once a task is over
-    now: Floats  # (5,) where w_t stands; the columns are in `table`
+    now: Floats  # (5,) where w_t stands; the entries are named in `scores`
     after: Floats  # (m,) scratch
     delta: Floats  # (d,) scratch
     phi: Floats  # (d,) scratch

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rasf.envs.four_room import FourRoom
+from rasf.envs.four_room import ACTIONS, FourRoom
 from rasf.mdp import Floats, Ints
 from rasf.risk import MeanVariance
 from rasf.tabular import sfql
@@ -124,6 +124,7 @@ class SuccessorLearner:
         self.rows = sfql.Rows(np.full(1, -1), np.zeros(1, np.int32), np.empty((0, n_actions), np.int32))
         self.task = -1
         self._row_of_key: dict[Hashable, int] = {}
+        self._rooms: FourRoom | None = None
 
     def begin_task(self, w: npt.ArrayLike | None = None) -> None:
         """Add a policy, a copy of the last, and learn it from now on; `w` (d,) if the weights are given."""
@@ -135,17 +136,14 @@ class SuccessorLearner:
                 -small, small, self.n_features
             )
         else:
-            weights = np.asarray(w, np.float64)
-            if weights.shape != (self.n_features,) or not np.isfinite(weights).all():
-                raise ValueError(f"w must hold {self.n_features} finite weights, got {w}")
+            weights = self._weights(w)
         self.task += 1
         sfql.start_task(self.learner, self.rule, self.task, weights)
 
     def learn_four_room(self, rooms: FourRoom, w: npt.ArrayLike, steps: int) -> TaskOutcome:
         """Begin a task of the four-room world with weights w (d,), and learn it for `steps` transitions."""
-        rewards = np.asarray(w, np.float64)
-        if rewards.shape != (rooms.n_features,) or rooms.n_features != self.n_features:
-            raise ValueError(f"w must have shape ({self.n_features},), one weight per feature, got {rewards.shape}")
+        rewards = self._weights(w)
+        self._check_rooms(rooms)
         self.begin_task(None if self.settings.learn_w else rewards)
         world = rooms.world()
         draws = np.random.default_rng([self.seed, self.task, _TRAINING]).random((steps, 3))
@@ -173,6 +171,7 @@ class SuccessorLearner:
 
     def row(self, key: Hashable) -> int:
         """The row of a state of a Python environment."""
+        self._check_begun()
         known = self._row_of_key.get(key)
         if known is None:
             self._make_room()
@@ -189,6 +188,8 @@ class SuccessorLearner:
         """One transition; next_row is None after the end (not after a truncation)."""
         self._make_room()
         features = np.asarray(phi, np.float64)
+        if features.shape != (self.n_features,):
+            raise ValueError(f"phi must have shape ({self.n_features},), got {features.shape}")
         if not (np.abs(features).max(initial=0.0) <= _LARGEST_FEATURE and np.isfinite(reward)):
             raise ValueError(
                 f"features and reward must be finite and below {_LARGEST_FEATURE:g}, got {features}, {reward}"
@@ -218,7 +219,7 @@ class SuccessorLearner:
     def coefficients(self, w: npt.ArrayLike, risk: MeanVariance) -> Floats:
         """The scores' coefficients (m,) under a task and a risk of one's own."""
         coef = np.zeros(self.learner.coef.shape[1])
-        set_coefficients(np.asarray(w, np.float64), self.rule._replace(half_beta=float(risk.beta) / 2), coef)
+        set_coefficients(self._weights(w), self.rule._replace(half_beta=float(risk.beta) / 2), coef)
         return coef
 
     def roll_out(self, rooms: FourRoom, coefs: Floats, epsilon: float, draws: Floats) -> tuple[Floats, Ints, Ints]:
@@ -226,6 +227,14 @@ class SuccessorLearner:
 
         coefs (1, m) score every step, coefs (steps, m) each its own, as discount-aware GPI does.
         """
+        self._check_begun()
+        self._check_rooms(rooms)
+        if coefs.shape not in ((1, self.learner.coef.shape[1]), (draws.shape[1], self.learner.coef.shape[1])):
+            raise ValueError(
+                f"coefs must have 1 or {draws.shape[1]} rows of {self.learner.coef.shape[1]}, got {coefs.shape}"
+            )
+        if draws.ndim != 3 or draws.shape[2] != 3:
+            raise ValueError(f"draws must have shape (episodes, steps, 3), got {draws.shape}")
         world = rooms.world()
         # a copy, so that scoring a new task leaves what was learned alone
         scratch = self.learner._replace(coef=self.learner.coef.copy(), now=self.learner.now.copy())
@@ -254,6 +263,28 @@ class SuccessorLearner:
             features[episode], lengths[episode] = earned, length
         self.learner.now[:2] = scratch.now[0] + 1  # cached scores are of other weights now
         return features, lengths, visits
+
+    def _weights(self, w: npt.ArrayLike) -> Floats:
+        weights = np.asarray(w, np.float64)
+        if weights.shape != (self.n_features,) or not np.isfinite(weights).all():
+            raise ValueError(f"w must hold {self.n_features} finite weights, one per feature, got {weights}")
+        return weights
+
+    def _check_rooms(self, rooms: FourRoom) -> None:
+        """Compiled code does not check bounds, so what it indexes by must fit; and rows belong to one map."""
+        if (rooms.n_features, len(ACTIONS)) != (self.n_features, self.n_actions):
+            raise ValueError(
+                f"the world has {rooms.n_features} features and {len(ACTIONS)} actions, "
+                f"the learner {self.n_features} and {self.n_actions}"
+            )
+        if self._rooms is None:
+            self._rooms = rooms
+        if rooms.cells != self._rooms.cells or self._row_of_key:
+            raise ValueError("the learner has learned in another world; make a new one for this")
+
+    def _check_begun(self) -> None:
+        if self.task < 0:
+            raise ValueError("no task has begun; call begin_task first")
 
     def _make_room(self) -> None:
         """Enlarge what the next step might overflow; doubling keeps this rare."""
