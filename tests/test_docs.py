@@ -23,3 +23,8 @@ def test_links_and_figures_exist():
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_no_placeholder_is_left():
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        assert not re.findall(r"^[A-Z]{4,}$", page.read_text(), re.MULTILINE), page.name

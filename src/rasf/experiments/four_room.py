@@ -18,7 +18,7 @@ import numpy as np
 
 from rasf.experiments import four_room_findings
 from rasf.experiments.four_room_measures import novel_outcome
-from rasf.experiments.four_room_runs import TUNING_SEED, Run, load, run_all
+from rasf.experiments.four_room_runs import TUNING_SEED, Run, load, run_all, span
 from rasf.experiments.results import Result
 from rasf.experiments.statistics import standard_error
 from rasf.mdp import Floats
@@ -122,7 +122,9 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Resul
         "novel": {name: _novel_summary(arrays) for name, arrays in novel.items()},
     }
     findings = four_room_findings.judge(curves, novel)
-    return Result("four-room", preset, seed, time.perf_counter() - begin, numbers, findings)
+    everything = [run for group in [*tuning.values(), *groups] for run in group]
+    wall_time = max(time.perf_counter() - begin, span(everything, runs_folder))
+    return Result("four-room", preset, seed, wall_time, numbers, findings)
 
 
 def _best_setting(
@@ -157,12 +159,13 @@ def _summary(curve: dict[str, Floats]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, values in curve.items():
         cumulative = values.cumsum(axis=1)
-        found[name] = {
+        shown = {
             "mean": values.mean(axis=0),
             "se": standard_error(values),
             "cumulative_mean": cumulative.mean(axis=0),
             "cumulative_se": standard_error(cumulative),
         }
+        found[name] = {key: np.round(curve, 3) for key, curve in shown.items()}  # no figure shows more digits
     return found
 
 
@@ -179,7 +182,7 @@ def _novel_summary(arrays: dict[str, Floats]) -> dict[str, Any]:
         features = arrays[f"features_{way}"]
         outcome = novel_outcome(features)
         found[way] = {
-            "visits": arrays[f"visits_{way}"].mean(axis=0) / features.shape[2],
+            "visits": np.round(arrays[f"visits_{way}"].mean(axis=0) / features.shape[2], 4),
             **{name: {"mean": float(v.mean()), "se": float(standard_error(v))} for name, v in outcome.items()},
         }
     return found

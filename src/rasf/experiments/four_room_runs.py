@@ -150,6 +150,12 @@ def _label(run: Run) -> dict[str, str]:
     return {"run": json.dumps(asdict(run)), "version": rasf.__version__}
 
 
+def span(runs: Iterable[Run], folder: Path) -> float:
+    """Seconds from the first saved run to the last: the wall time of a batch, its interruptions included."""
+    saved = [(folder / f"{run.name}.safetensors").stat().st_mtime for run in runs]
+    return max(saved) - min(saved)
+
+
 def _execute_and_save(run: Run, folder: Path) -> None:
     save(run, execute(run), folder)
 
