@@ -56,7 +56,7 @@ class World(NamedTuple):
     n_classes: int
 
 
-@compiled(_nrt=False)
+@compiled(_nrt=False, forceinline=True)
 def step(world: World, cell: int, flags: int, action: int, draw: float) -> tuple[int, int, int, bool]:
     """One move: the new cell and flags, the feature that is 1 (-1: none), and whether the episode has terminated.
 

@@ -44,7 +44,7 @@ _LIGHT = 0.02  # a drift beyond this is not worth the search for what it leaves 
 _ROUNDING = 1e-12
 
 
-@compiled(_nrt=False)
+@compiled(_nrt=False, forceinline=True)
 def drift(table: Table, row: int, now: Floats) -> float:
     """How far a cached score of the row may be from the present one; 0 if w has not moved."""
     if table.bound[row, SCORED_VERSION] == now[NOW_VERSION]:
@@ -54,7 +54,7 @@ def drift(table: Table, row: int, now: Floats) -> float:
     return (moved + _ROUNDING * now[SIZE]) * slope
 
 
-@compiled(_nrt=False)
+@compiled(_nrt=False, forceinline=True)
 def refresh(table: Table, row: int, coef: Floats, now: Floats) -> None:
     """Bring the row's best scores up to date with w."""
     if table.row[row, VERSION] == now[NOW_VERSION]:
@@ -68,7 +68,7 @@ def refresh(table: Table, row: int, coef: Floats, now: Floats) -> None:
         find_best(table, row, a, coef, now)
 
 
-@compiled(_nrt=False)
+@compiled(_nrt=False, forceinline=True)
 def score_all(table: Table, row: int, coef: Floats) -> None:
     """Score every entry of the row anew."""
     base = table.row[row, BASE]
@@ -77,7 +77,7 @@ def score_all(table: Table, row: int, coef: Floats) -> None:
             table.score[entry, a] = entry_score(table, entry, coef, a)
 
 
-@compiled(_nrt=False)
+@compiled(_nrt=False, forceinline=True)
 def score_noise(table: Table, row: int, coef: Floats, now: Floats) -> None:
     """Score every noise vector of the row anew and keep the best for each action."""
     A, d, base = table.score.shape[1], table.noise.shape[2], table.row[row, NOISE_BASE]
@@ -97,7 +97,7 @@ def score_noise(table: Table, row: int, coef: Floats, now: Floats) -> None:
                 table.noise_best[row, a], table.noise_slot[row, a] = total, k
 
 
-@compiled(_nrt=False)
+@compiled(_nrt=False, forceinline=True)
 def entry_score(table: Table, entry: int, coef: Floats, a: int) -> float:
     """coef . entry for one action; psi and three strands of Sigma are summed apart, not waiting for each other."""
     d, m = table.noise.shape[2], len(coef)
@@ -114,7 +114,7 @@ def entry_score(table: Table, entry: int, coef: Floats, a: int) -> float:
     return mean + ((first + second) + third)
 
 
-@compiled(_nrt=False)
+@compiled(_nrt=False, forceinline=True)
 def find_best(table: Table, row: int, a: int, coef: Floats, now: Floats) -> None:
     """Best score of the row for action a, ties to the lowest policy; scores that may matter are computed anew."""
     base, count = table.row[row, BASE], table.row[row, COUNT]
@@ -149,7 +149,7 @@ def find_best(table: Table, row: int, a: int, coef: Floats, now: Floats) -> None
     table.best[row, a], table.best_slot[row, a], table.best_policy[row, a] = best, slot, policy
 
 
-@compiled(_nrt=False)
+@compiled(_nrt=False, forceinline=True)
 def greedy(table: Table, row: int) -> tuple[int, int, int]:
     """Action, driving policy and its slot by GPI on an up-to-date row; ties to the lowest policy, then action."""
     action = 0
@@ -161,7 +161,7 @@ def greedy(table: Table, row: int) -> tuple[int, int, int]:
     return action, table.best_policy[row, action], table.best_slot[row, action]
 
 
-@compiled(_nrt=False)
+@compiled(_nrt=False, forceinline=True)
 def best_action(table: Table, row: int) -> int:
     """argmax_b max_j of the scores on an up-to-date row, ties to the lowest action."""
     action = 0
@@ -171,7 +171,7 @@ def best_action(table: Table, row: int) -> int:
     return action
 
 
-@compiled(_nrt=False)
+@compiled(_nrt=False, forceinline=True)
 def greedy_of_slot(table: Table, row: int, slot: int, coef: Floats) -> int:
     """argmax_b of one policy's scores under coefficients of its own; ties to the lowest action."""
     action, best = 0, -np.inf
@@ -212,7 +212,7 @@ def from_noise(table: Table, row: int, policy: int, k: int, coef: Floats, now: F
     return fresh
 
 
-@compiled(_nrt=False)
+@compiled(_nrt=False, forceinline=True)
 def own_slot(table: Table, row: int, policy: int, slot: int, newest_policy: int, coef: Floats, now: Floats) -> int:
     """An entry that belongs to `policy` alone, given the slot that begins with it."""
     if slot < 0:
@@ -233,7 +233,7 @@ def own_slot(table: Table, row: int, policy: int, slot: int, newest_policy: int,
     return fresh
 
 
-@compiled(_nrt=False)
+@compiled(_nrt=False, forceinline=True)
 def repair(table: Table, row: int, slot: int, a: int, coef: Floats, now: Floats) -> None:
     """After an update of one entry's action: its score, and the row's best."""
     if table.row[row, VERSION] != now[NOW_VERSION]:

@@ -71,14 +71,14 @@ def start_task(learner: Learner, rule: Rule, t: int, w: Floats) -> None:
     now[STEEPNESS] = 2.0 * abs(rule.half_beta) * now[SIZE]
 
 
-@compiled(_nrt=False)
+@compiled(_nrt=False, forceinline=True)
 def choose(table: Table, learner: Learner, t: int, row: int) -> tuple[int, int, int]:
     """Greedy action at a row, the policy that drives it, and that policy's slot."""
     refresh(table, row, learner.coef[t], learner.now)
     return greedy(table, row)
 
 
-@compiled(_nrt=False)
+@compiled(_nrt=False, forceinline=True)
 def learn(
     table: Table,
     learner: Learner,
@@ -112,7 +112,7 @@ def learn(
     repair(table, row, slot, action, coef, now)
 
 
-@compiled(_nrt=False)
+@compiled(_nrt=False, forceinline=True)
 def learn_weights(learner: Learner, rule: Rule, t: int, phi: Floats, reward: float, alpha_w: float) -> None:
     """One step of stochastic gradient descent on (r - phi . w)^2 / 2; caches go stale only if w changes."""
     w = learner.w[t]
@@ -142,7 +142,7 @@ class Rows(NamedTuple):
     successor: Ints  # (R, A) row after a move, -1 if not yet known
 
 
-@compiled(_nrt=False)
+@compiled(_nrt=False, forceinline=True)
 def slot_of(keys: Ints, state: int) -> int:
     """Where a state stands in the map, or would stand."""
     mask = len(keys) - 1
@@ -159,7 +159,7 @@ def put(rows: Rows, state: int, row: int) -> None:
     rows.keys[slot], rows.values[slot] = state, row
 
 
-@compiled(_nrt=False)
+@compiled(_nrt=False, forceinline=True)
 def row_of(rows: Rows, table: Table, rule: Rule, t: int, state: int) -> int:
     """The row of a state, made if it is new."""
     slot = slot_of(rows.keys, state)
@@ -171,7 +171,7 @@ def row_of(rows: Rows, table: Table, rule: Rule, t: int, state: int) -> int:
     return rows.values[slot]
 
 
-@compiled(_nrt=False)
+@compiled(_nrt=False, forceinline=True)
 def has_room(table: Table, rows: Rows, t: int) -> bool:
     """Whether the pools can take whatever one more step may need."""
     entries = table.used[1] + 8 * (t + 2)

@@ -15,8 +15,10 @@ Scores, and the caches that keep them cheap, are in `scores`.
 
 All functions here are compiled and work in place; `used` counts what is taken of each pool, and `reserve` enlarges.
 They are compiled without reference counting (`_nrt=False`): a call would otherwise count every array of the table up
-and down, which took most of the time. So they must not allocate, and copy by loops. Numbers are stored as float32, one
-action's together, since waiting for memory is what a step mostly does; arithmetic is float64.
+and down. So they must not allocate, and copy by loops. What every step calls is inlined (`forceinline`): a call would
+otherwise pass some hundred numbers, the shapes and strides of the table's arrays. Each of the two took most of the
+time. Numbers are stored as float32, one action's together, so that a step waits for little memory; arithmetic is
+float64.
 """
 
 from __future__ import annotations
@@ -123,7 +125,7 @@ def reserve(table: Table, rows: int, entries: int, noise: int) -> Table:
     return Table._make([*arrays, table.used])
 
 
-@compiled(_nrt=False)
+@compiled(_nrt=False, forceinline=True)
 def initial_noise(seed: int, row: int, policy: int, k: int) -> float:
     """A number in [-1, 1), a function of its arguments alone (splitmix64 finaliser), exact in float32."""
     z = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(row) * np.uint64(0xBF58476D1CE4E5B9)
@@ -215,7 +217,7 @@ def append(table: Table, row: int, source: int) -> int:
     return count
 
 
-@compiled(_nrt=False)
+@compiled(_nrt=False, forceinline=True)
 def find_policy(table: Table, row: int, policy: int) -> int:
     """The slot of one policy in the row: offset of its entry, or -1 - k for noise vector k."""
     if policy < table.row[row, OWN_NOISE]:
@@ -230,7 +232,7 @@ def find_policy(table: Table, row: int, policy: int) -> int:
     return slot
 
 
-@compiled(_nrt=False)
+@compiled(_nrt=False, forceinline=True)
 def read(table: Table, row: int, slot: int, a: int, out: Floats) -> None:
     """Copy one action's numbers (m,) of a slot."""
     if slot >= 0:
@@ -243,7 +245,7 @@ def read(table: Table, row: int, slot: int, a: int, out: Floats) -> None:
             out[i] = table.noise[table.row[row, NOISE_BASE] - 1 - slot, a, i]
 
 
-@compiled(_nrt=False)
+@compiled(_nrt=False, forceinline=True)
 def newest_slot(table: Table, row: int, policy: int) -> int:
     """An entry that belongs to the newest policy alone, split off if it shares one."""
     newest = table.row[row, NEWEST]
@@ -255,7 +257,7 @@ def newest_slot(table: Table, row: int, policy: int) -> int:
     return slot
 
 
-@compiled(_nrt=False)
+@compiled(_nrt=False, forceinline=True)
 def learn_entry(
     table: Table, rule: Rule, row: int, slot: int, a: int, phi: Floats, after: Floats, delta: Floats
 ) -> None:
