@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow lint format claims bench hooks clean
+.PHONY: demo test test-slow lint format bench hooks clean
 
 demo: $(VENV)/.core
 	$(BIN)/rasf demo

@@ -14,7 +14,7 @@ from rasf.envs.four_room import FourRoom
 from rasf.experiments import drawing
 from rasf.experiments.four_room_figures import visit_map
 from rasf.experiments.four_room_measures import novel_outcome, trap_cells
-from rasf.experiments.four_room_runs import NOVEL_TASKS
+from rasf.experiments.four_room_runs import NOVEL_EPSILON, NOVEL_TASKS
 from rasf.mdp import Floats
 from rasf.risk import MeanVariance
 from rasf.tabular.successor_learner import SuccessorLearner, SuccessorSettings
@@ -47,7 +47,7 @@ def _train_and_meet(risk: MeanVariance, seed: int, tick: Callable[[], None]) -> 
     for index, rewards in enumerate(NOVEL_TASKS):
         draws = np.random.default_rng([seed, 99, index]).random((ROLLOUTS, rooms.step_limit, 3))
         coefs = learner.coefficients(rooms.task(rewards), risk)[None]
-        earned, _, seen = learner.roll_out(rooms, coefs, 0.12, draws)
+        earned, _, seen = learner.roll_out(rooms, coefs, NOVEL_EPSILON, draws)
         features.append(earned)
         visits.append(seen / ROLLOUTS)
         tick()
