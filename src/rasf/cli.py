@@ -35,6 +35,7 @@ class ExperimentName(StrEnum):
     grid = "grid"
     theory = "theory"
     four_room = "four-room"
+    reacher = "reacher"
     all = "all"
 
 

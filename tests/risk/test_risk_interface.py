@@ -15,7 +15,7 @@ RISKS = [
     (Elliptical(-0.5, "laplace"), {"moments"}),
     (Elliptical(-0.5, "logistic"), {"moments"}),
     (SkewNormal(-0.5), {"moments"}),
-    (CVaR(0.4), {"samples", "histogram", "moments"}),
+    (CVaR(0.4), {"samples", "histogram", "moments", "independent"}),
     (EllipticalMixture(-0.5, ("normal", "laplace")), {"mixture"}),
     (NestedEntropic(-0.5), set()),
 ]
@@ -83,6 +83,23 @@ def test_single_precision_numpy_needs_no_jax(risk, form):
     score = getattr(risk, form)(*(a.astype(np.float32) for a in FORMS[form]))
     assert isinstance(score, np.ndarray)
     np.testing.assert_allclose(score, getattr(risk, form)(*FORMS[form]), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("risk", "forms"), RISKS)
+def test_logarithms_of_probabilities_score_like_the_probabilities(risk, forms):
+    """`independent_log` is the same form: offered where `independent` is, refused in the same words elsewhere."""
+    probs, atoms, w = FORMS["independent"]
+    with np.errstate(divide="ignore"):
+        log_probs = np.log(probs)  # one atom has no mass
+    if "independent" not in forms:
+        with pytest.raises(ValueError, match=f"^{type(risk).__name__} cannot score independent; it supports "):
+            risk.independent_log(log_probs, atoms, w)
+        return
+    score = risk.independent_log(log_probs, atoms, w)
+    assert isinstance(score, np.ndarray)
+    np.testing.assert_allclose(score, risk.independent(probs, atoms, w), rtol=1e-12)
+    compiled = jax.jit(risk.independent_log)(log_probs, atoms, w)
+    np.testing.assert_allclose(compiled, score, rtol=1e-5, atol=1e-6)
 
 
 def test_a_mixture_says_what_it_can_score():

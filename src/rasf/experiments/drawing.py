@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rasf.experiments.results import Result
+from rasf.files import write_atomically
 
 BLUE, RED, GREEN, ORANGE, GREY = "#2b6cb0", "#c0392b", "#2e8b57", "#d98200", "#8a8f98"
 INK, PALE = "#22262b", "#eef0f3"
@@ -38,8 +38,5 @@ def provenance(drawn: Figure, result: Result) -> None:
 
 def save(drawn: Figure, path: Path) -> Path:
     """Write a PNG, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial.png")
-    drawn.savefig(partial, dpi=160)
-    os.replace(partial, path)
+    write_atomically(path, lambda partial: drawn.savefig(partial, dpi=160, format="png"))
     return path

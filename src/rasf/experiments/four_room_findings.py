@@ -1,27 +1,23 @@
 """Verdicts on F1 to F10 and T7 from the four-room runs.
 
-Differences are paired by seed; intervals are 95 % bootstrap intervals over seeds. A claim holds if its interval is on
-the claimed side, does not hold if it is on the other side, and is not decided in between, nor with fewer than five
-seeds. "Far more" and "slightly" are read as the direction alone; "about x %" as an interval inside x +- 10 points.
-Where shared initial noise (Algorithm 1 to the letter) says otherwise than the independent noise of the paper's preset,
-the finding says so.
+Differences are paired by seed; `verdicts` says how an interval decides. "Far more" and "slightly" are read as the
+direction alone; "about x %" as an interval inside x +- 10 points. Where shared initial noise (Algorithm 1 to the
+letter) says otherwise than the independent noise of the paper's preset, the finding says so.
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 
 from rasf.experiments.four_room_measures import dangerous_objects, novel_outcome, trap_cells
 from rasf.experiments.results import Finding, Verdict
 from rasf.experiments.statistics import Interval, mean_interval, ratio_interval, slopes
+from rasf.experiments.verdicts import side, with_enough_seeds, worst
 from rasf.mdp import Floats
 
 Curves = dict[str, dict[str, Floats]]
 RISKS = ("0", "-0.5", "-1", "-2", "-4")
 _WITHOUT_NOISE = ("F7",)  # PRQL has one kind of initial noise only
-_FEWEST_SEEDS = 5
 
 
 def judge(curves: Curves, novel: dict[str, dict[str, Floats]]) -> dict[str, Finding]:
@@ -34,24 +30,7 @@ def judge(curves: Curves, novel: dict[str, dict[str, Floats]]) -> dict[str, Find
             text += f". Shared initial noise: {'the same' if other == verdict else other} ({other_text})"
         findings[claim] = Finding(verdict, text, seeds)
     findings |= {"F10": _avoids(novel), "T7": _evaluation_matters(novel)}
-    return {claim: _with_enough_seeds(finding) for claim, finding in findings.items()}
-
-
-def _with_enough_seeds(finding: Finding) -> Finding:
-    return finding if finding.seeds >= _FEWEST_SEEDS else replace(finding, verdict="not decided")
-
-
-def _side(interval: Interval, above: float = 0.0) -> Verdict:
-    if interval.low > above:
-        return "holds"
-    return "does not hold" if interval.high < above else "not decided"
-
-
-def _worst(verdicts: list[Verdict]) -> Verdict:
-    for verdict in ("does not hold", "not decided"):
-        if verdict in verdicts:
-            return verdict
-    return "holds"
+    return {claim: with_enough_seeds(finding) for claim, finding in findings.items()}
 
 
 def _total(curves: Curves, name: str, what: str) -> Floats:
@@ -70,7 +49,7 @@ Judged = tuple[Verdict, str, int]
 def _f1(curves: Curves, noise: str) -> Judged:
     neutral, averse = _total(curves, f"sfql {noise} 0", "return"), _total(curves, f"sfql {noise} -2", "return")
     gap = mean_interval(neutral - averse)
-    return _side(gap), f"SFQL {neutral.mean():.0f}, RaSFQL {averse.mean():.0f}, difference {gap}", len(averse)
+    return side(gap), f"SFQL {neutral.mean():.0f}, RaSFQL {averse.mean():.0f}, difference {gap}", len(averse)
 
 
 def _f2(curves: Curves, noise: str) -> Judged:
@@ -79,7 +58,7 @@ def _f2(curves: Curves, noise: str) -> Judged:
     for label, name in (("RaPRQL", "prql -2"), ("PRQL", "prql 0")):
         ratios[label] = ratio_interval(*_paired(averse, _total(curves, name, "return")))
     text = ", ".join(f"RaSFQL / {label} = {ratio}" for label, ratio in ratios.items())
-    return _worst([_side(ratio, 1.0) for ratio in ratios.values()]), text, len(averse)
+    return worst([side(ratio, 1.0) for ratio in ratios.values()]), text, len(averse)
 
 
 def _trend(curves: Curves, name: str, sign: float) -> tuple[Verdict, str]:
@@ -88,7 +67,7 @@ def _trend(curves: Curves, name: str, sign: float) -> tuple[Verdict, str]:
     turned = Interval(sign * slope.estimate, *sorted((sign * slope.low, sign * slope.high)))
     n = min(16, failures.shape[1] // 2)
     first, last = failures[:, :n].mean(), failures[:, -n:].mean()
-    return _side(turned), f"slope {slope} failures per task and task; first {n} tasks {first:.1f}, last {n} {last:.1f}"
+    return side(turned), f"slope {slope} failures per task and task; first {n} tasks {first:.1f}, last {n} {last:.1f}"
 
 
 def _f3(curves: Curves, noise: str) -> Judged:
@@ -104,7 +83,7 @@ def _f4(curves: Curves, noise: str) -> Judged:
 def _f5(curves: Curves, noise: str) -> Judged:
     ours, theirs = _paired(_total(curves, f"sfql {noise} -2", "failures"), _total(curves, "prql -2", "failures"))
     gap = mean_interval(theirs - ours)
-    return _side(gap), f"RaPRQL {theirs.mean():.0f}, RaSFQL {ours.mean():.0f}, difference {gap}", len(ours)
+    return side(gap), f"RaPRQL {theirs.mean():.0f}, RaSFQL {ours.mean():.0f}, difference {gap}", len(ours)
 
 
 def _drop(curves: Curves, neutral: str, averse: str, claimed: float) -> Judged:
@@ -132,7 +111,7 @@ def _f8(curves: Curves, noise: str) -> Judged:
             _total(curves, f"sfql {noise} {risk}", "failures"), _total(curves, f"prql {risk}", "failures")
         )
         gaps[risk] = mean_interval(theirs - ours)
-    verdicts = [_side(gap) for gap in gaps.values()]
+    verdicts = [side(gap) for gap in gaps.values()]
     held, failed = verdicts.count("holds"), verdicts.count("does not hold")
     verdict: Verdict = "holds" if held >= 4 else "does not hold" if failed >= 2 else "not decided"
     text = ", ".join(f"{risk}: {gap}" for risk, gap in gaps.items())
@@ -142,7 +121,7 @@ def _f8(curves: Curves, noise: str) -> Judged:
 def _f9(curves: Curves, noise: str) -> Judged:
     trends = {risk: _trend(curves, f"sfql {noise} {risk}", -1.0) for risk in ("-1", "-2", "-4")}
     text = "; ".join(f"{risk}: {text}" for risk, (_, text) in trends.items())
-    return _worst([verdict for verdict, _ in trends.values()]), text, len(curves[f"sfql {noise} -2"]["failures"])
+    return worst([verdict for verdict, _ in trends.values()]), text, len(curves[f"sfql {noise} -2"]["failures"])
 
 
 _RULES = {"F1": _f1, "F2": _f2, "F3": _f3, "F4": _f4, "F5": _f5, "F6": _f6, "F7": _f7, "F8": _f8, "F9": _f9}
@@ -155,9 +134,9 @@ def _avoids(novel: dict[str, dict[str, Floats]]) -> Finding:
         averse = novel["averse"]["visits_averse"][:, :, mask].sum(axis=(1, 2)) / rollouts
         neutral = novel["neutral"]["visits_neutral"][:, :, mask].sum(axis=(1, 2)) / rollouts
         gap = mean_interval(neutral - averse)
-        verdicts.append(_side(gap))
+        verdicts.append(side(gap))
         texts.append(f"{what}: {averse.mean():.2f} steps a rollout against {neutral.mean():.2f}, difference {gap}")
-    return Finding(_worst(verdicts), "RaSFQL (-2) against SFQL on 27 novel tasks, " + "; ".join(texts), len(averse))
+    return Finding(worst(verdicts), "RaSFQL (-2) against SFQL on 27 novel tasks, " + "; ".join(texts), len(averse))
 
 
 def _evaluation_matters(novel: dict[str, dict[str, Floats]]) -> Finding:
@@ -178,7 +157,7 @@ def _evaluation_matters(novel: dict[str, dict[str, Floats]]) -> Finding:
     gap = mean_interval(np.asarray(act - train))
     cells = ", ".join(f"train {t}, act {a}: {v.mean():.3f}" for (t, a), v in failures.items())
     return Finding(
-        _side(gap),
+        side(gap),
         f"four-room, failures a rollout on 27 novel tasks: acting with risk removes {act.mean():.3f}, training with "
         f"risk {train.mean():.3f}, difference {gap} ({cells})",
         len(act),

@@ -21,6 +21,7 @@ import numpy as np
 
 import rasf
 from rasf.envs.four_room import FourRoom
+from rasf.files import write_atomically
 from rasf.mdp import Floats
 
 NOVEL_TASKS = np.array(list(product((-1.0, 0.0, 1.0), repeat=3)))
@@ -126,10 +127,9 @@ def save(run: Run, found: dict[str, Floats], folder: Path) -> None:
     """Write a run's arrays, whole or not at all."""
     from safetensors.numpy import save_file
 
-    folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / f".{run.name}.{os.getpid()}"
-    save_file(found, partial, metadata=_label(run))
-    os.replace(partial, folder / f"{run.name}.safetensors")
+    write_atomically(
+        folder / f"{run.name}.safetensors", lambda partial: save_file(found, partial, metadata=_label(run))
+    )
 
 
 def load(run: Run, folder: Path) -> dict[str, Floats] | None:

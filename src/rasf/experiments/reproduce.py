@@ -14,6 +14,9 @@ from rasf.experiments import (
     four_room_figures,
     grid,
     grid_figure,
+    reacher,
+    reacher_figures,
+    reacher_pictures,
     results,
     theory,
     theory_figure,
@@ -25,11 +28,14 @@ Tick = Callable[[], None]
 
 @dataclass(frozen=True)
 class Experiment:
-    """How to run an experiment (files of single runs go to the folder), its ticks of progress, and its figures."""
+    """How to run an experiment (files of single runs go to the folder), its ticks of progress, and its figures.
+
+    A figure is None where the runs it shows are not there.
+    """
 
     run: Callable[[str, int, Tick, Path], Result]
     ticks: Callable[[str], int]
-    figures: dict[str, Callable[[Result], Figure]]
+    figures: dict[str, Callable[[Result], Figure | None]]
 
 
 def _run_grid(preset: str, seed: int, tick: Tick, folder: Path) -> Result:
@@ -55,6 +61,19 @@ EXPERIMENTS = {
             "figure_9": four_room_figures.figure_9,
         },
     ),
+    "reacher": Experiment(
+        reacher.run,
+        reacher.total_ticks,
+        {
+            "figure_2_reacher": reacher_figures.figure_2,
+            "figure_4": reacher_figures.figure_4,
+            "figure_6": reacher_figures.figure_6,
+            "figure_10": reacher_figures.figure_10,
+            "figures_11_12": reacher_pictures.figures_11_12,
+            "figure_13": reacher_pictures.figure_13,
+            "figure_14": reacher_pictures.figure_14,
+        },
+    ),
 }
 
 
@@ -69,4 +88,5 @@ def draw(path: Path) -> list[Path]:
     """Redraw the figures of a saved result beside it."""
     result = results.load(path)
     figures = EXPERIMENTS[result.experiment].figures
-    return [drawing.save(draw_one(result), path.parent / f"{name}.png") for name, draw_one in figures.items()]
+    drawn = {name: draw_one(result) for name, draw_one in figures.items()}
+    return [drawing.save(figure, path.parent / f"{name}.png") for name, figure in drawn.items() if figure is not None]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import tempfile
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib import resources
@@ -19,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 import rasf
+from rasf.files import write_text
 
 Verdict = Literal["holds", "does not hold", "not decided"]
 
@@ -76,22 +76,6 @@ def in_folder(folder: Path) -> dict[str, Result]:
         raise ValueError(f"{folder} is not a folder with results; make one with `rasf reproduce`")
     found = [load(path) for path in sorted(folder.glob("*.json"))]
     return {result.experiment: result for result in found}
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file under a temporary name, sync it, rename it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(partial, 0o644)
-        os.replace(partial, path)
-    except BaseException:
-        os.unlink(partial)
-        raise
 
 
 def _plain(value: Any) -> Any:

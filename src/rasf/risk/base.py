@@ -107,6 +107,12 @@ class Risk:
         """Score sum_i w_i Z_i of independent features Z_i with histograms probs (..., d, N) over atoms (d, N)."""
         raise self._unsupported("independent")
 
+    def independent_log(self, log_probs: Array, atoms: Array, w: Array) -> Array:
+        """`independent` of log-probabilities, up to a constant; risks of the far tail keep what exp would lose."""
+        xp = array_namespace(log_probs, atoms, w)
+        unnormalised = xp.exp(log_probs - xp.max(log_probs, axis=-1, keepdims=True))
+        return self.independent(unnormalised / xp.sum(unnormalised, axis=-1, keepdims=True), atoms, w)
+
     def mixture(self, weights: Array, mean: Array, variance: Array) -> Array:
         """Score a mixture of components with weights, means and variances (..., M)."""
         raise self._unsupported("mixture")

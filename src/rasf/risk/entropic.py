@@ -40,6 +40,21 @@ def entropic_utility(probs: Array, x: Array, beta: Array) -> Array:
     return xp.where(near, close, anchor + xp.log(xp.where(near, 1.0, far_sum)) / safe_beta)
 
 
+def entropic_utility_log(log_probs: Array, x: Array, beta: Array) -> Array:
+    """U_beta (...) from log-probabilities (..., N), up to a constant: log sum exp(log p + beta x) / beta."""
+    xp = array_namespace(log_probs, x, beta)
+    log_probs, x = xp.broadcast_arrays(xp.asarray(log_probs) * 1.0, xp.asarray(x) * 1.0)
+    most = xp.max(log_probs, axis=-1, keepdims=True)
+    log_probs = log_probs - most - xp.log(xp.sum(xp.exp(log_probs - most), axis=-1, keepdims=True))
+    close = entropic_utility(xp.exp(log_probs), x, beta)
+    tilted = log_probs + beta * x
+    top = xp.max(tilted, axis=-1)
+    far = top + xp.log(xp.sum(xp.exp(tilted - top[..., None]), axis=-1))
+    # where all atoms lie within 1 / |beta| of one another, exp loses nothing and the other form cancels less
+    near = xp.abs(beta) * (xp.max(x, axis=-1) - xp.min(x, axis=-1)) < 1.0
+    return xp.where(near, close, far / xp.where(near, 1.0, beta))
+
+
 @dataclass(frozen=True)
 class Entropic(Risk):
     """The exact entropic utility at `beta`; finite for |beta x| up to 1e6 and beyond."""
@@ -59,6 +74,12 @@ class Entropic(Risk):
         xp = array_namespace(probs, atoms, w, self.beta)
         weighted = xp.asarray(w)[..., :, None] * xp.asarray(atoms)
         return xp.sum(entropic_utility(probs, weighted, self.beta), axis=-1)
+
+    def independent_log(self, log_probs: Array, atoms: Array, w: Array) -> Array:
+        """The same from log-probabilities: a tail of exp(-100) still counts where exp(beta w z) is larger."""
+        xp = array_namespace(log_probs, atoms, w, self.beta)
+        weighted = xp.asarray(w)[..., :, None] * xp.asarray(atoms)
+        return xp.sum(entropic_utility_log(log_probs, weighted, self.beta), axis=-1)
 
     def at_discount(self, z: Array) -> Entropic:
         """U_beta[z X] = z U_{beta z}[X]."""

@@ -1,0 +1,107 @@
+"""Rollouts of a learned agent on any tasks, all at once: GPI over its policies, epsilon-greedy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from rasf.choice import gpi
+from rasf.deep.agent import Agent, Tasks
+from rasf.deep.laws import Networks
+from rasf.deep.world import World
+from rasf.risk.base import Array
+
+Watch = Callable[[Array, Any], Array]  # (step, state) -> numbers to average over an episode
+
+
+class Rollouts(NamedTuple):
+    """Of every task and rollout: phi summed (T, R, d), phi summed with discount, what was watched, mean over steps."""
+
+    phi: Array
+    discounted: Array
+    watched: Array
+
+
+def _nothing(step: Array, state: Any) -> Array:
+    return jnp.zeros(0)
+
+
+def rollouts(
+    agent: Agent,
+    world: World,
+    networks: Networks,
+    key: Array,
+    beta: Array,
+    tasks: Tasks,
+    n: int,
+    *,
+    epsilon: float = 0.03,
+    discount_aware: bool = False,
+    watch: Watch = _nothing,
+) -> Rollouts:
+    """n rollouts a task, each of one episode; `agent` must be prepared to weigh these tasks.
+
+    With `discount_aware`, the risk at step t is that of beta gamma^t, which is what the guarantee is about.
+    """
+    sums = _simulate(agent, world, networks, key, beta, tasks, n, epsilon, discount_aware, watch, record=False)[0]
+    return Rollouts(sums.phi, sums.discounted, sums.watched / world.episode_length)
+
+
+def trajectories(
+    agent: Agent,
+    world: World,
+    networks: Networks,
+    key: Array,
+    beta: Array,
+    tasks: Tasks,
+    n: int,
+    *,
+    epsilon: float = 0.03,
+) -> Any:
+    """The states (T, R, steps, ..) of n rollouts a task."""
+    return _simulate(agent, world, networks, key, beta, tasks, n, epsilon, False, _nothing, record=True)[1]
+
+
+def _simulate(
+    agent: Agent,
+    world: World,
+    networks: Networks,
+    key: Array,
+    beta: Array,
+    tasks: Tasks,
+    n: int,
+    epsilon: float,
+    discount_aware: bool,
+    watch: Watch,
+    record: bool,
+) -> tuple[Rollouts, Any]:
+    risk, gamma = agent.settings.risk(beta), agent.settings.gamma
+
+    def of_task(key: Array, w: Array, task_input: Array) -> tuple[Rollouts, Any]:
+        lens = agent.lens(networks, w)
+        reset_key, walk_key = jax.random.split(key)
+        state = jax.vmap(world.reset)(jax.random.split(reset_key, n))
+        watched = jax.vmap(watch, in_axes=(None, 0))(jnp.zeros((), int), state)
+        none = jnp.zeros((n, tasks.weights.shape[-1]))
+
+        def step(carry: tuple[Any, Rollouts], t: Array) -> tuple[tuple[Any, Rollouts], Any]:
+            state, sums = carry
+            explore_key, action_key, noise_key = jax.random.split(jax.random.fold_in(walk_key, t), 3)
+            at_step = risk.at_discount(gamma**t) if discount_aware else risk
+            greedy = gpi(agent.scores(lens, jax.vmap(world.observe)(state), task_input, at_step)).policy
+            explore = jax.random.uniform(explore_key, (n,)) < epsilon
+            action = jnp.where(explore, jax.random.randint(action_key, (n,), 0, agent.actions), greedy)
+            noise = jax.vmap(world.noise)(jax.random.split(noise_key, n))
+            next_state, phi = jax.vmap(world.advance)(state, action, noise)
+            seen = jax.vmap(watch, in_axes=(None, 0))(t, next_state)
+            sums = Rollouts(sums.phi + phi, sums.discounted + gamma**t * phi, sums.watched + seen)
+            return (next_state, sums), state if record else None
+
+        begin = (state, Rollouts(none, none, jnp.zeros_like(watched)))
+        (_, sums), states = jax.lax.scan(step, begin, jnp.arange(world.episode_length))
+        return sums, jax.tree.map(lambda part: jnp.moveaxis(part, 0, 1), states)
+
+    return jax.vmap(of_task)(jax.random.split(key, len(tasks.weights)), tasks.weights, tasks.inputs)

@@ -1,0 +1,133 @@
+"""Training from the first step to the last: task after task, evaluation in between, checkpoints, checks.
+
+`fit` drives the compiled loop of `train` in chunks of `evaluate_every` steps. After each chunk the features it saw are
+held to their declared bounds and the loss must be finite; then the caller's `evaluate` may look at the lanes. What it
+returns is kept as history, stacked on axis 0. A checkpoint holds lanes and history, so that a killed run goes on from
+its last one, to the same bits on the same device.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from rasf.deep import checkpoint as checkpoints
+from rasf.deep import train
+from rasf.deep.agent import Agent
+from rasf.deep.checkpoint import History
+from rasf.deep.train import Lane, Plan, Progress
+from rasf.deep.world import World
+
+Evaluate = Callable[[int, Lane], dict[str, Any]]  # (steps so far, lanes) -> arrays to keep
+_PLAIN_PERIOD = 1_000  # where no target networks set one
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long to train on each task, in steps, and how often to evaluate."""
+
+    steps_per_task: int
+    tasks: int
+    evaluate_every: int
+
+    @property
+    def steps(self) -> int:
+        """Of all tasks."""
+        return self.steps_per_task * self.tasks
+
+
+def period_of(agent: Agent) -> int:
+    """Steps between copies to the target networks."""
+    return agent.settings.target_period or _PLAIN_PERIOD
+
+
+def fit(
+    agent: Agent,
+    world: World,
+    plans: Plan,
+    schedule: Schedule,
+    evaluate: Evaluate,
+    *,
+    description: dict[str, Any],
+    checkpoint: Path | None = None,
+    checkpoint_every_s: float = 600.0,
+    tick: Callable[[], None] = lambda: None,
+) -> tuple[Lane, History]:
+    """Train all lanes of `plans` (each part stacked on axis 0) and return them with the history.
+
+    `description` says what this run is; a checkpoint with another one is refused. `tick` is called once a chunk.
+    """
+    period, length = period_of(agent), schedule.evaluate_every
+    if length < 1 or length % period or schedule.steps_per_task % length:
+        raise ValueError(
+            f"evaluate_every must be a multiple of {period} and divide steps_per_task, got {length} and "
+            f"{schedule.steps_per_task}"
+        )
+    begin_lanes = jax.jit(jax.vmap(partial(train.start, agent, world, schedule.steps)))
+    advance = jax.jit(
+        jax.vmap(partial(train.advance, agent, world, length // period, period), in_axes=(0, 0, None, None, None)),
+        donate_argnums=(1,),
+    )
+    step, lanes, history = 0, begin_lanes(plans), History()
+    if checkpoint is not None and checkpoint.exists():
+        step, lanes, history = _resume(checkpoint, lanes, description)
+        for _ in range(step // length):
+            tick()
+    else:
+        history = _extended(history, evaluate(0, lanes))
+    saved_at = time.monotonic()
+    while step < schedule.steps:
+        task = step // schedule.steps_per_task
+        lanes, progress = advance(plans, lanes, step, task * schedule.steps_per_task, task)
+        _check(progress, np.asarray(world.feature_bounds), step, length)
+        step += length
+        seen = {"loss": jnp.mean(progress.loss, axis=1), "clipped": jnp.mean(progress.clipped, axis=1)}
+        seen |= {"training_phi": jnp.mean(progress.phi_mean, axis=1)}
+        history = _extended(history, seen | evaluate(step, lanes))
+        if checkpoint is not None and time.monotonic() - saved_at > checkpoint_every_s:
+            checkpoints.save(checkpoint, lanes, history, description | {"step": step})
+            saved_at = time.monotonic()
+        tick()
+    return lanes, history
+
+
+def _resume(path: Path, like: Lane, description: dict[str, Any]) -> tuple[int, Lane, History]:
+    found = checkpoints.describe(path)
+    step = found.pop("step", None)
+    if found != description or not isinstance(step, int):
+        raise ValueError(f"{path} is a checkpoint of another configuration; remove it or choose another folder")
+    lanes, history = checkpoints.load(path, like)
+    return step, lanes, history
+
+
+def _extended(history: History, found: dict[str, Any]) -> History:
+    rows = {name: np.asarray(part)[None] for name, part in found.items()}
+    return history | {
+        name: np.concatenate([history[name], row]) if name in history else row for name, row in rows.items()
+    }
+
+
+def _check(progress: Progress, bounds: Any, step: int, length: int) -> None:
+    """Refuse features that are not finite or outside their bounds, and a loss that is not finite."""
+    where = f"between steps {step} and {step + length}"
+    low, high = np.asarray(progress.phi_min).min(axis=(0, 1)), np.asarray(progress.phi_max).max(axis=(0, 1))
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        raise ValueError(f"the world gave a feature that is not finite {where}")
+    slack = 1e-5 * (bounds[:, 1] - bounds[:, 0])
+    outside = (low < bounds[:, 0] - slack) | (high > bounds[:, 1] + slack)
+    if outside.any():
+        i = int(np.argmax(outside))
+        raise ValueError(
+            f"feature {i} left its declared bounds [{bounds[i, 0]:g}, {bounds[i, 1]:g}] {where}: it was in "
+            f"[{low[i]:g}, {high[i]:g}]"
+        )
+    if not np.isfinite(np.asarray(progress.loss)).all():
+        raise ValueError(f"the loss was not finite {where}; a smaller learning rate may help")

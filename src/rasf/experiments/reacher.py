@@ -1,0 +1,169 @@
+"""The reacher experiment (the paper's Figures 4, 6 and 10 to 14) and what it says about claims R1 to R15.
+
+Batches are run on whatever device jax finds; the paper's size wants a GPU. What is finished is kept, and the summary is
+made from the batches that are there: a claim for which one is missing stays unmeasured. beta is the paper's, the bare
+factor of the variance: beta = -3 is MeanVariance(-6). Returns are normalised by C51 trained alone on each target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rasf.experiments import reacher_findings, reacher_runs
+from rasf.experiments.reacher_measures import Measures, measures
+from rasf.experiments.reacher_runs import Arrays, Batch, Size
+from rasf.experiments.results import Result
+from rasf.experiments.statistics import standard_error
+
+RISKS = (0.0, -1.0, -2.0, -3.0, -4.0)
+_TEN = tuple(range(10))
+_QUICK = Size(
+    steps_per_task=6_000,
+    evaluate_every=1_500,
+    rollouts=3,
+    final_rollouts=10,
+    widths=(64, 64),
+    atoms=21,
+    target_period=500,
+    map_points=15,
+    truth_rollouts=12,
+    truth_steps=40,
+)
+
+
+def batches(preset: str, seed: int) -> list[Batch]:
+    """All batches of a preset; ten lanes of RaSFC51 are what one GPU trains in a quarter of an hour."""
+    if preset == "quick":
+        two = (seed, seed + 1)
+        return [
+            Batch("rasfc51", "rasfc51", (0.0, -3.0), two, _QUICK),
+            Batch("rac51", "rac51", (0.0, -3.0), two, _QUICK),
+            Batch("alone", "rac51", (0.0,), two, _QUICK, alone=True),
+            Batch("sfdqn", "sfdqn", (0.0,), two, _QUICK),
+            Batch("residual", "sfdqn-residual", (-3.0,), (seed,), _QUICK),
+        ]
+    seeds, size = tuple(seed + s for s in _TEN), Size()
+    return [
+        Batch("rasfc51-main-1", "rasfc51", (0.0, -3.0), seeds[:5], size),
+        Batch("alone", "rac51", (0.0,), seeds, size, alone=True),
+        Batch("rac51", "rac51", RISKS, seeds, size),
+        Batch("rasfc51-main-2", "rasfc51", (0.0, -3.0), seeds[5:], size),
+        Batch("sfdqn", "sfdqn", (0.0,), seeds, size),
+        Batch("residual", "sfdqn-residual", (0.0, -3.0), seeds[:5], size),
+        Batch("relabelled", "rac51-relabelled", (0.0, -3.0), seeds, size),
+        Batch("rasfc51-mild-1", "rasfc51", (-1.0, -2.0), seeds[:5], size),
+        Batch("rasfc51-mild-2", "rasfc51", (-1.0, -2.0), seeds[5:], size),
+        Batch("rasfc51-strong", "rasfc51", (-4.0,), seeds, size),
+        Batch("sfdqn-gpi", "sfdqn", (0.0,), seeds, size, bootstrap="gpi"),
+        Batch("sfdqn-no-target", "sfdqn", (0.0,), seeds, size, target_networks=False),
+    ]
+
+
+def chosen(preset: str, seed: int, only: Collection[str]) -> list[Batch]:
+    """The batches named in `only`, or all if it is empty."""
+    every = batches(preset, seed)
+    unknown = set(only) - {batch.name for batch in every}
+    if unknown:
+        raise ValueError(
+            f"batch must be one of {', '.join(batch.name for batch in every)}, got {', '.join(sorted(unknown))}"
+        )
+    return [batch for batch in every if not only or batch.name in only]
+
+
+def total_ticks(preset: str, only: Collection[str] = ()) -> int:
+    """How many chunks of training there are."""
+    return sum(reacher_runs.ticks(batch) for batch in chosen(preset, 0, only))
+
+
+def run(preset: str, seed: int, tick: Callable[[], None], folder: Path, only: Collection[str] = ()) -> Result:
+    """Run what is missing in `folder`/reacher-runs, and sum up all that is there."""
+    runs_folder = folder / "reacher-runs"
+    for batch in chosen(preset, seed, only):
+        reacher_runs.run_batch(batch, runs_folder, tick)
+    return summarise(preset, seed, runs_folder)
+
+
+def summarise(preset: str, seed: int, runs_folder: Path) -> Result:
+    """The result of all finished batches in a folder."""
+    done = {batch: reacher_runs.load(batch, runs_folder) for batch in batches(preset, seed)}
+    found = {batch: arrays for batch, arrays in done.items() if arrays is not None}
+    if not any(batch.alone for batch in found):
+        raise ValueError(f"the batch 'alone', which normalises returns, is missing from {runs_folder}")
+    measured = measures(found)
+    size = next(iter(found)).size
+    seconds = {batch.name: float(arrays["seconds"][0]) for batch, arrays in found.items()}
+    devices = sorted({reacher_runs.device_of(batch, runs_folder) for batch in found})
+    numbers: dict[str, Any] = {
+        "settings": vars(size),
+        "batches": {
+            batch.name: {"seconds": seconds[batch.name], "lanes": len(found[batch]["seed"])} for batch in found
+        },
+        "steps": measured.steps,
+        "normaliser": {"begin": measured.begin, "end": measured.end},
+        "agents": {name: _summary(measured, name) for name in measured.names},
+        "maps": _maps(found, size),
+        "tips": _tips(found),
+    }
+    findings = reacher_findings.judge(measured, found, size)
+    return Result("reacher", preset, seed, sum(seconds.values()), numbers, findings, device="; ".join(devices))
+
+
+def _summary(measured: Measures, name: str) -> dict[str, Any]:
+    """Curves over training and the final policies of one agent at one beta: means and standard errors over seeds."""
+    curves = {
+        "train_return": measured.normalised(name)[:, :, : len(reacher_runs.TRAINING)],
+        "test_return": measured.test_return(name),
+        "test_failures": measured.test_failures(name),
+    }
+    finals = {
+        f"{way}_{what}": measured.final(name, what, way)
+        for way in ("final", "aware")
+        for what in ("return", "failures", "in_circle", "distance")
+    }
+    return {
+        key: {"mean": _short(values.mean(axis=0)), "se": _short(standard_error(values))}
+        for key, values in {**curves, **finals}.items()
+    } | {"seeds": measured.seeds(name), "clipped": _short(measured.clipped(name).mean(axis=0))}
+
+
+def _short(values: Any) -> Any:
+    """No figure shows more digits."""
+    return np.round(np.asarray(values, float), 4)
+
+
+def _maps(found: dict[Batch, Arrays], size: Size) -> dict[str, Any]:
+    """Maps, mean over seeds, at the reached points: objectives after the last task; variances after every task."""
+    shown: dict[str, Any] = {"points": size.map_points}
+    for agent in ("rasfc51", "sfdqn-residual"):
+        for beta in (0.0, -3.0):
+            lanes = [
+                {key: arrays[key][arrays["beta"] == beta].astype(float) for key in arrays if key.startswith("map_")}
+                for batch, arrays in found.items()
+                if batch.agent == agent and beta in batch.betas
+            ]
+            if not lanes:
+                continue
+            means = {key: np.concatenate([lane[key] for lane in lanes]).mean(axis=0) for key in lanes[0]}
+            own = np.arange(len(reacher_runs.TRAINING))
+            shown[f"{agent} {beta:g}"] = {
+                "objective": _short(means["map_objective"][-1]),
+                "variance": _short(means["map_variance"][:, own, own]),
+                "truth": _short(means["map_truth"][:, own, own]),
+                "negative": _short(means["map_negative"]),
+            }
+    return shown
+
+
+def _tips(found: dict[Batch, Arrays]) -> dict[str, Any]:
+    """Where the tip went in three rollouts a task, of the first seed, every fifth step."""
+    shown: dict[str, Any] = {}
+    for agent, beta in (("rasfc51", -3.0), ("rasfc51", 0.0), ("rac51", -3.0)):
+        for batch, arrays in found.items():
+            if batch.agent == agent and beta in batch.betas and not batch.alone:
+                lane = int(np.flatnonzero(arrays["beta"] == beta)[0])
+                shown.setdefault(f"{agent} {beta:g}", _short(arrays["tips"][lane, :, :, ::5]))
+    return shown

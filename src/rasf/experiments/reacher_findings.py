@@ -1,0 +1,244 @@
+"""Verdicts on R1 to R14 from the reacher's batches; `verdicts` says how an interval decides.
+
+How we read the claims' words: "almost at once" is between 5 and 15 % of all training; "unsatisfactory" is below 75 % of
+C51 trained alone; "gracefully" is at most 25 points of normalised return a step of beta; "considerably lower", "far
+exceeds" and "modestly more" are the direction alone. Returns and failures of the end are those of the final policies.
+Differences are paired by seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+
+from rasf.envs.reacher import Reacher
+from rasf.experiments import reacher_maps
+from rasf.experiments.reacher_measures import Measures
+from rasf.experiments.reacher_runs import TRAINING, Arrays, Batch, Size
+from rasf.experiments.results import Finding, Verdict
+from rasf.experiments.statistics import Interval, mean_interval, ratio_interval, slopes
+from rasf.experiments.verdicts import side, with_enough_seeds, worst
+from rasf.mdp import Floats
+
+RISKS = ("0", "-1", "-2", "-3", "-4")
+_SATISFACTORY = 0.75
+_GRACEFUL = 0.25
+_MISSED = 0.1  # metres from the target: a policy that holds its tip farther away has not found it
+Judged = tuple[Verdict, str, int]
+
+
+def judge(measured: Measures, found: dict[Batch, Arrays], size: Size) -> dict[str, Finding]:
+    """All findings for which the runs are there."""
+    findings = {}
+    for claim, (needed, rule) in _RULES.items():
+        if all(name in measured.arrays for name in needed):
+            findings[claim] = with_enough_seeds(Finding(*rule(measured)))
+    if {"rasfc51 0", "rasfc51 -3"} <= set(measured.names):
+        findings["R11"] = with_enough_seeds(Finding(*_peaks(measured, size)))
+    if {"rasfc51 -3", "sfdqn-residual -3"} <= set(measured.names):
+        findings["R12"] = with_enough_seeds(Finding(*_variance(measured)))
+    findings["R13"] = _wall_time(found)
+    return findings
+
+
+def _gap(more: Floats, less: Floats) -> Interval:
+    n = min(len(more), len(less))
+    return mean_interval(more[:n] - less[:n])
+
+
+def _r1(m: Measures) -> Judged:
+    early = (m.steps > 0.05 * m.steps[-1]) & (m.steps <= 0.15 * m.steps[-1])
+    returns = m.normalised("rasfc51 -3")[:, early, : len(TRAINING)].mean(axis=1)
+    intervals = [mean_interval(task) for task in returns.T]
+    text = ", ".join(map(str, intervals))
+    return (
+        worst(side(i, _SATISFACTORY) for i in intervals),
+        f"normalised return on the four tasks: {text}",
+        len(returns),
+    )
+
+
+def _r2(m: Measures) -> Judged:
+    intervals = [mean_interval(task) for task in m.final("rac51 -3", "return")[:, : len(TRAINING)].T]
+    below = sum(i.high < _SATISFACTORY for i in intervals)
+    above = sum(i.low > _SATISFACTORY for i in intervals)
+    verdict: Verdict = "holds" if below >= 2 else "does not hold" if above >= 3 else "not decided"
+    return verdict, f"final return on the four tasks: {', '.join(map(str, intervals))}", m.seeds("rac51 -3")
+
+
+def _r3(m: Measures) -> Judged:
+    ours = m.final_test("rasfc51 -3", "return")
+    gaps = {name: _gap(ours, m.final_test(name, "return")) for name in ("rac51 -3", "rac51 0")}
+    if "rac51-relabelled -3" in m.names:
+        fairer = f"; against RaC51 with relabelled targets {_gap(ours, m.final_test('rac51-relabelled -3', 'return'))}"
+    else:
+        fairer = ""
+    text = f"RaSFC51 {mean_interval(ours)}, more than RaC51 by {gaps['rac51 -3']}, than C51 by {gaps['rac51 0']}"
+    return worst(map(side, gaps.values())), text + fairer, len(ours)
+
+
+def _r4(m: Measures) -> Judged:
+    averse, neutral = m.test_failures("rasfc51 -3"), m.test_failures("rasfc51 0")
+    parts = np.array_split(np.arange(1, averse.shape[1]), 5)
+    gaps = [_gap(neutral[:, part].mean(axis=1), averse[:, part].mean(axis=1)) for part in parts]
+    last = (averse[:, parts[-1]].mean(), neutral[:, parts[-1]].mean())
+    text = f"failures saved in each fifth of training: {', '.join(map(str, gaps))}; at the end {last[0]:.1f} against "
+    return worst(map(side, gaps)), text + f"{last[1]:.1f}", len(averse)
+
+
+def _r5(m: Measures) -> Judged:
+    ours, theirs = ([m.final_test(f"{agent} {risk}", "return") for risk in RISKS] for agent in ("rasfc51", "rac51"))
+    above = [_gap(*pair) for pair in zip(ours, theirs, strict=True)]
+    drops = [_gap(before, after) for agent in (ours, theirs) for before, after in pairwise(agent)]
+    graceful: Verdict = "holds" if all(drop.estimate <= _GRACEFUL for drop in drops) else "does not hold"
+    levels = "; ".join(
+        f"{risk}: {a.mean():.2f} against {b.mean():.2f}" for risk, a, b in zip(RISKS, ours, theirs, strict=True)
+    )
+    text = f"RaSFC51 against RaC51 at {levels}; largest drop a step {max(drop.estimate for drop in drops):.2f}"
+    return worst([graceful, *map(side, above)]), text, len(ours[0])
+
+
+def _r6(m: Measures) -> Judged:
+    gap = _gap(m.final_test("rasfc51 0", "return"), m.final_test("sfdqn 0", "return"))
+    texts = [f"SFC51 above SFDQN by {gap}"]
+    for name, words in (("sfdqn gpi 0", "GPI bootstrap"), ("sfdqn no-target 0", "no target networks")):
+        if name in m.names:
+            other = _gap(m.final_test("rasfc51 0", "return"), m.final_test(name, "return"))
+            texts.append(f"above SFDQN with {words} by {other}")
+    return side(gap), "; ".join(texts), min(m.seeds("rasfc51 0"), m.seeds("sfdqn 0"))
+
+
+def _r7(m: Measures) -> Judged:
+    verdicts, texts = [], []
+    for agent, name in (("rasfc51", "RaSFC51"), ("rac51", "RaC51")):
+        levels = np.stack([m.final_test(f"{agent} {risk}", "failures") for risk in RISKS], axis=1)
+        slope = mean_interval(-slopes(levels))
+        verdicts.append(side(slope))
+        texts.append(f"{name} {', '.join(f'{level:.1f}' for level in levels.mean(axis=0))}, {slope} fewer a step")
+    return worst(verdicts), "; ".join(texts), len(levels)
+
+
+def _r8(m: Measures) -> Judged:
+    gaps = [_gap(m.final_test(f"rasfc51 {r}", "failures"), m.final_test(f"rac51 {r}", "failures")) for r in RISKS]
+    equal: Verdict = "holds" if gaps[-1].low <= 0 <= gaps[-1].high else "does not hold"
+    text = "RaSFC51's failures minus RaC51's: " + ", ".join(f"{r}: {gap}" for r, gap in zip(RISKS, gaps, strict=True))
+    return worst([*map(side, gaps[:-1]), equal]), text, m.seeds("rac51 0")
+
+
+def _r9(m: Measures) -> Judged:
+    texts: list[str] = []
+    verdicts: list[Verdict] = []
+    for risk in ("-3", "-4"):
+        ratios = [
+            ratio_interval(m.final_test(f"{agent} {risk}", "return"), m.final_test(f"{agent} {risk}", "failures"))
+            for agent in ("rasfc51", "rac51")
+        ]
+        clear = ratios[0].low > ratios[1].high
+        against = ratios[0].high < ratios[1].low
+        verdicts.append("holds" if clear else "does not hold" if against else "not decided")
+        texts.append(f"{risk}: {ratios[0]} against {ratios[1]}")
+    return (
+        worst(verdicts),
+        "normalised return per failure, RaSFC51 against RaC51, " + "; ".join(texts),
+        m.seeds("rac51 -3"),
+    )
+
+
+def _r10(m: Measures) -> Judged:
+    risky = np.array(Reacher().risky)
+    inside = {name: m.final(name, "in_circle")[:, risky].mean(axis=1) for name in ("rasfc51 -3", "rasfc51 0")}
+    avoided = _gap(inside["rasfc51 0"], inside["rasfc51 -3"])
+    missed = {
+        name: (m.final(name, "distance")[:, len(TRAINING) :] > _MISSED).sum(axis=1)
+        for name in ("rasfc51 -3", "rac51 -3")
+    }
+    lost = _gap(missed["rac51 -3"], missed["rasfc51 -3"])
+    away = m.final("rasfc51 -3", "distance")[:, risky].mean()
+    text = (
+        f"on risky targets RaSFC51 is in a circle {inside['rasfc51 -3'].mean():.0%} of the time, "
+        f"{100 * away:.1f} cm from the target (radius 6), SFC51 {inside['rasfc51 0'].mean():.0%}, difference {avoided}"
+        f"; RaC51 misses {missed['rac51 -3'].mean():.1f} of 8 test targets, RaSFC51 {missed['rasfc51 -3'].mean():.1f}, "
+        f"difference {lost}"
+    )
+    return worst([side(avoided), side(lost)]), text, len(inside["rasfc51 -3"])
+
+
+def _r14(m: Measures) -> Judged:
+    verdicts, texts = [], []
+    for name, words in (("rac51 0", "C51"), ("rac51 -3", "RaC51")):
+        failures = m.test_failures(name)
+        n = max(1, failures.shape[1] // 5)
+        gap = _gap(failures[:, 1 : n + 1].mean(axis=1), failures[:, -n:].mean(axis=1))
+        verdicts.append(side(gap))
+        held = m.final(name, "distance")[:, len(TRAINING) :].mean()
+        texts.append(f"{words}: first fifth minus last fifth {gap}, holds {100 * held:.1f} cm from the test targets")
+    return worst(verdicts), "; ".join(texts), m.seeds("rac51 0")
+
+
+_MAIN = ("rasfc51 -3", "rac51 -3", "rac51 0")
+_SWEEP = tuple(f"{agent} {risk}" for agent in ("rasfc51", "rac51") for risk in RISKS)
+_RULES: dict[str, tuple[tuple[str, ...], Callable[[Measures], Judged]]] = {
+    "R1": (("rasfc51 -3",), _r1),
+    "R2": (("rac51 -3",), _r2),
+    "R3": (_MAIN, _r3),
+    "R4": (("rasfc51 -3", "rasfc51 0"), _r4),
+    "R5": (_SWEEP, _r5),
+    "R6": (("rasfc51 0", "sfdqn 0"), _r6),
+    "R7": (_SWEEP, _r7),
+    "R8": (_SWEEP, _r8),
+    "R9": (("rasfc51 -3", "rac51 -3", "rasfc51 -4", "rac51 -4"), _r9),
+    "R10": (("rasfc51 0", *_MAIN), _r10),
+    "R14": (("rac51 0", "rac51 -3"), _r14),
+}
+
+
+def _peaks(m: Measures, size: Size) -> Judged:
+    """How far from each risky target the objective of GPI peaks."""
+    world, where = Reacher(), reacher_maps.grid(size.map_points)
+    tips = where.tips[where.reached]
+    off = {}
+    for name in ("rasfc51 -3", "rasfc51 0"):
+        best = m.arrays[name]["map_objective"][:, -1].max(axis=1).argmax(axis=-1)  # (seeds, 12)
+        away = np.linalg.norm(tips[best] - world.target_positions(), axis=-1)
+        off[name] = mean_interval(away[:, list(world.risky)].mean(axis=1))
+    on_it = 2 * (where.tips[0, 1, 0] - where.tips[0, 0, 0])
+    neutral_on: Verdict = "holds" if off["rasfc51 0"].high < on_it else "does not hold"
+    text = (
+        f"metres between a risky target and the peak: RaSFC51 {off['rasfc51 -3']} (the circle's radius is "
+        f"{world.radius:g}), SFC51 {off['rasfc51 0']} (two grid cells are {on_it:.2g})"
+    )
+    return worst([side(off["rasfc51 -3"], world.radius), neutral_on]), text, m.seeds("rasfc51 -3")
+
+
+def _variance(m: Measures) -> Judged:
+    """Relative error of the learned variance of every policy on its own task, after all tasks."""
+    own = np.arange(len(TRAINING))
+    error = {}
+    for name in ("rasfc51 -3", "sfdqn-residual -3"):
+        learned, truth = (m.arrays[name][key][:, -1][:, own, own] for key in ("map_variance", "map_truth"))
+        error[name] = np.abs(learned - truth).mean(axis=(1, 2)) / truth.mean(axis=(1, 2))
+    gap = _gap(error["sfdqn-residual -3"], error["rasfc51 -3"])
+    negative = m.arrays["sfdqn-residual -3"]["map_negative"][:, -1].mean()
+    learns = mean_interval(error["rasfc51 -3"])
+    good: Verdict = "holds" if learns.high < 0.5 else "does not hold" if learns.low > 0.5 else "not decided"
+    text = (
+        f"mean error over mean variance: RaSFC51 {learns}, residual {mean_interval(error['sfdqn-residual -3'])}, "
+        f"difference {gap}; the residual's variance is negative in {negative:.0%} of the states"
+    )
+    return worst([good, side(gap)]), text, min(m.seeds(name) for name in error)
+
+
+def _wall_time(found: dict[Batch, Arrays]) -> Finding:
+    """Seconds a trial; of the paper's hours, what can be checked is that RaSFC51 costs more than RaC51."""
+    cost = {}
+    for agent in ("rasfc51", "rac51"):
+        runs = [arrays for batch, arrays in found.items() if batch.agent == agent and not batch.alone]
+        lanes = sum(len(arrays["seed"]) for arrays in runs)
+        cost[agent] = (sum(float(arrays["seconds"][0]) for arrays in runs) / max(lanes, 1), lanes)
+    verdict: Verdict = "not decided"
+    if all(lanes for _, lanes in cost.values()):
+        verdict = "holds" if cost["rasfc51"][0] > cost["rac51"][0] else "does not hold"
+    text = ", ".join(f"{agent} {seconds:.0f} s a trial ({lanes} trials)" for agent, (seconds, lanes) in cost.items())
+    return Finding(verdict, f"compilation and evaluation included, many trials at once: {text}", cost["rasfc51"][1])

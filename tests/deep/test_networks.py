@@ -1,0 +1,226 @@
+"""Stacked networks against separate ones in plain numpy, and their gradients against the automatic rules."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from deep_twin import backward, flat, forward, outputs, plain_networks
+
+from rasf.deep.networks import Heads, Layer, _product, at_action, choose_heads, encode, init_network, read_heads
+
+K, INPUTS, WIDTHS, BATCH, ACTIONS = 3, 4, (6, 5), 7, 3
+SHAPE = Heads(2, ACTIONS, 5)  # 30 columns, filled up to 128
+
+
+# compiled as a whole: one operation after the other would take longer to compile
+INIT = jax.jit(init_network, static_argnums=(1, 2, 3, 4))
+ENCODE, CHOOSE = jax.jit(encode), jax.jit(choose_heads, static_argnums=2)
+READ = jax.jit(read_heads, static_argnums=2)
+
+
+def make(seed=0):
+    """Networks, as numpy arrays, whose biases are not zero, so that their place shows."""
+    network = jax.tree.map(np.asarray, INIT(jax.random.key(seed), K, INPUTS, WIDTHS, SHAPE))
+    rng = np.random.default_rng(seed)
+
+    def shaken(layer, size):
+        noise = (0.1 * rng.normal(size=layer.bias.shape)).astype(layer.bias.dtype)
+        return layer._replace(bias=np.where(np.arange(noise.shape[-1]) < size, noise, np.float32(0.0)))
+
+    hidden = tuple(shaken(layer, layer.bias.shape[-1]) for layer in network.hidden)
+    return network._replace(hidden=hidden, heads=shaken(network.heads, SHAPE.size))
+
+
+@jax.jit
+def all_outputs(network, x):
+    return read_heads(network.heads, encode(network, x), SHAPE)
+
+
+def inputs(shape=(BATCH, INPUTS), seed=1):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def test_shapes_and_alignment():
+    network = INIT(jax.random.key(0), K, INPUTS, WIDTHS, SHAPE)
+    assert [layer.weight.shape for layer in network.hidden] == [(K, 4, 6), (K, 6, 5)]
+    assert [layer.bias.shape for layer in network.hidden] == [(K, 6), (K, 5)]
+    assert network.heads.weight.shape == (K, 5, 128)
+    assert network.heads.bias.shape == (K, 128)
+    assert ENCODE(network, inputs()).shape == (K, BATCH, 5)
+    assert all_outputs(network, inputs()).shape == (K, BATCH, *SHAPE)
+    for shape, columns in ((Heads(1, 9, 13), 128), (Heads(1, 128, 1), 128), (Heads(13, 9, 51), 6016)):
+        made = jax.eval_shape(partial(init_network, policies=1, inputs=2, widths=(2,), shape=shape), jax.random.key(0))
+        assert made.heads.weight.shape == (1, 2, columns)
+
+
+def test_glorot_bounds_do_not_count_the_padding():
+    network = jax.tree.map(np.asarray, INIT(jax.random.key(3), K, INPUTS, (40, 50), SHAPE))
+    layers = [(layer.weight, n + m) for layer, n, m in zip(network.hidden, (4, 40), (40, 50), strict=True)]
+    layers.append((network.heads.weight[..., : SHAPE.size], 50 + SHAPE.size))
+    for weight, fans in layers:
+        bound = np.sqrt(6 / fans)
+        scaled = np.asarray(weight).ravel() / bound
+        assert 0.97 < np.abs(scaled).max() <= 1
+        # uniform: mean square 1/3, up to five standard errors sqrt(4/45/n)
+        assert abs(np.mean(scaled**2) - 1 / 3) < 5 * np.sqrt(4 / 45 / scaled.size)
+    assert (network.heads.weight[..., SHAPE.size :] == 0).all()
+    assert all((layer.bias == 0).all() for layer in (*network.hidden, network.heads))
+
+
+def test_policies_start_apart():
+    network = INIT(jax.random.key(0), K, INPUTS, WIDTHS, SHAPE)
+    for weight in (network.hidden[0].weight, network.heads.weight):
+        assert not np.allclose(weight[0], weight[1])
+
+
+def test_stacked_networks_are_separate_ones():
+    network, x = make(), inputs()
+    out = np.array(all_outputs(network, x))
+    for k, plain in enumerate(plain_networks(network, SHAPE)):
+        for b in range(BATCH):
+            np.testing.assert_allclose(out[k, b], outputs(plain, x[b]), rtol=0, atol=1e-5)
+
+
+def poisoned(network, poison):
+    def fill(part):
+        return np.where(np.arange(part.shape[-1]) < SHAPE.size, part, np.float32(poison))
+
+    return network._replace(heads=Layer(*map(fill, network.heads)))
+
+
+def test_padding_is_never_visible():
+    network, x = make(), inputs()
+    spoiled = poisoned(network, np.nan)
+    np.testing.assert_array_equal(all_outputs(network, x), all_outputs(spoiled, x))
+    h, index, shape = ENCODE(network, x), np.array([[1], [0], [1]]), Heads(1, ACTIONS, 5)
+    few, spoiled_few = (CHOOSE(net.heads, index, SHAPE) for net in (network, spoiled))
+    np.testing.assert_array_equal(READ(few, h, shape), READ(spoiled_few, h, shape))
+
+
+def test_padding_has_no_gradient_and_gives_none():
+    network, x = make(), inputs()
+    gradient = jax.jit(jax.grad(lambda net: jnp.sum(jnp.sin(all_outputs(net, x)))))
+    clean, spoiled = gradient(network), gradient(poisoned(network, 7.0))
+    for part in (*clean.heads, *spoiled.heads):
+        assert (np.asarray(part)[..., SHAPE.size :] == 0).all()
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=1e-6), clean, spoiled)
+
+
+def test_every_network_may_have_its_own_inputs():
+    network, x = make(), inputs((K, BATCH, INPUTS))
+    h = ENCODE(network, x)
+    for k in range(K):
+        np.testing.assert_allclose(h[k], ENCODE(network, x[k])[k], rtol=0, atol=1e-6)
+
+
+def test_networks_do_not_see_one_another():
+    network, x = make(), inputs()
+    spoiled = jax.tree.map(np.copy, network)
+    for leaf in jax.tree.leaves(spoiled):
+        leaf[1] = 9.0
+    out, other = np.array(all_outputs(network, x)), np.array(all_outputs(spoiled, x))
+    np.testing.assert_array_equal(out[[0, 2]], other[[0, 2]])
+    assert not np.allclose(out[1], other[1])
+
+
+def test_choose_heads():
+    network, x = make(), inputs()
+    index, h = np.array([[1], [0], [1]]), ENCODE(network, x)
+    chosen = CHOOSE(network.heads, index, SHAPE)
+    assert chosen.bias.shape == (K, 128)
+    everything, few = np.array(all_outputs(network, x)), np.array(READ(chosen, h, Heads(1, ACTIONS, 5)))
+    for k in range(K):
+        np.testing.assert_allclose(few[k, :, 0], everything[k, :, index[k, 0]], rtol=0, atol=1e-6)
+    swapped = CHOOSE(network.heads, np.array([[1, 0]] * K), SHAPE)
+    np.testing.assert_allclose(READ(swapped, h, SHAPE), everything[:, :, ::-1], rtol=0, atol=1e-6)
+
+
+def test_at_action():
+    out = np.random.default_rng(0).normal(size=(K, BATCH, 2, ACTIONS, 4))
+    action = np.random.default_rng(1).integers(ACTIONS, size=(K, BATCH))
+    taken = np.array(jax.jit(at_action)(out, action))
+    for k, b in np.ndindex(K, BATCH):
+        np.testing.assert_array_equal(taken[k, b], out[k, b, :, action[k, b]].astype(np.float32))
+
+
+# Gradients
+
+
+def plain_outputs(network, x):
+    """The same networks without any rule of one's own."""
+    h = jnp.broadcast_to(x, (K, *x.shape[-2:]))
+    for layer in network.hidden:
+        h = jnp.tanh(jnp.einsum("kbn,knm->kbm", h, layer.weight) + layer.bias[:, None])
+    weight, bias = (part[..., : SHAPE.size].reshape(*part.shape[:-1], *SHAPE) for part in network.heads)
+    return jnp.einsum("kbm,kmhaj->kbhaj", h, weight) + bias[:, None]
+
+
+def plain_at_action(out, action):
+    return jnp.einsum("kbhaj,kba->kbhj", out, jax.nn.one_hot(action, ACTIONS))
+
+
+def assert_close(got, expected):
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=1e-12), got, expected)
+
+
+def test_gradients_of_the_product():
+    rng = np.random.default_rng(0)
+    x, weight, slope = rng.normal(size=(K, 7, 4)), rng.normal(size=(K, 4, 5)), rng.normal(size=(K, 7, 5))
+    with jax.enable_x64(True):
+        by_hand, automatic = (
+            jax.jit(jax.grad(lambda *both, f=f: jnp.sum(jnp.sin(f(*both)) * slope), (0, 1)))(x, weight)
+            for f in (_product, partial(jnp.einsum, "kbn,knm->kbm"))
+        )
+        assert_close(by_hand, automatic)
+
+
+def test_gradients_of_whole_networks():
+    """Of weights and inputs, through the hidden layers, the heads and the choice of the action."""
+    with jax.enable_x64(True):
+        network, x = jax.tree.map(lambda leaf: leaf.astype(float), make()), inputs().astype(float)
+        action = jnp.asarray(np.random.default_rng(2).integers(ACTIONS, size=(K, BATCH)))
+        slope = jnp.asarray(np.random.default_rng(3).normal(size=(K, BATCH, 2, 5)))
+
+        def ours(network, x):
+            return jnp.sum(jnp.cos(at_action(all_outputs(network, x), action)) * slope)
+
+        def plain(network, x):
+            return jnp.sum(jnp.cos(plain_at_action(plain_outputs(network, x), action)) * slope)
+
+        (value, got), (other, expected) = (jax.jit(jax.value_and_grad(f, (0, 1)))(network, x) for f in (ours, plain))
+        assert value == pytest.approx(float(other), abs=1e-12)
+        assert_close(got, expected)
+
+
+def test_gradients_under_vmap():
+    """Lanes are vmapped: the rules must batch."""
+    with jax.enable_x64(True):
+        networks = jax.tree.map(lambda *leaves: np.stack(leaves).astype(float), make(0), make(1))
+        x = inputs((2, BATCH, INPUTS)).astype(float)
+        action = jnp.asarray(np.random.default_rng(2).integers(ACTIONS, size=(2, K, BATCH)))
+
+        def ours(network, x, action):
+            return jnp.sum(at_action(all_outputs(network, x), action) ** 2)
+
+        def plain(network, x, action):
+            return jnp.sum(plain_at_action(plain_outputs(network, x), action) ** 2)
+
+        got, expected = (jax.jit(jax.vmap(jax.grad(f)))(networks, x, action) for f in (ours, plain))
+        assert_close(got, expected)
+
+
+def test_the_twin_s_backpropagation_against_finite_differences():
+    """The reference of the other tests is itself held to something."""
+    (network, *_), x = plain_networks(make(), SHAPE), np.random.default_rng(0).normal(size=INPUTS)
+    slope = np.random.default_rng(1).normal(size=SHAPE)
+    gradient = backward(network, forward(network, x)[1], slope)
+    for array, by_hand in zip(flat(network), flat(gradient), strict=True):
+        for place in np.ndindex(array.shape):
+            kept, values = array[place], []
+            for step in (1e-6, -1e-6):
+                array[place] = kept + step
+                values.append(np.sum(outputs(network, x) * slope))
+            array[place] = kept
+            assert by_hand[place] == pytest.approx((values[0] - values[1]) / 2e-6, abs=1e-8)
