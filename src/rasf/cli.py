@@ -46,6 +46,14 @@ class Preset(StrEnum):
     paper = "paper"
 
 
+class Device(StrEnum):
+    """Where deep agents are trained."""
+
+    any = "any"
+    cpu = "cpu"
+    gpu = "gpu"
+
+
 def _version(asked: bool) -> None:
     if asked:
         console.print(f"rasf {rasf.__version__}")
@@ -95,19 +103,23 @@ def reproduce(
     preset: Annotated[Preset, typer.Option(help="quick: smaller; paper: the paper's size.")] = Preset.paper,
     out: Annotated[Path, typer.Option(help="Folder for results and figures.")] = Path("rasf-results"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    batch: Annotated[list[str] | None, typer.Option(help="Reacher: only this batch; may be repeated.")] = None,
+    device: Annotated[Device, typer.Option(help="Reacher: the device that must be there.")] = Device.any,
+    tensorboard: Annotated[Path | None, typer.Option(help="Reacher: folder for TensorBoard scalars.")] = None,
 ) -> None:
     """Run the paper's experiments and draw its figures.
 
     Example: `rasf reproduce grid --preset paper --out results`
     """
-    from rasf.experiments.reproduce import EXPERIMENTS
+    from rasf.experiments.reacher import Options
+    from rasf.experiments.reproduce import experiments
     from rasf.experiments.reproduce import reproduce as run
 
-    names = list(EXPERIMENTS) if experiment is ExperimentName.all else [experiment.value]
-    for name in names:
+    known = experiments(Options(tuple(batch or ()), device.value, tensorboard))
+    for name in list(known) if experiment is ExperimentName.all else [experiment.value]:
         with _progress() as bar:
-            task = bar.add_task(f"{name}, preset {preset.value}", total=EXPERIMENTS[name].ticks(preset.value))
-            result, files = run(name, preset.value, seed, out, partial(bar.advance, task))
+            task = bar.add_task(f"{name}, preset {preset.value}", total=known[name].ticks(preset.value))
+            result, files = run(known[name], preset.value, seed, out, partial(bar.advance, task))
         _print_claims([{"id": key, **vars(finding)} for key, finding in result.findings.items()], f"{name}: findings")
         for path in files:
             console.print(f"wrote {path}", highlight=False)

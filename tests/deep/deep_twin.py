@@ -6,6 +6,7 @@ law is a list of K of them. Gradients are backpropagated by hand, one transition
 
 import math
 
+import jax
 import numpy as np
 
 # Networks
@@ -24,6 +25,25 @@ def plain_networks(network, shape):
         }
         for k in range(len(network.heads.weight))
     ]
+
+
+def random_learner(agent, seed=0):
+    """A learner with random weights and biases; compiling `agent.init` would take a second."""
+    shapes, rng = jax.eval_shape(agent.init, jax.random.key(0)), np.random.default_rng(seed)
+
+    def filled(leaf, columns=None):
+        values = rng.normal(size=leaf.shape) / np.sqrt(leaf.shape[1] if leaf.ndim > 2 else 10)
+        return np.where(np.arange(leaf.shape[-1]) < (columns or leaf.shape[-1]), values, 0.0).astype(leaf.dtype)
+
+    online = tuple(
+        network._replace(
+            hidden=jax.tree.map(filled, network.hidden),
+            heads=type(network.heads)(*(filled(leaf, math.prod(shape)) for leaf in network.heads)),
+        )
+        for network, shape in zip(shapes.online, agent.law.shapes(), strict=True)
+    )
+    target = jax.tree.map(np.copy, online) if shapes.target else ()
+    return type(shapes)(online, target, jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes.optimiser))
 
 
 def forward(network, x):
@@ -92,8 +112,8 @@ def categorical_projection(probs, phi, gamma, atoms):
 
 
 def mean_and_variance(probs, atoms):
-    mean = sum(p * z for p, z in zip(probs, atoms, strict=True))
-    return mean, sum(p * z**2 for p, z in zip(probs, atoms, strict=True)) - mean**2
+    mean = np.dot(probs, atoms)
+    return mean, np.dot(probs, atoms**2) - mean**2
 
 
 class Twin:

@@ -16,6 +16,7 @@ and risk-neutral is beta = 0. Everything here is pure and unbatched over seeds: 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -74,6 +75,12 @@ class AgentSettings:
             raise ValueError(f"epsilon must be in [0, 1], got {self.epsilon}")
         if not self.widths or min(self.widths) < 1 or self.batch < 1 or self.target_period < 0:
             raise ValueError("widths and batch must be positive, and target_period not negative")
+        if self.atoms < 2:
+            raise ValueError(f"atoms must be at least 2, got {self.atoms}")
+        if not -math.inf < self.bounds[0] < self.bounds[1] < math.inf:
+            raise ValueError(f"bounds must be finite, low below high, got {self.bounds}")
+        if not 0 <= self.learning_rate < math.inf:
+            raise ValueError(f"learning_rate must be finite and not negative, got {self.learning_rate}")
 
 
 PRESETS: dict[str, AgentSettings] = {

@@ -8,6 +8,7 @@ its last one, to the same bits on the same device.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -102,7 +103,8 @@ def fit(
 def _resume(path: Path, like: Lane, description: dict[str, Any]) -> tuple[int, Lane, History]:
     found = checkpoints.describe(path)
     step = found.pop("step", None)
-    if found != description or not isinstance(step, int):
+    as_saved = json.loads(json.dumps(description))  # tuples are lists there
+    if found != as_saved or not isinstance(step, int):
         raise ValueError(f"{path} is a checkpoint of another configuration; remove it or choose another folder")
     lanes, history = checkpoints.load(path, like)
     return step, lanes, history

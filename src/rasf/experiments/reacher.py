@@ -8,9 +8,11 @@ factor of the variance: beta = -3 is MeanVariance(-6). Returns are normalised by
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from rasf.experiments import reacher_findings, reacher_runs
@@ -18,6 +20,7 @@ from rasf.experiments.reacher_measures import Measures, measures
 from rasf.experiments.reacher_runs import Arrays, Batch, Size
 from rasf.experiments.results import Result
 from rasf.experiments.statistics import standard_error
+from rasf.experiments.tensorboard_log import ScalarLog
 
 RISKS = (0.0, -1.0, -2.0, -3.0, -4.0)
 _TEN = tuple(range(10))
@@ -74,17 +77,44 @@ def chosen(preset: str, seed: int, only: Collection[str]) -> list[Batch]:
     return [batch for batch in every if not only or batch.name in only]
 
 
-def total_ticks(preset: str, only: Collection[str] = ()) -> int:
+@dataclass(frozen=True)
+class Options:
+    """Batches to run (all if empty), the device that must be there, and where to write scalars for TensorBoard."""
+
+    only: tuple[str, ...] = ()
+    device: str = "any"
+    tensorboard: Path | None = None
+
+
+_ALL = Options()
+
+
+def total_ticks(preset: str, options: Options = _ALL) -> int:
     """How many chunks of training there are."""
-    return sum(reacher_runs.ticks(batch) for batch in chosen(preset, 0, only))
+    return sum(reacher_runs.ticks(batch) for batch in chosen(preset, 0, options.only))
 
 
-def run(preset: str, seed: int, tick: Callable[[], None], folder: Path, only: Collection[str] = ()) -> Result:
+def run(preset: str, seed: int, tick: Callable[[], None], folder: Path, options: Options = _ALL) -> Result:
     """Run what is missing in `folder`/reacher-runs, and sum up all that is there."""
     runs_folder = folder / "reacher-runs"
-    for batch in chosen(preset, seed, only):
-        reacher_runs.run_batch(batch, runs_folder, tick)
+    planned = chosen(preset, seed, options.only)
+    log = ScalarLog(options.tensorboard) if options.tensorboard else None
+    with jax.default_device(_device(options.device)):
+        for batch in planned:
+            reacher_runs.run_batch(batch, runs_folder, tick, log)
     return summarise(preset, seed, runs_folder)
+
+
+def _device(kind: str) -> Any:
+    """The first device of a kind."""
+    if kind == "any":
+        return jax.devices()[0]
+    try:
+        return jax.devices(kind)[0]
+    except RuntimeError:
+        raise ValueError(
+            f"jax finds no {kind} here; install rasf[cuda12] or rasf[cuda13], or leave --device out"
+        ) from None
 
 
 def summarise(preset: str, seed: int, runs_folder: Path) -> Result:

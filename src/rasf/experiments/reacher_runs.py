@@ -27,6 +27,7 @@ from rasf.deep.train import Lane, Plan
 from rasf.envs.reacher import TRAINING_TARGETS, Reacher
 from rasf.envs.reacher_arm import tip_position
 from rasf.experiments import reacher_maps
+from rasf.experiments.tensorboard_log import ScalarLog
 from rasf.files import write_atomically
 from rasf.risk import MeanVariance
 from rasf.risk.base import Array
@@ -131,7 +132,11 @@ def _stacked(tasks: list[Tasks]) -> Tasks:
 
 
 def run_batch(
-    batch: Batch, folder: Path, tick: Callable[[], None] = lambda: None, checkpoint_every_s: float = 600.0
+    batch: Batch,
+    folder: Path,
+    tick: Callable[[], None] = lambda: None,
+    log: ScalarLog | None = None,
+    checkpoint_every_s: float = 600.0,
 ) -> Arrays:
     """Train the batch, or go on from its checkpoint; save and return its arrays, which have lanes in front."""
     done = load(batch, folder)
@@ -141,7 +146,7 @@ def run_batch(
         return done
     begin = time.perf_counter()
     made = _prepare(batch)
-    look = _Look(batch, made)
+    look = _Look(batch, made, log)
     schedule = fit.Schedule(batch.size.steps_per_task, 1 if batch.alone else len(TRAINING), batch.size.evaluate_every)
     checkpoint = folder / f"{batch.name}.checkpoint"
     lanes, history = fit.fit(
@@ -183,8 +188,8 @@ def ticks(batch: Batch) -> int:
 class _Look:
     """What is measured: on every evaluation, at the end of every task, and at the very end."""
 
-    def __init__(self, batch: Batch, made: _Set) -> None:
-        self.batch, self.made = batch, made
+    def __init__(self, batch: Batch, made: _Set, log: ScalarLog | None) -> None:
+        self.batch, self.made, self.log = batch, made, log
         self.agent = made.agent.weighing(np.asarray(made.tasks.weights))
         self.where = reacher_maps.grid(batch.size.map_points)
         self.has_maps = made.agent.settings.law != "point" and not made.agent.settings.conditioned
@@ -196,6 +201,10 @@ class _Look:
         """For `fit`: curves always, maps at the end of a task."""
         online, plans = lanes.learner.online, self.made.plans
         found = self._curve(online, self._keys(1, step), plans.beta, self.made.tasks)
+        if self.log is not None:
+            for lane, (beta, seed) in enumerate(zip(self.made.betas, self.made.seeds, strict=True)):
+                name = f"{self.batch.name}/lane-{lane}_beta{beta:g}_seed{seed}"
+                self.log.write_tasks(name, step, {key: part[lane] for key, part in found.items()})
         if self.has_maps and step and step % self.batch.size.steps_per_task == 0:
             beliefs = self._beliefs(online, self._keys(2, step), plans.beta, self.made.tasks)
             truth = self._truth(online, self._keys(3, step), plans.beta, self.made.tasks)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -77,9 +78,18 @@ EXPERIMENTS = {
 }
 
 
-def reproduce(name: str, preset: str, seed: int, folder: Path, tick: Tick) -> tuple[Result, list[Path]]:
+def experiments(options: reacher.Options) -> dict[str, Experiment]:
+    """All experiments, the reacher's with these options."""
+    with_options = replace(
+        EXPERIMENTS["reacher"],
+        run=partial(reacher.run, options=options),
+        ticks=partial(reacher.total_ticks, options=options),
+    )
+    return EXPERIMENTS | {"reacher": with_options}
+
+
+def reproduce(experiment: Experiment, preset: str, seed: int, folder: Path, tick: Tick) -> tuple[Result, list[Path]]:
     """Run one experiment; its result and figures go to `folder`."""
-    experiment = EXPERIMENTS[name]
     path = experiment.run(preset, seed, tick, folder).save(folder)
     return results.load(path), [path, *draw(path)]
 

@@ -1,0 +1,235 @@
+"""The fused loop against the same loop written plainly; lanes, chunks, and what the replay holds."""
+
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from deep_twin import Twin, assert_same_networks
+from probe_worlds import Walk
+
+from rasf.deep import replay, train
+from rasf.deep.agent import Agent, Batch, Tasks, preset
+from rasf.deep.train import Plan
+
+WALK = Walk()
+TASKS = Tasks(
+    np.array([[1.0, 0.0, -0.5], [-1.0, 0.0, 1.0]], np.float32), np.array([[0.5, 0.0], [0.0, -0.5]], np.float32)
+)
+SMALL = {"widths": (4,), "atoms": 4, "batch": 3, "learning_rate": 0.02, "gamma": 0.8}
+PERIOD = 8
+
+
+def make(name="rasfc51", **changes):
+    settings = preset(name, **{"target_period": PERIOD, **SMALL, **changes})
+    return Agent.create(settings, WALK.observation_size, WALK.n_actions, WALK.feature_bounds, TASKS)
+
+
+def plan_of(seed, beta=-3.0, bootstrap_beta=-1.0):
+    return Plan(jax.random.key(seed), jnp.asarray(beta), jnp.asarray(bootstrap_beta), Tasks(*map(jnp.asarray, TASKS)))
+
+
+def stacked(plans):
+    return jax.tree.map(lambda *parts: jnp.stack(parts), *plans)
+
+
+@cache
+def compiled_start(agent, steps):
+    return jax.jit(jax.vmap(partial(train.start, agent, WALK, steps)))
+
+
+@cache
+def compiled_advance(agent, periods):
+    one = partial(train.advance, agent, WALK, periods, PERIOD)
+    return jax.jit(jax.vmap(one, in_axes=(0, 0, None, None, None)))
+
+
+def run(agent, plans, schedule):
+    """Lanes of stacked plans after chunks of periods on tasks, ((periods, task), ..), and their progress."""
+    lanes = compiled_start(agent, PERIOD * sum(periods for periods, _ in schedule))(plans)
+    begin, task_begins, progress = 0, {}, []
+    for periods, task in schedule:
+        task_begin = task_begins.setdefault(task, begin)
+        lanes, found = compiled_advance(agent, periods)(plans, lanes, begin, task_begin, task)
+        progress.append(jax.tree.map(np.asarray, found))
+        begin += periods * PERIOD
+    return jax.tree.map(np.asarray, lanes), progress
+
+
+def lane(lanes, i):
+    return jax.tree.map(lambda part: part[i], lanes)
+
+
+def assert_same(one, other):
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
+def columns(rows):
+    """obs, next_obs, phi, action, going_on, task of replay rows."""
+    return np.split(np.asarray(rows), [3, 6, 9, 10, 11], axis=-1)
+
+
+# The loop, step by step
+
+
+@cache
+def compiled_chance(epsilon):
+    """Chance of a period; it depends on no more of an agent than epsilon, actions and batch."""
+    return jax.jit(partial(train._draw, make(epsilon=epsilon), WALK, length=PERIOD))
+
+
+@pytest.mark.parametrize("name", ["rasfc51", "rac51"])
+def test_the_loop_is_algorithm_2(name):
+    """Act by GPI or explore, step, store, sample, update every policy; copy to the target after every period.
+
+    The plain loop takes the same chance and must take the same actions and hold the same numbers.
+    """
+    with jax.enable_x64(True):
+        agent, plan = make(name, epsilon=0.3), plan_of(3)
+        plans = stacked([plan])
+        lanes, _ = run(agent, plans, ((1, 0), (1, 0), (1, 1)))
+        first = lane(compiled_start(agent, 3 * PERIOD)(plans), 0)
+        move, observe = jax.jit(WALK.advance), jax.jit(WALK.observe)
+        twin, state, kept, explored = Twin(agent, first.learner, *TASKS), None, [], 0
+        for begin in range(0, 3 * PERIOD, PERIOD):
+            draws = jax.tree.map(np.asarray, compiled_chance(0.3)(plan.key, begin))
+            for i in range(PERIOD):
+                now = jax.tree.map(lambda part, i=i: part[i], draws)
+                step, task = begin + i, (begin + i) // (2 * PERIOD)
+                if (step - task * 2 * PERIOD) % WALK.episode_length == 0:
+                    state = now.reset
+                obs = np.asarray(observe(state))
+                action = twin.gpi_action(obs, TASKS.weights[task], TASKS.inputs[task], beta=-3.0)
+                if now.explore:
+                    action, explored = int(now.action), explored + 1
+                state, phi = move(state, action, now.noise)
+                kept.append((obs, action, np.asarray(phi), np.asarray(observe(state)), 1.0, task))
+                twin.update([kept[int(bits) % len(kept)] for bits in now.sample], beta=-1.0)
+            twin.copy_target()
+        assert 0 < explored < 3 * PERIOD / 2
+        learner = lane(lanes, 0).learner
+        assert_same_networks(twin, learner, agent, atol=1e-9)
+        rows = [
+            np.concatenate([obs, after, phi, [action, going, task]]) for obs, action, phi, after, going, task in kept
+        ]
+        np.testing.assert_allclose(lanes.rows[0], rows, rtol=0, atol=1e-9)
+        assert_same(learner.target, learner.online)  # a copy has just been made
+
+
+# Lanes and chunks
+
+
+@pytest.fixture(scope="module")
+def three_lanes():
+    agent, plans = make(), [plan_of(1), plan_of(2), plan_of(2, beta=4.0)]
+    return agent, plans, *run(agent, stacked(plans), ((2, 0), (2, 1)))
+
+
+def test_same_seed_same_bits(three_lanes):
+    agent, plans, lanes, progress = three_lanes
+    again, same = run(agent, stacked(plans), ((2, 0), (2, 1)))
+    assert_same(lanes, again)
+    assert_same(progress, same)
+
+
+def test_lanes_do_not_see_one_another(three_lanes):
+    """At the same width, a lane is the same bits whatever the others are."""
+    agent, plans, lanes, _ = three_lanes
+    others, _ = run(agent, stacked([plan_of(7), plans[1], plan_of(8, beta=0.0)]), ((2, 0), (2, 1)))
+    assert_same(lane(lanes, 1), lane(others, 1))
+
+
+def test_lanes_differ(three_lanes):
+    _, _, lanes, _ = three_lanes
+    for i, j in ((0, 1), (1, 2), (0, 2)):  # by seed, by beta, by both
+        assert not np.array_equal(lanes.rows[i], lanes.rows[j])
+        assert not np.array_equal(lanes.learner.online[0].heads.bias[i], lanes.learner.online[0].heads.bias[j])
+    # the same seed begins alike: reset, noise and exploration are the same
+    np.testing.assert_array_equal(lanes.rows[1, 0, :3], lanes.rows[2, 0, :3])
+
+
+def test_a_lane_alone_is_close(three_lanes):
+    """Another width compiles to other sums; over 32 updates rounding of 1e-7 grows little."""
+    agent, plans, lanes, _ = three_lanes
+    alone, _ = run(agent, stacked(plans[:1]), ((2, 0), (2, 1)))
+    np.testing.assert_array_equal(columns(alone.rows[0])[3], columns(lanes.rows[0])[3])  # the same actions
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=0, atol=1e-4), lane(alone, 0), lane(lanes, 0))
+
+
+def test_chunks_change_no_bit(three_lanes):
+    agent, plans, lanes, progress = three_lanes
+    cut, pieces = run(agent, stacked(plans), ((1, 0), (1, 0), (1, 1), (1, 1)))
+    assert_same(lanes, cut)
+    for whole, halves in zip(progress, (pieces[:2], pieces[2:]), strict=True):
+        assert_same(whole, jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *halves))
+
+
+def test_progress_is_what_the_replay_shows(three_lanes):
+    _, _, lanes, progress = three_lanes
+    phi = columns(lanes.rows)[2].reshape(3, 2, 2, PERIOD, 3)  # lanes, tasks, periods, steps
+    for task, found in enumerate(progress):
+        assert found.loss.shape == (3, 2)
+        assert found.clipped.shape == (3, 2, 2)
+        np.testing.assert_allclose(found.phi_mean, phi[:, task].mean(2), rtol=0, atol=1e-6)
+        np.testing.assert_array_equal(found.phi_min, phi[:, task].min(2))
+        np.testing.assert_array_equal(found.phi_max, phi[:, task].max(2))
+
+
+# The replay
+
+
+def test_rows_are_the_walk(three_lanes):
+    _, _, lanes, _ = three_lanes
+    for rows in lanes.rows:
+        obs, next_obs, phi, action, going_on, task = columns(rows)
+        age = obs[:, 2]
+        # a task begins with a new episode, of five steps
+        np.testing.assert_array_equal(age, np.tile(np.arange(16) % 5, 2))
+        np.testing.assert_array_equal(next_obs[:, 2], age + 1)
+        np.testing.assert_array_equal(task[:, 0], np.repeat([0, 1], 16))
+        assert (going_on == 1).all()  # episodes are cut, and the last state is bootstrapped
+        goes_on = age[1:] > 0
+        np.testing.assert_array_equal(obs[1:][goes_on], next_obs[:-1][goes_on])
+        assert (obs[1:][~goes_on] != next_obs[:-1][~goes_on]).any(1).all()
+        assert len(np.unique(obs[age == 0, 0])) == (age == 0).sum()  # every reset is a new draw
+        np.testing.assert_allclose(phi[:, 0], np.tanh(next_obs[:, 0]), atol=1e-6)
+        np.testing.assert_array_equal(phi[:, 2], action[:, 0] / 2)
+        assert set(np.unique(action)) <= {0, 1, 2}
+        assert len(np.unique(phi[:, 1])) == 32  # and so is every step's chance
+
+
+def test_exploration_is_as_rare_as_it_should_be_and_uniform():
+    with jax.enable_x64(True):
+        draws = [compiled_chance(0.3)(jax.random.key(0), begin) for begin in range(0, 400 * PERIOD, PERIOD)]
+    explore, action = (np.concatenate([getattr(one, name) for one in draws]) for name in ("explore", "action"))
+    assert abs(np.mean(explore) - 0.3) < 4 * np.sqrt(0.3 * 0.7 / explore.size)
+    counts = np.bincount(action[explore], minlength=3)
+    expected = counts.sum() / 3
+    assert ((counts - expected) ** 2 / expected).sum() < 18.4  # chi-square, 2 degrees of freedom, 1 in 10^4
+
+
+def test_store_and_sample():
+    rng = np.random.default_rng(0)
+    rows, kept = replay.empty(6, 2, 3), []
+    assert rows.shape == (6, 10)
+    store = jax.jit(replay.store)
+    for i in range(4):
+        one = Batch(rng.normal(size=2), i % 3, rng.normal(size=3), rng.normal(size=2), float(i != 2), i % 2)
+        kept.append(one)
+        rows = store(rows, i, jax.tree.map(jnp.asarray, one))
+    bits = jnp.array([0, 1, 2, 3, 4, 7, 2**32 - 1], jnp.uint32)
+    got = jax.jit(replay.sample, static_argnums=3)(rows, jnp.asarray(4), bits, 2)
+    assert jnp.issubdtype(got.action.dtype, jnp.integer)
+    assert jnp.issubdtype(got.task.dtype, jnp.integer)
+    for place, i in enumerate([0, 1, 2, 3, 0, 3, 3]):
+        for part, expected in zip(got, kept[i], strict=True):
+            np.testing.assert_allclose(part[place], expected, rtol=1e-6)
+
+
+def test_sampling_is_uniform_over_what_was_stored():
+    rows = jnp.arange(20.0)[:, None] * jnp.ones(6)
+    bits = jax.random.bits(jax.random.key(0), (14_000,))
+    counts = np.bincount(np.asarray(replay.sample(rows, jnp.asarray(7), bits, 1).obs[:, 0]).astype(int), minlength=20)
+    assert (counts[7:] == 0).all()
+    assert ((counts[:7] - 2_000) ** 2 / 2_000).sum() < 27.9  # chi-square, 6 degrees of freedom, 1 in 10^4
