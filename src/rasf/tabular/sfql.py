@@ -72,9 +72,9 @@ def start_task(learner: Learner, rule: Rule, t: int, w: Floats) -> None:
 
 
 @compiled(_nrt=False, forceinline=True)
-def choose(table: Table, learner: Learner, t: int, row: int) -> tuple[int, int, int]:
+def choose(table: Table, rule: Rule, learner: Learner, t: int, row: int) -> tuple[int, int, int]:
     """Greedy action at a row, the policy that drives it, and that policy's slot."""
-    refresh(table, row, learner.coef[t], learner.now)
+    refresh(table, rule, row, learner.coef[t], learner.now)
     return greedy(table, row)
 
 
@@ -94,8 +94,8 @@ def learn(
     """Update the current and the driving policy on one transition; next_row is -1 after the end."""
     coef, now, after = learner.coef[t], learner.now, learner.after
     if next_row >= 0:
-        refresh(table, next_row, coef, now)
-        read(table, next_row, table.row[next_row, NEWEST], best_action(table, next_row), after)
+        refresh(table, rule, next_row, coef, now)
+        read(table, rule, next_row, table.row[next_row, NEWEST], best_action(table, next_row), after)
     else:
         for k in range(len(after)):
             after[k] = 0.0
@@ -106,8 +106,9 @@ def learn(
         return
     if next_row >= 0:
         next_slot = find_policy(table, next_row, driver)
-        read(table, next_row, next_slot, greedy_of_slot(table, next_row, next_slot, learner.coef[driver]), after)
-    slot = own_slot(table, row, driver, driver_slot, t, coef, now)
+        next_action = greedy_of_slot(table, rule, next_row, next_slot, learner.coef[driver])
+        read(table, rule, next_row, next_slot, next_action, after)
+    slot = own_slot(table, rule, row, driver, driver_slot, t, coef)
     learn_entry(table, rule, row, slot, action, phi, after, learner.delta)
     repair(table, row, slot, action, coef, now)
 
@@ -217,7 +218,7 @@ def run_task(
             break
         if row < 0:
             row = row_of(rows, table, rule, t, cell + n_cells * flags)
-        action, driver, slot = choose(table, learner, t, row)
+        action, driver, slot = choose(table, rule, learner, t, row)
         if draws[n, 0] < epsilon:
             action = int(draws[n, 1] * n_actions)
         cell, flags, feature, terminated = four_room.step(world, cell, flags, action, draws[n, 2])
@@ -275,7 +276,7 @@ def roll_out(
                 learner.coef[t, k] = coefs[min(n, len(coefs) - 1), k]
             learner.now[NOW_VERSION] += 1
             learner.now[TASK_VERSION] = learner.now[NOW_VERSION]
-        action, _, _ = choose(table, learner, t, row)
+        action, _, _ = choose(table, rule, learner, t, row)
         if draws[n, 0] < epsilon:
             action = int(draws[n, 1] * n_actions)
         cell, flags, feature, terminated = four_room.step(world, cell, flags, action, draws[n, 2])

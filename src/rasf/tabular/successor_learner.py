@@ -180,7 +180,7 @@ class SuccessorLearner:
 
     def choose(self, row: int) -> tuple[int, int, int]:
         """Greedy action at a row, the policy that drives it, and its slot (to be handed to `learn`)."""
-        return sfql.choose(self.table, self.learner, self.task, row)
+        return sfql.choose(self.table, self.rule, self.learner, self.task, row)
 
     def learn(
         self, row: int, action: int, driver: int, slot: int, phi: npt.ArrayLike, reward: float, next_row: int | None
@@ -207,7 +207,7 @@ class SuccessorLearner:
         numbers = np.zeros(len(self.learner.after))
         upper = np.triu_indices(d)
         for a in range(self.n_actions):
-            read(self.table, row, slot, a, numbers)
+            read(self.table, self.rule, row, slot, a, numbers)
             psi[a] = numbers[:d]
             if sigma == DIAGONAL_SIGMA:
                 Sigma[a] = np.diag(numbers[d:])
