@@ -55,7 +55,7 @@ class Kernel:
                     getattr(larger, field)[used:] = self.poison
             for used, fields in (
                 (rows, ("row", "best_slot", "best_policy", "settled", "noise_best_policy", "noise_version")),
-                (entries, ("first_policy", "next_free")),
+                (entries, ("first_policy", "last_policy", "next_free")),
                 (vectors, ("noise_policy",)),
             ):
                 for field in fields:

@@ -147,6 +147,31 @@ def test_growth_keeps_contents_and_doubles():
     assert len(reserve(table, 0, 64, 0).first_policy) >= 2 * 64  # amortised
 
 
+def test_a_block_that_a_row_has_outgrown_serves_another():
+    rule = make_rule(shared_noise=True, noise_scale=0.1)
+    table = reserve(new_table(D, A, rule.sigma), 2, 64, 16)
+    for row in range(2):
+        add_row(table, rule, 0)
+        for policy in range(NEWEST + 1):
+            learn_entry(
+                table, rule, row, newest_slot(table, row, policy), 1, np.ones(D), np.full(M, float(policy)), np.empty(D)
+            )
+    held = contents(table, rule, NEWEST + 1, M)
+    assert table.used[1] == 2 + 4 + 8 + 8  # the first row's two and four served the second as well
+    for policy in range(1, NEWEST + 1):  # every policy learned on from the one before, at both rows alike
+        expected = held[:, policy - 1, :D, 1] + 0.5 * (1 + 0.95 * policy - held[:, policy - 1, :D, 1])
+        np.testing.assert_allclose(held[:, policy, :D, 1], expected, rtol=1e-6)
+        np.testing.assert_array_equal(held[:, policy, :, 0], held[:, 0, :, 0])
+
+
+def test_growth_leaves_pools_with_room_alone():
+    table = one_row(make_rule(shared_noise=False), 3)
+    larger = reserve(table, 0, 500, 0)
+    assert len(larger.value) >= 500
+    assert larger.best is table.best
+    assert larger.noise_policy is table.noise_policy
+
+
 def test_noise_is_a_function_of_its_arguments_uniform_and_exact_in_float32():
     places = [(s, r, p, k) for s in range(3) for r in range(40) for p in range(12) for k in range(20)]
     drawn = np.array([initial_noise(*place) for place in places])

@@ -25,7 +25,6 @@ from rasf.tabular.table import (
     LARGEST_SIGMA,
     NOISE_BASE,
     NOISE_COUNT,
-    OWN_NOISE,
     SCORED_AT,
     SCORED_VERSION,
     VERSION,
@@ -84,19 +83,21 @@ def score_all(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) -> 
     table.bound[row, SCORED_AT], table.bound[row, SCORED_VERSION] = now[PATH], now[NOW_VERSION]
     noisy = table.row[row, NOISE_COUNT] > 0
     for a in range(len(table.actions)):
-        best, slot, policy = -np.inf, -1, -1
-        for k in range(table.row[row, COUNT]):
+        table.best[row, a] = -np.inf
+        table.settled[row, a] = -1 if noisy else version
+    for k in range(table.row[row, COUNT]):
+        policy = table.first_policy[base + k]
+        for a in range(len(table.actions)):
             score = entry_score(table, base + k, coef, a)
             table.score[base + k, a] = score
-            if score > best or (score == best and table.first_policy[base + k] < policy):
-                best, slot, policy = score, k, table.first_policy[base + k]
-        table.best_slot[row, a], table.best_policy[row, a] = slot, policy
-        table.settled[row, a] = -1 if noisy else version
-        if noisy:
+            best = table.best[row, a]
+            if score > best or (score == best and policy < table.best_policy[row, a]):
+                table.best[row, a], table.best_slot[row, a], table.best_policy[row, a] = score, k, policy
+    if noisy:
+        for a in range(len(table.actions)):
             table.noise_best[row, a], table.noise_best_policy[row, a] = largest_noise(rule) * now[SIZE], -1
             table.noise_scored_at[row, a] = now[PATH]
-            best = max(best, table.noise_best[row, a])
-        table.best[row, a] = best
+            table.best[row, a] = max(table.best[row, a], table.noise_best[row, a])
 
 
 @compiled(_nrt=False, forceinline=True)
@@ -147,16 +148,22 @@ def settle(table: Table, rule: Rule, row: int, a: int, margin: float, coef: Floa
     table.settled[row, a] = np.int64(now[NOW_VERSION])
 
 
+@compiled(_nrt=False, forceinline=True)
+def noise_score(table: Table, rule: Rule, row: int, policy: int, a: int, coef: Floats) -> float:
+    """The score of a policy that still holds its noise."""
+    score = 0.0
+    for i in range(len(table.features)):
+        score += coef[i] * drawn_psi(rule, row, policy, len(table.actions), a, i)
+    return score
+
+
 @compiled(_nrt=False)
 def score_noise(table: Table, rule: Rule, row: int, a: int, coef: Floats, now: Floats) -> None:
     """Score the row's noise for action a and keep the best, ties to the lowest policy."""
-    d, A, base = len(table.features), len(table.actions), table.row[row, NOISE_BASE]
-    best, holder = -np.inf, -1
-    for k in range(table.row[row, NOISE_COUNT]):
-        policy = np.int64(table.noise_policy[base + k])
-        score = 0.0
-        for i in range(d):
-            score += coef[i] * drawn_psi(rule, row, policy, A, a, i)
+    base = table.row[row, NOISE_BASE]
+    best, holder = -np.inf, np.int64(-1)
+    for policy in table.noise_policy[base : base + table.row[row, NOISE_COUNT]]:
+        score = noise_score(table, rule, row, policy, a, coef)
         if score > best or (score == best and policy < holder):
             best, holder = score, policy
     table.noise_best[row, a], table.noise_best_policy[row, a] = best, holder
@@ -193,9 +200,7 @@ def greedy_of_slot(table: Table, rule: Rule, row: int, slot: int, coef: Floats) 
         if slot >= 0:
             score = entry_score(table, table.row[row, BASE] + slot, coef, a)
         else:
-            score = 0.0
-            for i in range(len(table.features)):
-                score += coef[i] * drawn_psi(rule, row, -1 - slot, len(table.actions), a, i)
+            score = noise_score(table, rule, row, -1 - slot, a, coef)
         if score > best:
             action, best = a, score
     return action
@@ -212,7 +217,7 @@ def from_noise(table: Table, rule: Rule, row: int, policy: int, coef: Floats) ->
     table.row[row, NOISE_COUNT] -= 1
     fresh = append(table, row, 0)
     entry = table.row[row, BASE] + fresh
-    table.first_policy[entry] = policy
+    table.first_policy[entry] = table.last_policy[entry] = policy
     fill_with_noise(table, rule, row, policy, entry)
     for a in range(len(table.actions)):
         table.score[entry, a] = entry_score(table, entry, coef, a)
@@ -228,18 +233,12 @@ def own_slot(table: Table, rule: Rule, row: int, policy: int, slot: int, newest_
     """An entry that belongs to `policy` alone, given the slot that begins with it."""
     if slot < 0:
         return from_noise(table, rule, row, policy, coef)
-    if policy < table.row[row, OWN_NOISE] or policy == newest_policy:
-        return slot
-    base = table.row[row, BASE]
-    alone = False
-    for k in range(table.row[row, COUNT]):
-        alone |= table.first_policy[base + k] == policy + 1  # no early exit, so that the loop vectorises
-    if alone:
+    if policy == newest_policy or table.last_policy[table.row[row, BASE] + slot] == policy:
         return slot
     fresh = append(table, row, slot)
     base = table.row[row, BASE]
     table.first_policy[base + slot] = policy + 1
-    table.first_policy[base + fresh] = policy
+    table.first_policy[base + fresh] = table.last_policy[base + fresh] = policy
     for a in range(len(table.actions)):
         if table.best_slot[row, a] == slot:
             table.best_slot[row, a] = fresh

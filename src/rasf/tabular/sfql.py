@@ -95,7 +95,8 @@ def learn(
     coef, now, after = learner.coef[t], learner.now, learner.after
     if next_row >= 0:
         refresh(table, rule, next_row, coef, now)
-        read(table, rule, next_row, table.row[next_row, NEWEST], best_action(table, next_row), after)
+        lead = best_action(table, next_row)
+        read(table, rule, next_row, table.row[next_row, NEWEST], lead, after)
     else:
         for k in range(len(after)):
             after[k] = 0.0
@@ -105,7 +106,9 @@ def learn(
     if driver == t:
         return
     if next_row >= 0:
-        next_slot = find_policy(table, next_row, driver)
+        next_slot = table.best_slot[next_row, lead]
+        if table.best_policy[next_row, lead] != driver:  # often it drives on
+            next_slot = find_policy(table, next_row, driver)
         next_action = greedy_of_slot(table, rule, next_row, next_slot, learner.coef[driver])
         read(table, rule, next_row, next_slot, next_action, after)
     slot = own_slot(table, rule, row, driver, driver_slot, t, coef)
@@ -154,10 +157,12 @@ def slot_of(keys: Ints, state: int) -> int:
 
 
 @compiled(_nrt=False)
-def put(rows: Rows, state: int, row: int) -> None:
-    """Enter a state."""
-    slot = slot_of(rows.keys, state)
-    rows.keys[slot], rows.values[slot] = state, row
+def put_all(rows: Rows, others: Rows) -> None:
+    """Enter all states of another map."""
+    for n in range(len(others.keys)):
+        if others.keys[n] >= 0:
+            slot = slot_of(rows.keys, others.keys[n])
+            rows.keys[slot], rows.values[slot] = others.keys[n], others.values[n]
 
 
 @compiled(_nrt=False, forceinline=True)

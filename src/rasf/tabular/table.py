@@ -5,7 +5,7 @@ are learned: none, the diagonal (d), or the upper triangle (d (d + 1) / 2) of th
 copy of the one before it, and most rows of most policies are never updated again, so a row keeps one *entry* per
 stretch of consecutive policies that hold the same numbers:
 
-    entry k of a row belongs to the policies first_policy[k], first_policy[k] + 1, .. up to the next entry's first
+    entry k of a row belongs to the policies first_policy[k], .., last_policy[k]
 
 Updating one policy splits its stretch; the others keep the old numbers, as separate tables would. New policies join the
 last stretch for free. With independent initial noise, the policies that exist when a state is first seen each hold
@@ -24,6 +24,7 @@ float64.
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +33,9 @@ from rasf.compiled import compiled
 from rasf.mdp import Floats, Ints
 
 NO_SIGMA, DIAGONAL_SIGMA, FULL_SIGMA = 0, 1, 2
+ANY_LATER = 2**15 - 1
 _FIRST_CAPACITY = 2
+_UNROLLED = (5, 4)  # features and actions of the paper's world: a fifth faster; other sizes share one compilation
 
 
 # Columns of `Table.row`; eight numbers are one cache line.
@@ -66,15 +69,16 @@ class Table(NamedTuple):
     noise_scored_at: Floats  # (R, A) length of w's path at that moment
     noise_version: Ints  # (R, A) version of w at that moment
     first_policy: Ints  # (E,)
+    last_policy: Ints  # (E,) of the newest stretch: ANY_LATER
     next_free: Ints  # (E,) at the first entry of a free block: the next one of its size, or -1
     value: Floats  # (E, A, m) float32
     score: Floats  # (E, A)
     noise_policy: Ints  # (N,)
     used: Ints  # (3,) rows, entries, noise policies in use
     free: Ints  # (16,) the first free block of 2^k entries, or -1
-    features: tuple[int, ...]  # these three only for their lengths d, A and m, which compiled code knows beforehand
-    actions: tuple[int, ...]
-    numbers: tuple[int, ...]
+    features: Sized  # these three only for their lengths d, A and m; see `_length`
+    actions: Sized
+    numbers: Sized
 
 
 class Rule(NamedTuple):
@@ -93,6 +97,7 @@ class Rule(NamedTuple):
 def new_table(n_features: int, n_actions: int, sigma: int) -> Table:
     """An empty table; memory is taken as it is used."""
     m = n_features + learned_sigma(n_features, sigma)
+    known = (n_features, n_actions) == _UNROLLED
     return Table(
         row=np.empty((0, 8), np.int64),
         bound=np.empty((0, 4)),
@@ -105,16 +110,22 @@ def new_table(n_features: int, n_actions: int, sigma: int) -> Table:
         noise_scored_at=np.empty((0, n_actions)),
         noise_version=np.empty((0, n_actions), np.int64),
         first_policy=np.empty(0, np.int16),
+        last_policy=np.empty(0, np.int16),
         next_free=np.empty(0, np.int64),
         value=np.empty((0, n_actions, m), np.float32),
         score=np.empty((0, n_actions)),
         noise_policy=np.empty(0, np.int16),
         used=np.zeros(3, np.int64),
         free=np.full(16, -1, np.int64),
-        features=(0,) * n_features,
-        actions=(0,) * n_actions,
-        numbers=(0,) * m,
+        features=_length(n_features, known),
+        actions=_length(n_actions, known),
+        numbers=_length(m, known),
     )
+
+
+def _length(n: int, known: bool) -> Sized:
+    """Something of length n: of a tuple's, the compiler knows it and unrolls the loops over it."""
+    return (0,) * n if known else np.zeros(n)
 
 
 def learned_sigma(n_features: int, sigma: int) -> int:
@@ -126,16 +137,17 @@ def reserve(table: Table, rows: int, entries: int, noise: int) -> Table:
     """The table with room for this many more of each; the same object if there is room already."""
     wanted = table.used + np.array([rows, entries, noise])
     have = (len(table.row), len(table.first_policy), len(table.noise_policy))
-    pools = [0] * 10 + [1] * 4 + [2]
+    pools = [0] * 10 + [1] * 5 + [2]
     if all(need <= held for need, held in zip(wanted, have, strict=True)):
         return table
-    sizes = [max(2 * held, int(need)) if need > held else held for need, held in zip(wanted, have, strict=True)]
-    arrays = []
-    for array, pool in zip(table[: len(pools)], pools, strict=True):
-        larger = np.empty((sizes[pool], *array.shape[1:]), array.dtype)
-        larger[: table.used[pool]] = array[: table.used[pool]]
-        arrays.append(larger)
-    return Table._make([*arrays, *table[len(pools) :]])
+    larger = {}
+    for name, pool in zip(table._fields[: len(pools)], pools, strict=True):
+        if wanted[pool] > have[pool]:
+            array = getattr(table, name)
+            # what is not touched takes no memory, what is copied is touched twice: so grow by much
+            larger[name] = np.empty((max(4 * have[pool], int(wanted[pool])), *array.shape[1:]), array.dtype)
+            larger[name][: table.used[pool]] = array[: table.used[pool]]
+    return table._replace(**larger)
 
 
 @compiled(_nrt=False, forceinline=True)
@@ -189,7 +201,7 @@ def add_row(table: Table, rule: Rule, newest_policy: int) -> int:
     table.used[2] += others
     for j in range(others):
         table.noise_policy[table.row[row, NOISE_BASE] + j] = j
-    table.first_policy[entry] = others
+    table.first_policy[entry], table.last_policy[entry] = others, ANY_LATER
     fill_with_noise(table, rule, row, others, entry)
     return row
 
@@ -251,6 +263,7 @@ def append(table: Table, row: int, source: int) -> int:
         for k in range(count):
             copy(table, old + k, new + k)
             table.first_policy[new + k] = table.first_policy[old + k]
+            table.last_policy[new + k] = table.last_policy[old + k]
         table.row[row, BASE], table.row[row, CAPACITY] = new, 2 * count
         size = size_class(count)
         table.next_free[old], table.free[size] = table.free[size], old
@@ -262,14 +275,11 @@ def append(table: Table, row: int, source: int) -> int:
 @compiled(_nrt=False, forceinline=True)
 def find_policy(table: Table, row: int, policy: int) -> int:
     """The slot of one policy in the row: offset of its entry, or -1 - policy while it holds its own noise."""
-    base, latest = table.row[row, BASE], -1
+    base = table.row[row, BASE]
     for k in range(table.row[row, COUNT]):
-        # the largest first policy up to this one, its offset in the low bits: one number, so that the loop vectorises
-        first = np.int64(table.first_policy[base + k])
-        latest = max(latest, (first << 16 | k) if first <= policy else -1)
-    if policy < table.row[row, OWN_NOISE] and latest >> 16 != policy:
-        return -1 - policy
-    return latest & 0xFFFF
+        if table.first_policy[base + k] <= policy <= table.last_policy[base + k]:
+            return k
+    return -1 - policy
 
 
 @compiled(_nrt=False, forceinline=True)
@@ -294,7 +304,9 @@ def newest_slot(table: Table, row: int, policy: int) -> int:
     if table.first_policy[table.row[row, BASE] + newest] == policy:
         return newest
     slot = append(table, row, newest)
-    table.first_policy[table.row[row, BASE] + slot] = policy
+    base = table.row[row, BASE]
+    table.last_policy[base + newest] = policy - 1
+    table.first_policy[base + slot], table.last_policy[base + slot] = policy, ANY_LATER
     table.row[row, NEWEST] = slot
     return slot
 
