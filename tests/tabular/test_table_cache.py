@@ -163,3 +163,21 @@ def test_weights_that_do_not_change_keep_the_caches():
     sfql.learn_weights(k.learner, k.rule, k.t, np.array([0.0, 1.0, 0.0]), exact + 1, 0.5)
     assert k.version == before + 1
     assert assert_cache_is_exact(k) == 0
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_noise_counts_under_coefficients_of_any_size(scale):
+    """A roll-out scores with weights of its own, of which `now` knows only the version."""
+    history = History(make_rule(noise_scale=0.01), 3, 4, 2, False)
+    k = history.kernel
+    for _ in range(8):
+        history.start_task()
+        history.add_row()
+    rng, by_noise = np.random.default_rng(0), 0
+    for _ in range(20):
+        k.learner.coef[k.t] = scale * rng.normal(size=k.m)
+        k.learner.now[:2] += 1
+        history.refresh_all()
+        assert assert_cache_is_exact(k) == k.table.used[0]
+        by_noise += sum(greedy(k.table, row)[2] < 0 for row in range(k.table.used[0]))
+    assert by_noise > 20

@@ -78,7 +78,7 @@ def refresh(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) -> No
 
 @compiled(_nrt=False)
 def score_all(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) -> None:
-    """Score every entry of the row anew; nothing is settled, but the best entries are known."""
+    """Score every entry of the row anew; that settles every action, unless there is noise, which is only bounded."""
     base, version = table.row[row, BASE], np.int64(now[NOW_VERSION])
     table.bound[row, SCORED_AT], table.bound[row, SCORED_VERSION] = now[PATH], now[NOW_VERSION]
     noisy = table.row[row, NOISE_COUNT] > 0
@@ -94,8 +94,11 @@ def score_all(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) -> 
             if score > best or (score == best and policy < table.best_policy[row, a]):
                 table.best[row, a], table.best_slot[row, a], table.best_policy[row, a] = score, k, policy
     if noisy:
+        size = 0.0  # not now[SIZE]: a roll-out scores with coefficients of its own
+        for i in range(len(table.features)):
+            size += abs(coef[i])
         for a in range(len(table.actions)):
-            table.noise_best[row, a], table.noise_best_policy[row, a] = largest_noise(rule) * now[SIZE], -1
+            table.noise_best[row, a], table.noise_best_policy[row, a] = largest_noise(rule) * size, -1
             table.noise_scored_at[row, a] = now[PATH]
             table.best[row, a] = max(table.best[row, a], table.noise_best[row, a])
 

@@ -19,7 +19,7 @@ They are compiled without reference counting (`_nrt=False`): a call would otherw
 and down. So they must not allocate, and copy by loops. What every step calls is inlined (`forceinline`): a call would
 otherwise pass some hundred numbers, the shapes and strides of the table's arrays. Each of the two took most of the
 time. Numbers are stored as float32, one action's together, so that a step waits for little memory; arithmetic is
-float64.
+float64. New memory is slow too, since the system clears it: blocks that a row has outgrown are used again.
 """
 
 from __future__ import annotations
