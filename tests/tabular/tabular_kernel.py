@@ -48,15 +48,14 @@ class Kernel:
         if larger is not self.table:
             rows, entries, vectors = self.table.used
             for used, fields in (
-                (rows, ("bound", "best", "noise_best")),
+                (rows, ("bound", "best", "noise_best", "noise_scored_at")),
                 (entries, ("value", "score")),
-                (vectors, ("noise",)),
             ):
                 for field in fields:
                     getattr(larger, field)[used:] = self.poison
             for used, fields in (
-                (rows, ("row", "best_slot", "best_policy", "noise_slot")),
-                (entries, ("first_policy",)),
+                (rows, ("row", "best_slot", "best_policy", "settled", "noise_best_policy", "noise_version")),
+                (entries, ("first_policy", "last_policy", "next_free")),
                 (vectors, ("noise_policy",)),
             ):
                 for field in fields:
@@ -77,7 +76,7 @@ class Kernel:
             before = progress[sfql.STEP]
             sfql.run_task(world, step_limit, self.table, self.rows, self.learner, *constants, progress, total)
             assert progress[sfql.STEP] > before, "no step was taken although there was room"
-            assert (self.table.used <= [len(self.table.row), len(self.table.value), len(self.table.noise)]).all()
+            assert (self.table.used <= [len(self.table.row), len(self.table.value), len(self.table.noise_policy)]).all()
             self.pauses += 1
         return total[0], progress[sfql.FAILURES], progress[sfql.EPISODES]
 
@@ -93,21 +92,21 @@ class Kernel:
 
     def contents(self):
         """What every policy holds at every row, (rows, policies, m, A)."""
-        return contents(self.table, self.t + 1, self.m)
+        return contents(self.table, self.rule, self.t + 1, self.m)
 
 
-def contents(table, policies, m):
+def contents(table, rule, policies, m):
     out = np.full((table.used[0], policies, m, table.best.shape[1]), np.nan)
-    _read_all(table, np.empty(m), out)
+    _read_all(table, rule, np.empty(m), out)
     return out
 
 
 @numba.njit
-def _read_all(table, scratch, out):
+def _read_all(table, rule, scratch, out):
     # compiled only because a run holds some 10^5 of them
     for row in range(out.shape[0]):
         for policy in range(out.shape[1]):
             slot = find_policy(table, row, policy)
             for a in range(out.shape[3]):
-                read(table, row, slot, a, scratch)
+                read(table, rule, row, slot, a, scratch)
                 out[row, policy, :, a] = scratch

@@ -34,7 +34,7 @@ def test_one_update(sigma):
     m = d + learned_sigma(d, sigma)
     rule = make_rule(sigma=sigma, gamma=0.9, alpha=0.3, alpha_sigma=0.2, noise_scale=1.0)
     table = table_of(rule, d, 4, 2)
-    before = contents(table, 1, m)
+    before = contents(table, rule, 1, m)
     phi, after, scratch = rng.normal(size=d), rng.normal(size=m), np.empty(d)
     for _ in range(2):  # the second time Sigma is not zero
         psi, Sigma = before[1, 0, :d, 2], before[1, 0, d:, 2]
@@ -45,7 +45,7 @@ def test_one_update(sigma):
         expected[1, 0, :d, 2] = psi + 0.3 * delta
         expected[1, 0, d:, 2] = Sigma + 0.2 * (square + 0.81 * after[d:] - Sigma)
         learn_entry(table, rule, 1, find_policy(table, 1, 0), 2, phi, after, scratch)
-        before = contents(table, 1, m)
+        before = contents(table, rule, 1, m)
         np.testing.assert_allclose(before, expected, rtol=1e-6)
 
 
@@ -57,7 +57,7 @@ def _sweeps(table, rule, pairs, entries, successor, phi, policy, terminal, after
         to = successor[entries[n]]
         after[:] = 0.0
         if not terminal[to]:
-            read(table, to, find_policy(table, to, 0), policy[to], after)
+            read(table, rule, to, find_policy(table, to, 0), policy[to], after)
         learn_entry(table, rule, s, find_policy(table, s, 0), a, phi[entries[n]], after, delta)
 
 
@@ -82,7 +82,7 @@ def test_sampled_updates_approach_the_exact_moments(sigma):
         _sweeps(table, rule, pairs, entries, mdp.successor, mdp.phi, policy, mdp.terminal, np.empty(m), np.empty(d))
 
     exact = successor_moments(mdp, policy)
-    held = contents(table, 1, m)[:, 0].transpose(0, 2, 1).reshape(-1, m)[live]
+    held = contents(table, rule, 1, m)[:, 0].transpose(0, 2, 1).reshape(-1, m)[live]
     Sigma = exact.Sigma.reshape(-1, d, d)[live]
     i, j = (np.arange(d), np.arange(d)) if sigma == DIAGONAL_SIGMA else np.triu_indices(d)
     # every feature and pair of features on its own scale: traps are rare, steps are many

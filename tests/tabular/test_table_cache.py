@@ -29,9 +29,12 @@ def assert_cache_is_exact(kernel):
         if table.row[row, VERSION] != kernel.version:
             continue
         fresh += 1
-        scores = all_scores(values[row], coef, table.noise.shape[2])
-        np.testing.assert_array_equal(table.best[row], scores.max(0))
-        np.testing.assert_array_equal(table.best_policy[row], scores.argmax(0))  # argmax: the lowest policy
+        scores = all_scores(values[row], coef, len(table.features))
+        settled = table.settled[row] == kernel.version
+        np.testing.assert_array_equal(table.best[row, settled], scores.max(0)[settled])
+        np.testing.assert_array_equal(table.best_policy[row, settled], scores.argmax(0)[settled])  # the lowest policy
+        assert (scores.max(0)[~settled] < scores.max()).all()
+        assert (table.best[row, ~settled] < scores.max()).all()
         driver, action = np.unravel_index(scores.argmax(), scores.shape)  # by rows: lowest policy, then lowest action
         assert greedy(table, row)[:2] == (action, driver)
         assert best_action(table, row) == scores.max(0).argmax()
@@ -75,8 +78,8 @@ class History:
         k, rng = self.kernel, self.rng
         k.make_room(1)
         row = int(rng.integers(k.table.used[0]))
-        action, driver, slot = sfql.choose(k.table, k.learner, k.t, row)
-        scores = all_scores(k.contents()[row], k.learner.coef[k.t], k.table.noise.shape[2])
+        action, driver, slot = sfql.choose(k.table, k.rule, k.learner, k.t, row)
+        scores = all_scores(k.contents()[row], k.learner.coef[k.t], len(k.table.features))
         assert (driver, action) == np.unravel_index(scores.argmax(), scores.shape)
         if rng.random() < 0.4:
             action = int(rng.integers(self.A))
@@ -91,7 +94,7 @@ class History:
     def refresh_all(self):
         k = self.kernel
         for row in range(k.table.used[0]):
-            refresh(k.table, row, k.learner.coef[k.t], k.learner.now)
+            refresh(k.table, k.rule, row, k.learner.coef[k.t], k.learner.now)
 
     def step(self):
         events = (self.learn, self.change_weights, self.add_row, self.refresh_all)
@@ -137,14 +140,14 @@ def test_greedy_of_one_policy_ignores_the_others(shared):
         if n % 20 == 0:
             history.start_task()
     k, coef = history.kernel, history.rng.normal(size=(6, history.kernel.m))
-    values = contents(k.table, k.t + 1, k.m)
+    values = contents(k.table, k.rule, k.t + 1, k.m)
     for row in range(k.table.used[0]):
         for policy in range(k.t + 1):
             for c in coef:
                 slot = sfql.find_policy(k.table, row, policy)
                 assert (
-                    greedy_of_slot(k.table, row, slot, c)
-                    == all_scores(values[row], c, k.table.noise.shape[2])[policy].argmax()
+                    greedy_of_slot(k.table, k.rule, row, slot, c)
+                    == all_scores(values[row], c, len(k.table.features))[policy].argmax()
                 )
 
 
@@ -160,3 +163,21 @@ def test_weights_that_do_not_change_keep_the_caches():
     sfql.learn_weights(k.learner, k.rule, k.t, np.array([0.0, 1.0, 0.0]), exact + 1, 0.5)
     assert k.version == before + 1
     assert assert_cache_is_exact(k) == 0
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_noise_counts_under_coefficients_of_any_size(scale):
+    """A roll-out scores with weights of its own, of which `now` knows only the version."""
+    history = History(make_rule(noise_scale=0.01), 3, 4, 2, False)
+    k = history.kernel
+    for _ in range(8):
+        history.start_task()
+        history.add_row()
+    rng, by_noise = np.random.default_rng(0), 0
+    for _ in range(20):
+        k.learner.coef[k.t] = scale * rng.normal(size=k.m)
+        k.learner.now[:2] += 1
+        history.refresh_all()
+        assert assert_cache_is_exact(k) == k.table.used[0]
+        by_noise += sum(greedy(k.table, row)[2] < 0 for row in range(k.table.used[0]))
+    assert by_noise > 20

@@ -31,19 +31,19 @@ def one_row(rule, seen_by=0):
     """A table with one row, seen first while the newest policy was `seen_by`; now policies 0 .. NEWEST exist."""
     table = reserve(new_table(D, A, rule.sigma), 1, 64, 16)
     assert add_row(table, rule, seen_by) == 0
-    refresh(table, 0, COEF, NOW)
+    refresh(table, rule, 0, COEF, NOW)
     return table
 
 
-def owned(table, policy):
+def owned(table, rule, policy):
     """The slot of one policy, split off as the learner does; a driver always comes first in its stretch."""
     if policy == NEWEST:
         return newest_slot(table, 0, policy)
-    return own_slot(table, 0, policy, find_policy(table, 0, policy), NEWEST, COEF, NOW)
+    return own_slot(table, rule, 0, policy, find_policy(table, 0, policy), NEWEST, COEF)
 
 
 def update(table, rule, policy, action=1):
-    learn_entry(table, rule, 0, owned(table, policy), action, np.ones(D), np.full(M, float(policy)), np.empty(D))
+    learn_entry(table, rule, 0, owned(table, rule, policy), action, np.ones(D), np.full(M, float(policy)), np.empty(D))
 
 
 ORDERS = {
@@ -64,9 +64,9 @@ def test_updating_one_policy_leaves_those_that_share_with_it(order, shared):
     rule = make_rule(shared_noise=shared, noise_scale=0.1)
     table = one_row(rule)
     for policy in order:
-        before = contents(table, NEWEST + 1, M)[0]
+        before = contents(table, rule, NEWEST + 1, M)[0]
         update(table, rule, policy)
-        after = contents(table, NEWEST + 1, M)[0]
+        after = contents(table, rule, NEWEST + 1, M)[0]
         others = np.arange(NEWEST + 1) != policy
         np.testing.assert_array_equal(after[others], before[others])
         assert (after[policy, :, 1] != before[policy, :, 1]).all()
@@ -75,11 +75,12 @@ def test_updating_one_policy_leaves_those_that_share_with_it(order, shared):
 
 @pytest.mark.parametrize("policy", range(NEWEST))
 def test_owning_a_slot_twice_changes_nothing(policy):
-    table = one_row(make_rule(shared_noise=True))
+    rule = make_rule(shared_noise=True)
+    table = one_row(rule)
     for earlier in range(policy + 1):
-        owned(table, earlier)
+        owned(table, rule, earlier)
     slot, used = find_policy(table, 0, policy), table.used.copy()
-    assert owned(table, policy) == slot
+    assert owned(table, rule, policy) == slot
     np.testing.assert_array_equal(table.used, used)
     sharing = [find_policy(table, 0, j) for j in range(policy + 1, NEWEST + 1)]
     assert len(set(sharing)) == 1
@@ -89,7 +90,7 @@ def test_owning_a_slot_twice_changes_nothing(policy):
 @pytest.mark.parametrize("seen_by", [0, 1, 3, NEWEST])
 def test_independent_noise_belongs_to_its_policy_and_later_ones_copy(seen_by):
     rule = make_rule(shared_noise=False, noise_scale=0.1)
-    held = contents(one_row(rule, seen_by), NEWEST + 1, M)[0]
+    held = contents(one_row(rule, seen_by), rule, NEWEST + 1, M)[0]
     for policy in range(NEWEST + 1):
         drawn = [[initial_noise(rule.seed, 0, min(policy, seen_by), i * A + a) for a in range(A)] for i in range(D)]
         np.testing.assert_array_equal(held[policy, :D], (0.1 * np.array(drawn)).astype(np.float32))
@@ -98,7 +99,8 @@ def test_independent_noise_belongs_to_its_policy_and_later_ones_copy(seen_by):
 
 
 def test_shared_noise_is_one_draw():
-    held = contents(one_row(make_rule(shared_noise=True), 3), NEWEST + 1, M)[0]
+    rule = make_rule(shared_noise=True)
+    held = contents(one_row(rule, 3), rule, NEWEST + 1, M)[0]
     assert len(np.unique(held[:, 0, 0])) == 1
     assert held[0, 0, 0] == np.float32(0.01 * initial_noise(7, 0, 0, 0))
 
@@ -109,14 +111,14 @@ def test_a_noise_vector_turns_into_an_entry_when_its_policy_is_updated(order):
     table = one_row(rule, 3)
     assert table.used[2] == 3
     for policy in order:
-        before = contents(table, NEWEST + 1, M)[0]
+        before = contents(table, rule, NEWEST + 1, M)[0]
         noisy = find_policy(table, 0, policy) < 0
-        slot = owned(table, policy)
+        slot = owned(table, rule, policy)
         assert slot >= 0
         assert slot == find_policy(table, 0, policy)
-        np.testing.assert_array_equal(contents(table, NEWEST + 1, M)[0], before)  # owning alone changes no number
+        np.testing.assert_array_equal(contents(table, rule, NEWEST + 1, M)[0], before)  # owning alone changes no number
         update(table, rule, policy)
-        after = contents(table, NEWEST + 1, M)[0]
+        after = contents(table, rule, NEWEST + 1, M)[0]
         others = np.arange(NEWEST + 1) != policy
         np.testing.assert_array_equal(after[others], before[others])
         if noisy:  # the first update starts from Sigma = 0 and the noise
@@ -130,8 +132,8 @@ def test_growth_keeps_contents_and_doubles():
     table = one_row(rule, 3)
     for policy in (1, 3, 5):
         update(table, rule, policy)
-    refresh(table, 0, COEF, NOW)
-    held, used = contents(table, NEWEST + 1, M), table.used.copy()
+    refresh(table, rule, 0, COEF, NOW)
+    held, used = contents(table, rule, NEWEST + 1, M), table.used.copy()
     assert reserve(table, 0, 64 - used[1], 16 - used[2]) is table
     for rows, entries, noise in ((1, 0, 0), (0, 64, 0), (0, 0, 16), (5, 500, 100)):
         larger = reserve(table, rows, entries, noise)
@@ -139,10 +141,35 @@ def test_growth_keeps_contents_and_doubles():
         room = np.array([len(larger.row), len(larger.first_policy), len(larger.noise_policy)])
         assert (room >= used + np.array([rows, entries, noise])).all()
         np.testing.assert_array_equal(larger.used, used)
-        np.testing.assert_array_equal(contents(larger, NEWEST + 1, M), held)
+        np.testing.assert_array_equal(contents(larger, rule, NEWEST + 1, M), held)
         np.testing.assert_array_equal(larger.best[0], table.best[0])
         np.testing.assert_array_equal(larger.best_policy[0], table.best_policy[0])
     assert len(reserve(table, 0, 64, 0).first_policy) >= 2 * 64  # amortised
+
+
+def test_a_block_that_a_row_has_outgrown_serves_another():
+    rule = make_rule(shared_noise=True, noise_scale=0.1)
+    table = reserve(new_table(D, A, rule.sigma), 2, 64, 16)
+    for row in range(2):
+        add_row(table, rule, 0)
+        for policy in range(NEWEST + 1):
+            learn_entry(
+                table, rule, row, newest_slot(table, row, policy), 1, np.ones(D), np.full(M, float(policy)), np.empty(D)
+            )
+    held = contents(table, rule, NEWEST + 1, M)
+    assert table.used[1] == 2 + 4 + 8 + 8  # the first row's two and four served the second as well
+    for policy in range(1, NEWEST + 1):  # every policy learned on from the one before, at both rows alike
+        expected = held[:, policy - 1, :D, 1] + 0.5 * (1 + 0.95 * policy - held[:, policy - 1, :D, 1])
+        np.testing.assert_allclose(held[:, policy, :D, 1], expected, rtol=1e-6)
+        np.testing.assert_array_equal(held[:, policy, :, 0], held[:, 0, :, 0])
+
+
+def test_growth_leaves_pools_with_room_alone():
+    table = one_row(make_rule(shared_noise=False), 3)
+    larger = reserve(table, 0, 500, 0)
+    assert len(larger.value) >= 500
+    assert larger.best is table.best
+    assert larger.noise_policy is table.noise_policy
 
 
 def test_noise_is_a_function_of_its_arguments_uniform_and_exact_in_float32():

@@ -1,12 +1,15 @@
 """Scores of a table's rows under a task, and the caches that make them cheap.
 
 A score is linear in an entry: psi . w + (beta / 2) w' Sigma w = coef . entry, with coefficients computed once per w.
-Each row caches the scores and the best of them for every action; an update repairs the cache. When w has moved a little
-since the scores were computed, none of them can have moved by more than `drift`,
+Each row caches the scores and the best of them for every action. When w has moved a little since the scores were
+computed, none of them can have moved by more than `drift`,
 
     |change of a score| <= |change of w|_1 (max |psi| + 2 |beta / 2| max |Sigma| max |w|_1),
 
-so only entries within twice that of the best are scored anew. That is exact: ties and near ties are always recomputed.
+so only entries within that of the best are scored anew. That is exact: ties and near ties are always recomputed.
+
+GPI asks for the best action only. So an action is *settled*, its best score made exact, only if its old best could be
+the row's best now; updates unsettle what they may have changed, and the next visit settles it.
 """
 
 from __future__ import annotations
@@ -22,15 +25,15 @@ from rasf.tabular.table import (
     LARGEST_SIGMA,
     NOISE_BASE,
     NOISE_COUNT,
-    NOISE_SCORED_AT,
-    NOISE_SCORED_VERSION,
-    OWN_NOISE,
     SCORED_AT,
     SCORED_VERSION,
     VERSION,
+    Rule,
     Table,
     append,
-    clear,
+    drawn_psi,
+    fill_with_noise,
+    largest_noise,
 )
 
 # Entries of `now`: where w stands
@@ -55,52 +58,55 @@ def drift(table: Table, row: int, now: Floats) -> float:
 
 
 @compiled(_nrt=False, forceinline=True)
-def refresh(table: Table, row: int, coef: Floats, now: Floats) -> None:
-    """Bring the row's best scores up to date with w."""
+def refresh(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) -> None:
+    """Bring the row's best action up to date with w and the entries."""
     if table.row[row, VERSION] == now[NOW_VERSION]:
         return
-    if table.row[row, VERSION] < now[TASK_VERSION] or drift(table, row, now) > _LIGHT:
-        score_all(table, row, coef)
-        table.bound[row, SCORED_AT], table.bound[row, SCORED_VERSION] = now[PATH], now[NOW_VERSION]
-        score_noise(table, row, coef, now)
+    margin = drift(table, row, now)
+    if table.bound[row, SCORED_VERSION] < now[TASK_VERSION] or margin > _LIGHT:
+        score_all(table, rule, row, coef, now)
+        margin = 0.0
     table.row[row, VERSION] = np.int64(now[NOW_VERSION])
-    for a in range(table.best.shape[1]):
-        find_best(table, row, a, coef, now)
+    lead = best_action(table, row)
+    settle(table, rule, row, lead, margin, coef, now)
+    best = table.best[row, lead]
+    for a in range(len(table.actions)):
+        if a != lead and table.best[row, a] + margin >= best:
+            settle(table, rule, row, a, margin, coef, now)
+            best = max(best, table.best[row, a])
 
 
-@compiled(_nrt=False, forceinline=True)
-def score_all(table: Table, row: int, coef: Floats) -> None:
-    """Score every entry of the row anew."""
-    base = table.row[row, BASE]
-    for entry in range(base, base + table.row[row, COUNT]):
-        for a in range(table.score.shape[1]):
-            table.score[entry, a] = entry_score(table, entry, coef, a)
-
-
-@compiled(_nrt=False, forceinline=True)
-def score_noise(table: Table, row: int, coef: Floats, now: Floats) -> None:
-    """Score every noise vector of the row anew and keep the best for each action."""
-    A, d, base = table.score.shape[1], table.noise.shape[2], table.row[row, NOISE_BASE]
-    table.bound[row, NOISE_SCORED_AT], table.bound[row, NOISE_SCORED_VERSION] = now[PATH], now[NOW_VERSION]
-    for a in range(A):
-        table.noise_best[row, a], table.noise_slot[row, a] = -np.inf, -1
-    for k in range(table.row[row, NOISE_COUNT]):
-        for a in range(A):
-            total = 0.0
-            for i in range(d):
-                total += coef[i] * table.noise[base + k, a, i]
-            slot = table.noise_slot[row, a]
-            tie = total == table.noise_best[row, a] and slot >= 0
-            if total > table.noise_best[row, a] or (
-                tie and table.noise_policy[base + k] < table.noise_policy[base + slot]
-            ):
-                table.noise_best[row, a], table.noise_slot[row, a] = total, k
+@compiled(_nrt=False)
+def score_all(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) -> None:
+    """Score every entry of the row anew; that settles every action, unless there is noise, which is only bounded."""
+    base, version = table.row[row, BASE], np.int64(now[NOW_VERSION])
+    table.bound[row, SCORED_AT], table.bound[row, SCORED_VERSION] = now[PATH], now[NOW_VERSION]
+    noisy = table.row[row, NOISE_COUNT] > 0
+    for a in range(len(table.actions)):
+        table.best[row, a] = -np.inf
+        table.settled[row, a] = -1 if noisy else version
+    for k in range(table.row[row, COUNT]):
+        policy = table.first_policy[base + k]
+        for a in range(len(table.actions)):
+            score = entry_score(table, base + k, coef, a)
+            table.score[base + k, a] = score
+            best = table.best[row, a]
+            if score > best or (score == best and policy < table.best_policy[row, a]):
+                table.best[row, a], table.best_slot[row, a], table.best_policy[row, a] = score, k, policy
+    if noisy:
+        size = 0.0  # not now[SIZE]: a roll-out scores with coefficients of its own
+        for i in range(len(table.features)):
+            size += abs(coef[i])
+        for a in range(len(table.actions)):
+            table.noise_best[row, a], table.noise_best_policy[row, a] = largest_noise(rule) * size, -1
+            table.noise_scored_at[row, a] = now[PATH]
+            table.best[row, a] = max(table.best[row, a], table.noise_best[row, a])
 
 
 @compiled(_nrt=False, forceinline=True)
 def entry_score(table: Table, entry: int, coef: Floats, a: int) -> float:
     """coef . entry for one action; psi and three strands of Sigma are summed apart, not waiting for each other."""
-    d, m = table.noise.shape[2], len(coef)
+    d, m = len(table.features), len(table.numbers)
     mean = first = second = third = 0.0
     for k in range(d):
         mean += coef[k] * table.value[entry, a, k]
@@ -114,46 +120,64 @@ def entry_score(table: Table, entry: int, coef: Floats, a: int) -> float:
     return mean + ((first + second) + third)
 
 
-@compiled(_nrt=False, forceinline=True)
-def find_best(table: Table, row: int, a: int, coef: Floats, now: Floats) -> None:
-    """Best score of the row for action a, ties to the lowest policy; scores that may matter are computed anew."""
-    base, count = table.row[row, BASE], table.row[row, COUNT]
-    best, slot, policy = table.score[base, a], 0, table.first_policy[base]
-    for k in range(1, count):
+@compiled(_nrt=False)
+def settle(table: Table, rule: Rule, row: int, a: int, margin: float, coef: Floats, now: Floats) -> None:
+    """Make the best score for action a exact, ties to the lowest policy; scores that may matter are computed anew."""
+    if table.settled[row, a] == now[NOW_VERSION]:
+        return
+    base, slot = table.row[row, BASE], max(table.best_slot[row, a], 0)
+    best, policy = entry_score(table, base + slot, coef, a), table.first_policy[base + slot]
+    floor = best - margin
+    for k in range(table.row[row, COUNT]):
         score = table.score[base + k, a]
-        if score > best or (score == best and table.first_policy[base + k] < policy):
-            best, slot, policy = score, k, table.first_policy[base + k]
-    margin = drift(table, row, now)
-    if margin > 0.0:
-        best = entry_score(table, base + slot, coef, a)
-        floor = best - margin
-        policy = table.first_policy[base + slot]
-        for k in range(count):
-            if table.score[base + k, a] < floor:
-                continue
+        if score < floor:
+            continue
+        if margin > 0.0:
             score = entry_score(table, base + k, coef, a)
             table.score[base + k, a] = score
-            if score > best or (score == best and table.first_policy[base + k] < policy):
-                best, slot, policy = score, k, table.first_policy[base + k]
+        if score > best or (score == best and table.first_policy[base + k] < policy):
+            best, slot, policy = score, k, table.first_policy[base + k]
+            floor = best - margin
     if table.row[row, NOISE_COUNT] > 0:
-        moved = now[PATH] - table.bound[row, NOISE_SCORED_AT]
-        if table.bound[row, NOISE_SCORED_VERSION] != now[NOW_VERSION]:
-            reach = (moved + _ROUNDING * now[SIZE]) * table.bound[row, LARGEST_PSI]
-            if table.noise_best[row, a] + reach >= best:
-                score_noise(table, row, coef, now)
-        if table.noise_best[row, a] >= best:
-            k = table.noise_slot[row, a]
-            noisy = table.noise_policy[table.row[row, NOISE_BASE] + k]
-            if table.noise_best[row, a] > best or noisy < policy:
-                best, slot, policy = table.noise_best[row, a], -1 - k, noisy
+        moved = now[PATH] - table.noise_scored_at[row, a] + _ROUNDING * now[SIZE]
+        known = table.noise_best_policy[row, a] >= 0 and table.noise_version[row, a] == now[NOW_VERSION]
+        if not known and table.noise_best[row, a] + moved * largest_noise(rule) >= best:
+            score_noise(table, rule, row, a, coef, now)
+            known = True
+        noisy = table.noise_best_policy[row, a]
+        if known and (table.noise_best[row, a] > best or (table.noise_best[row, a] == best and noisy < policy)):
+            best, slot, policy = table.noise_best[row, a], -1 - noisy, noisy
     table.best[row, a], table.best_slot[row, a], table.best_policy[row, a] = best, slot, policy
+    table.settled[row, a] = np.int64(now[NOW_VERSION])
+
+
+@compiled(_nrt=False, forceinline=True)
+def noise_score(table: Table, rule: Rule, row: int, policy: int, a: int, coef: Floats) -> float:
+    """The score of a policy that still holds its noise."""
+    score = 0.0
+    for i in range(len(table.features)):
+        score += coef[i] * drawn_psi(rule, row, policy, len(table.actions), a, i)
+    return score
+
+
+@compiled(_nrt=False)
+def score_noise(table: Table, rule: Rule, row: int, a: int, coef: Floats, now: Floats) -> None:
+    """Score the row's noise for action a and keep the best, ties to the lowest policy."""
+    base = table.row[row, NOISE_BASE]
+    best, holder = -np.inf, np.int64(-1)
+    for policy in table.noise_policy[base : base + table.row[row, NOISE_COUNT]]:
+        score = noise_score(table, rule, row, policy, a, coef)
+        if score > best or (score == best and policy < holder):
+            best, holder = score, policy
+    table.noise_best[row, a], table.noise_best_policy[row, a] = best, holder
+    table.noise_scored_at[row, a], table.noise_version[row, a] = now[PATH], np.int64(now[NOW_VERSION])
 
 
 @compiled(_nrt=False, forceinline=True)
 def greedy(table: Table, row: int) -> tuple[int, int, int]:
     """Action, driving policy and its slot by GPI on an up-to-date row; ties to the lowest policy, then action."""
     action = 0
-    for a in range(1, table.best.shape[1]):
+    for a in range(1, len(table.actions)):
         better = table.best[row, a] > table.best[row, action]
         tie = table.best[row, a] == table.best[row, action]
         if better or (tie and table.best_policy[row, a] < table.best_policy[row, action]):
@@ -165,69 +189,60 @@ def greedy(table: Table, row: int) -> tuple[int, int, int]:
 def best_action(table: Table, row: int) -> int:
     """argmax_b max_j of the scores on an up-to-date row, ties to the lowest action."""
     action = 0
-    for a in range(1, table.best.shape[1]):
+    for a in range(1, len(table.actions)):
         if table.best[row, a] > table.best[row, action]:
             action = a
     return action
 
 
 @compiled(_nrt=False, forceinline=True)
-def greedy_of_slot(table: Table, row: int, slot: int, coef: Floats) -> int:
+def greedy_of_slot(table: Table, rule: Rule, row: int, slot: int, coef: Floats) -> int:
     """argmax_b of one policy's scores under coefficients of its own; ties to the lowest action."""
     action, best = 0, -np.inf
-    for a in range(table.best.shape[1]):
+    for a in range(len(table.actions)):
         if slot >= 0:
             score = entry_score(table, table.row[row, BASE] + slot, coef, a)
         else:
-            score = 0.0
-            for i in range(table.noise.shape[2]):
-                score += coef[i] * table.noise[table.row[row, NOISE_BASE] - 1 - slot, a, i]
+            score = noise_score(table, rule, row, -1 - slot, a, coef)
         if score > best:
             action, best = a, score
     return action
 
 
 @compiled(_nrt=False)
-def from_noise(table: Table, row: int, policy: int, k: int, coef: Floats, now: Floats) -> int:
-    """Turn noise vector k of the row into an entry, since its policy is about to learn."""
-    where, last = table.row[row, NOISE_BASE] + k, table.row[row, NOISE_BASE] + table.row[row, NOISE_COUNT] - 1
-    fresh = append(table, row, 0)
-    entry = table.row[row, BASE] + fresh
-    table.first_policy[entry] = policy
-    clear(table, entry)
-    for i in range(table.noise.shape[2]):
-        for a in range(table.noise.shape[1]):
-            table.value[entry, a, i] = table.noise[where, a, i]
-            table.noise[where, a, i] = table.noise[last, a, i]
+def from_noise(table: Table, rule: Rule, row: int, policy: int, coef: Floats) -> int:
+    """Turn a policy's noise at the row into an entry, since it is about to learn; that changes no score."""
+    base, last = table.row[row, NOISE_BASE], table.row[row, NOISE_BASE] + table.row[row, NOISE_COUNT] - 1
+    where = base
+    while table.noise_policy[where] != policy:
+        where += 1
     table.noise_policy[where] = table.noise_policy[last]
     table.row[row, NOISE_COUNT] -= 1
-    if table.row[row, VERSION] == now[NOW_VERSION]:
-        score_noise(table, row, coef, now)
-        for a in range(table.best.shape[1]):
-            table.score[entry, a] = entry_score(table, entry, coef, a)
-        for a in range(table.best.shape[1]):
-            find_best(table, row, a, coef, now)
-    else:
-        table.row[row, VERSION] = -1
+    fresh = append(table, row, 0)
+    entry = table.row[row, BASE] + fresh
+    table.first_policy[entry] = table.last_policy[entry] = policy
+    fill_with_noise(table, rule, row, policy, entry)
+    for a in range(len(table.actions)):
+        table.score[entry, a] = entry_score(table, entry, coef, a)
+        if table.best_slot[row, a] == -1 - policy:
+            table.best_slot[row, a] = fresh
+        if table.noise_best_policy[row, a] == policy:
+            table.noise_best_policy[row, a] = -1
     return fresh
 
 
 @compiled(_nrt=False, forceinline=True)
-def own_slot(table: Table, row: int, policy: int, slot: int, newest_policy: int, coef: Floats, now: Floats) -> int:
+def own_slot(table: Table, rule: Rule, row: int, policy: int, slot: int, newest_policy: int, coef: Floats) -> int:
     """An entry that belongs to `policy` alone, given the slot that begins with it."""
     if slot < 0:
-        return from_noise(table, row, policy, -1 - slot, coef, now)
-    if policy < table.row[row, OWN_NOISE] or policy == newest_policy:
+        return from_noise(table, rule, row, policy, coef)
+    if policy == newest_policy or table.last_policy[table.row[row, BASE] + slot] == policy:
         return slot
-    base = table.row[row, BASE]
-    for k in range(table.row[row, COUNT]):
-        if table.first_policy[base + k] == policy + 1:
-            return slot
     fresh = append(table, row, slot)
     base = table.row[row, BASE]
     table.first_policy[base + slot] = policy + 1
-    table.first_policy[base + fresh] = policy
-    for a in range(table.best.shape[1]):
+    table.first_policy[base + fresh] = table.last_policy[base + fresh] = policy
+    for a in range(len(table.actions)):
         if table.best_slot[row, a] == slot:
             table.best_slot[row, a] = fresh
     return fresh
@@ -236,18 +251,19 @@ def own_slot(table: Table, row: int, policy: int, slot: int, newest_policy: int,
 @compiled(_nrt=False, forceinline=True)
 def repair(table: Table, row: int, slot: int, a: int, coef: Floats, now: Floats) -> None:
     """After an update of one entry's action: its score, and the row's best."""
-    if table.row[row, VERSION] != now[NOW_VERSION]:
-        # the scores are older than w, but must not be older than the entry
-        table.score[table.row[row, BASE] + slot, a] = entry_score(table, table.row[row, BASE] + slot, coef, a)
-        return
     entry = table.row[row, BASE] + slot
     score = entry_score(table, entry, coef, a)
     table.score[entry, a] = score
-    policy = table.first_policy[entry]
-    if table.best_slot[row, a] == slot:
-        if score >= table.best[row, a]:
+    best, policy = table.best[row, a], table.first_policy[entry]
+    if table.settled[row, a] != now[NOW_VERSION]:
+        if score > best:
+            table.best[row, a] = score
+            table.row[row, VERSION] = -1
+    elif table.best_slot[row, a] == slot:
+        if score >= best:
             table.best[row, a] = score
         else:
-            find_best(table, row, a, coef, now)
-    elif score > table.best[row, a] or (score == table.best[row, a] and policy < table.best_policy[row, a]):
+            table.settled[row, a] = -1
+            table.row[row, VERSION] = -1
+    elif score > best or (score == best and policy < table.best_policy[row, a]):
         table.best[row, a], table.best_slot[row, a], table.best_policy[row, a] = score, slot, policy

@@ -72,9 +72,9 @@ def start_task(learner: Learner, rule: Rule, t: int, w: Floats) -> None:
 
 
 @compiled(_nrt=False, forceinline=True)
-def choose(table: Table, learner: Learner, t: int, row: int) -> tuple[int, int, int]:
+def choose(table: Table, rule: Rule, learner: Learner, t: int, row: int) -> tuple[int, int, int]:
     """Greedy action at a row, the policy that drives it, and that policy's slot."""
-    refresh(table, row, learner.coef[t], learner.now)
+    refresh(table, rule, row, learner.coef[t], learner.now)
     return greedy(table, row)
 
 
@@ -94,8 +94,9 @@ def learn(
     """Update the current and the driving policy on one transition; next_row is -1 after the end."""
     coef, now, after = learner.coef[t], learner.now, learner.after
     if next_row >= 0:
-        refresh(table, next_row, coef, now)
-        read(table, next_row, table.row[next_row, NEWEST], best_action(table, next_row), after)
+        refresh(table, rule, next_row, coef, now)
+        lead = best_action(table, next_row)
+        read(table, rule, next_row, table.row[next_row, NEWEST], lead, after)
     else:
         for k in range(len(after)):
             after[k] = 0.0
@@ -105,9 +106,12 @@ def learn(
     if driver == t:
         return
     if next_row >= 0:
-        next_slot = find_policy(table, next_row, driver)
-        read(table, next_row, next_slot, greedy_of_slot(table, next_row, next_slot, learner.coef[driver]), after)
-    slot = own_slot(table, row, driver, driver_slot, t, coef, now)
+        next_slot = table.best_slot[next_row, lead]
+        if table.best_policy[next_row, lead] != driver:  # often it drives on
+            next_slot = find_policy(table, next_row, driver)
+        next_action = greedy_of_slot(table, rule, next_row, next_slot, learner.coef[driver])
+        read(table, rule, next_row, next_slot, next_action, after)
+    slot = own_slot(table, rule, row, driver, driver_slot, t, coef)
     learn_entry(table, rule, row, slot, action, phi, after, learner.delta)
     repair(table, row, slot, action, coef, now)
 
@@ -153,10 +157,12 @@ def slot_of(keys: Ints, state: int) -> int:
 
 
 @compiled(_nrt=False)
-def put(rows: Rows, state: int, row: int) -> None:
-    """Enter a state."""
-    slot = slot_of(rows.keys, state)
-    rows.keys[slot], rows.values[slot] = state, row
+def put_all(rows: Rows, others: Rows) -> None:
+    """Enter all states of another map."""
+    for n in range(len(others.keys)):
+        if others.keys[n] >= 0:
+            slot = slot_of(rows.keys, others.keys[n])
+            rows.keys[slot], rows.values[slot] = others.keys[n], others.values[n]
 
 
 @compiled(_nrt=False, forceinline=True)
@@ -217,7 +223,7 @@ def run_task(
             break
         if row < 0:
             row = row_of(rows, table, rule, t, cell + n_cells * flags)
-        action, driver, slot = choose(table, learner, t, row)
+        action, driver, slot = choose(table, rule, learner, t, row)
         if draws[n, 0] < epsilon:
             action = int(draws[n, 1] * n_actions)
         cell, flags, feature, terminated = four_room.step(world, cell, flags, action, draws[n, 2])
@@ -275,7 +281,7 @@ def roll_out(
                 learner.coef[t, k] = coefs[min(n, len(coefs) - 1), k]
             learner.now[NOW_VERSION] += 1
             learner.now[TASK_VERSION] = learner.now[NOW_VERSION]
-        action, _, _ = choose(table, learner, t, row)
+        action, _, _ = choose(table, rule, learner, t, row)
         if draws[n, 0] < epsilon:
             action = int(draws[n, 1] * n_actions)
         cell, flags, feature, terminated = four_room.step(world, cell, flags, action, draws[n, 2])

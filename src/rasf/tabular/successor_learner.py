@@ -180,7 +180,7 @@ class SuccessorLearner:
 
     def choose(self, row: int) -> tuple[int, int, int]:
         """Greedy action at a row, the policy that drives it, and its slot (to be handed to `learn`)."""
-        return sfql.choose(self.table, self.learner, self.task, row)
+        return sfql.choose(self.table, self.rule, self.learner, self.task, row)
 
     def learn(
         self, row: int, action: int, driver: int, slot: int, phi: npt.ArrayLike, reward: float, next_row: int | None
@@ -207,7 +207,7 @@ class SuccessorLearner:
         numbers = np.zeros(len(self.learner.after))
         upper = np.triu_indices(d)
         for a in range(self.n_actions):
-            read(self.table, row, slot, a, numbers)
+            read(self.table, self.rule, row, slot, a, numbers)
             psi[a] = numbers[:d]
             if sigma == DIAGONAL_SIGMA:
                 Sigma[a] = np.diag(numbers[d:])
@@ -288,11 +288,10 @@ class SuccessorLearner:
 
     def _make_room(self) -> None:
         """Enlarge what the next step might overflow; doubling keeps this rare."""
-        used, policies = self.table.used, self.task + 1
+        policies = self.task + 1
         if sfql.has_room(self.table, self.rows, self.task):
             return
-        entries, noise = int(used[1]) // 2 + 4096 + 16 * policies, int(used[2]) // 2 + 1024 * (policies + 1)
-        self.table = reserve(self.table, int(used[0]) // 2 + 1024, entries, noise)
+        self.table = reserve(self.table, 64, 16 * (policies + 1), 64 * policies)
         self.rows = _larger(self.rows, len(self.table.row))
 
 
@@ -304,7 +303,5 @@ def _larger(rows: sfql.Rows, n_rows: int) -> sfql.Rows:
     successor[: len(rows.successor)] = rows.successor
     size = 1 << int(4 * n_rows - 1).bit_length()
     larger = sfql.Rows(np.full(size, -1), np.zeros(size, np.int32), successor)
-    present = rows.keys >= 0
-    for state, row in zip(rows.keys[present].tolist(), rows.values[present].tolist(), strict=True):
-        sfql.put(larger, state, row)
+    sfql.put_all(larger, rows)
     return larger

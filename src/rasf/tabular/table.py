@@ -5,11 +5,12 @@ are learned: none, the diagonal (d), or the upper triangle (d (d + 1) / 2) of th
 copy of the one before it, and most rows of most policies are never updated again, so a row keeps one *entry* per
 stretch of consecutive policies that hold the same numbers:
 
-    entry k of a row belongs to the policies first_policy[k], first_policy[k] + 1, .. up to the next entry's first
+    entry k of a row belongs to the policies first_policy[k], .., last_policy[k]
 
 Updating one policy splits its stretch; the others keep the old numbers, as separate tables would. New policies join the
 last stretch for free. With independent initial noise, the policies that exist when a state is first seen each hold
-noise of their own there; such noise vectors are kept apart (float32, no Sigma) until their policy is updated.
+noise of their own there, a function of the seed, row and policy: it is drawn again when it is needed, and becomes an
+entry when its policy is updated.
 
 Scores, and the caches that keep them cheap, are in `scores`.
 
@@ -18,11 +19,12 @@ They are compiled without reference counting (`_nrt=False`): a call would otherw
 and down. So they must not allocate, and copy by loops. What every step calls is inlined (`forceinline`): a call would
 otherwise pass some hundred numbers, the shapes and strides of the table's arrays. Each of the two took most of the
 time. Numbers are stored as float32, one action's together, so that a step waits for little memory; arithmetic is
-float64.
+float64. New memory is slow too, since the system clears it: blocks that a row has outgrown are used again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +33,9 @@ from rasf.compiled import compiled
 from rasf.mdp import Floats, Ints
 
 NO_SIGMA, DIAGONAL_SIGMA, FULL_SIGMA = 0, 1, 2
+ANY_LATER = 2**15 - 1
 _FIRST_CAPACITY = 2
+_UNROLLED = (5, 4)  # features and actions of the paper's world: a fifth faster; other sizes share one compilation
 
 
 # Columns of `Table.row`; eight numbers are one cache line.
@@ -40,35 +44,41 @@ COUNT = 1  # entries in use
 CAPACITY = 2  # entries the block can hold
 NEWEST = 3  # offset of the entry of the newest policies
 OWN_NOISE = 4  # policies below this drew noise of their own
-NOISE_BASE = 5
+NOISE_BASE = 5  # where the list of those that still hold it begins
 NOISE_COUNT = 6
-VERSION = 7  # of w, for which the row's best holds
+VERSION = 7  # of w, for which the row's best action holds; -1 if it must be found again
 
 # Columns of `Table.bound`
 SCORED_AT = 0  # length of w's path when all scores of the row were computed
-NOISE_SCORED_AT = 1
+SCORED_VERSION = 1  # of w, at that moment: w may move by less than the path can tell
 LARGEST_PSI = 2
 LARGEST_SIGMA = 3
-SCORED_VERSION = 4  # of w, at those moments: w may move by less than the path can tell
-NOISE_SCORED_VERSION = 5
 
 
 class Table(NamedTuple):
-    """R rows, E entries, N noise vectors; m = d + learned entries of Sigma."""
+    """R rows, E entries, N policies with noise of their own; m = d + learned entries of Sigma."""
 
     row: Ints  # (R, 8) the columns above
-    bound: Floats  # (R, 6) the columns above
-    best: Floats  # (R, A) largest score over the policies
-    best_slot: Ints  # (R, A) offset of its entry; -1 - k for noise vector k of the row
+    bound: Floats  # (R, 4) the columns above
+    best: Floats  # (R, A) largest score over the policies; if not settled, none was above it when it was computed
+    best_slot: Ints  # (R, A) offset of its entry; -1 - policy if that is noise
     best_policy: Ints  # (R, A) lowest policy that attains it
-    noise_best: Floats  # (R, A) the same among noise vectors
-    noise_slot: Ints  # (R, A)
+    settled: Ints  # (R, A) version of w for which these three are exact
+    noise_best: Floats  # (R, A) largest score among the noise; if no policy is named, none was above it
+    noise_best_policy: Ints  # (R, A) the lowest that attains it, or -1
+    noise_scored_at: Floats  # (R, A) length of w's path at that moment
+    noise_version: Ints  # (R, A) version of w at that moment
     first_policy: Ints  # (E,)
+    last_policy: Ints  # (E,) of the newest stretch: ANY_LATER
+    next_free: Ints  # (E,) at the first entry of a free block: the next one of its size, or -1
     value: Floats  # (E, A, m) float32
     score: Floats  # (E, A)
     noise_policy: Ints  # (N,)
-    noise: Floats  # (N, A, d) float32
-    used: Ints  # (3,) rows, entries, noise vectors in use
+    used: Ints  # (3,) rows, entries, noise policies in use
+    free: Ints  # (16,) the first free block of 2^k entries, or -1
+    features: Sized  # these three only for their lengths d, A and m; see `_length`
+    actions: Sized
+    numbers: Sized
 
 
 class Rule(NamedTuple):
@@ -87,21 +97,35 @@ class Rule(NamedTuple):
 def new_table(n_features: int, n_actions: int, sigma: int) -> Table:
     """An empty table; memory is taken as it is used."""
     m = n_features + learned_sigma(n_features, sigma)
+    known = (n_features, n_actions) == _UNROLLED
     return Table(
-        np.empty((0, 8), np.int64),
-        np.empty((0, 6)),
-        np.empty((0, n_actions)),
-        np.empty((0, n_actions), np.int32),
-        np.empty((0, n_actions), np.int32),
-        np.empty((0, n_actions)),
-        np.empty((0, n_actions), np.int32),
-        np.empty(0, np.int16),
-        np.empty((0, n_actions, m), np.float32),
-        np.empty((0, n_actions)),
-        np.empty(0, np.int16),
-        np.empty((0, n_actions, n_features), np.float32),
-        np.zeros(3, np.int64),
+        row=np.empty((0, 8), np.int64),
+        bound=np.empty((0, 4)),
+        best=np.empty((0, n_actions)),
+        best_slot=np.empty((0, n_actions), np.int32),
+        best_policy=np.empty((0, n_actions), np.int32),
+        settled=np.empty((0, n_actions), np.int64),
+        noise_best=np.empty((0, n_actions)),
+        noise_best_policy=np.empty((0, n_actions), np.int32),
+        noise_scored_at=np.empty((0, n_actions)),
+        noise_version=np.empty((0, n_actions), np.int64),
+        first_policy=np.empty(0, np.int16),
+        last_policy=np.empty(0, np.int16),
+        next_free=np.empty(0, np.int64),
+        value=np.empty((0, n_actions, m), np.float32),
+        score=np.empty((0, n_actions)),
+        noise_policy=np.empty(0, np.int16),
+        used=np.zeros(3, np.int64),
+        free=np.full(16, -1, np.int64),
+        features=_length(n_features, known),
+        actions=_length(n_actions, known),
+        numbers=_length(m, known),
     )
+
+
+def _length(n: int, known: bool) -> Sized:
+    """Something of length n: of a tuple's, the compiler knows it and unrolls the loops over it."""
+    return (0,) * n if known else np.zeros(n)
 
 
 def learned_sigma(n_features: int, sigma: int) -> int:
@@ -113,16 +137,17 @@ def reserve(table: Table, rows: int, entries: int, noise: int) -> Table:
     """The table with room for this many more of each; the same object if there is room already."""
     wanted = table.used + np.array([rows, entries, noise])
     have = (len(table.row), len(table.first_policy), len(table.noise_policy))
-    pools = [0] * 7 + [1] * 3 + [2] * 2
+    pools = [0] * 10 + [1] * 5 + [2]
     if all(need <= held for need, held in zip(wanted, have, strict=True)):
         return table
-    sizes = [max(2 * held, int(need)) if need > held else held for need, held in zip(wanted, have, strict=True)]
-    arrays = []
-    for array, pool in zip(table[:-1], pools, strict=True):
-        larger = np.empty((sizes[pool], *array.shape[1:]), array.dtype)
-        larger[: table.used[pool]] = array[: table.used[pool]]
-        arrays.append(larger)
-    return Table._make([*arrays, table.used])
+    larger = {}
+    for name, pool in zip(table._fields[: len(pools)], pools, strict=True):
+        if wanted[pool] > have[pool]:
+            array = getattr(table, name)
+            # what is not touched takes no memory, what is copied is touched twice: so grow by much
+            larger[name] = np.empty((max(4 * have[pool], int(wanted[pool])), *array.shape[1:]), array.dtype)
+            larger[name][: table.used[pool]] = array[: table.used[pool]]
+    return table._replace(**larger)
 
 
 @compiled(_nrt=False, forceinline=True)
@@ -134,6 +159,12 @@ def initial_noise(seed: int, row: int, policy: int, k: int) -> float:
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z = z ^ (z >> np.uint64(31))
     return np.float64(z >> np.uint64(40)) * 2.0**-23 - 1.0
+
+
+@compiled(_nrt=False, forceinline=True)
+def drawn_psi(rule: Rule, row: int, policy: int, A: int, a: int, i: int) -> float:
+    """Number i of what a policy holds for action a of A before it is updated, rounded as it is stored."""
+    return np.float64(np.float32(rule.noise_scale * initial_noise(rule.seed, row, policy, i * A + a)))
 
 
 @compiled(_nrt=False)
@@ -157,46 +188,68 @@ def set_coefficients(w: Floats, rule: Rule, coef: Floats) -> None:
 @compiled(_nrt=False)
 def add_row(table: Table, rule: Rule, newest_policy: int) -> int:
     """A row for a state seen for the first time, while policies 0 .. newest_policy exist."""
-    d, A = table.noise.shape[2], table.best.shape[1]
     row = table.used[0]
     table.used[0] += 1
-    entry = table.used[1]
-    table.used[1] += _FIRST_CAPACITY
+    entry = take_block(table, _FIRST_CAPACITY)
     table.row[row, BASE], table.row[row, COUNT], table.row[row, CAPACITY] = entry, 1, _FIRST_CAPACITY
     table.row[row, NEWEST], table.row[row, VERSION] = 0, -1
-    table.bound[row, LARGEST_PSI], table.bound[row, LARGEST_SIGMA] = rule.noise_scale, 0.0
+    table.bound[row, SCORED_VERSION] = -1.0
+    table.bound[row, LARGEST_PSI], table.bound[row, LARGEST_SIGMA] = largest_noise(rule), 0.0
     others = 0 if rule.shared_noise else newest_policy
     table.row[row, OWN_NOISE], table.row[row, NOISE_COUNT] = others, others
     table.row[row, NOISE_BASE] = table.used[2]
     table.used[2] += others
     for j in range(others):
-        where = table.row[row, NOISE_BASE] + j
-        table.noise_policy[where] = j
-        for i in range(d):
-            for a in range(A):
-                table.noise[where, a, i] = rule.noise_scale * initial_noise(rule.seed, row, j, i * A + a)
-    table.first_policy[entry] = others
-    clear(table, entry)
-    for i in range(d):
-        for a in range(A):
-            drawn = np.float32(rule.noise_scale * initial_noise(rule.seed, row, others, i * A + a))
-            table.value[entry, a, i] = drawn
+        table.noise_policy[table.row[row, NOISE_BASE] + j] = j
+    table.first_policy[entry], table.last_policy[entry] = others, ANY_LATER
+    fill_with_noise(table, rule, row, others, entry)
     return row
 
 
+@compiled(_nrt=False, forceinline=True)
+def largest_noise(rule: Rule) -> float:
+    """No initial number is larger, rounded to float32 or not."""
+    return rule.noise_scale * (1.0 + 1e-6)
+
+
 @compiled(_nrt=False)
-def clear(table: Table, entry: int) -> None:
-    """Zero all numbers of an entry."""
-    for a in range(table.value.shape[1]):
-        for k in range(table.value.shape[2]):
+def fill_with_noise(table: Table, rule: Rule, row: int, policy: int, entry: int) -> None:
+    """Give an entry a policy's first numbers at a row; Sigma is 0."""
+    d, A = len(table.features), len(table.actions)
+    for a in range(A):
+        for i in range(d):
+            table.value[entry, a, i] = drawn_psi(rule, row, policy, A, a, i)
+        for k in range(d, len(table.numbers)):
             table.value[entry, a, k] = 0.0
+
+
+@compiled(_nrt=False)
+def take_block(table: Table, capacity: int) -> int:
+    """The first entry of a block of `capacity` entries, a power of 2: one that was given back, or a new one."""
+    size = size_class(capacity)
+    block = table.free[size]
+    if block >= 0:
+        table.free[size] = table.next_free[block]
+        return int(block)
+    block = table.used[1]
+    table.used[1] += capacity
+    return int(block)
+
+
+@compiled(_nrt=False)
+def size_class(capacity: int) -> int:
+    """k for 2^k."""
+    k = 0
+    while capacity >> k > 1:
+        k += 1
+    return k
 
 
 @compiled(_nrt=False)
 def copy(table: Table, source: int, target: int) -> None:
     """Copy an entry's numbers and scores."""
-    for a in range(table.value.shape[1]):
-        for k in range(table.value.shape[2]):
+    for a in range(len(table.actions)):
+        for k in range(len(table.numbers)):
             table.value[target, a, k] = table.value[source, a, k]
         table.score[target, a] = table.score[source, a]
 
@@ -206,12 +259,14 @@ def append(table: Table, row: int, source: int) -> int:
     """One more entry in the row, a copy of the entry at offset `source`; its offset."""
     count = table.row[row, COUNT]
     if count == table.row[row, CAPACITY]:
-        old, new = table.row[row, BASE], table.used[1]
-        table.used[1] += 2 * count
+        old, new = table.row[row, BASE], take_block(table, 2 * count)
         for k in range(count):
             copy(table, old + k, new + k)
             table.first_policy[new + k] = table.first_policy[old + k]
+            table.last_policy[new + k] = table.last_policy[old + k]
         table.row[row, BASE], table.row[row, CAPACITY] = new, 2 * count
+        size = size_class(count)
+        table.next_free[old], table.free[size] = table.free[size], old
     copy(table, table.row[row, BASE] + source, table.row[row, BASE] + count)
     table.row[row, COUNT] = count + 1
     return count
@@ -219,30 +274,27 @@ def append(table: Table, row: int, source: int) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def find_policy(table: Table, row: int, policy: int) -> int:
-    """The slot of one policy in the row: offset of its entry, or -1 - k for noise vector k."""
-    if policy < table.row[row, OWN_NOISE]:
-        for k in range(table.row[row, NOISE_COUNT]):
-            if table.noise_policy[table.row[row, NOISE_BASE] + k] == policy:
-                return -1 - k
-    base, slot, first = table.row[row, BASE], 0, -1
+    """The slot of one policy in the row: offset of its entry, or -1 - policy while it holds its own noise."""
+    base = table.row[row, BASE]
     for k in range(table.row[row, COUNT]):
-        start = table.first_policy[base + k]
-        if first < start <= policy:
-            slot, first = k, start
-    return slot
+        if table.first_policy[base + k] <= policy <= table.last_policy[base + k]:
+            return k
+    return -1 - policy
 
 
 @compiled(_nrt=False, forceinline=True)
-def read(table: Table, row: int, slot: int, a: int, out: Floats) -> None:
+def read(table: Table, rule: Rule, row: int, slot: int, a: int, out: Floats) -> None:
     """Copy one action's numbers (m,) of a slot."""
+    d, m = len(table.features), len(table.numbers)
     if slot >= 0:
-        for k in range(len(out)):
-            out[k] = table.value[table.row[row, BASE] + slot, a, k]
+        entry = table.row[row, BASE] + slot
+        for k in range(m):
+            out[k] = table.value[entry, a, k]
     else:
-        for k in range(len(out)):
+        for i in range(d):
+            out[i] = drawn_psi(rule, row, -1 - slot, len(table.actions), a, i)
+        for k in range(d, m):
             out[k] = 0.0
-        for i in range(table.noise.shape[2]):
-            out[i] = table.noise[table.row[row, NOISE_BASE] - 1 - slot, a, i]
 
 
 @compiled(_nrt=False, forceinline=True)
@@ -252,7 +304,9 @@ def newest_slot(table: Table, row: int, policy: int) -> int:
     if table.first_policy[table.row[row, BASE] + newest] == policy:
         return newest
     slot = append(table, row, newest)
-    table.first_policy[table.row[row, BASE] + slot] = policy
+    base = table.row[row, BASE]
+    table.last_policy[base + newest] = policy - 1
+    table.first_policy[base + slot], table.last_policy[base + slot] = policy, ANY_LATER
     table.row[row, NEWEST] = slot
     return slot
 
@@ -265,7 +319,7 @@ def learn_entry(
 
     `after` (m,) holds psi' and Sigma' at the successor, zeros after the end; `delta` (d,) is scratch.
     """
-    entry, d = table.row[row, BASE] + slot, len(phi)
+    entry, d = table.row[row, BASE] + slot, len(table.features)
     value = table.value
     for i in range(d):
         delta[i] = phi[i] + rule.gamma * after[i] - value[entry, a, i]
