@@ -28,6 +28,8 @@ format: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/four_room.py
+	$(INSTALL) -e '.[bench]'
+	$(BIN)/python benchmarks/deep.py
 
 hooks: $(VENV)/.dev
 	$(BIN)/pre-commit install
@@ -43,7 +45,7 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(INSTALL) -e '.[dev]'
+	$(INSTALL) -e '.[dev,mujoco,tensorboard]'
 	@touch $@ $(VENV)/.core
 
 clean:

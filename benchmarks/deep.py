@@ -3,14 +3,15 @@
     python benchmarks/deep.py [--lanes 10] [--steps 2000] [--agents rasfc51 rac51 sfdqn] [--json FILE]
 
 Beside the time it counts the bytes a step must move through memory, and says which fraction of the device's bandwidth
-(measured by a copy in the same run) that is. On a CPU it also times a plain, unfused loop: the same networks and
-updates, one call of jax for each policy and stage, as a Keras implementation would do.
+(measured by a copy in the same run) that is. On a CPU, where Keras is installed (extra `bench`), it also times SFDQN as
+one would write it in Keras, with the same four networks, batch and updates.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import time
 from functools import partial
@@ -26,7 +27,7 @@ from rasf.deep.agent import Agent, Tasks, preset
 from rasf.deep.fit import period_of
 from rasf.deep.train import Plan
 from rasf.envs.reacher import Reacher
-from rasf.experiments.reacher_runs import TRAINING
+from rasf.experiments.reacher_batches import TRAINING
 
 
 def bandwidth() -> float:
@@ -82,6 +83,43 @@ def measure(name: str, lanes: int, steps: int) -> dict[str, float]:
     return {"lanes": lanes, "ms": 1e3 * min(times), "compile_s": compile_s, "least_gb": least / 1e9}
 
 
+def keras_step_ms(repeats: int = 30) -> float | None:
+    """Milliseconds a step of SFDQN in Keras on its jax backend; None without Keras.
+
+    Per step: every network predicts at the state to act, at s, and at s' (online and target), and fits its batch.
+    """
+    os.environ.setdefault("KERAS_BACKEND", "jax")
+    try:
+        import keras
+    except ImportError:
+        return None
+    rng = np.random.default_rng(0)
+
+    def network() -> Any:
+        layers = [keras.layers.Dense(256, "tanh"), keras.layers.Dense(256, "tanh"), keras.layers.Dense(9 * 13)]
+        model = keras.Sequential([keras.Input((4,)), *layers])
+        model.compile(keras.optimizers.Adam(1e-3), "mse")
+        return model
+
+    online, target = [network() for _ in range(4)], [network() for _ in range(4)]
+    s, s_next, phi = (rng.normal(size=(32, n)).astype(np.float32) for n in (4, 4, 13))
+    action, w = rng.integers(9, size=32), rng.normal(size=(4, 13))
+    rows = np.arange(32)
+
+    def step() -> None:
+        for model in online:
+            model.predict_on_batch(s[:1])
+        for k, (model, old) in enumerate(zip(online, target, strict=True)):
+            best = (model.predict_on_batch(s_next).reshape(32, 9, 13) @ w[k]).argmax(axis=1)
+            aim = np.array(model.predict_on_batch(s)).reshape(32, 9, 13)
+            aim[rows, action] = phi + 0.9 * old.predict_on_batch(s_next).reshape(32, 9, 13)[rows, best]
+            model.train_on_batch(s, aim.reshape(32, -1))
+
+    for _ in range(5):
+        step()
+    return 1e3 * _seconds(lambda: [step() for _ in range(repeats)]) / repeats
+
+
 def main() -> None:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -99,10 +137,15 @@ def main() -> None:
         found["fraction_of_bandwidth"] = found["floor_ms"] / found["ms"]
         results[name] = found
         print(
-            f"{name:16s} {options.lanes} lanes {found['ms']:8.3f} ms a step, moves at least {found['least_gb']:.3f} GB: "
-            f"{found['floor_ms']:.3f} ms, {found['fraction_of_bandwidth']:.0%} of the bandwidth; compiled in "
-            f"{found['compile_s']:.0f} s"
+            f"{name:16s} {options.lanes} lanes {found['ms']:8.3f} ms a step, compiled in {found['compile_s']:.0f} s; "
+            f"it moves at least {found['least_gb']:.3f} GB, which takes {found['floor_ms']:.3f} ms: "
+            f"{found['fraction_of_bandwidth']:.0%} of the bandwidth"
         )
+    keras_ms = keras_step_ms() if jax.default_backend() == "cpu" and "sfdqn" in results else None
+    if keras_ms is not None:
+        results["keras_sfdqn_ms"] = keras_ms
+        ratio = keras_ms * options.lanes / results["sfdqn"]["ms"]
+        print(f"SFDQN in Keras {keras_ms:.2f} ms a step of one lane, {ratio:.1f} times as long")
     stats = jax.devices()[0].memory_stats()
     peak = stats["peak_bytes_in_use"] if stats else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     results["peak_gb"] = peak / 1e9

@@ -13,18 +13,33 @@ import numpy as np
 
 
 def plain_networks(network, shape):
-    """The K networks of a library's stack, without what aligns their outputs; `shape` is (H, A, M)."""
-    size = math.prod(shape)
+    """The K networks of a library's stack, whose last layer is (.., A, H M and what aligns it); `shape` is (H, M)."""
+
+    def plain(part):
+        used = np.array(part[..., : math.prod(shape)], float)
+        return np.swapaxes(used.reshape(*used.shape[:-1], *shape), -3, -2)
+
     return [
         {
             "hidden": [(np.array(layer.weight[k], float), np.array(layer.bias[k], float)) for layer in network.hidden],
-            "heads": (
-                np.array(network.heads.weight[k, :, :size], float).reshape(-1, *shape),
-                np.array(network.heads.bias[k, :size], float).reshape(shape),
-            ),
+            "heads": (plain(network.heads.weight[k]), plain(network.heads.bias[k])),
         }
         for k in range(len(network.heads.weight))
     ]
+
+
+def constant_networks(agent, values):
+    """A library's networks that answer values (K, H, A, M), one array a part, whatever they see."""
+
+    def part(network, wanted):
+        zero = jax.tree.map(np.zeros_like, network)
+        columns = np.swapaxes(wanted, 1, 2).reshape(*zero.heads.bias.shape[:2], -1)
+        zero.heads.bias[..., : columns.shape[-1]] = columns
+        return zero
+
+    return tuple(
+        part(network, np.array(one)) for network, one in zip(random_learner(agent).online, values, strict=True)
+    )
 
 
 def random_learner(agent, seed=0):

@@ -4,10 +4,9 @@ from dataclasses import replace
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from deep_twin import Twin, assert_same_networks, outputs, random_learner, softmax
+from deep_twin import Twin, assert_same_networks, constant_networks, outputs, random_learner, softmax
 
 from rasf.deep.agent import Agent, Batch, Tasks, preset
 from rasf.risk import MeanVariance
@@ -126,13 +125,10 @@ def test_online_networks_choose_and_target_networks_evaluate():
     tasks = Tasks(np.ones((1, 1)), np.zeros((1, 1)))
     agent = Agent.create(settings, OBS, ACTIONS, [(0.0, 1.0)], tasks)
     learner = random_learner(agent)
-
-    def constant(networks, values):
-        (network,) = jax.tree.map(jnp.zeros_like, networks)
-        bias = network.heads.bias.at[0, :ACTIONS].set(jnp.array(values))
-        return (network._replace(heads=network.heads._replace(bias=bias)),)
-
-    online, target = constant(learner.online, [0.0, 1.0, 2.0]), constant(learner.online, [50.0, 60.0, 8.0])
+    online, target = (
+        constant_networks(agent, [np.reshape(values, (1, 1, ACTIONS, 1))])
+        for values in ([0.0, 1.0, 2.0], [50.0, 60.0, 8.0])
+    )
     learner = learner._replace(online=online, target=target)
     batch = make_batch(np.random.default_rng(0), tasks)._replace(
         action=np.ones(BATCH, int), phi=np.full((BATCH, 1), 3.0), going_on=np.ones(BATCH)

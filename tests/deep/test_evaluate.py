@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from deep_twin import random_learner
+from deep_twin import constant_networks
 
 from rasf.deep.agent import Agent, Tasks, preset
 from rasf.deep.evaluate import rollouts, trajectories
@@ -51,20 +51,6 @@ class Counter:
 WORLD = Counter()
 TASKS = Tasks(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], np.float32), np.zeros((3, 1), np.float32))
 STEPWISE = GAMMA ** np.arange(STEPS)
-
-
-def constant_networks(agent, values):
-    """Networks that answer values (K, H, A, M), one array a part, whatever they see."""
-    learner = random_learner(agent)
-
-    def part(network, wanted):
-        zero = jax.tree.map(np.zeros_like, network)
-        flat = np.reshape(wanted, (agent.policies, -1))
-        bias = zero.heads.bias.copy()
-        bias[:, : flat.shape[1]] = flat
-        return zero._replace(heads=zero.heads._replace(bias=bias))
-
-    return tuple(part(network, wanted) for network, wanted in zip(learner.online, values, strict=True))
 
 
 def make(name, tasks=TASKS, **changes):
@@ -145,12 +131,12 @@ def test_discount_aware_scores_with_beta_gamma_to_the_t():
     tasks = Tasks(TASKS.weights[:1], TASKS.inputs[:1])
     agent = make("sfdqn-residual", tasks)
     networks = constant_networks(agent, sometimes([1.0, 0.5], [1.0, 0.0]))
-    plain, aware = (roll(agent, networks, -2.0, tasks, discount_aware=aware) for aware in (False, True))
+    plain, aware = (roll(agent, networks, -2.0, tasks, fade=fade) for fade in (1.0, agent.settings.gamma))
     np.testing.assert_array_equal(plain.phi[..., 1], 4)
     np.testing.assert_array_equal(aware.phi[..., 1], 2)
     np.testing.assert_allclose(aware.discounted[..., 1], 1 + 0.6, rtol=1e-6)
     np.testing.assert_allclose(plain.discounted[..., 1], STEPWISE.sum(), rtol=1e-6)
-    neutral = roll(agent, networks, 0.0, tasks, discount_aware=True)
+    neutral = roll(agent, networks, 0.0, tasks, fade=agent.settings.gamma)
     np.testing.assert_array_equal(neutral.phi[..., 1], 0)
 
 
@@ -183,7 +169,7 @@ def test_a_conditioned_network_acts_on_the_task_it_sees():
     (network,) = constant_networks(agent, [np.zeros((1, 1, 2, 2))])
     hidden = network.hidden[0]._replace(weight=np.array([[[0, 0], [0, 0], [1, 0]]], np.float32))
     weight = network.heads.weight.copy()
-    weight[0, 0, :4] = [0, 0, 0, 1]  # the logit of action 1's upper atom
+    weight[0, 0, 1, 1] = 1  # the logit of action 1's upper atom
     networks = (network._replace(hidden=(hidden,), heads=network.heads._replace(weight=weight)),)
     phi = roll(agent, networks, tasks=tasks).phi
     np.testing.assert_array_equal(phi[:, 0, 1], [4, 0, 4])

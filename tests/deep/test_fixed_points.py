@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from deep_twin import random_learner
+from deep_twin import outputs, plain_networks, random_learner
 from probe_worlds import Table, projected_fixed_point
 
 from rasf.deep.agent import Agent, Batch, Tasks, preset
@@ -22,9 +22,10 @@ from rasf.risk import MeanVariance
 GAMMA = 0.7
 GRID = Grid("S.G\n.X.", slip=0.5)  # of eight equal chances, five go where they should
 MDP = GRID.mdp(GAMMA)
-TASKS = np.array([GRID.task([8.0], goal=4.0, step=0.5), GRID.task([0.5], goal=1.0, step=2.0)])
+# on both tasks the best action is ahead by a third at least: a policy that is still changing has no fixed point
+TASKS = np.array([GRID.task([4.0], goal=8.0, step=1.0), GRID.task([0.5], goal=1.0, step=2.0)])
 BOUNDS = np.array([(0.0, 1.0)] * 3)
-BETA = -0.5
+BETA = -0.2
 
 
 def every_outcome_as_often_as_likely(mdp, share):
@@ -69,7 +70,12 @@ def greedy_policies(agent, learner):
 
 def outputs_of(agent, learner):
     """Outputs (K, S, H, A, M) of every part."""
-    return [np.array(part) for part in jax.jit(agent._outputs)(learner.online, jnp.eye(MDP.n_states))]
+    return [all_outputs(part, shape) for part, shape in zip(learner.online, agent.law.shapes(), strict=True)]
+
+
+def all_outputs(network, shape):
+    plain = plain_networks(jax.tree.map(np.asarray, network), shape)
+    return np.array([[outputs(one, x) for x in np.eye(MDP.n_states)] for one in plain])
 
 
 LIVE = ~MDP.terminal

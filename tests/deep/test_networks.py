@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 from deep_twin import backward, flat, forward, outputs, plain_networks
 
-from rasf.deep.networks import Heads, Layer, _product, at_action, choose_heads, encode, init_network, read_heads
+from rasf.deep.networks import Heads, Layer, _product, choose_heads, encode, init_network, read_action, read_heads
 
 K, INPUTS, WIDTHS, BATCH, ACTIONS = 3, 4, (6, 5), 7, 3
-SHAPE = Heads(2, ACTIONS, 5)  # 30 columns, filled up to 128
+SHAPE = Heads(2, 5)  # 10 columns an action, filled up to 32
 
 
 # compiled as a whole: one operation after the other would take longer to compile
-INIT = jax.jit(init_network, static_argnums=(1, 2, 3, 4))
+INIT = jax.jit(init_network, static_argnums=(1, 2, 3, 4, 5))
 ENCODE, CHOOSE = jax.jit(encode), jax.jit(choose_heads, static_argnums=2)
-READ = jax.jit(read_heads, static_argnums=2)
+READ, READ_ACTION = jax.jit(read_heads, static_argnums=2), jax.jit(read_action, static_argnums=3)
 
 
 def make(seed=0):
     """Networks, as numpy arrays, whose biases are not zero, so that their place shows."""
-    network = jax.tree.map(np.asarray, INIT(jax.random.key(seed), K, INPUTS, WIDTHS, SHAPE))
+    network = jax.tree.map(np.asarray, INIT(jax.random.key(seed), K, INPUTS, WIDTHS, ACTIONS, SHAPE))
     rng = np.random.default_rng(seed)
 
     def shaken(layer, size):
@@ -43,22 +43,22 @@ def inputs(shape=(BATCH, INPUTS), seed=1):
 
 
 def test_shapes_and_alignment():
-    network = INIT(jax.random.key(0), K, INPUTS, WIDTHS, SHAPE)
+    network = INIT(jax.random.key(0), K, INPUTS, WIDTHS, ACTIONS, SHAPE)
     assert [layer.weight.shape for layer in network.hidden] == [(K, 4, 6), (K, 6, 5)]
     assert [layer.bias.shape for layer in network.hidden] == [(K, 6), (K, 5)]
-    assert network.heads.weight.shape == (K, 5, 128)
-    assert network.heads.bias.shape == (K, 128)
+    assert network.heads.weight.shape == (K, 5, ACTIONS, 32)
+    assert network.heads.bias.shape == (K, ACTIONS, 32)
     assert ENCODE(network, inputs()).shape == (K, BATCH, 5)
-    assert all_outputs(network, inputs()).shape == (K, BATCH, *SHAPE)
-    for shape, columns in ((Heads(1, 9, 13), 128), (Heads(1, 128, 1), 128), (Heads(13, 9, 51), 6016)):
-        made = jax.eval_shape(partial(init_network, policies=1, inputs=2, widths=(2,), shape=shape), jax.random.key(0))
-        assert made.heads.weight.shape == (1, 2, columns)
+    assert all_outputs(network, inputs()).shape == (K, BATCH, ACTIONS, *SHAPE)
+    for shape, columns in ((Heads(1, 13), 32), (Heads(1, 32), 32), (Heads(13, 51), 672)):
+        init = partial(init_network, policies=1, inputs=2, widths=(2,), actions=9, shape=shape)
+        assert jax.eval_shape(init, jax.random.key(0)).heads.weight.shape == (1, 2, 9, columns)
 
 
 def test_glorot_bounds_do_not_count_the_padding():
-    network = jax.tree.map(np.asarray, INIT(jax.random.key(3), K, INPUTS, (40, 50), SHAPE))
+    network = jax.tree.map(np.asarray, INIT(jax.random.key(3), K, INPUTS, (40, 50), ACTIONS, SHAPE))
     layers = [(layer.weight, n + m) for layer, n, m in zip(network.hidden, (4, 40), (40, 50), strict=True)]
-    layers.append((network.heads.weight[..., : SHAPE.size], 50 + SHAPE.size))
+    layers.append((network.heads.weight[..., : SHAPE.size], 50 + ACTIONS * SHAPE.size))
     for weight, fans in layers:
         bound = np.sqrt(6 / fans)
         scaled = np.asarray(weight).ravel() / bound
@@ -70,9 +70,14 @@ def test_glorot_bounds_do_not_count_the_padding():
 
 
 def test_policies_start_apart():
-    network = INIT(jax.random.key(0), K, INPUTS, WIDTHS, SHAPE)
+    network = INIT(jax.random.key(0), K, INPUTS, WIDTHS, ACTIONS, SHAPE)
     for weight in (network.hidden[0].weight, network.heads.weight):
         assert not np.allclose(weight[0], weight[1])
+
+
+def by_action(plain_outputs):
+    """(H, A, M) -> (A, H, M)."""
+    return np.swapaxes(plain_outputs, 0, 1)
 
 
 def test_stacked_networks_are_separate_ones():
@@ -80,7 +85,7 @@ def test_stacked_networks_are_separate_ones():
     out = np.array(all_outputs(network, x))
     for k, plain in enumerate(plain_networks(network, SHAPE)):
         for b in range(BATCH):
-            np.testing.assert_allclose(out[k, b], outputs(plain, x[b]), rtol=0, atol=1e-5)
+            np.testing.assert_allclose(out[k, b], by_action(outputs(plain, x[b])), rtol=0, atol=1e-5)
 
 
 def poisoned(network, poison):
@@ -94,7 +99,7 @@ def test_padding_is_never_visible():
     network, x = make(), inputs()
     spoiled = poisoned(network, np.nan)
     np.testing.assert_array_equal(all_outputs(network, x), all_outputs(spoiled, x))
-    h, index, shape = ENCODE(network, x), np.array([[1], [0], [1]]), Heads(1, ACTIONS, 5)
+    h, index, shape = ENCODE(network, x), np.array([[1], [0], [1]]), Heads(1, 5)
     few, spoiled_few = (CHOOSE(net.heads, index, SHAPE) for net in (network, spoiled))
     np.testing.assert_array_equal(READ(few, h, shape), READ(spoiled_few, h, shape))
 
@@ -129,20 +134,25 @@ def test_choose_heads():
     network, x = make(), inputs()
     index, h = np.array([[1], [0], [1]]), ENCODE(network, x)
     chosen = CHOOSE(network.heads, index, SHAPE)
-    assert chosen.bias.shape == (K, 128)
-    everything, few = np.array(all_outputs(network, x)), np.array(READ(chosen, h, Heads(1, ACTIONS, 5)))
+    assert chosen.bias.shape == (K, ACTIONS, 5)  # too few columns for alignment to matter
+    everything, few = np.array(all_outputs(network, x)), np.array(READ(chosen, h, Heads(1, 5)))
     for k in range(K):
-        np.testing.assert_allclose(few[k, :, 0], everything[k, :, index[k, 0]], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(few[k, :, :, 0], everything[k, :, :, index[k, 0]], rtol=0, atol=1e-6)
     swapped = CHOOSE(network.heads, np.array([[1, 0]] * K), SHAPE)
-    np.testing.assert_allclose(READ(swapped, h, SHAPE), everything[:, :, ::-1], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(READ(swapped, h, SHAPE), everything[:, :, :, ::-1], rtol=0, atol=1e-6)
 
 
-def test_at_action():
-    out = np.random.default_rng(0).normal(size=(K, BATCH, 2, ACTIONS, 4))
+def test_read_action():
+    """The outputs of the actions alone, one for every network and input."""
+    network, x = make(), inputs()
     action = np.random.default_rng(1).integers(ACTIONS, size=(K, BATCH))
-    taken = np.array(jax.jit(at_action)(out, action))
+    taken = np.array(READ_ACTION(network.heads, ENCODE(network, x), action, SHAPE))
+    everything = np.array(all_outputs(network, x))
+    assert taken.shape == (K, BATCH, *SHAPE)
     for k, b in np.ndindex(K, BATCH):
-        np.testing.assert_array_equal(taken[k, b], out[k, b, :, action[k, b]].astype(np.float32))
+        np.testing.assert_allclose(taken[k, b], everything[k, b, action[k, b]], rtol=0, atol=1e-6)
+    spoiled = poisoned(network, np.nan)
+    np.testing.assert_array_equal(taken, READ_ACTION(spoiled.heads, ENCODE(spoiled, x), action, SHAPE))
 
 
 # Gradients
@@ -154,11 +164,15 @@ def plain_outputs(network, x):
     for layer in network.hidden:
         h = jnp.tanh(jnp.einsum("kbn,knm->kbm", h, layer.weight) + layer.bias[:, None])
     weight, bias = (part[..., : SHAPE.size].reshape(*part.shape[:-1], *SHAPE) for part in network.heads)
-    return jnp.einsum("kbm,kmhaj->kbhaj", h, weight) + bias[:, None]
+    return jnp.einsum("kbm,kmahj->kbahj", h, weight) + bias[:, None]
 
 
 def plain_at_action(out, action):
-    return jnp.einsum("kbhaj,kba->kbhj", out, jax.nn.one_hot(action, ACTIONS))
+    return jnp.take_along_axis(out, action[:, :, None, None, None], axis=2)[:, :, 0]
+
+
+def taken_outputs(network, x, action):
+    return read_action(network.heads, encode(network, x), action, SHAPE)
 
 
 def assert_close(got, expected):
@@ -176,7 +190,7 @@ def test_gradients_of_the_product():
         assert_close(by_hand, automatic)
 
 
-def test_gradients_of_whole_networks():
+def test_gradients_of_the_actions_taken():
     """Of weights and inputs, through the hidden layers, the heads and the choice of the action."""
     with jax.enable_x64(True):
         network, x = jax.tree.map(lambda leaf: leaf.astype(float), make()), inputs().astype(float)
@@ -184,13 +198,23 @@ def test_gradients_of_whole_networks():
         slope = jnp.asarray(np.random.default_rng(3).normal(size=(K, BATCH, 2, 5)))
 
         def ours(network, x):
-            return jnp.sum(jnp.cos(at_action(all_outputs(network, x), action)) * slope)
+            return jnp.sum(jnp.cos(taken_outputs(network, x, action)) * slope)
 
         def plain(network, x):
             return jnp.sum(jnp.cos(plain_at_action(plain_outputs(network, x), action)) * slope)
 
         (value, got), (other, expected) = (jax.jit(jax.value_and_grad(f, (0, 1)))(network, x) for f in (ours, plain))
         assert value == pytest.approx(float(other), abs=1e-12)
+        assert_close(got, expected)
+
+
+def test_gradients_of_all_actions():
+    with jax.enable_x64(True):
+        network, x = jax.tree.map(lambda leaf: leaf.astype(float), make()), inputs().astype(float)
+        got, expected = (
+            jax.jit(jax.grad(lambda *both, f=f: jnp.sum(jnp.sin(f(*both))), (0, 1)))(network, x)
+            for f in (lambda net, x: read_heads(net.heads, encode(net, x), SHAPE), plain_outputs)
+        )
         assert_close(got, expected)
 
 
@@ -202,7 +226,7 @@ def test_gradients_under_vmap():
         action = jnp.asarray(np.random.default_rng(2).integers(ACTIONS, size=(2, K, BATCH)))
 
         def ours(network, x, action):
-            return jnp.sum(at_action(all_outputs(network, x), action) ** 2)
+            return jnp.sum(taken_outputs(network, x, action) ** 2)
 
         def plain(network, x, action):
             return jnp.sum(plain_at_action(plain_outputs(network, x), action) ** 2)
@@ -214,7 +238,7 @@ def test_gradients_under_vmap():
 def test_the_twin_s_backpropagation_against_finite_differences():
     """The reference of the other tests is itself held to something."""
     (network, *_), x = plain_networks(make(), SHAPE), np.random.default_rng(0).normal(size=INPUTS)
-    slope = np.random.default_rng(1).normal(size=SHAPE)
+    slope = np.random.default_rng(1).normal(size=(2, ACTIONS, 5))
     gradient = backward(network, forward(network, x)[1], slope)
     for array, by_hand in zip(flat(network), flat(gradient), strict=True):
         for place in np.ndindex(array.shape):

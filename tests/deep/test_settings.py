@@ -40,11 +40,11 @@ def test_presets_with_changes():
 @pytest.mark.parametrize(
     ("name", "law", "policies", "inputs", "shapes", "active"),
     [
-        ("rasfc51", Histogram, 2, 4, [(3, 9, 51)], 2),
-        ("rac51", Histogram, 1, 6, [(1, 9, 51)], 1),
-        ("rac51-relabelled", Histogram, 1, 6, [(1, 9, 51)], 1),
-        ("sfdqn", Point, 2, 4, [(1, 9, 3)], 2),
-        ("sfdqn-residual", Residual, 2, 4, [(1, 9, 3), (1, 9, 6)], 2),
+        ("rasfc51", Histogram, 2, 4, [(3, 51)], 2),
+        ("rac51", Histogram, 1, 6, [(1, 51)], 1),
+        ("rac51-relabelled", Histogram, 1, 6, [(1, 51)], 1),
+        ("sfdqn", Point, 2, 4, [(1, 3)], 2),
+        ("sfdqn-residual", Residual, 2, 4, [(1, 3), (1, 6)], 2),
     ],
 )
 def test_sizes(name, law, policies, inputs, shapes, active):

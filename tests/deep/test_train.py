@@ -79,7 +79,7 @@ def compiled_chance(epsilon):
     return jax.jit(partial(train._draw, make(epsilon=epsilon), WALK, length=PERIOD))
 
 
-@pytest.mark.parametrize("name", ["rasfc51", "rac51"])
+@pytest.mark.parametrize("name", ["rasfc51", pytest.param("rac51", marks=pytest.mark.slow)])
 def test_the_loop_is_algorithm_2(name):
     """Act by GPI or explore, step, store, sample, update every policy; copy to the target after every period.
 

@@ -100,6 +100,9 @@ def test_logarithms_of_probabilities_score_like_the_probabilities(risk, forms):
     np.testing.assert_allclose(score, risk.independent(probs, atoms, w), rtol=1e-12)
     compiled = jax.jit(risk.independent_log)(log_probs, atoms, w)
     np.testing.assert_allclose(compiled, score, rtol=1e-5, atol=1e-6)
+    # logits will do: a constant, even a large one, for each feature changes nothing
+    logits = log_probs + np.array([[700.0], [-2_000.0]])
+    np.testing.assert_allclose(risk.independent_log(logits, atoms, w), score, rtol=1e-9)
 
 
 def test_a_mixture_says_what_it_can_score():

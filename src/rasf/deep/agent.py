@@ -29,7 +29,7 @@ import optax
 
 from rasf.deep.categorical import support
 from rasf.deep.laws import Histogram, Law, Lens, Networks, Parts, Point, Residual
-from rasf.deep.networks import at_action, encode, init_network, read_heads
+from rasf.deep.networks import encode, init_network, read_action, read_heads
 from rasf.risk import MeanVariance, Risk
 from rasf.risk.base import Array
 
@@ -161,9 +161,9 @@ class Agent:
                 atoms = np.linspace(*settings.bounds, settings.atoms)[None]
             else:
                 atoms = support(bounds, settings.gamma, settings.atoms)
-            law = Histogram(n_actions, tuple(map(tuple, atoms.tolist())))
+            law = Histogram(tuple(map(tuple, atoms.tolist())))
         else:
-            law = Point(n_actions, features) if settings.law == "point" else Residual(n_actions, features)
+            law = Point(features) if settings.law == "point" else Residual(features)
         return cls(settings, law, policies, inputs, n_actions, features).weighing(training.weights)
 
     def weighing(self, weights: npt.ArrayLike) -> Agent:
@@ -181,7 +181,7 @@ class Agent:
         """A learner with random networks."""
         shapes = self.law.shapes()
         online = tuple(
-            init_network(one, self.policies, self.inputs, self.settings.widths, shape)
+            init_network(one, self.policies, self.inputs, self.settings.widths, self.actions, shape)
             for one, shape in zip(jax.random.split(key, len(shapes)), shapes, strict=True)
         )
         return Learner(online, self._target_of(online), self.optimiser.init(online))
@@ -219,21 +219,14 @@ class Agent:
         if self.settings.conditioned:
             phi, w = jnp.sum(phi * w[batch.task], axis=-1, keepdims=True), jnp.ones((1, 1))
         next_action = jnp.argmax(self._bootstrap_scores(learner.online, x_next, w, risk), axis=-1)
-        after = self._outputs(learner.target or learner.online, x_next)
-        following = tuple(at_action(part, next_action) for part in after)
+        following = self._outputs_of(learner.target or learner.online, x_next, next_action)
         discount = self.settings.gamma * batch.going_on
-        action = jnp.broadcast_to(batch.action, (self.policies, len(batch.action)))
+        action = jnp.broadcast_to(batch.action, next_action.shape)
 
-        def outputs_taken(networks: Networks) -> Parts:
-            return tuple(at_action(part, action) for part in self._outputs(networks, x))
+        def loss(networks: Networks) -> tuple[Array, Array]:
+            return self.law.loss(self._outputs_of(networks, x, action), following, phi, discount)
 
-        def loss(chosen: Parts) -> tuple[Array, Array]:
-            return self.law.loss(chosen, following, phi, discount)
-
-        chosen, pull_back = jax.vjp(outputs_taken, learner.online)
-        (value, clipped), slope = jax.value_and_grad(loss, has_aux=True)(chosen)
-        # without the barrier the slope is computed anew for every action that was not taken
-        (gradient,) = pull_back(jax.lax.optimization_barrier(slope))
+        (value, clipped), gradient = jax.value_and_grad(loss, has_aux=True)(learner.online)
         steps, optimiser = self.optimiser.update(gradient, learner.optimiser)
         return Learner(optax.apply_updates(learner.online, steps), learner.target, optimiser), value, clipped
 
@@ -263,9 +256,16 @@ class Agent:
         return jnp.concatenate([obs, jnp.broadcast_to(task_input, (len(obs), task_input.shape[-1]))], axis=-1)
 
     def _outputs(self, networks: Networks, x: Array, active: int | None = None) -> Parts:
-        """Outputs (K, B, H, A, M) of every part of the networks, or of a lens's networks."""
+        """Outputs (K, B, A, H, M) of every part of the networks, or of a lens's networks."""
         shapes = self.law.shapes(active)
         return tuple(read_heads(one.heads, encode(one, x), shape) for one, shape in zip(networks, shapes, strict=True))
+
+    def _outputs_of(self, networks: Networks, x: Array, action: Array) -> Parts:
+        """Outputs (K, B, H, M) of every part, of the actions (K, B)."""
+        return tuple(
+            read_action(one.heads, encode(one, x), action, shape)
+            for one, shape in zip(networks, self.law.shapes(), strict=True)
+        )
 
 
 def _for_every_task(batch: Batch, tasks: int) -> Batch:

@@ -39,14 +39,15 @@ def rollouts(
     n: int,
     *,
     epsilon: float = 0.03,
-    discount_aware: bool = False,
+    fade: Array | float = 1.0,
     watch: Watch = _nothing,
 ) -> Rollouts:
     """n rollouts a task, each of one episode; `agent` must be prepared to weigh these tasks.
 
-    With `discount_aware`, the risk at step t is that of beta gamma^t, which is what the guarantee is about.
+    The risk at step t is that of a return which counts fade^t times: 1 scores as the paper does; gamma gives
+    discount-aware GPI, which is what the guarantee is about.
     """
-    sums = _simulate(agent, world, networks, key, beta, tasks, n, epsilon, discount_aware, watch, record=False)[0]
+    sums = _simulate(agent, world, networks, key, beta, tasks, n, epsilon, fade, watch, record=False)[0]
     return Rollouts(sums.phi, sums.discounted, sums.watched / world.episode_length)
 
 
@@ -62,7 +63,7 @@ def trajectories(
     epsilon: float = 0.03,
 ) -> Any:
     """The states (T, R, steps, ..) of n rollouts a task."""
-    return _simulate(agent, world, networks, key, beta, tasks, n, epsilon, False, _nothing, record=True)[1]
+    return _simulate(agent, world, networks, key, beta, tasks, n, epsilon, 1.0, _nothing, record=True)[1]
 
 
 def _simulate(
@@ -74,7 +75,7 @@ def _simulate(
     tasks: Tasks,
     n: int,
     epsilon: float,
-    discount_aware: bool,
+    fade: Array | float,
     watch: Watch,
     record: bool,
 ) -> tuple[Rollouts, Any]:
@@ -90,7 +91,7 @@ def _simulate(
         def step(carry: tuple[Any, Rollouts], t: Array) -> tuple[tuple[Any, Rollouts], Any]:
             state, sums = carry
             explore_key, action_key, noise_key = jax.random.split(jax.random.fold_in(walk_key, t), 3)
-            at_step = risk.at_discount(gamma**t) if discount_aware else risk
+            at_step = risk.at_discount(jnp.asarray(fade) ** t)
             greedy = gpi(agent.scores(lens, jax.vmap(world.observe)(state), task_input, at_step)).policy
             explore = jax.random.uniform(explore_key, (n,)) < epsilon
             action = jnp.where(explore, jax.random.randint(action_key, (n,), 0, agent.actions), greedy)

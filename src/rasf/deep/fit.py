@@ -72,6 +72,9 @@ def fit(
             f"evaluate_every must be a multiple of {period} and divide steps_per_task, got {length} and "
             f"{schedule.steps_per_task}"
         )
+    if schedule.tasks != plans.tasks.weights.shape[1]:
+        raise ValueError(f"the schedule has {schedule.tasks} tasks, but the plans have {plans.tasks.weights.shape[1]}")
+    description = json.loads(json.dumps(description))  # as a checkpoint gives it back
     begin_lanes = jax.jit(jax.vmap(partial(train.start, agent, world, schedule.steps)))
     advance = jax.jit(
         jax.vmap(partial(train.advance, agent, world, length // period, period), in_axes=(0, 0, None, None, None)),
@@ -103,8 +106,7 @@ def fit(
 def _resume(path: Path, like: Lane, description: dict[str, Any]) -> tuple[int, Lane, History]:
     found = checkpoints.describe(path)
     step = found.pop("step", None)
-    as_saved = json.loads(json.dumps(description))  # tuples are lists there
-    if found != as_saved or not isinstance(step, int):
+    if found != description or not isinstance(step, int):
         raise ValueError(f"{path} is a checkpoint of another configuration; remove it or choose another folder")
     lanes, history = checkpoints.load(path, like)
     return step, lanes, history

@@ -5,8 +5,8 @@
     Residual    psi, and by a second network the covariance Sigma from the residual recursion
                     delta delta' + gamma^2 Sigma(s', a'),  delta = phi + gamma psi(s', a') - psi(s, a)
 
-A law consists of parts; each part is one stack of K networks. Outputs of a part have shape (K, B, F, A, M): policies,
-batch, heads, actions, numbers a head. `select` keeps the heads that matter for the weights at hand: a task that weighs
+A law consists of parts; each part is one stack of K networks. Outputs of a part have shape (K, B, A, F, M): policies,
+batch, actions, heads, numbers a head. `select` keeps the heads that matter for the weights at hand: a task that weighs
 two features of thirteen needs two heads.
 """
 
@@ -58,12 +58,11 @@ class Law(Protocol):
 class Histogram:
     """Probabilities on `atoms` (d, N), kept as nested tuples."""
 
-    actions: int
     atoms: tuple[tuple[float, ...], ...]
 
     def shapes(self, active: int | None = None) -> tuple[Heads, ...]:
         """One head of N logits a feature."""
-        return (Heads(len(self.atoms) if active is None else active, self.actions, len(self.atoms[0])),)
+        return (Heads(len(self.atoms) if active is None else active, len(self.atoms[0])),)
 
     def select(self, networks: Networks, w: Array, active: int) -> Lens:
         """The heads of the features that w weighs, in order, filled up with features of weight zero."""
@@ -79,15 +78,15 @@ class Histogram:
         """The risk of the weighted sum of independent features."""
 
         def of_policy(logits: Array, atoms: Array, w: Array) -> Array:
-            return risk.independent_log(jnp.swapaxes(logits, 1, 2), atoms, w)
+            return risk.independent_log(logits, atoms, w)
 
         return jax.vmap(of_policy)(outputs[0], lens.atoms, lens.weights)
 
     def moments(self, outputs: Parts, lens: Lens) -> tuple[Array, Array]:
         """Of the weighted sum of independent features."""
-        mean, variance = histogram_moments(jax.nn.softmax(outputs[0]), lens.atoms[:, None, :, None])
-        weights = lens.weights[:, None, :, None]
-        return jnp.sum(mean * weights, axis=2), jnp.sum(variance * weights**2, axis=2)
+        mean, variance = histogram_moments(jax.nn.softmax(outputs[0]), lens.atoms[:, None, None])
+        weights = lens.weights[:, None, None]
+        return jnp.sum(mean * weights, axis=-1), jnp.sum(variance * weights**2, axis=-1)
 
     def loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
         """Cross-entropy against the projected histograms, summed over atoms, features and policies."""
@@ -102,12 +101,11 @@ class Histogram:
 class Point:
     """The mean of `features` features."""
 
-    actions: int
     features: int
 
     def shapes(self, active: int | None = None) -> tuple[Heads, ...]:
         """One head of d numbers."""
-        return (Heads(1, self.actions, self.features),)
+        return (Heads(1, self.features),)
 
     def select(self, networks: Networks, w: Array, active: int) -> Lens:
         """Everything is needed."""
@@ -119,7 +117,7 @@ class Point:
 
     def moments(self, outputs: Parts, lens: Lens) -> tuple[Array, Array]:
         """psi . w, and no variance."""
-        mean = jnp.einsum("kbad,kd->kba", outputs[0][:, :, 0], lens.weights)
+        mean = jnp.einsum("kbad,kd->kba", outputs[0][:, :, :, 0], lens.weights)
         return mean, jnp.zeros_like(mean)
 
     def loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
@@ -131,13 +129,12 @@ class Point:
 class Residual:
     """The mean of `features` features, and the upper triangle of their covariance."""
 
-    actions: int
     features: int
 
     def shapes(self, active: int | None = None) -> tuple[Heads, ...]:
         """psi, and Sigma's upper triangle."""
         triangle = self.features * (self.features + 1) // 2
-        return (Heads(1, self.actions, self.features), Heads(1, self.actions, triangle))
+        return (Heads(1, self.features), Heads(1, triangle))
 
     def select(self, networks: Networks, w: Array, active: int) -> Lens:
         """Everything is needed."""
@@ -153,8 +150,8 @@ class Residual:
         rows, columns = np.triu_indices(self.features)
         twice = np.where(rows == columns, 1.0, 2.0)
         products = twice * lens.weights[:, rows] * lens.weights[:, columns]
-        mean = jnp.einsum("kbad,kd->kba", outputs[0][:, :, 0], lens.weights)
-        return mean, jnp.einsum("kbam,km->kba", outputs[1][:, :, 0], products)
+        mean = jnp.einsum("kbad,kd->kba", outputs[0][:, :, :, 0], lens.weights)
+        return mean, jnp.einsum("kbam,km->kba", outputs[1][:, :, :, 0], products)
 
     def loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
         """Half the squared differences of psi and of Sigma."""

@@ -1,10 +1,15 @@
-"""K multi-layer perceptrons, stacked on axis 0, whose last layer has H heads of M numbers an action.
+"""K multi-layer perceptrons, stacked on axis 0, whose last layer has, for each action, H heads of M numbers.
 
-    x (B, n) -> tanh layers -> features of the state (K, B, m) -> outputs (K, B, H, A, M)
+    x (B, n) -> tanh layers -> features of the state h (K, B, m) -> outputs (K, B, A, H, M)
 
-A computation that needs two features of thirteen reads the weights of two heads. The last layer's H A M columns are
-filled up to a multiple of 128 with columns that are never read: matrix units want aligned rows, and products that
-contract over the columns would else copy all weights first.
+The last layer's weights (K, m, A, X) are nearly all there is to read. Of the outputs of one action there are two forms,
+and the one with the smaller intermediate result is used:
+
+    m < X    (h x e_a) . W with the weights seen as (m A, X): the one-hot vector makes the small side of the matrix
+             product larger, and no output of another action is ever written, nor its zero gradient
+    else     all outputs h . W, of which one action's are picked
+
+X is H M rounded up to a multiple of eight, because matrix units want aligned rows; the surplus is never read.
 """
 
 from __future__ import annotations
@@ -16,37 +21,38 @@ import jax.numpy as jnp
 
 from rasf.risk.base import Array
 
-_ALIGNMENT = 128
+_ALIGNMENT = 8
 
 
 class Layer(NamedTuple):
-    """Weights (K, n, m) and biases (K, m)."""
+    """Weights (K, n, ..) and biases (K, ..)."""
 
     weight: Array
     bias: Array
 
 
 class Network(NamedTuple):
-    """K networks: the layers before the heads, and the heads."""
+    """K networks: the layers before the heads, and the heads, of weight (K, m, A, X) and bias (K, A, X)."""
 
     hidden: tuple[Layer, ...]
     heads: Layer
 
 
 class Heads(NamedTuple):
-    """Shape of the last layer's outputs."""
+    """Shape of an action's outputs."""
 
     heads: int
-    actions: int
     numbers: int
 
     @property
     def size(self) -> int:
         """Columns that are read."""
-        return self.heads * self.actions * self.numbers
+        return self.heads * self.numbers
 
 
-def init_network(key: Array, policies: int, inputs: int, widths: tuple[int, ...], shape: Heads) -> Network:
+def init_network(
+    key: Array, policies: int, inputs: int, widths: tuple[int, ...], actions: int, shape: Heads
+) -> Network:
     """Glorot-uniform weights and zero biases; the heads count as one layer."""
     sizes = (inputs, *widths)
     *hidden_keys, head_key = jax.random.split(key, len(sizes))
@@ -54,20 +60,19 @@ def init_network(key: Array, policies: int, inputs: int, widths: tuple[int, ...]
         Layer(_glorot(one, (policies, n, m), n + m), jnp.zeros((policies, m)))
         for one, n, m in zip(hidden_keys, sizes[:-1], sizes[1:], strict=True)
     )
-    heads = Layer(
-        _glorot(head_key, (policies, sizes[-1], shape.size), sizes[-1] + shape.size), jnp.zeros((policies, shape.size))
-    )
-    return Network(hidden, _aligned(heads))
-
-
-def _aligned(layer: Layer) -> Layer:
-    surplus = -layer.bias.shape[-1] % _ALIGNMENT
-    return Layer(*(jnp.pad(part, [(0, 0)] * (part.ndim - 1) + [(0, surplus)]) for part in layer))
+    outputs = (actions, shape.size)
+    weight = _glorot(head_key, (policies, sizes[-1], *outputs), sizes[-1] + actions * shape.size)
+    return Network(hidden, _aligned(Layer(weight, jnp.zeros((policies, *outputs)))))
 
 
 def _glorot(key: Array, shape: tuple[int, ...], fans: int) -> Array:
     bound = (6.0 / fans) ** 0.5
     return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
+
+
+def _aligned(layer: Layer) -> Layer:
+    surplus = -layer.bias.shape[-1] % _ALIGNMENT
+    return Layer(*(jnp.pad(part, [(0, 0)] * (part.ndim - 1) + [(0, surplus)]) for part in layer))
 
 
 def encode(network: Network, x: Array) -> Array:
@@ -79,40 +84,61 @@ def encode(network: Network, x: Array) -> Array:
 
 
 def read_heads(heads: Layer, h: Array, shape: Heads) -> Array:
-    """Outputs (K, B, H, A, M) of the features h (K, B, m)."""
-    out = _product(h, heads.weight) + heads.bias[:, None]
-    return out[..., : shape.size].reshape(*h.shape[:2], *shape)
+    """Outputs (K, B, A, H, M) of all actions, of the features h (K, B, m)."""
+    return _trimmed(_read_columns(heads, h), shape)
+
+
+def read_action(heads: Layer, h: Array, action: Array, shape: Heads) -> Array:
+    """Outputs (K, B, H, M) of the actions (K, B), of the features h (K, B, m)."""
+    policies, actions, columns = heads.bias.shape
+    if h.shape[-1] >= columns:
+        return _trimmed(_pick(_read_columns(heads, h), action), shape)
+    taken = jax.nn.one_hot(action, actions)
+    spread = (h[..., None] * taken[..., None, :]).reshape(*h.shape[:2], -1)
+    out = _product(spread, heads.weight.reshape(policies, -1, columns)) + _product(taken, heads.bias)
+    return _trimmed(out, shape)
+
+
+def _read_columns(heads: Layer, h: Array) -> Array:
+    """All columns (K, B, A, X)."""
+    policies, actions, columns = heads.bias.shape
+    flat = _product(h, heads.weight.reshape(policies, -1, actions * columns))
+    return flat.reshape(policies, -1, actions, columns) + heads.bias[:, None]
+
+
+def _trimmed(columns: Array, shape: Heads) -> Array:
+    return columns[..., : shape.size].reshape(*columns.shape[:-1], *shape)
 
 
 def choose_heads(heads: Layer, index: Array, shape: Heads) -> Layer:
     """A layer of the heads index (K, F) of each network."""
 
     def choose(part: Array, chosen: Array) -> Array:
-        by_head = part[..., : shape.size].reshape(*part.shape[:-1], shape.heads, -1)
+        by_head = part[..., : shape.size].reshape(*part.shape[:-1], *shape)
         return by_head[..., chosen, :].reshape(*part.shape[:-1], -1)
 
-    return _aligned(Layer(*(jax.vmap(choose)(part, index) for part in heads)))
+    return Layer(*(jax.vmap(choose)(part, index) for part in heads))
 
 
 @jax.custom_vjp
-def at_action(outputs: Array, action: Array) -> Array:
-    """Outputs (K, B, H, M) of the actions (K, B), from outputs (K, B, H, A, M)."""
-    return jnp.take_along_axis(outputs, action[:, :, None, None, None], axis=3)[..., 0, :]
+def _pick(columns: Array, action: Array) -> Array:
+    """Columns (K, B, X) of the actions (K, B), from columns (K, B, A, X)."""
+    return jnp.take_along_axis(columns, action[..., None, None], axis=2)[:, :, 0]
 
 
-def _at_action_forward(outputs: Array, action: Array) -> tuple[Array, tuple[Array, Array]]:
-    # of the outputs only the shape is kept: an array that nobody reads is not stored
-    return at_action(outputs, action), (outputs, action)
+def _pick_forward(columns: Array, action: Array) -> tuple[Array, tuple[Array, Array]]:
+    # of the columns only the shape is used: an array that nobody reads is not stored
+    return _pick(columns, action), (columns, action)
 
 
-def _at_action_backward(kept: tuple[Array, Array], slope: Array) -> tuple[Array, None]:
-    # A comparison in place of the automatic rule's scatter, which is slow on a GPU.
-    outputs, action = kept
-    taken = action[:, :, None, None, None] == jnp.arange(outputs.shape[3])[:, None]
-    return jnp.where(taken, slope[..., None, :], 0.0), None
+def _pick_backward(kept: tuple[Array, Array], slope: Array) -> tuple[Array, None]:
+    # a comparison in place of the automatic rule's scatter, which is slow on a GPU
+    columns, action = kept
+    taken = action[..., None, None] == jnp.arange(columns.shape[2])[:, None]
+    return jnp.where(taken, slope[:, :, None], 0.0), None
 
 
-at_action.defvjp(_at_action_forward, _at_action_backward)
+_pick.defvjp(_pick_forward, _pick_backward)
 
 
 @jax.custom_vjp

@@ -15,9 +15,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from rasf.experiments import reacher_findings, reacher_runs
+from rasf.experiments import reacher_batches, reacher_findings, reacher_runs
+from rasf.experiments.reacher_batches import Arrays, Batch, Size
 from rasf.experiments.reacher_measures import Measures, measures
-from rasf.experiments.reacher_runs import Arrays, Batch, Size
 from rasf.experiments.results import Result
 from rasf.experiments.statistics import standard_error
 from rasf.experiments.tensorboard_log import ScalarLog
@@ -25,15 +25,15 @@ from rasf.experiments.tensorboard_log import ScalarLog
 RISKS = (0.0, -1.0, -2.0, -3.0, -4.0)
 _TEN = tuple(range(10))
 _QUICK = Size(
-    steps_per_task=6_000,
-    evaluate_every=1_500,
-    rollouts=3,
+    steps_per_task=4_000,
+    evaluate_every=1_000,
+    rollouts=4,
     final_rollouts=10,
-    widths=(64, 64),
-    atoms=21,
-    target_period=500,
-    map_points=15,
-    truth_rollouts=12,
+    widths=(48, 48),
+    atoms=11,
+    target_period=250,
+    map_points=13,
+    truth_rollouts=8,
     truth_steps=40,
 )
 
@@ -91,7 +91,7 @@ _ALL = Options()
 
 def total_ticks(preset: str, options: Options = _ALL) -> int:
     """How many chunks of training there are."""
-    return sum(reacher_runs.ticks(batch) for batch in chosen(preset, 0, options.only))
+    return sum(reacher_batches.ticks(batch) for batch in chosen(preset, 0, options.only))
 
 
 def run(preset: str, seed: int, tick: Callable[[], None], folder: Path, options: Options = _ALL) -> Result:
@@ -119,14 +119,14 @@ def _device(kind: str) -> Any:
 
 def summarise(preset: str, seed: int, runs_folder: Path) -> Result:
     """The result of all finished batches in a folder."""
-    done = {batch: reacher_runs.load(batch, runs_folder) for batch in batches(preset, seed)}
+    done = {batch: reacher_batches.load(batch, runs_folder) for batch in batches(preset, seed)}
     found = {batch: arrays for batch, arrays in done.items() if arrays is not None}
     if not any(batch.alone for batch in found):
         raise ValueError(f"the batch 'alone', which normalises returns, is missing from {runs_folder}")
     measured = measures(found)
     size = next(iter(found)).size
     seconds = {batch.name: float(arrays["seconds"][0]) for batch, arrays in found.items()}
-    devices = sorted({reacher_runs.device_of(batch, runs_folder) for batch in found})
+    devices = sorted({reacher_batches.device_of(batch, runs_folder) for batch in found})
     numbers: dict[str, Any] = {
         "settings": vars(size),
         "batches": {
@@ -145,7 +145,7 @@ def summarise(preset: str, seed: int, runs_folder: Path) -> Result:
 def _summary(measured: Measures, name: str) -> dict[str, Any]:
     """Curves over training and the final policies of one agent at one beta: means and standard errors over seeds."""
     curves = {
-        "train_return": measured.normalised(name)[:, :, : len(reacher_runs.TRAINING)],
+        "train_return": measured.normalised(name)[:, :, : len(reacher_batches.TRAINING)],
         "test_return": measured.test_return(name),
         "test_failures": measured.test_failures(name),
     }
@@ -178,11 +178,10 @@ def _maps(found: dict[Batch, Arrays], size: Size) -> dict[str, Any]:
             if not lanes:
                 continue
             means = {key: np.concatenate([lane[key] for lane in lanes]).mean(axis=0) for key in lanes[0]}
-            own = np.arange(len(reacher_runs.TRAINING))
             shown[f"{agent} {beta:g}"] = {
-                "objective": _short(means["map_objective"][-1]),
-                "variance": _short(means["map_variance"][:, own, own]),
-                "truth": _short(means["map_truth"][:, own, own]),
+                "objective": _short(means["map_objective"]),
+                "variance": _short(means["map_variance"]),
+                "truth": _short(means["map_truth"]),
                 "negative": _short(means["map_negative"]),
             }
     return shown
@@ -194,6 +193,6 @@ def _tips(found: dict[Batch, Arrays]) -> dict[str, Any]:
     for agent, beta in (("rasfc51", -3.0), ("rasfc51", 0.0), ("rac51", -3.0)):
         for batch, arrays in found.items():
             if batch.agent == agent and beta in batch.betas and not batch.alone:
-                lane = int(np.flatnonzero(arrays["beta"] == beta)[0])
-                shown.setdefault(f"{agent} {beta:g}", _short(arrays["tips"][lane, :, :, ::5]))
+                place = batch.betas.index(beta)
+                shown.setdefault(f"{agent} {beta:g}", _short(arrays["tips"][place, :, :, ::5]))
     return shown

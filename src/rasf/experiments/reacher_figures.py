@@ -13,7 +13,7 @@ from matplotlib.patches import Circle
 from rasf.envs.reacher import Reacher
 from rasf.envs.reacher_arm import LINK, TIP
 from rasf.experiments import drawing
-from rasf.experiments.reacher_runs import TRAINING
+from rasf.experiments.reacher_batches import TRAINING
 from rasf.experiments.results import Result
 
 _MAIN = (

@@ -1,4 +1,4 @@
-"""Verdicts on R1 to R14 from the reacher's batches; `verdicts` says how an interval decides.
+"""Verdicts on R1 to R15 from the reacher's batches; `verdicts` says how an interval decides.
 
 How we read the claims' words: "almost at once" is between 5 and 15 % of all training; "unsatisfactory" is below 75 % of
 C51 trained alone; "gracefully" is at most 25 points of normalised return a step of beta; "considerably lower", "far
@@ -15,8 +15,8 @@ import numpy as np
 
 from rasf.envs.reacher import Reacher
 from rasf.experiments import reacher_maps
+from rasf.experiments.reacher_batches import TRAINING, Arrays, Batch, Size
 from rasf.experiments.reacher_measures import Measures
-from rasf.experiments.reacher_runs import TRAINING, Arrays, Batch, Size
 from rasf.experiments.results import Finding, Verdict
 from rasf.experiments.statistics import Interval, mean_interval, ratio_interval, slopes
 from rasf.experiments.verdicts import side, with_enough_seeds, worst
@@ -25,6 +25,7 @@ from rasf.mdp import Floats
 RISKS = ("0", "-1", "-2", "-3", "-4")
 _SATISFACTORY = 0.75
 _GRACEFUL = 0.25
+_AGREE = 0.9  # "approximates well": the same action in nine states of ten
 _MISSED = 0.1  # metres from the target: a policy that holds its tip farther away has not found it
 Judged = tuple[Verdict, str, int]
 
@@ -177,6 +178,18 @@ def _r14(m: Measures) -> Judged:
     return worst(verdicts), "; ".join(texts), m.seeds("rac51 0")
 
 
+def _r15(m: Measures) -> Judged:
+    found = {key: m.arrays["rasfc51 -3"][f"risk_{key}"] for key in ("agree", "apart", "level", "trace", "lost")}
+    agree = mean_interval(found["agree"])
+    text = (
+        f"GPI by mean-variance and by the exact utility agree in a share of {agree} of the states; scores differ by "
+        f"{found['apart'][:, 1].mean():.3g} (median), {found['apart'][:, 2].mean():.3g} (0.9 quantile), at a level of "
+        f"{found['level'].mean():.3g}; 1e-9 of mass on every atom moves the exact one by "
+        f"{found['trace'][:, 1].mean():.3g} (median); the plain formula overflows for {found['lost'].mean():.0%}"
+    )
+    return side(agree, _AGREE), text, len(found["agree"])
+
+
 _MAIN = ("rasfc51 -3", "rac51 -3", "rac51 0")
 _SWEEP = tuple(f"{agent} {risk}" for agent in ("rasfc51", "rac51") for risk in RISKS)
 _RULES: dict[str, tuple[tuple[str, ...], Callable[[Measures], Judged]]] = {
@@ -191,6 +204,7 @@ _RULES: dict[str, tuple[tuple[str, ...], Callable[[Measures], Judged]]] = {
     "R9": (("rasfc51 -3", "rac51 -3", "rasfc51 -4", "rac51 -4"), _r9),
     "R10": (("rasfc51 0", *_MAIN), _r10),
     "R14": (("rac51 0", "rac51 -3"), _r14),
+    "R15": (("rasfc51 -3",), _r15),
 }
 
 
@@ -200,7 +214,7 @@ def _peaks(m: Measures, size: Size) -> Judged:
     tips = where.tips[where.reached]
     off = {}
     for name in ("rasfc51 -3", "rasfc51 0"):
-        best = m.arrays[name]["map_objective"][:, -1].max(axis=1).argmax(axis=-1)  # (seeds, 12)
+        best = m.arrays[name]["map_objective"].max(axis=1).argmax(axis=-1)  # (seeds, 12)
         away = np.linalg.norm(tips[best] - world.target_positions(), axis=-1)
         off[name] = mean_interval(away[:, list(world.risky)].mean(axis=1))
     on_it = 2 * (where.tips[0, 1, 0] - where.tips[0, 0, 0])
@@ -214,10 +228,9 @@ def _peaks(m: Measures, size: Size) -> Judged:
 
 def _variance(m: Measures) -> Judged:
     """Relative error of the learned variance of every policy on its own task, after all tasks."""
-    own = np.arange(len(TRAINING))
     error = {}
     for name in ("rasfc51 -3", "sfdqn-residual -3"):
-        learned, truth = (m.arrays[name][key][:, -1][:, own, own] for key in ("map_variance", "map_truth"))
+        learned, truth = (m.arrays[name][key][:, -1] for key in ("map_variance", "map_truth"))
         error[name] = np.abs(learned - truth).mean(axis=(1, 2)) / truth.mean(axis=(1, 2))
     gap = _gap(error["sfdqn-residual -3"], error["rasfc51 -3"])
     negative = m.arrays["sfdqn-residual -3"]["map_negative"][:, -1].mean()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rasf.experiments.reacher_runs import TRAINING, Arrays, Batch
+from rasf.experiments.reacher_batches import TRAINING, Arrays, Batch
 from rasf.mdp import Floats
 
 _N_TRAIN = len(TRAINING)
@@ -78,7 +78,7 @@ def measures(found: dict[Batch, Arrays]) -> Measures:
         for beta in batch.betas:
             if not batch.alone:
                 mask = arrays["beta"] == beta
-                part = {key: values[mask] for key, values in arrays.items() if key != "seconds"}
+                part = {key: values[mask] for key, values in arrays.items() if key not in ("seconds", "tips")}
                 gathered.setdefault(label(batch, beta), []).append(part)
     joined = {}
     for name, parts in gathered.items():

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure, SubFigure
 
 from rasf.envs.reacher import Reacher
 from rasf.experiments import drawing, reacher_maps
+from rasf.experiments.reacher_batches import TRAINING
 from rasf.experiments.reacher_figures import rollouts
-from rasf.experiments.reacher_runs import TRAINING
 from rasf.experiments.results import Result
 
 _AGENTS = (("rasfc51 -3", "RaSFC51 (3)"), ("rasfc51 0", "SFC51"), ("rac51 -3", "RaC51 (3)"))

@@ -12,6 +12,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from rasf.risk.base import Array, Risk, array_namespace
 
 _GRID = 512  # cells of the grid on which laws are convolved
@@ -68,7 +70,8 @@ def convolution(probs: Array, atoms: Array, w: Array) -> tuple[Array, Array]:
     size = _GRID + 1 + weighted.shape[-2]  # one cell of slack a feature, for sharing out
     place = (weighted - least[..., None]) / spacing
     share = xp.clip(1 - xp.abs(place[..., None] - xp.arange(size)), 0.0, 1.0)  # (d, N, M)
-    spectrum = xp.fft.rfft(xp.einsum("...dn,dnm->...dm", xp.asarray(probs) * 1.0, share), axis=-1)
+    exact = {} if xp is np else {"precision": "highest"}  # a GPU would else round the shares to ten bits
+    spectrum = xp.fft.rfft(xp.einsum("...dn,dnm->...dm", xp.asarray(probs) * 1.0, share, **exact), axis=-1)
     summed = xp.fft.irfft(xp.prod(spectrum, axis=-2), n=size, axis=-1)
     mass = xp.maximum(summed, 0.0)  # rounding leaves traces below zero
     return mass / xp.sum(mass, axis=-1, keepdims=True), xp.sum(least) + spacing * xp.arange(size)

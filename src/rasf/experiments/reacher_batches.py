@@ -1,0 +1,169 @@
+"""Batches of the reacher experiment: lanes of one program that differ in seed, risk and target; and their files.
+
+A batch is data. A finished one is a file of arrays with a label that says what it is and where it was run.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+import rasf
+from rasf.deep.agent import Agent, Tasks, preset
+from rasf.deep.train import Plan
+from rasf.envs.reacher import TRAINING_TARGETS, Reacher
+from rasf.files import write_atomically
+from rasf.risk import MeanVariance
+from rasf.risk.base import Array
+
+Arrays = dict[str, npt.NDArray[Any]]
+TRAINING = tuple(range(len(TRAINING_TARGETS)))
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large the networks are, how long training and evaluation last."""
+
+    steps_per_task: int = 200_000
+    evaluate_every: int = 5_000
+    rollouts: int = 5
+    final_rollouts: int = 100
+    widths: tuple[int, ...] = (256, 256)
+    atoms: int = 51
+    target_period: int = 1_000
+    map_points: int = 31
+    truth_rollouts: int = 48
+    truth_steps: int = 80
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Runs of one agent; `betas` are the paper's (the bare factor of the variance).
+
+    alone: C51 from scratch on every single target, without seeing it, for the normalisation of returns.
+    """
+
+    name: str
+    agent: str
+    betas: tuple[float, ...]
+    seeds: tuple[int, ...]
+    size: Size
+    alone: bool = False
+    bootstrap: str = "own"
+    target_networks: bool = True
+
+    def describe(self) -> dict[str, Any]:
+        """What determines the batch's numbers."""
+        return {"batch": json.loads(json.dumps(asdict(self))), "version": rasf.__version__}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A batch made ready: the agent, the world, every lane's plan and labels, and the tasks of evaluation."""
+
+    agent: Agent
+    world: Reacher
+    plans: Plan
+    betas: npt.NDArray[np.float64]
+    seeds: npt.NDArray[np.int64]
+    targets: npt.NDArray[np.int64]  # of a lane that trains alone; else -1
+    tasks: Tasks  # with an axis of lanes in front
+
+
+def prepare(batch: Batch) -> Prepared:
+    """The agent, the world and the lanes of a batch."""
+    world, size = Reacher(), batch.size
+    settings = preset(
+        batch.agent,
+        widths=size.widths,
+        atoms=size.atoms,
+        bootstrap=batch.bootstrap,
+        target_period=size.target_period if batch.target_networks else 0,
+    )
+    everything = range(len(world.targets))
+    goals = [(target,) for target in everything] if batch.alone else [TRAINING]
+    lanes = [(beta, seed, goal) for beta in batch.betas for seed in batch.seeds for goal in goals]
+    n_inputs = 0 if batch.alone else 2
+
+    def tasks_of(targets: tuple[int, ...]) -> Tasks:
+        return Tasks(world.tasks(targets), world.target_positions(targets)[:, :n_inputs])
+
+    training = _stacked([tasks_of(goal) for _, _, goal in lanes])
+    evaluated = _stacked([tasks_of(goal if batch.alone else tuple(everything)) for _, _, goal in lanes])
+    agent = Agent.create(settings, world.observation_size, world.n_actions, world.feature_bounds, tasks_of(goals[0]))
+    beta = jnp.array([MeanVariance.from_paper(beta).beta for beta, _, _ in lanes], jnp.float32)
+    keys = jnp.stack([_lane_key(seed, goal if batch.alone else ()) for _, seed, goal in lanes])
+    return Prepared(
+        agent,
+        world,
+        Plan(keys, beta, beta, training),
+        np.array([beta for beta, _, _ in lanes]),
+        np.array([seed for _, seed, _ in lanes]),
+        np.array([goal[0] if batch.alone else -1 for _, _, goal in lanes]),
+        evaluated,
+    )
+
+
+def _lane_key(seed: int, goal: tuple[int, ...]) -> Array:
+    key = jax.random.key(seed)
+    for part in goal:
+        key = jax.random.fold_in(key, part)
+    return key
+
+
+def _stacked(tasks: list[Tasks]) -> Tasks:
+    return Tasks(*(jnp.array(np.stack(parts), jnp.float32) for parts in zip(*tasks, strict=True)))
+
+
+def ticks(batch: Batch) -> int:
+    """How often `run_batch` ticks."""
+    tasks = 1 if batch.alone else len(TRAINING)
+    return tasks * batch.size.steps_per_task // batch.size.evaluate_every
+
+
+def save(batch: Batch, found: Arrays, folder: Path) -> None:
+    """Write a batch's arrays, whole or not at all, with what they are and where they come from."""
+    from safetensors.numpy import save_file
+
+    device = jax.devices()[0]
+    label = {
+        "describe": json.dumps(batch.describe(), sort_keys=True),
+        "device": f"{device.device_kind}, jax {jax.__version__}",
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+    }
+    whole = {name: np.ascontiguousarray(part) for name, part in found.items()}
+    write_atomically(path_of(batch, folder), lambda partial: save_file(whole, partial, metadata=label))
+
+
+def path_of(batch: Batch, folder: Path) -> Path:
+    """Where a finished batch lies."""
+    return folder / f"{batch.name}.safetensors"
+
+
+def load(batch: Batch, folder: Path) -> Arrays | None:
+    """A finished batch's arrays; None if it is not there, not whole, or of another batch or version."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path_of(batch, folder), "numpy") as file:
+            if (file.metadata() or {}).get("describe") != json.dumps(batch.describe(), sort_keys=True):
+                return None
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (FileNotFoundError, SafetensorError):
+        return None
+
+
+def device_of(batch: Batch, folder: Path) -> str:
+    """On what a finished batch was run."""
+    from safetensors import safe_open
+
+    with safe_open(path_of(batch, folder), "numpy") as file:
+        return str((file.metadata() or {})["device"])
