@@ -11,7 +11,7 @@ from deep_twin import backward, flat, forward, outputs, plain_networks
 from rasf.deep.networks import Heads, Layer, _product, choose_heads, encode, init_network, read_action, read_heads
 
 K, INPUTS, WIDTHS, BATCH, ACTIONS = 3, 4, (6, 5), 7, 3
-SHAPE = Heads(2, 5)  # 10 columns an action, filled up to 32
+SHAPE = Heads(2, 5)  # 10 columns an action, filled up to 16
 
 
 # compiled as a whole: one operation after the other would take longer to compile
@@ -46,11 +46,11 @@ def test_shapes_and_alignment():
     network = INIT(jax.random.key(0), K, INPUTS, WIDTHS, ACTIONS, SHAPE)
     assert [layer.weight.shape for layer in network.hidden] == [(K, 4, 6), (K, 6, 5)]
     assert [layer.bias.shape for layer in network.hidden] == [(K, 6), (K, 5)]
-    assert network.heads.weight.shape == (K, 5, ACTIONS, 32)
-    assert network.heads.bias.shape == (K, ACTIONS, 32)
+    assert network.heads.weight.shape == (K, 5, ACTIONS, 16)
+    assert network.heads.bias.shape == (K, ACTIONS, 16)
     assert ENCODE(network, inputs()).shape == (K, BATCH, 5)
     assert all_outputs(network, inputs()).shape == (K, BATCH, ACTIONS, *SHAPE)
-    for shape, columns in ((Heads(1, 13), 32), (Heads(1, 32), 32), (Heads(13, 51), 672)):
+    for shape, columns in ((Heads(1, 13), 16), (Heads(1, 32), 32), (Heads(13, 51), 664)):
         init = partial(init_network, policies=1, inputs=2, widths=(2,), actions=9, shape=shape)
         assert jax.eval_shape(init, jax.random.key(0)).heads.weight.shape == (1, 2, 9, columns)
 
@@ -248,3 +248,23 @@ def test_the_twin_s_backpropagation_against_finite_differences():
                 values.append(np.sum(outputs(network, x) * slope))
             array[place] = kept
             assert by_hand[place] == pytest.approx((values[0] - values[1]) / 2e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize("width", [3, 40], ids=["spread", "picked"])
+def test_both_ways_of_reading_one_action_agree_with_reading_all(width):
+    """10 columns are filled up to 16: a width of 3 is below that, one of 40 above."""
+    network = init_network(jax.random.key(0), K, INPUTS, (width,), ACTIONS, SHAPE)
+    action = jax.random.randint(jax.random.key(1), (K, BATCH), 0, ACTIONS)
+    weights = jax.random.normal(jax.random.key(2), (K, BATCH, *SHAPE))
+
+    def one(network):
+        return jnp.sum(weights * read_action(network.heads, encode(network, inputs()), action, SHAPE) ** 2)
+
+    def among_all(network):
+        every = read_heads(network.heads, encode(network, inputs()), SHAPE)
+        taken = jnp.stack([every[k, jnp.arange(BATCH), action[k]] for k in range(K)])
+        return jnp.sum(weights * taken**2)
+
+    (value, slope), (same_value, same_slope) = (jax.value_and_grad(f)(network) for f in (one, among_all))
+    assert value == pytest.approx(float(same_value), rel=1e-5)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5), slope, same_slope)

@@ -25,8 +25,8 @@ from rasf.experiments.tensorboard_log import ScalarLog
 RISKS = (0.0, -1.0, -2.0, -3.0, -4.0)
 _TEN = tuple(range(10))
 _QUICK = Size(
-    steps_per_task=4_000,
-    evaluate_every=1_000,
+    steps_per_task=10_000,
+    evaluate_every=2_500,
     rollouts=4,
     final_rollouts=10,
     widths=(48, 48),
@@ -41,13 +41,13 @@ _QUICK = Size(
 def batches(preset: str, seed: int) -> list[Batch]:
     """All batches of a preset; ten lanes of RaSFC51 are what one GPU trains in a quarter of an hour."""
     if preset == "quick":
-        two = (seed, seed + 1)
+        one = (seed,)
         return [
-            Batch("rasfc51", "rasfc51", (0.0, -3.0), two, _QUICK),
-            Batch("rac51", "rac51", (0.0, -3.0), two, _QUICK),
-            Batch("alone", "rac51", (0.0,), two, _QUICK, alone=True),
-            Batch("sfdqn", "sfdqn", (0.0,), two, _QUICK),
-            Batch("residual", "sfdqn-residual", (-3.0,), (seed,), _QUICK),
+            Batch("rasfc51", "rasfc51", (0.0, -3.0), one, _QUICK),
+            Batch("rac51", "rac51", (0.0, -3.0), one, _QUICK),
+            Batch("alone", "rac51", (0.0,), one, _QUICK, alone=True),
+            Batch("sfdqn", "sfdqn", (0.0,), one, _QUICK),
+            Batch("residual", "sfdqn-residual", (-3.0,), one, _QUICK),
         ]
     seeds, size = tuple(seed + s for s in _TEN), Size()
     return [

@@ -168,6 +168,8 @@ def figure_10(result: Result) -> Figure | None:
         (("rasfc51", "RaSFC51", drawing.GREEN), ("rac51", "RaC51", drawing.BLUE))
     ):
         there = [(place, agents[f"{agent} {risk}"]) for place, risk in enumerate(_RISKS) if f"{agent} {risk}" in agents]
+        if not there:
+            continue
         height = [
             np.mean(one["final_return"]["mean"][n:]) / max(np.sum(one["final_failures"]["mean"][n:]), 1e-9)
             for _, one in there

@@ -1,0 +1,143 @@
+"""Batches at toy size: what is measured, files, resuming, the summary, the command line."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from typer.testing import CliRunner
+
+from quick_compilation import quick_compilation  # noqa: F401
+from rasf.cli import app
+from rasf.deep import checkpoint
+from rasf.experiments import reacher, reacher_batches, reproduce
+from rasf.experiments.reacher_batches import Batch, Size
+from rasf.experiments.reacher_runs import run_batch
+from rasf.experiments.tensorboard_log import ScalarLog
+
+TOY = Size(
+    steps_per_task=20,
+    evaluate_every=10,
+    rollouts=1,
+    final_rollouts=2,
+    widths=(4,),
+    atoms=3,
+    target_period=10,
+    map_points=5,
+    truth_rollouts=2,
+    truth_steps=2,
+)
+SUCCESSOR = Batch("rasfc51", "rasfc51", (0.0, -3.0), (0,), TOY)
+ALONE = Batch("alone", "rac51", (0.0,), (0,), TOY, alone=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs")
+    log = ScalarLog(path / "scalars")
+    run_batch(SUCCESSOR, path, log=log)
+    run_batch(ALONE, path)
+    return path
+
+
+def test_everything_is_measured(folder):
+    found = reacher_batches.load(SUCCESSOR, folder)
+    lanes, evaluations = 2, 1 + 4 * 2
+    for name in ("return", "failures", "in_circle", "distance"):
+        assert found[name].shape == (lanes, evaluations, 12)
+        assert found[f"final_{name}"].shape == found[f"aware_{name}"].shape == (lanes, 12)
+    assert found["tips"].shape == (lanes, 12, 3, 500, 2)
+    assert found["map_variance"].shape == found["map_truth"].shape
+    assert found["map_variance"].shape[:3] == (lanes, 4, 4)
+    assert found["map_objective"].shape[:3] == (lanes, 4, 12)
+    assert (found["in_circle"] >= 0).all()
+    assert (found["in_circle"] <= 1).all()
+    np.testing.assert_allclose(found["aware_return"][0], found["final_return"][0])  # neutral: nothing to fade
+    assert found["risk_agree"][1] <= 1
+    alone = reacher_batches.load(ALONE, folder)
+    np.testing.assert_array_equal(alone["target"], np.arange(12))
+    assert alone["return"].shape == (12, 3, 1)
+
+
+def test_a_finished_batch_is_not_run_again(folder, monkeypatch):
+    monkeypatch.setattr("rasf.deep.fit.fit", lambda *_, **__: pytest.fail("it ran again"))
+    ticks = []
+    run_batch(SUCCESSOR, folder, tick=lambda: ticks.append(1))
+    assert len(ticks) == reacher_batches.ticks(SUCCESSOR) == 8
+
+
+def test_the_file_of_another_batch_does_not_count(folder):
+    assert reacher_batches.load(replace(SUCCESSOR, seeds=(1,)), folder) is None
+    assert reacher_batches.load(replace(SUCCESSOR, name="other"), folder) is None
+
+
+def test_networks_are_kept_in_half_precision(folder):
+    path = folder / "rasfc51_-3.networks"
+    assert checkpoint.describe(path)["beta"] == -3.0
+
+
+def test_an_interrupted_batch_goes_on_to_the_same_numbers(folder, tmp_path):
+    ticks = []
+
+    def tick():
+        ticks.append(1)
+        if len(ticks) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_batch(SUCCESSOR, tmp_path, tick=tick, checkpoint_every_s=0.0)
+    assert (tmp_path / "rasfc51.checkpoint").exists()
+    again = run_batch(SUCCESSOR, tmp_path, checkpoint_every_s=0.0)
+    undisturbed = reacher_batches.load(SUCCESSOR, folder)
+    for name, values in undisturbed.items():
+        if name != "seconds":
+            np.testing.assert_array_equal(again[name], values, err_msg=name)
+    assert not (tmp_path / "rasfc51.checkpoint").exists()
+
+
+def test_scalars_for_tensorboard(folder):
+    (lane,) = (folder / "scalars" / "rasfc51").glob("lane-1*")
+    events = EventAccumulator(str(lane))
+    events.Reload()
+    read = [event.value for event in events.Scalars("return/task_3")]
+    np.testing.assert_allclose(read, reacher_batches.load(SUCCESSOR, folder)["return"][1, :, 2], rtol=1e-5)
+
+
+def test_summary_and_figures_of_what_is_there(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(reacher, "batches", lambda preset, seed: [SUCCESSOR, ALONE])
+    result = reacher.summarise("quick", 0, folder)
+    assert result.numbers["agents"]["rasfc51 -3"]["seeds"] == 1
+    assert {"R1", "R4", "R11", "R13", "R15"} <= set(result.findings)
+    assert all(finding.verdict == "not decided" for finding in result.findings.values())  # one seed
+    drawn = {path.stem for path in reproduce.draw(result.save(tmp_path))}
+    assert drawn == {"figure_2_reacher", "figure_6", "figure_10", "figures_11_12", "figure_13", "figure_14"}
+
+
+def test_without_the_normaliser_there_is_no_summary(folder, monkeypatch):
+    monkeypatch.setattr(reacher, "batches", lambda preset, seed: [SUCCESSOR])
+    with pytest.raises(ValueError, match="'alone', which normalises returns, is missing"):
+        reacher.summarise("quick", 0, folder)
+
+
+def test_names_of_batches_are_unique_and_lanes_of_rasfc51_fit_a_gpu():
+    for preset in ("quick", "paper"):
+        names = [batch.name for batch in reacher.batches(preset, 0)]
+        assert len(set(names)) == len(names)
+    paper = [batch for batch in reacher.batches("paper", 0) if batch.agent == "rasfc51"]
+    assert all(len(batch.betas) * len(batch.seeds) == 10 for batch in paper)
+    lanes = {(beta, seed) for batch in paper for beta in batch.betas for seed in batch.seeds}
+    assert lanes == {(beta, seed) for beta in reacher.RISKS for seed in range(10)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--batch", "nonsense"], "batch must be one of rasfc51"),
+        (["--device", "gpu"], "jax finds no gpu here"),
+    ],
+)
+def test_bad_options_end_in_one_sentence(arguments, sentence, tmp_path):
+    out = CliRunner().invoke(app, ["reproduce", "reacher", "--preset", "quick", "--out", str(tmp_path), *arguments])
+    assert isinstance(out.exception, ValueError)
+    assert sentence in str(out.exception)
+    assert not list(tmp_path.iterdir())
