@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rasf.choice import Choice, gpe, gpi, gpi_policy
+    from rasf.library.weights import WeightEstimate, WeightLearner, infer_weights
     from rasf.mdp import FiniteMDP
     from rasf.planning.certificate import Certificate, certificate
     from rasf.planning.moments import Moments, successor_moments
@@ -45,11 +46,14 @@ __all__ = [
     "Risk",
     "Rollouts",
     "SkewNormal",
+    "WeightEstimate",
+    "WeightLearner",
     "certificate",
     "evaluate_policy",
     "gpe",
     "gpi",
     "gpi_policy",
+    "infer_weights",
     "plan",
     "simulate",
     "successor_moments",
@@ -72,6 +76,7 @@ _HOME = {
     "rasf.planning.moments": ("Moments", "successor_moments"),
     "rasf.planning.certificate": ("Certificate", "certificate"),
     "rasf.planning.simulate": ("Rollouts", "simulate"),
+    "rasf.library.weights": ("WeightEstimate", "WeightLearner", "infer_weights"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

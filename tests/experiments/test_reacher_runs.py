@@ -1,5 +1,6 @@
 """Batches at toy size: what is measured, files, resuming, the summary, the command line."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -103,11 +104,17 @@ def test_scalars_for_tensorboard(folder):
     np.testing.assert_allclose(read, reacher_batches.load(SUCCESSOR, folder)["return"][1, :, 2], rtol=1e-5)
 
 
+def test_without_tensorboard_there_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboard.summary.writer.event_file_writer", None)
+    with pytest.raises(ValueError, match="TensorBoard is not installed; pip install"):
+        ScalarLog(tmp_path)
+
+
 def test_summary_and_figures_of_what_is_there(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(reacher, "batches", lambda preset, seed: [SUCCESSOR, ALONE])
     result = reacher.summarise("quick", 0, folder)
     assert result.numbers["agents"]["rasfc51 -3"]["seeds"] == 1
-    assert {"R1", "R4", "R11", "R13", "R15"} <= set(result.findings)
+    assert set(result.findings) == {"R1", "R4", "R11", "R15"}
     assert all(finding.verdict == "not decided" for finding in result.findings.values())  # one seed
     drawn = {path.stem for path in reproduce.draw(result.save(tmp_path))}
     assert drawn == {"figure_2_reacher", "figure_6", "figure_10", "figures_11_12", "figure_13", "figure_14"}

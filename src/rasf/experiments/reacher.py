@@ -157,7 +157,7 @@ def _summary(measured: Measures, name: str) -> dict[str, Any]:
     return {
         key: {"mean": _short(values.mean(axis=0)), "se": _short(standard_error(values))}
         for key, values in {**curves, **finals}.items()
-    } | {"seeds": measured.seeds(name), "clipped": _short(measured.clipped(name).mean(axis=0))}
+    } | {"seeds": measured.seeds(name), "clipped": measured.clipped(name).mean(axis=0)}
 
 
 def _short(values: Any) -> Any:

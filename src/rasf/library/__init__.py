@@ -1,0 +1,1 @@
+"""The policy library: what a user trains, keeps and acts with."""
