@@ -139,12 +139,13 @@ def test_names_of_batches_are_unique_and_lanes_of_rasfc51_fit_a_gpu():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--batch", "nonsense"], "batch must be one of rasfc51"),
-        (["--device", "gpu"], "jax finds no gpu here"),
+        (["--preset", "quick", "--batch", "nonsense"], "batch must be one of rasfc51"),
+        (["--preset", "quick", "--device", "gpu"], "jax finds no gpu here"),
+        (["--preset", "paper"], "the reacher at the paper's size wants a GPU"),
     ],
 )
 def test_bad_options_end_in_one_sentence(arguments, sentence, tmp_path):
-    out = CliRunner().invoke(app, ["reproduce", "reacher", "--preset", "quick", "--out", str(tmp_path), *arguments])
+    out = CliRunner().invoke(app, ["reproduce", "reacher", "--out", str(tmp_path), *arguments])
     assert isinstance(out.exception, ValueError)
     assert sentence in str(out.exception)
     assert not list(tmp_path.iterdir())

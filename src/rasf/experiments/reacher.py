@@ -98,6 +98,12 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path, options:
     """Run what is missing in `folder`/reacher-runs, and sum up all that is there."""
     runs_folder = folder / "reacher-runs"
     planned = chosen(preset, seed, options.only)
+    missing = [batch.name for batch in planned if reacher_batches.load(batch, runs_folder) is None]
+    if preset == "paper" and missing and options.device == "any" and jax.default_backend() == "cpu":
+        raise ValueError(
+            "the reacher at the paper's size wants a GPU, and jax finds none here; use --preset quick, or insist with "
+            "--device cpu, which takes days a batch"
+        )
     log = ScalarLog(options.tensorboard) if options.tensorboard else None
     with jax.default_device(_device(options.device)):
         for batch in planned:
