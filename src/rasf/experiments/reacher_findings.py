@@ -153,7 +153,7 @@ def _r10(m: Measures) -> Judged:
     inside = {name: m.final(name, "in_circle")[:, risky].mean(axis=1) for name in ("rasfc51 -3", "rasfc51 0")}
     avoided = _gap(inside["rasfc51 0"], inside["rasfc51 -3"])
     missed = {
-        name: (m.final(name, "distance")[:, len(TRAINING) :] > _MISSED).sum(axis=1)
+        name: (m.final(name, "distance")[:, len(TRAINING) :] > _MISSED).sum(axis=1).astype(float)
         for name in ("rasfc51 -3", "rac51 -3")
     }
     lost = _gap(missed["rac51 -3"], missed["rasfc51 -3"])
