@@ -11,7 +11,7 @@ import pytest
 from deep_twin import constant_networks
 
 from rasf.deep.agent import Agent, Tasks, preset
-from rasf.deep.evaluate import rollouts, trajectories
+from rasf.deep.evaluate import rollouts
 
 STEPS, GAMMA = 4, 0.6
 
@@ -144,8 +144,8 @@ def test_trajectories_are_the_states_that_were_acted_in():
     tasks = Tasks(TASKS.weights[:1], TASKS.inputs[:1])
     agent = make("sfdqn", tasks)
     networks = psi_networks(agent, [[(0.0, 0.0), (1.0, 0.0)]])
-    act = jax.jit(partial(trajectories, agent, WORLD, n=5, epsilon=0.0))
-    states = jax.tree.map(np.asarray, act(networks, jax.random.key(0), 0.0, tasks))
+    act = jax.jit(partial(rollouts, agent, WORLD, n=5, epsilon=0.0, record=True))
+    states = jax.tree.map(np.asarray, act(networks, jax.random.key(0), 0.0, tasks).states)
     assert states.steps.shape == (1, 5, STEPS)
     np.testing.assert_array_equal(states.steps, np.broadcast_to(np.arange(4), (1, 5, 4)))
     np.testing.assert_array_equal(states.ones, states.steps)

@@ -18,11 +18,15 @@ Watch = Callable[[Array, Any], Array]  # (step, state) -> numbers to average ove
 
 
 class Rollouts(NamedTuple):
-    """Of every task and rollout: phi summed (T, R, d), phi summed with discount, what was watched, mean over steps."""
+    """Of every task and rollout: phi summed (T, R, d), phi summed with discount, what was watched, mean over steps.
+
+    And the states (T, R, steps, ..), if they were recorded.
+    """
 
     phi: Array
     discounted: Array
     watched: Array
+    states: Any = None
 
 
 def _nothing(step: Array, state: Any) -> Array:
@@ -41,47 +45,16 @@ def rollouts(
     epsilon: float = 0.03,
     fade: Array | float = 1.0,
     watch: Watch = _nothing,
+    record: bool = False,
 ) -> Rollouts:
     """n rollouts a task, each of one episode; `agent` must be prepared to weigh these tasks.
 
     The risk at step t is that of a return which counts fade^t times: 1 scores as the paper does; gamma gives
     discount-aware GPI, which is what the guarantee is about.
     """
-    sums = _simulate(agent, world, networks, key, beta, tasks, n, epsilon, fade, watch, record=False)[0]
-    return Rollouts(sums.phi, sums.discounted, sums.watched / world.episode_length)
-
-
-def trajectories(
-    agent: Agent,
-    world: World,
-    networks: Networks,
-    key: Array,
-    beta: Array,
-    tasks: Tasks,
-    n: int,
-    *,
-    epsilon: float = 0.03,
-) -> Any:
-    """The states (T, R, steps, ..) of n rollouts a task."""
-    return _simulate(agent, world, networks, key, beta, tasks, n, epsilon, 1.0, _nothing, record=True)[1]
-
-
-def _simulate(
-    agent: Agent,
-    world: World,
-    networks: Networks,
-    key: Array,
-    beta: Array,
-    tasks: Tasks,
-    n: int,
-    epsilon: float,
-    fade: Array | float,
-    watch: Watch,
-    record: bool,
-) -> tuple[Rollouts, Any]:
     risk, gamma = agent.settings.risk(beta), agent.settings.gamma
 
-    def of_task(key: Array, w: Array, task_input: Array) -> tuple[Rollouts, Any]:
+    def of_task(key: Array, w: Array, task_input: Array) -> Rollouts:
         lens = agent.lens(networks, w)
         reset_key, walk_key = jax.random.split(key)
         state = jax.vmap(world.reset)(jax.random.split(reset_key, n))
@@ -103,6 +76,7 @@ def _simulate(
 
         begin = (state, Rollouts(none, none, jnp.zeros_like(watched)))
         (_, sums), states = jax.lax.scan(step, begin, jnp.arange(world.episode_length))
-        return sums, jax.tree.map(lambda part: jnp.moveaxis(part, 0, 1), states)
+        states = jax.tree.map(lambda part: jnp.moveaxis(part, 0, 1), states)
+        return Rollouts(sums.phi, sums.discounted, sums.watched / world.episode_length, states)
 
     return jax.vmap(of_task)(jax.random.split(key, len(tasks.weights)), tasks.weights, tasks.inputs)

@@ -133,7 +133,7 @@ def save(batch: Batch, found: Arrays, folder: Path) -> None:
     """Write a batch's arrays, whole or not at all, with what they are and where they come from."""
     from safetensors.numpy import save_file
 
-    device = jax.devices()[0]
+    device = jax.config.jax_default_device or jax.devices()[0]  # `--device` sets the first
     label = {
         "describe": json.dumps(batch.describe(), sort_keys=True),
         "device": f"{device.device_kind}, jax {jax.__version__}",

@@ -66,6 +66,16 @@ def _curve(axes: Axes, result: Result, values: dict[str, Any], label: str | None
     )
 
 
+def _by_beta(axes: Axes, result: Result, what: str) -> None:
+    """Curves of RaSFC51 and RaC51 at every beta for which there are runs."""
+    agents = result.numbers["agents"]
+    for risk, colour in zip(_RISKS, _SHADES, strict=True):
+        for agent, word, style in (("rasfc51", "RaSFC51", "-"), ("rac51", "RaC51", ":")):
+            if f"{agent} {risk}" in agents:
+                values = agents[f"{agent} {risk}"][what]
+                _curve(axes, result, values, f"{word} ({risk.lstrip('-')})", color=colour, linestyle=style)
+
+
 def _finish(axes: Axes, result: Result, title: str) -> None:
     drawing.plain(axes)
     axes.set_title(title, fontsize=9)
@@ -111,11 +121,7 @@ def figure_6(result: Result) -> Figure | None:
     drawn = drawing.figure(13, 4.2)
     left, middle, right = drawn.subfigures(1, 3, squeeze=False)[0]
     axes = left.subplots()
-    for risk, colour in zip(_RISKS, _SHADES, strict=True):
-        for agent, word, style in (("rasfc51", "RaSFC51", "-"), ("rac51", "RaC51", ":")):
-            if f"{agent} {risk}" in agents:
-                values = agents[f"{agent} {risk}"]["test_return"]
-                _curve(axes, result, values, f"{word} ({risk.lstrip('-')})", color=colour, linestyle=style)
+    _by_beta(axes, result, "test_return")
     _finish(axes, result, "normalised test return by -beta")
     axes.legend(fontsize=6, ncols=2, loc="lower right")
     axes = middle.subplots()
@@ -156,11 +162,7 @@ def figure_10(result: Result) -> Figure | None:
         return None
     drawn = drawing.figure(11, 3.8)
     left, right = drawn.subplots(1, 2)
-    for risk, colour in zip(_RISKS, _SHADES, strict=True):
-        for agent, word, style in (("rasfc51", "RaSFC51", "-"), ("rac51", "RaC51", ":")):
-            if f"{agent} {risk}" in agents:
-                values = agents[f"{agent} {risk}"]["test_failures"]
-                _curve(left, result, values, f"{word} ({risk.lstrip('-')})", color=colour, linestyle=style)
+    _by_beta(left, result, "test_failures")
     _finish(left, result, "failures a rollout, sum over 8 test tasks, by -beta")
     left.legend(fontsize=6, ncols=2)
     n = len(TRAINING)

@@ -106,7 +106,8 @@ class Look:
         }
 
     def _states(self, online: Any, key: Array, beta: Array, tasks: Tasks, *, n: int) -> Array:
-        return evaluate.trajectories(self.agent, self.made.world, online, key, beta, tasks, n, epsilon=EPSILON)
+        world = self.made.world
+        return evaluate.rollouts(self.agent, world, online, key, beta, tasks, n, epsilon=EPSILON, record=True).states
 
     def _risks(self, online: Any, beta: Array, tasks: Tasks, states: Array) -> dict[str, Array]:
         """Compared at every 25th state of the rollouts."""
