@@ -45,7 +45,7 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(INSTALL) -e '.[dev,mujoco,tensorboard]'
+	$(INSTALL) -e '.[dev,mo,mujoco,tensorboard]'
 	@touch $@ $(VENV)/.core
 
 clean:

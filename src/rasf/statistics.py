@@ -1,7 +1,8 @@
-"""Means over seeds with their uncertainty: standard errors as the paper draws, bootstrap intervals for verdicts."""
+"""Numbers from few runs and their uncertainty: standard errors as the paper draws, bootstrap intervals for the rest."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -30,9 +31,13 @@ def standard_error(values: Floats, axis: int = 0) -> Floats:
 
 def mean_interval(values: Floats, seed: int = 0) -> Interval:
     """Bootstrap interval of the mean of values (n,)."""
-    drawn = _resampled(len(values), seed)
-    low, high = np.quantile(values[drawn].mean(axis=1), [0.025, 0.975])
-    return Interval(float(values.mean()), float(low), float(high))
+    return interval_of(values, lambda drawn: drawn.mean(axis=-1), seed)
+
+
+def interval_of(values: Floats, statistic: Callable[[Floats], Floats], seed: int = 0) -> Interval:
+    """Bootstrap interval of a statistic of values (n,); it takes values (.., n) and gives (..)."""
+    low, high = np.quantile(statistic(values[_resampled(len(values), seed)]), [0.025, 0.975])
+    return Interval(float(statistic(values)), float(low), float(high))
 
 
 def ratio_interval(numerator: Floats, denominator: Floats, seed: int = 0) -> Interval:

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from rasf.experiments import four_room, four_room_figures, four_room_findings, four_room_runs, results, statistics
+from rasf import statistics
+from rasf.experiments import four_room, four_room_figures, four_room_findings, four_room_runs, results
 from rasf.experiments.four_room_measures import dangerous_objects, novel_outcome, trap_cells
 
 TINY = four_room.Preset(seeds=2, tasks=2, steps=300, tuning_seeds=1, shared_seeds=2, rollouts=2)

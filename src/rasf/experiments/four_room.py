@@ -20,8 +20,8 @@ from rasf.experiments import four_room_findings
 from rasf.experiments.four_room_measures import novel_outcome
 from rasf.experiments.four_room_runs import TUNING_SEED, Run, load, run_all, span
 from rasf.experiments.results import Result
-from rasf.experiments.statistics import standard_error
 from rasf.mdp import Floats
+from rasf.statistics import standard_error
 
 RISKS = (0.0, -0.5, -1.0, -2.0, -4.0)
 ETAS, TAUS = (0.1, 0.3, 0.5), (1.0, 10.0, 100.0)

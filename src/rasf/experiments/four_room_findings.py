@@ -11,9 +11,9 @@ import numpy as np
 
 from rasf.experiments.four_room_measures import dangerous_objects, novel_outcome, trap_cells
 from rasf.experiments.results import Finding, Verdict
-from rasf.experiments.statistics import Interval, mean_interval, ratio_interval, slopes
 from rasf.experiments.verdicts import side, with_enough_seeds, worst
 from rasf.mdp import Floats
+from rasf.statistics import Interval, mean_interval, ratio_interval, slopes
 
 Curves = dict[str, dict[str, Floats]]
 RISKS = ("0", "-0.5", "-1", "-2", "-4")

@@ -19,8 +19,8 @@ from rasf.experiments import reacher_batches, reacher_findings, reacher_runs
 from rasf.experiments.reacher_batches import Arrays, Batch, Size
 from rasf.experiments.reacher_measures import Measures, measures
 from rasf.experiments.results import Result
-from rasf.experiments.statistics import standard_error
 from rasf.experiments.tensorboard_log import ScalarLog
+from rasf.statistics import standard_error
 
 RISKS = (0.0, -1.0, -2.0, -3.0, -4.0)
 _TEN = tuple(range(10))
@@ -51,15 +51,13 @@ def batches(preset: str, seed: int) -> list[Batch]:
         ]
     seeds, size = tuple(seed + s for s in _TEN), Size()
     return [
-        Batch("rasfc51-main-1", "rasfc51", (0.0, -3.0), seeds[:5], size),
+        Batch("rasfc51-main", "rasfc51", (0.0, -3.0), seeds, size),
         Batch("alone", "rac51", (0.0,), seeds, size, alone=True),
         Batch("rac51", "rac51", RISKS, seeds, size),
-        Batch("rasfc51-main-2", "rasfc51", (0.0, -3.0), seeds[5:], size),
         Batch("sfdqn", "sfdqn", (0.0,), seeds, size),
         Batch("residual", "sfdqn-residual", (0.0, -3.0), seeds[:5], size),
         Batch("relabelled", "rac51-relabelled", (0.0, -3.0), seeds, size),
-        Batch("rasfc51-mild-1", "rasfc51", (-1.0, -2.0), seeds[:5], size),
-        Batch("rasfc51-mild-2", "rasfc51", (-1.0, -2.0), seeds[5:], size),
+        Batch("rasfc51-mild", "rasfc51", (-1.0, -2.0), seeds, size),
         Batch("rasfc51-strong", "rasfc51", (-4.0,), seeds, size),
         Batch("sfdqn-gpi", "sfdqn", (0.0,), seeds, size, bootstrap="gpi"),
         Batch("sfdqn-no-target", "sfdqn", (0.0,), seeds, size, target_networks=False),

@@ -18,9 +18,9 @@ from rasf.experiments import reacher_maps
 from rasf.experiments.reacher_batches import TRAINING, Arrays, Batch, Size
 from rasf.experiments.reacher_measures import Measures
 from rasf.experiments.results import Finding, Verdict
-from rasf.experiments.statistics import Interval, mean_interval, ratio_interval, slopes
 from rasf.experiments.verdicts import side, with_enough_seeds, worst
 from rasf.mdp import Floats
+from rasf.statistics import Interval, mean_interval, ratio_interval, slopes
 
 RISKS = ("0", "-1", "-2", "-3", "-4")
 _SATISFACTORY = 0.75

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from rasf.experiments.results import Finding, Verdict
-from rasf.experiments.statistics import Interval
+from rasf.statistics import Interval
 
 _FEWEST_SEEDS = 5
 
