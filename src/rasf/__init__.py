@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rasf.choice import Choice, gpe, gpi, gpi_policy
+    from rasf.library.evaluation import Comparison, Report
+    from rasf.library.learning import learn
+    from rasf.library.library_file import load
+    from rasf.library.policy_library import Explanation, PolicyLibrary, merge
     from rasf.library.weights import WeightEstimate, WeightLearner, infer_weights
     from rasf.mdp import FiniteMDP
     from rasf.planning.certificate import Certificate, certificate
@@ -35,14 +39,18 @@ __all__ = [
     "CVaR",
     "Certificate",
     "Choice",
+    "Comparison",
     "Elliptical",
     "EllipticalMixture",
     "Entropic",
+    "Explanation",
     "FiniteMDP",
     "MeanVariance",
     "Moments",
     "NestedEntropic",
     "Plan",
+    "PolicyLibrary",
+    "Report",
     "Risk",
     "Rollouts",
     "SkewNormal",
@@ -54,6 +62,9 @@ __all__ = [
     "gpi",
     "gpi_policy",
     "infer_weights",
+    "learn",
+    "load",
+    "merge",
     "plan",
     "simulate",
     "successor_moments",
@@ -76,6 +87,10 @@ _HOME = {
     "rasf.planning.moments": ("Moments", "successor_moments"),
     "rasf.planning.certificate": ("Certificate", "certificate"),
     "rasf.planning.simulate": ("Rollouts", "simulate"),
+    "rasf.library.evaluation": ("Comparison", "Report"),
+    "rasf.library.learning": ("learn",),
+    "rasf.library.library_file": ("load",),
+    "rasf.library.policy_library": ("Explanation", "PolicyLibrary", "merge"),
     "rasf.library.weights": ("WeightEstimate", "WeightLearner", "infer_weights"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

@@ -58,6 +58,10 @@ class FourRoomEnv(gym.Env[npt.NDArray[np.int64], np.int64]):
         self.reward_space = gym.spaces.Box(0.0, 1.0, (self.reward_dim,), np.float32)
         self._cell, self._flags, self._steps, self._running = self._world.start, 0, 0, False
 
+    def random_tasks(self, count: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+        """Tasks (count, d) of the paper's distribution."""
+        return self.rooms.random_tasks(count, rng)
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[npt.NDArray[np.int64], dict[str, Any]]:

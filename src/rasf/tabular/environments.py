@@ -12,7 +12,7 @@ be 1. That is the episodic, total-reward form that Algorithms 1 and 4 print.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -39,11 +39,25 @@ class Agent(Protocol):
         """The episode is over, with this total reward."""
 
 
-class SuccessorAgent:
-    """(Ra)SFQL as an `Agent`."""
+Elders = Callable[[Hashable, Floats], tuple[int, float]]  # (state, w) -> best action of older policies, its score
+Watch = Callable[[int, int, float, int], bool]  # (task, step, total reward, failures in it) -> whether to stop
+_WATCHED_EVERY = 500
 
-    def __init__(self, n_features: int, n_actions: int, settings: SuccessorSettings, seed: int, max_tasks: int) -> None:
+
+class SuccessorAgent:
+    """(Ra)SFQL as an `Agent`; `elders`, which no longer learn, take part in GPI."""
+
+    def __init__(
+        self,
+        n_features: int,
+        n_actions: int,
+        settings: SuccessorSettings,
+        seed: int,
+        max_tasks: int,
+        elders: Elders | None = None,
+    ) -> None:
         self.learner = SuccessorLearner(n_features, n_actions, settings, seed, max_tasks)
+        self._elders = elders
         self._rng = np.random.default_rng([seed, 5])
         self._last = (0, 0, 0, 0)
 
@@ -55,6 +69,10 @@ class SuccessorAgent:
         """GPI, epsilon-greedy."""
         row = self.learner.row(key)
         action, driver, slot = self.learner.choose(row)
+        if self._elders is not None:
+            wiser, score = self._elders(key, self.learner.weights)
+            if score > self.learner.best_score(row):
+                action, driver = wiser, self.learner.task
         if self._rng.random() < self.learner.settings.epsilon:
             action = int(self._rng.integers(self.learner.n_actions))
         self._last = (row, action, driver, slot)
@@ -119,16 +137,25 @@ class ReuseAgent:
 
 
 class History(NamedTuple):
-    """What training saw, per task (n,): total reward, failures that the environment named in info["failure"]."""
+    """What training saw, per task begun (n,): total reward, failures that the environment named in info["failure"]."""
 
     total: Floats
     failures: Floats
 
 
 def learn_environment(
-    env: Any, agent: Agent, tasks: npt.ArrayLike, steps_per_task: int, seed: int, horizon: int | None = None
+    env: Any,
+    agent: Agent,
+    tasks: npt.ArrayLike,
+    steps_per_task: int,
+    seed: int,
+    horizon: int | None = None,
+    watch: Watch | None = None,
 ) -> History:
-    """Learn the tasks (n, d) one after the other on a Gymnasium environment whose reward is the vector phi."""
+    """Learn the tasks (n, d) one after the other on a Gymnasium environment whose reward is the vector phi.
+
+    `watch` is called now and then, and at the end of every task; if it says so, learning stops.
+    """
     weights = np.asarray(tasks, np.float64)
     if weights.ndim != 2 or not np.isfinite(weights).all():
         raise ValueError(f"tasks must be finite, of shape (n, d), got shape {weights.shape}")
@@ -141,7 +168,7 @@ def learn_environment(
             observation, _ = env.reset()
         agent.begin_task(w)
         gained, taken = 0.0, 0
-        for _ in range(steps_per_task):
+        for step in range(1, steps_per_task + 1):
             action = agent.act(state_key(observation, taken, horizon))
             observation, phi, terminated, truncated, info = env.step(action)
             features = np.asarray(phi, np.float64)
@@ -157,6 +184,9 @@ def learn_environment(
                 agent.end_episode(gained)
                 observation, _ = env.reset()
                 gained, taken = 0.0, 0
+            due = step == steps_per_task or step % _WATCHED_EVERY == 0
+            if watch is not None and due and watch(t, step, float(total[t]), int(failures[t])):
+                return History(total[: t + 1], failures[: t + 1])
     return History(total, failures)
 
 

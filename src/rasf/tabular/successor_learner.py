@@ -182,6 +182,20 @@ class SuccessorLearner:
         """Greedy action at a row, the policy that drives it, and its slot (to be handed to `learn`)."""
         return sfql.choose(self.table, self.rule, self.learner, self.task, row)
 
+    def best_score(self, row: int) -> float:
+        """The score of the greedy action at a row that `choose` has just looked at."""
+        return float(self.table.best[row].max())
+
+    @property
+    def weights(self) -> Floats:
+        """The current task's weights (d,), as they are known."""
+        return self.learner.w[self.task]
+
+    @property
+    def row_of_key(self) -> dict[Hashable, int]:
+        """Rows of the states of a Python environment."""
+        return self._row_of_key
+
     def learn(
         self, row: int, action: int, driver: int, slot: int, phi: npt.ArrayLike, reward: float, next_row: int | None
     ) -> None:

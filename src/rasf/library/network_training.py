@@ -1,0 +1,72 @@
+"""Networks for a library: the deep agents of `rasf.deep`, stepped from Python on environments side by side."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+from rasf.deep.agent import Agent, AgentSettings, Tasks
+from rasf.deep.stepping import Elders, SteppedLearner
+from rasf.envs.feature_vector import FeatureVector
+from rasf.library.network_sources import NetworkSources
+from rasf.library.sources import Sources
+from rasf.library.training import Record, Trained, Watch
+from rasf.mdp import Floats
+from rasf.risk import Risk
+
+_WATCHED_EVERY = 500  # steps
+_HEARD = ("loss", "clipped_below", "clipped_above")
+
+
+def train_networks(
+    env: FeatureVector,
+    tasks: Floats,
+    settings: AgentSettings,
+    risk: Risk,
+    support: Floats,
+    steps_per_task: int,
+    seed: int,
+    watch: Watch,
+    elders: Sources | None = None,
+) -> Trained:
+    """Learn the tasks (n, d) one after the other; `support` (d, 2) bounds the discounted feature returns.
+
+    All policies learn from every transition, so a policy whose own task was never reached has learned too; it is kept
+    only if its task was begun.
+    """
+    given = Tasks(tasks.astype(np.float32), np.zeros((len(tasks), 0), np.float32))
+    # an agent multiplies the bounds of features by 1 / (1 - gamma)
+    agent = Agent.create(settings, env.coder.flat_size, env.n_actions, support * (1 - settings.gamma), given)
+    beta = float(risk.beta)  # type: ignore[attr-defined]
+    learner = SteppedLearner(agent, given, beta, seed, env.num_envs, len(tasks) * (steps_per_task + env.num_envs))
+    total, failures, heard = np.zeros(len(tasks)), np.zeros(len(tasks)), np.full((len(tasks), 3), np.nan)
+    begun, stopped = 0, False
+    while begun < len(tasks) and not stopped:
+        task, begun = begun, begun + 1
+        learner.begin_task(task, None if elders is None else _advice(elders, tasks[task], risk))
+        obs = env.reset(seed) if task == 0 else env.reset()
+        taken, watched, lately = 0, 0, []
+        while taken < steps_per_task and not stopped:
+            step = env.step(learner.act(obs))
+            learner.observe(step)
+            learned = learner.learn()
+            if learned is not None:
+                lately.append((learned.loss, *learned.clipped))
+            total[task] += float((step.phi[step.valid] @ tasks[task]).sum())
+            failures[task] += int(step.failure[step.valid].sum())
+            taken, obs = taken + int(step.valid.sum()), step.obs
+            if lately and (taken >= steps_per_task or taken - watched >= _WATCHED_EVERY):
+                heard[task], watched, lately = np.mean(lately, axis=0), taken, []
+                extras = dict(zip(_HEARD, heard[task].tolist(), strict=True))
+                stopped = watch(Record(task, taken, float(total[task]), int(failures[task]), extras))
+    networks = jax.tree.map(lambda part: part[:begun], learner.networks)
+    history = {"return": total, "failures": failures, "loss": heard[:, 0], "clipped": heard[:, 1:]}
+    return Trained(
+        NetworkSources.from_agent(agent, networks),
+        tasks[:begun].copy(),
+        {name: part[:begun].copy() for name, part in history.items()},
+    )
+
+
+def _advice(elders: Sources, w: Floats, risk: Risk) -> Elders:
+    return lambda obs: elders.scores(obs, w, risk).values.max(axis=0)

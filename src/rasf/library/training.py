@@ -1,0 +1,38 @@
+"""Training the policies of a library: the same few words for tables and networks.
+
+A `Watch` is shown where training stands, now and then; if it answers True, training stops and what was learned so far
+is kept. `Elders` are the policies of an older library, which go on acting by GPI beside the new ones, unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy.typing as npt
+
+from rasf.library.sources import Sources
+from rasf.mdp import Floats
+
+
+@dataclass(frozen=True)
+class Record:
+    """Where training stands: in which policy, after how many of its steps, with what reward and failures so far."""
+
+    policy: int
+    step: int
+    total: float
+    failures: int
+    extras: dict[str, float] = field(default_factory=dict)
+
+
+Watch = Callable[[Record], bool]
+
+
+class Trained(NamedTuple):
+    """Policies trained on the first tasks: their laws, weights (n, d) as used, and history, one entry a policy."""
+
+    sources: Sources
+    weights: Floats
+    history: dict[str, npt.NDArray[Any]]

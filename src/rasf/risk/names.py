@@ -1,0 +1,43 @@
+"""Risks as text, for files and command lines: `neutral`, `mean-variance:-4`, `entropic:-1`, `cvar:0.1`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rasf.risk.base import Risk, concrete
+from rasf.risk.cvar import CVaR
+from rasf.risk.entropic import Entropic
+from rasf.risk.mean_variance import MeanVariance
+
+_MADE_BY: dict[str, Callable[[float], Risk]] = {"mean-variance": MeanVariance, "entropic": Entropic, "cvar": CVaR}
+EXAMPLES = "neutral, mean-variance:-4, entropic:-1 or cvar:0.1"
+
+
+def is_neutral(risk: Risk) -> bool:
+    """Whether a risk is the mean."""
+    if isinstance(risk, CVaR):
+        return risk.alpha == 1
+    return isinstance(risk, MeanVariance | Entropic) and concrete(risk.beta) == 0
+
+
+def risk_from_text(text: str) -> Risk:
+    """The risk that a text names."""
+    name, colon, number = text.strip().partition(":")
+    if name == "neutral" and not colon:
+        return MeanVariance(0.0)
+    if name not in _MADE_BY or not number:
+        raise ValueError(f"risk must be written as {EXAMPLES}, got {text!r}")
+    try:
+        return _MADE_BY[name](float(number))
+    except ValueError as error:
+        raise ValueError(f"risk {text!r} cannot be made: {error}") from None
+
+
+def risk_to_text(risk: Risk) -> str:
+    """The text of a risk; its `repr` where no short one is agreed on."""
+    if isinstance(risk, CVaR):
+        return f"cvar:{float(risk.alpha)!r}"
+    if not isinstance(risk, MeanVariance | Entropic):
+        return repr(risk)
+    name = "mean-variance" if isinstance(risk, MeanVariance) else "entropic"
+    return "neutral" if is_neutral(risk) else f"{name}:{float(risk.beta)!r}"

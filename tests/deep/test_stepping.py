@@ -1,0 +1,319 @@
+"""The learner that is stepped from Python: what it stores, draws and learns, and whom it asks to act."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from deep_twin import constant_networks
+
+from rasf.deep import stepping
+from rasf.deep.agent import Agent, Batch, Tasks, preset
+from rasf.deep.laws import Point
+from rasf.deep.stepping import SteppedLearner
+from rasf.mdp import FiniteMDP
+from rasf.planning.moments import successor_moments
+from rasf.risk import MeanVariance
+
+OBS, ACTIONS, BETA = 2, 3, -1.5
+BOUNDS = np.array([(-1.0, 1.0), (0.0, 2.0)])
+TASKS = Tasks(np.array([[1.0, -0.5], [0.3, 1.0]], np.float32), np.array([[0.2], [-0.7]], np.float32))
+
+
+class Step(NamedTuple):
+    next_obs: np.ndarray
+    phi: np.ndarray
+    terminated: np.ndarray
+    valid: np.ndarray
+
+
+def make(name="rasfc51", num_envs=2, seed=3, capacity=1_000, beta=BETA, options=None, **changes):
+    small = {"widths": (6,), "atoms": 5, "gamma": 0.8, "target_period": 4, "batch": 4, "learning_rate": 0.01}
+    agent = Agent.create(preset(name, **(small | changes)), OBS, ACTIONS, BOUNDS, TASKS)
+    return SteppedLearner(agent, TASKS, beta, seed, num_envs, capacity, **(options or {}))
+
+
+def random_step(rng, n=2):
+    next_obs, phi = rng.normal(size=(n, OBS)), rng.uniform(BOUNDS[:, 0], BOUNDS[:, 1], size=(n, 2))
+    return Step(next_obs, phi, rng.random(n) < 0.3, rng.random(n) < 0.8)
+
+
+def feed(learner, steps, seed=0):
+    """Random transitions; the list of those that count, as tuples in the order of `Batch`."""
+    rng, kept = np.random.default_rng(seed), []
+    for _ in range(steps):
+        obs, step = rng.normal(size=(2, OBS)).astype(np.float32), random_step(rng)
+        reused = obs.copy()
+        action = learner.act(reused)
+        reused[:] = 7.0  # as environments do that keep one array
+        learner.observe(step)
+        kept += [
+            (obs[i], action[i], step.phi[i], step.next_obs[i], float(not step.terminated[i]), learner.task)
+            for i in range(2)
+            if step.valid[i]
+        ]
+    return kept
+
+
+def as_batch(transitions):
+    obs, action, phi, next_obs, going_on, task = map(np.array, zip(*transitions, strict=True))
+    floats = (part.astype(np.float32) for part in (obs, phi, next_obs, going_on))
+    obs, phi, next_obs, going_on = floats
+    return Batch(obs, action, phi, next_obs, going_on, task)
+
+
+@pytest.mark.parametrize("name", ["rasfc51", "rac51", "sfdqn-residual"])
+def test_updates_are_the_agent_s_on_what_was_stored_in_order(name):
+    """Batches are drawn by the second child of the seed; 40 updates, target copies every 4, scans of 2 and 4."""
+    learner = make(name)
+    agent = learner.agent
+    reference = jax.tree.map(jnp.array, learner._learner)
+    rng = np.random.default_rng(np.random.SeedSequence(3).spawn(2)[1])
+    update = jax.jit(lambda state, batch: agent.update(state, batch, TASKS, MeanVariance(BETA)))
+    kept, done = [], 0
+    for task, updates in ((0, 2), (1, 4), (1, 34)):
+        learner.begin_task(task)
+        kept += feed(learner, 5, seed=done)
+        found = learner.learn(updates)
+        assert learner.transitions == len(kept) < 10 * (1 + task + done)  # some were empty steps
+        losses, clipped = [], []
+        for _ in range(updates):
+            batch = as_batch([kept[i] for i in rng.integers(len(kept), size=4)])
+            reference, *seen = update(reference, batch)
+            losses.append(seen[0])
+            clipped.append(seen[1])
+            done += 1
+            if done % 4 == 0:
+                reference = agent.copy_target(reference)
+        assert (found.updates, learner.updates) == (updates, done)
+        assert found.loss == pytest.approx(np.mean(losses), rel=1e-4)
+        np.testing.assert_allclose(found.clipped, np.mean(clipped, axis=0), atol=1e-6)
+    for mine, plain in ((learner._learner.online, reference.online), (learner._learner.target, reference.target)):
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), mine, plain)
+
+
+def test_without_target_networks_there_is_nothing_to_copy():
+    learner = make("sfdqn", target_period=0)
+    feed(learner, 3)
+    assert learner.learn(8).updates == 8
+    assert learner._learner.target == ()
+
+
+def test_greedy_actions_are_gpi_on_the_active_task():
+    learner = make(epsilon=0.0)
+    agent, chosen = learner.agent, []
+    for seed in range(12):
+        obs = np.random.default_rng(seed).normal(size=(2, OBS)).astype(np.float32)
+        for task in (0, 1):
+            learner.begin_task(task)
+            lens = agent.lens(learner.networks, TASKS.weights[task])
+            scores = np.asarray(agent.scores(lens, obs, TASKS.inputs[task], MeanVariance(BETA)))
+            chosen.append(learner.act(obs))
+            np.testing.assert_array_equal(chosen[-1], scores.max(axis=0).argmax(axis=-1))
+    assert len(np.unique(chosen)) > 1
+
+
+def test_elders_take_part_in_the_choice():
+    """Networks that score the actions 1, 3, 2 on both tasks; an elder is heard where it knows better."""
+    learner = make("sfdqn", epsilon=0.0)
+    own = np.zeros((2, 1, ACTIONS, 2))
+    own[:, 0, :, 0] = [1.0, 3.0, 2.0]
+    learner._learner = learner._learner._replace(online=constant_networks(learner.agent, [own]))
+    obs, asked = np.array([[1.0, 2.0], [3.0, 4.0]]), []
+
+    def elders(seen):
+        asked.append(seen)
+        return np.array([[-np.inf, -np.inf, 3.5], [3.0, 0.0, 0.0]])
+
+    np.testing.assert_array_equal(learner.act(obs), [1, 1])
+    learner.begin_task(0, elders)
+    np.testing.assert_array_equal(learner.act(obs), [2, 0])  # in the second, a tie: the lowest
+    learner.begin_task(0)
+    np.testing.assert_array_equal(learner.act(obs), [1, 1])
+    (seen,) = asked
+    np.testing.assert_array_equal(seen, obs)
+    for wrong in (np.zeros((2, 2)), np.full((2, ACTIONS), np.nan)):
+        learner.begin_task(0, lambda _, wrong=wrong: wrong)
+        with pytest.raises(ValueError, match=r"elders must give numbers of shape \(2, 3\)"):
+            learner.act(obs)
+
+
+def test_exploration_is_uniform_and_as_frequent_as_it_should_be():
+    learner = make("sfdqn", epsilon=0.5, num_envs=500)
+    values = np.zeros((2, 1, ACTIONS, 2))
+    values[:, 0, 1, 0] = 1.0
+    learner._learner = learner._learner._replace(online=constant_networks(learner.agent, [values]))
+    actions = np.concatenate([learner.act(np.zeros((500, OBS))) for _ in range(20)])
+    share = np.bincount(actions, minlength=ACTIONS) / len(actions)
+    np.testing.assert_allclose(share, [1 / 6, 4 / 6, 1 / 6], atol=4 * np.sqrt(0.25 / 10_000))
+
+
+def run(seed, calls):
+    """Networks and actions of a short run; `calls` are the numbers of updates after each step."""
+    learner, rng, actions = make(seed=seed, epsilon=0.5), np.random.default_rng(0), []
+    for updates in calls:
+        actions.append(learner.act(rng.normal(size=(2, OBS))))
+        learner.observe(random_step(rng)._replace(valid=np.ones(2, bool)))
+        learner.learn(updates)
+    return learner.networks, np.array(actions)
+
+
+def test_same_seed_same_bits():
+    first, again, other = (run(seed, [1, 2, 0, 2] * 3) for seed in (1, 1, 2))
+    jax.tree.map(np.testing.assert_array_equal, first, again)
+    assert not np.array_equal(first[0][0].heads.weight, other[0][0].heads.weight)
+
+
+def test_one_scan_of_updates_is_as_many_alone():
+    learners = [make(), make()]
+    for learner, spans in zip(learners, ([2, 4], [1] * 6), strict=True):
+        feed(learner, 10)
+        for span in spans:
+            learner.learn(span)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), *(one.networks for one in learners))
+
+
+def test_networks_are_a_copy_that_stays():
+    learner = make()
+    feed(learner, 5)
+    learner.learn(1)
+    held = learner.networks
+    before = jax.tree.map(np.copy, held)
+    for _ in range(5):
+        learner.learn(1)
+    jax.tree.map(np.testing.assert_array_equal, held, before)
+    assert not np.array_equal(held[0].heads.weight, learner.networks[0].heads.weight)
+
+
+def test_owed_updates_follow_the_valid_transitions():
+    """3 valid transitions a step at 0.5 each, done by twos: owed 1.5, 3, 4.5 - 2 = 2.5 left over and so on."""
+    learner = make("sfdqn", num_envs=4, options={"updates_per_step": 0.5, "together": 2})
+    assert learner.learn() is None  # nothing is owed before the first transition
+    step = Step(np.zeros((4, OBS)), np.zeros((4, 2)), np.zeros(4, bool), np.array([True, False, True, True]))
+    done = []
+    for _ in range(4):
+        learner.act(np.zeros((4, OBS)))
+        learner.observe(step)
+        found = learner.learn()
+        done.append(found.updates if found else 0)
+    assert done == [0, 2, 2, 2]
+    assert learner.updates == 6
+    assert learner.transitions == 12
+
+
+def test_the_replay_grows_and_then_forgets_the_oldest(monkeypatch):
+    monkeypatch.setattr(stepping, "_FIRST_ROWS", 3)
+    rows = stepping._Rows(10, 1)
+    for first in (0, 4, 8, 12):
+        rows.store(np.arange(first, first + 4, dtype=np.float32)[:, None])
+        drawn = rows.sample(np.random.default_rng(0), (50, 8))
+        assert rows.size == min(first + 4, 10)
+        np.testing.assert_array_equal(np.unique(drawn), np.arange(max(0, first - 6), first + 4))
+
+
+def one_hot_learner(n_states, n_actions, **changes):
+    tasks = Tasks(np.ones((1, 1), np.float32), np.zeros((1, 1), np.float32))
+    settings = preset("sfdqn", widths=(32,), epsilon=1.0, learning_rate=5e-3, target_period=16, **changes)
+    agent = Agent.create(settings, n_states, n_actions, [(0.0, 1.0)], tasks)
+    return SteppedLearner(agent, tasks, 0.0, 0, n_states, 100_000)
+
+
+def psi_of(learner, n_states):
+    """psi (S, A) of the only policy and feature."""
+    agent = learner.agent
+    assert isinstance(agent.law, Point)
+    mean, _ = agent.moments(agent.lens(learner.networks, np.ones(1)), np.eye(n_states), np.zeros(1))
+    return np.asarray(mean[0])
+
+
+def test_psi_of_a_chain_is_learned():
+    """States 0 to 3 in a row, 4 the end; action 1 goes right, action 0 left; phi is 1 on entering the end and 0.1
+    on bumping into the wall. All states are stepped at once, at random: every transition is seen.
+    """
+    gamma, n = 0.8, 5
+    P, phi = np.zeros((n, 2, n)), np.zeros((n, 2, n, 1))
+    for s in range(n - 1):
+        P[s, 0, max(s - 1, 0)] = P[s, 1, s + 1] = 1.0
+    phi[3, 1, 4], phi[0, 0, 0] = 1.0, 0.1
+    mdp = FiniteMDP(P, phi, terminal=[4], gamma=gamma)
+    learner = one_hot_learner(n, 2, gamma=gamma)
+    states = np.arange(n)
+    for _ in range(30):
+        action = learner.act(np.eye(n)[states])
+        to = np.where(action == 1, states + 1, np.maximum(states - 1, 0)).clip(0, n - 1)
+        seen = phi[states, action, to]
+        learner.observe(Step(np.eye(n)[to], seen, to == 4, states < 4))
+    for _ in range(12):
+        learner.learn(256)
+    psi = psi_of(learner, n)[:4]
+    greedy = psi.argmax(axis=1)
+    np.testing.assert_array_equal(greedy, [1, 1, 1, 1])
+    exact = successor_moments(mdp, np.append(greedy, 0)).psi[:4, :, 0]
+    assert exact[0, 1] == pytest.approx(gamma**3)
+    np.testing.assert_allclose(psi, exact, atol=0.02)
+
+
+@pytest.mark.parametrize(("terminated", "value"), [(True, [1.0, 0.25]), (False, [1.5, 1.0])])
+def test_an_end_has_no_future_and_a_cut_has(terminated, value):
+    """State 0 earns 1 and leads to 1, which earns 0.25 and leads to 0; every episode is over after one step.
+
+    Terminated: psi = phi. Cut: psi_0 = 1 + 0.5 psi_1 and psi_1 = 0.25 + 0.5 psi_0, so 1.5 and 1.
+    """
+    learner = one_hot_learner(2, 1, gamma=0.5)
+    for _ in range(5):
+        learner.act(np.eye(2))
+        learner.observe(Step(np.eye(2)[::-1], np.array([[1.0], [0.25]]), np.full(2, terminated), np.ones(2, bool)))
+    for _ in range(4):
+        learner.learn(256)
+    np.testing.assert_allclose(psi_of(learner, 2)[:, 0], value, atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("changes", "culprit"),
+    [
+        ({"phi": np.array([[0.0, np.nan], [0.0, 0.0]])}, "features"),
+        ({"phi": np.array([[0.0, 1e39], [0.0, 0.0]])}, "features"),
+        ({"next_obs": np.array([[0.0, 0.0], [np.inf, 0.0]])}, "an observation"),
+    ],
+)
+def test_what_is_not_finite_is_refused_and_not_stored(changes, culprit):
+    learner = make("sfdqn")
+    learner.act(np.zeros((2, OBS)))
+    step = Step(np.zeros((2, OBS)), np.zeros((2, 2)), np.zeros(2, bool), np.ones(2, bool))
+    with pytest.raises(ValueError, match=f"the environment gave {culprit} not finite"):
+        learner.observe(step._replace(**changes))
+    assert learner.transitions == 0
+    learner.act(np.zeros((2, OBS)))
+    learner.observe(step._replace(**changes, valid=np.zeros(2, bool)))  # an empty step says nothing
+    assert learner.transitions == 0
+
+
+def test_a_loss_that_is_not_finite_is_refused():
+    learner = make("sfdqn", learning_rate=1e38)
+    feed(learner, 5)
+    with pytest.raises(ValueError, match="the loss was not finite by update 8"):
+        learner.learn(8)
+
+
+def test_misuse_is_refused():
+    learner = make("sfdqn")
+    step = Step(np.zeros((2, OBS)), np.zeros((2, 2)), np.zeros(2, bool), np.ones(2, bool))
+    with pytest.raises(ValueError, match="observe must follow act"):
+        learner.observe(step)
+    with pytest.raises(ValueError, match=r"obs must have shape \(2, 2\), got \(1, 2\)"):
+        learner.act(np.zeros((1, OBS)))
+    with pytest.raises(ValueError, match="task must be from 0 to 1, got 2"):
+        learner.begin_task(2)
+    with pytest.raises(ValueError, match="learn needs a transition"):
+        learner.learn(1)
+    with pytest.raises(ValueError, match="together must be a power of two, got 3"):
+        make("sfdqn", options={"together": 3})
+    with pytest.raises(ValueError, match="updates_per_step must be finite and not negative"):
+        make("sfdqn", options={"updates_per_step": -1.0})
+    with pytest.raises(ValueError, match="num_envs must be at least 1 and at most capacity, got 2 and 1"):
+        make("sfdqn", capacity=1)
+    with pytest.raises(ValueError, match="beta must be finite"):
+        make("sfdqn", beta=np.inf)
+    with pytest.raises(ValueError, match="tasks must be the 2 the agent was created for, got 1"):
+        SteppedLearner(learner.agent, Tasks(TASKS.weights[:1], TASKS.inputs[:1]), 0.0, 0, 2, 10)

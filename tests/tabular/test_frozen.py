@@ -1,0 +1,150 @@
+"""Frozen tables hold what the learner holds; states are found by their numbers."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rasf import MeanVariance
+from rasf.envs.four_room import FourRoom
+from rasf.library.table_sources import TableSources
+from rasf.tabular import frozen as kernels
+from rasf.tabular.freezing import freeze, met_from_python, met_in_four_room
+from rasf.tabular.state_index import make_index, states_of
+from rasf.tabular.successor_learner import SuccessorLearner, SuccessorSettings
+from rasf.tabular.table import COUNT
+
+ROOMS = FourRoom("S..T\n.1X.\n..2G", trap_probability=0.3, step_limit=30)
+
+
+def trained(chosen, seed=3, tasks=5, steps=400):
+    learner = SuccessorLearner(ROOMS.n_features, 4, chosen, seed, tasks)
+    for w in ROOMS.random_tasks(tasks, np.random.default_rng(seed)):
+        learner.learn_four_room(ROOMS, w, steps)
+    return learner
+
+
+def frozen_numbers(sources, state, m):
+    """All numbers (K, A, m) at a state, one after the other through coefficients that pick one."""
+    d, picked = sources.n_features, []
+    for k in range(m):
+        pick = np.eye(m)[k]
+        mean, variance = np.zeros((2, sources.policies, 1, sources.n_actions))
+        has_cell = np.zeros((sources.policies, 1), np.bool_)
+        where = np.array([state])
+        kernels.policy_moments(sources._frozen, 4, pick[:d], pick[d:], where, mean, variance, has_cell)
+        assert has_cell.all()
+        picked.append((mean if k < d else variance)[:, 0])
+    return np.stack(picked, -1)
+
+
+@pytest.mark.parametrize("chosen", [
+    SuccessorSettings(risk=MeanVariance(-4.0)),
+    SuccessorSettings(risk=MeanVariance(-4.0), covariance="diagonal"),
+    SuccessorSettings(risk=MeanVariance(-4.0), initial_noise="shared"),
+    SuccessorSettings(risk=MeanVariance(2.0), noise_scale=0.0),
+    SuccessorSettings(),
+])  # fmt: skip
+def test_every_policy_holds_what_the_learner_says_bit_by_bit(chosen):
+    learner = trained(chosen)
+    sources = TableSources.from_four_room(learner, ROOMS)
+    rows = met_in_four_room(learner, ROOMS).rows
+    assert sources.states == len(rows) == learner.table.used[0] > 10
+    d, m = learner.n_features, learner.table.value.shape[2]
+    i, j = np.diag_indices(d) if chosen.covariance == "diagonal" else np.triu_indices(d)
+    for state, row in enumerate(rows):
+        found = frozen_numbers(sources, state, m)
+        for policy in range(5):
+            psi, Sigma = learner.moments(policy, row)
+            np.testing.assert_array_equal(found[policy, :, :d], psi)
+            np.testing.assert_array_equal(found[policy, :, d:], Sigma[:, i, j][:, : m - d])
+
+
+def test_noise_and_repetitions_are_not_stored():
+    learner = trained(SuccessorSettings(risk=MeanVariance(-4.0)))
+    rows = np.arange(learner.table.used[0])
+    frozen = freeze(learner, rows)
+    kept, held = len(frozen.first), 4 * learner.table.row[rows, COUNT].sum()
+    assert kept < 0.8 * held
+
+
+def test_one_update_is_one_entry():
+    """psi = noise / 2 + (3, -1) / 2 after one transition to the end; delta delta' alpha_sigma for Sigma."""
+    chosen = SuccessorSettings(risk=MeanVariance(-1.0), alpha=0.5, alpha_sigma=0.1, learn_w=False)
+    learner = SuccessorLearner(2, 3, chosen, 0, 1)
+    learner.begin_task([1.0, 1.0])
+    row = learner.row(b"x")
+    noise = learner.moments(0, row).psi
+    learner.learn(row, 1, 0, learner.choose(row)[2], [3.0, -1.0], 2.0, None)
+    frozen = freeze(learner, np.array([row]))
+    np.testing.assert_array_equal(frozen.entries, [0, 0, 1, 1])
+    assert (frozen.first[0], frozen.last[0]) == (0, 0)
+    delta = [3.0, -1.0] - noise[1]
+    wanted = [*(noise[1] + delta / 2), 0.1 * delta[0] ** 2, 0.1 * delta[0] * delta[1], 0.1 * delta[1] ** 2]
+    np.testing.assert_allclose(frozen.value, [wanted], rtol=1e-6)
+
+
+def test_policies_that_agree_are_kept_apart_from_the_one_between_them():
+    """alpha = 1: policies 0 and 2 both hold phi after one transition to the end, policy 1 its noise."""
+    learner = SuccessorLearner(2, 2, SuccessorSettings(alpha=1.0, learn_w=False), 0, 3)
+    for _ in range(3):
+        learner.begin_task([1.0, 1.0])
+    row = learner.row(b"x")
+    noise = learner.moments(1, row).psi
+    learner.learn(row, 0, 0, -1, [3.0, -1.0], 2.0, None)
+    sources = TableSources.from_learner(learner, [[0.0]])
+    mean = sources.scores(np.zeros((1, 1)), np.array([1.0, 0.0]), MeanVariance(0.0)).mean
+    np.testing.assert_array_equal(mean[:, 0, 0], [3.0, noise[0, 0], 3.0])
+
+
+def test_four_room_states_have_the_numbers_of_gymnasium_observations():
+    learner = trained(SuccessorSettings())
+    keys, rows = met_in_four_room(learner, ROOMS)
+    row_of = dict(zip(map(bytes, keys), rows, strict=True))
+    env = gym.make("rasf/FourRoom-v0", layout=ROOMS.layout, trap_probability=0.3, step_limit=30)
+    rng, met = np.random.default_rng(0), 0
+    observation, info = env.reset(seed=0)
+    for _ in range(300):
+        taken = learner.rows.keys == info["state"]
+        if taken.any():
+            assert row_of[observation.astype(np.float64).tobytes()] == learner.rows.values[taken][0]
+            met += 1
+        observation, _, terminated, truncated, info = env.step(rng.integers(4))
+        if terminated or truncated:
+            observation, info = env.reset()
+    assert met > 200
+
+
+def test_what_cannot_be_frozen_is_refused():
+    with pytest.raises(ValueError, match="must have begun a task"):
+        freeze(SuccessorLearner(2, 3, SuccessorSettings(), 0, 1), np.zeros(0, np.int64))
+    learner = trained(SuccessorSettings(), tasks=1)
+    with pytest.raises(ValueError, match="stepped from Python"):
+        met_from_python(learner, 3)
+    with pytest.raises(ValueError, match="the map that was learned"):
+        met_in_four_room(learner, FourRoom("S..T\n..X.\n...G"))
+    stepped = SuccessorLearner(2, 3, SuccessorSettings(), 0, 1)
+    stepped.begin_task([1.0, 1.0])
+    with pytest.raises(ValueError, match="learned in the four-room world"):
+        met_in_four_room(stepped, ROOMS)
+    stepped.row(np.zeros(2).tobytes())
+    with pytest.raises(ValueError, match="bytes of 3 float64 numbers"):
+        met_from_python(stepped, 3)
+    stepped.row((1, "hashable"))
+    with pytest.raises(ValueError, match="bytes of 2 float64 numbers"):
+        met_from_python(stepped, 2)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 4), st.integers(0, 200), st.sampled_from([1.0, 0.1, 1e300]))
+def test_an_index_is_a_dictionary_of_rows(seed, n, count, unit):
+    rng = np.random.default_rng(seed)
+    keys = rng.integers(0, 6, (count, n)) * unit
+    index, state = make_index(keys)
+    numbered: dict[bytes, int] = {}
+    wanted = [numbered.setdefault(key.tobytes(), len(numbered)) for key in keys]
+    np.testing.assert_array_equal(state, wanted)
+    assert len(index.bits) == len(numbered)
+    others = np.concatenate([keys, rng.integers(-3, 9, (50, n)) * unit, np.full((1, n), np.nan)])
+    np.testing.assert_array_equal(states_of(index, others), [numbered.get(key.tobytes(), -1) for key in others])
