@@ -91,7 +91,7 @@ def test_an_interrupted_batch_goes_on_to_the_same_numbers(folder, tmp_path):
     again = run_batch(SUCCESSOR, tmp_path, checkpoint_every_s=0.0)
     undisturbed = reacher_batches.load(SUCCESSOR, folder)
     for name, values in undisturbed.items():
-        if name != "seconds":
+        if name not in ("seconds", "peak_gb"):
             np.testing.assert_array_equal(again[name], values, err_msg=name)
     assert not (tmp_path / "rasfc51.checkpoint").exists()
 
@@ -126,12 +126,18 @@ def test_without_the_normaliser_there_is_no_summary(folder, monkeypatch):
         reacher.summarise("quick", 0, folder)
 
 
+def test_the_normaliser_alone_gives_no_summary(folder, monkeypatch):
+    monkeypatch.setattr(reacher, "batches", lambda preset, seed: [ALONE])
+    with pytest.raises(ValueError, match="has only the batch 'alone'"):
+        reacher.summarise("quick", 0, folder)
+
+
 def test_names_of_batches_are_unique_and_lanes_of_rasfc51_fit_a_gpu():
     for preset in ("quick", "paper"):
         names = [batch.name for batch in reacher.batches(preset, 0)]
         assert len(set(names)) == len(names)
     paper = [batch for batch in reacher.batches("paper", 0) if batch.agent == "rasfc51"]
-    assert all(len(batch.betas) * len(batch.seeds) == 10 for batch in paper)
+    assert all(len(batch.betas) * len(batch.seeds) <= 20 for batch in paper)  # twenty take 5 GB and half an hour
     lanes = {(beta, seed) for batch in paper for beta in batch.betas for seed in batch.seeds}
     assert lanes == {(beta, seed) for beta in reacher.RISKS for seed in range(10)}
 

@@ -122,11 +122,11 @@ def figure_6(result: Result) -> Figure | None:
     left, middle, right = drawn.subfigures(1, 3, squeeze=False)[0]
     axes = left.subplots()
     _by_beta(axes, result, "test_return")
-    _finish(axes, result, "normalised test return by -beta")
+    _finish(axes, result, "normalised test return by -beta (0: SFC51, C51)")
     axes.legend(fontsize=6, ncols=2, loc="lower right")
     axes = middle.subplots()
     shown = (
-        ("rasfc51 0", "SFC51", drawing.ORANGE, "-"),
+        ("rasfc51 0", "SFC51", drawing.INK, "-"),
         ("sfdqn 0", "SFDQN", drawing.BLUE, "--"),
         ("sfdqn gpi 0", "SFDQN, bootstrap by GPI", drawing.GREEN, "-."),
         ("sfdqn no-target 0", "SFDQN, no target networks", drawing.RED, ":"),
@@ -141,13 +141,20 @@ def figure_6(result: Result) -> Figure | None:
     for line, (name, label) in zip(grid, rows, strict=True):
         for small, task in zip(line, _SHOWN_TASKS, strict=True):
             rollouts(small, np.array(tips[name])[task], task)
+            if name == rows[0][0]:
+                small.set_title(task_name(task), fontsize=7)
         line[0].set_ylabel(label, fontsize=7)
     drawing.provenance(drawn, result)
     return drawn
 
 
+def task_name(task: int) -> str:
+    """Its number, from 1, and what it is for."""
+    return f"task {task + 1} ({'training' if task in TRAINING else 'test'})"
+
+
 def rollouts(axes: Axes, paths: Any, task: int) -> None:
-    """Paths of the tip (n, steps, 2) on one task; pentagons mark where they begin."""
+    """Paths of the tip (n, steps, 2) on one task; pentagons mark where they begin, a cross the target."""
     world(axes)
     for path, colour in zip(paths, (drawing.INK, drawing.GREEN, drawing.ORANGE), strict=False):
         axes.plot(*path.T, color=colour, linewidth=0.6, alpha=0.8)
@@ -163,7 +170,7 @@ def figure_10(result: Result) -> Figure | None:
     drawn = drawing.figure(11, 3.8)
     left, right = drawn.subplots(1, 2)
     _by_beta(left, result, "test_failures")
-    _finish(left, result, "failures a rollout, sum over 8 test tasks, by -beta")
+    _finish(left, result, "failures a rollout, sum over 8 test tasks, by -beta (0: SFC51, C51)")
     left.legend(fontsize=6, ncols=2)
     n = len(TRAINING)
     for shift, (agent, word, colour) in enumerate(

@@ -78,7 +78,7 @@ def measures(found: dict[Batch, Arrays]) -> Measures:
         for beta in batch.betas:
             if not batch.alone:
                 mask = arrays["beta"] == beta
-                part = {key: values[mask] for key, values in arrays.items() if key not in ("seconds", "tips")}
+                part = {key: values[mask] for key, values in arrays.items() if key not in ("seconds", "tips", "peak_gb")}
                 gathered.setdefault(label(batch, beta), []).append(part)
     joined = {}
     for name, parts in gathered.items():

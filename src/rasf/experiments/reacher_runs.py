@@ -6,6 +6,7 @@ checkpoint.
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +32,7 @@ def run_batch(
 ) -> Arrays:
     """Train the batch, or go on from its checkpoint; save and return its arrays.
 
-    All have lanes in front, but `tips` (betas in front) and `seconds` (of training, and in all).
+    All have lanes in front, but `tips` (betas in front), `seconds` (of training, and in all) and `peak_gb`.
     """
     done = load(batch, folder)
     if done is not None:
@@ -58,11 +59,19 @@ def run_batch(
     found = {name: np.moveaxis(part, 0, 1) for name, part in history.items()}  # lanes in front
     found |= look.final(lanes) | {"beta": made.betas, "seed": made.seeds, "target": made.targets}
     found["seconds"] = np.array([trained, time.perf_counter() - begin])
+    found["peak_gb"] = np.array([peak_memory() / 1e9])
     save(batch, found, folder)
     if look.has_maps:
         save_networks(batch, made, lanes, folder)
     checkpoint.unlink(missing_ok=True)
     return found
+
+
+def peak_memory() -> int:
+    """Bytes in use at most so far: on the device where it counts them, else of this process."""
+    device = jax.config.jax_default_device or jax.devices()[0]
+    counted = device.memory_stats()
+    return int(counted["peak_bytes_in_use"]) if counted else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def save_networks(batch: Batch, made: Prepared, lanes: Lane, folder: Path) -> None:

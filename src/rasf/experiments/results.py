@@ -50,7 +50,7 @@ class Result:
     def save(self, folder: Path) -> Path:
         """Write `folder`/<experiment>.json, whole or not at all."""
         path = folder / f"{self.experiment}.json"
-        write_text(path, json.dumps(_plain(asdict(self)), indent=1) + "\n")
+        write_text(path, json.dumps(_plain(asdict(self))) + "\n")
         return path
 
 
