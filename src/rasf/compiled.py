@@ -24,7 +24,7 @@ def cache_folder() -> str:
     package = Path(__file__).parent
     for source in sorted(package.rglob("*.py")):
         text = source.read_bytes()
-        if b"compiled" in text:
+        if b"rasf.compiled import" in text:
             digest.update(source.relative_to(package).as_posix().encode() + text)
     home = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
     folder = home / "rasf" / digest.hexdigest()[:16]

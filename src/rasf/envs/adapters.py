@@ -265,7 +265,6 @@ def describe_environment(env: Any, kwargs: dict[str, Any], first_action: int, ph
 
 def _plain(value: Any) -> Any:
     try:
-        json.dumps(value, allow_nan=False)
+        return json.loads(json.dumps(value, allow_nan=False))  # a tuple becomes the list that a file gives back
     except (TypeError, ValueError):
         return f"<{type(value).__name__}>"
-    return value

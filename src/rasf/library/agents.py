@@ -22,8 +22,10 @@ from rasf.risk.names import is_neutral, risk_to_text
 
 TABULAR = ("sfql", "rasfql")
 DEEP = ("sfc51", "rasfc51", "sfdqn", "sfdqn-residual")
+HISTOGRAMS = ("sfc51", "rasfc51")
 NEUTRAL = ("sfql", "sfc51", "sfdqn")
 _FEW = 100_000  # observations that surely fit a table
+_LARGE = 1_000  # numbers of an observation, each state's key in a table: images are not for tables
 _WALK = 2_000  # steps of the random walk that looks for recurring observations
 
 
@@ -38,7 +40,9 @@ def choose_agent(env: FeatureEnvironment, seed: int) -> AutoChoice:
     """A tabular agent where observations are few and recur, else networks."""
     coder = env.coder
     if not coder.integers:
-        return AutoChoice("rasfc51", "its observations are real numbers, which do not recur exactly")
+        return AutoChoice("rasfc51", "its observations are not whole numbers of a bounded range, which recur exactly")
+    if coder.size > _LARGE:
+        return AutoChoice("rasfc51", f"its observations have {coder.size} numbers each, too many for a table's keys")
     if coder.few is not None and coder.few <= _FEW:
         return AutoChoice("rasfql", f"it has at most {coder.few} observations")
     rng, seen = np.random.default_rng(seed), set()
@@ -75,4 +79,10 @@ def with_settings(base: Any, given: Mapping[str, Any]) -> Any:
     unknown = sorted(set(given) - known)
     if unknown:
         raise ValueError(f"settings must be among {', '.join(sorted(known))}, got {', '.join(unknown)}")
-    return replace(base, **given)
+    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    try:
+        changed = replace(base, **plain)
+        hash(changed)  # an agent is a key of what jax has made for it
+    except TypeError as error:
+        raise ValueError(f"settings must be numbers, or sizes such as widths=(64, 64): {error}") from None
+    return changed

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from rasf.envs.adapters import FeatureEnvironment, Step
 from rasf.library.sources import Sources
 from rasf.mdp import Floats, Ints
-from rasf.risk import CVaR, Risk
+from rasf.risk import Risk
 from rasf.risk.names import risk_to_text
 from rasf.statistics import Interval, interval_of, mean_interval
 
@@ -55,7 +55,7 @@ class Report:
             found[name] = mean_interval(values)
             # from the first value on, so that equal returns have no variance at all
             found[f"{name} variance"] = interval_of(values - values[0], lambda drawn: drawn.var(axis=-1, ddof=1))
-            found[f"{name} CVaR"] = interval_of(values, CVaR(WORST).samples)
+            found[f"{name} CVaR"] = interval_of(values, _mean_of_the_worst)
         if self.failures is not None:
             found["failures"] = mean_interval(self.failures)
         found["length"] = mean_interval(self.lengths.astype(np.float64))
@@ -91,6 +91,8 @@ class Comparison:
 
     def difference(self, name: str, measure: str = "return") -> Interval:
         """How much more one risk earns than the first, episode by episode; measure: return, discounted, failures."""
+        if name not in self.reports:
+            raise ValueError(f"name must be one of {', '.join(self.reports)}, got {name!r}")
         mine, first = [_of(report, measure) for report in (self.reports[name], next(iter(self.reports.values())))]
         return mean_interval(mine - first)
 
@@ -114,6 +116,12 @@ class Comparison:
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in self.rows()
         )
+
+
+def _mean_of_the_worst(values: Floats) -> Floats:
+    """CVaR (..) of values (.., n), as `CVaR.samples` has it, but in a tenth of its time."""
+    share = np.clip(WORST * values.shape[-1] - np.arange(values.shape[-1]), 0.0, 1.0)
+    return np.asarray(np.sort(values, axis=-1) @ (share / share.sum()))
 
 
 def _of(report: Report, measure: str) -> Floats:

@@ -10,17 +10,32 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
+from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from rasf.library import storage
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 
-_DESCRIBED = ("id", "kwargs", "observations", "n_actions", "first_action", "n_features", "bounds", "phi")
+_HEADER: dict[str, type] = {
+    "environment": dict, "sources": dict, "policies": list, "agent": str, "notes": list, "provenance": dict,
+}  # fmt: skip
+_PLACES = ("sources/", "history/")
+_MOST = 2**53
+_ENVIRONMENT: dict[str, tuple[tuple[type, ...], int, int]] = {  # types, and the range of whole numbers
+    "id": ((str, type(None)), 0, 0),
+    "kwargs": ((dict,), 0, 0),
+    "observations": ((dict,), 0, 0),
+    "n_actions": ((int,), 1, _MOST),
+    "first_action": ((int,), -_MOST, _MOST),
+    "n_features": ((int,), 1, _MOST),
+    "bounds": ((list, type(None)), 0, 0),
+    "phi": ((str, type(None)), 0, 0),
+    "max_episode_steps": ((int, type(None)), 1, _MOST),
+}
 
 
 def save(library: PolicyLibrary, path: str | PathLike[str], precision: str = "single") -> None:
@@ -49,29 +64,50 @@ def load(path: str | PathLike[str]) -> PolicyLibrary:
 
 
 def _restored(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> PolicyLibrary:
+    for name, kind in _HEADER.items():
+        if not isinstance(header[name], kind):
+            raise ValueError(f"its {name} must be a {kind.__name__}, got {header[name]!r:.60}")
     environment, description = header["environment"], header["sources"]
-    for name in _DESCRIBED:
-        environment[name]
+    _check_environment(environment)
     sources: Any
     if description["law"] == "table":
         from rasf.library.table_sources import TableSources as sources
     else:
         from rasf.library.network_sources import NetworkSources as sources
-    policies = tuple(SourcePolicy(tuple(map(float, each["w"])), str(each["risk"])) for each in header["policies"])
-    d, history = environment["n_features"], _under(arrays, "history/")
-    if any(len(policy.w) != d or not np.isfinite(policy.w).all() for policy in policies):
-        raise ValueError(f"every policy must have {d} finite weights")
+    policies = tuple(_policy(each, environment["n_features"]) for each in header["policies"])
+    history, unknown = _under(arrays, "history/"), {name for name in arrays if not name.startswith(_PLACES)}
+    if unknown:
+        raise ValueError(f"it holds {min(unknown)!r}, which is neither of its sources nor of its history")
     if any(part.shape[:1] != (len(policies),) for part in history.values()):
-        raise ValueError("the history must have an entry for each policy")
+        raise ValueError("its history must have an entry for each policy")
+    if not all(isinstance(note, str) for note in header["notes"]):
+        raise ValueError("its notes must be sentences")
     return PolicyLibrary(
         sources.restore(description, _under(arrays, "sources/")),
         environment,
         policies,
-        str(header["agent"]),
+        header["agent"],
         history,
-        tuple(map(str, header["notes"])),
-        dict(header["provenance"]),
+        tuple(header["notes"]),
+        header["provenance"],
     )
+
+
+def _check_environment(environment: dict[str, Any]) -> None:
+    """The observations are checked by their `Coder`, sizes against the policies."""
+    for name, (kinds, least, most) in _ENVIRONMENT.items():
+        value = environment[name]
+        if type(value) not in kinds or (type(value) is int and not least <= value <= most):
+            raise ValueError(f"the {name} of its environment cannot be {value!r:.60}")
+    if ":" in (environment["id"] or ""):  # Gymnasium would import what stands before it
+        raise ValueError(f"its environment's id must not name a module, got {environment['id']!r:.60}")
+
+
+def _policy(each: Any, d: int) -> SourcePolicy:
+    match each:
+        case {"w": list(w), "risk": str(risk)} if len(w) == d and all(type(number) in (int, float) for number in w):
+            return SourcePolicy(tuple(map(float, w)), risk)
+    raise ValueError(f"each of its policies must have {d} weights and a risk, got {each!r:.60}")
 
 
 def _under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
@@ -80,10 +116,7 @@ def _under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt
 
 def versions() -> dict[str, str]:
     """What a library is made with."""
-    import gymnasium
-    import jax
-
     import rasf
 
-    made_with = {"rasf": rasf.__version__, "python": platform.python_version(), "numpy": np.__version__}
-    return made_with | {"jax": jax.__version__, "gymnasium": gymnasium.__version__}
+    made_with = {"rasf": rasf.__version__, "python": platform.python_version()}
+    return made_with | {name: version(name) for name in ("numpy", "jax", "gymnasium")}  # without importing jax

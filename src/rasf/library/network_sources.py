@@ -67,6 +67,8 @@ class NetworkSources:
 
     def check(self, risk: Risk) -> None:
         """Refuse a risk that these laws cannot serve."""
+        if not isinstance(risk, Risk):
+            raise ValueError(f"risk must be a rasf risk such as MeanVariance(-4.0), got {risk!r}")
         if _beta(risk) == 0:
             return
         if isinstance(self.law, Point):

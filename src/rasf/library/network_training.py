@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 
 from rasf.deep.agent import Agent, AgentSettings, Tasks
+from rasf.deep.laws import Histogram
 from rasf.deep.stepping import Elders, SteppedLearner
 from rasf.envs.feature_vector import FeatureVector
 from rasf.library.network_sources import NetworkSources
@@ -23,20 +26,21 @@ def train_networks(
     tasks: Floats,
     settings: AgentSettings,
     risk: Risk,
-    support: Floats,
+    atoms: Floats | None,
     steps_per_task: int,
     seed: int,
     watch: Watch,
     elders: Sources | None = None,
 ) -> Trained:
-    """Learn the tasks (n, d) one after the other; `support` (d, 2) bounds the discounted feature returns.
+    """Learn the tasks (n, d) one after the other; `atoms` (d, N) are those of histograms.
 
     All policies learn from every transition, so a policy whose own task was never reached has learned too; it is kept
     only if its task was begun.
     """
     given = Tasks(tasks.astype(np.float32), np.zeros((len(tasks), 0), np.float32))
-    # an agent multiplies the bounds of features by 1 / (1 - gamma)
-    agent = Agent.create(settings, env.coder.flat_size, env.n_actions, support * (1 - settings.gamma), given)
+    agent = Agent.create(settings, env.coder.flat_size, env.n_actions, np.tile([0.0, 1.0], (env.n_features, 1)), given)
+    if atoms is not None:
+        agent = replace(agent, law=Histogram(tuple(map(tuple, atoms.tolist()))))
     beta = float(risk.beta)  # type: ignore[attr-defined]
     learner = SteppedLearner(agent, given, beta, seed, env.num_envs, len(tasks) * (steps_per_task + env.num_envs))
     total, failures, heard = np.zeros(len(tasks)), np.zeros(len(tasks)), np.full((len(tasks), 3), np.nan)
@@ -55,8 +59,10 @@ def train_networks(
             total[task] += float((step.phi[step.valid] @ tasks[task]).sum())
             failures[task] += int(step.failure[step.valid].sum())
             taken, obs = taken + int(step.valid.sum()), step.obs
-            if lately and (taken >= steps_per_task or taken - watched >= _WATCHED_EVERY):
-                heard[task], watched, lately = np.mean(lately, axis=0), taken, []
+            if taken >= steps_per_task or taken - watched >= _WATCHED_EVERY:
+                if lately:
+                    heard[task] = np.mean(lately, axis=0)
+                watched, lately = taken, []
                 extras = dict(zip(_HEARD, heard[task].tolist(), strict=True))
                 stopped = watch(Record(task, taken, float(total[task]), int(failures[task]), extras))
     networks = jax.tree.map(lambda part: part[:begun], learner.networks)

@@ -10,7 +10,7 @@ and `merge` give new ones.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -168,14 +168,20 @@ class PolicyLibrary:
         """Evaluate several risks on the same beginnings; printed, it is a table."""
         from rasf.library.evaluation import Comparison, episode_seeds, run_episodes
 
-        if episodes < 2 or max_steps < 1:
-            raise ValueError(f"episodes must be at least 2 and max_steps 1, got {episodes} and {max_steps}")
+        for name, number, least in (("episodes", episodes, 2), ("max_steps", max_steps, 1), ("seed", seed, 0)):
+            if not isinstance(number, int | np.integer) or number < least:
+                raise ValueError(f"{name} must be a whole number of at least {least}, got {number!r}")
+        if isinstance(risks, Risk) or not risks:
+            raise ValueError(f"risks must be a list of risks, or a dict of them by name, got {risks!r}")
         named = dict(risks) if isinstance(risks, Mapping) else {risk_to_text(risk): risk for risk in risks}
+        if len(named) < len(risks):
+            raise ValueError(f"risks must differ in their names, {', '.join(named)}; a dict can name them")
         weights = self._weights(w)
         for risk in named.values():
             self.sources.check(risk)
-        environments = self._open(env, phi, min(_AT_ONCE, episodes))
+        environments: list[Any] = []
         try:
+            self._open(env, phi, min(_AT_ONCE, int(episodes)), environments)
             reports = {
                 name: run_episodes(
                     self.sources,
@@ -183,7 +189,7 @@ class PolicyLibrary:
                     environments,
                     weights,
                     risk,
-                    episode_seeds(seed, episodes),
+                    episode_seeds(int(seed), int(episodes)),
                     max_steps=max_steps,
                     discount_aware=discount_aware,
                     failure=failure,
@@ -194,13 +200,33 @@ class PolicyLibrary:
             for environment in environments:
                 if environment.env is not env:
                     environment.close()
+        if any(report.failures is not None for report in reports.values()):
+            # some environments name a failure only when it happens: who never met one has none
+            for name, report in reports.items():
+                if report.failures is None:
+                    reports[name] = replace(report, failures=np.zeros(report.episodes))
         return Comparison(reports)
 
     def grow(self, env: Any, tasks: npt.ArrayLike | int, **options: Any) -> PolicyLibrary:
-        """A library with further tasks, learned as `rasf.learn` does; while they are learned, the old policies help."""
+        """A library with further tasks, learned as `rasf.learn` does; while they are learned, the old policies help.
+
+        What must be the same in one library, as gamma and the sizes of networks, is taken over.
+        """
         from rasf.library.learning import learn
 
-        like_mine: dict[str, Any] = {"agent": self.agent, "gamma": self.gamma} | options
+        mine = self.sources.describe()
+        fixed: dict[str, Any] = {"gamma": self.gamma}
+        if mine["law"] != "table":
+            fixed["widths"] = tuple(mine["widths"])
+        if mine["law"] == "histogram":
+            fixed["atoms"] = mine["atoms"]
+        if mine.get("sigma") == "diagonal":
+            fixed["covariance"] = "diagonal"
+        for name, value in fixed.items():
+            given = options.get(name, value)
+            if (tuple(given) if isinstance(given, list) else given) != value:
+                raise ValueError(f"{name} must be that of the library that grows, {value}, got {given}")
+        like_mine = {"agent": self.agent.split(" + ")[0]} | options | fixed
         return merge([self, learn(env, tasks=tasks, elders=self, **like_mine)])
 
     def save(self, path: str | PathLike[str], *, precision: str = "single") -> None:
@@ -210,31 +236,43 @@ class PolicyLibrary:
         save(self, path, precision)
 
     def _weights(self, w: npt.ArrayLike) -> Floats:
-        weights = np.asarray(w, np.float64)
+        try:
+            weights = np.asarray(w, np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"w must be {self.sources.n_features} finite numbers, got {w!r}") from None
         if weights.shape != (self.sources.n_features,) or not np.isfinite(weights).all():
-            raise ValueError(f"w must be {self.sources.n_features} finite numbers, got {np.asarray(w).tolist()}")
+            raise ValueError(f"w must be {self.sources.n_features} finite numbers, got {weights.tolist()}")
         return weights
 
-    def _open(self, env: Any, phi: Any, n: int) -> list[Any]:
+    def _open(self, env: Any, phi: Any, n: int, environments: list[Any]) -> None:
+        """Add the environment given, or n that an id or a function makes, if they are like the one trained in."""
+        from gymnasium import Env
+
         from rasf.envs.adapters import open_environment
 
-        if isinstance(env, str):
-            kwargs = self.environment["kwargs"] if env == self.environment["id"] else {}
-            opened = [open_environment(env, phi, **kwargs) for _ in range(n)]
-        elif hasattr(env, "step"):
-            opened = [open_environment(env, phi)]
-        elif callable(env):
-            opened = [open_environment(env(), phi) for _ in range(n)]
-        else:
-            opened = [open_environment(env, phi)]
-        found = opened[0].describe()
-        for name in ("observations", "n_actions", "n_features"):
-            if found[name] != self.environment[name]:
-                raise ValueError(
-                    f"env must have the {name} that the library was trained with, {self.environment[name]}, "
-                    f"got {found[name]}"
-                )
-        return opened
+        if phi is None and self.environment["phi"] is not None:
+            raise ValueError(f"phi must be given, as in training, where it was {self.environment['phi']}")
+        makes = callable(env) and not isinstance(env, Env)
+        kwargs = self._kwargs() if isinstance(env, str) and env == self.environment["id"] else {}
+        for _ in range(n if makes or isinstance(env, str) else 1):
+            environments.append(open_environment(env() if makes else env, phi, **kwargs))
+            found = environments[-1].describe()
+            for name in ("observations", "n_actions", "n_features"):
+                if found[name] != self.environment[name]:
+                    raise ValueError(
+                        f"env must have the {name} that the library was trained with, {self.environment[name]}, "
+                        f"got {found[name]}"
+                    )
+
+    def _kwargs(self) -> dict[str, Any]:
+        """The settings that make the library's own environment again."""
+        kept, limit = self.environment["kwargs"], self.environment["max_episode_steps"]
+        lost = [name for name, value in kept.items() if isinstance(value, str) and value.startswith("<")]
+        if lost:
+            raise ValueError(
+                f"env must be an environment or a function that makes one: the library could not keep {', '.join(lost)}"
+            )
+        return kept if limit is None else kept | {"max_episode_steps": limit}
 
 
 def merge(libraries: Sequence[PolicyLibrary]) -> PolicyLibrary:
@@ -248,7 +286,7 @@ def merge(libraries: Sequence[PolicyLibrary]) -> PolicyLibrary:
                 raise ValueError(f"libraries to merge must be of one environment, but their {name} differ")
         if type(other.sources) is not type(first.sources):
             raise ValueError("libraries to merge must both be tabular or both be networks")
-    agents = list(dict.fromkeys(library.agent for library in libraries))
+    agents = dict.fromkeys(agent for library in libraries for agent in library.agent.split(" + "))
     common = [name for name in first.history if all(name in library.history for library in libraries)]
     return PolicyLibrary(
         first.sources.merge([library.sources for library in libraries]),
@@ -257,5 +295,5 @@ def merge(libraries: Sequence[PolicyLibrary]) -> PolicyLibrary:
         " + ".join(agents),
         {name: np.concatenate([library.history[name] for library in libraries]) for name in common},
         tuple(dict.fromkeys(note for library in libraries for note in library.notes)),
-        {"merged": [library.provenance for library in libraries]},
+        {"merged": [part for library in libraries for part in library.provenance.get("merged", [library.provenance])]},
     )

@@ -157,7 +157,9 @@ class TableSources:
         return self._is_learned(states_of(self._index, self._rows(obs)))
 
     def _is_learned(self, state: Ints) -> npt.NDArray[np.bool_]:
-        return np.asarray((state >= 0) & self._learned[state])
+        learned = state >= 0
+        learned[learned] = self._learned[state[learned]]
+        return learned
 
     def act(self, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> npt.NDArray[np.int64]:
         """Actions (B,) by GPI at observations (B, n); 0 at a state that was never met."""

@@ -22,6 +22,8 @@ def is_neutral(risk: Risk) -> bool:
 
 def risk_from_text(text: str) -> Risk:
     """The risk that a text names."""
+    if not isinstance(text, str):
+        raise ValueError(f"risk must be written as {EXAMPLES}, got {text!r}")
     name, colon, number = text.strip().partition(":")
     if name == "neutral" and not colon:
         return MeanVariance(0.0)

@@ -1,4 +1,8 @@
-"""Numbers from few runs and their uncertainty: standard errors as the paper draws, bootstrap intervals for the rest."""
+"""Mean, standard error and bootstrap intervals of one list of values (n,).
+
+Standard error of the mean, as the paper draws: s / sqrt(n) with s^2 = sum_i (x_i - mean)^2 / (n - 1). For scores
+(runs, tasks), that of a task is over axis 0 and that of the mean over tasks is of `scores.mean(axis=1)`.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rasf.mdp import Floats, Ints
-
-_RESAMPLES = 10_000
+from rasf.mdp import Floats
+from rasf.statistics.bootstrap import TAILS, drawn_values
 
 
 class Interval(NamedTuple):
@@ -21,6 +24,12 @@ class Interval(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.estimate:.3g} [{self.low:.3g}, {self.high:.3g}]"
+
+    @classmethod
+    def of(cls, estimate: Floats | float, drawn: list[Floats]) -> Interval:
+        """From the statistic of the data and, block by block, of its resamples."""
+        low, high = np.quantile(np.concatenate(drawn), TAILS)
+        return cls(float(estimate), float(low), float(high))
 
 
 def standard_error(values: Floats, axis: int = 0) -> Floats:
@@ -36,23 +45,18 @@ def mean_interval(values: Floats, seed: int = 0) -> Interval:
 
 def interval_of(values: Floats, statistic: Callable[[Floats], Floats], seed: int = 0) -> Interval:
     """Bootstrap interval of a statistic of values (n,); it takes values (.., n) and gives (..)."""
-    low, high = np.quantile(statistic(values[_resampled(len(values), seed)]), [0.025, 0.975])
-    return Interval(float(statistic(values)), float(low), float(high))
+    return Interval.of(statistic(values), [statistic(values[drawn]) for drawn in drawn_values(len(values), seed)])
 
 
 def ratio_interval(numerator: Floats, denominator: Floats, seed: int = 0) -> Interval:
     """Bootstrap interval of the ratio of means of paired values (n,)."""
-    drawn = _resampled(len(numerator), seed)
-    ratios = numerator[drawn].mean(axis=1) / denominator[drawn].mean(axis=1)
-    low, high = np.quantile(ratios, [0.025, 0.975])
-    return Interval(float(numerator.mean() / denominator.mean()), float(low), float(high))
+    ratios = [
+        numerator[drawn].mean(axis=1) / denominator[drawn].mean(axis=1) for drawn in drawn_values(len(numerator), seed)
+    ]
+    return Interval.of(numerator.mean() / denominator.mean(), ratios)
 
 
 def slopes(values: Floats) -> Floats:
     """Least-squares slope of each row (n, T) against 0 .. T - 1."""
-    time = np.arange(values.shape[1]) - (values.shape[1] - 1) / 2
-    return values @ time / (time @ time)
-
-
-def _resampled(n: int, seed: int) -> Ints:
-    return np.random.default_rng(seed).integers(n, size=(_RESAMPLES, n))
+    time: Floats = np.arange(values.shape[1]) - (values.shape[1] - 1) / 2
+    return np.asarray(values @ time / (time @ time))

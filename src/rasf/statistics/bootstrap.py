@@ -1,0 +1,56 @@
+"""Resampling, some resamples at a time.
+
+A resample of n runs is n draws with replacement. The draws come from a generator made of the seed, resample after
+resample, so that neither the results nor their bits depend on how many are held in memory at once.
+
+The percentile interval ignores that the mean of a resample spreads less than that of new data, by sqrt((n - 1) / n),
+and that this spread is itself an estimate. For normal data, 95 % intervals of the mean cover about
+P(|t_{n-1}| < 1.96 sqrt((n - 1) / n)): 85 % with 5 runs, 90 % with 10 and 94 % with 30.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from rasf.mdp import Floats, Ints
+
+RESAMPLES = 10_000
+AT_ONCE = 2**20  # numbers held at once: 8 MB an array
+TAILS = (0.025, 0.975)
+Number = TypeVar("Number", bound=np.generic)
+
+
+def blocks(numbers: int) -> Iterator[int]:
+    """Sizes of consecutive blocks of resamples, where one resample takes so many numbers."""
+    at_once = max(1, AT_ONCE // numbers)
+    for start in range(0, RESAMPLES, at_once):
+        yield min(at_once, RESAMPLES - start)
+
+
+def drawn_values(n: int, seed: int) -> Iterator[Ints]:
+    """Indices (block, n) of resampled values."""
+    generator = np.random.default_rng(seed)
+    for block in blocks(n):
+        yield generator.integers(n, size=(block, n))
+
+
+def drawn_runs(generator: np.random.Generator, block: int, shape: tuple[int, int], whole_runs: bool) -> Ints:
+    """Indices (block, runs, tasks) of the runs resampled for every task; (block, runs, 1) of whole runs."""
+    runs, tasks = shape
+    return generator.integers(runs, size=(block, runs, 1 if whole_runs else tasks))
+
+
+def resampled(scores: npt.NDArray[Number], drawn: Ints) -> npt.NDArray[Number]:
+    """The drawn runs' scores (block, runs, tasks)."""
+    return scores[drawn, np.arange(scores.shape[1])]
+
+
+def times_drawn(drawn: Ints, runs: int) -> Floats:
+    """How often every run was drawn, (tasks, block, runs), from indices (block, runs, tasks)."""
+    block, _, tasks = drawn.shape
+    cells = (np.arange(tasks) * block + np.arange(block)[:, None, None]) * runs + drawn
+    return np.bincount(cells.ravel(), minlength=tasks * block * runs).reshape(tasks, block, runs).astype(np.float64)

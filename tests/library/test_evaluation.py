@@ -1,0 +1,332 @@
+"""`evaluate` and `compare` against a plain loop, numpy and numbers by hand."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from library_worlds import Finite, gamble, random_world
+
+import rasf
+from rasf import CVaR, MeanVariance, Risk
+from rasf.library.evaluation import episode_seeds
+
+NEUTRAL, AVERSE = MeanVariance(0.0), MeanVariance(-2.0)
+W = np.array([-0.2, 1.0, -0.5])
+
+
+@pytest.fixture(scope="module")
+def library():
+    return rasf.learn(
+        gamble(start=0), tasks=[[0, 1, 0], [-1, 0, 0], [0, 0, -1]], agent="rasfql", gamma=0.9, steps_per_task=600,
+        alpha=0.05, alpha_sigma=0.05, epsilon=0.5,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """On a random world that starts anywhere and is cut after 9 steps."""
+    return rasf.learn(random_world(4, limit=9), tasks=np.eye(2), agent="rasfql", gamma=0.8, steps_per_task=500)
+
+
+def by_hand(library, world, w, risk, seeds, gamma=None, failed=lambda step, info: info.get("failure", False)):
+    """Returns, discounted returns, failures, lengths, cuts of the episodes; discount-aware where gamma is given."""
+    rows = []
+    for seed in seeds:
+        obs, _ = world.reset(seed=seed)
+        earned, discounted, failures, t, over = 0.0, 0.0, 0, 0, False
+        while not over:
+            asked = risk if gamma is None else MeanVariance(risk.beta * gamma**t)
+            obs, phi, terminated, truncated, info = world.step(library.act(obs, w, asked))
+            earned, discounted = earned + phi, discounted + library.gamma**t * phi
+            failures, t, over = failures + failed(phi, info), t + 1, terminated or truncated
+        rows.append((earned, discounted, failures, t, not terminated))
+    earned, discounted, *counts = map(np.array, zip(*rows, strict=True))
+    return earned @ w, discounted @ w, *counts
+
+
+@pytest.mark.parametrize("as_function", [False, True])
+def test_the_numbers_are_those_of_a_plain_loop(wide, as_function):
+    w, make = np.array([0.3, -0.8]), lambda: random_world(4, limit=9)
+    report = wide.evaluate(make if as_function else make(), w, AVERSE, 40, seed=6)
+    returns, discounted, _, lengths, cut = by_hand(wide, make(), w, AVERSE, episode_seeds(6, 40))
+    np.testing.assert_array_equal(report.returns, returns)
+    np.testing.assert_array_equal(report.discounted, discounted)
+    np.testing.assert_array_equal(report.lengths, lengths)
+    np.testing.assert_array_equal(report.cut, cut)
+    assert 0 < cut.sum() < 40
+    assert report.failures is None
+    assert (report.episodes, report.unseen, report.gamma) == (40, 0.0, 0.8)
+    np.testing.assert_array_equal(report.phi @ w, returns)
+    assert len(set(returns)) > 20
+
+
+def test_summaries_are_numpys(wide):
+    report = wide.evaluate(random_world(4, limit=9), [1.0, 0.5], NEUTRAL, 30)
+    for name, values in (("return", report.returns), ("discounted", report.discounted)):
+        assert report.measures[name].estimate == pytest.approx(values.mean(), rel=1e-12)
+        assert report.measures[f"{name} variance"].estimate == pytest.approx(np.var(values, ddof=1), rel=1e-12)
+        assert report.measures[f"{name} CVaR"].estimate == pytest.approx(np.sort(values)[:3].mean(), rel=1e-12)
+        assert report.measures[f"{name} CVaR"].estimate == pytest.approx(float(CVaR(0.1).samples(values)), rel=1e-12)
+        for measure in (name, f"{name} variance", f"{name} CVaR"):
+            estimate, low, high = report.measures[measure]
+            assert low <= estimate <= high
+            assert low < high
+    assert report.measures["length"].estimate == report.lengths.mean()
+    assert "failures" not in report.measures
+    assert f"{report.episodes} episodes, risk neutral" in str(report)
+
+
+@pytest.mark.parametrize(("n", "worst"), [(5, 1.0), (15, (1.0 + 0.5 * 2.0) / 1.5), (20, 1.5)])
+def test_a_part_of_an_episode_counts_in_part_in_the_worst_tenth(n, worst):
+    # returns 1 .. n, by the seed's order
+    class Ranks(gym.Env):
+        observation_space, action_space = spaces.Discrete(1), spaces.Discrete(1)
+        order = iter(np.random.default_rng(0).permutation(n) + 1.0)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return 0, {}
+
+        def step(self, action):
+            return 0, np.array([next(self.order, 0.0)]), True, False, {}
+
+    alike = Finite(np.ones((1, 1, 1)), np.ones((1, 1, 1, 1)), ends=(0,))
+    library = rasf.learn(alike, tasks=1, agent="sfql", steps_per_task=1)
+    world = Ranks()
+    world.reward_space = spaces.Box(0.0, float(n), (1,))  # so that no step is spent to count the features
+    report = library.evaluate(world, [1.0], NEUTRAL, n)
+    np.testing.assert_array_equal(np.sort(report.returns), np.arange(1.0, n + 1))
+    assert report.measures["return CVaR"].estimate == pytest.approx(worst)
+
+
+def test_sums_and_discounts_by_hand(library):
+    # action 0: 0 -> 1 -> 3 in two steps, 1.5 gained in the second
+    report = library.evaluate(gamble(), [0.0, 1.0, -9.0], MeanVariance(-50.0), 4)
+    np.testing.assert_array_equal(report.returns, np.full(4, 1.5))
+    np.testing.assert_allclose(report.discounted, np.full(4, 0.9 * 1.5))
+    np.testing.assert_array_equal(report.phi, np.tile([2.0, 1.5, 0.0], (4, 1)))
+    np.testing.assert_array_equal(report.lengths, [2, 2, 2, 2])
+    assert not report.cut.any()
+    for measure in ("return variance", "discounted variance"):
+        assert tuple(report.measures[measure]) == (0.0, 0.0, 0.0)
+
+
+def test_risk_decides_what_is_met(library):
+    bold, careful = (library.evaluate(gamble(), [0.0, 1.0, 0.0], risk, 400) for risk in (NEUTRAL, AVERSE))
+    assert bold.measures["return"].estimate == pytest.approx(2.0, abs=0.3)  # half of 4
+    assert bold.measures["return variance"].estimate == pytest.approx(4.0, abs=0.2)
+    assert bold.measures["return CVaR"].estimate == 0.0
+    assert bold.measures["failures"].estimate == pytest.approx(0.5, abs=0.1)
+    assert tuple(careful.measures["return"]) == (1.5, 1.5, 1.5)
+    assert tuple(careful.measures["failures"]) == (0.0, 0.0, 0.0)
+
+
+def two_gambles(gain):
+    """In 0, then in 1, action 0 walks on for nothing; action 1 wins gain + 1 or loses 1 - gain, and losing ends it."""
+    P, phi = np.zeros((4, 2, 4)), np.zeros((4, 2, 4, 1))
+    P[0, 0, 1] = 1.0
+    P[0, 1, [1, 2]] = 0.5
+    P[1, 0, 3] = 1.0
+    P[1, 1, [2, 3]] = 0.5
+    P[2, :, 3] = P[3, :, 3] = 1.0
+    phi[0, 1, 1, 0] = phi[1, 1, 3, 0] = gain + 1.0
+    phi[0, 1, 2, 0] = phi[1, 1, 2, 0] = gain - 1.0
+    return Finite(P, phi, ends=(3,))
+
+
+def test_a_discount_aware_library_counts_later_risks_less():
+    # at gamma 0.5 a gamble of variance 1 and mean 0.3 is not worth it at beta -1 (0.3 < 0.5), but at -0.5 it is
+    world = two_gambles(0.3)
+    library = rasf.learn(
+        world, tasks=[[1.0], [-1.0]], agent="rasfql", gamma=0.5, steps_per_task=6000, alpha=0.02, alpha_sigma=0.02,
+        epsilon=1.0,
+    )  # fmt: skip
+    risk = MeanVariance(-1.0)
+    assert [library.act(s, [1.0], risk) for s in (0, 1)] == [0, 0]
+    assert [library.act(s, [1.0], MeanVariance(-0.5)) for s in (0, 1)][1] == 1
+    plain = library.evaluate(two_gambles(0.3), [1.0], risk, 50, seed=2)
+    aware = library.evaluate(two_gambles(0.3), [1.0], risk, 50, seed=2, discount_aware=True)
+    np.testing.assert_array_equal(plain.returns, np.zeros(50))
+    assert set(np.round(aware.returns, 9)) == {1.3, -0.7}
+    by_loop = by_hand(library, two_gambles(0.3), np.ones(1), risk, episode_seeds(2, 50), gamma=0.5)
+    for found, expected in zip((aware.returns, aware.discounted), by_loop, strict=False):
+        np.testing.assert_array_equal(found, expected)
+
+    class Plain(Risk):
+        supports = frozenset({"moments"})
+
+        def moments(self, mean, variance):
+            return mean
+
+    assert library.evaluate(world, [1.0], Plain(), 2).episodes == 2
+    with pytest.raises(ValueError, match="Plain has no discount-aware form"):
+        library.evaluate(world, [1.0], Plain(), 2, discount_aware=True)
+
+
+def test_compare_meets_the_same_beginnings(wide):
+    begun = []
+
+    class Recorded(Finite):
+        def reset(self, *, seed=None, options=None):
+            obs, info = super().reset(seed=seed)
+            begun.append((seed, obs))
+            return obs, info
+
+    def make():
+        like = random_world(4)
+        return Recorded(like.P, like.phi, like.ends, start=None, limit=9)
+
+    risks = {"bold": MeanVariance(3.0), "careful": AVERSE}
+    both = wide.compare(make(), [0.3, -0.8], risks, 20, seed=5)
+    runs = [start for start in begun if start[0] is not None]
+    assert runs[-40:-20] == runs[-20:]
+    assert [seed for seed, _ in runs[-20:]] == episode_seeds(5, 20)
+    assert len({obs for _, obs in runs[-20:]}) > 1
+    for name, risk in risks.items():
+        alone = wide.evaluate(make, [0.3, -0.8], risk, 20, seed=5)
+        np.testing.assert_array_equal(both.reports[name].returns, alone.returns)
+    gap = both.reports["careful"].returns - both.reports["bold"].returns
+    assert both.difference("careful").estimate == pytest.approx(gap.mean())
+    assert tuple(both.difference("bold", "discounted")) == (0.0, 0.0, 0.0)
+    rows = both.rows()
+    assert rows[0][:2] == ["risk", "return"]
+    assert [row[0] for row in rows[1:]] == ["bold", "careful"]
+    assert str(both).splitlines()[1].startswith("bold")
+    # fewer episodes are the first ones
+    np.testing.assert_array_equal(
+        wide.evaluate(make, [0.3, -0.8], AVERSE, 7, seed=5).returns, both.reports["careful"].returns[:7]
+    )
+
+
+def test_failures_are_what_info_names_or_a_rule_says(library):
+    w = [0.0, 1.0, 0.0]
+    seeds = episode_seeds(0, 30)
+    _, _, fallen, lengths, _ = by_hand(library, gamble(), np.array(w), NEUTRAL, seeds)
+    named = library.evaluate(gamble(), w, NEUTRAL, 30)
+    np.testing.assert_array_equal(named.failures, fallen)
+    assert 0 < fallen.sum() < 30
+    ruled = library.evaluate(gamble(), w, NEUTRAL, 30, failure=lambda step: step.phi[2] == 0)
+    np.testing.assert_array_equal(ruled.failures, lengths - fallen)
+    unnamed = gamble(failing=None)
+    assert library.evaluate(unnamed, w, NEUTRAL, 30).failures is None
+    by_rule = library.evaluate(unnamed, w, NEUTRAL, 30, failure=lambda step: step.terminated and step.obs == 3)
+    np.testing.assert_array_equal(by_rule.failures, np.ones(30))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_who_never_met_a_failure_that_others_met_has_none(library, order):
+    # this environment's info speaks of failures only when there is one
+    risks = dict([("careful", AVERSE), ("bold", NEUTRAL)][::order])
+    both = library.compare(gamble(named="then"), [0.0, 1.0, 0.0], risks, 30)
+    np.testing.assert_array_equal(both.reports["careful"].failures, np.zeros(30))
+    assert both.reports["bold"].failures.sum() > 0
+    assert "-" not in [cell for row in both.rows() for cell in row]
+    assert abs(both.difference(list(risks)[1], "failures").estimate) == both.reports["bold"].failures.mean()
+
+
+def test_steps_may_be_limited_and_unseen_states_are_counted(wide):
+    report = wide.evaluate(random_world(4, limit=9), [1.0, 1.0], NEUTRAL, 10, max_steps=2)
+    assert report.lengths.max() == 2
+    assert report.cut.any()
+    few = rasf.learn(gamble(start=0), tasks=[[0, 0, 1]], agent="rasfql", steps_per_task=1, epsilon=0.0)
+    seen = few.scores(np.arange(4), [0, 0, 1], NEUTRAL).seen
+    assert seen.tolist() == [True, False, False, False]
+    again = few.evaluate(gamble(start=0), [0, 0, 1], NEUTRAL, 10)
+    assert again.unseen == pytest.approx((again.lengths - 1).sum() / again.lengths.sum())
+
+
+def test_json_says_the_same():
+    library = rasf.learn(gamble(), tasks=1, agent="rasfql", steps_per_task=50)
+    comparison = library.compare(gamble(), W, [NEUTRAL, CVaR(0.2)], 5)
+    found = comparison.describe()
+    assert list(found) == ["neutral", "cvar:0.2"]
+    assert found["cvar:0.2"]["episodes"] == 5
+    assert found["neutral"]["measures"]["return"][0] == comparison.reports["neutral"].returns.mean()
+    assert found["neutral"]["w"] == W.tolist()
+
+
+# --- where
+
+
+def test_an_id_brings_the_settings_of_training():
+    def phi(obs, action, next_obs, info):
+        return [next_obs[0], 1.0]
+
+    library = rasf.learn(
+        "CartPole-v1", tasks=1, agent="rasfql", steps_per_task=30, phi=phi,
+        env_kwargs={"max_episode_steps": 7, "sutton_barto_reward": True},
+    )  # fmt: skip
+    assert library.environment["kwargs"] == {"sutton_barto_reward": True}
+    assert library.evaluate("CartPole-v1", [0, 1], NEUTRAL, 3, phi=phi).lengths.max() == 7
+    with pytest.raises(ValueError, match="phi must be given, as in training, where it was phi"):
+        library.evaluate("CartPole-v1", [0, 1], NEUTRAL, 3)
+
+
+def test_settings_that_no_file_can_keep_are_not_made_up():
+    pytest.importorskip("mo_gymnasium")
+    from mo_gymnasium.envs.deep_sea_treasure.deep_sea_treasure import CONCAVE_MAP
+
+    asked = {"env_kwargs": {"dst_map": CONCAVE_MAP}, "agent": "rasfql", "tasks": 1, "steps_per_task": 20}
+    library = rasf.learn("deep-sea-treasure-v0", **asked)
+    with pytest.raises(ValueError, match=r"env must be an environment or a function .* could not keep dst_map"):
+        library.evaluate("deep-sea-treasure-v0", [1, 0], NEUTRAL, 2)
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    ({"episodes": 1}, "episodes must be a whole number of at least 2, got 1"),
+    ({"episodes": 10.0}, "episodes must be a whole number"),
+    ({"max_steps": 0}, "max_steps must be a whole number of at least 1, got 0"),
+    ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
+    ({"env": "nothing-v0"}, "env must be an id"),
+    ({"env": 7}, "env must be"),
+    ({"env": random_world(0, S=5, d=3)}, "env must have the observations that the library was trained with"),
+    ({"env": random_world(0, d=2)}, "env must have the n_features that the library was trained with, 3, got 2"),
+    ({"env": random_world(0, A=3, d=3)}, "env must have the n_actions that the library was trained with, 2, got 3"),
+    ({"env": gym.make("CartPole-v1")}, "the environment's reward is one number"),
+])  # fmt: skip
+def test_what_cannot_be_evaluated_is_refused(library, change, said):
+    asked = {"env": gamble(), "w": W, "risk": NEUTRAL, "episodes": 3} | change
+    with pytest.raises(ValueError, match=said) as refused:
+        library.evaluate(**asked)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("risks", "said"), [
+    ([], "risks must be a list of risks, or a dict of them by name"),
+    (NEUTRAL, "risks must be a list of risks, or a dict of them by name"),
+    ([NEUTRAL, NEUTRAL], "risks must differ in their names, neutral; a dict can name them"),
+    ([NEUTRAL, "cvar:0.1"], "risk must be a rasf risk"),
+])  # fmt: skip
+def test_what_cannot_be_compared_is_refused(library, risks, said):
+    with pytest.raises(ValueError, match=said):
+        library.compare(gamble(), W, risks, 3)
+
+
+def test_a_comparison_knows_its_names(library):
+    both = library.compare(gamble(failing=None), W, [NEUTRAL, AVERSE], 3)
+    with pytest.raises(ValueError, match=r"name must be one of neutral, mean-variance:-2.0, got 'bold'"):
+        both.difference("bold")
+    for measure in ("failures", "variance"):
+        with pytest.raises(ValueError, match="measure must be return, discounted or"):
+            both.difference("neutral", measure)
+
+
+def test_environments_that_were_made_here_are_closed_also_when_they_break(library):
+    made = []
+
+    def make(broken=None):
+        world = gamble()
+        world.phi[broken if broken is not None else (0, 0, 0)] = np.nan
+        made.append(world)
+        return world
+
+    library.evaluate(make, W, NEUTRAL, 20)
+    assert len(made) == 16
+    with pytest.raises(ValueError, match="the features of a step must be finite"):
+        library.evaluate(lambda: make(np.s_[:, :, 3]), W, NEUTRAL, 3)
+    with pytest.raises(ValueError, match="the n_features"):
+        library.evaluate(lambda: made.append(random_world(0)) or made[-1], W, NEUTRAL, 3)
+    assert all(world.closed for world in made)
+    mine = gamble()
+    library.evaluate(mine, W, NEUTRAL, 3)
+    assert not mine.closed

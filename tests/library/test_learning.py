@@ -1,0 +1,375 @@
+"""`learn`: ends and cuts told apart, same seed same bits, exact laws approached, one sentence for what is wrong."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from library_worlds import gamble, random_world, scripted
+
+import rasf
+from quick_compilation import quick_compilation  # noqa: F401
+from rasf import CVaR, Entropic, MeanVariance, NestedEntropic
+from rasf.envs.four_room import FourRoom
+
+NEUTRAL, AVERSE = MeanVariance(0.0), MeanVariance(-1.0)
+LINE = spaces.Box(-9.0, 9.0, (1,), np.float64)
+DEEP = {"agent": "sfdqn", "widths": (8,), "batch": 8}
+
+
+def one_line(call, said):
+    with pytest.raises(ValueError, match=said) as refused:
+        call()
+    assert "\n" not in str(refused.value)
+
+
+def same_bits(one, other):
+    parts = [library.sources.arrays() | library.history for library in (one, other)]
+    return all(np.array_equal(parts[0][name], parts[1][name], equal_nan=True) for name in parts[0])
+
+
+# --- ends and cuts
+
+
+def steady(at_end, cells=1, ends=1):
+    """Feature 1 in every step, one observation (or a few, one after the other); every episode is of `ends` steps."""
+    return scripted(LINE, [np.array([float(s)]) for s in range(cells)], [1.0], ends, at_end=at_end)
+
+
+@pytest.mark.parametrize(("at_end", "psi"), [("terminated", 1.0), ("truncated", 2.0)])
+def test_tables_bootstrap_after_a_cut_and_not_after_an_end(at_end, psi):
+    library = rasf.learn(steady(at_end), tasks=[[1.0]], agent="rasfql", gamma=0.5, steps_per_task=200, epsilon=1.0)
+    found = library.scores(np.zeros(1), [1.0], NEUTRAL)
+    np.testing.assert_allclose(found.mean, psi, atol=1e-4)
+    np.testing.assert_allclose(found.spread, 0.0, atol=0.02)
+
+
+def test_a_cut_bootstraps_from_where_it_was_cut_not_from_the_next_beginning():
+    # 0 -> 1 -> 2, cut there; nothing is ever learned at 2, so it is worth its noise, and 0 again would be worth 1.5
+    world = steady("truncated", cells=3, ends=2)
+    library = rasf.learn(world, tasks=[[1.0]], agent="rasfql", gamma=0.5, steps_per_task=200, epsilon=1.0)
+    found = library.scores(np.arange(3.0)[:, None], [1.0], NEUTRAL)
+    np.testing.assert_allclose(found.mean[0], [[1.5, 1.5], [1.0, 1.0], [0.0, 0.0]], atol=0.01)
+    np.testing.assert_array_equal(found.seen, [True, True, False])
+
+
+@pytest.mark.parametrize("as_vector", [False, True])
+@pytest.mark.parametrize(("at_end", "psi"), [("terminated", 1.0), ("truncated", 2.0)])
+def test_networks_bootstrap_after_a_cut_and_not_after_an_end(as_vector, at_end, psi):
+    # by default a vector environment spends a step on each reset; counted, it would spoil both numbers
+    def make():
+        return scripted(LINE, [np.zeros(1)], 7.0, 1, at_end=at_end)
+
+    library = rasf.learn(
+        gym.vector.SyncVectorEnv([make]) if as_vector else make(), tasks=[[1.0]], phi=lambda *_: [1.0], gamma=0.5,
+        steps_per_task=400, learning_rate=0.02, target_period=20, **DEEP,
+    )  # fmt: skip
+
+    np.testing.assert_allclose(library.scores(np.zeros(1), [1.0], NEUTRAL).mean, psi, atol=0.05)
+
+
+# --- exact laws
+
+
+def test_a_learned_table_approaches_the_exact_law_of_its_policy_and_acts_as_planned():
+    world, w, gamma = random_world(0), np.array([1.0, -0.3]), 0.7
+    library = rasf.learn(
+        world, tasks=[w], agent="rasfql", gamma=gamma, steps_per_task=15_000, epsilon=1.0, alpha=0.02, alpha_sigma=0.02
+    )
+    states, mdp = np.arange(3), world.mdp(gamma)
+    policy = np.append(library.act(states, w, NEUTRAL), 0)
+    np.testing.assert_array_equal(policy[:3], rasf.plan(mdp, w, NestedEntropic(0.0)).policy[:3])
+    exact = rasf.successor_moments(mdp, policy)
+    for v in ([1.0, 0.0], [0.0, 1.0], [1.0, 1.0], w):
+        found = library.scores(states, v, NEUTRAL)
+        variance = np.einsum("i,saij,j->sa", v, exact.Sigma[:3], v)
+        np.testing.assert_allclose(found.mean[0], exact.psi[:3] @ v, atol=0.15 * np.sqrt(variance.max()))
+        np.testing.assert_allclose(found.spread[0] ** 2, variance, rtol=0.3, atol=0.02)
+
+
+def test_one_table_gambles_or_not_by_the_risk_asked_for():
+    # mean 2 and variance 4 against 1.5 for sure
+    library = rasf.learn(
+        gamble(), tasks=[[0, 1, 0], [-1, 0, 0]], agent="rasfql", gamma=1.0, steps_per_task=3000, alpha=0.02,
+        alpha_sigma=0.02, epsilon=0.5,
+    )  # fmt: skip
+    found = library.scores(0, [0.0, 1.0, 0.0], NEUTRAL)
+    np.testing.assert_allclose(found.mean[0], [1.5, 2.0], atol=0.3)
+    np.testing.assert_allclose(found.spread[0] ** 2, [0.0, 4.0], atol=0.6)
+    for risk, action in ((NEUTRAL, 1), (MeanVariance(-1.0), 0), (CVaR(0.25), 0), (MeanVariance(0.5), 1)):
+        assert library.act(0, [0.0, 1.0, 0.0], risk) == action
+        assert library.act(0, [0.0, 2.0, 0.0], risk) == action
+    assert library.act(0, [-1.0, 0.0, 0.0], NEUTRAL) == 1  # fewer steps
+    assert library.act(0, [0.0, 1.0, -2.0], NEUTRAL) == 0  # a fall costs 2, half of the time
+
+
+# --- what a call decides
+
+
+@pytest.mark.parametrize("options", [{"agent": "rasfql"}, DEEP, DEEP | {"agent": "rasfc51", "atoms": 5}])
+def test_the_same_seed_gives_the_same_bits(options):
+    runs = [
+        rasf.learn(random_world(1), tasks=[[1, 0], [0, 1]], steps_per_task=80, seed=seed, **options)
+        for seed in (4, 4, 5)
+    ]
+    assert same_bits(runs[0], runs[1])
+    assert not same_bits(runs[0], runs[2])
+
+
+def test_several_risks_give_a_policy_each_and_gpi_runs_over_all():
+    world, tasks, risks = random_world(2), [[1.0, 0.2], [0.1, -1.0]], [NEUTRAL, MeanVariance(-3.0)]
+    both = rasf.learn(world, tasks=tasks, agent="rasfql", risk=risks, steps_per_task=300, seed=3)
+    each = [rasf.learn(world, tasks=tasks, agent="rasfql", risk=risk, steps_per_task=300, seed=3) for risk in risks]
+    assert [(policy.w, policy.risk) for policy in both.policies] == [
+        ((1.0, 0.2), "neutral"), ((0.1, -1.0), "neutral"),
+        ((1.0, 0.2), "mean-variance:-3.0"), ((0.1, -1.0), "mean-variance:-3.0"),
+    ]  # fmt: skip
+    states, w = np.arange(3), [0.4, -0.7]
+    for risk in (NEUTRAL, AVERSE, CVaR(0.2)):
+        found, parts = both.scores(states, w, risk), [one.scores(states, w, risk) for one in each]
+        np.testing.assert_array_equal(found.values, np.concatenate([part.values for part in parts]))
+        np.testing.assert_array_equal(both.act(states, w, risk), found.values.max(axis=0).argmax(axis=-1))
+    np.testing.assert_array_equal(both.history["return"], np.concatenate([one.history["return"] for one in each]))
+    networks = rasf.learn(world, tasks=tasks, risk=risks, steps_per_task=12, **DEEP | {"agent": "rasfc51", "atoms": 5})
+    assert networks.scores(states, w, Entropic(-1.0)).values.shape == (4, 3, 2)
+
+
+def test_every_way_to_say_neutral_is_the_same():
+    runs = [
+        rasf.learn(random_world(1), tasks=[[1, 0]], agent=agent, risk=risk, steps_per_task=12, **options)
+        for agent, options in (("sfql", {}), ("sfdqn", {"widths": (8,), "batch": 8}))
+        for risk in (NEUTRAL, Entropic(0.0), CVaR(1.0))
+    ]
+    assert same_bits(runs[0], runs[1])
+    assert same_bits(runs[0], runs[2])
+    assert same_bits(runs[3], runs[4])
+
+
+def test_a_number_of_tasks_is_drawn_from_the_environment_or_else_uniformly():
+    own = rasf.learn("rasf/FourRoom-v0", tasks=3, agent="sfql", steps_per_task=20, seed=9)
+    drawn = FourRoom().random_tasks(3, np.random.default_rng([9, 77]))
+    np.testing.assert_array_equal([policy.w for policy in own.policies], drawn)
+    assert not any("[-1, 1]" in note for note in own.notes)
+    other = rasf.learn(random_world(0, d=2), tasks=40, agent="sfql", steps_per_task=1, seed=9)
+    weights = np.array([policy.w for policy in other.policies])
+    assert "the environment has no distribution of tasks: 40 weightings were drawn from [-1, 1]^2" in other.notes
+    assert weights.shape == (40, 2)
+    assert (np.abs(weights) <= 1).all()
+    assert weights.min() < -0.8
+    assert weights.max() > 0.8
+    again = rasf.learn(random_world(0), tasks=40, agent="sfql", steps_per_task=1, seed=10)
+    assert (np.array([policy.w for policy in again.policies]) != weights).all()
+
+
+def test_features_of_ones_own_have_no_distribution_of_tasks():
+    def phi(obs, action, next_obs, info):
+        return [1.0, action]
+
+    library = rasf.learn("rasf/FourRoom-v0", tasks=2, agent="sfql", steps_per_task=20, phi=phi)
+    assert any("[-1, 1]^2" in note for note in library.notes)
+
+
+def test_weights_may_be_learned_from_rewards():
+    told = rasf.learn(gamble(), tasks=[[0.5, 1.0, -2.0]], agent="rasfql", steps_per_task=2000, epsilon=1.0)
+    learned = rasf.learn(
+        gamble(), tasks=[[0.5, 1.0, -2.0]], agent="rasfql", steps_per_task=2000, epsilon=1.0, learn_w=True, alpha_w=0.05
+    )
+    assert told.policies[0].w == (0.5, 1.0, -2.0)
+    assert learned.policies[0].w != told.policies[0].w
+    np.testing.assert_allclose(learned.policies[0].w, (0.5, 1.0, -2.0), atol=1e-3)
+
+
+def test_history_is_what_training_saw():
+    class Counting(gym.Wrapper):
+        earned, failures = 0.0, 0
+
+        def step(self, action):
+            obs, phi, *ends, info = self.env.step(action)
+            self.earned, self.failures = self.earned + phi @ [0.1, 1.0, -1.0], self.failures + info["failure"]
+            return obs, phi, *ends, info
+
+    for options in ({"agent": "rasfql"}, DEEP):
+        counted = Counting(gamble())
+        library = rasf.learn(counted, tasks=[[0.1, 1.0, -1.0]], steps_per_task=60, **options)
+        np.testing.assert_allclose(library.history["return"], [counted.earned], rtol=1e-5)
+        np.testing.assert_array_equal(library.history["failures"], [counted.failures])
+        assert counted.failures > 0
+
+
+def test_an_environment_may_be_an_id_an_environment_a_function_or_a_class():
+    made = []
+
+    class Recorded(type(gamble())):
+        def __init__(self):
+            other = gamble()
+            super().__init__(other.P, other.phi, other.ends)
+            made.append(self)
+
+    mine = Recorded()
+    runs = [rasf.learn(env, tasks=[[1, 1, 1]], agent="rasfql", steps_per_task=30) for env in (Recorded, Recorded, mine)]
+    runs.append(rasf.learn(lambda: Recorded(), tasks=[[1, 1, 1]], agent="rasfql", steps_per_task=30))
+    assert all(same_bits(runs[0], other) for other in runs[1:])
+    assert [world.closed for world in made] == [False, True, True, True]  # what the caller made is the caller's
+    rasf.learn(Recorded, tasks=[[1, 1, 1]], steps_per_task=8, num_envs=2, **DEEP)
+    assert all(world.closed for world in made[1:])
+    with pytest.raises(ValueError, match="tasks must be weights"):
+        rasf.learn(Recorded, tasks=[[1]], agent="rasfql")
+    assert all(world.closed for world in made[1:])
+
+
+def test_numbers_of_numpy_and_lists_are_taken_and_can_be_saved(tmp_path):
+    library = rasf.learn(
+        random_world(1), tasks=np.int64(2), agent="sfdqn", widths=[8], batch=8, seed=np.int64(1),
+        steps_per_task=np.int32(8), num_envs=np.int64(1), gamma=np.float32(0.5),
+    )  # fmt: skip
+    library.save(tmp_path / "a.rasf")
+    assert rasf.load(tmp_path / "a.rasf").gamma == 0.5
+
+
+def test_a_large_seed_will_do(tmp_path):
+    for seed in (2**32, 2**63 - 1):
+        for options in ({"agent": "rasfql"}, DEEP):
+            rasf.learn(random_world(1), tasks=1, steps_per_task=8, seed=seed, **options).save(tmp_path / "a.rasf")
+            assert rasf.load(tmp_path / "a.rasf").provenance["seed"] == seed
+
+
+# --- watching
+
+
+@pytest.mark.parametrize("options", [{"agent": "rasfql"}, DEEP])
+def test_watch_stops_training_and_leaves_the_policies_begun(options, tmp_path):
+    records = []
+
+    def watch(record):
+        records.append(record)
+        return record.policy == 1
+
+    library = rasf.learn(random_world(1), tasks=np.eye(2)[[0, 1, 0]], steps_per_task=8, watch=watch, **options)
+    assert [(record.policy, record.step) for record in records] == [(0, 8), (1, 8)]
+    assert len(library.policies) == library.sources.policies == 2
+    np.testing.assert_allclose(library.history["return"], [record.total for record in records])
+    assert library.provenance["complete"] is False
+    library.save(tmp_path / "part.rasf")
+    again = rasf.load(tmp_path / "part.rasf")
+    assert again.act(1, [1, 1], NEUTRAL) == library.act(1, [1, 1], NEUTRAL)
+    finished = rasf.learn(random_world(1), tasks=np.eye(2), steps_per_task=8, watch=lambda record: None, **options)
+    assert finished.provenance["complete"] is True
+    assert same_bits(finished, library) == (options["agent"] == "rasfql")  # networks of all tasks learn together
+
+
+def test_watch_counts_the_policies_of_all_risks():
+    seen = []
+    rasf.learn(
+        random_world(1), tasks=2, agent="rasfql", risk=[NEUTRAL, AVERSE], steps_per_task=5,
+        watch=lambda record: seen.append(record.policy),
+    )  # fmt: skip
+    assert seen == [0, 1, 2, 3]
+    short = rasf.learn(
+        random_world(1), tasks=2, agent="rasfql", risk=[NEUTRAL, AVERSE], steps_per_task=5,
+        watch=lambda record: record.policy == 2,
+    )  # fmt: skip
+    assert [policy.risk for policy in short.policies] == ["neutral", "neutral", "mean-variance:-1.0"]
+
+
+# --- what is wrong
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    ({"env": "CartPole-v1"}, "the environment's reward is one number, not a vector of features; give phi"),
+    ({"env": "Pendulum-v1", "phi": lambda *_: [1.0]}, "the action space must be Discrete, got Box"),
+    ({"env": "nothing-v0"}, "env must be an id that Gymnasium or MO-Gymnasium knows, got 'nothing-v0'"),
+    ({"env": 5}, "env must be"),
+    ({"env": None}, "env must be"),
+    ({"env": lambda: None}, "env must be"),
+    ({"env_kwargs": {"size": 3}}, "size can only be given with an environment's id"),
+    ({"phi": 3}, "phi must be a function"),
+    ({"phi": lambda *_: 1.0}, r"phi must return features of shape \(d,\), got shape \(\)"),
+    ({"tasks": [[1.0]]}, r"tasks must be weights of shape \(n, 2\), got shape \(1, 1\)"),
+    ({"tasks": [[1.0, np.nan]]}, "tasks must be finite"),
+    ({"tasks": []}, r"tasks must be weights of shape \(n, 2\)"),
+    ({"tasks": np.ones((1, 1, 2))}, r"tasks must be weights of shape \(n, 2\)"),
+    ({"tasks": [[1.0], [1.0, 2.0]]}, "tasks must be a number of tasks or weights"),
+    ({"tasks": "three"}, "tasks must be a number of tasks or weights"),
+    ({"tasks": 0}, "tasks must be a whole number of at least 1, .*, got 0"),
+    ({"tasks": True}, "tasks must be a whole number of at least 1, .*, got True"),
+    ({"risk": "neutral"}, "risk must be a rasf risk such as"),
+    ({"risk": None}, "risk must be a rasf risk such as"),
+    ({"risk": -4.0}, "risk must be a rasf risk such as"),
+    ({"risk": []}, "risk must be a rasf risk such as"),
+    ({"risk": [AVERSE, "x"]}, "risk must be a rasf risk such as"),
+    ({"risk": CVaR(0.1)}, "risk must be MeanVariance to train rasfql, got cvar:0.1; any other can act"),
+    ({"risk": Entropic(-1.0)}, "risk must be MeanVariance to train rasfql, got entropic:-1.0"),
+    ({"agent": "sfql", "risk": AVERSE}, "agent 'sfql' is risk-neutral; for mean-variance:-1.0 use 'rasfql'"),
+    ({"agent": "sfql", "risk": [NEUTRAL, AVERSE]}, "agent 'sfql' is risk-neutral"),
+    ({"agent": "c51"}, "agent must be auto, sfql, rasfql, .*, got 'c51'"),
+    ({"agent": None}, "agent must be auto"),
+    ({"steps_per_task": 0}, "steps_per_task must be a whole number of at least 1, .*, got 0"),
+    ({"steps_per_task": 1e4}, "steps_per_task must be a whole number of at least 1, .*, got 10000.0"),
+    ({"seed": -1}, "seed must be a whole number of at least 0, .*, got -1"),
+    ({"seed": None}, "seed must be a whole number of at least 0, .*, got None"),
+    ({"seed": 2**63}, r"seed must be a whole number of at least 0, below 2\^63"),
+    ({"num_envs": 0}, "num_envs must be a whole number of at least 1, .*, got 0"),
+    ({"num_envs": 2}, "num_envs must be 1 for rasfql"),
+    ({"gamma": 1.5}, r"gamma must be in \(0, 1\]"),
+    ({"gamma": "much"}, "gamma must be a number, got 'much'"),
+    ({"gamma": np.nan}, r"gamma must be in \(0, 1\]"),
+    ({"speed": 3}, "settings must be among .*, got speed"),
+    ({"epsilon": 2.0}, r"epsilon must be in \[0, 1\], got 2.0"),
+    ({"epsilon": "much"}, "settings must be numbers"),
+    ({"support": [[0, 1], [0, 1]]}, "support is for histograms; rasfql has none"),
+    ({"agent": "sfdqn", "support": [[0, 1], [0, 1]]}, "support is for histograms; sfdqn has none"),
+    ({"agent": "sfdqn", "learn_w": True}, "learn_w is for tables"),
+    ({"agent": "sfdqn", "gamma": 1.0}, r"gamma must be in \[0, 1\)"),
+    ({"agent": "sfdqn", "widths": 64}, "settings must be numbers, or sizes such as"),
+    ({"agent": "sfdqn", "num_envs": 2}, "num_envs=2 needs an environment's id or a function"),
+    ({"agent": "rasfc51", "support": [[0, 1]]}, r"support must be finite, of shape \(2, 2\), low below high"),
+    ({"agent": "rasfc51", "support": "wide"}, r"support must be finite, of shape \(2, 2\), low below high"),
+    ({"agent": "rasfc51", "support": [[0, 1], [1, 1]]}, "support must be finite"),
+])  # fmt: skip
+def test_what_cannot_be_learned_is_refused_in_one_sentence(change, said):
+    asked = {"env": random_world(0), "tasks": [[1.0, 0.0]], "agent": "rasfql", "steps_per_task": 5} | change
+    one_line(lambda: rasf.learn(asked.pop("env"), **asked), said)
+
+
+def test_a_distribution_of_tasks_that_is_none_is_refused():
+    world = random_world(0)
+    for tasks in (np.ones((3, 5)), np.full((3, 2), np.nan), "three"):
+        world.random_tasks = lambda count, rng, tasks=tasks: tasks
+        one_line(
+            lambda: rasf.learn(world, tasks=3, agent="sfql", steps_per_task=5), "the environment's random_tasks must be"
+        )
+
+
+def test_a_vector_environment_is_for_networks_and_has_its_own_number():
+    vector = gym.vector.SyncVectorEnv([lambda: scripted(LINE, [np.zeros(1)], 7.0, 3)] * 2)
+    asked = {"env": vector, "tasks": [[1, 1]], "steps_per_task": 4, "phi": lambda *_: [1.0, 0.0]}
+
+    def learned(**more):
+        options = asked | more
+        return rasf.learn(options.pop("env"), **options)
+
+    one_line(lambda: learned(agent="rasfql"), "env must be a single environment for rasfql")
+    one_line(lambda: learned(num_envs=3), "num_envs must be that of the vector environment, 2")
+    one_line(lambda: learned(env_kwargs={"a": 1}), "a can only be given with an environment's id")
+    # nothing bounds the features: histograms need a support, a mean does not
+    one_line(learned, "support must be given for a vector environment")
+    assert learned(**DEEP).act(np.zeros(1), [1, 1], NEUTRAL) in (0, 1)
+
+
+@pytest.mark.parametrize("options", [{"agent": "rasfql"}, DEEP, {"agent": "auto"}])
+@pytest.mark.parametrize("broken", ["features", "observation", "shape"])
+def test_an_environment_that_breaks_in_the_middle_is_refused_and_nothing_is_written(
+    options, broken, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    shown = [np.array([float(t == 9 and broken == "observation") or 0.0]) for t in range(10)]
+    if broken == "observation":
+        shown[9][:] = np.nan
+    amiss = {"features": [np.nan, 0.0], "shape": [1.0], "observation": [1.0, 0.0]}[broken]
+    world = scripted(LINE, shown, lambda time: amiss if time == 30 else [1.0, 0.0], ends=40)
+    said = {
+        "features": "the features of a step must be finite",
+        "shape": r"the environment's reward must be features of shape \(2,\), got shape \(1,\)",
+        "observation": "the environment gave an observation that its space does not allow: obs must be finite",
+    }[broken]
+    one_line(lambda: rasf.learn(world, tasks=2, steps_per_task=100, **options).save("library.rasf"), said)
+    assert list(tmp_path.iterdir()) == []
