@@ -4,12 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow lint format bench hooks clean
+.PHONY: demo test test-slow lint format docs bench hooks clean
 
 demo: $(VENV)/.core
 	$(BIN)/rasf demo
 
-test: $(VENV)/.dev lint
+test: $(VENV)/.dev lint docs
 	$(BIN)/python -m pytest -n auto
 
 test-slow: $(VENV)/.dev
@@ -24,6 +24,9 @@ lint: $(VENV)/.dev
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/.dev
+	PYTHONPATH=docs $(BIN)/zensical build --clean --strict
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/planning.py
@@ -45,8 +48,8 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(INSTALL) -e '.[dev,mo,mujoco,tensorboard]'
+	$(INSTALL) -e '.[dev,docs,mo,mujoco,tensorboard]'
 	@touch $@ $(VENV)/.core
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache build dist site

@@ -1,4 +1,4 @@
-"""The command line: `rasf demo`, `rasf reproduce`, `rasf claims`.
+"""The command line: `rasf demo`, `reproduce`, `claims`, and from files of their own `train` and `evaluate`.
 
 Bad input ends in one sentence on standard error and a non-zero exit, never in a traceback.
 """
@@ -6,6 +6,7 @@ Bad input ends in one sentence on standard error and a non-zero exit, never in a
 from __future__ import annotations
 
 import json
+import os
 import sys
 from enum import StrEnum
 from functools import partial
@@ -14,10 +15,12 @@ from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 import rasf
+from rasf.cli_evaluate import evaluate
+from rasf.cli_terminal import console, counted
+from rasf.cli_train import train
 
 app = typer.Typer(
     help="Risk-aware transfer in reinforcement learning.",
@@ -26,7 +29,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-console = Console()
 
 
 class ExperimentName(StrEnum):
@@ -69,17 +71,6 @@ def _options(
     pass
 
 
-def _progress() -> Progress:
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-    )
-
-
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Where to save the picture.")] = Path("rasf-demo.png"),
@@ -91,7 +82,7 @@ def demo(
     """
     from rasf.experiments import demo as show
 
-    with _progress() as bar:
+    with counted() as bar:
         task = bar.add_task("compiling (once), training, meeting new tasks", total=show.TICKS)
         report = show.run(seed, out, partial(bar.advance, task))
     console.print(report)
@@ -117,7 +108,7 @@ def reproduce(
 
     known = experiments(Options(tuple(batch or ()), device.value, tensorboard))
     for name in list(known) if experiment is ExperimentName.all else [experiment.value]:
-        with _progress() as bar:
+        with counted() as bar:
             task = bar.add_task(f"{name}, preset {preset.value}", total=known[name].ticks(preset.value))
             result, files = run(known[name], preset.value, seed, out, partial(bar.advance, task))
         _print_claims([{"id": key, **vars(finding)} for key, finding in result.findings.items()], f"{name}: findings")
@@ -144,6 +135,10 @@ def claims(
         _print_claims(rows, "The paper's claims in our runs")
 
 
+app.command()(train)
+app.command()(evaluate)
+
+
 def _print_claims(rows: list[dict[str, object]], title: str) -> None:
     colours = {"holds": "green", "does not hold": "red", "not decided": "yellow", "not measured": "dim"}
     with_claim = "claim" in rows[0]
@@ -165,6 +160,10 @@ def main() -> None:
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except ValueError as error:
         _fail(str(error))
+    except Exception as error:  # an environment of the user's may raise anything
+        if "RASF_TRACEBACK" in os.environ:
+            raise
+        _fail(f"{type(error).__name__}: {' '.join(str(error).split())}; RASF_TRACEBACK=1 shows where")
 
 
 def _fail(sentence: str) -> NoReturn:
