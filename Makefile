@@ -31,6 +31,9 @@ docs: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/four_room.py
+	$(BIN)/python benchmarks/acting.py
+	$(BIN)/python benchmarks/acting_deep.py
+	$(BIN)/python benchmarks/storage.py
 	$(INSTALL) -e '.[bench]'
 	$(BIN)/python benchmarks/deep.py
 
@@ -48,7 +51,7 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(INSTALL) -e '.[dev,docs,mo,mujoco,tensorboard]'
+	$(INSTALL) -e '.[dev,docs,mo,mujoco,ray,sweep,tensorboard]'
 	@touch $@ $(VENV)/.core
 
 clean:

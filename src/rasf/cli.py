@@ -1,4 +1,4 @@
-"""The command line: `rasf demo`, `reproduce`, `claims`, and from files of their own `train` and `evaluate`.
+"""The command line: `rasf demo`, `reproduce`, `claims`, and from files of their own `train`, `evaluate` and `sweep`.
 
 Bad input ends in one sentence on standard error and a non-zero exit, never in a traceback.
 """
@@ -19,8 +19,10 @@ from rich.table import Table
 
 import rasf
 from rasf.cli_evaluate import evaluate
+from rasf.cli_sweep import register
 from rasf.cli_terminal import console, counted
 from rasf.cli_train import train
+from rasf.experiments.kinds import KINDS
 
 app = typer.Typer(
     help="Risk-aware transfer in reinforcement learning.",
@@ -137,6 +139,7 @@ def claims(
 
 app.command()(train)
 app.command()(evaluate)
+register(app, KINDS)
 
 
 def _print_claims(rows: list[dict[str, object]], title: str) -> None:

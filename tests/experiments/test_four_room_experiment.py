@@ -25,7 +25,7 @@ def test_every_claim_gets_a_verdict(small):
 
 def test_an_interrupted_batch_goes_on_where_it_stopped(small, monkeypatch):
     folder, result = small
-    runs = folder / "four-room-runs"
+    runs = folder / "four-room-runs" / "runs"
     victim = sorted(runs.iterdir())[0]
     before = {path.name: path.stat().st_mtime_ns for path in runs.iterdir()}
     victim.write_bytes(victim.read_bytes()[:40])  # a file that was cut short counts as absent
@@ -44,11 +44,11 @@ def test_algorithms_of_a_seed_meet_the_same_tasks_and_other_seeds_do_not():
     assert not np.array_equal(four_room_runs.tasks_of(runs[0]), four_room_runs.tasks_of(other))
 
 
-def test_names_of_runs_are_unique():
+def test_runs_have_different_ids():
     size = four_room.PRESETS["paper"]
     runs = [run for group in four_room.successor_runs(size, 0).values() for run in group]
     runs += [run for group in four_room.tuning_runs(size).values() for run in group]
-    assert len({run.name for run in runs}) == len(runs)
+    assert len({four_room_runs.swept(run).id for run in runs}) == len(runs)
 
 
 def test_figures_are_drawn_from_the_saved_file(small):

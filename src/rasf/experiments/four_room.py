@@ -101,12 +101,14 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Resul
     begin = time.perf_counter()
     size, runs_folder = PRESETS[preset], folder / "four-room-runs"
     tuning = tuning_runs(size)
-    run_all([run for group in tuning.values() for run in group], runs_folder, tick)
+    tried = [run for group in tuning.values() for run in group]
+    run_all(tried, runs_folder, tick)
     tuned = {omega: _best_setting(omega, tuning, runs_folder) for omega in RISKS}
     successor, reuse = successor_runs(size, seed), reuse_runs(size, seed, tuned)
     floor = floor_runs(size, seed)
     groups = [*successor.values(), *reuse.values(), floor]
-    run_all([run for group in groups for run in group], runs_folder, tick)
+    everything = [*tried, *(run for group in groups for run in group)]
+    run_all(everything, runs_folder, tick, already_ticked=len(tried))
     curves = {
         **{f"sfql {noise} {beta:g}": _curves(runs, runs_folder) for (noise, beta), runs in successor.items()},
         **{f"prql {omega:g}": _curves(runs, runs_folder) for omega, runs in reuse.items()},
@@ -122,7 +124,6 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Resul
         "novel": {name: _novel_summary(arrays) for name, arrays in novel.items()},
     }
     findings = four_room_findings.judge(curves, novel)
-    everything = [run for group in [*tuning.values(), *groups] for run in group]
     wall_time = max(time.perf_counter() - begin, span(everything, runs_folder))
     return Result("four-room", preset, seed, wall_time, numbers, findings)
 
@@ -144,7 +145,7 @@ def _arrays(runs: list[Run], folder: Path, name: str) -> Floats:
     for run in runs:
         arrays = load(run, folder)
         if arrays is None:
-            raise ValueError(f"the run {run.name} is missing from {folder}; run `rasf reproduce four-room` again")
+            raise ValueError(f"the run {run} is missing from {folder}; run `rasf reproduce four-room` again")
         found.append(arrays[name])
     return np.stack(found)
 

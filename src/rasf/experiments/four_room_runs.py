@@ -1,32 +1,34 @@
-"""One run of the four-room experiment: an algorithm, a seed, 128 tasks; and the files that make a batch resumable.
+"""One run of the four-room experiment, an algorithm, a seed, 128 tasks, as a kind of `rasf.sweep`.
 
-All algorithms of a seed meet the same tasks. A run is saved when it is complete, under a name that says what it is, so
-an interrupted batch goes on where it stopped.
+All algorithms of a seed meet the same tasks. A run is saved when it is complete, so an interrupted batch goes on where
+it stopped.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, fields
+from datetime import datetime
 from itertools import product
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-import rasf
 from rasf.envs.four_room import FourRoom
-from rasf.files import write_atomically
 from rasf.mdp import Floats
+from rasf.sweep import runs as sweep
+from rasf.sweep.drive import Progress, drive, jobs_of
+from rasf.sweep.local import LocalEngine
+from rasf.sweep.runs import Value
+from rasf.sweep.spec import Spec
+from rasf.sweep.store import Store
 
 NOVEL_TASKS = np.array(list(product((-1.0, 0.0, 1.0), repeat=3)))
 NOVEL_EPSILON = 0.12  # the figure's caption; the text says 0.1
 TUNING_SEED = 1_000_000  # tuning runs use seeds from here on, reported runs never do
+ALGORITHMS, NOISES = ("sfql", "prql", "q-learning"), ("independent", "shared")
 
 
 @dataclass(frozen=True)
@@ -42,12 +44,6 @@ class Run:
     eta: float = 0.0
     tau: float = 1.0
     rollouts: int = 0  # on every novel task, after training
-
-    @property
-    def name(self) -> str:
-        """A file name that no other run has."""
-        detail = f"{self.noise}-{self.rollouts}" if self.algorithm == "sfql" else f"{self.eta:g}-{self.tau:g}"
-        return f"{self.algorithm}_{self.risk:g}_{detail}_{self.tasks}x{self.steps}_{self.seed}"
 
 
 def tasks_of(run: Run) -> Floats:
@@ -123,61 +119,81 @@ def _novel(run: Run, rooms: FourRoom, learner: Any) -> dict[str, Floats]:
     return found
 
 
-def save(run: Run, found: dict[str, Floats], folder: Path) -> None:
-    """Write a run's arrays, whole or not at all."""
-    from safetensors.numpy import save_file
+class FourRoomKind:
+    """The kind `four-room` of `rasf.sweep`: parameters are the fields of `Run`."""
 
-    write_atomically(
-        folder / f"{run.name}.safetensors", lambda partial: save_file(found, partial, metadata=_label(run))
-    )
+    def check(self, parameters: Mapping[str, Value]) -> None:
+        """Refuse what `Run` does not know, and values that cannot be."""
+        known = {one.name: one for one in fields(Run) if one.name != "seed"}
+        for name in parameters:
+            if name not in known:
+                raise ValueError(f"{name} is unknown; known are {', '.join(known)}")
+        for name, one in known.items():
+            if one.default is MISSING and name not in parameters:
+                raise ValueError(f"{name} is missing")
+        for name, accepted in (("algorithm", ALGORITHMS), ("noise", NOISES)):
+            if parameters.get(name, accepted[0]) not in accepted:
+                raise ValueError(f"{name} must be one of {', '.join(accepted)}, got {parameters[name]!r}")
+        for name, least in (("tasks", 1), ("steps", 1), ("rollouts", 0)):
+            value = parameters.get(name, least)
+            if not isinstance(value, int) or value < least:
+                raise ValueError(f"{name} must be a whole number from {least} on, got {value!r}")
+        for name in ("risk", "eta", "tau"):
+            if isinstance(parameters.get(name, 0.0), bool | str):
+                raise ValueError(f"{name} must be a number, got {parameters[name]!r}")
+
+    def pack(self, runs: Sequence[sweep.Run], gpus: int) -> list[list[sweep.Run]]:
+        """Each alone."""
+        return sweep.alone(runs)
+
+    def execute(self, runs: Sequence[sweep.Run], scratch: Path) -> list[sweep.Outcome]:
+        """Total return and failures for the table, all arrays beside it."""
+        found = [execute(Run(seed=run.seed, **run.parameters)) for run in runs]  # type: ignore[arg-type]
+        return [
+            sweep.Outcome({"return": float(one["return"].sum()), "failures": float(one["failures"].sum())}, one)
+            for one in found
+        ]
+
+
+FOUR_ROOM = FourRoomKind()
+
+
+def swept(run: Run) -> sweep.Run:
+    """The run as `rasf.sweep` knows it."""
+    parameters = {name: value for name, value in asdict(run).items() if name != "seed"}
+    return sweep.Run(f"{__name__}:FOUR_ROOM", parameters, run.seed)
 
 
 def load(run: Run, folder: Path) -> dict[str, Floats] | None:
-    """A finished run's arrays; None if it is not there, not whole, or of another run or version."""
-    from safetensors import SafetensorError, safe_open
-
-    path = folder / f"{run.name}.safetensors"
-    try:
-        with safe_open(path, "numpy") as file:
-            if (file.metadata() or {}) != _label(run):
-                return None
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (FileNotFoundError, SafetensorError):
-        return None
-
-
-def _label(run: Run) -> dict[str, str]:
-    return {"run": json.dumps(asdict(run)), "version": rasf.__version__}
+    """A finished run's arrays; None if it is not there, not whole, or of another version."""
+    found = Store(folder).finished(swept(run))
+    return None if found is None else found.arrays
 
 
 def span(runs: Iterable[Run], folder: Path) -> float:
-    """Seconds from the first saved run to the last: the wall time of a batch, its interruptions included."""
-    saved = [(folder / f"{run.name}.safetensors").stat().st_mtime for run in runs]
-    return max(saved) - min(saved)
+    """Seconds from the first finished run to the last: the wall time of a batch, its interruptions included."""
+    found = [Store(folder).finished(swept(run)) for run in runs]
+    ended = [datetime.fromisoformat(one.provenance["date"]) for one in found if one is not None]
+    return (max(ended) - min(ended)).total_seconds()
 
 
-def _execute_and_save(run: Run, folder: Path) -> None:
-    save(run, execute(run), folder)
+def run_all(runs: Sequence[Run], folder: Path, tick: Callable[[], None], already_ticked: int = 0) -> None:
+    """Run what is not there yet, one process a core; `tick` once per run, but for those ticked in an earlier call."""
+    spec, store = Spec("four-room", tuple(map(swept, runs))), Store(folder)
+    ticked = already_ticked
 
-
-def run_all(runs: Iterable[Run], folder: Path, tick: Callable[[], None]) -> None:
-    """Run what is not there yet, one process a core; `tick` once per run."""
-    missing = []
-    for run in runs:
-        if load(run, folder) is None:
-            missing.append(run)
-        else:
+    def show(progress: Progress) -> None:
+        nonlocal ticked
+        for _ in range(progress.done - ticked):
             tick()
-    if not missing:
-        return
-    with ProcessPoolExecutor(max_workers=os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        waiting = [pool.submit(_execute_and_save, run, folder) for run in missing]
-        try:
-            for done in as_completed(waiting):
-                done.result()
-                tick()
-        except BrokenProcessPool:
-            raise ValueError("a worker process died, perhaps for want of memory; what was finished is kept") from None
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # else leaving would wait for the whole queue
-            raise
+        ticked = max(ticked, progress.done)
+
+    with store.driving():
+        store.declare(spec)
+        store.forgive(spec.runs)
+        drive(spec, store, LocalEngine(folder, os.cpu_count() or 1), jobs_of(spec, store, gpus=0), show)
+    failed = [reason for run in spec.runs if (reason := store.failures([run]).get(run.id))]
+    if failed:
+        raise ValueError(
+            f"{len(failed)} of {len(runs)} runs failed, the first because of {failed[0]}; the rest is kept"
+        )

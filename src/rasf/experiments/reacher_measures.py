@@ -22,6 +22,9 @@ def label(batch: Batch, beta: float) -> str:
     return f"{batch.agent}{detail} {beta:g}"
 
 
+_OF_THE_BATCH = ("seconds", "tips", "peak_gb")  # all else has lanes in front
+
+
 @dataclass(frozen=True)
 class Measures:
     """Arrays by label, sorted by seed; `begin` and `end` (12,) are the normaliser's returns."""
@@ -78,7 +81,7 @@ def measures(found: dict[Batch, Arrays]) -> Measures:
         for beta in batch.betas:
             if not batch.alone:
                 mask = arrays["beta"] == beta
-                part = {key: values[mask] for key, values in arrays.items() if key not in ("seconds", "tips", "peak_gb")}
+                part = {key: values[mask] for key, values in arrays.items() if key not in _OF_THE_BATCH}
                 gathered.setdefault(label(batch, beta), []).append(part)
     joined = {}
     for name, parts in gathered.items():

@@ -1,0 +1,77 @@
+"""What this machine has: cores, memory, GPUs. Asked without loading JAX, which would take hold of a GPU."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+
+_GB = 1e9
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def memory_gb() -> float:
+    """Memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GB
+
+
+def gpus() -> list[str]:
+    """Ids of the GPUs that JAX can use here; none where it was told, or installed, to use none."""
+    if os.environ.get("JAX_PLATFORMS") == "cpu" or not any(map(_is_installed, ("xla_cuda12", "xla_cuda13"))):
+        return []
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is not None:
+        return [each.strip() for each in chosen.split(",") if each.strip()]
+    if shutil.which("nvidia-smi") is None:
+        return []
+    asked = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return answer.stdout.split() if answer.returncode == 0 else []
+
+
+def jax_cache() -> str:
+    """Where programs that JAX compiled are kept: of this host alone, as another's processor may lack instructions."""
+    home = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
+    return str(home / "rasf" / f"jax-{socket.gethostname()}")
+
+
+def _is_installed(plugin: str) -> bool:
+    return find_spec("jax_plugins") is not None and find_spec(f"jax_plugins.{plugin}") is not None
+
+
+def resident_gb(pid: int | None) -> float:
+    """Memory a process has now; 0 where that cannot be known."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / _GB
+
+
+def forget_peak() -> None:
+    """Measure this process's peak memory from here on, where the system can (Linux)."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return
+
+
+def peak_gb() -> float:
+    """The most memory this process had since `forget_peak`; 0 where that cannot be known."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) * 1024 / _GB for line in lines if line.startswith("VmHWM")), 0.0)

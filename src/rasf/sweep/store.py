@@ -1,0 +1,210 @@
+"""A sweep's folder: every run complete or absent, whatever happens to the processes that fill it.
+
+    lock                     held by the one driver; free again the moment it dies
+    sweep.json               name and runs
+    progress.json            what the driver last said
+    runs/ID.run              a finished run: scalars, provenance, arrays (the checksummed container of `rasf.library`)
+    failed/ID.json           a run that failed, why and where
+    scratch/JOB/             checkpoints of unfinished jobs
+    log.txt                  what workers printed
+    table.parquet            the combined table
+
+A damaged file counts as absent.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import math
+import os
+import shutil
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy.typing as npt
+
+from rasf.files import write_text
+from rasf.library.storage import load_file, save_file
+from rasf.sweep.runs import Outcome, Run, Value, plain
+from rasf.sweep.spec import Spec
+
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+_PARTIAL = (".sweep.json.*", ".progress.json.*", ".table.parquet.*", "runs/.*.run.*", "failed/.*.json.*")  # if killed
+_TRIES, _PAUSE_S = 5, 0.05  # to get the lock, which a look at the sweep holds for a moment
+
+
+class Finished(NamedTuple):
+    """A finished run."""
+
+    run: Run
+    scalars: dict[str, Value]
+    provenance: dict[str, Any]
+    arrays: dict[str, npt.NDArray[Any]]
+
+
+class Store:
+    """The folder of a sweep."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._whole: set[str] = set()
+
+    @contextmanager
+    def driving(self) -> Iterator[None]:
+        """Be the only driver of this folder; a second one is refused and changes nothing."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if not (self.folder / "sweep.json").exists() and any(not _is_first(path) for path in self.folder.iterdir()):
+            raise ValueError(f"{self.folder} is neither empty nor the folder of a sweep")
+        with open(self.folder / "lock", "a+") as lock:
+            for attempt in range(1, _TRIES + 1):
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if attempt == _TRIES:
+                        raise ValueError(f"{self.folder} is being driven by {_owner(lock)}") from None
+                    time.sleep(_PAUSE_S)
+            lock.truncate(0)
+            lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+            lock.flush()
+            for partial in (found for pattern in _PARTIAL for found in self.folder.glob(pattern)):
+                partial.unlink(missing_ok=True)
+            yield
+
+    def driver(self) -> str | None:
+        """Who drives this folder now."""
+        with suppress(FileNotFoundError), open(self.folder / "lock") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return _owner(lock)
+        return None
+
+    def declare(self, spec: Spec) -> None:
+        """Note the sweep's runs; another sweep's folder is refused."""
+        described = {"name": spec.name, "limits": list(spec.limits), "runs": [run.describe() for run in spec.runs]}
+        before = _json(self.folder / "sweep.json").get("name", spec.name)
+        if before != spec.name:
+            raise ValueError(f"{self.folder} belongs to the sweep {before!r}, not to {spec.name!r}")
+        write_text(self.folder / "sweep.json", json.dumps(described, indent=1) + "\n")
+
+    def declared(self) -> dict[str, Any]:
+        """What `declare` noted."""
+        found = _json(self.folder / "sweep.json")
+        if not {"name", "runs"} <= found.keys():
+            raise ValueError(f"{self.folder} is not the folder of a sweep")
+        return found
+
+    def runs(self) -> list[Run]:
+        """The declared runs."""
+        return [Run.from_description(each) for each in self.declared()["runs"]]
+
+    def finish(self, run: Run, outcome: Outcome, provenance: dict[str, Any]) -> None:
+        """Keep a finished run, whole or not at all."""
+        scalars = {name: _kept(value) for name, value in plain(outcome.scalars).items()}
+        save_file(
+            self._path(run),
+            {"run": run.describe(), "scalars": scalars, "provenance": provenance},
+            outcome.arrays,
+        )
+        self.forgive([run])
+
+    def finished(self, run: Run) -> Finished | None:
+        """A finished run; None if it is not there or damaged."""
+        try:
+            header, arrays = load_file(self._path(run))
+            if header["run"] != run.describe():
+                return None
+            scalars = {name: _given(value) for name, value in header["scalars"].items()}
+            return Finished(run, scalars, dict(header["provenance"]), arrays)
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def is_finished(self, run: Run) -> bool:
+        """Whether a run is there and whole; what was once found whole is not read again."""
+        if run.id not in self._whole and self.finished(run) is not None:
+            self._whole.add(run.id)
+        return run.id in self._whole
+
+    def fail(self, run: Run, reason: str, details: str = "") -> None:
+        """Note that a run failed, and why."""
+        note = {"run": run.describe(), "reason": reason, "details": details}
+        write_text(self._note(run), json.dumps(note, indent=1) + "\n")
+
+    def failures(self, runs: Sequence[Run]) -> dict[str, str]:
+        """Reasons by run id, of the runs that failed and are not finished."""
+        reasons = {run.id: _json(self._note(run)).get("reason") for run in runs if self._note(run).exists()}
+        return {
+            run.id: str(reasons[run.id])
+            for run in runs
+            if reasons.get(run.id) is not None and not self.is_finished(run)
+        }
+
+    def forgive(self, runs: Sequence[Run]) -> None:
+        """Forget failures, so that the runs are tried again."""
+        for run in runs:
+            self._note(run).unlink(missing_ok=True)
+
+    def publish(self, progress: Mapping[str, Any]) -> None:
+        """Note how the driver is getting on."""
+        write_text(self.folder / "progress.json", json.dumps(progress) + "\n")
+
+    def published(self) -> dict[str, Any]:
+        """What the driver last noted; empty if nothing."""
+        return _json(self.folder / "progress.json")
+
+    def scratch(self, job: Sequence[Run]) -> Path:
+        """A folder for a job's checkpoints: never that of other runs, nor of only some of these."""
+        path = self._scratch(job)
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def clear_scratch(self, job: Sequence[Run] = ()) -> None:
+        """Remove a job's checkpoints; without a job, all."""
+        shutil.rmtree(self._scratch(job) if job else self.folder / "scratch", ignore_errors=True)
+
+    def _scratch(self, job: Sequence[Run]) -> Path:
+        name = job[0].id if len(job) == 1 else hashlib.sha256(" ".join(run.id for run in job).encode()).hexdigest()[:16]
+        return self.folder / "scratch" / name
+
+    def _path(self, run: Run) -> Path:
+        return self.folder / "runs" / f"{run.id}.run"
+
+    def _note(self, run: Run) -> Path:
+        return self.folder / "failed" / f"{run.id}.json"
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """A JSON object in a file; an empty one if there is none or it is damaged."""
+    try:
+        found = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_first(path: Path) -> bool:
+    """Whether a file is there before `sweep.json` is."""
+    return path.name == "lock" or path.match(_PARTIAL[0])
+
+
+def _owner(lock: Any) -> str:
+    lock.seek(0)
+    return lock.read().strip() or "another process"
+
+
+def _kept(value: Value) -> Any:
+    """A scalar for JSON, which has neither nan nor infinity."""
+    return {"float": repr(value)} if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _given(value: Any) -> Value:
+    scalar: Value = float(value["float"]) if isinstance(value, dict) else value
+    return scalar

@@ -1,0 +1,113 @@
+"""Kinds of `rasf.sweep`: what they refuse, how they pack, and that the shipped sweep files are the paper's runs."""
+
+import numpy as np
+import pytest
+
+from quick_compilation import quick_compilation  # noqa: F401
+from rasf.experiments import four_room, four_room_runs, reacher
+from rasf.experiments.kinds import KINDS, shipped_sweeps
+from rasf.experiments.reacher_batches import Batch, Size
+from rasf.experiments.reacher_kind import LANES, REACHER
+from rasf.experiments.reacher_runs import run_batch
+from rasf.sweep.runs import Run, kind_of
+from rasf.sweep.spec import read_spec
+
+PAPER = four_room.PRESETS["paper"]
+GOOD = {
+    "four-room": {"algorithm": "sfql", "risk": -1.0, "tasks": 2, "steps": 10},
+    "reacher": {"agent": "rasfc51", "beta": -3.0},
+}
+
+
+def ids(runs):
+    return {four_room_runs.swept(run).id for run in runs}
+
+
+def swept_ids(name):
+    spec = read_spec(shipped_sweeps()[name], KINDS)
+    assert spec.name == name
+    return {run.id for run in spec.runs}
+
+
+def test_shipped_sweeps_are_what_reproduce_runs():
+    runs = four_room.successor_runs(PAPER, 0)
+    for noise in ("independent", "shared"):
+        expected = ids(run for (kind, _), group in runs.items() if kind == noise for run in group)
+        assert swept_ids(f"four-room-{noise}") == expected
+    tuning = four_room.tuning_runs(PAPER).values()
+    assert swept_ids("four-room-tuning") == ids(run for group in tuning for run in group)
+    planned = {
+        (batch.agent, beta, seed)
+        for batch in reacher.batches("paper", 0)
+        if batch.agent in ("rasfc51", "rac51") and not batch.alone
+        for beta in batch.betas
+        for seed in batch.seeds
+    }
+    runs = read_spec(shipped_sweeps()["reacher"], KINDS).runs
+    assert {(run.parameters["agent"], run.parameters["beta"], run.seed) for run in runs} == planned
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_good_parameters_pass(name):
+    kind_of(KINDS[name]).check(GOOD[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "sentence"),
+    [
+        ("four-room", {"nope": 1}, "nope is unknown"),
+        ("four-room", {"algorithm": "dqn"}, "algorithm must be one of sfql"),
+        ("four-room", {"noise": "none"}, "noise must be one of"),
+        ("four-room", {"tasks": 0}, "tasks must be a whole number from 1 on"),
+        ("four-room", {"steps": 2.5}, "steps must be a whole number"),
+        ("four-room", {"risk": "high"}, "risk must be a number"),
+        ("four-room", {"risk": None}, "risk is missing"),
+        ("reacher", {"nope": 1}, "nope is unknown"),
+        ("reacher", {"agent": "ppo"}, "agent must be one of"),
+        ("reacher", {"beta": "x"}, "beta must be a number"),
+        ("reacher", {"beta": None}, "beta is missing"),
+        ("reacher", {"width": 0}, "width must be a positive whole number"),
+        ("reacher", {"atoms": True}, "atoms must be a positive whole number"),
+        ("reacher", {"bootstrap": "both"}, "bootstrap must be one of"),
+    ],
+)
+def test_bad_parameters_are_refused(name, changes, sentence):
+    parameters = {key: value for key, value in (GOOD[name] | changes).items() if value is not None}
+    with pytest.raises(ValueError, match=sentence):
+        kind_of(KINDS[name]).check(parameters)
+
+
+def lanes(agent, betas, seeds):
+    return [Run(KINDS["reacher"], {"agent": agent, "beta": beta}, seed) for beta in betas for seed in seeds]
+
+
+def test_runs_that_differ_in_beta_and_seed_only_share_a_gpu_job():
+    runs = lanes("rasfc51", (0.0, -1.0, -2.0), range(10)) + lanes("rac51", (0.0,), range(25))
+    jobs = REACHER.pack(runs, gpus=1)
+    assert sorted(map(len, jobs)) == [5, 10, 20, 20]
+    assert max(map(len, jobs)) <= LANES
+    assert {run.id for job in jobs for run in job} == {run.id for run in runs}
+    for job in jobs:
+        betas, seeds = {run.parameters["beta"] for run in job}, {run.seed for run in job}
+        assert len({run.parameters["agent"] for run in job}) == 1
+        assert len(job) == len(betas) * len(seeds)  # a batch is every beta with every seed
+    assert [len(job) for job in REACHER.pack(runs, gpus=0)] == [1] * len(runs)
+
+
+def test_uneven_leftovers_still_make_whole_batches():
+    runs = lanes("rasfc51", (0.0,), (0, 1, 2)) + lanes("rasfc51", (-3.0,), (1, 2))
+    assert sorted(len(job) for job in REACHER.pack(runs, gpus=1)) == [2, 3]
+
+
+def test_a_run_is_a_lane_of_the_batch(tmp_path):
+    size = {"steps_per_task": 10, "evaluate_every": 10, "rollouts": 1, "final_rollouts": 2, "atoms": 3}
+    size |= {"target_period": 10, "map_points": 5, "truth_rollouts": 2, "truth_steps": 2}
+    parameters = {"agent": "sfdqn", "width": 4, **size}
+    runs = [Run(KINDS["reacher"], parameters | {"beta": 0.0}, seed) for seed in (3, 5)]
+    outcomes = REACHER.execute(runs, tmp_path / "scratch")
+    batch = Batch("lanes", "sfdqn", (0.0,), (3, 5), Size(widths=(4, 4), **size))
+    found = run_batch(batch, tmp_path / "other")
+    for lane, outcome in enumerate(outcomes):
+        np.testing.assert_array_equal(outcome.arrays["final_return"], found["final_return"][lane])
+        assert outcome.scalars["test_failures"] == found["final_failures"][lane, 4:].sum()
+    assert not np.array_equal(outcomes[0].arrays["return"], outcomes[1].arrays["return"])

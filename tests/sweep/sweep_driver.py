@@ -1,0 +1,22 @@
+"""A driver as a process of its own, to be killed: SPEC FOLDER WORKERS."""
+
+import sys
+from pathlib import Path
+
+from sweep_kinds import KINDS
+
+from rasf.sweep.drive import drive, jobs_of
+from rasf.sweep.local import LocalEngine
+from rasf.sweep.spec import read_spec
+from rasf.sweep.store import Store
+from rasf.sweep.table import write_table
+
+if __name__ == "__main__":
+    spec, store = read_spec(Path(sys.argv[1]), KINDS), Store(Path(sys.argv[2]))
+    try:
+        with store.driving():
+            store.declare(spec)
+            drive(spec, store, LocalEngine(store.folder, int(sys.argv[3])), jobs_of(spec, store, 0))
+            write_table(store)
+    except ValueError as error:
+        sys.exit(str(error))

@@ -1,0 +1,188 @@
+from pathlib import Path
+
+import pytest
+from sweep_help import HEAD, InlineEngine, executions, spec_of, stable_bytes, sweep
+
+from rasf.sweep import drive as drive_module
+from rasf.sweep.drive import Progress, jobs_of, progress_of
+from rasf.sweep.engine import Ended
+from rasf.sweep.store import Store
+from rasf.sweep.work import Trouble, do_job
+
+RAISING = HEAD + 'seeds = 3\n[parameters]\nfail = "raise"\nunless = "{}"\n'
+LANES = 'sweep = "try"\nkind = "lanes"\nseeds = 6\n[grid]\nscale = [1.0, 2.0]\n'
+
+
+class Losing(InlineEngine):
+    """Loses the first jobs it is given, after they saved `saved` runs each."""
+
+    def __init__(self, folder, losses, saved=0, gpus=0):
+        super().__init__(folder)
+        self.losses, self.saved, self.gpus = losses, saved, gpus
+
+    def start(self, job):
+        if self.losses:
+            self.losses -= 1
+            if self.saved:
+                do_job(self.folder, job[: self.saved])
+            self.taken.append(job)
+            self.ended.append(Ended(job, Trouble("its worker died (SIGKILL)"), lost=True))
+        else:
+            super().start(job)
+
+
+@pytest.fixture(autouse=True)
+def _gpu_of_lanes(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "inline")
+
+
+def test_what_is_finished_is_not_run_again(tmp_path, trace):
+    spec = spec_of(tmp_path, HEAD + "seeds = 4")
+    store, progress = sweep(tmp_path / "s", spec, limit=3)
+    assert (progress.done, progress.total, progress.fresh) == (3, 3, 3)
+    store, progress = sweep(tmp_path / "s", spec)
+    assert (progress.done, progress.total, progress.fresh) == (4, 4, 1)
+    assert executions(trace) == {run.id: ["begun"] for run in spec.runs}
+    assert not (store.folder / "scratch").exists()
+
+
+def test_a_larger_sweep_of_the_same_name_runs_only_what_is_new(tmp_path, trace):
+    sweep(tmp_path / "s", spec_of(tmp_path, HEAD + "seeds = 2"))
+    larger = spec_of(tmp_path, HEAD + "seeds = 3")
+    assert sweep(tmp_path / "s", larger)[1].fresh == 1
+    assert executions(trace) == {run.id: ["begun"] for run in larger.runs}
+
+
+def test_a_run_that_raises_fails_alone_and_is_tried_again_only_when_forgiven(tmp_path, trace):
+    spec = spec_of(tmp_path, RAISING.format(tmp_path / "allowed"))
+    store, progress = sweep(tmp_path / "s", spec)
+    assert (progress.done, progress.failed, progress.running, progress.waiting) == (2, 1, 0, 0)
+    failed = spec.runs[1]
+    assert store.failures(spec.runs) == {failed.id: "RuntimeError: asked to raise"}
+    assert "sweep_kinds.py" in (store.folder / "failed" / f"{failed.id}.json").read_text()  # the traceback
+    _, progress = sweep(tmp_path / "s", spec)
+    assert (progress.done, progress.failed, len(executions(trace)[failed.id])) == (2, 1, 1)
+    (tmp_path / "allowed").touch()
+    store.forgive(spec.runs)
+    store, progress = sweep(tmp_path / "s", spec)
+    assert (progress.done, progress.failed, progress.fresh) == (3, 0, 1)
+    assert store.failures(spec.runs) == {}
+
+
+@pytest.mark.parametrize("fail", ["raise", "exit"])
+def test_even_an_exit_is_the_failure_of_a_run(tmp_path, fail):
+    spec = spec_of(tmp_path, HEAD + f'seeds = 2\n[parameters]\nfail = "{fail}"')
+    reasons = {"raise": "RuntimeError: asked to raise", "exit": "SystemExit: 3"}
+    store, _ = sweep(tmp_path / "s", spec)
+    assert list(store.failures(spec.runs).values()) == [reasons[fail]]
+
+
+@pytest.mark.parametrize("content", [b"", b"half", None])
+def test_damaged_files_are_redone(tmp_path, trace, content):
+    spec = spec_of(tmp_path, HEAD + "seeds = 3")
+    store, _ = sweep(tmp_path / "s", spec)
+    before = stable_bytes(store.folder)
+    path = store.folder / "runs" / f"{spec.runs[1].id}.run"
+    path.write_bytes(path.read_bytes()[:-3] if content is None else content)
+    _, progress = sweep(tmp_path / "s", spec)
+    assert (progress.done, progress.fresh) == (3, 1)
+    assert stable_bytes(store.folder) == before
+    assert [len(executions(trace)[run.id]) for run in spec.runs] == [1, 2, 1]
+
+
+def test_a_lost_job_is_tried_again(tmp_path, trace):
+    spec = spec_of(tmp_path, HEAD + "seeds = 3")
+    _, progress = sweep(tmp_path / "s", spec, Losing(tmp_path / "s", losses=9))
+    assert (progress.done, progress.failed, progress.losses) == (3, 0, 9)
+    assert executions(trace) == {run.id: ["begun"] for run in spec.runs}
+
+
+def test_a_job_that_is_always_lost_fails(tmp_path):
+    spec = spec_of(tmp_path, HEAD + "seeds = 3")
+    store, progress = sweep(tmp_path / "s", spec, Losing(tmp_path / "s", losses=10))
+    assert (progress.done, progress.failed, progress.losses) == (2, 1, 10)
+    assert store.failures(spec.runs) == {spec.runs[0].id: "its worker died (SIGKILL), 10 times"}
+
+
+def test_a_worker_lost_after_it_saved_is_no_loss_of_the_run(tmp_path, trace):
+    spec = spec_of(tmp_path, HEAD + "seeds = 2")
+    _, progress = sweep(tmp_path / "s", spec, Losing(tmp_path / "s", losses=2, saved=1))
+    assert (progress.done, progress.fresh, progress.losses) == (2, 2, 2)
+    assert executions(trace) == {run.id: ["begun"] for run in spec.runs}
+
+
+def test_a_pack_that_was_lost_half_saved_goes_on_with_the_rest(tmp_path, trace):
+    spec = spec_of(tmp_path, LANES)
+    engine = Losing(tmp_path / "s", losses=1, saved=3, gpus=1)
+    _, progress = sweep(tmp_path / "s", spec, engine)
+    assert [len(job) for job in engine.taken] == [4, 1, 2, 4, 2]
+    assert (progress.done, progress.fresh) == (12, 12)
+    assert executions(trace) == {run.id: ["begun"] for run in spec.runs}
+
+
+def test_packs_do_not_depend_on_what_is_finished(tmp_path):
+    spec = spec_of(tmp_path, LANES)
+    whole = jobs_of(spec, Store(tmp_path / "none"), gpus=1)
+    store, _ = sweep(tmp_path / "s", spec, limit=2)
+    assert [set(job) for job in jobs_of(spec, store, gpus=1)] == [set(whole[0][2:]), *map(set, whole[1:])]
+    assert [len(job) for job in jobs_of(spec, store, gpus=1, limit=5)] == [2, 2, 1]
+    assert [len(job) for job in jobs_of(spec, store, gpus=0)] == [1] * 10
+
+
+def test_a_full_disk_stops_the_sweep_which_goes_on_later(tmp_path, trace):
+    spec = spec_of(tmp_path, RAISING.format(tmp_path / "room").replace("raise", "full"))
+    engine = InlineEngine(tmp_path / "s")
+    with pytest.raises(ValueError, match=r"the disk is full \(OSError: \[Errno 28\].*'/somewhere'\); make room and"):
+        sweep(tmp_path / "s", spec, engine)
+    assert engine.closed
+    assert Store(tmp_path / "s").failures(spec.runs) == {}
+    (tmp_path / "room").touch()
+    _, progress = sweep(tmp_path / "s", spec)
+    assert (progress.done, progress.failed, progress.fresh) == (3, 0, 2)
+    assert [len(executions(trace)[run.id]) for run in spec.runs] == [1, 2, 1]
+
+
+def test_a_disk_that_is_full_for_the_driver_stops_the_sweep_too(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device", "note")
+
+    monkeypatch.setattr(Store, "fail", full)
+    with pytest.raises(ValueError, match="the disk is full"):
+        sweep(tmp_path / "s", spec_of(tmp_path, RAISING.format("/nowhere")))
+
+
+def test_a_worker_that_says_done_but_kept_nothing_has_failed(tmp_path):
+    class Forgetful(InlineEngine):
+        def start(self, job):
+            self.ended.append(Ended(job, None))
+
+    spec = spec_of(tmp_path, HEAD)
+    store, progress = sweep(tmp_path / "s", spec, Forgetful(tmp_path / "s"))
+    assert progress.failed == 1
+    assert "its file is not there or damaged" in store.failures(spec.runs)[spec.runs[0].id]
+
+
+def test_progress_is_told_and_published(tmp_path, monkeypatch):
+    monkeypatch.setattr(drive_module, "_PUBLISH_EVERY_S", 0.0)
+    spec, store = spec_of(tmp_path, RAISING.format("/nowhere")), Store(Path(tmp_path / "s"))
+    with store.driving():
+        store.declare(spec)
+        said = []
+        drive_module.drive(
+            spec,
+            store,
+            InlineEngine(store.folder),
+            jobs_of(spec, store, 0),
+            lambda p: said.append((p.done, p.running, p.failed)),
+        )
+        assert said == [(0, 1, 0), (1, 1, 0), (1, 1, 1), (2, 0, 1)]
+        driven = progress_of(store)
+        assert (driven.total, driven.done, driven.failed, driven.fresh) == (3, 2, 1, 2)
+        assert driven.rate > 0
+    assert progress_of(store) == Progress(3, 2, 1)  # nobody drives it: no rate
+
+
+def test_rate_and_time_left():
+    progress = Progress(total=10, done=6, failed=1, running=2, fresh=4, seconds=8.0)
+    assert (progress.waiting, progress.rate, progress.seconds_left) == (1, 0.5, 6.0)
+    assert Progress(10, 6).seconds_left is None
