@@ -1,4 +1,5 @@
-"""The command line: `rasf demo`, `reproduce`, `claims`, and from files of their own `train`, `evaluate` and `sweep`.
+"""The command line: `rasf demo`, `reproduce`, `claims`, and from files of their own `train`, `evaluate`,
+`sweep` and `bench`.
 
 Bad input ends in one sentence on standard error and a non-zero exit, never in a traceback.
 """
@@ -18,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 import rasf
+from rasf.cli_bench import bench
 from rasf.cli_evaluate import evaluate
 from rasf.cli_sweep import register
 from rasf.cli_terminal import console, counted
@@ -139,6 +141,7 @@ def claims(
 
 app.command()(train)
 app.command()(evaluate)
+app.command()(bench)
 register(app, KINDS)
 
 
