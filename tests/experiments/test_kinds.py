@@ -50,6 +50,7 @@ def test_shipped_sweeps_are_what_reproduce_runs():
 @pytest.mark.parametrize("name", KINDS)
 def test_good_parameters_pass(name):
     kind_of(KINDS[name]).check(GOOD[name])
+    assert isinstance(kind_of(KINDS[name]).uses_gpus, bool)
 
 
 @pytest.mark.parametrize(

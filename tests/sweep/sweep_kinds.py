@@ -62,10 +62,10 @@ class Probe:
             case "die":
                 os.abort()
             case "hang":
-                time.sleep(600)
+                time.sleep(60)
             case "eat":
                 eaten = np.ones(40_000_000)  # 0.32 GB
-                time.sleep(600 + eaten[0])
+                time.sleep(60 + eaten[0])
             case "full":
                 raise OSError(28, "No space left on device", "/somewhere")
 

@@ -90,6 +90,27 @@ def test_damaged_files_are_redone(tmp_path, trace, content):
     assert [len(executions(trace)[run.id]) for run in spec.runs] == [1, 2, 1]
 
 
+def test_a_worker_does_not_run_what_is_finished(tmp_path, trace):
+    spec = spec_of(tmp_path, HEAD + "seeds = 3")
+    do_job(tmp_path / "s", spec.runs[:2])  # of a driver that died before it heard of it
+    do_job(tmp_path / "s", spec.runs)
+    do_job(tmp_path / "s", spec.runs)
+    assert executions(trace) == {run.id: ["begun"] for run in spec.runs}
+
+
+def test_checkpoints_stay_until_all_is_done(tmp_path):
+    spec = spec_of(tmp_path, RAISING.format(tmp_path / "allowed"))
+    other = Store(tmp_path / "s").scratch(spec.runs[2:])  # of a run that was interrupted
+    (tmp_path / "s" / "sweep.json").write_text("{}")
+    store, _ = sweep(tmp_path / "s", spec, limit=2)
+    failed = store.scratch(spec.runs[1:2])
+    assert sorted((store.folder / "scratch").iterdir()) == sorted([failed, other])
+    (tmp_path / "allowed").touch()
+    store.forgive(spec.runs)
+    sweep(tmp_path / "s", spec)
+    assert not (store.folder / "scratch").exists()
+
+
 def test_a_lost_job_is_tried_again(tmp_path, trace):
     spec = spec_of(tmp_path, HEAD + "seeds = 3")
     _, progress = sweep(tmp_path / "s", spec, Losing(tmp_path / "s", losses=9))

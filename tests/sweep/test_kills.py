@@ -97,7 +97,7 @@ def test_kills_of_workers_and_drivers_leave_no_trace_in_the_table(tmp_path, trac
 
 
 def test_a_second_driver_leaves_the_first_alone_and_workers_do_not_survive_theirs(tmp_path):
-    spec_of(tmp_path, HEAD + "seeds = 2\n[parameters]\nsleep = 600.0\n")
+    spec_of(tmp_path, HEAD + "seeds = 2\n[parameters]\nsleep = 60.0\n")
     driver = start_driver(tmp_path / "spec.toml", tmp_path / "s")
     wait_until(lambda: len(list((tmp_path / "s" / "scratch").glob("*"))) == 2)
     workers = workers_of(driver)
@@ -107,7 +107,8 @@ def test_a_second_driver_leaves_the_first_alone_and_workers_do_not_survive_their
     assert f"is being driven by process {driver.pid} on " in said
     assert workers_of(driver) == workers
     driver.kill()
-    driver.communicate()
+    driver.wait()
+    driver.stderr.close()
     wait_until(lambda: not any(map(lives, workers)), seconds=10.0)
 
 

@@ -122,6 +122,8 @@ def _novel(run: Run, rooms: FourRoom, learner: Any) -> dict[str, Floats]:
 class FourRoomKind:
     """The kind `four-room` of `rasf.sweep`: parameters are the fields of `Run`."""
 
+    uses_gpus = False
+
     def check(self, parameters: Mapping[str, Value]) -> None:
         """Refuse what `Run` does not know, and values that cannot be."""
         known = {one.name: one for one in fields(Run) if one.name != "seed"}

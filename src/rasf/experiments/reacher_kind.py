@@ -27,6 +27,8 @@ _SIZES = {one.name for one in fields(Size)} - {"widths"}
 class ReacherKind:
     """See the module's header."""
 
+    uses_gpus = True
+
     def check(self, parameters: Mapping[str, Value]) -> None:
         """Refuse what is unknown or cannot be."""
         known = {"agent", "beta", "width", "bootstrap", "target_networks"} | _SIZES
