@@ -480,7 +480,7 @@ def test_discount_aware_shows_discounted_returns(trained, command):
     measures = asked["comparisons"][0]["risks"]["mean-variance:-4.0"]["measures"]
     assert measures["discounted"] == list(expected.reports["mean-variance:-4.0"].measures["discounted"])
     _, out, _ = command(*ASK, "--discount-aware")
-    assert "discounted return" in " ".join(out.split())
+    assert "discounted" in out.split("episode by episode")[0]  # a heading, which a narrow terminal breaks
 
 
 def test_evaluate_reads_a_config_file(trained, command, here):

@@ -32,7 +32,8 @@ def test_every_python_block_is_one_that_runs(page):
     text = page.read_text()
     assert set(re.findall(r"^ *(?:```|~~~).*$", text, re.MULTILINE)) <= FENCES
     assert text.count("\n```") % 2 == 0  # a block left open would hide the next
-    plain = re.findall(r"^```\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    plain = [block for language, block in blocks if not language]
     assert not any(re.search(r"^(import|from) \w+", block, re.MULTILINE) for block in plain)
 
 

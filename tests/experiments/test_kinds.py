@@ -6,9 +6,8 @@ import pytest
 from quick_compilation import quick_compilation  # noqa: F401
 from rasf.experiments import four_room, four_room_runs, reacher
 from rasf.experiments.kinds import KINDS, shipped_sweeps
-from rasf.experiments.reacher_batches import Batch, Size
+from rasf.experiments.reacher_batches import Batch, Size, load
 from rasf.experiments.reacher_kind import LANES, REACHER
-from rasf.experiments.reacher_runs import run_batch
 from rasf.sweep.runs import Run, kind_of
 from rasf.sweep.spec import read_spec
 
@@ -107,7 +106,7 @@ def test_a_run_is_a_lane_of_the_batch(tmp_path):
     runs = [Run(KINDS["reacher"], parameters | {"beta": 0.0}, seed) for seed in (3, 5)]
     outcomes = REACHER.execute(runs, tmp_path / "scratch")
     batch = Batch("lanes", "sfdqn", (0.0,), (3, 5), Size(widths=(4, 4), **size))
-    found = run_batch(batch, tmp_path / "other")
+    found = load(batch, tmp_path / "scratch")
     for lane, outcome in enumerate(outcomes):
         np.testing.assert_array_equal(outcome.arrays["final_return"], found["final_return"][lane])
         assert outcome.scalars["test_failures"] == found["final_failures"][lane, 4:].sum()

@@ -127,7 +127,9 @@ def test_a_kind_that_uses_gpus_gets_them_all_or_as_many_as_asked(tmp_path, monke
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_an_interrupted_sweep_says_how_to_go_on(tmp_path):
     spec_of(tmp_path, HEAD + "[parameters]\nsleep = 60.0\n")
-    call = "import typer, rasf.cli_sweep as c; a = typer.Typer(); a.callback()(lambda: None); c.register(a); a()"
+    # whoever runs the tests in the background has SIGINT ignored, and children inherit that
+    call = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    call += "import typer, rasf.cli_sweep as c; a = typer.Typer(); a.callback()(lambda: None); c.register(a); a()"
     path = str(Path(__file__).parent)
     spec = (tmp_path / "spec.toml").read_text().replace('"probe"', '"sweep_kinds:PROBE"')
     (tmp_path / "spec.toml").write_text(spec)
