@@ -238,3 +238,9 @@ def test_bad_steps_are_refused_when_they_happen():
             opened.reset(0)
             with pytest.raises(ValueError, match=message):
                 opened.step([0, 0])
+
+
+def test_gymnasium_s_own_vector_class_with_vector_rewards_is_refused_in_a_sentence():
+    native = SyncVectorEnv([lambda: gym.make("rasf/FourRoom-v0")] * 2)
+    with pytest.raises(ValueError, match=r"no room for rewards that are vectors; give an id with num_envs, or"):
+        open_vector(native)

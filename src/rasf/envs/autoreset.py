@@ -99,7 +99,15 @@ class Native(FeatureVector):
     def _advance(self, actions: npt.NDArray[np.int64]) -> tuple[Any, Any, Mask, Mask, dict[str, Any]]:
         if not self._running:
             raise ValueError("no episode is running: call reset() before step()")
-        raw, reward, terminated, truncated, info = self.env.step(actions + self._start)
+        try:
+            raw, reward, terminated, truncated, info = self.env.step(actions + self._start)
+        except (TypeError, ValueError) as error:
+            if "array element with a sequence" not in str(error):
+                raise
+            raise ValueError(
+                "this vector environment has no room for rewards that are vectors; give an id with num_envs, or "
+                "MO-Gymnasium's MOSyncVectorEnv"
+            ) from error
         return raw, reward, np.array(terminated, np.bool_), np.array(truncated, np.bool_), info
 
     def _features(
