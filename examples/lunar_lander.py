@@ -1,4 +1,4 @@
-"""mo-lunar-lander-v3: a landing module with three weak engines. Not solved in minutes on a CPU; the table says how far.
+"""mo-lunar-lander-v3: a landing module with three weak engines. Minutes on a CPU teach it to land, not yet to be careful.
 
 The module starts above a landing pad with a random push. The features are (+100 landed or -100 crashed at the end,
 shaping: how much nearer, slower and more upright it got, -1 a step of the main engine, -1 a step of a side engine), so
@@ -12,7 +12,7 @@ Where the chance lies: in the first push, and in every step with an engine on, w
 as a failure. A risk has the unit of 1 / return: with returns of some hundreds beta = -0.01 is much, where beta = -4 was
 little for returns of 1.
 
-What to expect: we take 120,000 steps, so that an example ends within minutes, and that is too few to land well. The
+What to expect: we take 120,000 steps, so that an example ends within minutes, and it learns to land, not yet well. The
 support is given by hand: the shaping has no bounds in `reward_space`, and 100 / (1 - gamma) would be far too wide for
 the end, which comes once.
 """
