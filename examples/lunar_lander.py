@@ -1,4 +1,4 @@
-"""mo-lunar-lander-v3: a landing module with three weak engines. Minutes on a CPU teach it to land, not yet to be careful.
+"""mo-lunar-lander-v3: a landing module with weak engines. Minutes on a CPU teach it to land, not yet to be careful.
 
 The module starts above a landing pad with a random push. The features are (+100 landed or -100 crashed at the end,
 shaping: how much nearer, slower and more upright it got, -1 a step of the main engine, -1 a step of a side engine), so
