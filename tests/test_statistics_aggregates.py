@@ -166,6 +166,7 @@ def test_resampling_needs_little_memory():
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_coverage_of_independent_normal_scores():
     generator, covered = np.random.default_rng(12), 0
     truth = np.array([1.0, 5.0])
@@ -175,6 +176,7 @@ def test_coverage_of_independent_normal_scores():
     assert 0.90 <= covered / 300 <= 0.99
 
 
+@pytest.mark.slow
 def test_runs_that_share_their_luck_over_tasks_need_whole_runs():
     generator, covered = np.random.default_rng(13), np.zeros(2)
     for seed in range(120):

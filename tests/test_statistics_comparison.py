@@ -149,6 +149,7 @@ def test_paired_differences_turn_with_the_pair(pair, statistic):
     assert paired_difference(pair[0] + 3, pair[1], statistic) == pytest.approx([end + 3 for end in found], abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("function", "shared"), [(paired_difference, 3.0), (unpaired_difference, 0.0)])
 def test_coverage_of_the_difference(function, shared):
     generator, covered = np.random.default_rng(8), 0

@@ -77,6 +77,7 @@ def test_networks_are_kept_in_half_precision(folder):
     assert checkpoint.describe(path)["beta"] == -3.0
 
 
+@pytest.mark.slow  # tests/deep/test_fit.py does the same at a smaller size
 def test_an_interrupted_batch_goes_on_to_the_same_numbers(folder, tmp_path):
     ticks = []
 
