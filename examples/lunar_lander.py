@@ -9,8 +9,8 @@ that
 (1, 1, 0.3, 0.03) is the reward of the well-known LunarLander-v3.
 
 Where the chance lies: in the first push, and in every step with an engine on, whose thrust is blurred. A crash counts
-as a failure. A risk has the unit of 1 / return: with returns of some hundreds beta = -0.01 is much, where beta = -4 was
-little for returns of 1.
+as a failure. A risk has the unit of 1 / return: what beta = -4 is to returns of 1, beta = -0.01 is to returns of
+some hundreds.
 
 What to expect: we take 120,000 steps, so that an example ends within minutes, and it learns to land, not yet well. The
 support is given by hand: the shaping has no bounds in `reward_space`, and 100 / (1 - gamma) would be far too wide for
