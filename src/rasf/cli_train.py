@@ -24,6 +24,7 @@ from rich.console import Console
 from rasf import cli_options as read
 from rasf.cli_inputs import arguments_like, hush_spaces, own_environment, read_weights, typed_environment
 from rasf.cli_terminal import check_folder, check_writable, counted_policies, printable, say, stepped
+from rasf.library.training import STEPS_OF_NETWORKS, STEPS_OF_TABLES
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary, SourcePolicy
     from rasf.library.training import Record
 
-STEPS_OF_TABLES, STEPS_OF_NETWORKS = 20_000, 200_000  # a task, as in the paper
 INTERRUPTED = 130
 _TASKS = ("tasks", "tasks-file", "w")
 _READERS: dict[str, read.Reader] = {

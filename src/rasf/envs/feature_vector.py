@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ class VectorStep(NamedTuple):
     obs: Inputs
 
 
-class FeatureVector:
+class FeatureVector(ABC):
     """n environments with features; made by `open_vector`."""
 
     id: str | None
@@ -38,25 +39,25 @@ class FeatureVector:
     max_episode_steps: int | None
 
     @property
+    @abstractmethod
     def names_failures(self) -> bool:
         """Whether the environments have named failures in their info so far."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reset(self, seed: int | None = None) -> Inputs:
         """Begin n episodes; the first observations (n, m)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self, actions: npt.ArrayLike) -> VectorStep:
         """Take the actions (n,), each 0 to n_actions - 1."""
-        raise NotImplementedError
 
+    @abstractmethod
     def close(self) -> None:
         """Close the environments."""
-        raise NotImplementedError
 
+    @abstractmethod
     def describe(self) -> dict[str, Any]:
         """What a file's header says of the environments, as JSON."""
-        raise NotImplementedError
 
     def _checked(self, actions: npt.ArrayLike) -> npt.NDArray[np.int64]:
         chosen = np.asarray(actions)

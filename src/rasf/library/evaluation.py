@@ -165,12 +165,33 @@ def run_episodes(
     failure: FailureRule | None = None,
 ) -> Report:
     """An episode for each seed, as many at a time as there are environments; `code` turns observations into numbers."""
+
+    def together(seeds: Sequence[int]) -> list[_Tally]:
+        """One episode in each of the first environments, all at the same step; who is over drops out."""
+        tallies = [_Tally(len(w)) for _ in seeds]
+        running = list(range(len(seeds)))
+        pairs = zip(environments, seeds, strict=False)
+        obs = {i: code(environment.reset(seed)) for i, (environment, seed) in enumerate(pairs)}
+        for t in range(max_steps):
+            codes = np.stack([obs[i] for i in running])
+            discount = sources.gamma**t
+            actions = sources.act(codes, w, risk.at_discount(discount) if discount_aware else risk)
+            seen = sources.seen(codes)
+            going_on = []
+            for i, action, known in zip(running, actions.tolist(), seen.tolist(), strict=True):
+                step = environments[i].step(action)
+                tallies[i].add(step, discount, step.failure if failure is None else bool(failure(step)), known)
+                if not (step.terminated or step.truncated):
+                    obs[i] = code(step.obs)
+                    going_on.append(i)
+            running = going_on
+            if not running:
+                break
+        return tallies
+
     tallies: list[_Tally] = []
     for begin in range(0, len(seeds), len(environments)):
-        tallies += _together(
-            sources, code, environments, w, risk, seeds[begin : begin + len(environments)], max_steps, discount_aware,
-            failure,
-        )  # fmt: skip
+        tallies += together(seeds[begin : begin + len(environments)])
     named = failure is not None or any(environment.names_failures for environment in environments)
     phi = np.stack([tally.phi for tally in tallies])
     lengths = np.array([tally.length for tally in tallies])
@@ -186,37 +207,3 @@ def run_episodes(
         np.array([tally.cut for tally in tallies]),
         sum(tally.unseen for tally in tallies) / int(lengths.sum()),
     )
-
-
-def _together(
-    sources: Sources,
-    code: Callable[[Any], npt.NDArray[Any]],
-    environments: Sequence[FeatureEnvironment],
-    w: Floats,
-    risk: Risk,
-    seeds: Sequence[int],
-    max_steps: int,
-    discount_aware: bool,
-    failure: FailureRule | None,
-) -> list[_Tally]:
-    """One episode in each of the first environments, all at the same step; who is over drops out."""
-    tallies = [_Tally(len(w)) for _ in seeds]
-    running = list(range(len(seeds)))
-    pairs = zip(environments, seeds, strict=False)
-    obs = {i: code(environment.reset(seed)) for i, (environment, seed) in enumerate(pairs)}
-    for t in range(max_steps):
-        codes = np.stack([obs[i] for i in running])
-        discount = sources.gamma**t
-        actions = sources.act(codes, w, risk.at_discount(discount) if discount_aware else risk)
-        seen = sources.seen(codes)
-        going_on = []
-        for i, action, known in zip(running, actions.tolist(), seen.tolist(), strict=True):
-            step = environments[i].step(action)
-            tallies[i].add(step, discount, step.failure if failure is None else bool(failure(step)), known)
-            if not (step.terminated or step.truncated):
-                obs[i] = code(step.obs)
-                going_on.append(i)
-        running = going_on
-        if not running:
-            break
-    return tallies

@@ -21,12 +21,11 @@ from rasf.library.agents import HISTOGRAMS, TABULAR, check_agent, with_settings
 from rasf.library.library_file import versions
 from rasf.library.opening import Opened, is_ours, open_for_learning, tasks_of, whole
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy, merge
-from rasf.library.training import Record, Trained, Watch
+from rasf.library.training import STEPS_OF_NETWORKS, STEPS_OF_TABLES, Record, Trained, Watch
 from rasf.mdp import Floats
 from rasf.risk import MeanVariance, Risk
 from rasf.risk.names import is_neutral, risk_to_text
 
-_STEPS = {"table": 20_000, "networks": 200_000}  # a task, as in the paper
 _MUCH_CLIPPED = 0.01
 _NEUTRAL = MeanVariance(0.0)
 _log = logging.getLogger("rasf")
@@ -82,7 +81,7 @@ def learn(
         if elders is not None:
             _check_elders(elders, opened, risks)
         weights = tasks_of(tasks, opened, seed, elders, notes)
-        usual = _STEPS["table" if opened.agent in TABULAR else "networks"]
+        usual = STEPS_OF_TABLES if opened.agent in TABULAR else STEPS_OF_NETWORKS
         steps = usual if steps_per_task is None else whole("steps_per_task", steps_per_task, 1)
         chosen = settings | ({} if gamma is None else {"gamma": _number("gamma", gamma)})
         for index, one in enumerate(risks):

@@ -15,6 +15,8 @@ import numpy.typing as npt
 from rasf.library.sources import Sources
 from rasf.mdp import Floats
 
+STEPS_OF_TABLES, STEPS_OF_NETWORKS = 20_000, 200_000  # a task, as in the paper
+
 
 @dataclass(frozen=True)
 class Record:
