@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import bootstrap, sem, trim_mean
+from scipy.stats import bootstrap, norm, sem, t, trim_mean
 
 import rasf.statistics.bootstrap
 from rasf.statistics import (
@@ -20,6 +20,7 @@ from rasf.statistics import (
     standard_error,
     stratified_interval,
 )
+from rasf.statistics.bootstrap import tails
 
 modest = settings(max_examples=80, deadline=None)
 # whole numbers, so that sums of scores are exact
@@ -76,7 +77,14 @@ def test_interquartile_mean_ignores_how_far_the_outer_quarters_are(scores):
 @pytest.mark.parametrize("whole_runs", [False, True])
 def test_single_task_interval_is_scipys(whole_runs):
     values = np.random.default_rng(3).gamma(2.0, size=25)
-    theirs = bootstrap((values,), np.mean, n_resamples=20_000, method="percentile", rng=np.random.default_rng(4))
+    theirs = bootstrap(
+        (values,),
+        np.mean,
+        n_resamples=20_000,
+        confidence_level=1 - 2 * tails(25)[0],
+        method="percentile",
+        rng=np.random.default_rng(4),
+    )
     found = stratified_interval(values[:, None], mean_score, whole_runs=whole_runs)
     tolerance = 0.1 * sem(values)  # a quantile of 10,000 resamples is known to 0.03 standard errors
     assert found.estimate == pytest.approx(values.mean())
@@ -98,7 +106,7 @@ def test_interval_against_all_resamples(statistic, whole_runs):
     exact = statistic(everything)
     found = stratified_interval(scores, statistic, seed=1, whole_runs=whole_runs)
     assert found.estimate == statistic(scores)
-    for end, tail in ((found.low, 0.025), (found.high, 0.975)):
+    for end, tail in zip(found[1:], tails(runs), strict=True):
         assert np.mean(exact < end - 1e-9) <= tail + 0.007
         assert np.mean(exact <= end + 1e-9) >= tail - 0.007
 
@@ -153,7 +161,37 @@ def test_values_are_drawn_as_they_always_were():
     drawn = np.random.default_rng(5).integers(31, size=(10_000, 31))
     first, second = values[0][drawn].mean(axis=1), values[1][drawn].mean(axis=1)
     for found, plain in ((mean_interval(values[0], 5), first), (ratio_interval(*values, 5), first / second)):
-        assert found[1:] == tuple(np.quantile(plain, [0.025, 0.975]))
+        assert found[1:] == tuple(np.quantile(plain, tails(31)))
+
+
+def test_few_values_are_cut_farther_out():
+    """Twice sqrt((n - 1) / n) normal quantiles of a resample's spread are as far apart as Student's interval."""
+    for n in (2, 5, 10, 30, 1000):
+        reached = norm.ppf(tails(n)[1]) * np.sqrt((n - 1) / n)
+        assert n == 2 or reached == pytest.approx(t.ppf(0.975, n - 1))  # of two, all resamples are inside
+        assert sum(tails(n)) == 1
+    assert tails(10**6) == pytest.approx((0.025, 0.975), abs=1e-5)
+    assert mean_interval(np.array([3.0])) == (3.0, 3.0, 3.0)
+
+
+def test_intervals_of_normal_values_are_students():
+    generator = np.random.default_rng(15)
+    ratios = []
+    for seed in range(60):
+        values = generator.normal(size=10)
+        found = mean_interval(values, seed)
+        ratios.append((found.high - found.low) / (2 * t.ppf(0.975, 9) * sem(values)))
+    assert np.mean(ratios) == pytest.approx(1.0, abs=0.03)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runs", [5, 10])
+def test_coverage_of_few_normal_values(runs):
+    generator, covered = np.random.default_rng(16), 0
+    for seed in range(1000):
+        found = mean_interval(generator.normal(size=runs), seed)
+        covered += found.low <= 0 <= found.high
+    assert 0.93 <= covered / 1000 <= 0.97
 
 
 def test_resampling_needs_little_memory():

@@ -10,6 +10,7 @@ from scipy.stats import binom
 import rasf.statistics.bootstrap
 import rasf.statistics.profiles
 from rasf.statistics import performance_profile, stratified_interval
+from rasf.statistics.bootstrap import tails
 
 modest = settings(max_examples=15, deadline=None)
 scores_of_tasks = arrays(np.float64, st.tuples(st.integers(2, 5), st.integers(1, 3)), elements=st.integers(-9, 9))
@@ -65,7 +66,7 @@ def test_band_of_one_task_is_binomial(runs):
     scores = np.random.default_rng(1).permutation(runs).astype(float)[:, None]
     found = performance_profile(scores, np.arange(runs) - 0.5)
     for share, low, high in zip(*found[1:], strict=True):
-        for end, tail in ((low, 0.025), (high, 0.975)):
+        for end, tail in zip((low, high), tails(runs), strict=True):
             assert binom.cdf(np.ceil(end * runs - 1e-9), runs, share) >= tail - 0.007
             assert binom.cdf(np.floor(end * runs + 1e-9) - 1, runs, share) <= tail + 0.007
 

@@ -110,3 +110,42 @@ def test_measures_join_batches_by_seed_and_normalise():
 )
 def test_labels_tell_variants_apart(changes, name):
     assert label(Batch("x", "sfdqn", (-3.0,), (0,), Size(), **changes), -3.0) == name
+
+
+def rule(claim, levels, failures):
+    return reacher_findings._RULES[claim][1](made_up(levels, failures))[0]
+
+
+def by_risk(agent, values):
+    return {f"{agent} {risk}": value for risk, value in zip(reacher_findings.RISKS, values, strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("last_step", "verdict"), [(0.2, "holds"), (0.3, "does not hold"), (0.25, "not decided")]
+)  # of normalised return, where a quarter is graceful
+def test_graceful_is_a_matter_of_intervals(last_step, verdict):
+    levels = by_risk("rasfc51", [0.9, 0.85, 0.8, 0.75, 0.75 - last_step]) | by_risk("rac51", [0.3] * 5)
+    assert rule("R5", levels, {}) == verdict
+
+
+@pytest.mark.parametrize(("apart", "verdict"), [(0.3, "holds"), (-0.3, "holds"), (0.9, "does not hold")])
+def test_about_equal_is_within_a_tenth_of_the_neutral_failures(apart, verdict):
+    failures = by_risk("rasfc51", [6.0, 5.0, 4.0, 3.0, 2.0 + apart]) | by_risk("rac51", [5.0, 4.0, 3.0, 2.5, 2.0])
+    assert rule("R8", {}, failures) == verdict
+
+
+def test_return_per_failure_is_compared_pair_by_pair():
+    """Seeds differ more than agents do, but within every seed ours has more return per failure."""
+    measured = made_up(by_risk("rasfc51", [0.5] * 5) | by_risk("rac51", [0.45] * 5), {}, noise=0.0)
+    luck = np.linspace(0.5, 2.0, SEEDS)[:, None]
+    for arrays in measured.arrays.values():
+        arrays["final_failures"] = arrays["final_failures"] * luck
+    assert reacher_findings._r9(measured)[0] == "holds"
+
+
+def test_only_seeds_that_all_have_are_compared():
+    measured = made_up(by_risk("rasfc51", [0.9] * 5) | by_risk("rac51", [0.5] * 5), {})
+    few = {key: values[:5] for key, values in measured.arrays["rasfc51 -4"].items()}
+    fewer = Measures(measured.arrays | {"rasfc51 -4": few}, measured.begin, measured.end, measured.steps)
+    for claim in ("R5", "R7", "R8", "R9"):
+        assert reacher_findings._RULES[claim][1](fewer)[2] == 5

@@ -11,7 +11,7 @@ import numpy as np
 
 from rasf.experiments.four_room_measures import dangerous_objects, novel_outcome, trap_cells
 from rasf.experiments.results import Finding, Verdict
-from rasf.experiments.verdicts import side, with_enough_seeds, worst
+from rasf.experiments.verdicts import side, with_enough_seeds, within, worst
 from rasf.mdp import Floats
 from rasf.statistics import Interval, mean_interval, ratio_interval, slopes
 
@@ -90,10 +90,7 @@ def _drop(curves: Curves, neutral: str, averse: str, claimed: float) -> Judged:
     after, before = _total(curves, averse, "return"), _total(curves, neutral, "return")
     ratio = ratio_interval(after, before)
     drop = Interval(1 - ratio.estimate, 1 - ratio.high, 1 - ratio.low)
-    inside = drop.low >= claimed - 0.1 and drop.high <= claimed + 0.1
-    outside = drop.high < claimed - 0.1 or drop.low > claimed + 0.1
-    verdict: Verdict = "holds" if inside else "does not hold" if outside else "not decided"
-    return verdict, f"drop of {drop}, claimed {claimed:g}", len(after)
+    return within(drop, claimed - 0.1, claimed + 0.1), f"drop of {drop}, claimed {claimed:g}", len(after)
 
 
 def _f6(curves: Curves, noise: str) -> Judged:

@@ -57,10 +57,10 @@ def batches(preset: str, seed: int) -> list[Batch]:
         Batch("alone", "rac51", (0.0,), seeds, size, alone=True),
         Batch("rac51", "rac51", RISKS, seeds, size),
         Batch("sfdqn", "sfdqn", (0.0,), seeds, size),
-        Batch("residual", "sfdqn-residual", (0.0, -3.0), seeds[:5], size),
+        Batch("residual", "sfdqn-residual", (-3.0,), seeds[:5], size),
         Batch("relabelled", "rac51-relabelled", (0.0, -3.0), seeds, size),
-        Batch("rasfc51-mild", "rasfc51", (-1.0, -2.0), seeds, size),
-        Batch("rasfc51-strong", "rasfc51", (-4.0,), seeds, size),
+        Batch("rasfc51-betas", "rasfc51", (-1.0, -2.0, -4.0), seeds[:5], size),
+        Batch("rasfc51-betas-more", "rasfc51", (-1.0, -2.0, -4.0), seeds[5:], size),
         Batch("sfdqn-gpi", "sfdqn", (0.0,), seeds, size, bootstrap="gpi"),
         Batch("sfdqn-no-target", "sfdqn", (0.0,), seeds, size, target_networks=False),
     ]

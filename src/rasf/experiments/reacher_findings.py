@@ -1,9 +1,10 @@
 """Verdicts on R1 to R15 from the reacher's batches; `verdicts` says how an interval decides.
 
 How we read the claims' words: "almost at once" is between 5 and 15 % of all training; "unsatisfactory" is below 75 % of
-C51 trained alone; "gracefully" is at most 25 points of normalised return a step of beta; "considerably lower", "far
-exceeds" and "modestly more" are the direction alone. Returns and failures of the end are those of the final policies.
-Differences are paired by seed.
+C51 trained alone; "gracefully" is at most 25 points of normalised return a step of beta; "about equal" failures differ
+by less than a tenth of what SFC51 has; "considerably lower", "far exceeds" and "modestly more" are the direction alone.
+Returns and failures of the end are those of the final policies. Differences are paired by seed, over the seeds that all
+compared runs have. R5, R8 and R9 were fixed before their runs were made.
 """
 
 from __future__ import annotations
@@ -18,13 +19,23 @@ from rasf.experiments import reacher_maps
 from rasf.experiments.reacher_batches import TRAINING, Arrays, Batch, Size
 from rasf.experiments.reacher_measures import Measures
 from rasf.experiments.results import Finding, Verdict
-from rasf.experiments.verdicts import side, with_enough_seeds, worst
+from rasf.experiments.verdicts import below, side, with_enough_seeds, within, worst
 from rasf.mdp import Floats
-from rasf.statistics import Interval, mean_interval, ratio_interval, slopes
+from rasf.statistics import (
+    Interval,
+    interquartile_mean,
+    joint_interval,
+    mean_interval,
+    probability_of_improvement,
+    ratio_interval,
+    slopes,
+    stratified_interval,
+)
 
 RISKS = ("0", "-1", "-2", "-3", "-4")
 _SATISFACTORY = 0.75
 _GRACEFUL = 0.25
+_ABOUT_EQUAL = 0.1
 _AGREE = 0.9  # "approximates well": the same action in nine states of ten
 _MISSED = 0.1  # metres from the target: a policy that holds its tip farther away has not found it
 Judged = tuple[Verdict, str, int]
@@ -45,9 +56,15 @@ def judge(measured: Measures, found: dict[Batch, Arrays], size: Size) -> dict[st
     return findings
 
 
+def _common(*values: Floats) -> list[Floats]:
+    """The seeds that all have: they come sorted, and every run begins with the first."""
+    n = min(map(len, values))
+    return [part[:n] for part in values]
+
+
 def _gap(more: Floats, less: Floats) -> Interval:
-    n = min(len(more), len(less))
-    return mean_interval(more[:n] - less[:n])
+    first, second = _common(more, less)
+    return mean_interval(first - second)
 
 
 def _r1(m: Measures) -> Judged:
@@ -78,7 +95,18 @@ def _r3(m: Measures) -> Judged:
     else:
         fairer = ""
     text = f"RaSFC51 {mean_interval(ours)}, more than RaC51 by {gaps['rac51 -3']}, than C51 by {gaps['rac51 0']}"
-    return worst(map(side, gaps.values())), text + fairer, len(ours)
+    return worst(map(side, gaps.values())), text + fairer + _by_task(m, "rasfc51 -3", tuple(gaps)), len(ours)
+
+
+def _by_task(m: Measures, ours: str, others: tuple[str, ...]) -> str:
+    """Interquartile mean over seeds and test tasks, and how often ours is better on a task; in words."""
+    scores = {name: m.final(name, "return")[:, len(TRAINING) :] for name in (ours, *others)}
+    middle = stratified_interval(scores[ours], interquartile_mean, whole_runs=True)
+    wins = [
+        str(probability_of_improvement(*_common(scores[ours], scores[name]), paired=True, whole_runs=True))
+        for name in others
+    ]
+    return f"; interquartile mean {middle}, the better one on a test task with probability {' and '.join(wins)}"
 
 
 def _r4(m: Measures) -> Judged:
@@ -94,12 +122,13 @@ def _r5(m: Measures) -> Judged:
     ours, theirs = ([m.final_test(f"{agent} {risk}", "return") for risk in RISKS] for agent in ("rasfc51", "rac51"))
     above = [_gap(*pair) for pair in zip(ours, theirs, strict=True)]
     drops = [_gap(before, after) for agent in (ours, theirs) for before, after in pairwise(agent)]
-    graceful: Verdict = "holds" if all(drop.estimate <= _GRACEFUL for drop in drops) else "does not hold"
+    graceful = worst(below(drop, _GRACEFUL) for drop in drops)
     levels = "; ".join(
         f"{risk}: {a.mean():.2f} against {b.mean():.2f}" for risk, a, b in zip(RISKS, ours, theirs, strict=True)
     )
-    text = f"RaSFC51 against RaC51 at {levels}; largest drop a step {max(drop.estimate for drop in drops):.2f}"
-    return worst([graceful, *map(side, above)]), text, len(ours[0])
+    text = f"RaSFC51 against RaC51 at {levels}; RaSFC51 is above by {', '.join(map(str, above))}; "
+    text += f"largest drop a step {max(drops)}"
+    return worst([graceful, *map(side, above)]), text, min(map(len, ours + theirs))
 
 
 def _r6(m: Measures) -> Judged:
@@ -113,39 +142,41 @@ def _r6(m: Measures) -> Judged:
 
 
 def _r7(m: Measures) -> Judged:
-    verdicts, texts = [], []
+    verdicts, texts, seeds = [], [], []
     for agent, name in (("rasfc51", "RaSFC51"), ("rac51", "RaC51")):
-        levels = np.stack([m.final_test(f"{agent} {risk}", "failures") for risk in RISKS], axis=1)
+        levels = np.stack(_common(*(m.final_test(f"{agent} {risk}", "failures") for risk in RISKS)), axis=1)
         slope = mean_interval(-slopes(levels))
         verdicts.append(side(slope))
         texts.append(f"{name} {', '.join(f'{level:.1f}' for level in levels.mean(axis=0))}, {slope} fewer a step")
-    return worst(verdicts), "; ".join(texts), len(levels)
+        seeds.append(len(levels))
+    return worst(verdicts), "; ".join(texts), min(seeds)
 
 
 def _r8(m: Measures) -> Judged:
     gaps = [_gap(m.final_test(f"rasfc51 {r}", "failures"), m.final_test(f"rac51 {r}", "failures")) for r in RISKS]
-    equal: Verdict = "holds" if gaps[-1].low <= 0 <= gaps[-1].high else "does not hold"
+    margin = _ABOUT_EQUAL * float(m.final_test("rasfc51 0", "failures").mean())
     text = "RaSFC51's failures minus RaC51's: " + ", ".join(f"{r}: {gap}" for r, gap in zip(RISKS, gaps, strict=True))
-    return worst([*map(side, gaps[:-1]), equal]), text, m.seeds("rac51 0")
+    text += f"; about equal is within {margin:.1f}"
+    return worst([*map(side, gaps[:-1]), within(gaps[-1], -margin, margin)]), text, min(map(m.seeds, _SWEEP))
 
 
 def _r9(m: Measures) -> Judged:
     texts: list[str] = []
     verdicts: list[Verdict] = []
+    seeds = []
     for risk in ("-3", "-4"):
-        ratios = [
-            ratio_interval(m.final_test(f"{agent} {risk}", "return"), m.final_test(f"{agent} {risk}", "failures"))
-            for agent in ("rasfc51", "rac51")
-        ]
-        clear = ratios[0].low > ratios[1].high
-        against = ratios[0].high < ratios[1].low
-        verdicts.append("holds" if clear else "does not hold" if against else "not decided")
-        texts.append(f"{risk}: {ratios[0]} against {ratios[1]}")
-    return (
-        worst(verdicts),
-        "normalised return per failure, RaSFC51 against RaC51, " + "; ".join(texts),
-        m.seeds("rac51 -3"),
-    )
+        names = (f"rasfc51 {risk}", f"rac51 {risk}")
+        a, b, c, d = _common(*(m.final_test(name, what) for name in names for what in ("return", "failures")))
+        more = joint_interval(_difference_of_ratios, a, b, c, d)
+        verdicts.append(side(more))
+        texts.append(f"{risk}: {ratio_interval(a, b)} against {ratio_interval(c, d)}, difference {more}")
+        seeds.append(len(a))
+    return worst(verdicts), "normalised return per failure, RaSFC51 against RaC51, " + "; ".join(texts), min(seeds)
+
+
+def _difference_of_ratios(top: Floats, bottom: Floats, other_top: Floats, other_bottom: Floats) -> Floats:
+    a, b, c, d = (values.mean(axis=-1) for values in (top, bottom, other_top, other_bottom))
+    return np.asarray(a / b - c / d)
 
 
 def _r10(m: Measures) -> Judged:
@@ -219,12 +250,11 @@ def _peaks(m: Measures, size: Size) -> Judged:
         away = np.linalg.norm(tips[best] - world.target_positions(), axis=-1)
         off[name] = mean_interval(away[:, list(world.risky)].mean(axis=1))
     on_it = 2 * (where.tips[0, 1, 0] - where.tips[0, 0, 0])
-    neutral_on: Verdict = "holds" if off["rasfc51 0"].high < on_it else "does not hold"
     text = (
         f"metres between a risky target and the peak: RaSFC51 {off['rasfc51 -3']} (the circle's radius is "
         f"{world.radius:g}), SFC51 {off['rasfc51 0']} (two grid cells are {on_it:.2g})"
     )
-    return worst([side(off["rasfc51 -3"], world.radius), neutral_on]), text, m.seeds("rasfc51 -3")
+    return worst([side(off["rasfc51 -3"], world.radius), below(off["rasfc51 0"], on_it)]), text, m.seeds("rasfc51 -3")
 
 
 def _variance(m: Measures) -> Judged:
@@ -236,12 +266,11 @@ def _variance(m: Measures) -> Judged:
     gap = _gap(error["sfdqn-residual -3"], error["rasfc51 -3"])
     negative = m.arrays["sfdqn-residual -3"]["map_negative"][:, -1].mean()
     learns = mean_interval(error["rasfc51 -3"])
-    good: Verdict = "holds" if learns.high < 0.5 else "does not hold" if learns.low > 0.5 else "not decided"
     text = (
         f"mean error over mean variance: RaSFC51 {learns}, residual {mean_interval(error['sfdqn-residual -3'])}, "
         f"difference {gap}; the residual's variance is negative in {negative:.0%} of the states"
     )
-    return worst([good, side(gap)]), text, min(m.seeds(name) for name in error)
+    return worst([below(learns, 0.5), side(gap)]), text, min(m.seeds(name) for name in error)
 
 
 def _wall_time(found: dict[Batch, Arrays]) -> Finding:

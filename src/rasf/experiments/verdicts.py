@@ -22,6 +22,18 @@ def side(interval: Interval, above: float = 0.0) -> Verdict:
     return "does not hold" if interval.high < above else "not decided"
 
 
+def below(interval: Interval, bound: float) -> Verdict:
+    """Whether the interval is below a number."""
+    return side(Interval(-interval.estimate, -interval.high, -interval.low), -bound)
+
+
+def within(interval: Interval, low: float, high: float) -> Verdict:
+    """Whether the interval is between two numbers."""
+    if low <= interval.low and interval.high <= high:
+        return "holds"
+    return "does not hold" if interval.high < low or interval.low > high else "not decided"
+
+
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """The verdict on a claim of several parts."""
     given = list(verdicts)

@@ -1,7 +1,8 @@
 """Numbers from few runs and their uncertainty.
 
 Scores are arrays (runs, tasks), x_it the score of run i on task t, higher being better (negate failures); n runs, T
-tasks. Every interval is a 95 % percentile bootstrap interval: the statistic of 10,000 resamples, cut at 2.5 and 97.5 %.
+tasks. Every interval is a 95 % bootstrap interval: the statistic of 10,000 resamples, cut where few runs need it (see
+`bootstrap`; 2.5 and 97.5 % for many runs).
 
 - `intervals`: one list of values; mean and standard error as the paper draws, ratios of means, slopes.
 - `aggregates`: one number for runs x tasks: mean, interquartile mean, and the stratified interval of either.
@@ -11,7 +12,7 @@ tasks. Every interval is a 95 % percentile bootstrap interval: the statistic of 
 What is resampled: the runs of each task by themselves (stratified; the tasks are fixed, not a sample). That is right if
 the runs of different tasks are independent. Where a run is one seed that goes through all tasks, its scores rise and
 fall together and stratified intervals are too narrow; `whole_runs=True` resamples rows. The same holds where column t
-is not the same task in every run. No bootstrap makes up for few runs: see `bootstrap`.
+is not the same task in every run.
 """
 
 from rasf.statistics.aggregates import interquartile_mean, mean_score, stratified_interval
@@ -19,6 +20,7 @@ from rasf.statistics.comparison import paired_difference, probability_of_improve
 from rasf.statistics.intervals import (
     Interval,
     interval_of,
+    joint_interval,
     mean_interval,
     ratio_interval,
     slopes,
@@ -31,6 +33,7 @@ __all__ = [
     "Profile",
     "interquartile_mean",
     "interval_of",
+    "joint_interval",
     "mean_interval",
     "mean_score",
     "paired_difference",

@@ -48,7 +48,7 @@ def stratified_interval(
         statistic_of(statistic, resampled(values, drawn_runs(generator, block, values.shape, whole_runs)))
         for block in blocks(values.size)
     ]
-    return Interval.of(estimate, drawn)
+    return Interval.of(estimate, drawn, len(values))
 
 
 def statistic_of(statistic: Statistic, scores: Floats) -> Floats:

@@ -40,7 +40,7 @@ def paired_difference(
     for block in blocks(2 * first.size):
         pairs = drawn_runs(generator, block, first.shape, whole_runs)
         drawn.append(_difference(statistic, resampled(first, pairs), resampled(second, pairs)))
-    return Interval.of(estimate, drawn)
+    return Interval.of(estimate, drawn, len(first))
 
 
 def unpaired_difference(
@@ -61,7 +61,7 @@ def unpaired_difference(
             for scores, generator in zip((first, second), generators, strict=True)
         )
         drawn.append(_difference(statistic, mine, other))
-    return Interval.of(estimate, drawn)
+    return Interval.of(estimate, drawn, min(len(first), len(second)))
 
 
 def probability_of_improvement(
@@ -81,7 +81,7 @@ def probability_of_improvement(
         )
         # sums of halves: exact, whatever the order in which they are added
         drawn.append(((mine @ wins) * other).sum(axis=(0, 2)) / wins.size)
-    return Interval.of(wins.mean(), drawn)
+    return Interval.of(wins.mean(), drawn, min(len(first), len(second)))
 
 
 def _difference(statistic: Statistic, ours: Floats, theirs: Floats) -> Floats:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rasf.mdp import Floats
-from rasf.statistics.bootstrap import TAILS, drawn_values
+from rasf.statistics.bootstrap import drawn_values, tails
 
 
 class Interval(NamedTuple):
@@ -26,9 +26,9 @@ class Interval(NamedTuple):
         return f"{self.estimate:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
     @classmethod
-    def of(cls, estimate: Floats | float, drawn: list[Floats]) -> Interval:
-        """From the statistic of the data and, block by block, of its resamples."""
-        low, high = np.quantile(np.concatenate(drawn), TAILS)
+    def of(cls, estimate: Floats | float, drawn: list[Floats], n: int) -> Interval:
+        """From the statistic of n values and, block by block, of their resamples."""
+        low, high = np.quantile(np.concatenate(drawn), tails(n))
         return cls(float(estimate), float(low), float(high))
 
 
@@ -45,15 +45,21 @@ def mean_interval(values: Floats, seed: int = 0) -> Interval:
 
 def interval_of(values: Floats, statistic: Callable[[Floats], Floats], seed: int = 0) -> Interval:
     """Bootstrap interval of a statistic of values (n,); it takes values (.., n) and gives (..)."""
-    return Interval.of(statistic(values), [statistic(values[drawn]) for drawn in drawn_values(len(values), seed)])
+    return joint_interval(statistic, values, seed=seed)
 
 
 def ratio_interval(numerator: Floats, denominator: Floats, seed: int = 0) -> Interval:
     """Bootstrap interval of the ratio of means of paired values (n,)."""
-    ratios = [
-        numerator[drawn].mean(axis=1) / denominator[drawn].mean(axis=1) for drawn in drawn_values(len(numerator), seed)
-    ]
-    return Interval.of(numerator.mean() / denominator.mean(), ratios)
+    return joint_interval(
+        lambda top, bottom: top.mean(axis=-1) / bottom.mean(axis=-1), numerator, denominator, seed=seed
+    )
+
+
+def joint_interval(statistic: Callable[..., Floats], *values: Floats, seed: int = 0) -> Interval:
+    """Bootstrap interval of a statistic of lists (n,) whose entries belong together; it takes (.., n) of each."""
+    n = len(values[0])
+    drawn = [statistic(*(part[chosen] for part in values)) for chosen in drawn_values(n, seed)]
+    return Interval.of(statistic(*values), drawn, n)
 
 
 def slopes(values: Floats) -> Floats:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf.mdp import Floats
-from rasf.statistics.bootstrap import AT_ONCE, RESAMPLES, TAILS, blocks, drawn_runs, resampled
+from rasf.statistics.bootstrap import AT_ONCE, RESAMPLES, blocks, drawn_runs, resampled, tails
 from rasf.statistics.scores import several_runs
 
 
@@ -66,4 +66,4 @@ def _band(scores: Floats, levels: Floats, seed: int, whole_runs: bool) -> Floats
         cells = drawn + bins * np.arange(block)[:, None, None]
         counts = np.bincount(cells.ravel(), minlength=block * bins).reshape(block, bins)
         shares.append(counts[:, :0:-1].cumsum(axis=1)[:, ::-1] / scores.size)
-    return np.quantile(np.concatenate(shares), TAILS, axis=0)
+    return np.quantile(np.concatenate(shares), tails(len(scores)), axis=0)
