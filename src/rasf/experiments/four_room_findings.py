@@ -13,7 +13,7 @@ from rasf.experiments.four_room_measures import dangerous_objects, novel_outcome
 from rasf.experiments.results import Finding, Verdict
 from rasf.experiments.verdicts import side, with_enough_seeds, within, worst
 from rasf.mdp import Floats
-from rasf.statistics import Interval, mean_interval, ratio_interval, slopes
+from rasf.statistics import Interval, mean_interval, probability_of_improvement, ratio_interval, slopes
 
 Curves = dict[str, dict[str, Floats]]
 RISKS = ("0", "-0.5", "-1", "-2", "-4")
@@ -43,21 +43,31 @@ def _paired(first: Floats, second: Floats) -> tuple[Floats, Floats]:
     return first[:n], second[:n]
 
 
+def _more_often(curves: Curves, ours: str, theirs: str) -> str:
+    """On how many tasks, of the same seeds, ours has the larger return; in words."""
+    pair = _paired(curves[ours]["return"], curves[theirs]["return"])
+    return f"with probability {probability_of_improvement(*pair, paired=True, whole_runs=True)}"
+
+
 Judged = tuple[Verdict, str, int]
 
 
 def _f1(curves: Curves, noise: str) -> Judged:
     neutral, averse = _total(curves, f"sfql {noise} 0", "return"), _total(curves, f"sfql {noise} -2", "return")
     gap = mean_interval(neutral - averse)
-    return side(gap), f"SFQL {neutral.mean():.0f}, RaSFQL {averse.mean():.0f}, difference {gap}", len(averse)
+    often = _more_often(curves, f"sfql {noise} 0", f"sfql {noise} -2")
+    text = f"SFQL {neutral.mean():.0f}, RaSFQL {averse.mean():.0f}, difference {gap}; SFQL has more on a task {often}"
+    return side(gap), text, len(averse)
 
 
 def _f2(curves: Curves, noise: str) -> Judged:
     averse = _total(curves, f"sfql {noise} -2", "return")
-    ratios = {}
+    ratios, often = {}, {}
     for label, name in (("RaPRQL", "prql -2"), ("PRQL", "prql 0")):
         ratios[label] = ratio_interval(*_paired(averse, _total(curves, name, "return")))
+        often[label] = _more_often(curves, f"sfql {noise} -2", name)
     text = ", ".join(f"RaSFQL / {label} = {ratio}" for label, ratio in ratios.items())
+    text += f"; RaSFQL has more on a task {' and '.join(often.values())}"
     return worst([side(ratio, 1.0) for ratio in ratios.values()]), text, len(averse)
 
 
