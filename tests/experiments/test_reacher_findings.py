@@ -73,6 +73,15 @@ def test_few_seeds_decide_nothing():
     assert found["R2"].verdict == "not decided"
 
 
+def test_one_seed_is_judged_too():
+    measured = made_up({}, {})
+    one = {name: {key: values[:1] for key, values in arrays.items()} for name, arrays in measured.arrays.items()}
+    alone = Measures(one, measured.begin, measured.end, measured.steps)
+    for claim, (_, rule) in reacher_findings._RULES.items():
+        if claim != "R15":  # needs what only networks have
+            assert rule(alone)[2] == 1
+
+
 def test_measures_join_batches_by_seed_and_normalise():
     size = Size(evaluate_every=10)
 

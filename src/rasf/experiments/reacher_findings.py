@@ -101,6 +101,8 @@ def _r3(m: Measures) -> Judged:
 def _by_task(m: Measures, ours: str, others: tuple[str, ...]) -> str:
     """Interquartile mean over seeds and test tasks, and how often ours is better on a task; in words."""
     scores = {name: m.final(name, "return")[:, len(TRAINING) :] for name in (ours, *others)}
+    if min(map(len, scores.values())) < 2:
+        return ""  # one run has no interval
     middle = stratified_interval(scores[ours], interquartile_mean, whole_runs=True)
     wins = [
         str(probability_of_improvement(*_common(scores[ours], scores[name]), paired=True, whole_runs=True))
