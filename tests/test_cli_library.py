@@ -15,7 +15,6 @@ import rasf
 from rasf.cli import main
 from rasf.library import learning
 from rasf.library.library_file import load
-from rasf.library.policy_library import SourcePolicy
 from rasf.library.training import Record
 from rasf.library.training_log import TrainingLog
 
@@ -572,8 +571,7 @@ def test_both_commands_have_help_with_examples(command):
 
 def test_a_line_of_the_log_holds_differences_to_the_line_before(tmp_path):
     times = iter([10.0, 12.0, 16.0, 17.0, 17.0])
-    policies = [SourcePolicy((1.0, 0.0), "neutral"), SourcePolicy((0.0, 1.0), "neutral")]
-    with TrainingLog(tmp_path / "log.jsonl", policies, lambda: next(times)) as log:
+    with TrainingLog(tmp_path / "log.jsonl", lambda: next(times)) as log:
         log.add(Record(0, 100, 50.0, 1, {"loss": 0.5, "clipped_below": 0.25, "clipped_above": 0.125}))
         assert len(lines_of(tmp_path / "log.jsonl")) == 1  # written at once
         log.add(Record(0, 300, 40.0, 2, {"loss": float("nan")}))

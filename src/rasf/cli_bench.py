@@ -22,15 +22,15 @@ def bench(
         Path | None, typer.Option(help="Where earlier runs are kept; benchmarks/history.jsonl by default.")
     ] = None,
 ) -> None:
-    """Measure this machine: planning, tabular kernels, acting, a deep step, files.
+    """Measure this machine: planning, tabular kernels, acting, a deep step on its cores and its GPU, files.
 
     Ratios compare with a reference in the same run; the last column with earlier runs here.
 
     Example: `rasf bench --quick --only planning`
     """
-    from rasf.experiments.bench import BENCHMARKS, checkout, measure
+    from rasf.experiments.bench import checkout, for_this_machine, measure
 
-    names = {benchmark.name: benchmark for benchmark in BENCHMARKS}
+    names = {benchmark.name: benchmark for benchmark in for_this_machine()}
     unknown = sorted(set(only or ()) - set(names))
     if unknown:
         raise ValueError(f"only must be one of {', '.join(names)}, got {', '.join(unknown)}")

@@ -225,7 +225,7 @@ def _train(job: _Job, policies: tuple[SourcePolicy, ...], steps: int) -> None:
     scalars = _scalars(job.tensorboard)
     total = len(policies) * steps
     say(f"{job.env}: {counted_policies(len(policies))}, {steps:,} steps each")
-    with stepped() as bar, TrainingLog(job.log, policies) as log, _Interrupt(bar) as interrupt:
+    with stepped() as bar, TrainingLog(job.log) as log, _Interrupt(bar) as interrupt:
         task = bar.add_task("compiling", total=total)
 
         def watch(record: Record) -> bool:

@@ -1,6 +1,7 @@
 """`rasf bench` with benchmarks that answer at once."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -9,12 +10,13 @@ from rasf.cli import app
 from rasf.experiments import bench
 
 SCRIPT = """
-import json, sys
+import json, os, sys
 from pathlib import Path
 here = Path(__file__).parent
 if (here / "broken").exists():
     raise SystemExit("no reference installed")
 answer = {"ours": {"ms": float((here / "ms").read_text())}, "ratio": 4.0, "arguments": sys.argv[1:-2]}
+answer["platforms"] = os.environ.get("JAX_PLATFORMS")
 Path(sys.argv[sys.argv.index("--json") + 1]).write_text(json.dumps(answer))
 """
 TIME = bench.Measure("time", ("ours", "ms"), "ms", ("ratio",))
@@ -82,6 +84,20 @@ def test_command_line(folder):
     assert json.loads(answer.stdout)["rows"][0]["value"] == 2.0
     with pytest.raises(ValueError, match="only must be one of fake"):
         CliRunner().invoke(app, ["bench", "--only", "nope"], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(("gpus", "names"), [([], ["fake"]), (["0"], ["fake", "fake, GPU"])])
+def test_benchmarks_for_a_gpu_are_run_beside_those_of_the_cores_where_there_is_one(folder, monkeypatch, gpus, names):
+    on_gpu = replace(FAKE, name="fake, GPU", quick=("--lanes", "10"), on_gpu=True)
+    monkeypatch.setattr(bench, "BENCHMARKS", (FAKE, on_gpu))
+    monkeypatch.setattr(bench, "gpus", lambda: gpus)
+    monkeypatch.setenv("JAX_PLATFORMS", "cuda")
+    answer = json.loads(CliRunner().invoke(app, ["bench", "--quick", "--json"]).stdout)["answers"]
+    assert list(answer) == names
+    assert answer["fake"]["platforms"] == "cpu"
+    if gpus:
+        assert answer["fake, GPU"]["platforms"] == "cuda"
+        assert answer["fake, GPU"]["arguments"] == ["--lanes", "10"]
 
 
 def test_every_script_is_there():

@@ -1,10 +1,13 @@
 """Batches at toy size: what is measured, files, resuming, the summary, the command line."""
 
+import shutil
 import sys
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
+from safetensors import safe_open
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from typer.testing import CliRunner
 
@@ -15,13 +18,15 @@ from rasf.experiments import reacher, reacher_batches, reproduce
 from rasf.experiments.reacher_batches import Batch, Size
 from rasf.experiments.reacher_runs import run_batch
 from rasf.experiments.tensorboard_log import ScalarLog
+from rasf.sweep import machine
+from rasf.sweep.store import Store
 
 TOY = Size(
     steps_per_task=20,
     evaluate_every=10,
     rollouts=1,
     final_rollouts=2,
-    widths=(4,),
+    widths=(4, 4),
     atoms=3,
     target_period=10,
     map_points=5,
@@ -103,6 +108,47 @@ def test_scalars_for_tensorboard(folder):
     events.Reload()
     read = [event.value for event in events.Scalars("return/task_3")]
     np.testing.assert_allclose(read, reacher_batches.load(SUCCESSOR, folder)["return"][1, :, 2], rtol=1e-5)
+
+
+def test_reproduce_finds_what_a_batch_run_here_finds(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(reacher, "batches", lambda preset, seed: [SUCCESSOR, ALONE])
+    monkeypatch.setattr(machine, "gpus", lambda: ["0"])  # so that a batch is one job; workers do it on a core
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")  # as quick_compilation does here
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", jax.config.jax_compilation_cache_dir)
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+    kept = tmp_path / "reacher-runs"
+    kept.mkdir()
+    shutil.copy(folder / "alone.safetensors", kept)  # is there already
+    arguments = ["--preset", "quick", "--out", str(tmp_path), "--tensorboard", str(tmp_path / "scalars")]
+    CliRunner().invoke(app, ["reproduce", "reacher", *arguments], catch_exceptions=False)
+    found, expected = (reacher_batches.load(SUCCESSOR, where) for where in (kept, folder))
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        assert (found[name].dtype, found[name].shape) == (values.dtype, values.shape), name
+        if name not in ("seconds", "peak_gb"):
+            np.testing.assert_array_equal(found[name], values, err_msg=name)
+    assert 0 < found["seconds"][0] < found["seconds"][1]
+    networks = "rasfc51_-3.networks"
+    with safe_open(kept / networks, "numpy") as ours, safe_open(folder / networks, "numpy") as theirs:
+        assert set(ours.keys()) == set(theirs.keys())
+        for name in theirs.keys():  # noqa: SIM118
+            np.testing.assert_array_equal(ours.get_tensor(name), theirs.get_tensor(name), err_msg=name)
+    assert len(list((tmp_path / "scalars" / "rasfc51").glob("lane-*_beta-3_seed0"))) == 1
+    store = Store(tmp_path / "reacher-sweep")
+    assert [run.parameters["beta"] for run in store.runs()] == [0.0, -3.0]  # none of `alone`
+    assert "rasfc51, lanes 2: 8 of 8 chunks of training are done" in (store.folder / "log.txt").read_text()
+
+
+def test_a_choice_of_targets_is_those_lanes_of_the_batch():
+    some, whole = (reacher_batches.prepare(batch) for batch in (replace(ALONE, targets=(3, 7)), ALONE))
+    np.testing.assert_array_equal(some.targets, [3, 7])
+    assert some.agent == whole.agent
+    pairs = jax.tree.map(lambda ours, theirs: (ours == theirs[np.array([3, 7])]).all(), some.plans, whole.plans)
+    assert all(jax.tree.leaves(pairs))
+    np.testing.assert_array_equal(some.tasks.weights, whole.tasks.weights[np.array([3, 7])])
+    assert "targets" in replace(ALONE, targets=(3, 7)).describe()["batch"]
+    assert "targets" not in ALONE.describe()["batch"]  # files made before there was a choice stay good
 
 
 def test_without_tensorboard_there_is_one_sentence(tmp_path, monkeypatch):

@@ -256,13 +256,15 @@ def test_watch_stops_training_and_leaves_the_policies_begun(options, tmp_path):
     assert same_bits(finished, library) == (options["agent"] == "rasfql")  # networks of all tasks learn together
 
 
-def test_watch_counts_the_policies_of_all_risks():
+def test_watch_counts_the_policies_of_all_risks_and_says_what_they_learn_for():
     seen = []
-    rasf.learn(
-        random_world(1), tasks=2, agent="rasfql", risk=[NEUTRAL, AVERSE], steps_per_task=5,
-        watch=lambda record: seen.append(record.policy),
-    )  # fmt: skip
-    assert seen == [0, 1, 2, 3]
+    tasks = [[1.0, 0.5], [0.0, -1.0]]
+    library = rasf.learn(
+        random_world(1), tasks=tasks, agent="rasfql", risk=[NEUTRAL, AVERSE], steps_per_task=5, watch=seen.append
+    )
+    assert [record.policy for record in seen] == [0, 1, 2, 3]
+    assert [list(record.w) for record in seen] == tasks * 2
+    assert [(record.w, record.risk) for record in seen] == [(policy.w, policy.risk) for policy in library.policies]
     short = rasf.learn(
         random_world(1), tasks=2, agent="rasfql", risk=[NEUTRAL, AVERSE], steps_per_task=5,
         watch=lambda record: record.policy == 2,

@@ -1,4 +1,5 @@
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -6,6 +7,7 @@ import pytest
 from sweep_help import HEAD, executions, spec_of, stable_bytes, sweep
 
 from rasf.sweep import drive as drive_module
+from rasf.sweep import local, machine
 from rasf.sweep.local import LocalEngine
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
@@ -60,6 +62,49 @@ def test_several_gpus_take_several_packs(tmp_path, monkeypatch):
     assert sorted(len(together) for _, *together in lanes) == [2, 2, 4, 4]
     assert [store.finished(run).provenance["together"] for run in spec.runs] == [4, 4, 4, 4, 2, 2] * 2
     assert "CUDA_VISIBLE_DEVICES" not in os.environ  # of the driver
+
+
+def test_a_worker_finds_its_gpu_and_no_other_in_its_environment(monkeypatch):
+    for name in ("JAX_PLATFORMS", "XLA_PYTHON_CLIENT_PREALLOCATE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
+    before = dict(os.environ)
+    with local._environment("3"):
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == "3"
+        assert os.environ["JAX_PLATFORMS"] == "cuda,cpu"  # JAX fails if the first cannot be had
+        assert os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
+        assert os.environ.get("OMP_NUM_THREADS") == before.get("OMP_NUM_THREADS")
+    assert dict(os.environ) == before
+    with local._environment(None):
+        assert os.environ["JAX_PLATFORMS"] == "cpu"
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "true")
+    with local._environment("3"):
+        assert os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "true"  # what the user chose
+
+
+@pytest.mark.parametrize(
+    ("environment", "listed", "found"),
+    [
+        ({}, "0\n1\n", ["0", "1"]),
+        ({}, None, []),
+        ({"CUDA_VISIBLE_DEVICES": "2, GPU-8a1f"}, "0\n1\n2\n", ["2", "GPU-8a1f"]),
+        ({"CUDA_VISIBLE_DEVICES": ""}, "0\n", []),
+        ({"CUDA_VISIBLE_DEVICES": "1,-1,0"}, "0\n1\n", ["1"]),
+        ({"JAX_PLATFORMS": "cpu"}, "0\n", []),
+    ],
+)
+def test_gpus_are_those_that_jax_may_use(monkeypatch, environment, listed, found):
+    for name in ("JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(machine, "_is_installed", lambda plugin: plugin == "xla_cuda13")
+    monkeypatch.setattr(machine.shutil, "which", lambda name: None if listed is None else f"/usr/bin/{name}")
+    answer = subprocess.CompletedProcess([], 0, listed, "")
+    monkeypatch.setattr(machine.subprocess, "run", lambda *_, **__: answer)
+    assert machine.gpus() == found
+    monkeypatch.setattr(machine, "_is_installed", lambda plugin: False)
+    assert machine.gpus() == []
 
 
 def test_what_runs_print_is_kept_apart(tmp_path, capfd, monkeypatch):

@@ -30,6 +30,23 @@ def test_an_engine_needs_a_worker(tmp_path):
         RayEngine(tmp_path, workers=0)
 
 
+@pytest.mark.parametrize(("use_gpus", "gpus"), [(True, 3), (False, 0)])
+def test_a_job_has_a_gpu_to_itself_and_its_process_ends_with_it(tmp_path, monkeypatch, use_gpus, gpus):
+    asked = {}
+
+    def remote(**options):
+        asked.update(options)
+        return lambda function: function
+
+    ray = types.SimpleNamespace(
+        is_initialized=lambda: True, remote=remote, cluster_resources=lambda: {"GPU": 3.0, "CPU": 16.0}
+    )
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    engine = RayEngine(tmp_path, use_gpus=use_gpus)
+    assert (engine.gpus, engine.free()) == (gpus, gpus or 16)
+    assert asked == {"num_cpus": 1, "max_retries": 0} | ({"num_gpus": 1, "max_calls": 1} if use_gpus else {})
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
 def test_a_node_killed_midway_leaves_no_trace_in_the_table(tmp_path, trace):

@@ -8,6 +8,7 @@ the median of the earlier runs of the same machine and size is marked.
 from __future__ import annotations
 
 import json
+import os
 import platform
 import statistics
 import subprocess
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import rasf
+from rasf.sweep.machine import gpus
 from rasf.sweep.work import commit
 
 SLOWER = 1.3
@@ -38,13 +40,14 @@ class Measure(NamedTuple):
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A script, its arguments at full and at quick size, and what to show of its answer."""
+    """A script, its arguments at full and at quick size, what to show of its answer, and which device it is for."""
 
     name: str
     script: str
     quick: tuple[str, ...]
     measures: tuple[Measure, ...]
     full: tuple[str, ...] = ()
+    on_gpu: bool = False
 
 
 _ONE = ("one", "MeanVariance")
@@ -97,6 +100,17 @@ BENCHMARKS = (
         full=("--steps", "1000", "--agents", "sfdqn"),
     ),
     Benchmark(
+        "deep step, GPU",
+        "deep.py",
+        ("--steps", "200", "--lanes", "10", "--agents", "rasfc51"),
+        (
+            Measure("RaSFC51, ten lanes", ("rasfc51", "ms"), "ms"),
+            Measure("fraction of bandwidth", ("rasfc51", "fraction_of_bandwidth"), "", higher_is_better=True),
+        ),
+        full=("--steps", "2000", "--lanes", "10", "--agents", "rasfc51"),
+        on_gpu=True,
+    ),
+    Benchmark(
         "files",
         "storage.py",
         ("--gigabytes", "0.05", "--repeats", "2"),
@@ -127,6 +141,11 @@ def checkout() -> Path:
     if not (folder / BENCHMARKS[0].script).is_file():
         raise ValueError("benchmarks come with a checkout of rasf, and this rasf is installed without them")
     return folder
+
+
+def for_this_machine() -> list[Benchmark]:
+    """The benchmarks that can be run here: those for a GPU only where jax can use one."""
+    return [benchmark for benchmark in BENCHMARKS if not benchmark.on_gpu or gpus()]
 
 
 def measure(
@@ -173,7 +192,8 @@ def _answer(folder: Path, benchmark: Benchmark, quick: bool) -> dict[str, Any]:
         path = Path(scratch) / "answer.json"
         arguments = benchmark.quick if quick else benchmark.full
         command = [sys.executable, str(folder / benchmark.script), *arguments, "--json", str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        environment = dict(os.environ) if benchmark.on_gpu else {**os.environ, "JAX_PLATFORMS": "cpu"}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         if done.returncode != 0:
             last = (done.stderr.strip().splitlines() or ["no message"])[-1]
             raise ValueError(f"the benchmark {benchmark.script} failed: {last}")

@@ -6,7 +6,6 @@ it stopped.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from datetime import datetime
@@ -17,10 +16,9 @@ from typing import Any, Literal
 import numpy as np
 
 from rasf.envs.four_room import FourRoom
+from rasf.experiments import many_runs
 from rasf.mdp import Floats
 from rasf.sweep import runs as sweep
-from rasf.sweep.drive import Progress, drive, jobs_of
-from rasf.sweep.local import LocalEngine
 from rasf.sweep.runs import Value
 from rasf.sweep.spec import Spec
 from rasf.sweep.store import Store
@@ -181,21 +179,4 @@ def span(runs: Iterable[Run], folder: Path) -> float:
 
 def run_all(runs: Sequence[Run], folder: Path, tick: Callable[[], None], already_ticked: int = 0) -> None:
     """Run what is not there yet, one process a core; `tick` once per run, but for those ticked in an earlier call."""
-    spec, store = Spec("four-room", tuple(map(swept, runs))), Store(folder)
-    ticked = already_ticked
-
-    def show(progress: Progress) -> None:
-        nonlocal ticked
-        for _ in range(progress.done - ticked):
-            tick()
-        ticked = max(ticked, progress.done)
-
-    with store.driving():
-        store.declare(spec)
-        store.forgive(spec.runs)
-        drive(spec, store, LocalEngine(folder, os.cpu_count() or 1), jobs_of(spec, store, gpus=0), show)
-    failed = [reason for run in spec.runs if (reason := store.failures([run]).get(run.id))]
-    if failed:
-        raise ValueError(
-            f"{len(failed)} of {len(runs)} runs failed, the first because of {failed[0]}; the rest is kept"
-        )
+    many_runs.run_all(Spec("four-room", tuple(map(swept, runs))), folder, tick, already_ticked=already_ticked)

@@ -1,8 +1,9 @@
 """The reacher experiment (the paper's Figures 4, 6 and 10 to 14) and what it says about claims R1 to R15.
 
-Batches are run on whatever device jax finds; the paper's size wants a GPU. What is finished is kept, and the summary is
-made from the batches that are there: a claim for which one is missing stays unmeasured. beta is the paper's, the bare
-factor of the variance: beta = -3 is MeanVariance(-6). Returns are normalised by C51 trained alone on each target.
+Batches are run as a sweep (`reacher_sweep`), on GPUs where there are some; the paper's size wants one. What is finished
+is kept, and the summary is made from the batches that are there: a claim for which one is missing stays unmeasured.
+beta is the paper's, the bare factor of the variance: beta = -3 is MeanVariance(-6). Returns are normalised by C51
+trained alone on each target.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
-from rasf.experiments import reacher_batches, reacher_findings, reacher_runs
+from rasf.experiments import reacher_batches, reacher_findings, reacher_sweep
 from rasf.experiments.reacher_batches import Arrays, Batch, Size
 from rasf.experiments.reacher_measures import Measures, measures
 from rasf.experiments.results import Result
 from rasf.experiments.tensorboard_log import ScalarLog
 from rasf.statistics import standard_error
+from rasf.sweep import machine
 
 RISKS = (0.0, -1.0, -2.0, -3.0, -4.0)
 _TEN = tuple(range(10))
@@ -90,8 +91,8 @@ _ALL = Options()
 
 
 def total_ticks(preset: str, options: Options = _ALL) -> int:
-    """How many chunks of training there are."""
-    return sum(reacher_batches.ticks(batch) for batch in chosen(preset, 0, options.only))
+    """How many trials there are."""
+    return sum(len(reacher_batches.trials(batch)) for batch in chosen(preset, 0, options.only))
 
 
 def run(preset: str, seed: int, tick: Callable[[], None], folder: Path, options: Options = _ALL) -> Result:
@@ -99,28 +100,18 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path, options:
     runs_folder = folder / "reacher-runs"
     planned = chosen(preset, seed, options.only)
     missing = [batch.name for batch in planned if reacher_batches.load(batch, runs_folder) is None]
-    if preset == "paper" and missing and options.device == "any" and jax.default_backend() == "cpu":
+    gpus = machine.gpus() if options.device in ("any", "gpu") else []
+    if options.device == "gpu" and not gpus:
+        raise ValueError("jax finds no gpu here; install rasf[cuda12] or rasf[cuda13], or leave --device out")
+    if preset == "paper" and missing and options.device == "any" and not gpus:
         raise ValueError(
             "the reacher at the paper's size wants a GPU, and jax finds none here; use --preset quick, or insist with "
             "--device cpu, which takes days a batch"
         )
-    log = ScalarLog(options.tensorboard) if options.tensorboard else None
-    with jax.default_device(_device(options.device)):
-        for batch in planned:
-            reacher_runs.run_batch(batch, runs_folder, tick, log)
+    if options.tensorboard:
+        ScalarLog(options.tensorboard)  # or say now that it is not installed
+    reacher_sweep.run_batches(planned, folder, tick, gpus, options.tensorboard)
     return summarise(preset, seed, runs_folder)
-
-
-def _device(kind: str) -> Any:
-    """The first device of a kind."""
-    if kind == "any":
-        return jax.devices()[0]
-    try:
-        return jax.devices(kind)[0]
-    except RuntimeError:
-        raise ValueError(
-            f"jax finds no {kind} here; install rasf[cuda12] or rasf[cuda13], or leave --device out"
-        ) from None
 
 
 def summarise(preset: str, seed: int, runs_folder: Path) -> Result:

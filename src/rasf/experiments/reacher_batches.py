@@ -9,7 +9,7 @@ import json
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,7 @@ from rasf.risk.base import Array
 
 Arrays = dict[str, npt.NDArray[Any]]
 TRAINING = tuple(range(len(TRAINING_TARGETS)))
+TARGETS = tuple(range(len(Reacher().targets)))
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ class Size:
 class Batch:
     """Runs of one agent; `betas` are the paper's (the bare factor of the variance).
 
-    alone: C51 from scratch on every single target, without seeing it, for the normalisation of returns.
+    alone: C51 from scratch on every single target, without seeing it, for the normalisation of returns; on these
+    `targets` only, if some are named.
     """
 
     name: str
@@ -59,10 +61,28 @@ class Batch:
     alone: bool = False
     bootstrap: str = "own"
     target_networks: bool = True
+    targets: tuple[int, ...] = ()
 
     def describe(self) -> dict[str, Any]:
         """What determines the batch's numbers."""
-        return {"batch": json.loads(json.dumps(asdict(self))), "version": rasf.__version__}
+        described = json.loads(json.dumps(asdict(self)))
+        if not self.targets:
+            del described["targets"]  # files made before there was a choice stay good
+        return {"batch": described, "version": rasf.__version__}
+
+
+class Trial(NamedTuple):
+    """One run of a batch; `target` is -1 unless it trains alone."""
+
+    beta: float
+    seed: int
+    target: int
+
+
+def trials(batch: Batch) -> list[Trial]:
+    """The runs of a batch, in the order of its arrays."""
+    targets = (batch.targets or TARGETS) if batch.alone else (-1,)
+    return [Trial(beta, seed, target) for beta in batch.betas for seed in batch.seeds for target in targets]
 
 
 @dataclass(frozen=True)
@@ -88,35 +108,31 @@ def prepare(batch: Batch) -> Prepared:
         bootstrap=batch.bootstrap,
         target_period=size.target_period if batch.target_networks else 0,
     )
-    everything = range(len(world.targets))
-    goals = [(target,) for target in everything] if batch.alone else [TRAINING]
-    lanes = [(beta, seed, goal) for beta in batch.betas for seed in batch.seeds for goal in goals]
+    runs = trials(batch)
+    goals = [(run.target,) if batch.alone else TRAINING for run in runs]
     n_inputs = 0 if batch.alone else 2
 
     def tasks_of(targets: tuple[int, ...]) -> Tasks:
         return Tasks(world.tasks(targets), world.target_positions(targets)[:, :n_inputs])
 
-    training = _stacked([tasks_of(goal) for _, _, goal in lanes])
-    evaluated = _stacked([tasks_of(goal if batch.alone else tuple(everything)) for _, _, goal in lanes])
+    training = _stacked([tasks_of(goal) for goal in goals])
+    evaluated = _stacked([tasks_of(goal if batch.alone else TARGETS) for goal in goals])
     agent = Agent.create(settings, world.observation_size, world.n_actions, world.feature_bounds, tasks_of(goals[0]))
-    beta = jnp.array([MeanVariance.from_paper(beta).beta for beta, _, _ in lanes], jnp.float32)
-    keys = jnp.stack([_lane_key(seed, goal if batch.alone else ()) for _, seed, goal in lanes])
+    beta = jnp.array([MeanVariance.from_paper(run.beta).beta for run in runs], jnp.float32)
     return Prepared(
         agent,
         world,
-        Plan(keys, beta, beta, training),
-        np.array([beta for beta, _, _ in lanes]),
-        np.array([seed for _, seed, _ in lanes]),
-        np.array([goal[0] if batch.alone else -1 for _, _, goal in lanes]),
+        Plan(jnp.stack(list(map(_key, runs))), beta, beta, training),
+        np.array([run.beta for run in runs]),
+        np.array([run.seed for run in runs]),
+        np.array([run.target for run in runs]),
         evaluated,
     )
 
 
-def _lane_key(seed: int, goal: tuple[int, ...]) -> Array:
-    key = jax.random.key(seed)
-    for part in goal:
-        key = jax.random.fold_in(key, part)
-    return key
+def _key(run: Trial) -> Array:
+    key = jax.random.key(run.seed)
+    return key if run.target < 0 else jax.random.fold_in(key, run.target)
 
 
 def _stacked(tasks: list[Tasks]) -> Tasks:
@@ -129,14 +145,22 @@ def ticks(batch: Batch) -> int:
     return tasks * batch.size.steps_per_task // batch.size.evaluate_every
 
 
-def save(batch: Batch, found: Arrays, folder: Path) -> None:
-    """Write a batch's arrays, whole or not at all, with what they are and where they come from."""
+def first_seeds(batch: Batch) -> list[int]:
+    """The first lane of every beta, of which more is kept."""
+    betas = [run.beta for run in trials(batch)]
+    return [betas.index(beta) for beta in batch.betas]
+
+
+def save(batch: Batch, found: Arrays, folder: Path, device: str | None = None) -> None:
+    """Write a batch's arrays, whole or not at all, with what they are and where they come from.
+
+    device: on what it was run, if not in this process.
+    """
     from safetensors.numpy import save_file
 
-    device = jax.config.jax_default_device or jax.devices()[0]  # `--device` sets the first
     label = {
         "describe": json.dumps(batch.describe(), sort_keys=True),
-        "device": f"{device.device_kind}, jax {jax.__version__}",
+        "device": f"{device or jax.devices()[0].device_kind}, jax {jax.__version__}",
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
     }
     whole = {name: np.ascontiguousarray(part) for name, part in found.items()}

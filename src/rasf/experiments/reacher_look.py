@@ -15,7 +15,7 @@ from rasf.deep.agent import Tasks
 from rasf.deep.train import Lane
 from rasf.envs.reacher_arm import tip_position
 from rasf.experiments import reacher_maps, reacher_risks
-from rasf.experiments.reacher_batches import Arrays, Batch, Prepared
+from rasf.experiments.reacher_batches import Arrays, Batch, Prepared, trials
 from rasf.experiments.tensorboard_log import ScalarLog
 from rasf.risk.base import Array
 
@@ -39,8 +39,9 @@ class Look:
         online, plans = lanes.learner.online, self.made.plans
         found = self._curve(online, self._keys(1, step), plans.beta, self.made.tasks)
         if self.log is not None:
-            for lane, (beta, seed) in enumerate(zip(self.made.betas, self.made.seeds, strict=True)):
-                name = f"{self.batch.name}/lane-{lane}_beta{beta:g}_seed{seed}"
+            for lane, (beta, seed, target) in enumerate(trials(self.batch)):
+                alone = f"_target{target}" if self.batch.alone else ""
+                name = f"{self.batch.name}/lane-{lane}_beta{beta:g}_seed{seed}{alone}"
                 self.log.write_tasks(name, step, {key: part[lane] for key, part in found.items()})
         if self.has_maps and step and step % self.batch.size.steps_per_task == 0:
             own = np.arange(self.agent.policies)  # each policy on its own task
@@ -56,7 +57,7 @@ class Look:
     def final(self, lanes: Lane) -> Arrays:
         """Many rollouts, with the paper's scores and with those that know the discount; maps of the objective.
 
-        And the tips of three rollouts a task, for the first lane of every beta.
+        And the tips of three rollouts a task.
         """
         online, plans, size = lanes.learner.online, self.made.plans, self.batch.size
         arguments = (online, self._keys(4, 0), plans.beta, self.made.tasks)
@@ -65,8 +66,7 @@ class Look:
         for way, fade in (("final", 1.0), ("aware", self.agent.settings.gamma)):
             found |= {f"{way}_{name}": np.asarray(part) for name, part in outcome(*arguments, fade).items()}
         states = jax.jit(jax.vmap(partial(self._states, n=3)))(*arguments)
-        firsts = np.array([int(np.flatnonzero(self.made.betas == beta)[0]) for beta in self.batch.betas])
-        found["tips"] = np.asarray(tip_position(states[firsts]).astype(jnp.float16))
+        found["tips"] = np.asarray(tip_position(states).astype(jnp.float16))
         if self.agent.settings.law == "histogram":
             compared = jax.jit(self._lanes_one_by_one(self._risks))(online, plans.beta, self.made.tasks, states)
             found |= {f"risk_{name}": np.asarray(part) for name, part in compared.items()}

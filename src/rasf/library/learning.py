@@ -73,7 +73,10 @@ def learn(
 
     def shown(risk_index: int, record: Record) -> bool:
         nonlocal stopped
-        stopped = watch is not None and bool(watch(replace(record, policy=record.policy + risk_index * len(weights))))
+        if watch is not None:
+            w, named = tuple(weights[record.policy].tolist()), risk_to_text(risks[risk_index])
+            policy = record.policy + risk_index * len(weights)
+            stopped = bool(watch(replace(record, policy=policy, w=w, risk=named)))
         return stopped
 
     try:

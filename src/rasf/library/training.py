@@ -20,13 +20,18 @@ STEPS_OF_TABLES, STEPS_OF_NETWORKS = 20_000, 200_000  # a task, as in the paper
 
 @dataclass(frozen=True)
 class Record:
-    """Where training stands: in which policy, after how many of its steps, with what reward and failures so far."""
+    """Where training stands: in which policy, after how many of its steps, with what reward and failures so far.
+
+    w, risk: what the policy learns for, the risk in words; `learn` fills them in.
+    """
 
     policy: int
     step: int
     total: float
     failures: int
     extras: dict[str, float] = field(default_factory=dict)
+    w: tuple[float, ...] = ()
+    risk: str = ""
 
 
 Watch = Callable[[Record], bool]

@@ -16,24 +16,21 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from rasf.library.policy_library import SourcePolicy
 from rasf.library.training import Record
 
 _CLIPPED = ("clipped_below", "clipped_above")
 
 
 class TrainingLog:
-    """A log of the policies that are to be trained, in their order."""
+    """A log in a new file."""
 
-    def __init__(
-        self, path: Path, policies: Sequence[SourcePolicy], clock: Callable[[], float] = time.perf_counter
-    ) -> None:
-        self._policies, self._clock = policies, clock
+    def __init__(self, path: Path, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
         self._file = path.open("w", encoding="utf-8")
         self._begin = clock()
         self._last = (Record(-1, 0, 0.0, 0), self._begin)
@@ -53,11 +50,10 @@ class TrainingLog:
         same = before.policy == record.policy
         steps = record.step - (before.step if same else 0)
         reward = record.total - (before.total if same else 0.0)
-        policy = self._policies[record.policy]
         line = {
             "policy": record.policy,
-            "w": list(policy.w),
-            "risk": policy.risk,
+            "w": list(record.w),
+            "risk": record.risk,
             "step": record.step,
             "return": _known(record.total),
             "failures": record.failures,

@@ -4,7 +4,8 @@ Workers are spawned, stay for many jobs and share compiled code through the cach
 of JAX's that a kill left half written is noticed, and compiled anew each time: slower, not wrong.) A worker that dies,
 or exceeds its time or memory, is replaced. Workers die with the driver (on Linux at once, by a signal of the kernel;
 elsewhere when they next speak to it). A run has one core: libraries for linear algebra are told to use one thread, so
-that their sums do not depend on the number of cores.
+that their sums do not depend on the number of cores. Or it has one GPU: JAX is told to fail rather than to do without,
+and to take memory as it needs it, since somebody else may use the same GPU.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _LOOK_EVERY_S = 0.2
 _PR_SET_PDEATHSIG = 1
 _READY = "ready"
 _ON_A_CORE = {"JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+_ON_A_GPU = {"JAX_PLATFORMS": "cuda,cpu", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 
 class _Worker:
@@ -62,7 +64,8 @@ class _Worker:
 def _environment(gpu: str | None) -> Iterator[None]:
     """What a new process finds in its environment; a choice of the user's stays, but for the GPU."""
     before = dict(os.environ)
-    os.environ.update({"JAX_COMPILATION_CACHE_DIR": jax_cache(), **(_ON_A_CORE if gpu is None else {}), **before})
+    usual = _ON_A_CORE if gpu is None else _ON_A_GPU
+    os.environ.update({"JAX_COMPILATION_CACHE_DIR": jax_cache(), **usual, **before})
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     try:

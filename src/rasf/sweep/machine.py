@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 
 _GB = 1e9
@@ -30,7 +31,8 @@ def gpus() -> list[str]:
         return []
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
-        return [each.strip() for each in chosen.split(",") if each.strip()]
+        ids = [each.strip() for each in chosen.split(",")]
+        return list(takewhile(lambda each: each and not each.startswith("-"), ids))  # -1 ends the list
     if shutil.which("nvidia-smi") is None:
         return []
     asked = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]

@@ -2,7 +2,8 @@
 
 The sweep's folder, under the same path, and rasf must be there on every node. A task hands its job to a worker process
 of its own (`local`), so limits, logs and faults are the same everywhere; Ray keeps the task's process, and with it the
-worker, for the next job. A node or a process that dies loses its jobs, which the driver tries again.
+worker, for the next job, unless it has a GPU, whose memory the next job may need. A node or a process that dies loses
+its jobs, which the driver tries again.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class RayEngine:
         if self._ours:
             self._connect(address)
         self.gpus = int(self._has("GPU")) if use_gpus else 0
-        self._task = self._ray.remote(_do).options(num_cpus=1, num_gpus=1 if self.gpus else 0, max_retries=0)
+        needs = {"num_gpus": 1, "max_calls": 1} if self.gpus else {}
+        self._task = self._ray.remote(num_cpus=1, max_retries=0, **needs)(_do)
 
     def free(self) -> int:
         """Places without a job; the cluster may grow and shrink."""
