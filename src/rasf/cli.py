@@ -1,5 +1,5 @@
 """The command line: `rasf demo`, `reproduce`, `claims`, and from files of their own `train`, `evaluate`,
-`sweep` and `bench`.
+`explore`, `sweep` and `bench`.
 
 Bad input ends in one sentence on standard error and a non-zero exit, never in a traceback.
 """
@@ -21,6 +21,7 @@ from rich.table import Table
 import rasf
 from rasf.cli_bench import bench
 from rasf.cli_evaluate import evaluate
+from rasf.cli_explore import explore
 from rasf.cli_sweep import register
 from rasf.cli_terminal import console, counted
 from rasf.cli_train import train
@@ -141,11 +142,14 @@ def claims(
 
 app.command()(train)
 app.command()(evaluate)
+app.command()(explore)
 app.command()(bench)
 register(app, KINDS)
 
 
 def _print_claims(rows: list[dict[str, object]], title: str) -> None:
+    if not rows:
+        return  # some batches alone decide no claim
     colours = {"holds": "green", "does not hold": "red", "not decided": "yellow", "not measured": "dim"}
     with_claim = "claim" in rows[0]
     shown = Table(title=title, title_justify="left", show_lines=True)

@@ -163,8 +163,12 @@ def run_episodes(
     max_steps: int,
     discount_aware: bool = False,
     failure: FailureRule | None = None,
+    watch: Callable[[int], None] | None = None,
 ) -> Report:
-    """An episode for each seed, as many at a time as there are environments; `code` turns observations into numbers."""
+    """An episode for each seed, as many at a time as there are environments; `code` turns observations into numbers.
+
+    `watch` is told after every step how many episodes are over; what it raises ends the work.
+    """
 
     def together(seeds: Sequence[int]) -> list[_Tally]:
         """One episode in each of the first environments, all at the same step; who is over drops out."""
@@ -185,13 +189,15 @@ def run_episodes(
                     obs[i] = code(step.obs)
                     going_on.append(i)
             running = going_on
+            if watch is not None:
+                watch(before + len(seeds) - len(running))
             if not running:
                 break
         return tallies
 
     tallies: list[_Tally] = []
-    for begin in range(0, len(seeds), len(environments)):
-        tallies += together(seeds[begin : begin + len(environments)])
+    for before in range(0, len(seeds), len(environments)):
+        tallies += together(seeds[before : before + len(environments)])
     named = failure is not None or any(environment.names_failures for environment in environments)
     phi = np.stack([tally.phi for tally in tallies])
     lengths = np.array([tally.length for tally in tallies])

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -40,6 +40,14 @@ from rasf.risk.base import Array, histogram_moments
 Single = npt.NDArray[np.float32]
 _KEPT = 4  # weightings whose folded or chosen heads are kept
 _MOST_NUMBERS = 2**22  # of a batch's outputs at once
+
+
+class HistogramProgram(NamedTuple):
+    """`act` for jax code: choose(network, atoms, w, obs, beta, form), with arguments network, atoms, w and beta."""
+
+    choose: Callable[..., Array]
+    arguments: tuple[Any, ...]
+    form: Any
 
 
 class NetworkSources:
@@ -110,6 +118,13 @@ class NetworkSources:
         self.check(risk)
         return int(_gpi(self._of_moments(np.asarray(obs, np.float32)[None], w, risk)[0])[0])
 
+    def histogram_program(self, w: Floats, risk: Risk) -> HistogramProgram | None:
+        """For loops that are compiled as a whole; None if the networks are no histograms."""
+        self.check(risk)
+        if not isinstance(self.law, Histogram):
+            return None
+        return HistogramProgram(_choose_by_histograms, *self._arguments(w, risk))
+
     def arrays(self, precision: str = "single") -> dict[str, npt.NDArray[Any]]:
         """All that must be stored, beside `describe`; precision "half" takes half the room."""
         return network_arrays.named(self.law, self.networks, precision)
@@ -161,11 +176,15 @@ class NetworkSources:
 
     def _run(self, program: Callable[..., Any], obs: Single, w: Floats, risk: Risk) -> Any:
         """A compiled program of histograms."""
+        (network, atoms, weights, beta), form = self._arguments(w, risk)
+        return program(network, atoms, weights, _padded(obs), beta, form)
+
+    def _arguments(self, w: Floats, risk: Risk) -> tuple[tuple[Any, ...], Any]:
+        """What programs of histograms take: networks, atoms, weights and beta, and the form they are compiled for."""
         weighed, beta = w != 0, _beta(risk)
         chosen: _Chosen = self._keep(weighed.tobytes(), lambda: self._choose_heads(np.flatnonzero(weighed)))
-        form = risk if beta is None else type(risk)  # what is compiled for; beta is an argument
-        weights = w[chosen.index].astype(np.float32)
-        return program(chosen.on_device, chosen.atoms, weights, _padded(obs), beta, form)
+        form = risk if beta is None else type(risk)  # beta is an argument
+        return (chosen.on_device, chosen.atoms, w[chosen.index].astype(np.float32), beta), form
 
     def _choose_heads(self, index: Ints) -> _Chosen:
         assert isinstance(self.law, Histogram)
@@ -180,8 +199,8 @@ class NetworkSources:
         """What was made for a key; the oldest is forgotten."""
         found = self._kept.get(key)
         if found is None:
-            while len(self._kept) >= _KEPT:
-                self._kept.pop(next(iter(self._kept)), None)
+            for oldest in list(self._kept)[: 1 - _KEPT]:  # a list, since another thread may ask meanwhile
+                self._kept.pop(oldest, None)
             found = self._kept[key] = make()
         return found
 

@@ -9,8 +9,9 @@ and `merge` give new ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -106,8 +107,7 @@ class PolicyLibrary:
     def act(self, obs: Any, w: npt.ArrayLike, risk: Risk) -> Any:
         """The action for one observation, or actions (B,) for a batch, as the environment numbers them.
 
-        At an observation that no policy knows, a tabular library takes the first action; networks always have an
-        answer. `scores` tells.
+        At an observation that no policy knows (`scores` tells), a tabular library takes the first action.
         """
         weights = self._weights(w)
         if self._coder.is_batch(obs):
@@ -145,12 +145,11 @@ class PolicyLibrary:
         `env` is an id, an environment, or a function that makes one; `phi` as for `learn`. `failure(step)` says on
         which steps there was a failure, where the environment does not name them in info["failure"].
         """
-        return next(iter(
-            self.compare(
-                env, w, [risk], episodes, seed=seed, phi=phi, discount_aware=discount_aware, failure=failure,
-                max_steps=max_steps,
-            ).reports.values()
-        ))  # fmt: skip
+        compared = self.compare(
+            env, w, [risk], episodes, seed=seed, phi=phi, discount_aware=discount_aware, failure=failure,
+            max_steps=max_steps,
+        )  # fmt: skip
+        return next(iter(compared.reports.values()))
 
     def compare(
         self,
@@ -164,8 +163,9 @@ class PolicyLibrary:
         discount_aware: bool = False,
         failure: FailureRule | None = None,
         max_steps: int = _LONGEST,
+        watch: Callable[[str, int], None] | None = None,
     ) -> Comparison:
-        """Evaluate several risks on the same beginnings; printed, it is a table."""
+        """Evaluate several risks on the same beginnings; `watch(risk's name, episodes over)` may raise to stop it."""
         from rasf.library.evaluation import Comparison, episode_seeds, run_episodes
 
         for name, number, least in (("episodes", episodes, 2), ("max_steps", max_steps, 1), ("seed", seed, 0)):
@@ -193,6 +193,7 @@ class PolicyLibrary:
                     max_steps=max_steps,
                     discount_aware=discount_aware,
                     failure=failure,
+                    watch=None if watch is None else partial(watch, name),
                 )
                 for name, risk in named.items()
             }
@@ -253,7 +254,7 @@ class PolicyLibrary:
         if phi is None and self.environment["phi"] is not None:
             raise ValueError(f"phi must be given, as in training, where it was {self.environment['phi']}")
         makes = callable(env) and not isinstance(env, Env)
-        kwargs = self._kwargs() if isinstance(env, str) and env == self.environment["id"] else {}
+        kwargs = self.environment_kwargs() if isinstance(env, str) and env == self.environment["id"] else {}
         for _ in range(n if makes or isinstance(env, str) else 1):
             environments.append(open_environment(env() if makes else env, phi, **kwargs))
             found = environments[-1].describe()
@@ -264,7 +265,7 @@ class PolicyLibrary:
                         f"got {found[name]}"
                     )
 
-    def _kwargs(self) -> dict[str, Any]:
+    def environment_kwargs(self) -> dict[str, Any]:
         """The settings that make the library's own environment again."""
         kept, limit = self.environment["kwargs"], self.environment["max_episode_steps"]
         lost = [name for name, value in kept.items() if isinstance(value, str) and value.startswith("<")]

@@ -19,7 +19,8 @@ actions of the last few (w, risk), so that a state is scored once for each.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +36,7 @@ from rasf.tabular import frozen as kernels
 from rasf.tabular.environments import SuccessorAgent
 from rasf.tabular.freezing import freeze, merge, met_from_python, met_in_four_room
 from rasf.tabular.frozen import Frozen, Scoring
-from rasf.tabular.state_index import as_bits, make_index, states_of
+from rasf.tabular.state_index import StateIndex, as_bits, make_index, states_of
 from rasf.tabular.successor_learner import SuccessorLearner
 from rasf.tabular.table import DIAGONAL_SIGMA, NO_SIGMA
 
@@ -49,6 +50,17 @@ class _Task(NamedTuple):
     scoring: Scoring
     linear: bool  # whether the risk is mean + half_beta variance
     known: Ints
+
+
+class Prepared(NamedTuple):
+    """A `_Task` for loops that act by themselves; where it is not linear `find_actions(states)` fills in `known`."""
+
+    state_index: StateIndex
+    frozen: Frozen
+    scoring: Scoring
+    linear: bool
+    known: Ints
+    find_actions: Callable[[Ints], None]
 
 
 class TableSources:
@@ -193,6 +205,11 @@ class TableSources:
             self._find_actions(task, risk, state)
         return int(task.known[state[0]]) - 1
 
+    def prepared(self, w: Floats, risk: Risk) -> Prepared:
+        """For loops that act many times without coming back here."""
+        task = self._task(w, risk)
+        return Prepared(self._index, self._frozen, *task, partial(self._find_actions, task, risk))
+
     def arrays(self, precision: str = "single") -> dict[str, npt.NDArray[Any]]:
         """All that must be stored; tables are kept as they are."""
         if precision != "single":
@@ -228,8 +245,8 @@ class TableSources:
             return self._new_task(weights, risk)
         if task is None:
             task = self._tasks[key] = self._new_task(weights, risk)
-            if len(self._tasks) > _REMEMBERED:
-                self._tasks.pop(next(iter(self._tasks)), None)
+            for oldest in list(self._tasks)[:-_REMEMBERED]:  # a list, since another thread may ask meanwhile
+                self._tasks.pop(oldest, None)
         return task
 
     def _new_task(self, w: Floats, risk: Risk) -> _Task:

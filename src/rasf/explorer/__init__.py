@@ -1,0 +1,1 @@
+"""The risk explorer: a local page on which a person turns the dial and sees what a library does, and why."""

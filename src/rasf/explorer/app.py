@@ -1,0 +1,118 @@
+"""`rasf explore`: a local page, made with NiceGUI, served by uvicorn.
+
+NiceGUI serves its own scripts and style sheets, so nothing is fetched from the internet. The server listens on this
+machine only, unless told otherwise; then paths of this machine cannot be opened from the page.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import socket
+import threading
+import weakref
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+
+from rasf.explorer import palette
+from rasf.library.policy_library import PolicyLibrary
+
+_STATIC = Path(__file__).parent / "static"
+_FAVICON = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#0b61a4"/>'
+    '<path d="M6 24 C12 24 13 8 26 8" stroke="#fff" stroke-width="3.5" fill="none" stroke-linecap="round"/>'
+    '<circle cx="15.6" cy="16.5" r="4" fill="#fff"/></svg>'
+)
+
+
+def serve(
+    library: PolicyLibrary | None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    show: bool = True,
+    seed: int = 0,
+    ready: Callable[[str], object] | None = None,
+) -> None:
+    """Serve the explorer until it is interrupted; `ready` is told the address. Port 0 takes a free one."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise ValueError(f"seed must be a whole number of at least 0, got {seed!r}")
+    listening = _listen(host, port)
+    try:
+        import uvicorn
+        from fastapi import FastAPI
+        from nicegui import app as nicegui_app
+        from nicegui import ui
+
+        from rasf.explorer.shell import Shell
+        from rasf.explorer.views import Views
+    except ImportError as error:
+        listening.close()
+        raise ValueError(f"the explorer needs NiceGUI: pip install 'rasf[explorer]' ({error})") from None
+
+    views = Views(library, seed)
+    shells: weakref.WeakSet[Shell] = weakref.WeakSet()
+    address = f"http://{_in_url(host)}:{listening.getsockname()[1]}/"
+
+    @ui.page("/", title="rasf explorer")
+    def index() -> None:
+        ui.add_css(page_style())
+        ui.add_head_html(f"<script>{(_STATIC / 'explorer.js').read_text()}</script>")
+        shell = Shell(views, dict(ui.context.client.request.query_params), seed, may_open_paths=_is_local(host))
+        shells.add(shell)
+
+    def started() -> None:
+        if ready is not None:
+            ready(address)
+        if show:
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+
+    def ended() -> None:
+        # threads that nobody stops would keep the process alive until their work is done
+        views.close()
+        for shell in list(shells):
+            shell.close()
+
+    nicegui_app.on_startup(started)
+    nicegui_app.on_shutdown(ended)
+    server_app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    ui.run_with(
+        server_app, title="rasf explorer", favicon=_FAVICON, dark=None, language="en-US", tailwind=False,
+        show_welcome_message=False, reconnect_timeout=10.0,
+    )  # fmt: skip
+    config = uvicorn.Config(server_app, log_level="warning", timeout_graceful_shutdown=1)
+    with listening, contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def page_style() -> str:
+    """The page's style sheet, with the palette of the pictures."""
+    light, dark = (
+        "".join(f"--{name}:{colour};" for name, colour in colours.items()) for colours in (palette.LIGHT, palette.DARK)
+    )
+    return f"body{{{light}}}body.body--dark{{{dark}}}" + (_STATIC / "explorer.css").read_text()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65536:
+        raise ValueError(f"port must be a whole number from 0 to 65535, got {port!r}")
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        if error.errno is None or error.errno < 0:  # the name could not be looked up
+            raise ValueError(f"host must be a name or an address of this machine, got {host!r}") from None
+        why = os.strerror(error.errno)
+        raise ValueError(f"{host}, port {port}, cannot be used: {why}; --port takes another one") from None
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _in_url(host: str) -> str:
+    return "127.0.0.1" if host in ("", "0.0.0.0") else f"[{host}]" if ":" in host else host

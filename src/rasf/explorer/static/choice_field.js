@@ -1,0 +1,33 @@
+// One of a few: radio buttons that look like one row of buttons. The server sets it by `stamp`. With `theme` it is the
+// browser's own affair: the choice is kept there, and made before anything is drawn.
+export default {
+  props: { label: String, hideLabel: Boolean, options: Array, value: String, stamp: Number, theme: Boolean },
+  data() {
+    return { local: this.theme ? explorer.chosenTheme() : this.value };
+  },
+  watch: {
+    stamp() {
+      this.local = this.value;
+    },
+  },
+  mounted() {
+    if (this.theme) explorer.theme(this.local);
+  },
+  methods: {
+    take(value) {
+      this.local = value;
+      if (this.theme) return explorer.theme(value);
+      this.$emit("pick", value);
+    },
+  },
+  template: `
+    <fieldset class="choice-field">
+      <legend :class="{'only-heard': hideLabel}">{{ label }}</legend>
+      <div class="choice-row">
+        <label v-for="option in options" :class="{chosen: option[0] === local}">
+          <input type="radio" :name="$attrs.id" :value="option[0]" :checked="option[0] === local" @change="take(option[0])">
+          <span>{{ option[1] }}</span>
+        </label>
+      </div>
+    </fieldset>`,
+};

@@ -1,0 +1,100 @@
+// Plays rollouts in the browser: moves what the picture calls agent (a map) or link1, link2, tip (an arm).
+// frames: [[x, y], ..] or [[elbow x, elbow y, tip x, tip y], ..] in units of the picture; the server hears `scrub`
+// where the context changes or the player rests, and answers with a new picture, into which the mover is put at once.
+export default {
+  props: { frames: Array, contexts: Array, origin: Array, picture: String, rollouts: Number, rollout: Number,
+           at: Number, stamp: Number, rate: Number },
+  data() {
+    return { step: this.at, playing: false };
+  },
+  watch: {
+    stamp() {
+      this.pause();
+      this.step = Math.min(this.at, this.last);
+      this.$nextTick(() => this.place());
+    },
+  },
+  computed: {
+    last() {
+      return Math.max(this.frames.length - 1, 0);
+    },
+    id() {
+      return this.$attrs.id + "-step";
+    },
+  },
+  mounted() {
+    const picture = document.getElementById(this.picture);
+    this.observer = new MutationObserver(() => this.place());
+    if (picture) this.observer.observe(picture, { childList: true });
+    this.place();
+  },
+  unmounted() {
+    this.pause();
+    this.observer.disconnect();
+  },
+  methods: {
+    toggle() {
+      if (this.playing) return this.rest();
+      if (this.step >= this.last) this.step = 0;
+      this.playing = true;
+      this.$emit("play");
+      const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+      const wait = 1000 / (still ? Math.min(this.rate, 2) : this.rate);
+      this.timer = setInterval(() => this.advance(), wait);
+    },
+    pause() {
+      clearInterval(this.timer);
+      this.playing = false;
+    },
+    rest() {
+      this.pause();
+      this.tell();
+    },
+    advance() {
+      if (this.step >= this.last) return this.rest();
+      this.go(this.step + 1);
+    },
+    scrub(step) {
+      this.pause();
+      this.go(step);
+      this.tell();
+    },
+    go(step) {
+      const before = this.contexts?.[this.step];
+      this.step = step;
+      this.place();
+      if (this.contexts && this.contexts[step] !== before) this.tell();
+    },
+    tell() {
+      this.$emit("scrub", { step: this.step, context: this.contexts?.[this.step] ?? 0 });
+    },
+    place() {
+      const frame = this.frames[this.step];
+      const picture = document.getElementById(this.picture);
+      if (!frame || !picture) return;
+      const set = (name, values) => {
+        for (const mover of picture.querySelectorAll("." + name))
+          for (const [key, value] of Object.entries(values)) mover.setAttribute(key, value);
+      };
+      if (frame.length === 2) return set("agent", { transform: `translate(${frame[0]},${frame[1]})` });
+      const [ex, ey, tx, ty] = frame;
+      set("link1", { x1: this.origin[0], y1: this.origin[1], x2: ex, y2: ey });
+      set("link2", { x1: ex, y1: ey, x2: tx, y2: ty });
+      set("tip", { cx: tx, cy: ty });
+      set("elbow", { cx: ex, cy: ey });
+    },
+  },
+  template: `
+    <div class="playback" role="group" aria-label="Playback of rollouts">
+      <button type="button" class="button play" :disabled="!last" @click="toggle">{{ playing ? "Pause" : "Play" }}</button>
+      <label class="only-heard" :for="id">Step of the rollout</label>
+      <input type="range" :id="id" min="0" :max="last" step="1" :value="step" :disabled="!last"
+             @input="scrub(Number($event.target.value))">
+      <output class="steps">{{ last ? "step " + step + " of " + last : "no rollout yet" }}</output>
+      <label class="rollout">Rollout
+        <select :value="rollout" :disabled="!rollouts" @change="$emit('rollout', Number($event.target.value))">
+          <option v-for="n in rollouts" :value="n - 1">{{ n }}</option>
+        </select>
+      </label>
+    </div>`,
+};

@@ -1,0 +1,92 @@
+import socket
+import threading
+
+import pytest
+
+from rasf.explorer import palette
+from rasf.explorer.app import page_style, serve
+from rasf.explorer.scene import Stopped
+from rasf.explorer.views import View, Views
+
+
+def ended(view):
+    view._thread.join(10)
+    return view
+
+
+def test_a_port_that_is_taken_is_said_in_a_sentence_that_names_the_option():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ValueError, match=rf"127.0.0.1, port {port}, cannot be used: .*; --port takes another one"):
+            serve(None, port=port, show=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"port": -1}, "port must be a whole number from 0 to 65535, got -1"),
+        ({"port": 70000}, "port must be a whole number from 0 to 65535, got 70000"),
+        ({"host": "no such host"}, "host must be a name or an address of this machine, got 'no such host'"),
+        ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
+    ],
+)
+def test_bad_options_are_refused_before_anything_is_served(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        serve(None, show=False, **options)
+
+
+def test_the_page_has_the_palette_of_the_pictures_in_both_themes():
+    style = page_style()
+    assert f"--accent:{palette.LIGHT['accent']};" in style
+    assert f"--accent:{palette.DARK['accent']};" in style
+    assert "http" not in style
+
+
+def test_a_view_is_made_once_in_the_background_and_tells_how_far_it_is():
+    made, go_on = [], threading.Event()
+
+    def make(tick, stop):
+        tick(0.5)
+        assert go_on.wait(10)
+        made.append(stop())
+        return "scene"
+
+    view = View("key", "Title", "Making ...", "a library", make)
+    assert (view.scene, view.error, view.share) == (None, None, None)
+    view.begin()
+    view.begin()
+    go_on.set()
+    ended(view)
+    assert (view.scene, view.error, view.share, made) == ("scene", None, 0.5, [False])
+    assert view.provenance["library"] == "a library"
+
+
+def test_what_goes_wrong_is_one_sentence():
+    def fails(tick, stop):
+        raise ValueError("w must be\nfine")
+
+    view = View("key", "Title", "Making ...", "", fails)
+    view.begin()
+    assert ended(view).error == "Title could not be made. w must be fine"
+
+
+def test_a_view_that_nobody_waits_for_is_given_up():
+    def endless(tick, stop):
+        while not stop():
+            pass
+        raise Stopped
+
+    view = View("key", "Title", "Making ...", "", endless)
+    view.begin()
+    view.stop()
+    assert ended(view).error == "Title was given up."
+
+
+def test_a_file_is_the_first_view_and_further_ones_come_last(library):
+    views = Views(library[0], seed=0)
+    assert [view.key for view in views] == ["file", "four-room", "grid", "reacher"]
+    views.add_library(library[0], "another.rasf")
+    assert [view.key for view in views] == ["file", "four-room", "grid", "reacher", "file-2"]
+    assert views.first().key == "file"
+    assert "another.rasf" in views.get("file-2").provenance["library"]
+    assert Views(None, seed=0).first().key == "four-room"
