@@ -27,7 +27,7 @@ from rasf.explorer.reacher_scene import ReacherScene
 from rasf.explorer.scene import Family
 from rasf.library.library_file import load
 
-EPISODES = {"four-room": 500, "grid": 500, "reacher": 16}
+EPISODES = {"four-room": 500, "grid": 500, "reacher": 8}
 
 
 def seconds(call: Callable[..., Any], *arguments: Any) -> float:

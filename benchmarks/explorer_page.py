@@ -2,9 +2,9 @@
 
     python benchmarks/explorer_page.py [--views grid four-room reacher] [--presses 30] [--json FILE]
 
-For every key press on a slider (dial and weights in turn): until the picture of the new state is painted; until the
-first numbers of its rollouts are, the chosen risk's; until all are, the neutral one's too, which a moved weight asks
-for. Everything is counted: the browser, the way to the server and back, computing, drawing. Presses are a second apart,
+For every key press on the risk dial, and then on the first two weights in turn: until the picture of the new state is
+painted; until the first numbers of its rollouts are, the chosen risk's; until all are, the neutral one's too, which a
+moved weight asks for. Everything is counted: the browser, the way to the server and back, computing, drawing. Presses are a second apart,
 so rollouts begin after the 120 ms of rest that the page waits for. Needs playwright and a Chromium (RASF_CHROMIUM names
 one).
 """
@@ -17,6 +17,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,19 +47,20 @@ _WATCH = """() => {
   watch('.numbers-panel', 'numbers', shows); }"""
 
 
-def measure(page: Any, url: str, view: str, presses: int) -> dict[str, float]:
-    """Medians and 95th percentiles in one view."""
+def measure(page: Any, url: str, view: str, presses: int, turned: Sequence[int]) -> dict[str, float]:
+    """Medians and 95th percentiles in one view; sliders by number, 0 being the dial."""
     page.goto(f"{url}?view={view}")
     page.wait_for_selector(".picture svg", timeout=300_000)
     page.wait_for_function(_READY, timeout=300_000)
     sliders = page.locator(".task input[type=range]")
     found: dict[str, list[float]] = {"picture": [], "chosen": [], "numbers": []}
     for n in range(presses + 2):
-        slider = sliders.nth(n % min(3, sliders.count()))
+        slider = sliders.nth(turned[n % len(turned)])
         slider.focus()
         page.evaluate(_WATCH)
         inside = slider.evaluate("s => (s.value - s.min) / (s.max - s.min)")
-        slider.press("ArrowLeft" if inside > 0.5 else "ArrowRight")
+        left = inside > 0.98 or (inside > 0.02 and n % 16 < 8)
+        slider.press("ArrowLeft" if left else "ArrowRight")
         page.wait_for_function("window.seen.numbers !== null", timeout=60_000)
         if n >= 2:  # the first ones warm up
             for name, values in found.items():
@@ -66,7 +68,7 @@ def measure(page: Any, url: str, view: str, presses: int) -> dict[str, float]:
                 values += [] if measured is None else [measured]  # numbers that stay as they are do not show
         page.wait_for_timeout(1_000)
     return {
-        f"ms_{name}_{what}": float(np.quantile(values, share))
+        f"ms_{name}_{what}": float(np.quantile(values or [np.nan], share))
         for name, values in found.items()
         for what, share in (("median", 0.5), ("95_percent", 0.95))
     }
@@ -90,13 +92,15 @@ def main() -> None:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
             for view in options.views:
-                results[view] = measure(browser.new_page(), url, view, options.presses)
+                for what, turned in (("dial", (0,)), ("weights", (1, 2))):
+                    name = f"{view}, {what}"
+                    results[name] = measure(browser.new_page(), url, view, options.presses, turned)
             browser.close()
     finally:
         server.terminate()
         server.wait()
     for view, numbers in results.items():
-        print(f"{view:10s} " + "   ".join(f"{name} {number:7.1f}" for name, number in numbers.items()))
+        print(f"{view:20s} " + "   ".join(f"{name} {number:7.1f}" for name, number in numbers.items()))
     if options.json:
         options.json.write_text(json.dumps(results, indent=2) + "\n")
 

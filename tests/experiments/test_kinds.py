@@ -132,6 +132,7 @@ def test_uneven_leftovers_still_make_whole_batches():
     assert sorted(len(job) for job in REACHER.pack(runs, gpus=1)) == [2, 3]
 
 
+@pytest.mark.slow  # test_reacher_runs.py compares whole batches
 def test_a_run_is_a_lane_of_the_batch(tmp_path):
     size = {"steps_per_task": 10, "evaluate_every": 10, "rollouts": 1, "final_rollouts": 2, "atoms": 3}
     size |= {"target_period": 10, "map_points": 5, "truth_rollouts": 2, "truth_steps": 2}

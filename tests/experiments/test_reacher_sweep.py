@@ -56,6 +56,7 @@ class Killing(LocalEngine):
         return super().wait(min(seconds, 0.02))
 
 
+@pytest.mark.slow  # tests/sweep/test_kills.py kills quicker runs, tests/deep/test_fit.py resumes smaller ones
 def test_a_batch_killed_in_the_middle_goes_on_to_the_same_arrays(tmp_path):
     runs = [Run(OFTEN_NAME, run.parameters, run.seed) for run in runs_of(POINTS)]
     spec, store = Spec("toy", tuple(runs)), Store(tmp_path / "sweep")

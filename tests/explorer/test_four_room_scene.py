@@ -36,8 +36,8 @@ def test_the_map_and_its_words(scene):
     assert [weight.name for weight in scene.weights] == ["class 1", "goal", "failure"]
     assert [(family.name, family.neutral) for family in scene.families] == [("mean-variance", 0.0), ("cvar", 1.0)]
     assert len(scene.policies) == 6
-    assert scene.policies[0].endswith("goal +1, failure -2; neutral")
-    assert scene.policies[5].endswith("mean-variance -4.0")
+    assert scene.policies[0] == f"classes {scene.library.policies[0].w[0]:+.2f}; neutral"  # ends as in the paper
+    assert scene.policies[5].endswith("; beta -4")
     for family in scene.families:
         assert family.low <= family.default <= family.high
         assert family.low < family.neutral <= family.high

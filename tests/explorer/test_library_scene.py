@@ -40,7 +40,7 @@ def test_words_and_sliders(library):
     assert [(one.low, one.high, one.default) for one in scene.weights] == [(-3, 1, 0.5), (-1, 1, 1), (-2, 1, -2)]
     assert all(0.01 <= one.step <= 0.1 for one in scene.weights)
     assert scene.policies[1] == "w -3, 1, -2; neutral"
-    assert scene.policies[2] == "w 0.5, 1, -2; mean-variance -4.0"
+    assert scene.policies[2] == "w 0.5, 1, -2; mean-variance -4"
     assert [family.name for family in scene.families] == ["mean-variance", "cvar"]
     facts = dict(scene.facts())
     assert facts["agent"] == "rasfql"

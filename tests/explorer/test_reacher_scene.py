@@ -26,7 +26,7 @@ def test_geometry_and_sliders(scene):
     assert (scene.arm.risky, scene.arm.training) == ((0, 1, 4, 5, 9, 10), 4)
     assert scene.arm.links == pytest.approx((0.1, 0.11))
     assert [weight.default for weight in scene.weights] == W.tolist()
-    assert scene.policies == ("target 0, failure -3; mean-variance -6.0", "target 3, failure -3; mean-variance -6.0")
+    assert scene.policies == ("target 0, failure -3; mean-variance -6", "target 3, failure -3; mean-variance -6")
     usual = ["mean-variance", "entropic"]
     assert [family.name for family in scene.families] == (usual if scene.library.agent == "rasfc51" else usual[:1])
 

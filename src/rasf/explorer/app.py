@@ -82,7 +82,8 @@ def serve(
         server_app, title="rasf explorer", favicon=_FAVICON, dark=None, language="en-US", tailwind=False,
         show_welcome_message=False, reconnect_timeout=10.0,
     )  # fmt: skip
-    config = uvicorn.Config(server_app, log_level="warning", timeout_graceful_shutdown=1)
+    # on one machine, packing a picture takes longer than sending it
+    config = uvicorn.Config(server_app, log_level="warning", timeout_graceful_shutdown=1, ws_per_message_deflate=False)
     with listening, contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listening])
 

@@ -9,7 +9,7 @@ from nicegui import ui
 from nicegui.events import GenericEventArguments
 
 from rasf.explorer.arm_drawing import draw_arm, from_view, to_view
-from rasf.explorer.controls import ChoiceField, Playback, Words, button
+from rasf.explorer.controls import ChoiceField, Picture, Playback, Words, button
 from rasf.explorer.map_page import MOVES
 from rasf.explorer.scene import ArmOutcome, ArmScene, Scores
 from rasf.explorer.scene_page import ScenePage
@@ -24,7 +24,7 @@ _WAYS = ("−", "0", "+")  # of a joint's torque
 class ArmPage(ScenePage[ArmScene, ArmOutcome]):
     """The arm in motion over the objective; a resting tip is chosen by a click or by arrow keys."""
 
-    episodes = 16
+    episodes = 8  # of 500 steps: what two cores do in a quarter of a second
     actions = tuple(f"shoulder {first}, elbow {second}" for first in _WAYS for second in _WAYS)
 
     def build_picture(self) -> None:
@@ -33,7 +33,7 @@ class ArmPage(ScenePage[ArmScene, ArmOutcome]):
             ChoiceField("Layer", LAYERS["arm"], self.state.layer, self._layer_picked, hide_label=True)
             button("Next seed", self._next_seed, "quiet", "Roll out with other chances")
         player = ui.element("div")
-        self.picture = ui.html("", sanitize=False).classes("picture arm")
+        self.picture = Picture("arm")
         self.picture.props(
             'tabindex=0 role=application aria-describedby=arm-help aria-label="Arm: arrow keys move the tip"'
         )

@@ -96,6 +96,20 @@ class ChoiceField(_Settable, component="static/choice_field.js"):
         self._begin(value, lambda picked: on_pick(str(picked)) if picked in options else None)
 
 
+class Picture(Element, component="static/picture.js"):
+    """An SVG that changes in place."""
+
+    def __init__(self, classes: str) -> None:
+        super().__init__()
+        self.props["svg"] = ""
+        self.classes(f"picture {classes}")
+
+    def show(self, svg: str, shows: str) -> None:
+        """Another drawing; `shows` says of what, as the link does."""
+        self.props.update({"svg": svg, "data-shows": shows})
+        self.update()
+
+
 class Playback(Element, component="static/playback.js"):
     """The player of rollouts; it moves the picture's agent or arm in the browser."""
 

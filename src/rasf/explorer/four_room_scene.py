@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from rasf.envs.four_room import CLASSES, GOAL, START, TRAP, WALL, FourRoom
-from rasf.explorer.families import cvar, mean_variance, neutral_only, served
+from rasf.explorer.families import cvar, mean_variance, neutral_only, served, trained_for
 from rasf.explorer.outcomes import check_request, measures
-from rasf.explorer.scene import Family, Layout, MapOutcome, MapPolicy, Scores, Stop, Stopped, Weight
+from rasf.explorer.scene import Family, Layout, MapOutcome, MapPolicy, Scores, Stop, Stopped, Weight, draw_task
 from rasf.library.four_room_walks import chances, check_rooms, walk_four_room
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 from rasf.library.table_sources import TableSources
@@ -30,6 +30,7 @@ _PLAYED = 12  # rollouts whose paths are kept
 _TASKS, _STEPS, _ALPHA = 32, 50_000, 0.15
 _TRAINED_FOR = (MeanVariance(0.0), MeanVariance(-4.0))
 # the library trained here with seed 0 has three ways with this task, as the dial turns: 0, 10 and 18 % failures
+_PAPER_ENDS = (1.0, -2.0)  # what goal and failure earn in the paper's tasks
 _DEFAULT_CLASSES, _DEFAULT_GOAL, _DEFAULT_FAILURE = (1.0, -0.75, 0.0), 0.5, -3.0
 
 
@@ -56,7 +57,11 @@ class FourRoomScene:
         self.weights = _weights(self.rooms)
         dials = served(sources, (mean_variance(-4.0, 1.0, 0.1, -2.0), cvar(0.2)))
         self.families: tuple[Family, ...] = dials or (neutral_only(),)
-        self.policies = tuple(_in_words(policy, self.weights) for policy in library.policies)
+        self.policies = tuple(_in_words(policy) for policy in library.policies)
+
+    def random_task(self, rng: np.random.Generator) -> Floats:
+        """Other rewards for the classes; goal and trap as they are."""
+        return draw_task(self.weights, range(self.rooms.n_classes), rng)
 
     def policy(self, w: Floats, risk: Risk, context: int = 0) -> MapPolicy:
         """GPI on the whole map."""
@@ -151,9 +156,11 @@ def _weights(rooms: FourRoom) -> tuple[Weight, ...]:
     )
 
 
-def _in_words(policy: SourcePolicy, weights: tuple[Weight, ...]) -> str:
-    rewards = ", ".join(f"{weight.name} {w:+.2g}" for weight, w in zip(weights, policy.w, strict=True))
-    return f"{rewards}; {policy.risk.replace(':', ' ')}"
+def _in_words(policy: SourcePolicy) -> str:
+    *classes, goal, failure = policy.w
+    risk = trained_for(policy.risk).replace("mean-variance", "beta")  # legends are narrow
+    ends = "" if (goal, failure) == _PAPER_ENDS else f", goal {goal:g}, failure {failure:g}"
+    return f"classes {', '.join(f'{w:+.2f}' for w in classes)}{ends}; {risk}"
 
 
 def train_four_room(tick: Callable[[float], None], stop: Stop, seed: int = 0) -> PolicyLibrary:

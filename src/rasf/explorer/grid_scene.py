@@ -17,7 +17,7 @@ from rasf.choice import Choice, gpi
 from rasf.envs.grid import GOAL, START, WALL, Grid
 from rasf.explorer.families import entropic, mean_variance
 from rasf.explorer.outcomes import check_request, measures
-from rasf.explorer.scene import Family, Layout, MapOutcome, MapPolicy, Scores, Stop, Stopped, Weight
+from rasf.explorer.scene import Family, Layout, MapOutcome, MapPolicy, Scores, Stop, Stopped, Weight, draw_task
 from rasf.mdp import FiniteMDP, Floats, Ints
 from rasf.planning.bellman import follow
 from rasf.planning.moments import successor_moments
@@ -71,6 +71,10 @@ class GridScene:
             f"traps cost {cost:g}, the goal earns 20; entropic {_SOURCE_BETA:g}" for cost in _SOURCE_COSTS
         )
         self._judged: dict[tuple[bytes, Risk], Judged] = {}
+
+    def random_task(self, rng: np.random.Generator) -> Floats:
+        """Other costs of the traps; goal and steps as they are."""
+        return draw_task(self.weights, range(2, len(self.weights)), rng)
 
     def policy(self, w: Floats, risk: Risk, context: int = 0) -> MapPolicy:
         """GPI on the whole map; there is one context only."""

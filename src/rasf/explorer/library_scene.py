@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from rasf.explorer.families import cvar, entropic, mean_variance, neutral_only, served
-from rasf.explorer.scene import Family, Scores, Stop, Stopped, Weight
+from rasf.explorer.families import around_trained, neutral_only, served, trained_for
+from rasf.explorer.scene import Family, Scores, Stop, Stopped, Weight, draw_task
 from rasf.library.evaluation import Comparison
 from rasf.library.policy_library import PolicyLibrary
 from rasf.mdp import Floats
@@ -34,14 +34,17 @@ class LibraryScene:
             "and the risk set here. Scores are those at the first observation; evaluation acts in the environment."
         )
         self.weights = _weights(library)
-        self.families: tuple[Family, ...] = served(
-            library.sources,
-            (mean_variance(-8.0, 4.0, 0.25, -2.0), entropic(-2.0, 1.0, 0.05, -0.5), cvar(0.2)),
-        ) or (neutral_only(),)
+        self.families: tuple[Family, ...] = served(library.sources, around_trained(library.policies)) or (
+            neutral_only(),
+        )
         self.policies = tuple(
-            f"w {', '.join(f'{number:.3g}' for number in policy.w)}; {policy.risk.replace(':', ' ')}"
+            f"w {', '.join(f'{number:.3g}' for number in policy.w)}; {trained_for(policy.risk)}"
             for policy in library.policies
         )
+
+    def random_task(self, rng: np.random.Generator) -> Floats:
+        """Any weights within the sliders."""
+        return draw_task(self.weights, range(len(self.weights)), rng)
 
     def facts(self) -> list[tuple[str, str]]:
         """What there is to know of the library, in words."""

@@ -8,7 +8,7 @@ import numpy as np
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
-from rasf.explorer.controls import ChoiceField, Playback, Words, button
+from rasf.explorer.controls import ChoiceField, Picture, Playback, Words, button
 from rasf.explorer.map_drawing import centre, draw_map
 from rasf.explorer.scene import MapOutcome, MapScene, Scores
 from rasf.explorer.scene_page import ScenePage
@@ -30,7 +30,7 @@ class MapPage(ScenePage[MapScene, MapOutcome]):
             self._layers = ChoiceField("Layer", LAYERS["map"], self.state.layer, self._layer_picked, hide_label=True)
             self._seed = button("Next seed", self._next_seed, "quiet", "Roll out with other chances")
         player = ui.element("div")
-        self.picture = ui.html("", sanitize=False).classes("picture map")
+        self.picture = Picture("map")
         self.picture.props(
             'tabindex=0 role=application aria-describedby=map-help aria-label="Map: arrow keys move the cell"'
         )

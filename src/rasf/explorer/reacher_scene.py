@@ -17,7 +17,7 @@ import numpy as np
 from rasf.envs.reacher import TRAINING_TARGETS, Reacher
 from rasf.envs.reacher_arm import LINK, TIP, tip_position
 from rasf.experiments.reacher_maps import grid
-from rasf.explorer.families import entropic, mean_variance, neutral_only, served
+from rasf.explorer.families import entropic, mean_variance, neutral_only, served, trained_for
 from rasf.explorer.outcomes import check_request, measures, within
 from rasf.explorer.scene import Arm, ArmOutcome, Family, Field, Scores, Stop, Stopped, Weight
 from rasf.library.arm_rollouts import arm_chances, roll_out_arm
@@ -90,6 +90,13 @@ class ReacherScene:
                 np.stack([one.mean for one in found], axis=-1),
                 np.stack([one.spread**2 for one in found], axis=-1),
             )
+
+    def random_task(self, rng: np.random.Generator) -> Floats:
+        """One target, at the usual cost of a failure."""
+        task = np.zeros(len(self.weights))
+        task[rng.integers(len(self.world.targets))] = 1.0
+        task[-1] = self.weights[-1].default
+        return task
 
     def field(self, w: Floats, risk: Risk) -> Field:
         """The objective wherever the tip may rest."""
@@ -185,4 +192,4 @@ def _weights(world: Reacher) -> tuple[Weight, ...]:
 
 def _in_words(policy: SourcePolicy) -> str:
     targets = [f"target {g}" + (f" {w:g}" if w != 1 else "") for g, w in enumerate(policy.w[:-1]) if w != 0]
-    return f"{', '.join(targets) or 'no target'}, failure {policy.w[-1]:g}; {policy.risk.replace(':', ' ')}"
+    return f"{', '.join(targets) or 'no target'}, failure {policy.w[-1]:g}; {trained_for(policy.risk)}"

@@ -7,9 +7,11 @@ than the cell: on what was collected, as a bit mask, the `context`; 0 is the beg
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
+
+import numpy as np
 
 from rasf.mdp import Floats, Ints
 from rasf.risk import Risk
@@ -31,6 +33,15 @@ class Weight:
     high: float
     step: float
     default: float
+
+
+def draw_task(weights: tuple[Weight, ...], drawn: Collection[int], rng: np.random.Generator) -> Floats:
+    """The sliders' defaults, but for those drawn: anywhere on their way."""
+    task = np.array([weight.default for weight in weights], np.float64)
+    for i in drawn:
+        places = round((weights[i].high - weights[i].low) / weights[i].step)
+        task[i] = round(weights[i].low + weights[i].step * int(rng.integers(places + 1)), 6)
+    return np.clip(task, [weight.low for weight in weights], [weight.high for weight in weights])
 
 
 @dataclass(frozen=True)
@@ -133,6 +144,9 @@ class MapScene(Protocol):
     def policies(self) -> tuple[str, ...]:
         """What each source policy was trained for, in words."""
 
+    def random_task(self, rng: np.random.Generator) -> Floats:
+        """Weights as tasks of this world have them."""
+
     def policy(self, w: Floats, risk: Risk, context: int = 0) -> MapPolicy:
         """GPI on the whole map."""
 
@@ -205,6 +219,9 @@ class ArmScene(Protocol):
     @property
     def policies(self) -> tuple[str, ...]:
         """What each source policy was trained for, in words."""
+
+    def random_task(self, rng: np.random.Generator) -> Floats:
+        """Weights as tasks of this world have them."""
 
     def field(self, w: Floats, risk: Risk) -> Field:
         """The objective wherever the tip may rest."""

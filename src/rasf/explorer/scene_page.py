@@ -17,10 +17,9 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 from nicegui import background_tasks, ui
-from nicegui.elements.html import Html
 
 from rasf.explorer.chart_drawing import draw_scores, scores_rows
-from rasf.explorer.controls import Words
+from rasf.explorer.controls import Picture, Words
 from rasf.explorer.exports import Sheet, numbers_csv
 from rasf.explorer.frontier_job import FrontierJob
 from rasf.explorer.jobs import Latest, Newest
@@ -73,7 +72,7 @@ class ScenePage(ABC, Generic[S, O]):
 
     episodes: int
     actions: tuple[str, ...]
-    picture: Html
+    picture: Picture
 
     def __init__(self, scene: S, state: State, desk: Desk, provenance: dict[str, str]) -> None:
         self.scene, self.state, self.desk, self.provenance = scene, state, desk, provenance
@@ -165,8 +164,8 @@ class ScenePage(ABC, Generic[S, O]):
         state = self.state
         svg = await self._pictures.run(self.draw, state)
         if svg is not None and self._open:
-            self.svg = self.picture.content = svg
-            self.picture.props["data-shows"] = state.to_query()
+            self.svg = svg
+            self.picture.show(svg, state.to_query())
             self.show_more()
         found = await self._scorings.run(self._score, state)
         if found is None or not self._open:

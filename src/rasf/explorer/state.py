@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 from urllib.parse import urlencode
 
+import numpy as np
+
 from rasf.explorer.scene import Family, Weight
+from rasf.mdp import Floats
 
 LAYERS = {
     "map": {"drivers": "Who drives", "visits": "Visits", "trajectory": "Trajectory"},
@@ -35,6 +38,9 @@ class Dialled(Protocol):
     @property
     def families(self) -> tuple[Family, ...]:
         """The risks it can be asked for."""
+
+    def random_task(self, rng: np.random.Generator) -> Floats:
+        """Weights as tasks of this world have them."""
 
 
 def kind_of(scene: Dialled) -> str:

@@ -107,13 +107,7 @@ class TaskPanel:
         self._picked(w=w)
 
     def _random(self) -> None:
-        rng = np.random.default_rng()
-        drawn = []
-        for weight in self._scene.weights:
-            steps = round((weight.high - weight.low) / weight.step)
-            level = round(weight.low + weight.step * int(rng.integers(steps + 1)), 6)
-            drawn.append(min(max(level, weight.low), weight.high))
-        self._take_task(tuple(drawn))
+        self._take_task(tuple(self._scene.random_task(np.random.default_rng()).tolist()))
 
     def _default(self) -> None:
         self._take_task(tuple(float(weight.default) for weight in self._scene.weights))

@@ -24,13 +24,12 @@ export default {
   },
   mounted() {
     const picture = document.getElementById(this.picture);
-    this.observer = new MutationObserver(() => this.place());
-    if (picture) this.observer.observe(picture, { childList: true });
+    picture?.addEventListener("drawn", this.place);
     this.place();
   },
   unmounted() {
     this.pause();
-    this.observer.disconnect();
+    document.getElementById(this.picture)?.removeEventListener("drawn", this.place);
   },
   methods: {
     toggle() {
