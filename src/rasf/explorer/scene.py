@@ -81,6 +81,44 @@ class Outcome:
     measures: dict[str, Interval]  # return, variance, cvar, failures, length
 
 
+class Dialled(Protocol):
+    """What every scene has: sliders and dials."""
+
+    @property
+    def weights(self) -> tuple[Weight, ...]:
+        """One slider a feature."""
+
+    @property
+    def families(self) -> tuple[Family, ...]:
+        """The risks it can be asked for; the first is the usual one."""
+
+    def random_task(self, rng: np.random.Generator) -> Floats:
+        """Weights as tasks of this world have them."""
+
+
+class Shown(Dialled, Protocol):
+    """What maps and arms have in common."""
+
+    @property
+    def key(self) -> str:
+        """As the link says it."""
+
+    @property
+    def title(self) -> str:
+        """A heading."""
+
+    @property
+    def about(self) -> str:
+        """What is seen, in two sentences."""
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """What each source policy was trained for, in words."""
+
+    def roll_out(self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False) -> Outcome:
+        """Act from the start; the same seed gives the same chances, whatever w and risk are."""
+
+
 @dataclass(frozen=True)
 class Layout:
     """A map: one symbol a cell, row by row, and what the symbols mean."""
@@ -113,39 +151,12 @@ class MapOutcome(Outcome):
     contexts: tuple[Ints, ...]  # what was collected at every step of them
 
 
-class MapScene(Protocol):
+class MapScene(Shown, Protocol):
     """Four rooms, or the grid. Actions are left, up, right, down."""
-
-    @property
-    def key(self) -> str:
-        """As the link says it."""
-
-    @property
-    def title(self) -> str:
-        """A heading."""
-
-    @property
-    def about(self) -> str:
-        """What is seen, in two sentences."""
 
     @property
     def layout(self) -> Layout:
         """The map."""
-
-    @property
-    def weights(self) -> tuple[Weight, ...]:
-        """One slider a feature."""
-
-    @property
-    def families(self) -> tuple[Family, ...]:
-        """The risks it can be asked for; the first is the usual one."""
-
-    @property
-    def policies(self) -> tuple[str, ...]:
-        """What each source policy was trained for, in words."""
-
-    def random_task(self, rng: np.random.Generator) -> Floats:
-        """Weights as tasks of this world have them."""
 
     def policy(self, w: Floats, risk: Risk, context: int = 0) -> MapPolicy:
         """GPI on the whole map."""
@@ -189,39 +200,12 @@ class ArmOutcome(Outcome):
     failed: Ints  # (m, T) 1 where a failure happened
 
 
-class ArmScene(Protocol):
+class ArmScene(Shown, Protocol):
     """The reacher."""
-
-    @property
-    def key(self) -> str:
-        """As the link says it."""
-
-    @property
-    def title(self) -> str:
-        """A heading."""
-
-    @property
-    def about(self) -> str:
-        """What is seen, in two sentences."""
 
     @property
     def arm(self) -> Arm:
         """The geometry."""
-
-    @property
-    def weights(self) -> tuple[Weight, ...]:
-        """One slider a feature."""
-
-    @property
-    def families(self) -> tuple[Family, ...]:
-        """The risks it can be asked for; the first is the usual one."""
-
-    @property
-    def policies(self) -> tuple[str, ...]:
-        """What each source policy was trained for, in words."""
-
-    def random_task(self, rng: np.random.Generator) -> Floats:
-        """Weights as tasks of this world have them."""
 
     def field(self, w: Floats, risk: Risk) -> Field:
         """The objective wherever the tip may rest."""

@@ -13,7 +13,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 from nicegui import background_tasks, ui
@@ -24,34 +24,13 @@ from rasf.explorer.exports import Sheet, numbers_csv
 from rasf.explorer.frontier_job import FrontierJob
 from rasf.explorer.jobs import Latest, Newest
 from rasf.explorer.numbers_panel import NumbersPanel
-from rasf.explorer.scene import Family, Outcome, Point, Scores, Stop
-from rasf.explorer.state import Dialled, State
+from rasf.explorer.scene import Family, Outcome, Point, Scores, Shown, Stop
+from rasf.explorer.state import State
 from rasf.explorer.task_panel import TaskPanel
 from rasf.explorer.words import risk_words, scores_table, summary
-from rasf.mdp import Floats
-from rasf.risk import Risk
 
 _REST = 0.12  # seconds without a change, then rollouts begin
 _ROLLED = ("w", "family", "level", "seed")  # a change of these asks for new rollouts
-
-
-class Shown(Dialled, Protocol):
-    """What maps and arms have in common."""
-
-    @property
-    def title(self) -> str:
-        """A heading."""
-
-    @property
-    def about(self) -> str:
-        """What is seen."""
-
-    @property
-    def policies(self) -> tuple[str, ...]:
-        """What each source policy was trained for."""
-
-    def roll_out(self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False) -> Outcome:
-        """Act from the start."""
 
 
 S = TypeVar("S", bound=Shown)

@@ -11,13 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 from urllib.parse import urlencode
 
-import numpy as np
-
-from rasf.explorer.scene import Family, Weight
-from rasf.mdp import Floats
+from rasf.explorer.scene import Dialled, Family, Weight
 
 LAYERS = {
     "map": {"drivers": "Who drives", "visits": "Visits", "trajectory": "Trajectory"},
@@ -26,21 +23,6 @@ LAYERS = {
 }
 _MOST = 2**31  # larger seeds, steps and contexts are nobody's
 T = TypeVar("T")
-
-
-class Dialled(Protocol):
-    """What every scene has: sliders and dials."""
-
-    @property
-    def weights(self) -> tuple[Weight, ...]:
-        """One slider a feature."""
-
-    @property
-    def families(self) -> tuple[Family, ...]:
-        """The risks it can be asked for."""
-
-    def random_task(self, rng: np.random.Generator) -> Floats:
-        """Weights as tasks of this world have them."""
 
 
 def kind_of(scene: Dialled) -> str:

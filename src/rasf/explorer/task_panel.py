@@ -10,8 +10,8 @@ import numpy as np
 from nicegui import ui
 
 from rasf.explorer.controls import ChoiceField, SliderField, Words, button
-from rasf.explorer.scene import Family
-from rasf.explorer.state import Dialled, State
+from rasf.explorer.scene import Dialled, Family
+from rasf.explorer.state import State
 
 _MANY = 6  # sliders from which on they are set closer
 

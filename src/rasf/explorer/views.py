@@ -14,8 +14,8 @@ import numpy as np
 
 from rasf import __version__
 from rasf.explorer.jobs import sentence_of
-from rasf.explorer.scene import Stop, Stopped
-from rasf.explorer.state import Dialled, kind_of
+from rasf.explorer.scene import Dialled, Stop, Stopped
+from rasf.explorer.state import kind_of
 from rasf.library.policy_library import PolicyLibrary
 
 Make = Callable[[Callable[[float], None], Stop], Dialled]
