@@ -4,9 +4,9 @@
 
 For every key press on the risk dial, and then on the first two weights in turn: until the picture of the new state is
 painted; until the first numbers of its rollouts are, the chosen risk's; until all are, the neutral one's too, which a
-moved weight asks for. Everything is counted: the browser, the way to the server and back, computing, drawing. Presses are a second apart,
-so rollouts begin after the 120 ms of rest that the page waits for. Needs playwright and a Chromium (RASF_CHROMIUM names
-one).
+moved weight asks for. Everything is counted: the browser, the way to the server and back, computing, drawing. Presses
+are a second apart, so rollouts begin after the 120 ms of rest that the page waits for. Needs playwright and a Chromium
+(RASF_CHROMIUM names one).
 """
 
 from __future__ import annotations

@@ -33,7 +33,10 @@ def test_tail_by_hand():
     half = T9 * np.sqrt(short.var() / (0.3**2 * 10))
     assert normal_tail(values, 0.3) == pytest.approx((-5 / 3, -5 / 3 - half, -5 / 3 + half))
     assert normal_tail(np.array([1.0, 3.0]), 0.75).estimate == pytest.approx((1 + 0.5 * 3) / 1.5)
-    assert normal_tail(np.array([4.0]), 0.1) == (4.0, 4.0, 4.0)
+    few = normal_tail(np.arange(19.0), 0.1)  # 1.9 of them
+    assert few.estimate == pytest.approx(0.9 / 1.9)
+    assert np.isnan(few[1:]).all()
+    assert np.isfinite(normal_tail(np.arange(20.0), 0.1)[1:]).all()
 
 
 def test_share_by_hand_and_at_the_ends():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from math import isnan
 
 import numpy as np
 
@@ -66,7 +67,8 @@ def _cell(interval: Interval | None, share: bool) -> str:
     scale, unit = (100.0, " %") if share else (1.0, "")
     # closed-form intervals of nothing end at 1e-17, which nobody wants to read
     estimate, low, high = (shown(scale * number if abs(number) > 1e-12 else 0.0) for number in interval)
-    return f'<td><b>{estimate}{unit}</b><span class="interval">{low} to {high}</span></td>'
+    ends = "too few to say" if isnan(interval.low) else f"{low} to {high}"
+    return f'<td><b>{estimate}{unit}</b><span class="interval">{ends}</span></td>'
 
 
 def scores_table(rows: Sequence[Scored], most: int = 40) -> str:

@@ -42,11 +42,16 @@ def normal_variance(values: Floats) -> Interval:
 
 
 def normal_tail(values: Floats, share: float) -> Interval:
-    """CVaR: the mean of the worst `share` of values (n,), a value on the boundary counting in part."""
+    """CVaR: the mean of the worst `share` of values (n,), a value on the boundary counting in part.
+
+    Fewer than two values in the tail say nothing of its spread: the interval's ends are nan then.
+    """
     n = len(values)
     ordered = np.sort(values)
     part = np.clip(share * n - np.arange(n), 0.0, 1.0)
     estimate = float(ordered @ (part / part.sum()))
+    if share * n < 2:
+        return Interval(estimate, math.nan, math.nan)
     quantile = ordered[min(int(share * n), n - 1)]
     return _around(estimate, float(np.maximum(quantile - values, 0.0).var()) / (share**2 * n), n)
 
