@@ -28,11 +28,12 @@ def explore(
     """
     if find_spec("nicegui") is None:
         raise ValueError("the explorer needs the extra packages of pip install 'rasf[explorer]'")
-    from rasf.explorer.app import serve
+    from rasf.explorer.app import is_local, serve
     from rasf.library.library_file import load
 
-    serve(None if file is None else load(file), host=host, port=port, show=browser, seed=seed, ready=_say)
+    def ready(address: str) -> None:
+        console.print(f"the explorer is at {address}; Ctrl-C ends it", highlight=False)
+        if not is_local(host):
+            console.print("others who reach this machine can connect and use it, too", highlight=False)
 
-
-def _say(address: str) -> None:
-    console.print(f"the explorer is at {address}; Ctrl-C ends it", highlight=False)
+    serve(None if file is None else load(file), host=host, port=port, show=browser, seed=seed, ready=ready)

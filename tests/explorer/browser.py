@@ -59,10 +59,10 @@ def open_browser():
 class Server:
     """`rasf explore` in a process of its own, on a free port."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, script=SERVER):
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115, it lives as long as the server
         self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVER, *map(str, arguments)],
+            [sys.executable, "-c", script, *map(str, arguments)],
             stdout=subprocess.PIPE,
             stderr=self.errors,
             text=True,
@@ -122,3 +122,10 @@ def arrows(page):
         ".picture [data-cell]", "cells => cells.map(c => [c.dataset.cell, c.dataset.action, c.dataset.driver])"
     )
     return {int(cell): (action, driver) for cell, action, driver in found}
+
+
+def open_path(page, path):
+    """Ask for a file by its path."""
+    page.get_by_text("Open a library ...").click()
+    page.get_by_label("Path of a library file on this machine").fill(str(path))
+    page.get_by_role("button", name="Open", exact=True).click()

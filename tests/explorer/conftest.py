@@ -21,6 +21,14 @@ def library(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def generic(tmp_path_factory):
+    """A file whose library has the generic view."""
+    path = tmp_path_factory.mktemp("generic") / "grid.rasf"
+    rasf.learn("rasf/Grid-v0", tasks=2, agent="rasfql", steps_per_task=200, seed=0).save(path)
+    return path
+
+
+@pytest.fixture(scope="session")
 def chrome():
     """The browser."""
     with open_browser() as browser:

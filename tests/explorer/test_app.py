@@ -27,6 +27,7 @@ def test_a_port_that_is_taken_is_said_in_a_sentence_that_names_the_option():
         ({"port": -1}, "port must be a whole number from 0 to 65535, got -1"),
         ({"port": 70000}, "port must be a whole number from 0 to 65535, got 70000"),
         ({"host": "no such host"}, "host must be a name or an address of this machine, got 'no such host'"),
+        ({"host": "8.8.8.8"}, "host must be a name or an address of this machine, got '8.8.8.8'$"),
         ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
     ],
 )
@@ -80,6 +81,53 @@ def test_a_view_that_nobody_waits_for_is_given_up():
     view.begin()
     view.stop()
     assert ended(view).error == "Title was given up."
+
+
+def test_a_view_that_was_given_up_or_failed_is_begun_again():
+    turns = []
+
+    def make(tick, stop):
+        turns.append(len(turns))
+        if turns[-1] == 0:
+            tick(0.5)
+            while not stop():
+                pass
+            raise Stopped
+        if turns[-1] == 1:
+            raise ValueError("not yet")
+        return stop()
+
+    view = View("key", "Title", "Making ...", "", make)
+    view.begin()
+    view.stop()
+    assert ended(view).error == "Title was given up."
+    view.begin()
+    assert ended(view).error == "Title could not be made. not yet"
+    view.begin()
+    assert ended(view).error is None
+    assert (view.scene, view.share) == (False, None)  # an earlier stop is forgotten
+    view.begin()
+    ended(view)
+    assert turns == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [("127.0.0.1", True), ("localhost", True), ("::1", True), ("0.0.0.0", False), ("", False), ("192.168.1.2", False)],
+)
+def test_others_are_told_to_be_able_to_connect_where_they_are(host, local, monkeypatch):
+    from typer.testing import CliRunner
+
+    from rasf.cli import app
+
+    def ready_at_once(library, *, ready, **options):
+        ready("http://there:8080/")
+
+    monkeypatch.setattr("rasf.explorer.app.serve", ready_at_once)
+    said = CliRunner().invoke(app, ["explore", "--host", host])
+    assert said.exit_code == 0
+    assert "the explorer is at http://there:8080/" in said.output
+    assert ("others who reach this machine can connect" in said.output) is not local
 
 
 def test_a_file_is_the_first_view_and_further_ones_come_last(library):

@@ -65,6 +65,16 @@ def test_targets_are_filled_or_hollow_and_numbered():
     assert len(of_class(root, "trap")) == 2  # a warning on each circle
 
 
+def test_an_objective_that_is_the_same_everywhere_has_no_peak_and_no_dark_colour():
+    root = drawn(Field(TIPS, np.zeros(4), np.zeros(4, int), 0.02))
+    assert [path.get("fill") for path in of_class(root, "heat")[0].iter("path")] == ["var(--h0)"]
+    assert not of_class(root, "peak")
+    assert "Objective 0 everywhere" in words(root)
+    assert "largest objective" not in words(root)
+    assert "The objective is 0 everywhere." in next(root.iter("desc")).text
+    assert of_class(drawn(), "peak")
+
+
 def test_circles_are_as_large_as_they_are():
     (first, _) = of_class(without_legend(drawn()), "risky")
     edge = to_view(ARM, ARM.targets[0] + (ARM.radius, 0.0))

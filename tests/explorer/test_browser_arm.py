@@ -40,6 +40,8 @@ def test_the_arm_moves_and_a_place_chosen_shows_its_scores(visit):
     heading = f"Scores with the tip at rest at ({before[0]:.2f}, {before[1]:.2f}) m"
     expect(page.get_by_role("heading", name=heading)).to_be_visible()
     expect(page.locator(".scores .wins")).to_be_visible()
+    expect(page.locator(".scores .wins td").nth(1)).to_have_text(re.compile(r"^[−0+] / [−0+]$"))
+    assert page.locator(".scores-panel .scroll").evaluate("table => table.scrollWidth <= table.clientWidth")
     page.locator(".picture").focus()
     page.keyboard.press("ArrowLeft")
     page.wait_for_function("old => !location.search.includes(old)", arg=f"tip={before[0]!r},")

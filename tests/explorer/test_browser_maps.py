@@ -54,6 +54,10 @@ def test_the_grid_loads_and_shows_the_exact_policy_for_three_levels_and_two_task
     settled(page)
     usual = default_state("grid", grid)
     assert acting(page) == said_by(grid, usual)
+    panel = page.locator(".numbers-panel")
+    expect(panel).to_contain_text("Utility at the start: GPI 3.48, best source −1.72, optimum 3.48.")
+    for measure, count in (("return", 2), ("variance", 2), ("failures", 2), ("length", 2), ("cvar", 0)):
+        expect(panel.locator(f'[data-measure="{measure}"] .interval', has_text="exact")).to_have_count(count)
     seen = set()
     for w in (usual.w, (-1.0, 20.0, -5.0, -20.0)):
         for name, value in zip(("step", "goal", "trap X", "trap Y"), w, strict=True):
@@ -121,11 +125,14 @@ def test_a_clicked_cell_and_one_chosen_by_keys_show_their_scores(visit, grid):
         scores = grid.cell(cell, np.array(state.w), risk)
         best = page.locator(".scores .wins td")
         expect(best.nth(1)).to_have_text(ACTIONS[scores.action])
-        for i, numbers in ((2, scores.mean), (3, scores.spread), (4, scores.values)):
+        expect(best.first).to_have_text(f"★ {scores.driver}")
+        expect(best.first).to_have_attribute("title", f"policy {scores.driver}: {grid.policies[scores.driver]}")
+        for i, numbers in ((2, scores.values), (3, scores.mean), (4, scores.spread)):
             expect(best.nth(i)).to_have_text(shown(numbers[scores.driver, scores.action]))
 
     page.locator('.picture [data-cell="6"]').click()
     check(6)
+    assert page.locator(".scores-panel .scroll").evaluate("table => table.scrollWidth <= table.clientWidth")
     page.locator(".picture").focus()
     page.keyboard.press("ArrowRight")
     check(7)
@@ -174,6 +181,17 @@ def test_playback_moves_the_agent_along_the_path_and_the_arrows_follow_what_was_
     )
     assert acting(page) == expected
     assert place() == where(collected[0])
+    count = int(contexts[collected[0]]).bit_count()
+    heading = f", after collecting {count} object"
+    page.locator(".picture").focus()
+    page.keyboard.press("ArrowUp")
+    expect(page.locator(".scores-panel h2")).to_contain_text(heading)
+    expect(page.locator(".spoken")).to_contain_text(heading)
+    page.get_by_role("button", name="As at the start").click()
+    expect(page.get_by_role("button", name="As at the start")).to_be_hidden()
+    expect(page.locator(".scores-panel h2")).not_to_contain_text("collecting")
+    assert place() == where(0)
+    assert acting(page) == said_by(rooms, State("file", state.w, "mean-variance", 0.0))
 
 
 def test_many_quick_moves_end_in_the_last_state(visit, grid):

@@ -4,6 +4,8 @@ import csv
 import io
 import re
 import xml.etree.ElementTree as ET
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 from browser import Server, expect, settled
@@ -11,24 +13,10 @@ from browser import Server, expect, settled
 import rasf
 
 
-@pytest.fixture(scope="session")
-def generic(tmp_path_factory):
-    """A file whose library has the generic view."""
-    path = tmp_path_factory.mktemp("generic") / "grid.rasf"
-    rasf.learn("rasf/Grid-v0", tasks=2, agent="rasfql", steps_per_task=200, seed=0).save(path)
-    return path
-
-
-def open_path(page, path):
-    page.get_by_text("Open a library ...").click()
-    page.get_by_label("Path of a library file on this machine").fill(str(path))
-    page.get_by_role("button", name="Open", exact=True).click()
-
-
 def test_views_follow_one_another_and_keep_what_was_set(visit):
     watched = visit()
     page = watched.page
-    expect(page.get_by_role("button", name="FourRoom (file)")).to_have_attribute("aria-current", "page")
+    expect(page.get_by_role("button", name="FourRoom (file)").first).to_have_attribute("aria-current", "page")
     settled(page)
     page.get_by_label("class 1, as a number").fill("0.25")
     page.get_by_label("class 1, as a number").press("Enter")
@@ -36,71 +24,102 @@ def test_views_follow_one_another_and_keep_what_was_set(visit):
     page.get_by_role("button", name="Grid", exact=True).click()
     expect(page.get_by_role("heading", name="The paper's grid")).to_be_visible()
     settled(page)
-    page.get_by_role("button", name="FourRoom (file)").click()
+    page.get_by_role("button", name="FourRoom (file)").first.click()
     expect(page.get_by_label("class 1, as a number")).to_have_value("0.25")
     settled(page)
 
 
 def test_a_bad_link_is_answered_in_sentences(visit):
-    page = visit("?view=grid&w=1,2&risk=<b>x</b>&cell=999").page
+    page = visit("?view=grid&w=1,2&risk=<b>x</b>&cell=999&layer=x&step=-1").page
     notices = page.get_by_role("alert")
     expect(notices).to_contain_text("The link's w must be 4 numbers")
     expect(notices).to_contain_text("got '<b>x</b>'")
     expect(notices).to_contain_text("The link's cell must be a whole number from 0 to 24")
     settled(page)
-    for left in (2, 1, 0):
-        notices.get_by_role("button", name="Close").first.click()
-        expect(notices.locator(".notice")).to_have_count(left)
+    expect(notices.locator(".notice")).to_have_count(1)  # a fourth sentence would push the first out
+    notices.get_by_role("button", name="Close").click()
+    expect(notices.locator(".notice")).to_have_count(0)
     other = visit("?view=moon").page
     expect(other.get_by_role("alert")).to_contain_text("The link's view must be one of file")
     settled(other)
 
 
-def test_bad_files_are_refused_in_a_sentence_and_good_ones_become_views(visit, tmp_path, generic):
-    page = visit("?view=grid").page
+ENDLESS = """
+import time
+from rasf.explorer import app, scene, views
+def make(tick, stop):
+    tick(0.5)
+    while not stop():
+        time.sleep(0.01)
+    raise scene.Stopped
+views._usual = lambda seed: [views.View("endless", "Endless", "Making it.", "", make)]
+app.serve(None, port=0, show=False, ready=lambda url: print(url, flush=True))
+"""
+
+
+def test_making_a_view_can_be_cancelled_for_all_and_begun_again(chrome):
+    running = Server(script=ENDLESS)
+    try:
+        context = chrome.new_context()
+        first, second = context.new_page(), context.new_page()
+        for page in (first, second):
+            page.goto(running.url)
+            expect(page.get_by_label("Progress")).to_have_attribute("value", "0.500")
+        for canceller in (first, second):
+            canceller.get_by_role("button", name="Cancel").click()
+            for page in (first, second):
+                expect(page.get_by_text("Endless was given up.")).to_be_visible()
+                expect(page.get_by_label("Progress")).to_be_hidden()
+            for page in (first, second):
+                page.get_by_role("button", name="Start again").click()
+                expect(page.get_by_label("Progress")).to_have_attribute("value", "0.500")
+        context.close()
+        assert running.said() == ""
+    finally:
+        running.close()
+
+
+def test_a_rollout_and_a_seed_beyond_the_last_are_taken_back(visit):
+    page = visit("?view=grid&rollout=99999&seed=2147483648").page
     settled(page)
-    open_path(page, tmp_path / "missing.rasf")
-    expect(page.get_by_role("alert")).to_contain_text("missing.rasf")
-    damaged = tmp_path / "damaged.rasf"
-    damaged.write_bytes(b"<script>alert(1)</script>" * 20)
-    page.get_by_label("Path of a library file on this machine").fill(str(damaged))
-    page.get_by_role("button", name="Open", exact=True).click()
-    expect(page.get_by_role("alert").locator(".notice")).to_have_count(2)
-    expect(page.get_by_role("alert")).to_contain_text("damaged.rasf")
-    with page.expect_file_chooser() as chooser:
-        page.get_by_role("button", name="Choose a file").click()
-    chooser.value.set_files(generic)
-    expect(page.get_by_role("heading", name="rasf/Grid-v0")).to_be_visible()
-    expect(page.locator(".facts")).to_contain_text("rasfql")
-    expect(page.locator(".scores .wins")).to_be_visible()
+    expect(page.locator(".rollout select")).to_have_value("11")
+    assert "rollout=11" in page.evaluate("location.search")
+    page.get_by_role("button", name="Next seed").click()
+    page.wait_for_function("location.search.includes('seed=0&')")
+    settled(page)
 
 
-def test_a_library_is_evaluated_on_demand_and_evaluation_can_be_cancelled(visit, generic):
+def test_focus_and_title_follow_what_is_done(visit):
     page = visit("?view=grid").page
-    open_path(page, generic)
-    expect(page.locator(".scores .wins")).to_be_visible()
-    page.get_by_label("Episodes").fill("1")
-    page.get_by_role("button", name="Evaluate").click()
-    expect(page.get_by_role("alert")).to_contain_text("Episodes must be a whole number from 2 to 100000.")
-    page.get_by_label("Episodes").fill("100000")
-    page.get_by_role("button", name="Evaluate").click()
-    expect(page.get_by_label("Progress of the evaluation")).to_be_visible()
-    page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_role("button", name="Evaluate")).to_be_visible()
-    expect(page.locator(".numbers")).to_have_count(0)
-    page.get_by_label("Episodes").fill("20")
-    page.get_by_role("button", name="Evaluate").click()
-    expect(page.locator(".numbers")).to_be_visible()
-    library = rasf.load(generic)
-    link = dict(re.findall(r"(\w+)=([^&]*)", page.evaluate("location.search")))
-    weights, (family, level) = link["w"], link["risk"].split(":")
-    risks = {"Chosen": {"mean-variance": rasf.MeanVariance}[family](float(level)), "Neutral": rasf.MeanVariance(0.0)}
-    found = library.compare("rasf/Grid-v0", [float(x) for x in weights.split(",")], risks, episodes=20, seed=0)
-    from rasf.explorer.svg import shown
+    expect(page).to_have_title("Grid - rasf explorer")
+    tab = page.get_by_role("button", name="FourRoom (file)").first
+    tab.focus()
+    page.keyboard.press("Enter")
+    expect(tab).to_have_attribute("aria-current", "page")
+    expect(page).to_have_title("FourRoom (file) - rasf explorer")
+    expect(tab).to_be_focused()
+    expect(page.locator(".views [aria-current]")).to_have_count(1)
+    settled(page)
+    opener = page.get_by_text("Open a library ...")
+    opener.click()
+    path = page.get_by_label("Path of a library file on this machine")
+    path.focus()
+    page.keyboard.press("Escape")
+    expect(path).to_be_hidden()
+    expect(opener).to_be_focused()
 
-    cells = page.locator('.numbers [data-measure="return"] td b')
-    for i, report in enumerate(found.reports.values()):
-        expect(cells.nth(i)).to_have_text(shown(report.measures["return"].estimate))
+
+def test_only_names_of_this_machine_are_answered(server):
+    port = server.url.rstrip("/").rpartition(":")[2]
+    answers = {}
+    for name in ("127.0.0.1", "localhost", "[::1]", "evil.example", "127.0.0.1.evil.example"):
+        request = Request(server.url + "?view=grid", headers={"Host": f"{name}:{port}"})
+        try:
+            with urlopen(request, timeout=10) as answer:
+                answers[name] = answer.status
+        except HTTPError as error:
+            answers[name] = error.code
+    assert list(answers.values()) == [200, 200, 200, 400, 400]
 
 
 def test_saved_files_hold_what_is_shown(visit):
@@ -136,6 +155,7 @@ def test_nothing_is_cut_off(visit, width, scheme):
     settled(page)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.get_by_text("Open a library ...").click()
+    page.wait_for_function("document.querySelector('.open-panel').getBoundingClientRect().right <= innerWidth")
     cut = page.evaluate(
         """() => [...document.querySelectorAll('.page *, .bar *')].filter(e => {
              const box = e.getBoundingClientRect(), inside = e.closest('.scroll, .only-heard, svg');
@@ -153,6 +173,7 @@ def test_nothing_is_cut_off(visit, width, scheme):
 
 def test_the_theme_is_kept(visit):
     page = visit("?view=grid").page
+    settled(page)  # loading that a reload breaks off is trouble
     page.get_by_role("radio", name="Dark").check()
     expect(page.locator("body")).to_have_class(re.compile("body--dark"))
     page.reload()
@@ -164,7 +185,7 @@ def test_every_control_is_reached_by_tab_and_has_a_name(visit):
     page = visit("?view=grid").page
     settled(page)
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to the picture")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     names, seen = [], set()
     for _ in range(80):
         page.keyboard.press("Tab")

@@ -74,6 +74,16 @@ def test_labels_at_one_place_do_not_overlap():
             assert a[2] <= b[0] or a[0] >= b[2] or a[3] <= b[1] or a[1] >= b[3]
 
 
+def test_labels_of_a_crowded_place_go_where_there_is_room():
+    labels = Labels((0, 0, 400, 300))
+    labels.keep_free(385, 150, 80)  # nothing is free around the point, near the right edge
+    labels.put("here, beta -4", 390, 150)
+    labels.put("seeking", 390, 150)
+    crowd, a, b = labels.taken
+    for one, other in ((a, b), (a, crowd), (b, crowd)):
+        assert one[2] <= other[0] or one[0] >= other[2] or one[3] <= other[1] or one[1] >= other[3]
+
+
 class TestReturns:
     def test_few_values_have_a_bar_each_as_high_as_their_share(self):
         root = parse(draw_returns(outcome([-2, 1, 1, 1]), outcome([-2, -2, 1, 3]), label="averse"))
@@ -151,6 +161,21 @@ class TestFrontier:
         assert {"averse", "seeking", "neutral", "here, beta −4"} <= set(words(root))
         assert len(of_class(root, "here")) == 1
 
+    @pytest.mark.parametrize(("at", "said"), [(0, "averse"), (2, "neutral"), (3, "seeking")])
+    def test_the_present_point_has_its_own_words_only(self, at, said):
+        found = words(parse(draw_frontier(self.line, self.line.points[at], parameter="beta")))
+        assert said not in found
+        assert len({"averse", "seeking", "neutral"} & set(found)) == 2
+
+    def test_a_rate_is_in_per_cent(self):
+        root = parse(draw_frontier(self.line, self.line.points[1], parameter="beta", share=True))
+        assert "failures, % of rollouts (left is safer)" in words(root)
+        assert ticks(root, "x-axis")[-1] >= 14
+        assert "Here, at beta −4, failures 6 %, return 1.5." in next(root.iter("desc")).text
+        root = parse(draw_frontier(self.line, self.line.points[1], parameter="beta"))
+        assert "failures a rollout (left is safer)" in words(root)
+        assert "failures 0.06, return 1.5." in next(root.iter("desc")).text
+
     def test_the_end_of_alpha_is_neutral_not_seeking(self):
         frontier = Frontier("cvar", (point(0.2, 0.1, 1), point(1.0, 0.2, 2)))
         said = words(parse(draw_frontier(frontier, None, parameter="alpha")))
@@ -226,6 +251,15 @@ class TestScores:
         found = ticks(parse(draw_scores(given, ["a"], self.actions, families_label="averse")), "x-axis")
         assert found[0] <= -7
         assert found[-1] >= 9
+
+    @pytest.mark.parametrize(
+        ("gamma", "said"),
+        [(0.95, "return of one policy, discounted (gamma 0.95)"), (1.0, "return of one policy, not discounted")],
+    )
+    def test_the_axis_says_which_return_it_is(self, gamma, said):
+        root = parse(draw_scores(scores([[1.0, 2.0]], gamma=gamma), ["a"], self.actions, families_label="x"))
+        assert said in words(root)
+        assert said in next(root.iter("desc")).text
 
     def test_an_unknown_spread_has_no_bar(self):
         root = parse(draw_scores(scores([[1.0, 2.0]], spread=[[np.nan, 1.0]]), ["a"], self.actions, families_label="x"))

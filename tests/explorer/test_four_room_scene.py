@@ -53,6 +53,7 @@ def test_arrows_are_what_the_library_does_cell_by_cell(scene, risk, context):
         flags = context | own
         obs = np.array([cell // 4, cell % 4, flags & 1, flags >> 1])
         why, one = scene.library.scores(obs, W, risk), scene.cell(cell, W, risk, context)
+        assert one.gamma == scene.library.gamma < 1
         if symbol in "XG" or not why.seen:
             assert (found.action[cell], found.driver[cell]) == (-1, -1)
             assert not one.seen

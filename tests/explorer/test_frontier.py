@@ -27,6 +27,9 @@ def test_levels_cover_the_dial_and_hold_neutral(family):
     assert np.diff(found).max() < 3 * (family.high - family.low) / 12
     for level in found:
         family.make(level)
+    even = np.linspace(family.low, family.high, 13)
+    near = np.abs(np.subtract.outer(even, found)).min(axis=1)
+    assert near.max() <= family.step / 2 + 1e-9, "neutral is added, and takes no other level's place"
 
 
 def test_a_dial_of_one_place_has_one_level():

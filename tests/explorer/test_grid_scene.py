@@ -44,8 +44,8 @@ def test_gpi_is_the_experiment_s(scene, beta):
 
 def test_utilities_at_the_start_are_those_of_the_paper_s_example(scene):
     found = scene.exact(W, Entropic(-0.1))
-    assert found == pytest.approx({"gpi": 3.4765882, "best source": -1.7228502, "optimum": 3.4765882})
-    assert list(scene.exact(W, MeanVariance(-0.1))) == ["gpi", "best source"]
+    assert found == pytest.approx({"GPI": 3.4765882, "best source": -1.7228502, "optimum": 3.4765882})
+    assert list(scene.exact(W, MeanVariance(-0.1))) == ["GPI", "best source"]
     with pytest.raises(ValueError, match="risk must be milder"):
         scene.policy(np.array([-2.0, 20, -20, 0]), Entropic(-3.0))
 
@@ -97,6 +97,36 @@ def test_rollouts_agree_with_what_is_exact(scene):
         assert not context.any()
 
 
+@pytest.mark.parametrize(("x", "y", "traps"), [(-20.0, 0.0, [10, 24]), (-3.0, -9.0, [10, 13, 24]), (0.0, 0.0, [])])
+def test_the_measures_are_those_of_iterated_distributions(scene, x, y, traps):
+    w, risk = np.array([-1.0, 20.0, x, y]), Entropic(0.05)
+    policy = scene.policy(w, risk).action
+    earns = np.zeros(25)
+    for cell, symbol in enumerate(scene.grid.cells):
+        earns[cell] = {"G": w[1], "X": x, "Y": y}.get(symbol, 0.0)
+    # mean and square of what is still to come, by iterating m(s) = E[r + m(s')], q(s) = E[r^2 + 2 r m(s') + q(s')]
+    mean, square, fails, steps = np.zeros((4, 25))
+    for _ in range(3_000):
+        before = mean.copy(), square.copy(), fails.copy(), steps.copy()
+        for s in np.flatnonzero(~scene.mdp.terminal):
+            there = [(scene.grid.move(s, actual), 0.05 + 0.8 * (actual == policy[s])) for actual in range(4)]
+            r = {t: w[0] + earns[t] for t, _ in there}
+            mean[s] = sum(p * (r[t] + before[0][t]) for t, p in there)
+            square[s] = sum(p * (r[t] ** 2 + 2 * r[t] * before[0][t] + before[1][t]) for t, p in there)
+            fails[s] = sum(p * ((t in traps) + before[2][t]) for t, p in there)
+            steps[s] = 1 + sum(p * before[3][t] for t, p in there)
+        if max(np.abs(new - old).max() for new, old in zip((mean, square, fails, steps), before, strict=True)) < 1e-12:
+            break
+    found = scene.roll_out(w, risk, 50, 0)
+    wanted = {"return": mean[20], "variance": square[20] - mean[20] ** 2, "failures": fails[20], "length": steps[20]}
+    assert found.exact == set(wanted)
+    for name, value in wanted.items():
+        assert found.measures[name] == pytest.approx((value, value, value), rel=1e-8, abs=1e-10)
+    cvar = found.measures["cvar"]
+    assert cvar.low < cvar.high
+    assert found.utilities == scene.exact(w, risk)
+
+
 def test_a_trap_that_costs_nothing_is_no_failure(scene):
     both, free = (scene.roll_out(np.array([-1.0, 20, x, y]), Entropic(0.0), 500, 1) for x, y in ((-1, -1), (0, 0)))
     assert both.failures.sum() > 0
@@ -111,7 +141,7 @@ def test_every_corner_of_the_sliders_and_dials_has_finite_answers(scene):
                 found = scene.exact(np.array(w), risk)
                 assert np.isfinite(list(found.values())).all()
                 if isinstance(risk, Entropic):  # Theorem 1, and the optimum is one
-                    assert found["best source"] - 1e-7 <= found["gpi"] <= found["optimum"] + 1e-7
+                    assert found["best source"] - 1e-7 <= found["GPI"] <= found["optimum"] + 1e-7
                 assert np.isfinite(scene.cell(20, np.array(w), risk).values).all()
 
 

@@ -80,6 +80,7 @@ def test_evaluation_can_be_given_up(library):
 
 def test_first_scores_are_those_at_the_first_observation(library):
     found = LibraryScene(library).first_scores(W, CVaR(0.3), 7)
+    assert found.gamma == library.gamma < 1
     env = open_environment("rasf/FourRoom-v0", **MAP)
     wanted = library.scores(env.reset(7), W, CVaR(0.3))
     np.testing.assert_array_equal(found.values, wanted.values)

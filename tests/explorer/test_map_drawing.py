@@ -145,6 +145,23 @@ def test_visits_are_heat_with_numbers_on_the_largest():
     assert of_class(cells(drawn(visits=visits * 0, show=("arrows", "visits")))[1], "faint")
 
 
+def test_of_equal_visits_all_carry_their_number_or_none():
+    def numbered(visits):
+        n = len(visits)
+        root = parse(draw_map(
+            open_layout(1, n), MapPolicy(np.full(n, 2), np.zeros(n, int)), names=["a"],
+            visits=np.asarray(visits, float), show=("visits",),
+        ))  # fmt: skip
+        return {cell: [node.text for node in found.iter("text")] for cell, found in cells(root).items() if cell}
+
+    many = numbered([1.0, 3.0, 2.0, *[1.02, 1.01] * 6])  # the last twelve all read 1.0
+    assert many[1] == ["3.0"]
+    assert many[2] == ["2.0"]
+    assert not any(many[cell] for cell in range(3, 15))
+    few = numbered([1.0, *[1.0] * 8])
+    assert all(few[cell] == ["1.0"] for cell in range(1, 9))
+
+
 def test_a_path_has_an_agent_at_its_step():
     path = np.array([0, 1, 2, 5])
     root = drawn(path=path, step=2)

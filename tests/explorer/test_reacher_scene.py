@@ -1,5 +1,7 @@
 """The reacher scene against the library it shows and a plain loop of the arm."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from small_reacher import random_reacher
@@ -90,6 +92,21 @@ def test_two_risks_meet_the_same_chances_and_a_seed_the_same_numbers(scene):
     other = scene.roll_out(W, MeanVariance(2.0), 3, 1)
     assert not np.array_equal(one.tips, other.tips)
     np.testing.assert_allclose(one.tips[:, 0], tip_position(arm_chances(world, 3, 1).states), atol=0.02)
+
+
+def test_without_a_weight_no_target_is_the_heaviest(scene):
+    found = scene.roll_out(np.zeros(13), AVERSE, 2, 1)
+    assert np.isnan(found.distance).all()
+    assert (found.returns == 0).all()
+
+
+def test_failures_are_a_count_also_where_no_rollout_fails(scene, monkeypatch):
+    monkeypatch.setattr(scene, "world", replace(scene.world, failure_probability=0.0))
+    assert scene.roll_out(W, AVERSE, 6, 0).measures["failures"] == (0.0, 0.0, 0.0)  # a share's would reach up to 0.4
+
+
+def test_scores_know_their_discount(scene):
+    assert scene.at((0.1, 0.1), W, AVERSE).gamma == 0.8
 
 
 def test_it_stops_when_asked(scene):

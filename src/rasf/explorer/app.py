@@ -7,6 +7,7 @@ machine only, unless told otherwise; then paths of this machine cannot be opened
 from __future__ import annotations
 
 import contextlib
+import errno
 import ipaddress
 import os
 import socket
@@ -43,6 +44,7 @@ def serve(
     try:
         import uvicorn
         from fastapi import FastAPI
+        from fastapi.middleware.trustedhost import TrustedHostMiddleware
         from nicegui import app as nicegui_app
         from nicegui import ui
 
@@ -60,7 +62,7 @@ def serve(
     def index() -> None:
         ui.add_css(page_style())
         ui.add_head_html(f"<script>{(_STATIC / 'explorer.js').read_text()}</script>")
-        shell = Shell(views, dict(ui.context.client.request.query_params), seed, may_open_paths=_is_local(host))
+        shell = Shell(views, dict(ui.context.client.request.query_params), seed, may_open_paths=is_local(host))
         shells.add(shell)
 
     def started() -> None:
@@ -78,6 +80,10 @@ def serve(
     nicegui_app.on_startup(started)
     nicegui_app.on_shutdown(ended)
     server_app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    if is_local(host):
+        # a stranger's page whose name is made to lead to this machine would ask under that name
+        names = ["localhost", "127.0.0.1", "::1", "[::1]", host]
+        server_app.add_middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
     ui.run_with(
         server_app, title="rasf explorer", favicon=_FAVICON, dark=None, language="en-US", tailwind=False,
         show_welcome_message=False, reconnect_timeout=10.0,
@@ -102,13 +108,15 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        if error.errno is None or error.errno < 0:  # the name could not be looked up
+        # the name could not be looked up, or leads elsewhere
+        if error.errno is None or error.errno < 0 or error.errno == errno.EADDRNOTAVAIL:
             raise ValueError(f"host must be a name or an address of this machine, got {host!r}") from None
         why = os.strerror(error.errno)
         raise ValueError(f"{host}, port {port}, cannot be used: {why}; --port takes another one") from None
 
 
-def _is_local(host: str) -> bool:
+def is_local(host: str) -> bool:
+    """Whether nobody but this machine can connect there."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -62,7 +62,7 @@ def draw_arm(
     if field is not None:
         body += _heat(arm, field)
     body += _circles(arm, id_prefix)
-    if field is not None:
+    if field is not None and _varies(field):
         body += _peak(arm, field)
     body += _trail(arm, trail, failed) + _links(arm, elbow, tip) + _targets(arm, target, names) + _tip(arm, tip)
     above = _fit(arm)[1]
@@ -115,7 +115,7 @@ def _heat(arm: Arm, field: Field) -> str:
     squares: list[list[str]] = [[] for _ in range(palette.HEAT)]
     for (x, y), value in zip(to_view(arm, field.tips), field.value, strict=True):
         if np.isfinite(value):
-            share = (value - low) / (high - low) if high > low else 1.0
+            share = (value - low) / (high - low) if high > low else 0.0
             corner = f"M{x - side / 2:.1f} {y - side / 2:.1f}h{side:.1f}v{side:.1f}h-{side:.1f}z"
             squares[palette.heat_step(float(share))].append(corner)
     return element(
@@ -132,6 +132,11 @@ def _heat(arm: Arm, field: Field) -> str:
 def _range(field: Field) -> tuple[float, float]:
     finite = field.value[np.isfinite(field.value)]
     return float(finite.min()), float(finite.max())
+
+
+def _varies(field: Field) -> bool:
+    low, high = _range(field)
+    return high > low
 
 
 def _best(field: Field) -> int:
@@ -225,7 +230,7 @@ def _legend(
         items.append((hatch, "may fail here"))
     if target is not None:
         items.append((element("circle", class_="goal-ring", r=9), "largest weight"))
-    if field is not None:
+    if field is not None and _varies(field):
         items.append((element("path", class_="peak", d="M-7 0h14M0-7v14"), "largest objective"))
     if trail is not None and failed is not None and np.any(failed):
         items.append((element("path", class_="failure", d="M-5-5l10 10m0-10l-10 10"), "failure"))
@@ -237,7 +242,10 @@ def _legend(
         parts.append(element("g", mark, text(words, 16, 4.5), transform=f"translate({number(x + 9)} {number(y)})"))
         x += needed
     y += 22
-    if field is not None:
+    if field is not None and not _varies(field):
+        parts.append(text(f"Objective {shown(_range(field)[0])} everywhere", 12, y + 9, class_="strong"))
+        y += 24
+    elif field is not None:
         low, high = _range(field)
         wide = (WIDTH - 24) / palette.HEAT
         parts.append(text("Objective with the tip at rest there", 12, y + 9, class_="strong"))
@@ -267,7 +275,9 @@ def _in_words(
         said.append(f"It may fail within {shown(arm.radius)} m of targets {', '.join(map(str, arm.risky))}.")
     if target is not None:
         said.append(f"Most counts {_named(names, target)}.")
-    if field is not None:
+    if field is not None and not _varies(field):
+        said.append(f"The objective is {shown(_range(field)[0])} everywhere.")
+    elif field is not None:
         best = _best(field)
         px, py = field.tips[best]
         said.append(

@@ -26,6 +26,7 @@ class ArmPage(ScenePage[ArmScene, ArmOutcome]):
 
     episodes = 8  # of 500 steps: what two cores do in a quarter of a second
     actions = tuple(f"shoulder {first}, elbow {second}" for first in _WAYS for second in _WAYS)
+    brief = tuple(f"{first} / {second}" for first in _WAYS for second in _WAYS)
 
     def build_picture(self) -> None:
         """Layers, the arm, the player."""
@@ -60,7 +61,7 @@ class ArmPage(ScenePage[ArmScene, ArmOutcome]):
         names = [weight.name for weight in scene.weights]
         picture = draw_arm(
             arm, scene.field(w, risk), elbow=elbow, tip=tip, trail=trail, failed=failed, names=names,
-            target=int(np.argmax(w[: len(arm.targets)])), show_field=state.layer == "objective",
+            target=heaviest(w[: len(arm.targets)]), show_field=state.layer == "objective",
         )  # fmt: skip
         return picture if state.tip is None else _marked(picture, to_view(arm, state.tip))
 
@@ -76,10 +77,9 @@ class ArmPage(ScenePage[ArmScene, ArmOutcome]):
         """Where the arm spends its time."""
         if self.chosen is not None:
             inside, away = self.chosen.in_circle, self.chosen.distance
-            self._circle.text = (
-                f"In risky circles {100 * inside.estimate:.0f} % of the time; in the second half "
-                f"{100 * away.estimate:.1f} cm from the heaviest target."
-            )
+            near = f"; in the second half {100 * away.estimate:.1f} cm from the heaviest target"
+            near = "" if math.isnan(away.estimate) else near
+            self._circle.text = f"In risky circles {100 * inside.estimate:.0f} % of the time{near}."
 
     def load_rollout(self) -> None:
         """Elbows and tips of a rollout, as places in the picture."""
@@ -121,6 +121,11 @@ class ArmPage(ScenePage[ArmScene, ArmOutcome]):
         tip = tip * min(1.0, reach / max(float(np.hypot(*tip)), 1e-9))
         if all(map(math.isfinite, tip)):
             self.change(tip=(round(float(tip[0]), 4), round(float(tip[1]), 4)))
+
+
+def heaviest(weights: Floats) -> int | None:
+    """The target that counts most, if one does."""
+    return int(np.argmax(weights)) if weights.max() > 0 else None
 
 
 def _marked(picture: str, place: Floats) -> str:

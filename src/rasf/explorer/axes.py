@@ -88,9 +88,14 @@ def y_axis(scale: Scale, x: float, right: float, label: str, said: Callable[[flo
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
+def _distance(x: float, y: float, box: Box) -> float:
+    """From a point to a box."""
+    return math.hypot(max(box[0] - x, 0.0, x - box[2]), max(box[1] - y, 0.0, y - box[3]))
+
+
 @dataclass
 class Labels:
-    """Words beside points, each at the first of eight places around its point that is free."""
+    """Words beside points, each at the first of eight places around its point that is free, or the nearest one."""
 
     within: Box
     taken: list[Box] = field(default_factory=list)
@@ -114,7 +119,9 @@ class Labels:
             for box in self._around(x, y, wide, reach):
                 if self._free(box):
                     return self._put(words, x, y, box, reach > away, attributes)
-        return self._put(words, x, y, self._inside(x, y, wide, away), False, attributes)
+        anywhere = sorted(self._everywhere(wide), key=lambda box: _distance(x, y, box))
+        near = next((box for box in anywhere if self._free(box)), None)
+        return self._put(words, x, y, near or self._inside(x, y, wide, away), near is not None, attributes)
 
     def _around(self, x: float, y: float, wide: float, reach: float) -> Iterable[Box]:
         high = SIZE * (_ASCENT + _DESCENT)
@@ -122,6 +129,13 @@ class Labels:
             left = x + reach if dx > 0 else x - reach - wide if dx < 0 else x - wide / 2
             top = y - high / 2 + dy * (reach + high / 2)
             yield left, top, left + wide, top + high
+
+    def _everywhere(self, wide: float) -> Iterable[Box]:
+        left, top, right, bottom = self.within
+        high = SIZE * (_ASCENT + _DESCENT)
+        for up in np.arange(top, bottom - high, 4.0).tolist():
+            for at in np.arange(left, right - wide, 8.0).tolist():
+                yield at, up, at + wide, up + high
 
     def _inside(self, x: float, y: float, wide: float, reach: float) -> Box:
         left, top, right, bottom = self.within

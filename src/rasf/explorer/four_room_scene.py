@@ -41,7 +41,8 @@ class FourRoomScene:
     title = "Four rooms"
     about = (
         "Objects earn what the sliders say for their class, the goal ends the episode, and a trap may fire whenever it "
-        "is stepped on. Nothing is trained here: the library's policies are judged anew for every task and risk."
+        "is stepped on. Nothing is trained here: the library's policies are judged anew for every task and risk. "
+        "A trap that fires ends the episode and counts as a failure."
     )
 
     def __init__(self, library: PolicyLibrary) -> None:
@@ -79,7 +80,7 @@ class FourRoomScene:
         found = self.library.scores(self._observations(np.array([cell]), context)[0], w, risk)
         return Scores(
             found.values, found.mean, found.spread, int(found.action), int(found.driver),
-            bool(found.seen) and bool(self._acts[cell]),
+            bool(found.seen) and bool(self._acts[cell]), self.library.gamma,
         )  # fmt: skip
 
     def roll_out(self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False) -> MapOutcome:

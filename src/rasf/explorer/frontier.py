@@ -1,6 +1,7 @@
 """Return against failures as the dial of a family runs over its range, every level on the same chances.
 
-A level is one set of rollouts. Levels are even over the dial, rounded to its steps, and neutral is always among them.
+A level is one set of rollouts. Levels are even over the dial, rounded to its steps, and neutral is added where it is
+not among them.
 """
 
 from __future__ import annotations
@@ -16,13 +17,10 @@ LEVELS = 13
 
 
 def levels(family: Family, count: int = LEVELS) -> tuple[float, ...]:
-    """About so many levels of the dial, ends and neutral included, from low to high."""
+    """So many levels of the dial, ends included, and neutral, from low to high."""
     even = np.linspace(family.low, family.high, count)
     on_steps = family.low + family.step * np.round((even - family.low) / family.step)
     inside = np.clip(on_steps, family.low, family.high)
-    nearest = int(np.abs(inside[1:-1] - family.neutral).argmin()) + 1
-    if family.low < family.neutral < family.high:
-        inside[nearest] = family.neutral
     # as a person would write them: 0.1, not 0.1 + 1e-17, so that equal levels have one name
     return tuple(sorted({round(float(level), 9) + 0.0 for level in (*inside, family.neutral)}))
 

@@ -2,9 +2,10 @@
 
 Total reward without discount, so utilities could be infinite; the sliders and dials are kept where none is: steps cost
 something, moves slip (so that every policy ends surely), and aversion is mild enough for the expectation of
-exp(beta return) to exist. Only rollouts have chance in them, for returns have no short exact law; they are cut after
-`STEPS` moves. Visits count the start and the last cell too: a goal's visits are the share of episodes that reach it. A
-failure is an end in a trap that costs something.
+exp(beta return) to exist. Mean, variance, failure rate and length of acting are solved for, too. Only the return's
+distribution, and so CVaR, is one of rollouts, for it has no short exact law; they are cut after `STEPS` moves. Visits
+count the start and the last cell too: a goal's visits are the share of episodes that reach it. A failure is an end in a
+trap that costs something.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from rasf.planning.moments import successor_moments
 from rasf.planning.plan import evaluate_policy, plan
 from rasf.planning.simulate import simulate
 from rasf.risk import Entropic, MeanVariance, Risk
+from rasf.statistics import Interval
 
 STEPS = 100  # of a rollout; the chance of a longer one is far below a thousandth
 _SOURCE_BETA, _SOURCE_COSTS = -0.1, (20.0, 0.0)  # Figure 1: one source fears all traps, the other none
@@ -45,7 +47,8 @@ class GridScene:
     title = "The paper's grid"
     about = (
         "Two policies were planned for other trap costs; moves slip now and then, and goal and traps end the episode. "
-        "Arrows, scores and visits are exact, nothing is learned and nothing estimated."
+        "All is exact but CVaR and the histogram, which come from rollouts. "
+        "An end in a trap with a cost counts as a failure; a trap that costs 0 ends the episode but does not count."
     )
 
     def __init__(self, grid: Grid | None = None) -> None:
@@ -112,15 +115,32 @@ class GridScene:
         paths = tuple(
             path[: length + 1].copy() for path, length in zip(rolled.states[:_PLAYED], lengths[:_PLAYED], strict=True)
         )
+        visits = self.visits(policy)
+        exact = {name: Interval(value, value, value) for name, value in self._acting(policy, weights, visits).items()}
         return MapOutcome(
             returns,
             failures,
             lengths,
-            measures(returns, failures, lengths),
-            self.visits(policy),
+            measures(returns, failures, lengths) | exact,
+            visits,
             paths,
             tuple(np.zeros_like(path) for path in paths),
+            exact=frozenset(exact),
+            utilities=self.exact(weights, risk),
         )
+
+    def _acting(self, policy: Ints, w: Floats, visits: Floats) -> dict[str, float]:
+        """What a policy leads to from the start, exactly."""
+        at = (self.grid.start, policy[self.grid.start])
+        psi, Sigma = successor_moments(self.mdp, policy)
+        costly = [name for name, cost in zip(self.grid.traps, w[2:], strict=True) if cost < 0]
+        fails = [cell for cell, symbol in enumerate(self.grid.cells) if symbol in costly]
+        return {
+            "return": float(psi[at] @ w),
+            "variance": max(float(w @ Sigma[at] @ w), 0.0),
+            "failures": float(visits[fails].sum()),
+            "length": float(visits[~self.mdp.terminal].sum()),
+        }
 
     def visits(self, policy: Ints) -> Floats:
         """How often (S,) an episode of a policy (S,) is in each state, in the mean, exactly: n = e_start + P' n."""
@@ -130,13 +150,13 @@ class GridScene:
         return np.asarray(np.linalg.solve(np.eye(len(P)) - P.T, begin), np.float64)
 
     def exact(self, w: Floats, risk: Risk) -> dict[str, float]:
-        """Utilities at the start: "gpi", "best source" and, where there is a plan for the risk, "optimum"."""
+        """Utilities at the start: "GPI", "best source" and, where there is a plan for the risk, "optimum"."""
         judged, start = self._judge(w, risk), self.grid.start
         of_sources = [
             float(values[start, policy[start]]) for values, policy in zip(judged.values, self._sources, strict=True)
         ]
         of_gpi = follow(evaluate_policy(self.mdp, judged.choice.policy, w, risk), judged.choice.policy)
-        found = {"gpi": float(of_gpi[start]), "best source": max(of_sources)}
+        found = {"GPI": float(of_gpi[start]), "best source": max(of_sources)}
         if isinstance(risk, Entropic):
             found["optimum"] = float(plan(self.mdp, w, risk).value[start])
         return found
@@ -184,7 +204,7 @@ def _layout(grid: Grid) -> Layout:
     meaning = {START: "start", GOAL: "goal"} | {name: f"trap {name}" for name in grid.traps}
     meaning |= {WALL: "wall"} if WALL in grid.cells else {}
     traps = "".join(grid.traps)
-    return Layout(*grid.shape, grid.cells, meaning, grid.start, where(WALL), where(traps), where(GOAL), ())
+    return Layout(*grid.shape, grid.cells, meaning, grid.start, where(WALL), where(traps), where(GOAL), (), True)
 
 
 def _check_context(context: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,6 @@ from rasf.explorer.state import State
 from rasf.explorer.task_panel import TaskPanel
 from rasf.explorer.words import facts_list, numbers_table, risk_words, scores_table
 from rasf.library.evaluation import Comparison, Report
-from rasf.statistics import Interval
 
 if TYPE_CHECKING:
     from rasf.explorer.library_scene import LibraryScene
@@ -36,6 +35,16 @@ _NAMES = {
 _LEAST, _MOST = 2, 100_000  # episodes
 
 
+@dataclass(frozen=True)
+class _Evaluated:
+    """What an evaluation found, and of what."""
+
+    state: State
+    family: Family
+    episodes: int
+    reports: tuple[Report, ...]  # of the chosen risk, then of the neutral one; of one risk where there is no dial
+
+
 class LibraryPage:
     """Builds itself into the present slot; `close` ends its work."""
 
@@ -43,7 +52,7 @@ class LibraryPage:
         self.scene, self.state, self.desk, self.provenance = scene, state, desk, provenance
         self.svg: str | None = None
         self._at_first: Scores | None = None
-        self._found: Comparison | None = None
+        self._found: _Evaluated | None = None
         self._episodes, self._evaluations = 100, 0
         self._actions = tuple(f"action {i}" for i in range(scene.library.environment["n_actions"]))
         self._scoring, self._evaluating, self._open = Newest(desk.say), Latest(desk.say), True
@@ -70,7 +79,7 @@ class LibraryPage:
                     .classes("table-place scroll")
                     .props('tabindex=0 role=region aria-label="Table of scores"')
                 )
-            with ui.element("section").classes("panel").props('aria-label="Evaluation"'):
+            with ui.element("section").classes("panel numbers-panel").props('aria-label="Evaluation"') as self._panel:
                 self._build_evaluation()
         with ui.element("div").classes("two wide"):
             with ui.element("section").classes("panel").props('aria-label="The library"'):
@@ -105,13 +114,17 @@ class LibraryPage:
             self._bar = ui.element("progress").props('max=1 value=0 aria-label="Progress of the evaluation"')
             button("Cancel", self.cancel, "quiet cancel")
         self._row.visible = False
+        self._about = Words("", "small soft evaluated")
         self._table = ui.html("", sanitize=False).classes("table-place")
         self._histogram = ui.html("", sanitize=False).classes("chart")
 
     def change(self, **changes: Any) -> None:
         """Something was set."""
-        self.state = replace(self.state, **changes)
+        before, self.state = self.state, replace(self.state, **changes)
         self._task.show(self.state)
+        if self.state.rolled() != before.rolled() and self.scene.can_run() is None:
+            self.cancel()
+            self._say_of_what()
         self.desk.remember(self.state)
         background_tasks.create(self._score())
 
@@ -154,6 +167,20 @@ class LibraryPage:
         self._evaluating.stop()
         self._rest()
 
+    @property
+    def _fits(self) -> bool:
+        """Whether the numbers shown are of the present task and risk."""
+        return self._found is not None and self._found.state.rolled() == self.state.rolled()
+
+    def _say_of_what(self) -> None:
+        found = self._found
+        if found is None:
+            return
+        said = f"Evaluated at {risk_words(found.family, found.state.level)}, {found.episodes} episodes"
+        other = ", with other weights" if found.state.w != self.state.w else ""
+        self._about.text = f"{said}." if self._fits else f"{said}{other}: not what is set now."
+        self._panel.classes(**{"remove" if self._fits else "add": "stale"})
+
     def _rest(self) -> None:
         self._row.visible, self._go.visible = False, True
 
@@ -169,6 +196,8 @@ class LibraryPage:
 
         def work(stop: Stop) -> Comparison:
             risks = {"Chosen": family.make(state.level), "Neutral": family.make(family.neutral)}
+            if not family.has_dial:
+                del risks["Chosen"]
             return self.scene.evaluate(np.array(state.w), risks, episodes, state.seed, reports, stop)
 
         found = await self._evaluating.run(work)
@@ -178,23 +207,26 @@ class LibraryPage:
             self._rest()
         if found is None:
             return
-        self._found = found
+        self._found = _Evaluated(state, family, episodes, tuple(found.reports.values()))
+        self._say_of_what()
         columns = {name: report.measures for name, report in found.reports.items()}
         names = {key: words for key, words in _NAMES.items() if any(key in found for found in columns.values())}
         self._table.content = numbers_table(columns, names, share=False)
-        chosen, neutral = (_outcome(report) for report in found.reports.values())
-        self._histogram.content = draw_returns(chosen, neutral, label=risk_words(family, state.level))
+        chosen, *neutral = map(_outcome, self._found.reports)
+        label = risk_words(family, state.level)
+        self._histogram.content = draw_returns(chosen, neutral[0] if neutral else None, label=label)
         self.desk.announce(f"Evaluated {episodes} episodes: mean return {chosen.measures['return']}.")
 
     def csv(self) -> str:
         """The numbers as a file."""
-        measures: list[dict[str, Interval]] = [{}, {}]
-        if self._found is not None:
-            measures = [report.measures for report in self._found.reports.values()]
         rows = [] if self._at_first is None else scores_rows(self._at_first, self.scene.policies, self._actions)
         names = tuple(weight.name for weight in self.scene.weights)
-        provenance = self.provenance | {"episodes": str(self._episodes)}
-        return numbers_csv(Sheet(provenance, self.state, names, measures[0], measures[1], None, rows))
+        sheet = Sheet(self.provenance, self.state, names, scores=rows)
+        if self._found is not None and self._fits:
+            provenance = self.provenance | {"episodes": str(self._found.episodes)}
+            chosen, *neutral = (report.measures for report in self._found.reports)
+            sheet = replace(sheet, provenance=provenance, chosen=chosen, neutral=neutral[0] if neutral else {})
+        return numbers_csv(sheet)
 
     def close(self) -> None:
         """End all work."""

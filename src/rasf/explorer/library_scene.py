@@ -102,7 +102,9 @@ class LibraryScene:
         finally:
             environment.close()
         action = int(found.action) - int(self.library.environment["first_action"])
-        return Scores(found.values, found.mean, found.spread, action, int(found.driver), bool(found.seen))
+        return Scores(
+            found.values, found.mean, found.spread, action, int(found.driver), bool(found.seen), self.library.gamma
+        )
 
     def evaluate(
         self,

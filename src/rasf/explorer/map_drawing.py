@@ -37,7 +37,7 @@ from rasf.mdp import Floats, Ints
 WIDTH = 440.0
 _MARGIN = 12.0
 _LARGEST_CELL = 84.0
-_NUMBERED = 10  # of the most visited cells, how many carry their number
+_NUMBERED = 10  # of the most visited cells, how many carry their number at most
 _HARDLY = 0.005  # steps an episode: fewer are drawn as none
 LAYERS = ("arrows", "drivers", "visits")
 
@@ -189,9 +189,8 @@ def _symbol(sheet: _Sheet, cell: int) -> str:
     if sheet.heat is None or hot is None or cell not in sheet.numbered:
         return ""
     visits, size = float(sheet.heat[cell]), min(wide * 0.36, 16)
-    words = f"{visits:.1f}" if visits < 9.95 else f"{visits:.0f}"
     style = f"font-size:{number(size)}px;fill:{palette.on_heat(hot)}"
-    return text(words, 0, size * 0.36, class_="letter", style=style)
+    return text(_visit_words(visits), 0, size * 0.36, class_="letter", style=style)
 
 
 def _arrow(sheet: _Sheet, cell: int, action: int, shape: str) -> str:
@@ -211,8 +210,15 @@ def _unseen(layout: Layout, policy: MapPolicy) -> np.ndarray:
 
 def _most_visited(layout: Layout, heat: Floats) -> set[int]:
     taken = {layout.start, *layout.walls, *layout.goals, *layout.hazards, *layout.objects}
-    free = [cell for cell in np.argsort(-heat, kind="stable") if int(cell) not in taken and heat[cell] >= 0.05]
-    return {int(cell) for cell in free[:_NUMBERED]}
+    free = [int(cell) for cell in np.argsort(-heat, kind="stable") if int(cell) not in taken and heat[cell] >= 0.05]
+    if len(free) <= _NUMBERED:
+        return set(free)
+    rest = _visit_words(float(heat[free[_NUMBERED]]))  # who reads the same as one left out is left out, too
+    return {cell for cell in free[:_NUMBERED] if _visit_words(float(heat[cell])) != rest}
+
+
+def _visit_words(visits: float) -> str:
+    return f"{visits:.1f}" if visits < 9.95 else f"{visits:.0f}"
 
 
 def _frame(layout: Layout, cell: int) -> str:

@@ -10,6 +10,7 @@ from nicegui.events import GenericEventArguments
 
 from rasf.explorer.controls import ChoiceField, Picture, Playback, Words, button
 from rasf.explorer.map_drawing import centre, draw_map
+from rasf.explorer.map_legend import counted
 from rasf.explorer.scene import MapOutcome, MapScene, Scores
 from rasf.explorer.scene_page import ScenePage
 from rasf.explorer.state import LAYERS, State
@@ -22,7 +23,7 @@ class MapPage(ScenePage[MapScene, MapOutcome]):
     """Arrows by driver, visits, trajectories; a cell is chosen by a click or by arrow keys."""
 
     episodes = 500
-    actions = ("left", "up", "right", "down")
+    actions = brief = ("left", "up", "right", "down")
 
     def build_picture(self) -> None:
         """Layers, the map, the player."""
@@ -40,7 +41,10 @@ class MapPage(ScenePage[MapScene, MapOutcome]):
             js_handler="(e) => { const cell = e.target.closest('[data-cell]'); if (cell) emit(cell.dataset.cell); }",
         )
         self.picture.on("keydown", self._key, js_handler="(e) => explorer.key(e, emit)")
-        self._collected = Words("", "small soft")
+        with ui.element("div").classes("picture-head") as self._after:
+            self._collected = Words("", "small soft")
+            button("As at the start", self._as_at_the_start, "quiet", "Show what is done with nothing collected")
+        self._after.visible = False
         with player:
             self._player = Playback(self.picture, 6.0, self._scrubbed, self._rollout_picked, self._played)
         Words("Click a cell, or move with the arrow keys, to see why it is chosen.", "small soft").props("id=map-help")
@@ -69,13 +73,16 @@ class MapPage(ScenePage[MapScene, MapOutcome]):
         row, column = divmod(state.cell, self.scene.layout.columns)
         risk = self.family_of(state).make(state.level)
         scores = self.scene.cell(state.cell, np.array(state.w), risk, state.context)
-        return f"Scores in row {row + 1}, column {column + 1}", scores
+        count = state.context.bit_count()
+        after = f", after collecting {counted(count, 'object')}" if count else ""
+        return f"Scores in row {row + 1}, column {column + 1}{after}", scores
 
     def show_more(self) -> None:
         """What was collected."""
         count = self.state.context.bit_count()
+        self._after.visible = count > 0
         self._collected.text = (
-            f"Arrows are for after collecting {count} object{'s' * (count > 1)}, hollow on the map." if count else ""
+            f"Arrows and scores are for after collecting {counted(count, 'object')}, hollow on the map."
         )
 
     def load_rollout(self) -> None:
@@ -109,6 +116,10 @@ class MapPage(ScenePage[MapScene, MapOutcome]):
         if self.chosen is not None and 0 <= rollout < len(self.chosen.paths):
             self.change(rollout=rollout, step=0, context=0)
             self.load_rollout()
+
+    def _as_at_the_start(self) -> None:
+        self.change(step=0, context=0)
+        self.load_rollout()
 
     def _next_seed(self) -> None:
         self.change(seed=self.state.seed + 1)

@@ -11,7 +11,7 @@ from rasf.explorer.chart_drawing import draw_frontier, draw_returns
 from rasf.explorer.controls import Words, button
 from rasf.explorer.scene import Family, Frontier, Outcome, Point
 from rasf.explorer.state import State
-from rasf.explorer.words import MEASURES, at_most_one, numbers_table, risk_words
+from rasf.explorer.words import MEASURES, at_most_one, numbers_table, risk_words, utility_words
 
 
 class NumbersPanel:
@@ -19,6 +19,7 @@ class NumbersPanel:
 
     def __init__(self, on_frontier: Callable[[], Any], on_cancel: Callable[[], Any]) -> None:
         self.frontier: Frontier | None = None
+        self._share = False  # whether failures are a rate
         with (
             ui.element("section")
             .classes("panel numbers-panel")
@@ -27,9 +28,11 @@ class NumbersPanel:
             Words("Rollouts", "panel-title", "h2")
             self._about = Words("Acting ...", "small soft")
             self._table = ui.html("", sanitize=False).classes("table-place")
+            self._utility = Words("", "small soft")
+            self._utility.visible = False
             self._histogram = ui.html("", sanitize=False).classes("chart")
-            Words("Frontier", "panel-title", "h2")
-            Words("Return against failures, as the dial runs over its range.", "small soft")
+            self._frontier_title = Words("Frontier", "panel-title", "h2")
+            self._frontier_about = Words("Return against failures, as the dial runs over its range.", "small soft")
             self._chart = ui.html("", sanitize=False).classes("chart frontier")
             with ui.element("div").classes("progress-row") as self._row:
                 self._bar = ui.element("progress").props('max=1 value=0 aria-label="Progress of the frontier"')
@@ -43,16 +46,26 @@ class NumbersPanel:
 
     def show_chosen(self, chosen: Outcome) -> None:
         """The first half of the numbers, while the neutral risk is rolled out."""
-        self._table.content = numbers_table({"Chosen": chosen.measures, "Neutral": {}}, *_names(chosen))
+        self._table.content = numbers_table({"Chosen": chosen.measures, "Neutral": {}}, *_names(chosen), chosen.exact)
         self._panel.classes(add="half")
 
     def show(self, chosen: Outcome, neutral: Outcome, family: Family, state: State, episodes: int) -> None:
         """The numbers of rollouts."""
         words = risk_words(family, state.level)
-        self._about.text = f"{episodes} rollouts each, seed {state.seed}: {words}, beside risk-neutral."
+        self._share = at_most_one(chosen, neutral)
+        exact = " Only CVaR and the histogram are of rollouts, the rest is exact." if chosen.exact else ""
+        beside = ", beside risk-neutral" if family.has_dial else ""
+        self._about.text = (
+            f"{episodes} rollouts of GPI each, seed {state.seed}: {words}{beside}. Returns are not discounted.{exact}"
+        )
+        self._utility.text = utility_words(chosen.utilities)
+        self._utility.visible = bool(chosen.utilities)
         columns = {"Chosen": chosen.measures, "Neutral": neutral.measures}
-        self._table.content = numbers_table(columns, *_names(chosen, neutral))
-        self._histogram.content = draw_returns(chosen, neutral, label=words)
+        if not family.has_dial:
+            del columns["Chosen"]
+        self._frontier_title.visible = self._frontier_about.visible = family.has_dial
+        self._table.content = numbers_table(columns, *_names(chosen, neutral), chosen.exact)
+        self._histogram.content = draw_returns(chosen, neutral if family.has_dial else None, label=words)
         self._panel.classes(remove="stale half")
         self._panel.props["data-shows"] = state.rolled()
 
@@ -63,7 +76,7 @@ class NumbersPanel:
             self._chart.content = ""
         else:
             self._chart.content = draw_frontier(
-                frontier, here, parameter=family.parameter, neutral=family.neutral, id_prefix="frontier"
+                frontier, here, parameter=family.parameter, neutral=family.neutral, share=self._share
             )
 
     def progress(self, share: float | None) -> None:

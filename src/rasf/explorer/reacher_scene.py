@@ -25,6 +25,7 @@ from rasf.library.network_sources import NetworkSources
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 from rasf.mdp import Floats
 from rasf.risk import MeanVariance, Risk
+from rasf.statistics import Interval
 from rasf.statistics.normal_intervals import normal_mean
 
 ENVIRONMENT = "rasf/Reacher-v0"
@@ -41,8 +42,9 @@ class ReacherScene:
     key = "reacher"
     title = "Reacher"
     about = (
-        "An arm of two links brings its tip to the targets that earn something; in the shaded circles it may fail at "
-        "every step. Four policies, each trained for one target, are judged anew for every task and risk."
+        "An arm of two links brings its tip to the targets that earn something; in the shaded circles every step "
+        "may fail, which counts each time and does not end the episode. Four policies, each trained for one target, "
+        "are judged anew for every task and risk."
     )
 
     def __init__(self, library: PolicyLibrary) -> None:
@@ -115,7 +117,10 @@ class ReacherScene:
         side = int(found.values.max(axis=(0, 2)).argmax())
         values = found.values[:, side]
         action = int(values.max(axis=0).argmax())
-        return Scores(values, found.mean[:, side], found.spread[:, side], action, int(values[:, action].argmax()), True)
+        return Scores(
+            values, found.mean[:, side], found.spread[:, side], action, int(values[:, action].argmax()), True,
+            self.library.gamma,
+        )  # fmt: skip
 
     def roll_out(self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False) -> ArmOutcome:
         """Act from random postures; the same seed gives the same chances."""
@@ -128,21 +133,27 @@ class ReacherScene:
         features = self.world.tip(rolled.states[:-1], rolled.states[1:])
         returns, failed = rolled.phi.sum(axis=0) @ weights, rolled.phi[..., -1]
         lengths = np.full(episodes, len(rolled.phi))
-        late = features[len(features) // 2 :]
-        away = self.world.distances(late)[..., int(weights[:-1].argmax())]
         played = slice(0, _PLAYED)
         elbows = LINK * np.stack([np.cos(rolled.states[..., 0]), np.sin(rolled.states[..., 0])], axis=-1)
         return ArmOutcome(
             returns,
             failed.sum(axis=0),
             lengths,
-            measures(returns, failed.sum(axis=0), lengths),
+            # one rollout may fail many times, so failures are a count even where none did
+            measures(returns, failed.sum(axis=0), lengths) | {"failures": within(normal_mean(failed.sum(axis=0)), 0.0)},
             within(normal_mean(self.world.in_circle(features).mean(axis=0)), 0.0, 1.0),
-            within(normal_mean(away.mean(axis=0)), 0.0),
+            self._from_heaviest(features[len(features) // 2 :], weights),
             elbows[1:, played].swapaxes(0, 1),
             tips[1:, played].swapaxes(0, 1),
             failed[:, played].T.astype(np.int64),
         )
+
+    def _from_heaviest(self, tips: Floats, w: Floats) -> Interval:
+        """Metres from the target with the largest weight, if one has any."""
+        if w[:-1].max() <= 0:
+            return Interval(np.nan, np.nan, np.nan)
+        away = self.world.distances(tips)[..., int(w[:-1].argmax())]
+        return within(normal_mean(away.mean(axis=0)), 0.0)
 
     def _values(self, w: Floats, risk: Risk) -> Floats:
         """Values (K, 2 P, A) at all postures."""

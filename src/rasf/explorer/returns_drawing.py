@@ -22,10 +22,12 @@ _FIRST_ROW, _ROW = 46.0, 17.0
 _MARKS = (("mean", "return"), ("worst tenth", "cvar"))
 
 
-def draw_returns(chosen: Outcome, neutral: Outcome, *, label: str, id_prefix: str = "returns") -> str:
-    """Returns at the chosen risk beside risk-neutral ones; `label` says the chosen risk in words."""
+def draw_returns(chosen: Outcome, neutral: Outcome | None, *, label: str, id_prefix: str = "returns") -> str:
+    """Returns at the chosen risk beside risk-neutral ones, if any; `label` says the chosen risk in words."""
     check_prefix(id_prefix)
-    kinds = (("chosen", label, chosen), ("neutral", "risk-neutral", neutral))
+    kinds = [("chosen", label, chosen)]
+    if neutral is not None:
+        kinds.append(("neutral", "risk-neutral", neutral))
     every = [outcome.returns[np.isfinite(outcome.returns)] for _, _, outcome in kinds]
     marks = [
         (kind, words, outcome.measures[key].estimate)
@@ -34,7 +36,7 @@ def draw_returns(chosen: Outcome, neutral: Outcome, *, label: str, id_prefix: st
         if key in outcome.measures and np.isfinite(outcome.measures[key].estimate)
     ]
     spread = finite_range(np.concatenate([*every, [value for _, _, value in marks]]))
-    title = f"Returns of rollouts: {label} beside risk-neutral"
+    title = f"Returns of rollouts: {' beside '.join(words for _, words, _ in kinds)}"
     if spread is None:
         note = text("no rollouts yet", _WIDTH / 2, 60, class_="soft", text_anchor="middle")
         return picture(
@@ -49,7 +51,9 @@ def draw_returns(chosen: Outcome, neutral: Outcome, *, label: str, id_prefix: st
     bottom = top + 150
     x = Scale(round_ticks(low, high), _LEFT, _RIGHT)
     y = Scale(round_ticks(0.0, max(float(share.max(initial=0.0)) for share in shares) or 1.0, 4), bottom, top)
-    drawn = _filled(_bars(bins, shares[0], x, y), bottom, id_prefix) + _outlined(_bars(bins, shares[1], x, y), bottom)
+    drawn = _filled(_bars(bins, shares[0], x, y), bottom, id_prefix)
+    if neutral is not None:
+        drawn += _outlined(_bars(bins, shares[1], x, y), bottom)
     defs = element(
         "defs",
         element(
@@ -64,7 +68,7 @@ def draw_returns(chosen: Outcome, neutral: Outcome, *, label: str, id_prefix: st
     )
     body = (
         defs
-        + _legend(label, id_prefix)
+        + _legend(label, neutral is not None, id_prefix)
         + x_axis(x, bottom, top, "return of a rollout", _WIDTH / 2)
         + y_axis(y, _LEFT, _RIGHT, "share of rollouts", lambda share: f"{shown(100 * share)} %")
         + drawn
@@ -76,7 +80,7 @@ def draw_returns(chosen: Outcome, neutral: Outcome, *, label: str, id_prefix: st
         body,
         kind="chart",
         title=title,
-        description=_in_words(label, chosen, neutral),
+        description=_in_words(kinds),
         id_prefix=id_prefix,
     )
 
@@ -143,16 +147,15 @@ def _outlined(bars: list[tuple[float, float, float]], bottom: float) -> str:
     return "".join(element("polyline", class_="neutral-bar", points=points(outline)) for outline in outlines)
 
 
-def _legend(label: str, id_prefix: str) -> str:
+def _legend(label: str, beside: bool, id_prefix: str) -> str:
     """Which bars are whose."""
     neutral = "risk-neutral"
     place = _WIDTH - 20 - text_width(neutral, SIZE) - 24
-    return (
-        element("rect", class_="chosen-bar", x=8, y=8, width=20, height=13, fill=f"url(#{id_prefix}-hatch)")
-        + text(shorten(label, SIZE, place - 50), 34, 19, class_="strong")
-        + element("rect", class_="neutral-bar", x=place, y=8, width=20, height=13)
-        + text(neutral, place + 26, 19)
-    )
+    bars = element("rect", class_="chosen-bar", x=8, y=8, width=20, height=13, fill=f"url(#{id_prefix}-hatch)")
+    bars += text(shorten(label, SIZE, place - 50), 34, 19, class_="strong")
+    if beside:
+        bars += element("rect", class_="neutral-bar", x=place, y=8, width=20, height=13) + text(neutral, place + 26, 19)
+    return bars
 
 
 def _marked(marks: list[tuple[str, str, float]], x: Scale, bottom: float) -> str:
@@ -178,9 +181,9 @@ def _marked(marks: list[tuple[str, str, float]], x: Scale, bottom: float) -> str
     return element("g", *lines, *words, class_="marks")
 
 
-def _in_words(label: str, chosen: Outcome, neutral: Outcome) -> str:
+def _in_words(kinds: list[tuple[str, str, Outcome]]) -> str:
     said = []
-    for name, outcome in ((label, chosen), ("risk-neutral", neutral)):
+    for _, name, outcome in kinds:
         facts = [f"{words} {shown(outcome.measures[key].estimate)}" for words, key in _MARKS if key in outcome.measures]
         said.append(f"{name}, {len(outcome.returns)} rollouts: {', '.join(facts) or 'no numbers'}.")
     return " ".join(said)

@@ -8,7 +8,7 @@ than the cell: on what was collected, as a bit mask, the `context`; 0 is the beg
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -58,6 +58,11 @@ class Family:
     default: float
     make: Callable[[float], Risk]
 
+    @property
+    def has_dial(self) -> bool:
+        """Whether there is anything to turn: of some policies only the mean is known."""
+        return self.low < self.high
+
 
 @dataclass(frozen=True)
 class Scores:
@@ -69,6 +74,7 @@ class Scores:
     action: int
     driver: int
     seen: bool  # whether anything was learned here
+    gamma: float = 1.0  # how the returns scored are discounted; those of rollouts never are
 
 
 @dataclass(frozen=True)
@@ -79,6 +85,8 @@ class Outcome:
     failures: Floats  # (n,) failures of each rollout
     lengths: Ints  # (n,)
     measures: dict[str, Interval]  # return, variance, cvar, failures, length
+    exact: frozenset[str] = field(default=frozenset(), kw_only=True)  # measures that are computed, not estimated
+    utilities: dict[str, float] = field(default_factory=dict, kw_only=True)  # at the start, where they are known
 
 
 class Dialled(Protocol):
@@ -109,7 +117,7 @@ class Shown(Dialled, Protocol):
 
     @property
     def about(self) -> str:
-        """What is seen, in two sentences."""
+        """What is seen, and what a failure is, in a few sentences."""
 
     @property
     def policies(self) -> tuple[str, ...]:
@@ -132,6 +140,7 @@ class Layout:
     hazards: tuple[int, ...]
     goals: tuple[int, ...]
     objects: tuple[int, ...]  # cells whose bits, in this order, make the context
+    hazards_end: bool = False  # whether every hazard is the end, so that nobody acts there
 
 
 @dataclass(frozen=True)
@@ -194,7 +203,7 @@ class ArmOutcome(Outcome):
     """Rollouts of the arm."""
 
     in_circle: Interval  # share of the time spent in risky circles
-    distance: Interval  # metres from the target with the largest weight, over the second half
+    distance: Interval  # metres from the target with the largest weight, over the second half; nan where none has one
     elbows: Floats  # (m, T, 2) of the first few rollouts
     tips: Floats  # (m, T, 2)
     failed: Ints  # (m, T) 1 where a failure happened

@@ -24,8 +24,8 @@ from rasf.explorer.exports import Sheet, numbers_csv
 from rasf.explorer.frontier_job import FrontierJob
 from rasf.explorer.jobs import Latest, Newest
 from rasf.explorer.numbers_panel import NumbersPanel
-from rasf.explorer.scene import Family, Outcome, Point, Scores, Shown, Stop
-from rasf.explorer.state import State
+from rasf.explorer.scene import ArmOutcome, Family, Layout, MapOutcome, Outcome, Point, Scores, Shown, Stop
+from rasf.explorer.state import MOST, State
 from rasf.explorer.task_panel import TaskPanel
 from rasf.explorer.words import risk_words, scores_table, summary
 
@@ -51,6 +51,7 @@ class ScenePage(ABC, Generic[S, O]):
 
     episodes: int
     actions: tuple[str, ...]
+    brief: tuple[str, ...]  # the actions as a narrow table has them
     picture: Picture
 
     def __init__(self, scene: S, state: State, desk: Desk, provenance: dict[str, str]) -> None:
@@ -126,7 +127,9 @@ class ScenePage(ABC, Generic[S, O]):
                     )
 
     def change(self, **changes: Any) -> None:
-        """Something was set."""
+        """Something was set; after the last seed that a link accepts comes the first."""
+        if "seed" in changes:
+            changes["seed"] %= MOST + 1
         self.state = replace(self.state, **changes)
         self._task.show(self.state)
         if any(name in changes for name in _ROLLED):
@@ -151,7 +154,7 @@ class ScenePage(ABC, Generic[S, O]):
             return
         self.scores, self._where.text, chart, table = found
         seen = self.scores is not None
-        self._driver.text = self.who() if seen else "Nobody acts here, or nothing was learned here."
+        self._driver.text = self.who() if seen else why_nobody(state, getattr(self.scene, "layout", None))
         self._chart.content, self._rows.content = chart, table
         if self._told != (state.cell, state.tip):
             self._told = (state.cell, state.tip)
@@ -167,7 +170,7 @@ class ScenePage(ABC, Generic[S, O]):
             return None, where, "", ""
         label, policies = risk_words(self.family_of(state), state.level), self.scene.policies
         chart = draw_scores(scores, policies, self.actions, families_label=label)
-        return scores, where, chart, scores_table(scores_rows(scores, policies, self.actions))
+        return scores, where, chart, scores_table(scores_rows(scores, policies, self.brief))
 
     def who(self) -> str:
         """Who drives at the chosen place, in words."""
@@ -186,6 +189,9 @@ class ScenePage(ABC, Generic[S, O]):
         if chosen is None or not self._open:
             return
         self.chosen, self._rolled = chosen, ""
+        last = _kept(chosen) - 1
+        if self.state.rollout > last:  # a link may ask for any
+            self.change(rollout=last)
         self.load_rollout()
         neutral = self._known_neutral(state, family)
         if neutral is None:
@@ -201,8 +207,9 @@ class ScenePage(ABC, Generic[S, O]):
         if not self._open or state.rolled() != self.state.rolled():
             return
         self.desk.announce(summary(self.who(), chosen, neutral))
-        found = chosen.measures
-        self._frontier.follow(state, family, Point(state.level, found["return"], found["failures"]))
+        if family.has_dial:
+            found = chosen.measures
+            self._frontier.follow(state, family, Point(state.level, found["return"], found["failures"]))
 
     def _roll(self, state: State, level: float, stop: Stop) -> O:
         risk = self.family_of(state).make(level)
@@ -228,7 +235,8 @@ class ScenePage(ABC, Generic[S, O]):
         if self._rolled == self.state.rolled() and self.chosen is not None and self.neutral is not None:
             # else they are numbers of another state, that are still shown
             frontier = self._numbers.frontier
-            sheet = replace(sheet, chosen=self.chosen.measures, neutral=self.neutral.measures, frontier=frontier)
+            neutral = self.neutral.measures if self.family.has_dial else {}
+            sheet = replace(sheet, chosen=self.chosen.measures, neutral=neutral, frontier=frontier)
         return numbers_csv(sheet)
 
     def close(self) -> None:
@@ -240,3 +248,20 @@ class ScenePage(ABC, Generic[S, O]):
         self._frontier.pause()
         self._pictures.close()
         self._scorings.close()
+
+
+def why_nobody(state: State, layout: Layout | None) -> str:
+    """Why the chosen place has no scores, in words; nothing before one is chosen."""
+    if state.cell is None and state.tip is None:
+        return ""
+    if layout is not None and state.cell in layout.walls:
+        return "A wall."
+    ends = () if layout is None else (*layout.goals, *(layout.hazards if layout.hazards_end else ()))
+    return "The episode ends here." if state.cell in ends else "Nothing was learned here."
+
+
+def _kept(outcome: Outcome) -> int:
+    """How many rollouts can be played back."""
+    if isinstance(outcome, MapOutcome):
+        return len(outcome.paths)
+    return len(outcome.tips) if isinstance(outcome, ArmOutcome) else 0

@@ -1,7 +1,8 @@
 """Why GPI does what it does at one place: every action with its best sources, their means, spreads and values.
 
 A bar reaches from mean minus spread to mean plus spread, a circle is the mean, a diamond the value, which is the mean
-seen through the risk. GPI takes the largest value; its row has a star.
+seen through the risk. Means are of the return of one source policy, discounted as it was trained. GPI takes the largest
+value; its row has a star.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def draw_scores(
     tall = sum(_HEAD + _ROW * len(column) + _GAP for column in best)
     x = Scale(round_ticks(*bounds, 4), _LEFT, _RIGHT)
     winner = f"{actions[scores.action]}, by policy {scores.driver}" if scores.seen else "nothing was learned here"
-    body = _heading(winner, families_label) + x_axis(x, top + tall, top, "return", (_LEFT + _RIGHT) / 2)
+    body = _heading(winner, families_label) + x_axis(x, top + tall, top, _axis_words(scores.gamma), _WIDTH / 2)
     y = top
     for a, column in enumerate(best):
         takes = a == scores.action and scores.seen
@@ -95,6 +96,11 @@ def draw_scores(
 
 def _named(policies: Sequence[str], k: int) -> str:
     return f"policy {k}: {policies[k]}" if k < len(policies) else f"policy {k}"
+
+
+def _axis_words(gamma: float) -> str:
+    """What is scored; rollouts show another return, GPI's, not discounted."""
+    return "return of one policy, " + ("not discounted" if gamma == 1 else f"discounted (gamma {shown(gamma)})")
 
 
 def _wins(scores: Scores, k: int, a: int) -> bool:
@@ -187,6 +193,7 @@ def _in_words(scores: Scores, policies: Sequence[str], actions: Sequence[str], b
     said = []
     if scores.seen:
         k, a = scores.driver, scores.action
+        said.append(f"Scores are of the {_axis_words(scores.gamma)}.")
         said.append(
             f"GPI takes {actions[a]}, driven by {_named(policies, k)}: mean {shown(float(scores.mean[k, a]))}, "
             f"spread {shown(float(scores.spread[k, a]))}, value {shown(float(scores.values[k, a]))}."

@@ -53,6 +53,7 @@ class Shell:
         self._client = ui.context.client
         self._states: dict[str, State] = {}
         self._shown: list[Notice] = []
+        self._tabs: dict[str, Words] = {}
         self._page: Any = None
         self._view = views.first()
         self._build(may_open_paths)
@@ -68,7 +69,6 @@ class Shell:
     def _build(self, may_open_paths: bool) -> None:
         self._main = ui.element("div").classes("page")
         with self._main:
-            self._notices = ui.element("div").classes("notices").props("role=alert")
             self._content = ui.element("div").classes("content")
             self._spoken = Words("", "only-heard spoken").props("aria-live=polite role=status")
         with ui.element("header").classes("bar").props("role=banner") as header:
@@ -90,8 +90,10 @@ class Shell:
                 button("CSV", self._save_csv, "quiet save-csv", "Save the numbers as CSV").props(
                     'aria-label="Save CSV"'
                 )
+            # in the bar, which stays in sight on a scrolled page
+            self._notices = ui.element("div").classes("notices").props("role=alert")
         header.move(target_index=0)
-        ui.skip_link("Skip to the picture", target=self._main)
+        ui.skip_link("Skip to the content", target=self._main)
 
     def _build_open(self, may_open_paths: bool) -> None:
         with ui.element("details").classes("open-file") as self._details:
@@ -113,7 +115,7 @@ class Shell:
                     path.classes("path")
                 upload = ui.upload(on_upload=self._uploaded, auto_upload=True, max_file_size=_LARGEST)
                 upload.classes("only-heard").props("accept=.rasf tabindex=-1 aria-hidden=true")
-                upload.on("rejected", lambda _: self.say("The file must be smaller than 2 GB and end in .rasf."))
+                upload.on("rejected", self._rejected)
                 choose = Words("Choose a file ...", "button quiet", "button").props("type=button")
                 choose.on("click", js_handler=f"() => runMethod({upload.id}, 'pickFiles', [])")
 
@@ -128,21 +130,44 @@ class Shell:
         view.begin()
         self._show_nav()
         self._content.clear()
-        if view.scene is None and view.error is None:
-            with self._content, ui.element("section").classes("panel loading").props("role=status"):
-                Words(view.title, "", "h1")
-                Words(view.making, "soft")
-                self._bar = ui.element("progress").props('max=1 aria-label="Progress"')
+        if view.scene is None:
+            with self._content:
+                self._build_loading(view)
         background_tasks.create(self._when_ready(view))
 
+    def _build_loading(self, view: View) -> None:
+        with ui.element("section").classes("panel loading").props("role=status"):
+            Words(view.title, "", "h1")
+            Words(view.making, "soft")
+            with ui.element("div").classes("progress-row"):
+                self._bar = ui.element("progress").props('max=1 aria-label="Progress"')
+                cancel = button("Cancel", lambda: give_up(), "quiet cancel")
+            about = Words("All visitors share this view: Cancel gives it up for all of them.", "small soft")
+
+        def give_up() -> None:
+            view.stop()
+            cancel.visible, about.text = False, "Giving up, as soon as the present step is done."
+
+    def _build_failed(self, view: View) -> None:
+        with ui.element("section").classes("panel loading").props("role=status"):
+            Words(view.title, "", "h1")
+            Words(str(view.error), "soft")
+            button("Start again", lambda: self._show(view))
+
     def _show_nav(self) -> None:
-        self._nav.clear()
-        with self._nav:
-            for view in self._views:
-                tab = button(view.title, lambda view=view: self._show(view), "tab")  # type: ignore[misc]
-                tab.props(f"data-view={view.key}")
-                if view is self._view:
-                    tab.props("aria-current=page")
+        """Mark the present view; buttons that are there stay, as one of them may have the focus."""
+        for i, view in enumerate(self._views):
+            if view.key not in self._tabs:
+                with self._nav:
+                    tab = button(view.title, lambda view=view: self._show(view), "tab")  # type: ignore[misc]
+                    self._tabs[view.key] = tab.props(f"data-view={view.key}")
+                tab.move(target_index=i)
+            if view is self._view:
+                self._tabs[view.key].props("aria-current=page")
+            else:
+                self._tabs[view.key].props(remove="aria-current")
+        with self._client:
+            ui.page_title(f"{self._view.title} - rasf explorer")
 
     async def _when_ready(self, view: View) -> None:
         while view.scene is None and view.error is None:
@@ -156,7 +181,7 @@ class Shell:
         self._content.clear()
         with self._content:
             if view.scene is None:
-                self.say(str(view.error))
+                self._build_failed(view)
                 return
             state = self._state_of(view)
             desk = Desk(self.say, self.announce, self._remember)
@@ -169,8 +194,8 @@ class Shell:
             return default_state(view.key, view.scene, self._seed)
         state, complaints = from_query(self._query, view.key, view.scene, self._seed)
         self._query = {"view": view.key}  # a link is for the view it names, once
-        for complaint in complaints:
-            self.say(complaint)
+        if complaints:
+            self.say(" ".join(complaints))
         return state
 
     def _remember(self, state: State) -> None:
@@ -235,6 +260,7 @@ class Shell:
     async def _path_given(self, event: GenericEventArguments) -> None:
         path = Path(str(event.args).strip()).expanduser()
         if not path.name:
+            self._close_panel()
             self.say("path must name a library file.")
             return
         await self._open(path, path.name)
@@ -245,11 +271,20 @@ class Shell:
             await event.file.save(path)
             await self._open(path, event.file.name)
 
+    def _rejected(self) -> None:
+        self._close_panel()
+        self.say("The file must be smaller than 2 GB and end in .rasf.")
+
     async def _open(self, path: Path, name: str) -> None:
         try:
             library: PolicyLibrary = await asyncio.to_thread(load, path)
         except (ValueError, OSError) as error:
             self.say(sentence_of(error).replace(str(path), name))
             return
-        self._details.run_method("removeAttribute", "open")
+        finally:
+            self._close_panel()
         self._show(self._views.add_library(library, name))
+
+    def _close_panel(self) -> None:
+        """It would hide what is said or shown."""
+        self._details.run_method("removeAttribute", "open")

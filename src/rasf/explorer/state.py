@@ -21,7 +21,7 @@ LAYERS = {
     "arm": {"objective": "Objective", "plain": "Arm only"},
     "library": {"scores": "Scores"},
 }
-_MOST = 2**31  # larger seeds, steps and contexts are nobody's
+MOST = 2**31  # larger seeds, steps and contexts are nobody's
 T = TypeVar("T")
 
 
@@ -120,10 +120,10 @@ def from_query(query: Mapping[str, str], view: str, scene: Dialled, seed: int = 
         cell,
         tip,
         context=read("context", f"a whole number from 0 to {most_context}", lambda t: _whole(t, most_context), 0),
-        seed=read("seed", f"a whole number from 0 to {_MOST}", lambda text: _whole(text, _MOST), seed),
+        seed=read("seed", f"a whole number from 0 to {MOST}", lambda text: _whole(text, MOST), seed),
         layer=read("layer", f"one of {', '.join(LAYERS[kind])}", lambda text: _one_of(text, LAYERS[kind]), usual.layer),
-        rollout=read("rollout", "a whole number", lambda text: _whole(text, _MOST), 0),
-        step=read("step", "a whole number", lambda text: _whole(text, _MOST), 0),
+        rollout=read("rollout", "a whole number", lambda text: _whole(text, MOST), 0),
+        step=read("step", "a whole number", lambda text: _whole(text, MOST), 0),
     )
     return state, complaints
 

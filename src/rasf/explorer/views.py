@@ -1,7 +1,8 @@
 """The views that all visitors share: scenes that are made in the background, once, when somebody first looks.
 
-A view is made by a function of `tick`, which hears the share done, and `stop`. Visitors see its progress; what goes
-wrong is kept as one sentence. Opened files become further views.
+A view is made by a function of `tick`, which hears the share done, and `stop`. Visitors see its progress, and each of
+them may give it up, for all, or begin it again; what goes wrong is kept as one sentence. Opened files become further
+views.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Make = Callable[[Callable[[float], None], Stop], Dialled]
 
 
 class View:
-    """A scene to be: `scene` once it is there, `error` if it never will be, else `share` of the way."""
+    """A scene to be: `scene` once it is there, `error` if it was given up or failed, else `share` of the way."""
 
     def __init__(self, key: str, title: str, making: str, library: str, make: Make) -> None:
         self.key, self.title, self.making = key, title, making
@@ -34,18 +35,21 @@ class View:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Make the scene, unless that was begun before."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name=f"view {self.key}", daemon=True)
+        """Make the scene, unless that is done or under way; what was given up or failed is begun again."""
+        if self._thread is None or self.error is not None:
+            self.error, self.share, self._stopped = None, None, threading.Event()
+            self._thread = threading.Thread(
+                target=self._work, args=(self._stopped.is_set,), name=f"view {self.key}", daemon=True
+            )
             self._thread.start()
 
     def stop(self) -> None:
-        """Give it up: nobody will look any more."""
+        """Give it up, for all visitors."""
         self._stopped.set()
 
-    def _work(self) -> None:
+    def _work(self, stop: Stop) -> None:
         try:
-            self.scene = self._make(self._tick, self._stopped.is_set)
+            self.scene = self._make(self._tick, stop)
         except Stopped:
             self.error = f"{self.title} was given up."
         except Exception as error:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 from math import isnan
 
 import numpy as np
 
-from rasf.explorer.scene import Family, Outcome
+from rasf.explorer.scene import ArmOutcome, Family, Outcome
 from rasf.explorer.svg import shown
 from rasf.statistics import Interval
 
@@ -27,62 +27,85 @@ def risk_words(family: Family, level: float) -> str:
     return f"{family.name}, {family.parameter} {shown(level)}"
 
 
-def fails(outcome: Outcome) -> str:
-    """How often it fails: a share of the rollouts, or a count where one rollout can fail more than once."""
-    estimate = outcome.measures["failures"].estimate
-    return f"{shown(100 * estimate, 2)} %" if at_most_one(outcome) else f"{shown(estimate)} times a rollout"
-
-
 def at_most_one(*outcomes: Outcome) -> bool:
-    """Whether no rollout failed twice, so that failures are a rate."""
-    return all(bool(np.isin(outcome.failures, (0.0, 1.0)).all()) for outcome in outcomes)
+    """Whether no rollout failed twice, so that failures are a rate; an arm's may, even where none did."""
+    return all(
+        not isinstance(outcome, ArmOutcome) and bool(np.isin(outcome.failures, (0.0, 1.0)).all())
+        for outcome in outcomes
+    )
+
+
+def utility_words(utilities: Mapping[str, float]) -> str:
+    """What is known of utilities at the start: "Utility at the start: GPI 3.48, best source −1.72."."""
+    said = ", ".join(f"{name} {shown(value)}" for name, value in utilities.items())
+    return f"Utility at the start: {said}." if said else ""
 
 
 def summary(who: str, chosen: Outcome, neutral: Outcome) -> str:
     """What changed, in words, for those who hear the page."""
-    of = "of rollouts" if at_most_one(chosen) else ""
+    own, other = (outcome.measures["failures"].estimate for outcome in (chosen, neutral))
+    if at_most_one(chosen, neutral):
+        fails = f"Fails in {shown(100 * own, 2)} % of rollouts, risk-neutral {shown(100 * other, 2)} %"
+    else:
+        fails = f"{shown(own)} failures a rollout, risk-neutral {shown(other)}"
     return (
-        f"{who} Fails in {fails(chosen)} {of}".rstrip()
-        + f", risk-neutral {fails(neutral)}; mean return {shown(chosen.measures['return'].estimate)},"
-        + f" risk-neutral {shown(neutral.measures['return'].estimate)}."
+        f"{who} {fails}; mean return {shown(chosen.measures['return'].estimate)}, "
+        f"risk-neutral {shown(neutral.measures['return'].estimate)}."
     )
 
 
-def numbers_table(columns: Mapping[str, Mapping[str, Interval]], names: Mapping[str, str], share: bool) -> str:
-    """Measures down, risks across, each with its interval; `share` shows failures in per cent."""
+def numbers_table(
+    columns: Mapping[str, Mapping[str, Interval]],
+    names: Mapping[str, str],
+    share: bool,
+    exact: Collection[str] = (),
+) -> str:
+    """Measures down, risks across, each with its interval or "exact"; `share` shows failures in per cent."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
     body = []
     for key, words in names.items():
-        cells = "".join(_cell(found.get(key), share and key == "failures") for found in columns.values())
+        cells = "".join(_cell(found.get(key), share and key == "failures", key in exact) for found in columns.values())
         body.append(f'<tr data-measure="{escape(key)}"><th scope="row">{escape(words)}</th>{cells}</tr>')
     return (
         f'<table class="numbers"><thead><tr><td></td>{head}</tr></thead><tbody>{"".join(body)}</tbody></table>'
-        '<p class="small soft">Below each number its 95 % interval.</p>'
+        f'<p class="small soft">Below each number its 95 % interval{", where it is not exact" if exact else ""}.</p>'
     )
 
 
-def _cell(interval: Interval | None, share: bool) -> str:
+def _cell(interval: Interval | None, share: bool, exact: bool) -> str:
     if interval is None:
         return "<td>–</td>"
     scale, unit = (100.0, " %") if share else (1.0, "")
     # closed-form intervals of nothing end at 1e-17, which nobody wants to read
     estimate, low, high = (shown(scale * number if abs(number) > 1e-12 else 0.0) for number in interval)
-    ends = "too few to say" if isnan(interval.low) else f"{low} to {high}"
+    ends = "exact" if exact else "too few to say" if isnan(interval.low) else f"{low} to {high}"
     return f'<td><b>{estimate}{unit}</b><span class="interval">{ends}</span></td>'
 
 
 def scores_table(rows: Sequence[Scored], most: int = 40) -> str:
-    """The best rows as a table; the winner is said in words, too."""
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("Policy", "Action", "Mean", "Spread", "Value", ""))
+    """The best rows as a table, a policy by its number; the winner has a star and is said in words, too."""
+    head = '<th scope="col">Policy</th><th scope="col">Action</th>' + "".join(
+        f'<th scope="col" class="right">{name}</th>' for name in ("Value", "Mean", "Spread")
+    )
+    star = '<span role="img" aria-label="wins" title="wins">★</span> '
     body = "".join(
-        f'<tr class="{"wins" if wins else ""}"><td class="policy" title="{escape(policy)}">{escape(policy)}</td>'
-        + f"<td>{escape(action)}</td>"
-        + "".join(f'<td class="right">{shown(number)}</td>' for number in (mean, spread, value))
-        + ('<td><span role="img" aria-label="wins" title="wins">★</span></td></tr>' if wins else "<td></td></tr>")
+        f'<tr class="{"wins" if wins else ""}"><td class="policy" title="{escape(policy)}">'
+        + f"{star if wins else ''}{escape(_number_of(policy))}</td><td>{escape(action)}</td>"
+        + "".join(f'<td class="right">{said}</td>' for said in (shown(value), shown(mean), _spread(spread)))
+        + "</tr>"
         for policy, action, mean, spread, value, wins in rows[:most]
     )
     more = f'<p class="small soft">and {len(rows) - most} more in the CSV file</p>' if len(rows) > most else ""
     return f'<table class="scores"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}'
+
+
+def _number_of(policy: str) -> str:
+    """The number in "policy 3: what it was trained for"."""
+    return policy.partition(":")[0].removeprefix("policy ")
+
+
+def _spread(spread: float) -> str:
+    return "&lt;0.001" if 0 < spread < 1e-3 else shown(spread)
 
 
 def facts_list(facts: Iterable[tuple[str, str]]) -> str:

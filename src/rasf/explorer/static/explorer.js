@@ -55,3 +55,22 @@ const explorer = {
   },
 };
 window.explorer = explorer;
+
+document.addEventListener("keydown", (event) => {
+  const panel = event.key === "Escape" && document.querySelector("details.open-file[open]");
+  if (!panel) return;
+  panel.open = false;
+  panel.querySelector("summary").focus();
+});
+
+// many views push the panel's button to the right; the panel itself stays in the window
+document.addEventListener(
+  "toggle",
+  (event) => {
+    const panel = event.target.open && event.target.querySelector(".open-panel");
+    if (!panel) return;
+    panel.style.translate = "";
+    panel.style.translate = `${Math.min(0, innerWidth - 16 - panel.getBoundingClientRect().right)}px 0`;
+  },
+  true,
+);
