@@ -57,6 +57,7 @@ app.serve(None, port=0, show=False, ready=lambda url: print(url, flush=True))
 """
 
 
+@pytest.mark.slow  # test_app.py stops and begins views without a browser
 def test_making_a_view_can_be_cancelled_for_all_and_begun_again(chrome):
     running = Server(script=ENDLESS)
     try:
