@@ -185,13 +185,14 @@ def test_intervals_of_normal_values_are_students():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("runs", [5, 10])
-def test_coverage_of_few_normal_values(runs):
+@pytest.mark.parametrize(("runs", "least", "most"), [(5, 0.89, 0.95), (10, 0.93, 0.97)])
+def test_coverage_of_few_normal_values(runs, least, most):
+    """No resample of five values goes beyond the largest; 85 and 90 % is what plain percentiles cover."""
     generator, covered = np.random.default_rng(16), 0
     for seed in range(1000):
         found = mean_interval(generator.normal(size=runs), seed)
         covered += found.low <= 0 <= found.high
-    assert 0.93 <= covered / 1000 <= 0.97
+    assert least <= covered / 1000 <= most
 
 
 def test_resampling_needs_little_memory():

@@ -8,7 +8,8 @@ data, by sqrt((n - 1) / n), and this spread is itself an estimate. For normal da
 P(|t_{n-1}| < 1.96 sqrt((n - 1) / n)): 85 % with 5 runs, 90 % with 10 and 94 % with 30. So they are cut farther out, at
 Phi(-+ t_{n-1, 0.975} sqrt(n / (n - 1))), which for the mean of normal data gives Student's interval, and which other
 statistics inherit (Hesterberg, "What teachers should know about the bootstrap", 2015, calls it expanded percentiles).
-Two samples are cut as the smaller, strata as one of them: a bit too far out.
+Measured on normal data, intervals of the mean then cover 95 % with 10 values and 92 % with 5, whose resamples end at
+their smallest and largest value. Two samples are cut as the smaller, strata as one of them: a bit too far out.
 """
 
 from __future__ import annotations
