@@ -62,6 +62,13 @@ def joint_interval(statistic: Callable[..., Floats], *values: Floats, seed: int 
     return Interval.of(statistic(*values), drawn, n)
 
 
+def mean_of_the_worst(values: Floats, share: float) -> Floats:
+    """CVaR (..) of values (.., n), as `CVaR.samples` has it, but in a tenth of its time; the last may count in part."""
+    n = values.shape[-1]
+    part = np.clip(share * n - np.arange(n), 0.0, 1.0)
+    return np.asarray(np.sort(values, axis=-1) @ (part / part.sum()))
+
+
 def slopes(values: Floats) -> Floats:
     """Least-squares slope of each row (n, T) against 0 .. T - 1."""
     time: Floats = np.arange(values.shape[1]) - (values.shape[1] - 1) / 2

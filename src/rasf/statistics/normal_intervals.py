@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from rasf.mdp import Floats
-from rasf.statistics.intervals import Interval
+from rasf.statistics.intervals import Interval, mean_of_the_worst
 
 _Z = 1.959963984540054  # of 95 %
 
@@ -46,13 +46,10 @@ def normal_tail(values: Floats, share: float) -> Interval:
 
     Fewer than two values in the tail say nothing of its spread: the interval's ends are nan then.
     """
-    n = len(values)
-    ordered = np.sort(values)
-    part = np.clip(share * n - np.arange(n), 0.0, 1.0)
-    estimate = float(ordered @ (part / part.sum()))
+    n, estimate = len(values), float(mean_of_the_worst(values, share))
     if share * n < 2:
         return Interval(estimate, math.nan, math.nan)
-    quantile = ordered[min(int(share * n), n - 1)]
+    quantile = np.sort(values)[min(int(share * n), n - 1)]
     return _around(estimate, float(np.maximum(quantile - values, 0.0).var()) / (share**2 * n), n)
 
 
