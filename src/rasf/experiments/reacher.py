@@ -61,7 +61,8 @@ def batches(preset: str, seed: int) -> list[Batch]:
         Batch("residual", "sfdqn-residual", (-3.0,), seeds[:5], size),
         Batch("relabelled", "rac51-relabelled", (0.0, -3.0), seeds, size),
         Batch("rasfc51-betas", "rasfc51", (-1.0, -2.0, -4.0), seeds[:5], size),
-        Batch("rasfc51-betas-more", "rasfc51", (-1.0, -2.0, -4.0), seeds[5:], size),
+        Batch("rasfc51-betas-more", "rasfc51", (-1.0, -2.0, -4.0), seeds[5:9], size),
+        Batch("rasfc51-betas-last", "rasfc51", (-1.0, -2.0, -4.0), seeds[9:], size),
         Batch("sfdqn-gpi", "sfdqn", (0.0,), seeds, size, bootstrap="gpi"),
         Batch("sfdqn-no-target", "sfdqn", (0.0,), seeds, size, target_networks=False),
     ]

@@ -260,19 +260,32 @@ def _peaks(m: Measures, size: Size) -> Judged:
 
 
 def _variance(m: Measures) -> Judged:
-    """Relative error of the learned variance of every policy on its own task, after all tasks."""
-    error = {}
+    """Relative error of the learned variance of every policy on its own task, after all tasks.
+
+    Beside it how far it is in the right places: its correlation with the truth over the positions of the tip.
+    """
+    error, places = {}, {}
     for name in ("rasfc51 -3", "sfdqn-residual -3"):
         learned, truth = (m.arrays[name][key][:, -1] for key in ("map_variance", "map_truth"))
         error[name] = np.abs(learned - truth).mean(axis=(1, 2)) / truth.mean(axis=(1, 2))
+        places[name] = mean_interval(_correlation(learned, truth).mean(axis=1))
     gap = _gap(error["sfdqn-residual -3"], error["rasfc51 -3"])
     negative = m.arrays["sfdqn-residual -3"]["map_negative"][:, -1].mean()
     learns = mean_interval(error["rasfc51 -3"])
     text = (
         f"mean error over mean variance: RaSFC51 {learns}, residual {mean_interval(error['sfdqn-residual -3'])}, "
-        f"difference {gap}; the residual's variance is negative in {negative:.0%} of the states"
+        f"difference {gap}; correlation with the truth over positions {places['rasfc51 -3']} and "
+        f"{places['sfdqn-residual -3']}; the residual's variance is negative in {negative:.0%} of the states"
     )
     return worst([below(learns, 0.5), side(gap)]), text, min(m.seeds(name) for name in error)
+
+
+def _correlation(first: Floats, second: Floats) -> Floats:
+    """Of each pair of rows along the last axis."""
+    x, y = (part - part.mean(axis=-1, keepdims=True) for part in (first, second))
+    lengths = np.linalg.norm(x, axis=-1) * np.linalg.norm(y, axis=-1)
+    # a row of equal values is correlated with nothing
+    return np.sum(x * y, axis=-1) / np.where(lengths > 0, lengths, np.inf)
 
 
 def _wall_time(found: dict[Batch, Arrays]) -> Finding:
