@@ -158,3 +158,32 @@ def test_only_seeds_that_all_have_are_compared():
     fewer = Measures(measured.arrays | {"rasfc51 -4": few}, measured.begin, measured.end, measured.steps)
     for claim in ("R5", "R7", "R8", "R9"):
         assert reacher_findings._RULES[claim][1](fewer)[2] == 5
+
+
+@pytest.mark.parametrize(
+    ("scale", "shift", "residual", "verdict", "correlation"),
+    [
+        (1.2, 0.0, 0.0, "holds", "1 [1, 1] and 0 [0, 0]"),  # the right places, a fifth too much
+        (0.2, 0.0, 0.0, "does not hold", "1 [1, 1] and 0 [0, 0]"),  # the right places, far too little
+        (1.2, 0.0, 1.1, "does not hold", "1 [1, 1] and 1 [1, 1]"),  # the residual is better
+        (-0.2, 1.0, 0.0, "does not hold", "-1 [-1, -1] and 0 [0, 0]"),
+    ],
+)
+def test_a_variance_is_learned_when_its_amount_is(scale, shift, residual, verdict, correlation):
+    truth = np.random.default_rng(0).random((SEEDS, 4, 4, 50))
+
+    def maps(learned):
+        return {
+            "map_variance": np.broadcast_to(learned, truth.shape),
+            "map_truth": truth,
+            "map_negative": np.zeros((SEEDS, 4)),
+            "seed": np.arange(SEEDS),
+        }
+
+    arrays = {
+        "rasfc51 -3": maps(scale * truth + shift),
+        "sfdqn-residual -3": maps(residual * truth if residual else 5.0),
+    }
+    found = reacher_findings._variance(Measures(arrays, np.zeros(12), np.ones(12), np.arange(2.0)))
+    assert found[0] == verdict
+    assert f"correlation with the truth over positions {correlation};" in found[1]

@@ -16,12 +16,8 @@ from rasf.experiments.reacher_figures import rollouts, task_name
 from rasf.experiments.results import Result
 
 _AGENTS = (("rasfc51 -3", "RaSFC51 (3)"), ("rasfc51 0", "SFC51"), ("rac51 -3", "RaC51 (3)"))
-_VARIANCES = (
-    ("rasfc51 -3", "variance", "RaSFC51 (3) learned"),
-    ("rasfc51 -3", "truth", "Monte Carlo truth"),
-    ("sfdqn-residual -3", "variance", "residual (3) learned"),
-    ("sfdqn-residual -3", "truth", "Monte Carlo truth"),
-)
+_VARIANCES = (("rasfc51 -3", "RaSFC51 (3)"), ("sfdqn-residual -3", "SFDQN with the residual covariance (3)"))
+_SIDES = (("variance", "learned"), ("truth", "Monte Carlo"))
 
 
 def figures_11_12(result: Result) -> Figure | None:
@@ -93,20 +89,27 @@ def _objectives(part: SubFigure, points: int, objective: Any) -> None:
 def figure_14(result: Result) -> Figure | None:
     """The variance of each policy's return on its own task, after 1 to 4 tasks (rows): learned, and by Monte Carlo."""
     maps = result.numbers["maps"]
-    shown = [column for column in _VARIANCES if column[0] in maps]
-    if not shown:
+    agents = [(name, label) for name, label in _VARIANCES if name in maps]
+    if not agents:
         return None
-    n = len(TRAINING)
-    high = float(np.quantile([maps[name]["truth"] for name, _, _ in shown], 0.99))
-    drawn = drawing.figure(1.2 * n * len(shown) + 0.8, 1.3 * n + 0.6)
-    panels = drawn.subplots(n, n * len(shown))
-    for stage, line in enumerate(panels):
-        for place, axes in enumerate(line):
-            (name, key, label), policy = shown[place // n], place % n
-            image = _map(axes, maps["points"], maps[name][key][stage][policy], policy, 0.0, high, peak=False)
-            if stage == 0:
-                axes.set_title(f"{label}\npolicy {policy + 1}", fontsize=6)
-        line[0].set_ylabel(f"after {stage + 1} task{'s' if stage else ''}", fontsize=8)
-    drawn.colorbar(image, ax=panels, shrink=0.8, label="variance of the return")
+    high = float(np.quantile([maps[name]["truth"] for name, _ in agents], 0.99))
+    drawn = drawing.figure(10.5, 5.2 * len(agents) + 0.3)
+    parts = drawn.subfigures(len(agents), 1, squeeze=False)[:, 0]
+    for part, (name, label) in zip(parts, agents, strict=True):
+        part.suptitle(f"{label}: variance of the return of policy i on task i", fontsize=9)
+        _variances(part, maps["points"], maps[name], high)
     drawing.provenance(drawn, result)
     return drawn
+
+
+def _variances(part: SubFigure, points: int, maps: Any, high: float) -> None:
+    n = len(TRAINING)
+    columns = [(key, label, policy) for key, label in _SIDES for policy in range(n)]
+    panels = part.subplots(n, len(columns))
+    for stage, line in enumerate(panels):
+        for (key, label, policy), axes in zip(columns, line, strict=True):
+            image = _map(axes, points, maps[key][stage][policy], policy, 0.0, high, peak=False)
+            if stage == 0:
+                axes.set_title(f"{label}, i = {policy + 1}", fontsize=7)
+        line[0].set_ylabel(f"after {stage + 1} task{'s' if stage else ''}", fontsize=7)
+    part.colorbar(image, ax=panels, shrink=0.8, extend="max")
