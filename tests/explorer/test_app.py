@@ -1,5 +1,6 @@
 import socket
 import threading
+from copy import copy
 
 import pytest
 
@@ -132,9 +133,16 @@ def test_others_are_told_to_be_able_to_connect_where_they_are(host, local, monke
 
 def test_a_file_is_the_first_view_and_further_ones_come_last(library):
     views = Views(library[0], seed=0)
-    assert [view.key for view in views] == ["file", "four-room", "grid", "reacher"]
-    views.add_library(library[0], "another.rasf")
-    assert [view.key for view in views] == ["file", "four-room", "grid", "reacher", "file-2"]
-    assert views.first().key == "file"
-    assert "another.rasf" in views.get("file-2").provenance["library"]
+    first = views.first()
+    usual = ["four-room", "grid", "reacher"]
+    assert [view.key for view in views] == [first.key, *usual]
+    assert views.add_library(library[0], "again.rasf") is first
+    other = copy(library[0])
+    other.provenance = {**other.provenance, "seed": 77}
+    second = views.add_library(other, "another.rasf")
+    assert [view.key for view in views] == [first.key, *usual, second.key]
+    assert first.key.startswith("file-")
+    assert second.key.startswith("file-")
+    assert views.first() is first
+    assert "another.rasf" in views.get(second.key).provenance["library"]
     assert Views(None, seed=0).first().key == "four-room"

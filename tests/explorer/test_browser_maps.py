@@ -79,7 +79,7 @@ def test_the_grid_loads_and_shows_the_exact_policy_for_three_levels_and_two_task
 
 
 def test_four_rooms_from_a_file_show_the_librarys_policy_by_slider_keys(visit, rooms):
-    page = visit("?view=file").page
+    page = visit("").page
     settled(page)
     state = default_state("file", rooms)
     assert acting(page) == said_by(rooms, state)
@@ -98,7 +98,7 @@ def test_four_rooms_from_a_file_show_the_librarys_policy_by_slider_keys(visit, r
 
 
 def test_the_numbers_are_those_of_the_scenes_own_rollouts(visit, rooms):
-    page = visit("?view=file&seed=3").page
+    page = visit("?seed=3").page
     settled(page)
     state = default_state("file", rooms)
     risk = rooms.families[0].make(state.level)
@@ -146,7 +146,7 @@ def test_playback_moves_the_agent_along_the_path_and_the_arrows_follow_what_was_
     from rasf.explorer.map_drawing import centre
 
     # a task that is worth a detour past an object
-    page = visit("?view=file&w=1.0,1.0,1.0,1.0,-2.0&risk=mean-variance:0.0&layer=trajectory").page
+    page = visit("?w=1.0,1.0,1.0,1.0,-2.0&risk=mean-variance:0.0&layer=trajectory").page
     settled(page)
     outcome = rooms.roll_out(np.array([1.0, 1.0, 1.0, 1.0, -2.0]), rooms.families[0].make(0.0), 500, 0)
     path, contexts = outcome.paths[0], outcome.contexts[0]

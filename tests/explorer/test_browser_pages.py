@@ -40,8 +40,11 @@ def test_a_bad_link_is_answered_in_sentences(visit):
     notices.get_by_role("button", name="Close").click()
     expect(notices.locator(".notice")).to_have_count(0)
     other = visit("?view=moon").page
-    expect(other.get_by_role("alert")).to_contain_text("The link's view must be one of file")
+    expect(other.get_by_role("alert")).to_contain_text("The link's view must be one of file-")
     settled(other)
+    foreign = visit("?view=file-00000000&w=1").page
+    expect(foreign.get_by_role("alert")).to_contain_text("The link is of a library that is not open here")
+    expect(foreign.locator(".notice")).to_have_count(1)
 
 
 ENDLESS = """
@@ -152,7 +155,7 @@ def test_saved_files_hold_what_is_shown(visit):
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")])
 def test_nothing_is_cut_off(visit, width, scheme):
-    page = visit("?view=file", viewport={"width": width, "height": 800}, color_scheme=scheme).page
+    page = visit("", viewport={"width": width, "height": 800}, color_scheme=scheme).page
     settled(page)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.get_by_text("Open a library ...").click()

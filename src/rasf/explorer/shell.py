@@ -20,7 +20,7 @@ from rasf.explorer.library_page import LibraryPage
 from rasf.explorer.map_page import MapPage
 from rasf.explorer.scene_page import Desk
 from rasf.explorer.state import State, default_state, from_query, kind_of
-from rasf.explorer.views import View, Views
+from rasf.explorer.views import View, Views, is_of_a_file
 from rasf.library.library_file import load
 from rasf.library.policy_library import PolicyLibrary
 
@@ -61,7 +61,11 @@ class Shell:
         found = self._view if asked is None else views.get(asked)
         if found is None:
             names = ", ".join(view.key for view in views)
-            self.say(f"The link's view must be one of {names}, got {str(asked)[:60]!r}; the first is shown instead.")
+            self.say(
+                "The link is of a library that is not open here; open its file, and the link again."
+                if is_of_a_file(str(asked))
+                else f"The link's view must be one of {names}, got {str(asked)[:60]!r}; the first is shown instead."
+            )
             self._query = {}
         self._show(found or self._view)
         self._client.on_delete(self.close)

@@ -2,11 +2,14 @@
 
 A view is made by a function of `tick`, which hears the share done, and `stop`. Visitors see its progress, and each of
 them may give it up, for all, or begin it again; what goes wrong is kept as one sentence. Opened files become further
-views.
+views. Their keys, which links name, follow from what the library is: a link never shows another library's numbers, and
+a file that is opened twice is one view.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +22,7 @@ from rasf.explorer.scene import Dialled, Stop, Stopped
 from rasf.explorer.state import kind_of
 from rasf.library.policy_library import PolicyLibrary
 
+_FILE = "file-"
 Make = Callable[[Callable[[float], None], Stop], Dialled]
 
 
@@ -64,7 +68,6 @@ class Views:
 
     def __init__(self, library: PolicyLibrary | None, seed: int) -> None:
         self._by_key: dict[str, View] = {}
-        self._files = 0
         if library is not None:
             self.add_library(library, "the file given")
         for view in _usual(seed):
@@ -82,25 +85,38 @@ class Views:
         return next(iter(self._by_key.values()))
 
     def add_library(self, library: PolicyLibrary, name: str) -> View:
-        """A view of a library from a file."""
+        """The view of a library from a file; the first file's comes before all others."""
+        key = _key(library)
+        if key in self._by_key:
+            return self._by_key[key]
 
         def make(tick: Callable[[float], None], stop: Stop) -> Dialled:
             from rasf.explorer.choose_scene import scene_of
 
             return _warm(scene_of(library), stop)
 
-        self._files += 1
-        key = "file" if self._files == 1 else f"file-{self._files}"
         environment = library.environment["id"] or "library"
         title = f"{str(environment).removeprefix('rasf/').removesuffix('-v0')} (file)"
         view = View(key, title, "Looking at the library.", f"{name}: {library!r}", make)
-        self._by_key = {key: view, **self._by_key} if self._files == 1 else {**self._by_key, key: view}
+        is_first = not any(map(is_of_a_file, self._by_key))
+        self._by_key = {key: view, **self._by_key} if is_first else {**self._by_key, key: view}
         return view
 
     def close(self) -> None:
         """End all background work."""
         for view in self:
             view.stop()
+
+
+def is_of_a_file(key: str) -> bool:
+    """Whether a view of that key would show a library from a file."""
+    return key.startswith(_FILE)
+
+
+def _key(library: PolicyLibrary) -> str:
+    """From what the library was trained for, with and when; not from its numbers, which may be gigabytes."""
+    said = [library.environment, library.agent, library.policies, library.notes, library.provenance]
+    return _FILE + hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def _warm(scene: Any, stop: Stop) -> Any:
