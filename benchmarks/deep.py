@@ -57,7 +57,7 @@ def least_bytes(agent: Agent, networks: Any) -> int:
     """
     weights = sum(part.nbytes for part in jax.tree.leaves(networks))
     heads = sum(network.heads.weight.nbytes for network in networks)
-    share = agent.active / agent.law.shapes()[0].heads
+    share = min(1.0, agent.active / agent.law.shapes()[0].heads)  # a point has one head, for all features
     return int(weights * (7 + 1 + 2 + 1) + 2 * share * heads)
 
 

@@ -116,6 +116,9 @@ def reproduce(
         with counted() as bar:
             task = bar.add_task(f"{name}, preset {preset.value}", total=known[name].ticks(preset.value))
             result, files = run(known[name], preset.value, seed, out, partial(bar.advance, task))
+        if isinstance(result, str):
+            console.print(f"the runs are kept; {result}", highlight=False, soft_wrap=True)
+            continue
         _print_claims([{"id": key, **vars(finding)} for key, finding in result.findings.items()], f"{name}: findings")
         for path in files:
             console.print(f"wrote {path}", highlight=False)

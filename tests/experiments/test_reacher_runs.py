@@ -3,6 +3,7 @@
 import shutil
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -14,9 +15,10 @@ from typer.testing import CliRunner
 from quick_compilation import quick_compilation  # noqa: F401
 from rasf.cli import app
 from rasf.deep import checkpoint
-from rasf.experiments import reacher, reacher_batches, reproduce
+from rasf.experiments import reacher, reacher_batches, reacher_figures, reproduce
 from rasf.experiments.reacher_batches import Batch, Size
 from rasf.experiments.reacher_runs import run_batch
+from rasf.experiments.results import shipped
 from rasf.experiments.tensorboard_log import ScalarLog
 from rasf.sweep import machine
 from rasf.sweep.store import Store
@@ -75,6 +77,24 @@ def test_a_finished_batch_is_not_run_again(folder, monkeypatch):
 def test_the_file_of_another_batch_does_not_count(folder):
     assert reacher_batches.load(replace(SUCCESSOR, seeds=(1,)), folder) is None
     assert reacher_batches.load(replace(SUCCESSOR, name="other"), folder) is None
+
+
+@pytest.mark.parametrize("other", [{"seeds": (1,)}, {"size": replace(TOY, atoms=4)}])
+def test_another_preset_or_seed_does_not_overwrite_what_is_there(folder, tmp_path, monkeypatch, other):
+    monkeypatch.setattr(reacher, "batches", lambda preset, seed: [replace(SUCCESSOR, **other), ALONE])
+    kept = shutil.copytree(folder, tmp_path / "reacher-runs")
+    before = (kept / "rasfc51.safetensors").read_bytes()
+    out = CliRunner().invoke(app, ["reproduce", "reacher", "--preset", "quick", "--out", str(tmp_path)])
+    assert "rasfc51.safetensors holds another preset, seed or version of the batch 'rasfc51'" in str(out.exception)
+    assert (kept / "rasfc51.safetensors").read_bytes() == before
+    assert not (tmp_path / "reacher-sweep").exists()
+
+
+def test_a_file_cut_off_is_not_there(folder, tmp_path):
+    whole = (folder / "rasfc51.safetensors").read_bytes()
+    (tmp_path / "rasfc51.safetensors").write_bytes(whole[:-1])
+    assert reacher_batches.load(SUCCESSOR, tmp_path) is None
+    assert not reacher_batches.is_taken(SUCCESSOR, tmp_path)
 
 
 def test_networks_are_kept_in_half_precision(folder):
@@ -167,16 +187,27 @@ def test_summary_and_figures_of_what_is_there(folder, tmp_path, monkeypatch):
     assert drawn == {"figure_2_reacher", "figure_6", "figure_10", "figures_11_12", "figure_13", "figure_14"}
 
 
-def test_without_the_normaliser_there_is_no_summary(folder, monkeypatch):
-    monkeypatch.setattr(reacher, "batches", lambda preset, seed: [SUCCESSOR])
-    with pytest.raises(ValueError, match="'alone', which normalises returns, is missing"):
-        reacher.summarise("quick", 0, folder)
+@pytest.mark.parametrize(
+    ("batch", "sentence"), [(SUCCESSOR, "run the batch 'alone' too"), (ALONE, "run an agent's batch too")]
+)
+def test_one_batch_is_kept_though_it_cannot_be_summed_up(folder, tmp_path, monkeypatch, batch, sentence):
+    monkeypatch.setattr(reacher, "batches", lambda preset, seed: [batch])
+    shutil.copytree(folder, tmp_path / "reacher-runs")
+    out = CliRunner().invoke(app, ["reproduce", "reacher", "--preset", "quick", "--out", str(tmp_path)])
+    assert out.exit_code == 0
+    assert "the runs are kept; to sum up" in out.output
+    assert sentence in out.output
+    assert not (tmp_path / "reacher.json").exists()
 
 
-def test_the_normaliser_alone_gives_no_summary(folder, monkeypatch):
-    monkeypatch.setattr(reacher, "batches", lambda preset, seed: [ALONE])
-    with pytest.raises(ValueError, match="has only the batch 'alone'"):
-        reacher.summarise("quick", 0, folder)
+def test_the_shipped_result_has_what_is_missing_here():
+    assert reacher_figures.figure_4(shipped()["reacher"]) is not None
+
+
+def test_the_shipped_result_is_that_of_the_runs():
+    result = shipped()["reacher"]
+    runs = Path(__file__).parents[2] / "runs" / "reacher-runs"
+    assert reacher.summarise("paper", 0, runs).findings == result.findings
 
 
 def test_names_of_batches_are_unique_and_lanes_of_rasfc51_fit_a_gpu():

@@ -6,8 +6,8 @@ from sweep_help import HEAD, InlineEngine, executions, spec_of, stable_bytes, sw
 from rasf.sweep import drive as drive_module
 from rasf.sweep.drive import Progress, jobs_of, progress_of
 from rasf.sweep.engine import Ended
-from rasf.sweep.store import Store
-from rasf.sweep.work import Trouble, do_job
+from rasf.sweep.store import Store, tell_share
+from rasf.sweep.work import Trouble, do_job, try_job
 
 RAISING = HEAD + 'seeds = 3\n[parameters]\nfail = "raise"\nunless = "{}"\n'
 LANES = 'sweep = "try"\nkind = "lanes"\nseeds = 6\n[grid]\nscale = [1.0, 2.0]\n'
@@ -207,3 +207,52 @@ def test_rate_and_time_left():
     progress = Progress(total=10, done=6, failed=1, running=2, fresh=4, seconds=8.0)
     assert (progress.waiting, progress.rate, progress.seconds_left) == (1, 0.5, 6.0)
     assert Progress(10, 6).seconds_left is None
+
+
+class Slow(InlineEngine):
+    """Says twice how far a job is, before it does it."""
+
+    gpus = 1
+
+    def start(self, job):
+        self.job, self.shares = job, [0.25, 0.75]
+
+    def free(self):
+        return int(not self.running())
+
+    def running(self):
+        return int(getattr(self, "job", None) is not None)
+
+    def wait(self, seconds):
+        if self.shares:
+            tell_share(Store(self.folder).scratch(self.job), self.shares.pop(0))
+            return []
+        job, self.job = self.job, None
+        return [Ended(job, try_job(self.folder, job))]
+
+
+def test_a_long_job_says_how_far_it_is(tmp_path, trace, monkeypatch):
+    monkeypatch.setattr(drive_module, "_PUBLISH_EVERY_S", 0.0)
+    spec, store = spec_of(tmp_path, LANES.replace("[1.0, 2.0]", "[1.0]")), Store(tmp_path / "s")
+    said = []
+    with store.driving():
+        store.declare(spec)
+        engine = Slow(store.folder)
+        drive_module.drive(
+            spec, store, engine, jobs_of(spec, store, 1), lambda p: said.append((p.done, p.running, p.begun))
+        )
+    four = [(0, 4, 0.0), (0, 4, 1.0), (0, 4, 3.0)]
+    assert said == [*four, (4, 2, 0.0), (4, 2, 0.5), (4, 2, 1.5), (6, 0, 0.0)]
+    assert store.share(spec.runs[:4]) == 0.0  # its scratch is gone
+
+
+def test_a_share_that_makes_no_sense_is_none(tmp_path):
+    spec, store = spec_of(tmp_path, HEAD), Store(tmp_path / "s")
+    for written, read in (("0.5", 0.5), ("7", 0.0), ("nan", 0.0), ("half", 0.0), ("", 0.0)):
+        (store.scratch(spec.runs) / "share").write_text(written)
+        assert store.share(spec.runs) == read
+
+
+def test_time_left_counts_what_is_under_way():
+    progress = Progress(total=10, done=2, running=4, fresh=2, seconds=8.0, begun=2.0)
+    assert (progress.rate, progress.seconds_left) == (0.5, 12.0)

@@ -17,15 +17,17 @@ def run_all(
 ) -> None:
     """Run what is not there yet, one process a core, or else a GPU; what failed before is tried again.
 
-    `tick` is called once for each finished run, but for those ticked in an earlier call.
+    `tick` is called once for each run, but for those ticked in an earlier call; while many runs are one long job, as
+    often as their share of it is done.
     """
     store, ticked = Store(folder), already_ticked
 
     def show(progress: Progress) -> None:
         nonlocal ticked
-        for _ in range(progress.done - ticked):
+        reached = int(progress.done + progress.begun)
+        for _ in range(reached - ticked):
             tick()
-        ticked = max(ticked, progress.done)
+        ticked = max(ticked, reached)
 
     with store.driving():
         store.declare(spec)

@@ -96,8 +96,8 @@ def total_ticks(preset: str, options: Options = _ALL) -> int:
     return sum(len(reacher_batches.trials(batch)) for batch in chosen(preset, 0, options.only))
 
 
-def run(preset: str, seed: int, tick: Callable[[], None], folder: Path, options: Options = _ALL) -> Result:
-    """Run what is missing in `folder`/reacher-runs, and sum up all that is there."""
+def run(preset: str, seed: int, tick: Callable[[], None], folder: Path, options: Options = _ALL) -> Result | str:
+    """Run what is missing in `folder`/reacher-runs, and sum up all that is there, or say why it cannot be summed up."""
     runs_folder = folder / "reacher-runs"
     planned = chosen(preset, seed, options.only)
     missing = [batch.name for batch in planned if reacher_batches.load(batch, runs_folder) is None]
@@ -115,16 +115,16 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path, options:
     return summarise(preset, seed, runs_folder)
 
 
-def summarise(preset: str, seed: int, runs_folder: Path) -> Result:
-    """The result of all finished batches in a folder."""
+def summarise(preset: str, seed: int, runs_folder: Path) -> Result | str:
+    """The result of all finished batches in a folder; or a sentence, where there are not yet enough."""
     done = {batch: reacher_batches.load(batch, runs_folder) for batch in batches(preset, seed)}
     found = {batch: arrays for batch, arrays in done.items() if arrays is not None}
     if not any(batch.alone for batch in found):
-        raise ValueError(f"the batch 'alone', which normalises returns, is missing from {runs_folder}")
+        return f"to sum up {runs_folder}, run the batch 'alone' too, which normalises returns"
     if all(batch.alone for batch in found):
-        raise ValueError(f"{runs_folder} has only the batch 'alone', which normalises returns; run an agent too")
+        return f"to sum up {runs_folder}, run an agent's batch too; 'alone' only normalises returns"
     measured = measures(found)
-    size = next(iter(found)).size
+    size = next(batch.size for batch in found if not batch.alone)
     seconds = {batch.name: float(arrays["seconds"][0]) for batch, arrays in found.items()}
     devices = sorted({reacher_batches.device_of(batch, runs_folder) for batch in found})
     numbers: dict[str, Any] = {

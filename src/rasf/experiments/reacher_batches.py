@@ -159,7 +159,7 @@ def save(batch: Batch, found: Arrays, folder: Path, device: str | None = None) -
     from safetensors.numpy import save_file
 
     label = {
-        "describe": json.dumps(batch.describe(), sort_keys=True),
+        "describe": _described(batch),
         "device": f"{device or jax.devices()[0].device_kind}, jax {jax.__version__}",
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
     }
@@ -174,20 +174,34 @@ def path_of(batch: Batch, folder: Path) -> Path:
 
 def load(batch: Batch, folder: Path) -> Arrays | None:
     """A finished batch's arrays; None if it is not there, not whole, or of another batch or version."""
-    from safetensors import SafetensorError, safe_open
+    from safetensors import safe_open
 
-    try:
-        with safe_open(path_of(batch, folder), "numpy") as file:
-            if (file.metadata() or {}).get("describe") != json.dumps(batch.describe(), sort_keys=True):
-                return None
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (FileNotFoundError, SafetensorError):
+    if _label(batch, folder).get("describe") != _described(batch):
         return None
+    with safe_open(path_of(batch, folder), "numpy") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+def is_taken(batch: Batch, folder: Path) -> bool:
+    """Whether the place of the batch's file is that of another preset, seed or version of it."""
+    return _label(batch, folder).get("describe", _described(batch)) != _described(batch)
 
 
 def device_of(batch: Batch, folder: Path) -> str:
     """On what a finished batch was run."""
-    from safetensors import safe_open
+    return _label(batch, folder)["device"]
 
-    with safe_open(path_of(batch, folder), "numpy") as file:
-        return str((file.metadata() or {})["device"])
+
+def _described(batch: Batch) -> str:
+    return json.dumps(batch.describe(), sort_keys=True)
+
+
+def _label(batch: Batch, folder: Path) -> dict[str, str]:
+    """What the file at the batch's place says it is; nothing if there is none, or it is not whole."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path_of(batch, folder), "numpy") as file:
+            return dict(file.metadata() or {})
+    except (FileNotFoundError, SafetensorError):
+        return {}

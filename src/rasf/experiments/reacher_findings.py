@@ -275,7 +275,7 @@ def _variance(m: Measures) -> Judged:
     text = (
         f"mean error over mean variance: RaSFC51 {learns}, residual {mean_interval(error['sfdqn-residual -3'])}, "
         f"difference {gap}; correlation with the truth over positions {places['rasfc51 -3']} and "
-        f"{places['sfdqn-residual -3']}; the residual's variance is negative in {negative:.0%} of the states"
+        f"{places['sfdqn-residual -3']}; the residual's variance is negative in {negative:.1%} of the states"
     )
     return worst([below(learns, 0.5), side(gap)]), text, min(m.seeds(name) for name in error)
 

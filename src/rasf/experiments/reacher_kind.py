@@ -30,6 +30,7 @@ from rasf.experiments.reacher_batches import TARGETS, TRAINING, Arrays, Batch, S
 from rasf.experiments.reacher_runs import CHECKPOINT_EVERY_S, save_networks, train
 from rasf.experiments.tensorboard_log import ScalarLog
 from rasf.sweep.runs import Outcome, Run, Value, alone
+from rasf.sweep.store import tell_share
 
 LANES, MANY_LANES = 20, 120
 TENSORBOARD = "RASF_TENSORBOARD"
@@ -92,6 +93,7 @@ class ReacherKind:
             nonlocal said
             said += 1
             self.say(f"{batch.name}, lanes {len(runs)}: {said} of {ticks(batch)} chunks of training are done")
+            tell_share(scratch, said / (ticks(batch) + 1))  # the last look comes after them
 
         found, lanes = train(batch, scratch / "lanes.checkpoint", tick, log, self._checkpoint_every_s)
         places = {trial: lane for lane, trial in enumerate(trials(batch))}

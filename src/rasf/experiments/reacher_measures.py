@@ -88,6 +88,6 @@ def measures(found: dict[Batch, Arrays]) -> Measures:
         whole = {key: np.concatenate([part[key] for part in parts]).astype(float) for key in parts[0]}
         order = np.argsort(whole["seed"])
         joined[name] = {key: values[order] for key, values in whole.items()}
-    size = next(iter(found)).size
+    size = next(batch.size for batch in found if not batch.alone)
     evaluations = next(iter(joined.values()))["return"].shape[1]
     return Measures(joined, begin, end, size.evaluate_every * np.arange(evaluations, dtype=float))

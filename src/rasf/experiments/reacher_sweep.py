@@ -37,6 +37,12 @@ def run_batches(
         tick()
     if not missing:
         return
+    for batch in missing:
+        if reacher_batches.is_taken(batch, kept):
+            raise ValueError(
+                f"{reacher_batches.path_of(batch, kept)} holds another preset, seed or version of the batch "
+                f"{batch.name!r}, and would be lost; use another --out, or move it away"
+            )
     spec = Spec("reacher", tuple(run for batch in missing for run in runs_of(batch)))
     try:
         with _telling_workers(tensorboard):

@@ -31,10 +31,11 @@ Tick = Callable[[], None]
 class Experiment:
     """How to run an experiment (files of single runs go to the folder), its ticks of progress, and its figures.
 
-    A figure is None where the runs it shows are not there.
+    In place of a result there may be a sentence: what must be run before there can be one. A figure is None where the
+    runs it shows are not there.
     """
 
-    run: Callable[[str, int, Tick, Path], Result]
+    run: Callable[[str, int, Tick, Path], Result | str]
     ticks: Callable[[str], int]
     figures: dict[str, Callable[[Result], Figure | None]]
 
@@ -88,9 +89,14 @@ def experiments(options: reacher.Options) -> dict[str, Experiment]:
     return EXPERIMENTS | {"reacher": with_options}
 
 
-def reproduce(experiment: Experiment, preset: str, seed: int, folder: Path, tick: Tick) -> tuple[Result, list[Path]]:
+def reproduce(
+    experiment: Experiment, preset: str, seed: int, folder: Path, tick: Tick
+) -> tuple[Result | str, list[Path]]:
     """Run one experiment; its result and figures go to `folder`."""
-    path = experiment.run(preset, seed, tick, folder).save(folder)
+    found = experiment.run(preset, seed, tick, folder)
+    if isinstance(found, str):
+        return found, []
+    path = found.save(folder)
     return results.load(path), [path, *draw(path)]
 
 

@@ -34,6 +34,7 @@ class Progress:
     losses: int = 0  # of workers
     fresh: int = 0  # done since this driver began
     seconds: float = 0.0  # since then
+    begun: float = 0.0  # what running jobs have done, in runs, where their kind says so
 
     @property
     def waiting(self) -> int:
@@ -42,13 +43,14 @@ class Progress:
 
     @property
     def rate(self) -> float | None:
-        """Runs done a second; None before there is one."""
-        return self.fresh / self.seconds if self.fresh and self.seconds > 0 else None
+        """Runs done a second, those under way by their share; None before there is any."""
+        done = self.fresh + self.begun
+        return done / self.seconds if done > 0 and self.seconds > 0 else None
 
     @property
     def seconds_left(self) -> float | None:
         """Until all are done, at this rate."""
-        return None if self.rate is None else (self.total - self.done - self.failed) / self.rate
+        return None if self.rate is None else (self.total - self.done - self.failed - self.begun) / self.rate
 
 
 def progress_of(store: Store) -> Progress:
@@ -57,7 +59,7 @@ def progress_of(store: Store) -> Progress:
     progress = Progress(len(runs), sum(map(store.is_finished, runs)), len(store.failures(runs)))
     if store.driver() is not None:
         said = store.published()
-        for name in ("running", "losses", "fresh", "seconds"):
+        for name in ("running", "losses", "fresh", "seconds", "begun"):
             if isinstance(said.get(name), int | float):
                 setattr(progress, name, said[name])
     return progress
@@ -99,6 +101,7 @@ class _Driver:
     def __init__(self, spec: Spec, store: Store, engine: Engine, jobs: Sequence[Job]) -> None:
         self._store, self._engine, self._waiting, self._all = store, engine, deque(jobs), len(spec.runs)
         self._losses = Counter[str]()
+        self._running: list[Job] = []
         self._began, self._published = time.monotonic(), -_PUBLISH_EVERY_S
         done, failed = sum(map(store.is_finished, spec.runs)), len(store.failures(spec.runs))
         self._progress = Progress(done + failed + sum(map(len, jobs)), done, failed)
@@ -107,8 +110,10 @@ class _Driver:
         progress = self._progress
         while self._waiting or self._engine.running():
             while self._waiting and self._engine.free():
-                progress.running += len(self._waiting[0])
-                self._engine.start(self._waiting.popleft())
+                job = self._waiting.popleft()
+                progress.running += len(job)
+                self._running.append(job)
+                self._engine.start(job)
             self._tell(show)
             for ended in self._engine.wait(_WAIT_S):
                 self._settle(ended)
@@ -124,6 +129,7 @@ class _Driver:
             raise _full(trouble.reason)
         missing = tuple(run for run in job if not self._store.is_finished(run))
         self._progress.running -= len(job)
+        self._running.remove(job)
         self._progress.losses += lost
         self._progress.done += len(job) - len(missing)
         self._progress.fresh += len(job) - len(missing)
@@ -142,8 +148,11 @@ class _Driver:
     def _tell(self, show: Callable[[Progress], None]) -> None:
         now = time.monotonic()
         self._progress.seconds = now - self._began
+        publish = now - self._published >= _PUBLISH_EVERY_S
+        if publish or not self._running:
+            self._progress.begun = sum(len(job) * self._store.share(job) for job in self._running)
         show(self._progress)
-        if now - self._published >= _PUBLISH_EVERY_S:
+        if publish:
             self._published = now
             self._store.publish(asdict(self._progress))
 

@@ -17,7 +17,7 @@ def as_table(name: str, progress: Progress) -> Table:
     """One row of numbers."""
     cells = {
         "done": f"{progress.done} of {progress.total}",
-        "running": str(progress.running),
+        "running": f"{progress.running}" + (f" ({progress.begun / progress.running:.0%})" if progress.begun else ""),
         "waiting": str(progress.waiting),
         "failed": str(progress.failed),
         "workers lost": str(progress.losses),

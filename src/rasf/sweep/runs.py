@@ -94,7 +94,7 @@ class Kind(Protocol):
 
     def execute(self, runs: Sequence[Run], scratch: Path) -> list[Outcome]:
         """Run them; `scratch` is a folder for checkpoints of exactly these, which outlives a fault and is removed when
-        all is done."""
+        all is done. A long job may say how far it is, by `store.tell_share`."""
 
 
 def kind_of(name: str) -> Kind:

@@ -5,7 +5,7 @@
     progress.json            what the driver last said
     runs/ID.run              a finished run: scalars, provenance, arrays (the checksummed container of `rasf.library`)
     failed/ID.json           a run that failed, why and where
-    scratch/JOB/             checkpoints of unfinished jobs
+    scratch/JOB/             checkpoints of unfinished jobs, and `share`, how much is done
     log.txt                  what workers printed
     table.parquet            the combined table
 
@@ -37,6 +37,7 @@ from rasf.sweep.spec import Spec
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _PARTIAL = (".sweep.json.*", ".progress.json.*", ".table.parquet.*", "runs/.*.run.*", "failed/.*.json.*")  # if killed
+_SHARE = "share"
 _TRIES, _PAUSE_S = 5, 0.05  # to get the lock, which a look at the sweep holds for a moment
 
 
@@ -166,6 +167,14 @@ class Store:
         path.mkdir(parents=True, exist_ok=True)
         return path
 
+    def share(self, job: Sequence[Run]) -> float:
+        """How much of a job is done, by what its kind last told; 0 where it told nothing."""
+        try:
+            share = float((self._scratch(job) / _SHARE).read_text())
+        except (OSError, ValueError):
+            return 0.0
+        return share if 0 <= share <= 1 else 0.0
+
     def clear_scratch(self, job: Sequence[Run] = ()) -> None:
         """Remove a job's checkpoints; without a job, all."""
         shutil.rmtree(self._scratch(job) if job else self.folder / "scratch", ignore_errors=True)
@@ -179,6 +188,11 @@ class Store:
 
     def _note(self, run: Run) -> Path:
         return self.folder / "failed" / f"{run.id}.json"
+
+
+def tell_share(scratch: Path, share: float) -> None:
+    """For a kind whose jobs take long: how much of the job with this scratch folder is done."""
+    write_text(scratch / _SHARE, f"{share:.4f}")
 
 
 def _json(path: Path) -> dict[str, Any]:
