@@ -1,5 +1,6 @@
 """Kinds of `rasf.sweep`: what they refuse, how they pack, and that the shipped sweep files are the paper's runs."""
 
+import math
 from collections import defaultdict
 
 import numpy as np
@@ -62,7 +63,8 @@ def test_good_parameters_pass(name):
         ("four-room", {"risk": None}, "risk is missing"),
         ("reacher", {"nope": 1}, "nope is unknown"),
         ("reacher", {"agent": "ppo"}, "agent must be one of"),
-        ("reacher", {"beta": "x"}, "beta must be a number"),
+        ("reacher", {"beta": "x"}, "beta must be a finite number"),
+        ("reacher", {"beta": math.nan}, "beta must be a finite number"),
         ("reacher", {"beta": None}, "beta is missing"),
         ("reacher", {"width": 0}, "width must be a positive whole number"),
         ("reacher", {"atoms": True}, "atoms must be a positive whole number"),

@@ -15,6 +15,7 @@ the folder that RASF_TENSORBOARD names, and in `networks` of the sweep's folder 
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections import defaultdict
@@ -68,8 +69,9 @@ class ReacherKind:
         for name in ("agent", "beta"):
             if name not in parameters:
                 raise ValueError(f"{name} is missing")
-        if isinstance(parameters["beta"], bool | str):
-            raise ValueError(f"beta must be a number, got {parameters['beta']!r}")
+        beta = parameters["beta"]
+        if isinstance(beta, bool | str) or not math.isfinite(beta):
+            raise ValueError(f"beta must be a finite number, got {beta!r}")
         if "target" in parameters and parameters["agent"] not in ("c51", "rac51"):
             raise ValueError(f"target is for the agents c51 and rac51 only, got {parameters['agent']}")
 
