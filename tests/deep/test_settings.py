@@ -92,11 +92,55 @@ def test_weighing_counts_the_features_that_matter():
         ({"conditioned": True, "bounds": (0.0, float("inf"))}, "bounds must be finite"),
         ({"learning_rate": -1e-3}, "learning_rate must be finite and not negative, got -0.001"),
         ({"learning_rate": float("nan")}, "learning_rate must be finite"),
+        ({"atoms": 5.5}, r"settings must be numbers, or sizes such as .*, and whole where they count, got atoms=5.5"),
+        ({"batch": 2.5}, "got batch=2.5"),
+        ({"batch": True}, "got batch=True"),
+        ({"batch": (8,)}, r"got batch=\(8,\)"),
+        ({"target_period": 0.5}, "got target_period=0.5"),
+        ({"widths": 16}, r"settings must be numbers, or sizes such as widths=\(64, 64\), .*, got widths=16"),
+        ({"widths": [16]}, r"got widths=\[16\]"),
+        ({"widths": (16.5,)}, r"got widths=\(16.5,\)"),
+        ({"widths": (8, True)}, r"got widths=\(8, True\)"),
+        ({"gamma": "much"}, "got gamma='much'"),
+        ({"epsilon": True}, "got epsilon=True"),
+        ({"learning_rate": None}, "got learning_rate=None"),
+        ({"risk": MeanVariance(-3.0)}, r"risk must be something that takes beta, .*, got MeanVariance\(beta=-3.0\)"),
     ],
 )
 def test_bad_settings_are_refused(change, words):
     with pytest.raises(ValueError, match=words) as refusal:
         AgentSettings(**change)
+    assert "\n" not in str(refusal.value)
+
+
+def test_numbers_of_numpy_are_numbers():
+    given = {"atoms": np.int64(5), "widths": (np.int32(8),), "gamma": np.float32(0.5), "epsilon": 0}
+    assert AgentSettings(**given) == AgentSettings(atoms=5, widths=(8,), gamma=0.5, epsilon=0.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"observation_size": -1}, "observation_size must be a positive whole number, got -1"),
+        ({"observation_size": 4.0}, "observation_size must be a positive whole number, got 4.0"),
+        ({"n_actions": 0}, "n_actions must be a positive whole number, got 0"),
+        ({"n_actions": True}, "n_actions must be a positive whole number, got True"),
+        (
+            {"weights": [[1.0, np.nan, 0.0]] * 2},
+            r"training must have finite weights \(T, d\) and inputs .*, got .* nan",
+        ),
+        ({"weights": [1.0, 0.0, 0.0]}, r"training must have finite .*, got weights \[1.0, 0.0, 0.0\]"),
+        ({"weights": np.zeros((0, 3)), "inputs": np.zeros((0, 2))}, r"training must have .*, got weights \[\]"),
+        ({"weights": np.ones((3, 3))}, r"training must have .* and inputs of shape \(2, 2\)"),
+        ({"inputs": np.zeros(2)}, r"training must have .* and inputs of shape \(2,\)"),
+    ],
+)
+@pytest.mark.parametrize("name", ["rasfc51", "rac51"])
+def test_sizes_and_tasks_that_cannot_be_are_refused(name, change, words):
+    given = {"observation_size": 4, "n_actions": 9, **TRAINING._asdict(), **change}
+    training = Tasks(given.pop("weights"), given.pop("inputs"))
+    with pytest.raises(ValueError, match=words) as refusal:
+        Agent.create(preset(name), feature_bounds=BOUNDS, training=training, **given)
     assert "\n" not in str(refusal.value)
 
 

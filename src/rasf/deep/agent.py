@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import jax
@@ -35,6 +36,17 @@ from rasf.risk.base import Array
 
 LAWS = ("histogram", "point", "residual")
 BOOTSTRAPS = ("own", "gpi")
+_WHOLE, _REAL = ("widths", "atoms", "batch", "target_period"), ("gamma", "learning_rate", "epsilon")
+
+
+def check_size(name: str, size: Any) -> None:
+    """Refuse what is not a positive whole number."""
+    if not _is_a(Integral, size) or size < 1:
+        raise ValueError(f"{name} must be a positive whole number, got {size!r}")
+
+
+def _is_a(kind: type, value: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
@@ -65,6 +77,14 @@ class AgentSettings:
         for name, accepted in (("law", LAWS), ("bootstrap", BOOTSTRAPS)):
             if getattr(self, name) not in accepted:
                 raise ValueError(f"{name} must be one of {', '.join(accepted)}, got {getattr(self, name)!r}")
+        for name in _WHOLE + _REAL:
+            value, kind = getattr(self, name), Integral if name in _WHOLE else Real
+            several = isinstance(value, tuple)
+            if several != (name == "widths") or not all(_is_a(kind, one) for one in (value if several else (value,))):
+                wanted = "numbers, or sizes such as widths=(64, 64), and whole where they count"
+                raise ValueError(f"settings must be {wanted}, got {name}={value!r}")
+        if not callable(self.risk):
+            raise ValueError(f"risk must be something that takes beta, such as MeanVariance, got {self.risk!r}")
         if self.conditioned and self.law == "residual":
             raise ValueError("law 'residual' is for successor features, not for a conditioned network")
         if self.relabel and not self.conditioned:
@@ -147,10 +167,15 @@ class Agent:
         training: Tasks,
     ) -> Agent:
         """The agent for a world with these sizes and these training tasks."""
-        n_tasks, d = np.shape(training.weights)
+        check_size("observation_size", observation_size)
+        check_size("n_actions", n_actions)
+        weights, seen = np.asarray(training.weights), np.shape(training.inputs)
+        if weights.ndim != 2 or not weights.size or seen[:-1] != weights.shape[:1] or not np.isfinite(weights).all():
+            found = f"got weights {weights.tolist()} and inputs of shape {seen}"
+            raise ValueError(f"training must have finite weights (T, d) and inputs (T, c), {found}")
+        n_tasks, d = weights.shape
         if settings.conditioned:
-            policies, features, bounds = 1, 1, None
-            inputs = observation_size + np.shape(training.inputs)[1]
+            policies, features, bounds, inputs = 1, 1, None, observation_size + seen[1]
         else:
             policies, features, bounds, inputs = n_tasks, d, np.asarray(feature_bounds, float), observation_size
         if bounds is not None and bounds.shape != (d, 2):
@@ -164,7 +189,7 @@ class Agent:
             law = Histogram(tuple(map(tuple, atoms.tolist())))
         else:
             law = Point(features) if settings.law == "point" else Residual(features)
-        return cls(settings, law, policies, inputs, n_actions, features).weighing(training.weights)
+        return cls(settings, law, policies, inputs, n_actions, features).weighing(weights)
 
     def weighing(self, weights: npt.ArrayLike) -> Agent:
         """The same agent, prepared to score tasks with these weights (n, d): it reads only the features they weigh."""

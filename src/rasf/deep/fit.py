@@ -3,16 +3,20 @@
 `fit` drives the compiled loop of `train` in chunks of `evaluate_every` steps. After each chunk the features it saw are
 held to their declared bounds and the loss must be finite; then the caller's `evaluate` may look at the lanes. What it
 returns is kept as history, stacked on axis 0. A checkpoint holds lanes and history, so that a killed run goes on from
-its last one, to the same bits on the same device.
+its last one, to the same bits on the same device; and digests of the agent, the world, the schedule and the plans, so
+that it does so only where they are the same. Agents, worlds and schedules are told apart by what they print.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +26,7 @@ import numpy as np
 
 from rasf.deep import checkpoint as checkpoints
 from rasf.deep import train
-from rasf.deep.agent import Agent
+from rasf.deep.agent import Agent, check_size
 from rasf.deep.checkpoint import History
 from rasf.deep.train import Lane, Plan, Progress
 from rasf.deep.world import World
@@ -38,6 +42,10 @@ class Schedule:
     steps_per_task: int
     tasks: int
     evaluate_every: int
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            check_size(name, value)
 
     @property
     def steps(self) -> int:
@@ -58,31 +66,32 @@ def fit(
     evaluate: Evaluate,
     *,
     description: dict[str, Any],
-    checkpoint: Path | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every_s: float = 600.0,
     tick: Callable[[], None] = lambda: None,
 ) -> tuple[Lane, History]:
     """Train all lanes of `plans` (each part stacked on axis 0) and return them with the history.
 
-    `description` says what this run is; a checkpoint with another one is refused. `tick` is called once a chunk.
+    `description` says what else this run is, such as what `evaluate` does. A checkpoint with another one, or of another
+    agent, world, schedule or plans, is refused. `tick` is called once a chunk.
     """
     period, length = period_of(agent), schedule.evaluate_every
-    if length < 1 or length % period or schedule.steps_per_task % length:
+    if length % period or schedule.steps_per_task % length:
         raise ValueError(
             f"evaluate_every must be a multiple of {period} and divide steps_per_task, got {length} and "
             f"{schedule.steps_per_task}"
         )
-    if schedule.tasks != plans.tasks.weights.shape[1]:
-        raise ValueError(f"the schedule has {schedule.tasks} tasks, but the plans have {plans.tasks.weights.shape[1]}")
-    description = json.loads(json.dumps(description))  # as a checkpoint gives it back
+    _check_sizes(agent, world, plans, schedule)
+    label = _label(agent, world, plans, schedule, description)
+    path = None if checkpoint is None else Path(checkpoint)
     begin_lanes = jax.jit(jax.vmap(partial(train.start, agent, world, schedule.steps)))
     advance = jax.jit(
         jax.vmap(partial(train.advance, agent, world, length // period, period), in_axes=(0, 0, None, None, None)),
         donate_argnums=(1,),
     )
     step, lanes, history = 0, begin_lanes(plans), History()
-    if checkpoint is not None and checkpoint.exists():
-        step, lanes, history = _resume(checkpoint, lanes, description)
+    if path is not None and path.exists():
+        step, lanes, history = _resume(path, lanes, label)
         for _ in range(step // length):
             tick()
     else:
@@ -96,18 +105,64 @@ def fit(
         seen = {"loss": jnp.mean(progress.loss, axis=1), "clipped": jnp.mean(progress.clipped, axis=1)}
         seen |= {"training_phi": jnp.mean(progress.phi_mean, axis=1)}
         history = _extended(history, seen | evaluate(step, lanes))
-        if checkpoint is not None and time.monotonic() - saved_at > checkpoint_every_s:
-            checkpoints.save(checkpoint, lanes, history, description | {"step": step})
+        if path is not None and time.monotonic() - saved_at > checkpoint_every_s:
+            checkpoints.save(path, lanes, history, label | {"step": step})
             saved_at = time.monotonic()
         tick()
     return lanes, history
 
 
-def _resume(path: Path, like: Lane, description: dict[str, Any]) -> tuple[int, Lane, History]:
+def _check_sizes(agent: Agent, world: World, plans: Plan, schedule: Schedule) -> None:
+    """Refuse plans that are not stacked or not finite, and an agent, plans or a schedule of other sizes."""
+    numbers = {"beta": plans.beta, "bootstrap_beta": plans.bootstrap_beta, **plans.tasks._asdict()}
+    beta, bootstrap_beta, weights, inputs = map(np.shape, numbers.values())
+    lanes = jax.random.key_data(plans.key).shape[:-1]
+    stacked = len(weights) == 3 and 0 not in weights and inputs[:-1] == weights[:-1]
+    if not stacked or not lanes == beta == bootstrap_beta == weights[:1]:
+        raise ValueError(
+            "plans must have lanes in front of every part: keys (L,), betas (L,), weights (L, T, d), inputs (L, T, c); "
+            f"got key {lanes}, " + ", ".join(f"{name} {np.shape(part)}" for name, part in numbers.items())
+        )
+    for name, part in numbers.items():
+        wrong = np.asarray(part)[~np.isfinite(part)]
+        if wrong.size:
+            raise ValueError(f"{name} of plans must be finite, got {wrong[0]}")
+    settings, (_, tasks, d) = agent.settings, weights
+    heads, outputs = agent.law.shapes()[0]
+    for who, what, has, fits in (
+        ("agent", "actions", agent.actions, world.n_actions),
+        ("agent", "inputs", agent.inputs, world.observation_size + settings.conditioned * inputs[-1]),
+        ("plans", "features", d, len(world.feature_bounds)),
+        ("agent", "features", heads if settings.law == "histogram" else outputs, 1 if settings.conditioned else d),
+        ("agent", "policies", agent.policies, 1 if settings.conditioned else tasks),
+        ("schedule", "tasks", schedule.tasks, tasks),
+    ):
+        if has != fits:
+            raise ValueError(f"{who} must have {fits} {what} to fit the world and the plans, got {has}")
+    weighed = agent.weighing(plans.tasks.weights).active
+    if settings.law == "histogram" and weighed > agent.active:
+        raise ValueError(f"agent must be weighing {weighed} features of a task, as the plans do, got {agent.active}")
+
+
+def _label(agent: Agent, world: World, plans: Plan, schedule: Schedule, description: dict[str, Any]) -> dict[str, Any]:
+    """What determines a run's numbers, as a checkpoint gives it back."""
+    plain = jax.tree.map(lambda part: jnp.asarray(part).tolist(), plans._replace(key=jax.random.key_data(plans.key)))
+    parts = {"agent": agent, "world": world, "schedule": schedule, "plans": plain}
+    # functions and plain objects print where they are in memory, which says nothing
+    printed = {name: re.sub(r" at 0x[0-9a-fA-F]+", "", repr(part)) for name, part in parts.items()}
+    digests = {name: sha256(text.encode()).hexdigest() for name, text in printed.items()}
+    return dict(json.loads(json.dumps(digests | {"description": description})))
+
+
+def _resume(path: Path, like: Lane, label: dict[str, Any]) -> tuple[int, Lane, History]:
     found = checkpoints.describe(path)
-    step = found.pop("step", None)
-    if found != description or not isinstance(step, int):
-        raise ValueError(f"{path} is a checkpoint of another configuration; remove it or choose another folder")
+    step = found.get("step")
+    other = [name for name in label if found.get(name) != label[name]]
+    if other or not isinstance(step, int):
+        raise ValueError(
+            f"{path} is a checkpoint of another configuration; remove it or choose another folder (what differs: "
+            f"{', '.join(other) or 'step'})"
+        )
     lanes, history = checkpoints.load(path, like)
     return step, lanes, history
 
