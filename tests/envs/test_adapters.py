@@ -250,3 +250,22 @@ def test_the_description_is_json_whatever_the_settings():
     assert described["observations"]["shape"] == [2]
     assert (described["n_actions"], described["first_action"], described["n_features"]) == (2, 5, 7)
     assert described["phi"] == "corridor_phi"
+
+
+class Halved(gym.RewardWrapper):
+    """Half the features, and says so."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.reward_space = spaces.Box(0.0, 0.5, (4,), np.float32)
+
+    def reward(self, reward):
+        return reward / 2
+
+
+def test_the_outermost_declaration_of_bounds_counts():
+    inner = gym.make("rasf/Grid-v0")
+    plain = gym.wrappers.TimeLimit(inner, 5)
+    np.testing.assert_array_equal(open_environment(plain).bounds, np.tile([0.0, 1.0], (4, 1)))
+    changed = gym.wrappers.TimeLimit(Halved(plain), 5)
+    np.testing.assert_array_equal(open_environment(changed).bounds, np.tile([0.0, 0.5], (4, 1)))

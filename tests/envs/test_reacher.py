@@ -218,14 +218,46 @@ def test_two_steps_of_lookahead_come_close_to_the_known_ceiling(target):
         ({"targets": ((0.1, np.nan),), "risky": ()}, "targets must be"),
         ({"risky": (12,)}, "risky must hold indices of the 12 targets"),
         ({"risky": (-1,)}, "risky must hold"),
-        ({"radius": -0.1}, "radius must be finite and not negative, got -0.1"),
-        ({"action_noise": np.inf}, "action_noise must be finite"),
-        ({"failure_cost": np.nan}, "failure_cost must be finite"),
-        ({"failure_probability": 1.2}, r"failure_probability must be in \[0, 1\], got 1.2"),
+        ({"radius": -0.1}, "radius must be a finite number, not negative, got -0.1"),
+        ({"action_noise": np.inf}, "action_noise must be a finite"),
+        ({"failure_cost": np.nan}, "failure_cost must be a finite"),
+        ({"failure_probability": 1.2}, r"failure_probability must be a number in \[0, 1\], got 1.2"),
         ({"failure_probability": np.nan}, "failure_probability must be"),
-        ({"episode_length": 0}, "episode_length must be at least 1, got 0"),
+        ({"episode_length": 0}, "episode_length must be a whole number of at least 1, got 0"),
+        # of another type
+        ({"observation": np.array(["raw", "raw"])}, "observation must be"),
+        ({"targets": 5}, r"targets must be .* pairs, got 5"),
+        ({"targets": np.array(5.0)}, r"targets must be .* pairs, got 5.0"),
+        ({"targets": np.zeros((2, 3))}, r"targets must be .* got \[\[0.0, 0.0, 0.0\], \[0.0, 0.0, 0.0\]\]"),
+        ({"targets": ((0.1, 0.2), (0.3,))}, "targets must be"),
+        ({"targets": (("0.1", "0.2"),), "risky": ()}, "targets must be"),
+        ({"targets": None}, "targets must be"),
+        ({"risky": (0.5,)}, r"risky must hold indices of the 12 targets, got \(0.5,\)"),
+        ({"risky": (True,)}, r"risky must hold .* got \(True,\)"),
+        ({"risky": np.array([True] * 12)}, "risky must hold"),
+        ({"risky": np.array([0.0])}, "risky must hold"),
+        ({"risky": 3}, "risky must hold .* got 3"),
+        ({"risky": "01"}, "risky must hold .* got '01'"),
+        ({"radius": "x"}, "radius must be a finite number, not negative, got 'x'"),
+        ({"radius": True}, "radius must be a finite number"),
+        ({"failure_probability": None}, "failure_probability must be .* got None"),
+        ({"episode_length": "10"}, "episode_length must be a whole number of at least 1, got '10'"),
+        ({"episode_length": 2.5}, "episode_length must be .* got 2.5"),
+        ({"late_tip": "no"}, "late_tip must be True or False, got 'no'"),
     ],
 )
 def test_bad_arguments_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as refused:
         Reacher(**arguments)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", [list, np.array])
+def test_lists_and_arrays_make_the_world_that_tuples_make(kind):
+    world = Reacher(targets=((1.0, 0.0), (0.0, 0.5)), risky=(1,))
+    same = Reacher(targets=kind([[1.0, 0.0], [0.0, 0.5]]), risky=kind([1]))
+    assert (same, hash(same)) == (world, hash(world))
+    assert same.targets == ((1.0, 0.0), (0.0, 0.5))
+    assert same.risky == (1,)
+    assert {type(number) for number in same.targets[0] + same.risky} == {float, int}
+    assert Reacher(targets=((1, 0), (0, 1)), risky=kind([])).risky == ()

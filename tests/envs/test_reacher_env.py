@@ -158,6 +158,7 @@ def test_actions_outside_are_refused_and_change_nothing(action):
         ({"render_mode": "human"}, "render_mode must be rgb_array or None, got 'human'"),
         ({"observation": "pixels"}, "observation must be one of"),
         ({"episode_length": 0}, "episode_length must be"),
+        ({"risky": (0.5,)}, "risky must hold"),
     ],
 )
 def test_bad_arguments_are_refused(arguments, message):
@@ -233,3 +234,5 @@ def test_registered_on_import_and_made_with_arguments():
     env = gym.make("rasf/Reacher-v0", targets=((0.1, 0.0), (0.0, 0.1)), risky=(1,), observation="sincos")
     assert env.reset(seed=0)[0].shape == (6,)
     assert env.step(STILL)[1].shape == (3,)
+    same = gym.make("rasf/Reacher-v0", targets=np.array([(0.1, 0.0), (0.0, 0.1)]), risky=[1], observation="sincos")
+    assert same.unwrapped.world == env.unwrapped.world

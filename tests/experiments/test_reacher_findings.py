@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from rasf.experiments import reacher_findings
+from rasf.envs.reacher import Reacher
+from rasf.experiments import reacher_findings, reacher_maps
 from rasf.experiments.reacher_batches import Batch, Size
 from rasf.experiments.reacher_measures import Measures, label, measures
 
@@ -104,9 +105,9 @@ def test_measures_join_batches_by_seed_and_normalise():
     found = {
         Batch("late", "rasfc51", (-3.0,), (7, 5), size): lanes(-3.0, [7, 5], 6.0),
         Batch("early", "rasfc51", (-3.0,), (1,), size): lanes(-3.0, [1], 3.5),
-        Batch("alone", "rac51", (0.0,), (0, 1), size, alone=True): alone,
+        Batch("alone", "rac51", (0.0,), (0, 1), Size(evaluate_every=40), alone=True): alone,
     }
-    measured = measures(found)
+    measured = measures(dict(reversed(found.items())))  # the normaliser, which trains for longer, first
     assert measured.names == ["rasfc51 -3"]
     np.testing.assert_array_equal(measured.arrays["rasfc51 -3"]["seed"], [1, 5, 7])
     np.testing.assert_allclose(measured.test_return("rasfc51 -3")[:, 0], [0.25, 0.5, 0.5])
@@ -187,3 +188,85 @@ def test_a_variance_is_learned_when_its_amount_is(scale, shift, residual, verdic
     found = reacher_findings._variance(Measures(arrays, np.zeros(12), np.ones(12), np.arange(2.0)))
     assert found[0] == verdict
     assert f"correlation with the truth over positions {correlation};" in found[1]
+
+
+# --- rules that need more than curves
+
+
+def several(first, second, n=SEEDS):
+    """A number a seed, the same for all, or two by turns: an interval in between."""
+    return np.where(np.arange(n) % 2, first, second)
+
+
+@pytest.mark.parametrize(
+    ("averse", "neutral", "verdict"),  # metres from a target to the peak; on the target is below 0.029
+    [
+        ((0.1, 0.1), (0.0, 0.0), "holds"),
+        ((0.03, 0.03), (0.0, 0.0), "does not hold"),  # inside the circle of 0.06
+        ((0.1, 0.1), (0.1, 0.1), "does not hold"),  # the neutral one is not on its target
+        ((0.1, 0.02), (0.0, 0.0), "not decided"),
+    ],
+)
+def test_peaks_lie_outside_the_circles_or_on_the_targets(averse, neutral, verdict):
+    size, world = Size(), Reacher()
+    where = reacher_maps.grid(size.map_points)
+    away = np.linalg.norm(where.tips[where.reached] - world.target_positions()[:, None], axis=-1)  # (12, P)
+    safe = ~np.isin(np.arange(12), world.risky)
+
+    def maps(wanted):
+        peak = np.where(safe, 0.2, several(*wanted)[:, None])  # what safe targets have must not matter
+        best = -np.abs(away - peak[..., None])
+        elsewhere = np.full_like(best, -0.05)  # of a policy that is nowhere the better one at its peak
+        return {"map_objective": np.stack([elsewhere, best], axis=1), "seed": np.arange(SEEDS)}
+
+    arrays = {"rasfc51 -3": maps(averse), "rasfc51 0": maps(neutral)}
+    found = reacher_findings._peaks(Measures(arrays, np.zeros(12), np.ones(12), np.arange(2.0)), size)
+    assert (found[0], found[2]) == (verdict, SEEDS)
+
+
+@pytest.mark.parametrize(("seconds", "verdict"), [(79.0, "holds"), (81.0, "does not hold")])
+def test_a_trial_costs_the_seconds_of_all_batches_over_all_trials(seconds, verdict):
+    """RaSFC51: 80 s a trial, (100 + 140) / 3, though the batches' own means are 50 and 140."""
+
+    def batch(name, agent, seeds, trained, **options):
+        return {Batch(name, agent, (0.0,), seeds, Size(), **options): {"seed": seeds, "seconds": (trained, 1e6)}}
+
+    found = batch("many", "rasfc51", (0, 1), 100.0) | batch("one", "rasfc51", (2,), 140.0)
+    found |= batch("theirs", "rac51", (0, 1), 2 * seconds) | batch("alone", "rac51", (0,), 1e6, alone=True)
+    judged = reacher_findings._wall_time(found)
+    assert (judged.verdict, judged.seeds) == (verdict, 3)
+    assert judged.measured.endswith(f"rasfc51 80 s a trial (3 trials), rac51 {seconds:.0f} s a trial (2 trials)")
+
+
+@pytest.mark.parametrize(
+    ("saved", "verdict"),
+    [
+        ({"rac51 0": (1.0, 1.0), "rac51 -3": (1.0, 1.0)}, "holds"),
+        ({"rac51 0": (1.0, 1.0), "rac51 -3": (-1.0, -1.0)}, "does not hold"),
+        ({"rac51 0": (-1.0, -1.0), "rac51 -3": (1.0, 1.0)}, "does not hold"),
+        ({"rac51 0": (1.0, 1.0), "rac51 -3": (1.0, -1.0)}, "not decided"),
+    ],
+)
+def test_failures_fall_from_the_first_fifth_to_the_last(saved, verdict):
+    """The evaluation before training, and those between the fifths, would say the opposite."""
+    measured = made_up({}, {})
+    for name, change in saved.items():
+        failures, more = measured.arrays[name]["failures"], several(*change)[:, None, None]
+        failures[:, 1:5] += more
+        failures[:, 0] -= 50 * more[:, 0]
+        failures[:, 5:-4] += 50 * more
+        failures[:, :, :4] -= 50 * more  # training tasks do not count
+    assert reacher_findings._r14(measured)[0] == verdict
+
+
+@pytest.mark.parametrize(
+    ("agree", "verdict"), [((0.95, 0.93), "holds"), ((0.85, 0.8), "does not hold"), ((0.95, 0.85), "not decided")]
+)
+def test_an_approximation_is_good_where_nine_actions_of_ten_agree(agree, verdict):
+    seen = {"agree": several(*agree), "level": np.full(SEEDS, 4.0), "lost": np.full(SEEDS, 0.25)}
+    seen |= {key: np.tile([scale, 2 * scale, 3 * scale], (SEEDS, 1)) for key, scale in (("apart", 1.0), ("trace", 0.1))}
+    arrays = {"rasfc51 -3": {f"risk_{key}": values for key, values in seen.items()}}
+    found = reacher_findings._r15(Measures(arrays, np.zeros(12), np.ones(12), np.arange(2.0)))
+    assert (found[0], found[2]) == (verdict, SEEDS)
+    assert "differ by 2 (median), 3 (0.9 quantile), at a level of 4; " in found[1]
+    assert found[1].endswith("by 0.2 (median); the plain formula overflows for 25%")

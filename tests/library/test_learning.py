@@ -375,3 +375,72 @@ def test_an_environment_that_breaks_in_the_middle_is_refused_and_nothing_is_writ
     }[broken]
     one_line(lambda: rasf.learn(world, tasks=2, steps_per_task=100, **options).save("library.rasf"), said)
     assert list(tmp_path.iterdir()) == []
+
+
+# --- declared bounds
+
+
+class Changed(gym.Wrapper):
+    """From the 30th step on, another feature 1."""
+
+    steps = 0
+
+    def __init__(self, world, value, wants=30):
+        super().__init__(world)
+        self.value, self.wants = value, wants
+
+    def step(self, action):
+        obs, phi, *rest = self.env.step(action)
+        self.steps += 1
+        return obs, np.array([phi[0], self.value if self.steps >= self.wants else phi[1]]), *rest
+
+
+def bounded(low, high):
+    world = scripted(LINE, [np.zeros(1)], [0.5, 0.5], ends=7)
+    world.reward_space = spaces.Box(np.array([0.0, low], np.float32), np.array([1.0, high], np.float32))
+    return world
+
+
+NETWORKS = [DEEP, DEEP | {"agent": "rasfc51", "atoms": 5}]
+
+
+@pytest.mark.parametrize("options", [{"agent": "rasfql"}, *NETWORKS])
+@pytest.mark.parametrize(("value", "bounds"), [(7.0, "-1, 1"), (-1.0001, "-1, 1"), (-1.5, "-1, inf")])
+def test_a_feature_outside_its_declared_bounds_is_refused_when_it_comes(options, value, bounds):
+    low, high = map(float, bounds.split(", "))
+    world = Changed(bounded(low, high), value)
+    if not np.isfinite(high) and options["agent"] == "rasfc51":
+        world.wants += 2000  # the walk that estimates the bound that is open
+    said = rf"feature 1 of a step must be within its declared bounds \[{bounds}\], the environment gave {value:g};"
+    one_line(lambda: rasf.learn(world, tasks=2, steps_per_task=100, **options), said)
+    assert world.steps == world.wants
+
+
+@pytest.mark.parametrize("options", [{"agent": "rasfql"}, *NETWORKS])
+@pytest.mark.parametrize("value", [1.0, np.nextafter(np.float32(1), np.float32(2)), 1 + 5e-6, 0.0])
+def test_the_ends_rounding_and_nothing_at_an_end_are_within_the_bounds(options, value):
+    # mo-mountaincar declares -1 for every step, and gives 0 at the goal
+    rasf.learn(Changed(bounded(0.25, 1.0), value), tasks=1, steps_per_task=40, **options)
+
+
+@pytest.mark.parametrize("as_vector", [False, True])
+def test_bounds_that_a_function_declares_are_kept_too(as_vector):
+    def phi(obs, action, next_obs, info):
+        return [0.5, 3.0]
+
+    def make():
+        return scripted(LINE, [np.zeros(1)], 7.0, ends=4)
+
+    phi.bounds = [[0.5, 1.0], [-2.0, 2.0]]  # a vector environment's steps that only reset are 0, below the first
+    env = gym.vector.SyncVectorEnv([make, make]) if as_vector else make
+    asked = {"tasks": 1, "steps_per_task": 40, "phi": phi, "num_envs": 2, **DEEP}
+    one_line(lambda: rasf.learn(env, **asked), r"feature 1 .* declared bounds \[-2, 2\], the environment gave 3;")
+    phi.bounds[1] = [-2.0, 3.0]
+    rasf.learn(env, **asked)
+
+
+def test_bounds_that_were_only_estimated_bind_nobody():
+    world = Changed(scripted(LINE, [np.zeros(1)], [0.5, 0.5], ends=7), 7.0, wants=2030)
+    library = rasf.learn(world, tasks=1, steps_per_task=60, **DEEP | {"agent": "rasfc51", "atoms": 5})
+    assert world.steps > world.wants
+    assert any("bounds of the features come from" in note for note in library.notes)

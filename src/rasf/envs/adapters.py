@@ -54,7 +54,7 @@ class FeatureEnvironment:
         self._phi = checked_phi(phi)
         self._obs: Any = None
         self._running = False
-        declared = declared_bounds(getattr(env.unwrapped, "reward_space", None), phi)
+        declared = declared_bounds(env, phi)
         if declared is None:
             declared = np.tile([-np.inf, np.inf], (self._probe(), 1))
         self.declared_bounds = declared
@@ -214,8 +214,11 @@ def checked_phi(phi: Phi | None) -> Phi | None:
     return phi
 
 
-def declared_bounds(reward_space: Any, phi: Phi | None) -> Floats | None:
-    """Bounds (d, 2), infinite where open, of the function phi or of a vector reward; None where nothing is declared."""
+def declared_bounds(env: Any, phi: Phi | None) -> Floats | None:
+    """Bounds (d, 2), infinite where open, of the function phi or of a vector reward; None where nothing is declared.
+
+    A wrapper that changes the reward may declare its own `reward_space`: the outermost one counts.
+    """
     if phi is not None:
         given = getattr(phi, "bounds", None)
         if given is None:
@@ -224,6 +227,9 @@ def declared_bounds(reward_space: Any, phi: Phi | None) -> Floats | None:
         if bounds.ndim != 2 or bounds.shape[1] != 2 or not (bounds[:, 0] <= bounds[:, 1]).all():
             raise ValueError(f"phi.bounds must be (d, 2), lowest and highest of each feature, got {given!r}")
         return bounds
+    while not hasattr(env, "reward_space") and env is not env.unwrapped:
+        env = env.env
+    reward_space = getattr(env, "reward_space", None)
     low, high = getattr(reward_space, "low", None), getattr(reward_space, "high", None)
     if low is None or high is None or np.ndim(low) != 1:
         return None

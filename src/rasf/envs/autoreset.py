@@ -48,7 +48,7 @@ class Native(FeatureVector):
         self._named = self._running = False
         self._ended = np.zeros(self.num_envs, np.bool_)
         self._raw: Any = None
-        declared = declared_bounds(getattr(env.unwrapped, "reward_space", None), phi)
+        declared = declared_bounds(env, phi)
         self.n_features = self._probe() if declared is None else len(declared)
         self.bounds = declared if declared is not None and np.isfinite(declared).all() else None
 

@@ -12,9 +12,10 @@ from a key; `noise` and `advance` are its two halves, for loops that draw all no
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from numbers import Integral, Real
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -69,19 +70,31 @@ class Reacher:
     late_tip: bool = False
 
     def __post_init__(self) -> None:
-        if self.observation not in OBSERVATIONS:
+        if not (isinstance(self.observation, str) and self.observation in OBSERVATIONS):
             raise ValueError(f"observation must be one of {', '.join(OBSERVATIONS)}, got {self.observation!r}")
-        if not self.targets or any(len(target) != 2 or not np.isfinite(target).all() for target in self.targets):
-            raise ValueError(f"targets must be a non-empty tuple of finite (x, y) pairs, got {self.targets}")
-        if not all(0 <= index < len(self.targets) for index in self.risky):
-            raise ValueError(f"risky must hold indices of the {len(self.targets)} targets, got {self.risky}")
-        if not 0 <= self.failure_probability <= 1:
-            raise ValueError(f"failure_probability must be in [0, 1], got {self.failure_probability}")
+        targets, risky = _listed(self.targets), _listed(self.risky)
+        try:
+            positions = np.array(targets)
+        except ValueError:  # rows of different lengths
+            positions = np.zeros(0)
+        pairs = positions.ndim == 2 and positions.shape[1] == 2 and positions.dtype.kind in "iuf"
+        if not (pairs and np.isfinite(positions).all()):
+            raise ValueError(f"targets must be a non-empty tuple of finite (x, y) pairs, got {targets!r}")
+        n = len(positions)
+        if not (isinstance(risky, Sequence) and all(_is_a(Integral, index) and 0 <= index < n for index in risky)):
+            raise ValueError(f"risky must hold indices of the {n} targets, got {risky!r}")
+        # lists and arrays too become what can be hashed
+        object.__setattr__(self, "targets", tuple((float(x), float(y)) for x, y in positions))
+        object.__setattr__(self, "risky", tuple(map(int, risky)))
+        if not (_is_a(Real, self.failure_probability) and 0 <= self.failure_probability <= 1):
+            raise ValueError(f"failure_probability must be a number in [0, 1], got {self.failure_probability!r}")
         for name in ("radius", "action_noise", "failure_cost"):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
-                raise ValueError(f"{name} must be finite and not negative, got {getattr(self, name)}")
-        if self.episode_length < 1:
-            raise ValueError(f"episode_length must be at least 1, got {self.episode_length}")
+            if not (_is_a(Real, getattr(self, name)) and 0 <= getattr(self, name) < math.inf):
+                raise ValueError(f"{name} must be a finite number, not negative, got {getattr(self, name)!r}")
+        if not (_is_a(Integral, self.episode_length) and self.episode_length >= 1):
+            raise ValueError(f"episode_length must be a whole number of at least 1, got {self.episode_length!r}")
+        if not isinstance(self.late_tip, bool | np.bool_):
+            raise ValueError(f"late_tip must be True or False, got {self.late_tip!r}")
 
     @property
     def n_actions(self) -> int:
@@ -184,3 +197,11 @@ class Reacher:
         if self.observation == "wrapped":
             q1 = (q1 + np.pi) % (2 * np.pi) - np.pi
         return xp.stack([q1, speeds[0], q2 / _ELBOW_SCALE, speeds[1]], axis=-1)
+
+
+def _listed(given: Any) -> Any:
+    return given.tolist() if isinstance(given, np.ndarray) else given
+
+
+def _is_a(kind: type, value: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)

@@ -174,7 +174,7 @@ def _train(
     atoms = None
     if opened.agent in HISTOGRAMS:
         atoms = _atoms(support, older, opened.bounds, chosen.gamma, chosen.atoms, opened.env.n_features)
-    trained = train_networks(opened.env, tasks, chosen, risk, atoms, steps, seed, watch, older)
+    trained = train_networks(opened.env, tasks, chosen, risk, atoms, steps, seed, watch, older, opened.declared)
     clipped = float(np.nanmax(trained.history["clipped"].sum(axis=1), initial=0.0))
     if clipped > _MUCH_CLIPPED:
         notes.append(f"{clipped:.1%} of the histograms' mass was clipped at the ends of the support; give a wider one")

@@ -13,7 +13,7 @@ from rasf.deep.stepping import Elders, SteppedLearner
 from rasf.envs.feature_vector import FeatureVector
 from rasf.library.network_sources import NetworkSources
 from rasf.library.sources import Sources
-from rasf.library.training import Record, Trained, Watch
+from rasf.library.training import DeclaredBounds, Record, Trained, Watch
 from rasf.mdp import Floats
 from rasf.risk import Risk
 
@@ -31,8 +31,11 @@ def train_networks(
     seed: int,
     watch: Watch,
     elders: Sources | None = None,
+    declared: Floats | None = None,
 ) -> Trained:
     """Learn the tasks (n, d) one after the other; `atoms` (d, N) are those of histograms.
+
+    `declared` (d, 2) are bounds that the features of a step must keep.
 
     All policies learn from every transition, so a policy whose own task was never reached has learned too; it is kept
     only if its task was begun.
@@ -44,7 +47,7 @@ def train_networks(
     beta = float(risk.beta)  # type: ignore[attr-defined]
     learner = SteppedLearner(agent, given, beta, seed, env.num_envs, len(tasks) * (steps_per_task + env.num_envs))
     total, failures, heard = np.zeros(len(tasks)), np.zeros(len(tasks)), np.full((len(tasks), 3), np.nan)
-    begun, stopped = 0, False
+    begun, stopped, bounds = 0, False, DeclaredBounds(declared)
     while begun < len(tasks) and not stopped:
         task, begun = begun, begun + 1
         learner.begin_task(task, None if elders is None else _advice(elders, tasks[task], risk))
@@ -52,6 +55,7 @@ def train_networks(
         taken, watched, lately = 0, 0, []
         while taken < steps_per_task and not stopped:
             step = env.step(learner.act(obs))
+            bounds.check(step.phi)
             learner.observe(step)
             learned = learner.learn()
             if learned is not None:

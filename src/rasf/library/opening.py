@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rasf.envs.adapters import Phi, estimate_bounds, open_environment
+from rasf.envs.adapters import Phi, declared_bounds, estimate_bounds, open_environment
 from rasf.envs.feature_vector import FeatureVector
 from rasf.library.agents import HISTOGRAMS, TABULAR, choose_agent
 from rasf.library.policy_library import PolicyLibrary
@@ -24,6 +24,7 @@ class Opened(NamedTuple):
     described: dict[str, Any]
     bounds: Floats | None  # where declared or estimated
     one: Any  # the unwrapped environment, to ask for its tasks
+    declared: Floats | None = None  # bounds that features must keep while networks learn, infinite where open
 
 
 def open_for_learning(
@@ -43,7 +44,8 @@ def open_for_learning(
         agent = "rasfc51" if agent == "auto" else agent
         if agent in TABULAR:
             raise ValueError(f"env must be a single environment for {agent}, got a vector environment")
-        return _vector(env, None if num_envs == 1 else num_envs, phi, kwargs, agent)
+        declared = declared_bounds(env, phi)
+        return _vector(env, None if num_envs == 1 else num_envs, phi, kwargs, agent)._replace(declared=declared)
     made = env() if callable(env) and is_ours(env) else env
     single = open_environment(made, phi, **kwargs)
     keep = False
@@ -63,7 +65,8 @@ def open_for_learning(
                 f"bounds of the features come from {_WALK} random steps, widened by {_MARGIN:g} of their range: "
                 f"{np.round(bounds, 4).tolist()}"
             )
-        return _vector(env, num_envs, phi, kwargs, agent)._replace(bounds=bounds, one=single.env.unwrapped)
+        found = {"bounds": bounds, "one": single.env.unwrapped, "declared": single.declared_bounds}
+        return _vector(env, num_envs, phi, kwargs, agent)._replace(**found)
     finally:
         if is_ours(env) and not keep:
             single.close()
