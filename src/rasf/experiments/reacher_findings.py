@@ -10,6 +10,7 @@ compared runs have. R5, R8 and R9 were fixed before their runs were made.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -38,22 +39,24 @@ _GRACEFUL = 0.25
 _ABOUT_EQUAL = 0.1
 _AGREE = 0.9  # "approximates well": the same action in nine states of ten
 _MISSED = 0.1  # metres from the target: a policy that holds its tip farther away has not found it
-Judged = tuple[Verdict, str, int]
+Judged = tuple[Verdict, str]
 
 
 def judge(measured: Measures, found: dict[Batch, Arrays], size: Size) -> dict[str, Finding]:
     """All findings for which the runs are there."""
     findings = {}
-    for claim, (needed, rule) in _RULES.items():
+    for claim, (needed, rule) in (_RULES | {"R11": (_NEUTRAL_AND_AVERSE, partial(_peaks, size=size))}).items():
         if all(name in measured.arrays for name in needed):
-            findings[claim] = with_enough_seeds(Finding(*rule(measured)))
-    if {"rasfc51 0", "rasfc51 -3"} <= set(measured.names):
-        findings["R11"] = with_enough_seeds(Finding(*_peaks(measured, size)))
-    if {"rasfc51 -3", "sfdqn-residual -3"} <= set(measured.names):
-        findings["R12"] = with_enough_seeds(Finding(*_variance(measured)))
+            findings[claim] = _finding(measured, needed, rule)
     if {"rasfc51", "rac51"} <= {batch.agent for batch in found if not batch.alone}:
         findings["R13"] = _wall_time(found)
     return findings
+
+
+def _finding(measured: Measures, needed: tuple[str, ...], rule: Callable[[Measures], Judged]) -> Finding:
+    """What a rule says of the runs it needs, by the seeds of the one that has fewest."""
+    verdict, text = rule(measured)
+    return with_enough_seeds(Finding(verdict, text, min(map(measured.seeds, needed))))
 
 
 def _common(*values: Floats) -> list[Floats]:
@@ -75,7 +78,6 @@ def _r1(m: Measures) -> Judged:
     return (
         worst(side(i, _SATISFACTORY) for i in intervals),
         f"normalised return on the four tasks: {text}",
-        len(returns),
     )
 
 
@@ -84,7 +86,7 @@ def _r2(m: Measures) -> Judged:
     below = sum(i.high < _SATISFACTORY for i in intervals)
     above = sum(i.low > _SATISFACTORY for i in intervals)
     verdict: Verdict = "holds" if below >= 2 else "does not hold" if above >= 3 else "not decided"
-    return verdict, f"final return on the four tasks: {', '.join(map(str, intervals))}", m.seeds("rac51 -3")
+    return verdict, f"final return on the four tasks: {', '.join(map(str, intervals))}"
 
 
 def _r3(m: Measures) -> Judged:
@@ -95,7 +97,7 @@ def _r3(m: Measures) -> Judged:
     else:
         fairer = ""
     text = f"RaSFC51 {mean_interval(ours)}, more than RaC51 by {gaps['rac51 -3']}, than C51 by {gaps['rac51 0']}"
-    return worst(map(side, gaps.values())), text + fairer + _by_task(m, "rasfc51 -3", tuple(gaps)), len(ours)
+    return worst(map(side, gaps.values())), text + fairer + _by_task(m, "rasfc51 -3", tuple(gaps))
 
 
 def _by_task(m: Measures, ours: str, others: tuple[str, ...]) -> str:
@@ -117,7 +119,7 @@ def _r4(m: Measures) -> Judged:
     gaps = [_gap(neutral[:, part].mean(axis=1), averse[:, part].mean(axis=1)) for part in parts]
     last = (averse[:, parts[-1]].mean(), neutral[:, parts[-1]].mean())
     text = f"failures saved in each fifth of training: {', '.join(map(str, gaps))}; at the end {last[0]:.1f} against "
-    return worst(map(side, gaps)), text + f"{last[1]:.1f}", len(averse)
+    return worst(map(side, gaps)), text + f"{last[1]:.1f}"
 
 
 def _r5(m: Measures) -> Judged:
@@ -130,7 +132,7 @@ def _r5(m: Measures) -> Judged:
     )
     text = f"RaSFC51 against RaC51 at {levels}; RaSFC51 is above by {', '.join(map(str, above))}; "
     text += f"largest drop a step {max(drops)}"
-    return worst([graceful, *map(side, above)]), text, min(map(len, ours + theirs))
+    return worst([graceful, *map(side, above)]), text
 
 
 def _r6(m: Measures) -> Judged:
@@ -140,18 +142,17 @@ def _r6(m: Measures) -> Judged:
         if name in m.names:
             other = _gap(m.final_test("rasfc51 0", "return"), m.final_test(name, "return"))
             texts.append(f"above SFDQN with {words} by {other}")
-    return side(gap), "; ".join(texts), min(m.seeds("rasfc51 0"), m.seeds("sfdqn 0"))
+    return side(gap), "; ".join(texts)
 
 
 def _r7(m: Measures) -> Judged:
-    verdicts, texts, seeds = [], [], []
+    verdicts, texts = [], []
     for agent, name in (("rasfc51", "RaSFC51"), ("rac51", "RaC51")):
         levels = np.stack(_common(*(m.final_test(f"{agent} {risk}", "failures") for risk in RISKS)), axis=1)
         slope = mean_interval(-slopes(levels))
         verdicts.append(side(slope))
         texts.append(f"{name} {', '.join(f'{level:.1f}' for level in levels.mean(axis=0))}, {slope} fewer a step")
-        seeds.append(len(levels))
-    return worst(verdicts), "; ".join(texts), min(seeds)
+    return worst(verdicts), "; ".join(texts)
 
 
 def _r8(m: Measures) -> Judged:
@@ -159,21 +160,19 @@ def _r8(m: Measures) -> Judged:
     margin = _ABOUT_EQUAL * float(m.final_test("rasfc51 0", "failures").mean())
     text = "RaSFC51's failures minus RaC51's: " + ", ".join(f"{r}: {gap}" for r, gap in zip(RISKS, gaps, strict=True))
     text += f"; about equal is within {margin:.1f}"
-    return worst([*map(side, gaps[:-1]), within(gaps[-1], -margin, margin)]), text, min(map(m.seeds, _SWEEP))
+    return worst([*map(side, gaps[:-1]), within(gaps[-1], -margin, margin)]), text
 
 
 def _r9(m: Measures) -> Judged:
     texts: list[str] = []
     verdicts: list[Verdict] = []
-    seeds = []
     for risk in ("-3", "-4"):
         names = (f"rasfc51 {risk}", f"rac51 {risk}")
         a, b, c, d = _common(*(m.final_test(name, what) for name in names for what in ("return", "failures")))
         more = joint_interval(_difference_of_ratios, a, b, c, d)
         verdicts.append(side(more))
         texts.append(f"{risk}: {ratio_interval(a, b)} against {ratio_interval(c, d)}, difference {more}")
-        seeds.append(len(a))
-    return worst(verdicts), "normalised return per failure, RaSFC51 against RaC51, " + "; ".join(texts), min(seeds)
+    return worst(verdicts), "normalised return per failure, RaSFC51 against RaC51, " + "; ".join(texts)
 
 
 def _difference_of_ratios(top: Floats, bottom: Floats, other_top: Floats, other_bottom: Floats) -> Floats:
@@ -197,7 +196,7 @@ def _r10(m: Measures) -> Judged:
         f"; RaC51 misses {missed['rac51 -3'].mean():.1f} of 8 test targets, RaSFC51 {missed['rasfc51 -3'].mean():.1f}, "
         f"difference {lost}"
     )
-    return worst([side(avoided), side(lost)]), text, len(inside["rasfc51 -3"])
+    return worst([side(avoided), side(lost)]), text
 
 
 def _r14(m: Measures) -> Judged:
@@ -209,7 +208,7 @@ def _r14(m: Measures) -> Judged:
         verdicts.append(side(gap))
         held = m.final(name, "distance")[:, len(TRAINING) :].mean()
         texts.append(f"{words}: first fifth minus last fifth {gap}, holds {100 * held:.1f} cm from the test targets")
-    return worst(verdicts), "; ".join(texts), m.seeds("rac51 0")
+    return worst(verdicts), "; ".join(texts)
 
 
 def _r15(m: Measures) -> Judged:
@@ -221,25 +220,7 @@ def _r15(m: Measures) -> Judged:
         f"{found['level'].mean():.3g}; 1e-9 of mass on every atom moves the exact one by "
         f"{found['trace'][:, 1].mean():.3g} (median); the plain formula overflows for {found['lost'].mean():.0%}"
     )
-    return side(agree, _AGREE), text, len(found["agree"])
-
-
-_MAIN = ("rasfc51 -3", "rac51 -3", "rac51 0")
-_SWEEP = tuple(f"{agent} {risk}" for agent in ("rasfc51", "rac51") for risk in RISKS)
-_RULES: dict[str, tuple[tuple[str, ...], Callable[[Measures], Judged]]] = {
-    "R1": (("rasfc51 -3",), _r1),
-    "R2": (("rac51 -3",), _r2),
-    "R3": (_MAIN, _r3),
-    "R4": (("rasfc51 -3", "rasfc51 0"), _r4),
-    "R5": (_SWEEP, _r5),
-    "R6": (("rasfc51 0", "sfdqn 0"), _r6),
-    "R7": (_SWEEP, _r7),
-    "R8": (_SWEEP, _r8),
-    "R9": (("rasfc51 -3", "rac51 -3", "rasfc51 -4", "rac51 -4"), _r9),
-    "R10": (("rasfc51 0", *_MAIN), _r10),
-    "R14": (("rac51 0", "rac51 -3"), _r14),
-    "R15": (("rasfc51 -3",), _r15),
-}
+    return side(agree, _AGREE), text
 
 
 def _peaks(m: Measures, size: Size) -> Judged:
@@ -256,10 +237,10 @@ def _peaks(m: Measures, size: Size) -> Judged:
         f"metres between a risky target and the peak: RaSFC51 {off['rasfc51 -3']} (the circle's radius is "
         f"{world.radius:g}), SFC51 {off['rasfc51 0']} (two grid cells are {on_it:.2g})"
     )
-    return worst([side(off["rasfc51 -3"], world.radius), below(off["rasfc51 0"], on_it)]), text, m.seeds("rasfc51 -3")
+    return worst([side(off["rasfc51 -3"], world.radius), below(off["rasfc51 0"], on_it)]), text
 
 
-def _variance(m: Measures) -> Judged:
+def _r12(m: Measures) -> Judged:
     """Relative error of the learned variance of every policy on its own task, after all tasks.
 
     Beside it how far it is in the right places: its correlation with the truth over the positions of the tip.
@@ -277,7 +258,7 @@ def _variance(m: Measures) -> Judged:
         f"difference {gap}; correlation with the truth over positions {places['rasfc51 -3']} and "
         f"{places['sfdqn-residual -3']}; the residual's variance is negative in {negative:.1%} of the states"
     )
-    return worst([below(learns, 0.5), side(gap)]), text, min(m.seeds(name) for name in error)
+    return worst([below(learns, 0.5), side(gap)]), text
 
 
 def _correlation(first: Floats, second: Floats) -> Floats:
@@ -298,3 +279,23 @@ def _wall_time(found: dict[Batch, Arrays]) -> Finding:
     verdict: Verdict = "holds" if cost["rasfc51"] > cost["rac51"] else "does not hold"
     text = ", ".join(f"{agent} {cost[agent]:.0f} s a trial ({trials[agent]} trials)" for agent in cost)
     return Finding(verdict, f"compilation and evaluation included, many trials at once: {text}", trials["rasfc51"])
+
+
+_NEUTRAL_AND_AVERSE = ("rasfc51 0", "rasfc51 -3")
+_MAIN = ("rasfc51 -3", "rac51 -3", "rac51 0")
+_SWEEP = tuple(f"{agent} {risk}" for agent in ("rasfc51", "rac51") for risk in RISKS)
+_RULES: dict[str, tuple[tuple[str, ...], Callable[[Measures], Judged]]] = {
+    "R1": (("rasfc51 -3",), _r1),
+    "R2": (("rac51 -3",), _r2),
+    "R3": (_MAIN, _r3),
+    "R4": (_NEUTRAL_AND_AVERSE, _r4),
+    "R5": (_SWEEP, _r5),
+    "R6": (("rasfc51 0", "sfdqn 0"), _r6),
+    "R7": (_SWEEP, _r7),
+    "R8": (_SWEEP, _r8),
+    "R9": (("rasfc51 -3", "rac51 -3", "rasfc51 -4", "rac51 -4"), _r9),
+    "R10": (("rasfc51 0", *_MAIN), _r10),
+    "R12": (("rasfc51 -3", "sfdqn-residual -3"), _r12),
+    "R14": (("rac51 0", "rac51 -3"), _r14),
+    "R15": (("rasfc51 -3",), _r15),
+}
