@@ -1,6 +1,7 @@
 """`rasf train` and `rasf evaluate`, as a user meets them: files, words, exit codes."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -217,6 +218,26 @@ def test_grow_keeps_the_old_policies_and_adds_new_ones(trained, command):
     assert [line["policy"] for line in lines_of(Path("more.log.jsonl"))] == [0]
 
 
+def test_a_library_that_is_there_stays_unless_asked_otherwise(trained, command, here):
+    (here / "coin.toml").write_text('env = "coin:Coin-v0"\nw = [0, 1]\nsteps-per-task = 20\nout = "coin.rasf"\n')
+    before = (here / "coin.rasf").read_bytes()
+    code, _, err = command("train", "--config", "coin.toml")
+    assert code == 1
+    assert err == (
+        "rasf: out must be a new file, and coin.rasf exists; replace it with --overwrite, or go on from it with "
+        "--grow coin.rasf --out OTHER\n"
+    )
+    assert (here / "coin.rasf").read_bytes() == before
+    assert files_in(here) == {"coin.toml", "coin.rasf"}
+    assert command("train", "--config", "coin.toml", "--grow", here / "coin.rasf")[0] == 0
+    assert [policy.w for policy in load("coin.rasf").policies[4:]] == [(0.0, 1.0)]
+    assert command("train", "--config", "coin.toml", "--overwrite")[0] == 0
+    assert [policy.w for policy in load("coin.rasf").policies] == [(0.0, 1.0)]
+    (here / "coin.toml").write_text((here / "coin.toml").read_text() + "overwrite = true\n")
+    assert command("train", "--config", "coin.toml", "--w", "1,1")[0] == 0
+    assert [policy.w for policy in load("coin.rasf").policies] == [(1.0, 1.0)]
+
+
 def test_networks_log_loss_clipping_and_tensorboard(command, here):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -367,6 +388,10 @@ def test_an_environment_that_breaks_in_training_leaves_no_library(command, here)
     assert "rasf: RuntimeError: the coin is lost; RASF_TRACEBACK=1 shows where" in err
     assert "Traceback" not in err
     assert files_in(here) == {"a.log.jsonl"}
+    for name in ("a.rasf", "a.log.jsonl"):
+        (here / name).write_text("old")
+    assert command(*arguments, "--out", "a.rasf", "--overwrite")[0] == 1
+    assert (here / "a.rasf").read_text() == (here / "a.log.jsonl").read_text() == "old"
 
 
 # --- Ctrl-C
@@ -377,9 +402,9 @@ def begin(here):
     """Starts training in a process of its own, with a pause at every step."""
     begun = []
 
-    def run(pause):
+    def run(pause, *more):
         arguments = ["train", "coin:Coin-v0", "--tasks", "2", "--steps-per-task", "100000", "--out", "a.rasf"]
-        arguments += ["--env-arg", f"pause={pause}", "--env-arg", "mark=stepping"]
+        arguments += ["--env-arg", f"pause={pause}", "--env-arg", "mark=stepping", *more]
         whole = [sys.executable, "-c", "from rasf.cli import main; main()", *arguments]
         begun.append(subprocess.Popen(whole, cwd=here, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         return begun[-1]
@@ -416,15 +441,34 @@ def test_ctrl_c_saves_a_usable_library(begin, here):
     assert f"stopped at policy 1 of 2, step {step:,} of 100,000" in out
 
 
-def test_ctrl_c_twice_leaves_at_once_and_saves_nothing(begin, here):
-    process = begin(pause=0.5)  # the next watch is minutes away
+@pytest.mark.parametrize("old", [{}, {"a.rasf": "old library", "a.log.jsonl": "old log"}])
+def test_ctrl_c_twice_leaves_at_once_saves_nothing_and_keeps_what_was_there(old, begin, here):
+    for name, content in old.items():
+        (here / name).write_text(content)
+    process = begin(0.5, "--overwrite")  # the next watch is minutes away
     wait_for(process, (here / "stepping").exists)
     process.send_signal(signal.SIGINT)
     assert "stopping at the next watch" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 130
-    assert files_in(here) == {"a.log.jsonl", "stepping"}
+    assert files_in(here) == {"a.log.jsonl", "stepping", *old}
+    assert all((here / name).read_text() == content for name, content in old.items())
+
+
+def test_ctrl_c_twice_while_a_library_is_saved_leaves_no_half_of_it(trained, command, here, monkeypatch):
+    def written(*_):
+        signal.raise_signal(signal.SIGINT)
+        assert [path for path in here.iterdir() if path.name.startswith(".coin.rasf")]
+        signal.raise_signal(signal.SIGINT)
+
+    before = (here / "coin.rasf").read_bytes()
+    (here / "coin.log.jsonl").write_text("old")
+    monkeypatch.setattr(os, "fsync", written)
+    assert command(*TRAIN, "--out", "coin.rasf", "--overwrite")[0] == 130
+    assert files_in(here) == {"coin.rasf", "coin.log.jsonl"}
+    assert (here / "coin.rasf").read_bytes() == before
+    assert (here / "coin.log.jsonl").read_text() == "old"
 
 
 # --- evaluating
@@ -499,6 +543,49 @@ def test_without_weights_evaluate_says_what_the_library_is(trained, command):
     assert "note: agent rasfql was chosen" in out
     assert re.search(r"3 +1, 0 +mean-variance:-4 ", out)
     assert "rasf evaluate coin.rasf --w 1,0.5" in out
+
+
+def test_totals_that_are_not_known_are_not_shown_as_numbers(trained, command):
+    trained.history = {"return": np.arange(4.0), "failures": np.full(4, np.nan)}
+    trained.save("a.rasf")
+    _, out, _ = command("evaluate", "a.rasf")
+    assert re.search(r"mean-variance:-4 +3 +- *\n", out)
+    assert "nan" not in out
+    assert "return and failures are totals over training" in out
+    trained.history = {"return": np.arange(4.0)}
+    trained.save("a.rasf")
+    assert "\nreturn is a total over training" in command("evaluate", "a.rasf")[1]
+    trained.history = {}
+    trained.save("a.rasf")
+    assert "over training" not in command("evaluate", "a.rasf")[1]
+
+
+@pytest.mark.parametrize(
+    ("environment", "words", "refused"),
+    [
+        ({"id": "my/Coin-v0"}, "my/Coin-v0: rasf evaluate a.rasf --env MODULE:my/Coin-v0 --w 1,0.5\n", "as MODULE:my/"),
+        ({"id": None}, "here or in Python: rasf evaluate a.rasf --env MODULE:ID --w 1,0.5\n", "as ID or MODULE:ID"),
+        ({"phi": "my_phi"}, "only from Python, because its features come from a function, my_phi", "only from Python"),
+    ],
+)  # fmt: skip
+def test_the_way_to_evaluate_is_told_where_the_environment_is_not_known(environment, words, refused, trained, command):
+    trained.environment |= environment
+    trained.save("a.rasf")
+    assert words in command("evaluate", "a.rasf")[1]
+    code, _, err = command("evaluate", "a.rasf", "--w", "1,0")
+    assert code == 1
+    assert err.count("\n") == 1
+    assert refused in err
+
+
+def test_the_progress_of_evaluation_counts_episodes(trained, command, monkeypatch):
+    from rich.progress import Progress
+
+    told = []
+    monkeypatch.setattr(Progress, "update", lambda bar, task, *, completed, **_: told.append(completed))
+    ways = ("--risk", "neutral", "--risk", "cvar:0.5", "--episodes", 20)
+    assert command("evaluate", "coin.rasf", "--w", "1,0", "--w", "1,0", *ways)[0] == 0
+    assert told == [16, 20, 36, 40, 56, 60, 76, 80]  # 16 at a time, each one step long
 
 
 def test_a_strangers_library_does_not_drive_the_terminal(trained, command):

@@ -1,7 +1,8 @@
 """The command line: `rasf demo`, `reproduce`, `claims`, and from files of their own `train`, `evaluate`,
 `explore`, `sweep` and `bench`.
 
-Bad input ends in one sentence on standard error and a non-zero exit, never in a traceback.
+Bad input ends in one sentence on standard error and a non-zero exit, never in a traceback. Ctrl-C ends a command with
+130, at once unless there is something to stop or to keep.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from rasf.cli_bench import bench
 from rasf.cli_evaluate import evaluate
 from rasf.cli_explore import explore
 from rasf.cli_sweep import register
-from rasf.cli_terminal import console, counted
+from rasf.cli_terminal import check_folder, console, counted, interruptible, leaving_at_once
 from rasf.cli_train import train
 from rasf.experiments.kinds import KINDS
 
@@ -69,11 +70,13 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _options(
+    ctx: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    pass
+    if ctx.invoked_subcommand in ("explore", "sweep"):
+        interruptible()
 
 
 @app.command()
@@ -85,6 +88,7 @@ def demo(
 
     Example: `rasf demo --out picture.png`
     """
+    check_folder("out", out.parent)
     from rasf.experiments import demo as show
 
     with counted() as bar:
@@ -107,14 +111,25 @@ def reproduce(
 
     Example: `rasf reproduce grid --preset paper --out results`
     """
+    if experiment not in (ExperimentName.reacher, ExperimentName.all):
+        for name, given in (("batch", batch), ("device", device is not Device.any), ("tensorboard", tensorboard)):
+            if given:
+                raise ValueError(f"{name} is for the experiment reacher, got it for {experiment.value}")
+    check_folder("out", out)
+    if tensorboard is not None:
+        check_folder("tensorboard", tensorboard)
     from rasf.experiments.reacher import Options
     from rasf.experiments.reproduce import experiments
     from rasf.experiments.reproduce import reproduce as run
 
     known = experiments(Options(tuple(batch or ()), device.value, tensorboard))
-    for name in list(known) if experiment is ExperimentName.all else [experiment.value]:
+    names = list(known) if experiment is ExperimentName.all else [experiment.value]
+    ticks = {name: known[name].ticks(preset.value) for name in names}  # a batch that is none is refused before any work
+    for name in names:
+        if name in ("four-room", "reacher"):
+            interruptible()  # there are workers
         with counted() as bar:
-            task = bar.add_task(f"{name}, preset {preset.value}", total=known[name].ticks(preset.value))
+            task = bar.add_task(f"{name}, preset {preset.value}", total=ticks[name])
             result, files = run(known[name], preset.value, seed, out, partial(bar.advance, task))
         if isinstance(result, str):
             console.print(f"the runs are kept; {result}", highlight=False, soft_wrap=True)
@@ -168,7 +183,8 @@ def _print_claims(rows: list[dict[str, object]], title: str) -> None:
 def main() -> None:
     """Run the command line; errors become one sentence."""
     try:
-        app()
+        with leaving_at_once():
+            app()
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except ValueError as error:

@@ -43,7 +43,8 @@ def bench(
         return
     shown = Table(title="benchmarks on this machine", title_justify="left")
     for heading in ("benchmark", "measure", "value", "reference / ours", "against earlier"):
-        shown.add_column(heading, justify="left" if heading in ("benchmark", "measure") else "right")
+        named = heading in ("benchmark", "measure")
+        shown.add_column(heading, justify="left" if named else "right", no_wrap=heading == "benchmark")
     for row in rows:
         against = "-" if row.worse is None else f"{row.worse:.2f} x" + (" slower!" if row.slow else "")
         ratio = "-" if row.ratio is None else f"{row.ratio:.1f}"

@@ -139,7 +139,11 @@ def _job(values: dict[str, Any]) -> _Job:
     options = {"episodes": values.get("episodes", _EPISODES), "seed": values.get("seed", 0), "discount_aware": aware}
     if "max-steps" in values:
         options["max_steps"] = values["max-steps"]
-    env, kwargs = "", values.get("env-arg", {})
+    env, kwargs, phi = "", values.get("env-arg", {}), library.environment["phi"]
+    if weights and phi is not None:
+        raise ValueError(
+            f"file was trained with phi, {phi}, and can be evaluated only from Python: evaluate(.., phi=..)"
+        )
     if weights:
         env = typed_environment(values["env"]) if "env" in values else own_environment(library)
         kwargs = arguments_like(library, env, kwargs) if kwargs else {}
@@ -172,14 +176,19 @@ def _risks_of(library: PolicyLibrary) -> list[Risk]:
 def _compare(job: _Job) -> list[Comparison]:
     """A comparison for each weighting; the seed gives all of them the same beginnings."""
     from rasf.envs.adapters import make
+    from rasf.risk.names import risk_to_text
 
     env = partial(make, job.env, job.env_kwargs) if job.env_kwargs else job.env
-    found = []
+    risks, episodes, found = [risk_to_text(risk) for risk in job.risks], job.options["episodes"], []
     with counted() as bar:
-        task = bar.add_task("acting", total=len(job.w))
-        for w in job.w:
-            found.append(job.library.compare(env, w, job.risks, **job.options))
-            bar.advance(task)
+        task = bar.add_task("acting, episodes", total=len(job.w) * len(risks) * episodes)
+
+        def watch(before: int, risk: str, over: int) -> None:
+            bar.update(task, completed=(before + risks.index(risk)) * episodes + over)
+
+        for i, w in enumerate(job.w):
+            told = partial(watch, i * len(risks))
+            found.append(job.library.compare(env, w, job.risks, watch=told, **job.options))
     return found
 
 

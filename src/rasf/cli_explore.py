@@ -8,12 +8,17 @@ from typing import Annotated
 
 import typer
 
+from rasf.cli_inputs import typed_environment
 from rasf.cli_terminal import console
 
 
 def explore(
     file: Annotated[
         Path | None, typer.Argument(help="A library file. Default: worlds that come with rasf.", show_default=False)
+    ] = None,
+    env: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:ID", help="FILE's environment, where it takes importing a module of yours."),
     ] = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; others can connect if it is not local.")
@@ -25,7 +30,11 @@ def explore(
     """Turn the dial, see what changes: a page on which you set rewards and risk, and see what a library does, and why.
 
     Example: `rasf explore my-library.rasf --port 8081`
+
+    Example: `rasf explore bridge.rasf --env bridge:my/Bridge-v0`
     """
+    if env is not None and file is None:
+        raise ValueError(f"env must be given with the file of a library, got {env!r} alone")
     if find_spec("nicegui") is None:
         raise ValueError("the explorer needs the extra packages of pip install 'rasf[explorer]'")
     from rasf.explorer.app import is_local, serve
@@ -36,4 +45,5 @@ def explore(
         if not is_local(host):
             console.print("others who reach this machine can connect and use it, too", highlight=False)
 
-    serve(None if file is None else load(file), host=host, port=port, show=browser, seed=seed, ready=ready)
+    library, env_id = None if file is None else load(file), None if env is None else typed_environment(env)
+    serve(library, env=env_id, host=host, port=port, show=browser, seed=seed, ready=ready)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from rasf.sweep.runs import look_here
 
 if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
@@ -38,8 +38,7 @@ def typed_environment(typed: str) -> str:
     """The id that a user typed; of `module:Id-v0` the module is imported, also from the folder we are in."""
     module, colon, env_id = typed.rpartition(":")
     if colon:
-        if os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())
+        look_here()
         try:
             import_module(module)
         except Exception as error:  # whatever a module of the user's may raise
@@ -54,9 +53,18 @@ def hush_spaces() -> None:
 
 def own_environment(library: PolicyLibrary) -> str:
     """The id of the environment a library was trained on; `load` has seen to it that it names no module."""
+    from rasf.explorer.library_scene import is_registered
+
     env_id = library.environment["id"]
     if env_id is None:
-        raise ValueError("env must be given, because the library was trained on an environment without an id")
+        raise ValueError(
+            "env must be given, as ID or MODULE:ID, because the library was trained on an environment without an id"
+        )
+    if not is_registered(env_id):
+        raise ValueError(
+            f"env must be given as MODULE:{env_id}, where MODULE is the one that registers it: neither Gymnasium nor "
+            "MO-Gymnasium (rasf[mo]) knows that id"
+        )
     return str(env_id)
 
 

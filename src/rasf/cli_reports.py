@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,18 +76,34 @@ def print_library(file: Path, library: PolicyLibrary) -> None:
     for note in library.notes:
         say(f"note: {note}")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("policy", "w", "risk", *(name for name in ("return", "failures") if name in library.history)):
+    totals = [name for name in ("return", "failures") if name in library.history]
+    for heading in ("policy", "w", "risk", *totals):
         table.add_column(heading, justify="left" if heading in ("w", "risk") else "right")
     for number, policy in enumerate(library.policies[:_SHOWN]):
-        seen = [_number(library.history[name][number]) for name in ("return", "failures") if name in library.history]
+        seen = [_number(library.history[name][number]) for name in totals]
         table.add_row(str(number), _weights(policy.w), printable(short_risk(policy.risk)), *seen)
     console.print(table)
     if len(library.policies) > _SHOWN:
-        say(f"and {len(library.policies) - _SHOWN} more; return and failures are totals over training")
-    else:
-        say("return and failures are totals over training")
-    example = ",".join(["1", *["0.5"] * (library.n_features - 1)])
-    say(f"To evaluate it, give weightings of {library.n_features} numbers: rasf evaluate {file} --w {example}")
+        say(f"and {len(library.policies) - _SHOWN} more")
+    if totals:
+        say(f"{' and '.join(totals)} {'are totals' if len(totals) > 1 else 'is a total'} over training")
+    say(_how_to_evaluate(file, library))
+
+
+def _how_to_evaluate(file: Path, library: PolicyLibrary) -> str:
+    """A sentence with the command to type next, or why there is none."""
+    from rasf.explorer.library_scene import is_registered
+
+    phi, env_id = library.environment["phi"], library.environment["id"]
+    if phi is not None:
+        return f"It can be evaluated only from Python, because its features come from a function, {phi}"
+    weights = ",".join(["1", *["0.5"] * (library.n_features - 1)])
+    need, option = f"weightings of {library.n_features} numbers", ""
+    if env_id is None:
+        need, option = f"{need} and an environment, here or in Python", "--env MODULE:ID "
+    elif not is_registered(env_id):
+        need, option = f"{need} and the module that registers {env_id}", f"--env MODULE:{env_id} "
+    return f"To evaluate it, give {need}: rasf evaluate {file} {option}--w {weights}"
 
 
 def _made(provenance: Any) -> Iterator[str]:
@@ -114,7 +131,9 @@ def _signed(interval: Interval) -> str:
 
 
 def _number(value: float) -> str:
-    """Three digits, or whole numbers up to 99999."""
+    """Three digits, or whole numbers up to 99999; a dash for what is not known."""
+    if math.isnan(value):
+        return "-"
     return f"{value:.0f}" if 100 <= abs(value) < 1e5 else f"{value:.3g}"
 
 

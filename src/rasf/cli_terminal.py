@@ -1,10 +1,18 @@
-"""What the commands share on the terminal: results on standard output, progress and complaints on standard error."""
+"""What the commands share on the terminal: results on standard output, progress and complaints on standard error.
+
+And Ctrl-C: it ends a command at once, or stops it in order where there is something to stop or to keep.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Self
 
 from rich.console import Console
 from rich.progress import (
@@ -20,6 +28,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+INTERRUPTED = 130
 console = Console()
 
 
@@ -90,3 +99,61 @@ def check_folder(name: str, folder: Path) -> Path:
             return folder
     except OSError as error:
         raise ValueError(f"{name} cannot be written: {there}: {error.strerror}") from None
+
+
+class Interrupt:
+    """Ctrl-C asks to stop; the second time `undo` is called and the process ends. An exception could crash JAX.
+
+    While a file is `saving`, the second is an exception after all, so that no half of it is left.
+    """
+
+    def __init__(self, bar: Progress, undo: Callable[[], None]) -> None:
+        self.asked = self.stopped = self.saving = False
+        self.at = ""
+        self._bar, self._undo = bar, undo
+
+    def __enter__(self) -> Self:
+        self._before = signal.signal(signal.SIGINT, self._hear)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        if self.asked and self.saving:
+            raise KeyboardInterrupt
+        if self.asked:
+            self._undo()
+            _leave(number, frame)
+        self.asked = True
+        with suppress(RuntimeError):  # the signal may have come in the middle of a print
+            self._bar.console.print("stopping at the next watch, to save; Ctrl-C again leaves at once", style="yellow")
+
+
+@contextmanager
+def leaving_at_once() -> Iterator[None]:
+    """Meanwhile Ctrl-C ends the process with 130 and no word, until `interruptible`; where it is ignored, it stays so.
+
+    Python's own answer, an exception, gets lost where a library calls back: JAX does, at each collection of garbage.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def interruptible() -> None:
+    """From here on there is something to stop or to keep: let Ctrl-C be an exception again."""
+    if signal.getsignal(signal.SIGINT) is _leave:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    if os.isatty(2):
+        os.write(2, b"\x1b[?25h\n")  # progress hides the cursor
+    os._exit(INTERRUPTED)

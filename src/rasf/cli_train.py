@@ -3,19 +3,18 @@
 Before the work, a rehearsal: the same call with one step a task. It finds what would fail after hours (weights of the
 wrong size, networks that do not fit the library they should join), draws the tasks and chooses the agent.
 
-Ctrl-C stops at the next watch and keeps what was learned; a second one leaves at once and writes no library.
+Ctrl-C stops at the next watch and keeps what was learned; a second one leaves at once and writes no library. A library
+that is there is replaced only if that is asked for, and keeps its log where its successor does not come about.
 """
 
 from __future__ import annotations
 
-import contextlib
-import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from inspect import signature
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -23,16 +22,22 @@ from rich.console import Console
 
 from rasf import cli_options as read
 from rasf.cli_inputs import arguments_like, hush_spaces, own_environment, read_weights, typed_environment
-from rasf.cli_terminal import check_folder, check_writable, counted_policies, printable, say, stepped
+from rasf.cli_terminal import (
+    INTERRUPTED,
+    Interrupt,
+    check_folder,
+    check_writable,
+    counted_policies,
+    printable,
+    say,
+    stepped,
+)
 from rasf.library.training import STEPS_OF_NETWORKS, STEPS_OF_TABLES
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from rasf.library.policy_library import PolicyLibrary, SourcePolicy
     from rasf.library.training import Record
 
-INTERRUPTED = 130
 _TASKS = ("tasks", "tasks-file", "w")
 _READERS: dict[str, read.Reader] = {
     "env": read.text,
@@ -50,6 +55,7 @@ _READERS: dict[str, read.Reader] = {
     "support": read.pairs,
     "grow": read.path,
     "out": read.path,
+    "overwrite": read.flag,
     "log": read.path,
     "tensorboard": read.path,
 }
@@ -90,6 +96,9 @@ def train(
     ] = None,
     grow: Annotated[Path | None, typer.Option(help="A library to add policies to; those it has help to learn.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where to save the library, such as gathering.rasf.")] = None,
+    overwrite: Annotated[
+        bool | None, typer.Option("--overwrite", help="Replace a library that --out names, if there is one.")
+    ] = None,
     log: Annotated[Path | None, typer.Option(help="JSON lines of training. Default: beside --out.")] = None,
     tensorboard: Annotated[Path | None, typer.Option(help="Folder for TensorBoard scalars.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with these names; flags win over it.")] = None,
@@ -109,7 +118,8 @@ def train(
     given = {
         "env": env, "tasks": tasks, "tasks-file": tasks_file, "w": w, "agent": agent, "risk": risk,
         "steps-per-task": steps_per_task, "gamma": gamma, "seed": seed, "num-envs": num_envs, "set": settings,
-        "env-arg": env_arg, "support": support, "grow": grow, "out": out, "log": log, "tensorboard": tensorboard,
+        "env-arg": env_arg, "support": support, "grow": grow, "out": out, "overwrite": overwrite, "log": log,
+        "tensorboard": tensorboard,
     }  # fmt: skip
     job = _job(read.gather(_READERS, config, given, _TASKS))
     hush_spaces()
@@ -146,6 +156,12 @@ def _job(values: dict[str, Any]) -> _Job:
     if not any(name in values for name in _TASKS):
         raise ValueError("tasks must be given: --tasks 8 draws them, --w 1,0,.1 or --tasks-file FILE name them")
     out = check_writable("out", values["out"])
+    grown = "grow" in values and values["grow"].resolve() == out.resolve()
+    if out.exists() and not (grown or values.get("overwrite")):
+        raise ValueError(
+            f"out must be a new file, and {out} exists; replace it with --overwrite, or go on from it with "
+            f"--grow {out} --out OTHER"
+        )
     beside = out.with_suffix(".log.jsonl") if out.suffix == ".rasf" else out.with_name(f"{out.name}.log.jsonl")
     log = check_writable("log", values.get("log", beside))
     if log.resolve() == out.resolve():
@@ -225,7 +241,7 @@ def _train(job: _Job, policies: tuple[SourcePolicy, ...], steps: int) -> None:
     scalars = _scalars(job.tensorboard)
     total = len(policies) * steps
     say(f"{job.env}: {counted_policies(len(policies))}, {steps:,} steps each")
-    with stepped() as bar, TrainingLog(job.log) as log, _Interrupt(bar) as interrupt:
+    with stepped() as bar, _log_of_old(job) as undo, Interrupt(bar, undo) as interrupt, TrainingLog(job.log) as log:
         task = bar.add_task("compiling", total=total)
 
         def watch(record: Record) -> bool:
@@ -237,6 +253,7 @@ def _train(job: _Job, policies: tuple[SourcePolicy, ...], steps: int) -> None:
             return interrupt.stopped
 
         library = job.learn(steps_per_task=steps, watch=watch)
+        interrupt.saving = True
         library.save(job.out)
     old = () if job.elders is None else job.elders.notes
     for note in library.notes:
@@ -247,6 +264,22 @@ def _train(job: _Job, policies: tuple[SourcePolicy, ...], steps: int) -> None:
         say(f"stopped at {interrupt.at}; what was learned so far is saved and can be used")
         raise typer.Exit(INTERRUPTED)
     say(f"see it with `rasf evaluate {job.out}`")
+
+
+@contextmanager
+def _log_of_old(job: _Job) -> Iterator[Callable[[], None]]:
+    """Put the log of a library that is there back if no other takes its place; how, for who leaves without a word."""
+    kept = job.log.read_bytes() if job.out.exists() and job.log.exists() else None
+
+    def put_back() -> None:
+        if kept is not None:
+            job.log.write_bytes(kept)
+
+    try:
+        yield put_back
+    except BaseException:
+        put_back()
+        raise
 
 
 def _scalars(folder: Path | None) -> Callable[[dict[str, Any]], None]:
@@ -263,29 +296,3 @@ def _scalars(folder: Path | None) -> Callable[[dict[str, Any]], None]:
         board.write(f"policy_{line['policy']:03d}", line["step"], known)
 
     return write
-
-
-class _Interrupt:
-    """Ctrl-C asks to stop; the second time it interrupts, and from then on the system's own answer is back."""
-
-    def __init__(self, bar: Progress) -> None:
-        self.asked = self.stopped = False
-        self.at = ""
-        self._bar = bar
-
-    def __enter__(self) -> Self:
-        self._before = signal.signal(signal.SIGINT, self._hear)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        signal.signal(signal.SIGINT, self._before)
-
-    def _hear(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            raise KeyboardInterrupt
-        self.asked = True
-        with contextlib.suppress(RuntimeError):  # the signal may have come in the middle of a print
-            self._bar.console.print("stopping at the next watch, to save; Ctrl-C again leaves at once", style="yellow")

@@ -10,8 +10,11 @@ from pathlib import Path
 
 def write_atomically(path: Path, write: Callable[[str], object]) -> None:
     """Have `write` fill a temporary file beside `path`, then put it in the place of `path`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:  # the caller knows the path, not the temporary name
+        raise OSError(error.errno, f"cannot be written: {error.strerror}", str(path)) from None
     os.close(handle)
     try:
         write(partial)

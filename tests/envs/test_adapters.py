@@ -10,6 +10,7 @@ from gymnasium import spaces
 from toy_environments import Answers, Corridor, Vectors, corridor_phi
 
 from rasf.envs.adapters import estimate_bounds, open_environment
+from rasf.envs.vector import open_vector
 
 MO_IDS = [
     "resource-gathering-v0",
@@ -182,7 +183,9 @@ def test_what_cannot_be_opened_says_why(monkeypatch):
 
     refused(r"reward is one number, not a vector of features; give phi", Corridor())
     refused(r"reward is one number", "CartPole-v1")
-    refused("action space must be Discrete, got Box: continuous actions are not served", "Pendulum-v1", corridor_phi)
+    refused("action space must be Discrete, got Box: no other actions are served", "Pendulum-v1", corridor_phi)
+    two = Answers(LINE, [[0.0]], [1.0], spaces.MultiDiscrete([2, 2]))
+    refused("action space must be Discrete, got MultiDiscrete: no other", two)
     refused("phi must be a function", Corridor(), [1, 2])
     refused(r"phi must return features of shape \(d,\), got shape \(\)", Corridor(), lambda *_: 1.0)
     refused("env must be an id that Gymnasium or MO-Gymnasium knows, got 'no-such-v0'", "no-such-v0")
@@ -214,6 +217,78 @@ def test_a_bad_step_is_refused_when_it_happens(observations, reward, message):
     opened.reset()
     with pytest.raises(ValueError, match=message):
         opened.step(0)
+
+
+class OldGym(gym.Env):
+    """An environment in the style before Gymnasium: what its reset and step return is given."""
+
+    observation_space, action_space = LINE, spaces.Discrete(2)
+    reward_space = spaces.Box(0.0, 1.0, (1,))
+
+    def __init__(self, first, then):
+        self.first, self.then = first, then
+
+    def reset(self, *, seed=None, options=None):
+        return self.first
+
+    def step(self, action):
+        return self.then
+
+
+class Unseeded(OldGym):
+    """A reset without arguments."""
+
+    def reset(self):
+        return self.first
+
+
+def bounded_phi(obs, action, next_obs, info):
+    """Features whose bounds are known, so that nothing is probed."""
+    return [1.0]
+
+
+bounded_phi.bounds = [[0.0, 1.0]]
+FIRST, THEN = (np.zeros(1), {}), (np.zeros(1), [1.0], False, False, {})
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        (OldGym(np.zeros(1), THEN), r"reset must return \(obs, info\), as Gymnasium has it, got ndarray$"),
+        (OldGym((np.zeros(1), 0.5), THEN), r"reset must return \(obs, info\), as Gymnasium has it, got 2 values$"),
+        (
+            OldGym(FIRST, THEN[:3] + THEN[4:]),
+            r"step must return \(obs, reward, terminated, truncated, info\), .* got 4",
+        ),
+        (Unseeded(FIRST, THEN), "the environment's reset must take a seed, as Gymnasium has it: .*reset"),
+    ],
+)
+def test_the_old_gym_style_is_refused_in_a_sentence(env, message):
+    def take_a_step(opened):
+        opened.reset(seed=0)
+        opened.step(0)
+
+    with pytest.raises(ValueError, match=message):
+        take_a_step(open_environment(env))
+
+
+def test_an_old_style_vector_environment_is_refused_too():
+    class Old(gym.vector.SyncVectorEnv):
+        def reset(self, *, seed=None, options=None):
+            return super().reset(seed=seed, options=options)[0]
+
+    vector = open_vector(Old([lambda: Vectors(Corridor())] * 2), phi=bounded_phi)
+    with pytest.raises(ValueError, match=r"reset must return .* got ndarray"):
+        vector.reset()
+
+
+def test_another_type_error_of_a_reset_is_the_environments_own():
+    class Broken(OldGym):
+        def reset(self, *, seed=None, options=None):
+            return 1 + "a"
+
+    with pytest.raises(TypeError, match="unsupported operand"):
+        open_environment(Broken(FIRST, THEN)).reset()
 
 
 def test_a_bad_first_observation_is_refused():

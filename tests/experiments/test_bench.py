@@ -1,6 +1,9 @@
 """`rasf bench` with benchmarks that answer at once."""
 
 import json
+import re
+import runpy
+import sys
 from dataclasses import replace
 
 import pytest
@@ -42,6 +45,28 @@ def test_values_ratios_and_sizes(folder):
     assert [(row.value, row.ratio, row.worse) for row in rows] == [(2.0, 4.0, None), (2.0, None, None)]
     assert entry["answers"]["fake"]["arguments"] == ["--small"]
     assert measure(folder, quick=False)[1]["answers"]["fake"]["arguments"] == ["--large"]
+
+
+def test_a_reference_that_is_not_installed_has_no_ratio(folder):
+    (folder / "fake.py").write_text(SCRIPT.replace('"ratio": 4.0, ', ""))
+    assert [row.ratio for row in measure(folder)[0]] == [None, None]
+    assert CliRunner().invoke(app, ["bench", "--quick"]).exit_code == 0
+
+
+def test_planning_is_measured_without_quantecon(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "quantecon", None)
+    monkeypatch.setitem(sys.modules, "quantecon.markov", None)
+    found = tmp_path / "found.json"
+    monkeypatch.setattr(sys, "argv", ["planning.py", "--states", "50", "--repeats", "1", "--json", str(found)])
+    runpy.run_path(str(bench.checkout() / "planning.py"), run_name="__main__")
+    answer = json.loads(found.read_text())
+    first, second = bench.BENCHMARKS[0].measures
+    assert bench._row(bench.BENCHMARKS[0], first, answer, ()).ratio is None
+    assert bench._row(bench.BENCHMARKS[0], second, answer, ()).value > 0
+
+
+def test_names_can_be_typed_and_listed():
+    assert all(re.fullmatch("[a-z]+(-[a-z]+)*", benchmark.name) for benchmark in bench.BENCHMARKS)
 
 
 def test_a_slow_down_shows_against_the_median_of_the_history(folder):

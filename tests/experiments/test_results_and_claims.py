@@ -38,6 +38,13 @@ def test_a_foreign_file_is_refused_in_one_sentence(tmp_path, text):
         results.load(path)
 
 
+@pytest.mark.parametrize("name", [".", "nowhere"])
+def test_a_folder_without_results_is_refused(tmp_path, name):
+    (tmp_path / "readme.txt").touch()
+    with pytest.raises(ValueError, match=r"is not a folder with results; make one with `rasf reproduce`"):
+        results.in_folder(tmp_path / name)
+
+
 def test_claims_without_results_are_not_measured():
     rows = claims.table({})
     assert len(rows) == 37

@@ -1,4 +1,5 @@
 import socket
+import sys
 import threading
 from copy import copy
 
@@ -129,6 +130,26 @@ def test_others_are_told_to_be_able_to_connect_where_they_are(host, local, monke
     assert said.exit_code == 0
     assert "the explorer is at http://there:8080/" in said.output
     assert ("others who reach this machine can connect" in said.output) is not local
+
+
+def test_an_environment_of_the_user_s_is_imported_for_the_file_given(library, tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from rasf.cli import app
+
+    served = []
+    monkeypatch.setattr("rasf.explorer.app.serve", lambda library, *, env, **options: served.append(env))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", list(sys.path))
+    (tmp_path / "explored_world.py").write_text("")
+    assert CliRunner().invoke(app, ["explore", str(library[1]), "--env", "explored_world:My-v0"]).exit_code == 0
+    assert served == ["My-v0"]
+    assert "explored_world" in sys.modules
+    with pytest.raises(ValueError, match="env must be given with the file of a library, got 'a:B-v0' alone"):
+        CliRunner().invoke(app, ["explore", "--env", "a:B-v0"], catch_exceptions=False)
+    view = Views(library[0], seed=0, env="My-v0").first()
+    view.begin()
+    assert "'My-v0' is known here" in ended(view).scene.can_run()
 
 
 def test_a_file_is_the_first_view_and_further_ones_come_last(library):

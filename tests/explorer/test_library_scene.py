@@ -89,9 +89,9 @@ def test_first_scores_are_those_at_the_first_observation(library):
 
 
 @pytest.mark.parametrize(("environment", "reason"), [
-    ({"id": None}, "without an id"),
+    ({"id": None}, "without an id; start with --env MODULE:ID"),
     ({"id": "os:rasf/FourRoom-v0"}, "names a module to import"),
-    ({"id": "rasf/NoSuchRoom-v0"}, "No environment with the id 'rasf/NoSuchRoom-v0' is known"),
+    ({"id": "rasf/NoSuchRoom-v0"}, "id 'rasf/NoSuchRoom-v0' is known here; start with --env MODULE:ID"),
     ({"phi": "my_features"}, "my_features, that a file cannot hold"),
     ({"kwargs": {"layout": "<Layout>"}}, "could not keep layout"),
 ])  # fmt: skip
@@ -102,6 +102,22 @@ def test_no_environment_is_made_from_what_a_file_may_not_say(library, environmen
     for ask in (lambda: scene.first_scores(W, RISKS["plain"], 0), lambda: scene.evaluate(W, RISKS, 4, 0, print)):
         with pytest.raises(ValueError, match=reason):
             ask()
+
+
+@pytest.mark.parametrize("env_id", [None, "rasf/NoSuchRoom-v0"])
+def test_an_environment_named_by_the_user_is_acted_in(library, env_id):
+    import gymnasium
+
+    if "Named-v0" not in gymnasium.registry:
+        gymnasium.register("Named-v0", "rasf.envs.four_room_env:FourRoomEnv", kwargs=MAP, disable_env_checker=True)
+    scene = scene_of(changed(library, id=env_id), "Named-v0")
+    assert isinstance(scene, LibraryScene)
+    assert scene.can_run() is None
+    found = scene.evaluate(W, RISKS, 4, 0, lambda share: None)
+    assert found.describe() == library.compare("rasf/FourRoom-v0", W, RISKS, 4, seed=0).describe()
+    wanted = LibraryScene(library).first_scores(W, RISKS["plain"], 3)
+    np.testing.assert_array_equal(scene.first_scores(W, RISKS["plain"], 3).values, wanted.values)
+    assert isinstance(scene_of(library, "rasf/FourRoom-v0"), FourRoomScene)
 
 
 def test_the_most_telling_scene_is_chosen(library):

@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
-from library_worlds import Finite, gamble, random_world
+from library_worlds import Finite, gamble, random_world, scripted
 
 import rasf
 from rasf import CVaR, MeanVariance, Risk
@@ -233,6 +233,29 @@ def test_steps_may_be_limited_and_unseen_states_are_counted(wide):
     assert seen.tolist() == [True, False, False, False]
     again = few.evaluate(gamble(start=0), [0, 0, 1], NEUTRAL, 10)
     assert again.unseen == pytest.approx((again.lengths - 1).sum() / again.lengths.sum())
+
+
+def test_what_is_printed_says_what_no_policy_knew_and_what_was_cut(library):
+    few = rasf.learn(gamble(start=0), tasks=[[0, 0, 1]], agent="rasfql", steps_per_task=1, epsilon=0.0)
+    report = few.evaluate(gamble(start=0), [0, 0, 1], NEUTRAL, 10)
+    unseen = f"{report.unseen:.1%} of the decisions were at observations that no policy knows"
+    assert str(report).splitlines()[-1] == unseen
+    both = few.compare(gamble(start=0), [0, 0, 1], [NEUTRAL, AVERSE], 10, max_steps=1)
+    cut = int(both.reports["neutral"].cut.sum())
+    assert str(both).splitlines()[3] == f"neutral: {cut} of 10 episodes were cut off by a time limit"
+    assert len(str(both).splitlines()) == 5
+    plain = library.evaluate(gamble(), [0.0, 1.0, -9.0], MeanVariance(-50.0), 4)
+    assert str(plain).splitlines()[-1].startswith("length")
+    assert (repr(report), repr(both)) == (str(report), str(both))  # as a notebook shows them
+
+
+def test_an_episode_that_never_ends_is_cut_after_ten_thousand_steps():
+    space, zero = spaces.Discrete(1), np.int64(0)
+    endless = scripted(space, [zero], [1.0], ends=10**9)
+    library = rasf.learn(endless, tasks=1, agent="rasfql", steps_per_task=2)
+    report = library.evaluate(endless, [1.0], NEUTRAL, 2)
+    assert report.lengths.tolist() == [10_000, 10_000]
+    assert report.cut.all()
 
 
 def test_json_says_the_same():

@@ -114,11 +114,11 @@ def test_diagonal_covariances_grow_too():
 
 
 @pytest.mark.parametrize(("options", "asked", "said"), [
-    ({}, {"env": random_world(2, S=5)}, "elders must be a library of the same environment, but its observations"),
-    ({}, {"env": random_world(2, A=3)}, "elders must be a library of the same environment, but its n_actions"),
-    ({}, {"env": random_world(2, d=3)}, "elders must be a library of the same environment, but its n_features"),
-    ({}, NETS, "elders must be tables for a tabular agent and networks for networks, to advise sfdqn"),
-    (NETS, {"agent": "rasfql"}, "widths must be that of|settings must be among|elders must be tables"),
+    ({}, {"env": random_world(2, S=5)}, "can grow only in the environment it was trained in, but observations"),
+    ({}, {"env": random_world(2, A=3)}, "can grow only in the environment it was trained in, but n_actions"),
+    ({}, {"env": random_world(2, d=3)}, "can grow only in the environment it was trained in, but n_features"),
+    ({}, NETS, "a library of tables cannot grow by sfdqn, which learns networks"),
+    (NETS, {"agent": "rasfql"}, "widths must be that of|settings must be among|a library of networks cannot grow by"),
     ({"agent": "sfql"}, {"risk": AVERSE, "agent": "rasfql"}, "risk must be neutral"),
     ({"agent": "sfql"}, {"risk": AVERSE}, "agent 'sfql' is risk-neutral"),
 ])  # fmt: skip
@@ -128,6 +128,12 @@ def test_what_cannot_be_added_is_refused_before_it_is_learned(options, asked, sa
     with pytest.raises(ValueError, match=said) as refused:
         old.grow(asked.pop("env"), **asked)
     assert "\n" not in str(refused.value)
+
+
+def test_another_environment_of_the_same_sizes_is_named_in_the_words_of_growing():
+    old = learned(steps_per_task=8)
+    with pytest.raises(ValueError, match=r"env must be the one that .* trained in for it to grow, with bounds .*, got"):
+        old.grow(random_world(3), 1, steps_per_task=2)
 
 
 # --- merging
@@ -202,6 +208,9 @@ def test_what_does_not_fit_is_not_merged():
             assert "\n" not in str(refused.value)
     with pytest.raises(ValueError, match="libraries must hold one at least"):
         rasf.merge([])
+    for no_list in (table, [1], [table, "a.rasf"]):
+        with pytest.raises(ValueError, match="libraries must be a list of policy libraries, got"):
+            rasf.merge(no_list)
     with pytest.raises(ValueError, match="networks to merge must agree in"):
         rasf.merge([learned(steps_per_task=8, **NETS), learned(steps_per_task=8, **ATOMS)])
     narrow = learned(steps_per_task=8, support=[[0, 1], [0, 1]], **ATOMS)

@@ -1,5 +1,7 @@
 """`learn`: ends and cuts told apart, same seed same bits, exact laws approached, one sentence for what is wrong."""
 
+import json
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import rasf
 from quick_compilation import quick_compilation  # noqa: F401
 from rasf import CVaR, Entropic, MeanVariance, NestedEntropic
 from rasf.envs.four_room import FourRoom
+from rasf.library.training_log import TrainingLog
 
 NEUTRAL, AVERSE = MeanVariance(0.0), MeanVariance(-1.0)
 LINE = spaces.Box(-9.0, 9.0, (1,), np.float64)
@@ -195,6 +198,37 @@ def test_history_is_what_training_saw():
         assert counted.failures > 0
 
 
+@pytest.mark.parametrize("options", [{"agent": "rasfql"}, DEEP])
+def test_failures_that_nobody_names_are_not_counted_as_none(options, tmp_path):
+    with TrainingLog(tmp_path / "log.jsonl") as log:
+        for failing, counted in ((None, np.nan), ((), 0.0)):
+            library = rasf.learn(
+                gamble(failing=failing), tasks=1, steps_per_task=8, watch=lambda record: not log.add(record), **options
+            )
+            library.save(tmp_path / "a.rasf")
+            np.testing.assert_array_equal(rasf.load(tmp_path / "a.rasf").history["failures"], [counted])
+    assert [json.loads(line)["failures"] for line in (tmp_path / "log.jsonl").read_text().splitlines()] == [None, 0]
+
+
+@pytest.mark.parametrize("options", [{"agent": "rasfql"}, DEEP | {"agent": "sfdqn-residual"}])
+def test_a_failure_named_late_makes_the_tasks_before_it_have_none(options):
+    class Late(gym.Wrapper):
+        """Fails once, after 20 steps, when the first risk's first task is over."""
+
+        steps = 0
+
+        def step(self, action):
+            self.steps += 1
+            *given, _ = self.env.step(action)
+            return *given, {"failure": True} if self.steps == 20 else {}
+
+    risks = [MeanVariance(0.0), MeanVariance(-1.0)]
+    library = rasf.learn(Late(gamble()), tasks=2, risk=risks, steps_per_task=8, **options)
+    np.testing.assert_array_equal(library.history["failures"], [0.0, 0.0, 1.0, 0.0])
+    known = rasf.learn(Late(gamble()), tasks=3, risk=risks[:1], steps_per_task=8, **options)
+    np.testing.assert_array_equal(known.history["failures"], [0.0, 0.0, 1.0])
+
+
 def test_an_environment_may_be_an_id_an_environment_a_function_or_a_class():
     made = []
 
@@ -298,7 +332,7 @@ def test_watch_counts_the_policies_of_all_risks_and_says_what_they_learn_for():
     ({"risk": -4.0}, "risk must be a rasf risk such as"),
     ({"risk": []}, "risk must be a rasf risk such as"),
     ({"risk": [AVERSE, "x"]}, "risk must be a rasf risk such as"),
-    ({"risk": CVaR(0.1)}, "risk must be MeanVariance to train rasfql, got cvar:0.1; any other can act"),
+    ({"risk": CVaR(0.1)}, "risk must be MeanVariance to train rasfql, got cvar:0.1; it can act, though"),
     ({"risk": Entropic(-1.0)}, "risk must be MeanVariance to train rasfql, got entropic:-1.0"),
     ({"agent": "sfql", "risk": AVERSE}, "agent 'sfql' is risk-neutral; for mean-variance:-1.0 use 'rasfql'"),
     ({"agent": "sfql", "risk": [NEUTRAL, AVERSE]}, "agent 'sfql' is risk-neutral"),

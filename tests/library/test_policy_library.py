@@ -187,9 +187,18 @@ def test_an_observation_of_another_shape_is_refused(kind, obs, said):
         assert "\n" not in str(refused.value)
 
 
-def test_networks_refuse_an_observation_outside_a_discrete_space(networks):
-    with pytest.raises(ValueError, match="obs must hold whole numbers from 7 to 10"):
-        networks.act(6, [1, 1], NEUTRAL)
+@pytest.mark.parametrize("obs", [6, 11, -1, 7.5, [7, 6], [7.0, 8.5], np.array([10, 11])])
+def test_an_observation_outside_a_discrete_space_is_refused(library, networks, obs):
+    for each in (library, networks):
+        for ask in (each.act, each.scores):
+            with pytest.raises(ValueError, match="obs must hold whole numbers from 7 to 10"):
+                ask(obs, [1, 1], NEUTRAL)
+
+
+def test_whole_numbers_may_be_written_in_any_type(library):
+    for obs in (7, 7.0, np.uint8(7), [7], [7.0], np.array([7, 10], np.int8)):
+        assert np.ravel(library.act(obs, [1, 1], NEUTRAL))[0] == library.act(7, [1, 1], NEUTRAL)
+    assert library.act(np.zeros(0, int), [1, 1], NEUTRAL).shape == (0,)
 
 
 def test_use_changes_nothing(library):
@@ -224,3 +233,13 @@ def test_a_library_says_what_it_is(library):
     assert [policy.w for policy in library.policies] == [tuple(w) for w in W]
     assert {policy.risk for policy in library.policies} == {"mean-variance:-1.5"}
     assert (library.n_features, library.gamma) == (2, 0.95)
+
+
+def test_an_explanation_is_one_line(library):
+    one, many = (library.scores(obs, W[0], NEUTRAL) for obs in (7, [7, 8, 10]))
+    worth = f"{one.values.max():.4g}"
+    assert repr(one) == f"<Explanation: values (3, 2), action {one.action} by policy {one.driver}, worth {worth}>"
+    seen = f"{many.seen.sum()} of 3 observations were seen in training"
+    assert repr(many) == f"<Explanation: values (3, 3, 2), {seen}>"
+    assert not many.seen[2]  # an episode ends there
+    assert "never seen" in repr(library.scores(10, W[0], NEUTRAL))

@@ -277,6 +277,15 @@ def test_arrays_that_cannot_be_kept_are_refused(tmp_path, arrays, sentence):
     assert os.listdir(tmp_path) == []
 
 
+def test_a_path_that_cannot_be_written_is_named_not_its_temporary_name(tmp_path):
+    (tmp_path / "file").touch()
+    for path in ("/proc/x.rasf", str(tmp_path / "file" / "x.rasf")):
+        with pytest.raises(OSError, match="cannot be written") as refused:
+            save_file(path, {}, {})
+        assert refused.value.filename == path
+        assert refused.value.errno  # which of the reasons it was
+
+
 def test_a_folder_is_not_overwritten(tmp_path):
     with pytest.raises(ValueError, match="path must name a file"):
         save_file(tmp_path, {}, {})

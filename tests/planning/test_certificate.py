@@ -154,6 +154,15 @@ def test_a_plan_for_another_horizon_is_not_optimal_for_this_one():
     assert found.holds
 
 
+def test_plans_and_certificates_are_one_line():
+    problem = choices([[(1.0, 1, 0.0)], [(1.0, 1, 1.0)]], terminal=(1,))
+    best = plan(problem.mdp, [1.0], RISK, 2)
+    values = "gamma 1, horizon 2, values 0 to 1, error 0"
+    assert repr(best) == f"<Plan for Entropic(beta=-0.2): q (2, 2, 2), policy (2, 2), {values}>"
+    gaps = "at most 0 below the best source (bound 0) and 0 below the optimum (bound 0), policy (2, 2)"
+    assert repr(certificate(problem.mdp, [best], [1.0], RISK, 2)) == f"<Certificate of 1 sources, holds: {gaps}>"
+
+
 @pytest.mark.parametrize("epsilon", [-1.0, np.inf, np.nan])
 def test_an_epsilon_that_is_no_error_is_refused(epsilon):
     problem = choices([[(1.0, 1, 0.0)], [(1.0, 1, 1.0)]], terminal=(1,))

@@ -29,6 +29,7 @@ def rasf(tmp_path, monkeypatch):
     app.callback()(lambda: None)
     cli_sweep.register(app, KINDS)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("COLUMNS", "200")
 
     def call(*arguments):
@@ -75,6 +76,15 @@ def test_a_sweep_is_limited_resumed_retried_and_looked_at(rasf, tmp_path, trace)
     table = pyarrow.parquet.read_table("rasf-sweeps/try/table.parquet")
     assert table.column("status").to_pylist() == ["finished"] * 4
     assert [len(executions(trace)[run.id]) for run in spec.runs] == [1, 2, 1, 1]
+
+
+def test_a_kind_is_found_in_the_folder_we_are_in_by_workers_too(rasf, tmp_path, monkeypatch):
+    (tmp_path / "kinds_own.py").write_text("from sweep_kinds import Probe\nMINE = Probe()\n")
+    monkeypatch.delitem(sys.modules, "kinds_own", raising=False)
+    (tmp_path / "spec.toml").write_text(HEAD.replace("probe", "kinds_own:MINE"))
+    code, said = rasf("spec.toml", "--workers", 1)
+    assert code == 0, said
+    assert "1 of 1 runs are done" in said
 
 
 def test_a_bad_file_starts_nothing(rasf, tmp_path):

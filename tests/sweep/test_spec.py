@@ -44,6 +44,13 @@ def test_a_kind_of_ones_own_is_named_by_its_module(tmp_path):
     assert spec.runs[0].kind == "sweep_kinds:LANES"
 
 
+def test_a_kind_whose_module_breaks_is_refused_in_one_sentence(tmp_path, monkeypatch):
+    (tmp_path / "kinds_broken.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match="line 2: kind 'kinds_broken:MINE' cannot be imported: ZeroDivisionError"):
+        spec_of(tmp_path, 'sweep = "try"\nkind = "kinds_broken:MINE"\n')
+
+
 @pytest.mark.parametrize(
     ("text", "line", "what"),
     [
@@ -54,8 +61,10 @@ def test_a_kind_of_ones_own_is_named_by_its_module(tmp_path):
         ('kind = "probe"', 1, "sweep must be a name"),
         ('sweep = "a"\nkind = "prob"', 2, "kind must be one of lanes, probe, module:attribute, got 'prob'"),
         ('sweep = "a"\nkind = ["probe"]', 2, "kind must be one of"),
-        ('sweep = "a"\nkind = "no.such:KIND"', 2, "kind 'no.such:KIND' cannot be found"),
-        ('sweep = "a"\nkind = "sweep_kinds:NONE"', 2, "kind 'sweep_kinds:NONE' cannot be found"),
+        ('sweep = "a"\nkind = "no.such:KIND"', 2, "kind 'no.such:KIND' cannot be imported: ModuleNotFoundError"),
+        ('sweep = "a"\nkind = "sweep_kinds:NONE"', 2, "kind 'sweep_kinds:NONE' cannot be imported: AttributeError"),
+        ('sweep = "a"\nkind = "math:pi"', 2, "an object that has check, pack, execute, uses_gpus, got 3.14"),
+        ('sweep = "a"\nkind = "sweep_kinds:Probe"', 2, "got <class 'sweep_kinds.Probe'>"),
         (HEAD + "seeds = 0", 3, "seeds must be a number from 1 on"),
         (HEAD + "seeds = -2", 3, "seeds must be"),
         (HEAD + "seeds = 1.5", 3, "seeds must be"),

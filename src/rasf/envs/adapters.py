@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from rasf.mdp import Floats
 
 Phi = Callable[[Any, Any, Any, dict[str, Any]], npt.ArrayLike]
 LEAST_WIDENING = 1e-3
+_ANSWERS = {"reset": ("obs", "info"), "step": ("obs", "reward", "terminated", "truncated", "info")}
 
 
 class Step(NamedTuple):
@@ -68,7 +69,7 @@ class FeatureEnvironment:
 
     def reset(self, seed: int | None = None) -> Any:
         """Begin an episode; the first observation."""
-        obs, info = self.env.reset(seed=seed)
+        obs, info = first_answer(self.env, seed)
         own_randomness(self.env)
         self._check(obs)
         self.names_failures |= "failure" in info
@@ -100,7 +101,7 @@ class FeatureEnvironment:
         if not 0 <= action < self.n_actions:
             raise ValueError(f"action must be 0 to {self.n_actions - 1}, got {action!r}")
         taken = self._actions[action]
-        obs, reward, terminated, truncated, info = self.env.step(taken)
+        obs, reward, terminated, truncated, info = answer("step", self.env.step(taken))
         self._check(obs)
         features = reward if self._phi is None else self._phi(self._obs, taken, obs, info)
         self.names_failures |= "failure" in info
@@ -189,6 +190,25 @@ def _import_mo_gymnasium(env_id: str) -> None:
         ) from None
 
 
+def first_answer(env: Any, seed: int | None) -> Any:
+    """What `env.reset` gives, if it is as Gymnasium has it."""
+    try:
+        return answer("reset", env.reset(seed=seed))
+    except TypeError as error:
+        if "argument 'seed'" not in str(error):
+            raise
+        raise ValueError(f"the environment's reset must take a seed, as Gymnasium has it: {error}") from None
+
+
+def answer(call: str, given: Any) -> Any:
+    """What an environment gives, unless it is not as Gymnasium has it, as in the old Gym."""
+    wanted = _ANSWERS[call]
+    if not isinstance(given, tuple | list) or len(given) != len(wanted) or not isinstance(given[-1], Mapping):
+        got = f"{len(given)} values" if isinstance(given, tuple) else type(given).__name__
+        raise ValueError(f"the environment's {call} must return ({', '.join(wanted)}), as Gymnasium has it, got {got}")
+    return given
+
+
 def own_randomness(env: Any) -> None:
     """Make minecart draw its ores from its own generator; its scipy distributions use numpy's global one, unseeded."""
     for mine in getattr(env.unwrapped, "mines", ()):
@@ -201,9 +221,7 @@ def actions_of(space: Any) -> list[np.int64]:
     from gymnasium.spaces import Discrete
 
     if not isinstance(space, Discrete):
-        raise ValueError(
-            f"the action space must be Discrete, got {type(space).__name__}: continuous actions are not served"
-        )
+        raise ValueError(f"the action space must be Discrete, got {type(space).__name__}: no other actions are served")
     return [np.int64(space.start + i) for i in range(int(space.n))]
 
 

@@ -16,9 +16,11 @@ import numpy.typing as npt
 from rasf.envs.adapters import (
     Phi,
     actions_of,
+    answer,
     checked_phi,
     declared_bounds,
     describe_environment,
+    first_answer,
     numbers_of,
     own_randomness,
     wrong_features,
@@ -59,7 +61,7 @@ class Native(FeatureVector):
 
     def reset(self, seed: int | None = None) -> Inputs:
         """Begin n episodes; the vector environment deals out the seed."""
-        raw, info = self.env.reset(seed=seed)
+        raw, info = first_answer(self.env, seed)
         for environment in getattr(self.env.unwrapped, "envs", ()):
             own_randomness(environment)
         self._named |= "failure" in info
@@ -100,7 +102,7 @@ class Native(FeatureVector):
         if not self._running:
             raise ValueError("no episode is running: call reset() before step()")
         try:
-            raw, reward, terminated, truncated, info = self.env.step(actions + self._start)
+            raw, reward, terminated, truncated, info = answer("step", self.env.step(actions + self._start))
         except (TypeError, ValueError) as error:
             if "array element with a sequence" not in str(error):
                 raise

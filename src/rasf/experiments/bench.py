@@ -29,7 +29,10 @@ _FEWEST = 3  # earlier runs, before one is called slow
 
 
 class Measure(NamedTuple):
-    """A number in a benchmark's JSON, by its path; `reference` is a ratio (theirs over ours) in the same run."""
+    """A number in a benchmark's JSON, by its path; `reference` is a ratio (theirs over ours) in the same run.
+
+    The ratio may be missing: references are other packages, which need not be installed.
+    """
 
     label: str
     path: tuple[str, ...]
@@ -72,7 +75,7 @@ BENCHMARKS = (
         ),
     ),
     Benchmark(
-        "acting, tables",
+        "acting-tables",
         "acting.py",
         ("--policies", "16"),
         (
@@ -81,7 +84,7 @@ BENCHMARKS = (
         ),
     ),
     Benchmark(
-        "acting, networks",
+        "acting-networks",
         "acting_deep.py",
         ("--policies", "2", "--steps", "100"),
         (
@@ -90,7 +93,7 @@ BENCHMARKS = (
         ),
     ),
     Benchmark(
-        "deep step",
+        "deep-step",
         "deep.py",
         ("--steps", "100", "--agents", "sfdqn"),
         (
@@ -100,7 +103,7 @@ BENCHMARKS = (
         full=("--steps", "1000", "--agents", "sfdqn"),
     ),
     Benchmark(
-        "deep step, GPU",
+        "deep-step-gpu",
         "deep.py",
         ("--steps", "200", "--lanes", "10", "--agents", "rasfc51"),
         (
@@ -202,7 +205,7 @@ def _answer(folder: Path, benchmark: Benchmark, quick: bool) -> dict[str, Any]:
 
 def _row(benchmark: Benchmark, one: Measure, answer: dict[str, Any], earlier: Sequence[dict[str, Any]]) -> Row:
     value = float(_at(answer, one.path))
-    ratio = float(_at(answer, one.reference)) if one.reference else None
+    ratio = float(_at(answer, one.reference)) if _has(answer, one.reference) else None
     before = [
         float(_at(old["answers"][benchmark.name], one.path))
         for old in earlier

@@ -72,9 +72,9 @@ def shipped() -> dict[str, Result]:
 
 def in_folder(folder: Path) -> dict[str, Result]:
     """All results in a folder, by experiment."""
-    if not folder.is_dir():
-        raise ValueError(f"{folder} is not a folder with results; make one with `rasf reproduce`")
     found = [load(path) for path in sorted(folder.glob("*.json"))]
+    if not found:
+        raise ValueError(f"{folder} is not a folder with results; make one with `rasf reproduce`")
     return {result.experiment: result for result in found}
 
 

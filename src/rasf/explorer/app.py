@@ -31,13 +31,17 @@ _FAVICON = (
 def serve(
     library: PolicyLibrary | None,
     *,
+    env: str | None = None,
     host: str = "127.0.0.1",
     port: int = 8080,
     show: bool = True,
     seed: int = 0,
     ready: Callable[[str], object] | None = None,
 ) -> None:
-    """Serve the explorer until it is interrupted; `ready` is told the address. Port 0 takes a free one."""
+    """Serve the explorer until it is interrupted; `ready` is told the address. Port 0 takes a free one.
+
+    env: the id of an environment for the library, in place of the one it names.
+    """
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise ValueError(f"seed must be a whole number of at least 0, got {seed!r}")
     listening = _listen(host, port)
@@ -54,7 +58,7 @@ def serve(
         listening.close()
         raise ValueError(f"the explorer needs NiceGUI: pip install 'rasf[explorer]' ({error})") from None
 
-    views = Views(library, seed)
+    views = Views(library, seed, env)
     shells: weakref.WeakSet[Shell] = weakref.WeakSet()
     address = f"http://{_in_url(host)}:{listening.getsockname()[1]}/"
 

@@ -17,9 +17,11 @@ _REACHER = "rasf/Reacher-v0"  # `reacher_scene.ENVIRONMENT`, without loading jax
 _SHIPPED = Path(__file__).parent / "shipped" / "reacher.rasf"
 
 
-def scene_of(library: PolicyLibrary) -> FourRoomScene | ReacherScene | LibraryScene:
-    """The most telling scene; the generic one where a library does not fit its environment's own."""
+def scene_of(library: PolicyLibrary, env: str | None = None) -> FourRoomScene | ReacherScene | LibraryScene:
+    """The most telling scene; the generic one where a library does not fit its environment's own, or acts in `env`."""
     environment = library.environment
+    if env not in (None, environment["id"]):
+        return LibraryScene(library, env)
     is_table = library.sources.describe()["law"] == "table"
     try:
         if environment["phi"] is None and environment["id"] == FOUR_ROOM and is_table:

@@ -1,7 +1,8 @@
 """Any library: what it holds, what its policies say where an episode begins, and what acting leads to, on demand.
 
 An environment is made only from an id that is registered already, or that MO-Gymnasium registers. The id stands in the
-file, and one of the form "module:id" would make Gymnasium import a module of the file's choosing: that is refused.
+file, and one of the form "module:id" would make Gymnasium import a module of the file's choosing: that is refused. The
+user may name another, `env`, whose module has been imported.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ class LibraryScene:
 
     key = "library"
 
-    def __init__(self, library: PolicyLibrary) -> None:
+    def __init__(self, library: PolicyLibrary, env: str | None = None) -> None:
         self.library = library
+        self._env = library.environment["id"] if env is None else env
         self.title = str(library.environment["id"] or "A library without an environment's id")
         self.about = (
             f"{_counted(len(library.policies), 'policy', 'policies')} of {library.agent}, judged anew for the weights "
@@ -71,22 +73,19 @@ class LibraryScene:
 
     def can_run(self) -> str | None:
         """None, or one sentence that says why no environment can be made."""
-        import gymnasium
-
-        env_id, environment = self.library.environment["id"], self.library.environment
+        env_id, environment = self._env, self.library.environment
         if not isinstance(env_id, str) or not env_id:
-            return "The library was trained in an environment without an id, so it cannot be made here."
+            return "The library was trained in an environment without an id; start with --env MODULE:ID to name one."
         if ":" in env_id:
             return f"The id {env_id!r} names a module to import, which a file is not allowed to do."
         if environment["phi"] is not None:
             return f"The features came from a function, {environment['phi']}, that a file cannot hold."
-        if env_id not in gymnasium.registry:
-            with contextlib.suppress(ImportError):
-                import mo_gymnasium  # noqa: F401  (registers its ids)
-        if env_id not in gymnasium.registry:
-            return f"No environment with the id {env_id!r} is known here."
+        if not is_registered(env_id):
+            return (
+                f"No environment with the id {env_id!r} is known here; start with --env MODULE:ID to import its module."
+            )
         try:
-            self.library.environment_kwargs()
+            self._env_kwargs()
         except ValueError as error:
             return f"The environment cannot be made: {error}."
         return None
@@ -96,7 +95,7 @@ class LibraryScene:
         from rasf.envs.adapters import open_environment
 
         self._require_environment()
-        environment = open_environment(self.library.environment["id"], **self.library.environment_kwargs())
+        environment = open_environment(self._env, **self._env_kwargs())
         try:
             found = self.library.scores(environment.reset(seed), w, risk)
         finally:
@@ -125,12 +124,25 @@ class LibraryScene:
                 raise Stopped
             report((order.index(name) + done / episodes) / len(order))
 
-        return self.library.compare(self.library.environment["id"], w, named, episodes, seed=seed, watch=watch)
+        return self.library.compare(self._env, w, named, episodes, seed=seed, watch=watch)
+
+    def _env_kwargs(self) -> dict[str, Any]:
+        return self.library.environment_kwargs() if self._env == self.library.environment["id"] else {}
 
     def _require_environment(self) -> None:
         reason = self.can_run()
         if reason is not None:
             raise ValueError(reason)
+
+
+def is_registered(env_id: str) -> bool:
+    """Whether Gymnasium knows an id, or MO-Gymnasium does, without importing anything else."""
+    import gymnasium
+
+    if env_id not in gymnasium.registry:
+        with contextlib.suppress(ImportError):
+            import mo_gymnasium  # noqa: F401  (registers its ids)
+    return env_id in gymnasium.registry
 
 
 def _weights(library: PolicyLibrary) -> tuple[Weight, ...]:

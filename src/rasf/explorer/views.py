@@ -66,10 +66,10 @@ class View:
 class Views:
     """All views by key, those of files first."""
 
-    def __init__(self, library: PolicyLibrary | None, seed: int) -> None:
+    def __init__(self, library: PolicyLibrary | None, seed: int, env: str | None = None) -> None:
         self._by_key: dict[str, View] = {}
         if library is not None:
-            self.add_library(library, "the file given")
+            self.add_library(library, "the file given", env)
         for view in _usual(seed):
             self._by_key[view.key] = view
 
@@ -84,8 +84,8 @@ class Views:
         """What is shown where nothing else is asked for."""
         return next(iter(self._by_key.values()))
 
-    def add_library(self, library: PolicyLibrary, name: str) -> View:
-        """The view of a library from a file; the first file's comes before all others."""
+    def add_library(self, library: PolicyLibrary, name: str, env: str | None = None) -> View:
+        """The view of a library from a file, in its own environment or `env`; the first file's comes before all."""
         key = _key(library)
         if key in self._by_key:
             return self._by_key[key]
@@ -93,7 +93,7 @@ class Views:
         def make(tick: Callable[[float], None], stop: Stop) -> Dialled:
             from rasf.explorer.choose_scene import scene_of
 
-            return _warm(scene_of(library), stop)
+            return _warm(scene_of(library, env), stop)
 
         environment = library.environment["id"] or "library"
         title = f"{str(environment).removeprefix('rasf/').removesuffix('-v0')} (file)"

@@ -70,7 +70,9 @@ def check_agent(name: str, risks: list[Risk]) -> None:
         accepted = (MeanVariance,) if name in (*TABULAR, "sfdqn-residual") else (MeanVariance, Entropic)
         if not isinstance(risk, accepted):
             names = " or ".join(kind.__name__ for kind in accepted)
-            raise ValueError(f"risk must be {names} to train {name}, got {risk_to_text(risk)}; any other can act")
+            can_act = ("independent" if name in HISTOGRAMS else "moments") in risk.supports
+            then = "; it can act, though" if can_act else ""
+            raise ValueError(f"risk must be {names} to train {name}, got {risk_to_text(risk)}{then}")
 
 
 def with_settings(base: Any, given: Mapping[str, Any]) -> Any:

@@ -31,7 +31,7 @@ FailureRule = Callable[[Step], bool]
 WORST = 0.1  # the share of episodes that CVaR looks at
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """Episodes of one task under one risk; arrays have one entry an episode, `phi` (n, d) the features summed up.
 
@@ -79,12 +79,23 @@ class Report:
             "measures": {name: list(interval) for name, interval in self.measures.items()},
         }
 
+    def remarks(self) -> list[str]:
+        """What the measures hide, in sentences."""
+        found, cut = [], int(self.cut.sum())
+        if self.unseen > 0:
+            found.append(f"{self.unseen:.1%} of the decisions were at observations that no policy knows")
+        if cut:
+            found.append(f"{cut} of {self.episodes} episodes were cut off by a time limit")
+        return found
+
     def __str__(self) -> str:
         lines = [f"{name:20s} {interval}" for name, interval in self.measures.items()]
-        return "\n".join([f"{self.episodes} episodes, risk {risk_to_text(self.risk)}", *lines])
+        return "\n".join([f"{self.episodes} episodes, risk {risk_to_text(self.risk)}", *lines, *self.remarks()])
+
+    __repr__ = __str__
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Reports of several risks on the same beginnings, by name."""
 
@@ -113,10 +124,14 @@ class Comparison:
     def __str__(self) -> str:
         columns = list(zip(*self.rows(), strict=True))
         widths = [max(map(len, column)) for column in columns]
-        return "\n".join(
+        lines = [
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in self.rows()
-        )
+        ]
+        remarks = (f"{name}: {remark}" for name, report in self.reports.items() for remark in report.remarks())
+        return "\n".join([*lines, *remarks])
+
+    __repr__ = __str__
 
 
 def _of(report: Report, measure: str) -> Floats:

@@ -106,6 +106,9 @@ def learn(
             libraries.append(PolicyLibrary(*kept, tuple(notes), provenance))
             if stopped:
                 break
+        if opened.env.names_failures:  # perhaps only when one happened: the policies that never met one have none
+            for library in libraries:
+                np.nan_to_num(library.history["failures"], copy=False)
     finally:
         if is_ours(env):
             opened.env.close()
@@ -133,11 +136,10 @@ def _check_elders(elders: PolicyLibrary, opened: Opened, risks: list[Risk]) -> N
     """They must be able to advise: see the same observations, take the same actions, serve the risks."""
     for name in ("observations", "n_actions", "n_features"):
         if elders.environment[name] != opened.described[name]:
-            raise ValueError(f"elders must be a library of the same environment, but its {name} differ")
+            raise ValueError(f"a library can grow only in the environment it was trained in, but {name} differ")
     if (elders.sources.describe()["law"] == "table") != (opened.agent in TABULAR):
-        raise ValueError(
-            f"elders must be tables for a tabular agent and networks for networks, to advise {opened.agent}"
-        )
+        kinds = ("tables", "networks") if opened.agent in TABULAR else ("networks", "tables")
+        raise ValueError(f"a library of {kinds[1]} cannot grow by {opened.agent}, which learns {kinds[0]}")
     for risk in risks:
         elders.sources.check(risk)
 

@@ -46,7 +46,7 @@ def train_networks(
         agent = replace(agent, law=Histogram(tuple(map(tuple, atoms.tolist()))))
     beta = float(risk.beta)  # type: ignore[attr-defined]
     learner = SteppedLearner(agent, given, beta, seed, env.num_envs, len(tasks) * (steps_per_task + env.num_envs))
-    total, failures, heard = np.zeros(len(tasks)), np.zeros(len(tasks)), np.full((len(tasks), 3), np.nan)
+    total, failures, heard = np.zeros(len(tasks)), np.full(len(tasks), np.nan), np.full((len(tasks), 3), np.nan)
     begun, stopped, bounds = 0, False, DeclaredBounds(declared)
     while begun < len(tasks) and not stopped:
         task, begun = begun, begun + 1
@@ -61,14 +61,17 @@ def train_networks(
             if learned is not None:
                 lately.append((learned.loss, *learned.clipped))
             total[task] += float((step.phi[step.valid] @ tasks[task]).sum())
-            failures[task] += int(step.failure[step.valid].sum())
+            if env.names_failures:
+                if np.isnan(failures[task]):  # the first that is named: there were none before
+                    failures[:] = 0.0
+                failures[task] += int(step.failure[step.valid].sum())
             taken, obs = taken + int(step.valid.sum()), step.obs
             if taken >= steps_per_task or taken - watched >= _WATCHED_EVERY:
                 if lately:
                     heard[task] = np.mean(lately, axis=0)
                 watched, lately = taken, []
                 extras = dict(zip(_HEARD, heard[task].tolist(), strict=True))
-                stopped = watch(Record(task, taken, float(total[task]), int(failures[task]), extras))
+                stopped = watch(Record(task, taken, float(total[task]), float(failures[task]), extras))
     networks = jax.tree.map(lambda part: part[:begun], learner.networks)
     history = {"return": total, "failures": failures, "loss": heard[:, 0], "clipped": heard[:, 1:]}
     return Trained(

@@ -10,7 +10,7 @@ and `merge` give new ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf.envs.observations import Coder
+from rasf.library.sources import Explanation as Explanation
 from rasf.library.sources import Scores, Sources
-from rasf.mdp import Floats, Ints
+from rasf.mdp import Floats
 from rasf.risk import Risk
 from rasf.risk.names import risk_to_text
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from rasf.library.evaluation import Comparison, FailureRule, Report
 
 _AT_ONCE = 16  # environments that evaluation steps together
-_LONGEST = 100_000  # steps of an episode, where nothing else ends it
+_LONGEST = 10_000  # steps of an episode, where nothing else ends it
 
 
 class SourcePolicy(NamedTuple):
@@ -36,25 +37,6 @@ class SourcePolicy(NamedTuple):
 
     w: tuple[float, ...]
     risk: str
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Why a library acts as it does; `np.asarray` of it are the values.
-
-    values, mean, spread: (K, A), or (K, B, A) for a batch; action, driver and seen: one, or (B,). The driver is the
-    policy whose value is the largest at the action chosen.
-    """
-
-    values: Floats
-    mean: Floats
-    spread: Floats
-    seen: npt.NDArray[np.bool_]
-    action: Ints
-    driver: Ints
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        return np.array(self.values, dtype=dtype, copy=copy)
 
 
 class PolicyLibrary:
@@ -77,8 +59,12 @@ class PolicyLibrary:
         self.history, self.notes, self.provenance = history, notes, provenance
         self._coder = coder = Coder.from_description(environment["observations"])
         is_table = sources.describe()["law"] == "table"
-        self._code = coder.numbers if is_table else coder.flat
-        self._code_batch = coder.batch_numbers if is_table else coder.batch_flat
+        self._code: Callable[[Any], npt.NDArray[Any]] = coder.numbers if is_table else coder.flat
+        self._code_batch: Callable[[Any], npt.NDArray[Any]] = coder.batch_numbers if is_table else coder.batch_flat
+        if is_table and coder.describe()["kind"] == "discrete":
+            from rasf.library.table_checks import known_choices  # with compiled code, which networks do without
+
+            self._code, self._code_batch = known_choices(coder)
         self._first_action = int(environment["first_action"])
         sizes = {
             "the number of policies": (len(policies), sources.policies),
@@ -143,7 +129,8 @@ class PolicyLibrary:
         """Act for some episodes: returns, discounted and not, variance, CVaR, failures, with intervals.
 
         `env` is an id, an environment, or a function that makes one; `phi` as for `learn`. `failure(step)` says on
-        which steps there was a failure, where the environment does not name them in info["failure"].
+        which steps there was a failure, where the environment does not name them in info["failure"]. Episodes of more
+        than `max_steps` are cut, and the report says how many.
         """
         compared = self.compare(
             env, w, [risk], episodes, seed=seed, phi=phi, discount_aware=discount_aware, failure=failure,
@@ -228,7 +215,12 @@ class PolicyLibrary:
             if (tuple(given) if isinstance(given, list) else given) != value:
                 raise ValueError(f"{name} must be that of the library that grows, {value}, got {given}")
         like_mine = {"agent": self.agent.split(" + ")[0]} | options | fixed
-        return merge([self, learn(env, tasks=tasks, elders=self, **like_mine)])
+        more = learn(env, tasks=tasks, elders=self, **like_mine)
+        for name, value in self.environment.items():
+            if (given := more.environment[name]) != value:
+                own = f"env must be the one that the library was trained in for it to grow, with {name} {value!r:.60}"
+                raise ValueError(f"{own}, got {given!r:.60}")
+        return merge([self, more])
 
     def save(self, path: str | PathLike[str], *, precision: str = "single") -> None:
         """Write the library, whole or not at all; networks may be kept in precision "half"."""
@@ -278,6 +270,8 @@ class PolicyLibrary:
 
 def merge(libraries: Sequence[PolicyLibrary]) -> PolicyLibrary:
     """One library with the policies of all; they must be of the same environment and kind."""
+    if not isinstance(libraries, list | tuple) or not all(isinstance(each, PolicyLibrary) for each in libraries):
+        raise ValueError(f"libraries must be a list of policy libraries, got {libraries!r:.80}")
     if not libraries:
         raise ValueError("libraries must hold one at least")
     first = libraries[0]

@@ -6,6 +6,7 @@ an observation looks like to them (numbers of a table's key, or a network's inpu
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -26,6 +27,32 @@ class Scores(NamedTuple):
     mean: Floats
     spread: Floats
     seen: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation:
+    """Why a library acts as it does; `np.asarray` of it are the values.
+
+    values, mean, spread: (K, A), or (K, B, A) for a batch; action, driver and seen: one, or (B,). The driver is the
+    policy whose value is the largest at the action chosen.
+    """
+
+    values: Floats
+    mean: Floats
+    spread: Floats
+    seen: npt.NDArray[np.bool_]
+    action: Ints
+    driver: Ints
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return np.array(self.values, dtype=dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        said = f"{self.seen.sum()} of {self.seen.size} observations were seen in training"
+        if self.values.ndim == 2:
+            said = f"action {self.action} by policy {self.driver}, worth {self.values.max():.4g}"
+            said += "" if self.seen else ", at an observation never seen in training"
+        return f"<Explanation: values {self.values.shape}, {said}>"
 
 
 class Sources(Protocol):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from rasf.mdp import Ints
+from rasf.envs.observations import Coder
+from rasf.mdp import Floats, Ints
 from rasf.tabular.frozen import Frozen
 from rasf.tabular.table import learned_sigma
 
@@ -113,6 +114,27 @@ def same_everywhere(parts: Sequence[_Sized]) -> None:
         found = [one[name] for one in described]
         if any(value != found[0] for value in found):
             raise ValueError(f"parts must all have the same {name}, got {', '.join(map(str, found))}")
+
+
+def known_choices(coder: Coder) -> tuple[Callable[[Any], Floats], Callable[[Any], Floats]]:
+    """`numbers` and `batch_numbers` of a Discrete space, which refuse what it has not: no table would know it."""
+    low = coder.describe()["start"]
+    high = low + coder.describe()["n"] - 1
+
+    def numbers(obs: Any) -> Floats:
+        found = coder.numbers(obs)
+        number = found.item()
+        return found if low <= number <= high and number.is_integer() else refuse()
+
+    def batch_numbers(obs: Any) -> Floats:
+        found = coder.batch_numbers(obs)
+        whole = np.asarray(obs).dtype.kind != "f" or (np.rint(found) == found).all()
+        return found if whole and low <= found.min(initial=high) and found.max(initial=low) <= high else refuse()
+
+    def refuse() -> NoReturn:
+        raise ValueError(f"obs must hold whole numbers from {low} to {high}")
+
+    return numbers, batch_numbers
 
 
 def _check_offsets(name: str, offsets: Ints, end: int, strictly: bool) -> None:

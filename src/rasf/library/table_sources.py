@@ -100,8 +100,7 @@ class TableSources:
 
     @classmethod
     def _frozen_from(cls, learner: SuccessorLearner, keys: Floats, rows: Ints) -> TableSources:
-        settings = learner.settings
-        frozen = freeze(learner, rows)
+        settings, frozen = learner.settings, freeze(learner, rows)
         return cls(keys, frozen, learner.n_actions, learner.n_features, float(settings.gamma), settings.sigma)
 
     @classmethod
@@ -148,7 +147,8 @@ class TableSources:
         if self.sigma == NO_SIGMA:
             raise ValueError(f"risk must be neutral (beta 0) where no covariance was learned, got {risk!r}")
         if "moments" not in risk.supports:
-            raise ValueError(f"risk must score mean and variance, as MeanVariance and CVaR do, got {risk!r}")
+            way_out = "; for Entropic train rasfc51, or assume a law with Elliptical" * isinstance(risk, Entropic)
+            raise ValueError(f"risk must score mean and variance, as MeanVariance and CVaR do, got {risk!r}{way_out}")
 
     def scores(self, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> Scores:
         """GPE of every policy at observations (B, n)."""

@@ -107,5 +107,5 @@ class _Coded:
     def step(self, action: int) -> tuple[Floats, Floats, bool, bool, dict[str, Any]]:
         step = self._env.step(action)
         self._bounds.check(step.phi)
-        info = {"failure": step.failure}
+        info = {"failure": step.failure} if self._env.names_failures else {}
         return self._env.coder.numbers(step.obs), step.phi, step.terminated, step.truncated, info

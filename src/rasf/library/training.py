@@ -24,13 +24,14 @@ _ROUNDING = 1e-5  # of float32, relative, after a few operations
 class Record:
     """Where training stands: in which policy, after how many of its steps, with what reward and failures so far.
 
+    failures: nan where the environment has not named any.
     w, risk: what the policy learns for, the risk in words; `learn` fills them in.
     """
 
     policy: int
     step: int
     total: float
-    failures: int
+    failures: float
     extras: dict[str, float] = field(default_factory=dict)
     w: tuple[float, ...] = ()
     risk: str = ""

@@ -8,7 +8,7 @@
     steps_per_second      since the line before
     seconds               since the log began
 
-What is not known (the loss of a table) or not finite is null.
+What is not known (the loss of a table, failures that nobody names) or not finite is null.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class TrainingLog:
             "risk": record.risk,
             "step": record.step,
             "return": _known(record.total),
-            "failures": record.failures,
+            "failures": int(record.failures) if math.isfinite(record.failures) else None,
             "reward_per_step": _known(reward / steps if steps else math.nan),
             "loss": _known(record.extras.get("loss", math.nan)),
             "clipped": _known(sum(record.extras.get(name, math.nan) for name in _CLIPPED)),

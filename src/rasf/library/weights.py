@@ -66,6 +66,12 @@ class WeightLearner:
         self.d, self.samples = d, 0
         self._factor = np.zeros((d + 1, d + 1))
 
+    def __repr__(self) -> str:
+        found = self.estimate()
+        w = np.array2string(found.w, precision=4, threshold=8)
+        seen = "" if found.determined else f", {len(found.unseen)} of {self.d} directions never seen"
+        return f"<WeightLearner: w = {w} from {self.samples} samples{seen}>"
+
     def update(self, phis: npt.ArrayLike, rewards: npt.ArrayLike) -> WeightLearner:
         """Take in features (n, d) and rewards (n,), or one of each."""
         features, returned = np.atleast_2d(np.asarray(phis, float)), np.atleast_1d(np.asarray(rewards, float))

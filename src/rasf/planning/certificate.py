@@ -28,7 +28,7 @@ from rasf.planning.undiscounted import ends_surely
 from rasf.risk import Entropic
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate:
     """Bounds of Theorems 1 and 2 beside the true gaps, largest over states and actions.
 
@@ -55,6 +55,12 @@ class Certificate:
             (self.source_gap <= self.source_bound + slack).all()
             and (self.optimality_gap <= self.optimality_bound + slack).all()
         )
+
+    def __repr__(self) -> str:
+        source = f"{self.source_gap.max():.3g} below the best source (bound {self.source_bound.max():.3g})"
+        optimum = f"{self.optimality_gap.max():.3g} below the optimum (bound {self.optimality_bound.max():.3g})"
+        verdict = f"{len(self.source_utilities)} sources, {'holds' if self.holds else 'does not hold'}"
+        return f"<Certificate of {verdict}: at most {source} and {optimum}, policy {self.policy.shape}>"
 
 
 def certificate(

@@ -28,7 +28,7 @@ DEFAULT_TOLERANCE = 1e-10
 NEUTRAL = Entropic(0.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """Optimal utilities and a policy that attains them.
 
@@ -51,6 +51,12 @@ class Plan:
     def value(self) -> Floats:
         """Optimal utilities of the states, (S,) or (n, S)."""
         return self.q.max(axis=-1)
+
+    def __repr__(self) -> str:
+        over = "" if self.horizon is None else f", horizon {self.horizon}"
+        sizes = f"q {self.q.shape}, policy {self.policy.shape}, gamma {self.gamma:g}{over}"
+        values = f"values {self.value.min():.4g} to {self.value.max():.4g}, error {self.error:.2g}"
+        return f"<Plan for {self.risk}: {sizes}, {values}>"
 
 
 def plan(

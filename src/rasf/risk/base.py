@@ -76,7 +76,12 @@ def histogram_moments(probs: Array, atoms: Array) -> tuple[Array, Array]:
 
 
 class Risk:
-    """A risk measure; see the module's header for the forms of a law."""
+    """A risk measure: it turns the law of a random return into one number, larger is better.
+
+    A law comes as samples, as a histogram, by its moments (mean and variance), as histograms of independent features,
+    or as a mixture, and there is a method for each; `supports` names those that a risk can score. A risk of one's own
+    overrides them: `moments` for tables, `independent` for networks with histograms.
+    """
 
     supports: ClassVar[frozenset[str]] = frozenset()
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -95,6 +97,12 @@ class Kind(Protocol):
     def execute(self, runs: Sequence[Run], scratch: Path) -> list[Outcome]:
         """Run them; `scratch` is a folder for checkpoints of exactly these, which outlives a fault and is removed when
         all is done. A long job may say how far it is, by `store.tell_share`."""
+
+
+def look_here() -> None:
+    """Let imports look in the folder we are in, too, for modules that a user names; spawned workers inherit it."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
 
 
 def kind_of(name: str) -> Kind:

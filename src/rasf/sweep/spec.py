@@ -1,7 +1,8 @@
 """A sweep as data: a TOML file that expands to runs.
 
     sweep = "four-room-risk"            name
-    kind = "four-room"                  what is run; "module:attribute" for a kind of your own
+    kind = "four-room"                  what is run; "module:attribute" for a kind of your own, also of
+                                        a module in the folder we are in
     seeds = 10                          0 .. 9, or a list
 
     [parameters]                        the same in every run
@@ -32,10 +33,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from rasf.sweep.runs import NO_LIMITS, Kind, Limits, Run, Value, kind_of, same_number
+from rasf.sweep.runs import NO_LIMITS, Kind, Limits, Run, Value, kind_of, look_here, same_number
 from rasf.sweep.spec_lines import Lines
 
 _KEYS = ("sweep", "kind", "seeds", "parameters", "grid", "list", "limits")
+_PARTS = ("check", "pack", "execute", "uses_gpus")  # of a kind
 _MOST_RUNS = 100_000
 _LARGEST = 2**63 - 1  # whole number of a table
 
@@ -96,10 +98,16 @@ class _Reader:
         if not isinstance(given, str) or not all(map(str.strip, given.split(":"))) or given.count(":") != 1:
             known = ", ".join((*sorted(self._kinds), "module:attribute"))
             raise self._lines.refuse(f"kind must be one of {known}, got {given!r}", "kind")
+        look_here()
         try:
-            return given, kind_of(given)
-        except (ImportError, AttributeError) as error:
-            raise self._lines.refuse(f"kind {given!r} cannot be found: {error}", "kind") from None
+            kind = kind_of(given)
+        except Exception as error:  # whatever a module of the user's may raise
+            reason = f"{type(error).__name__}: {error}"
+            raise self._lines.refuse(f"kind {given!r} cannot be imported: {reason}", "kind") from error
+        if isinstance(kind, type) or not all(hasattr(kind, part) for part in _PARTS):
+            parts = ", ".join(_PARTS)
+            raise self._lines.refuse(f"kind {given!r} must be an object that has {parts}, got {kind!r}", "kind")
+        return given, kind
 
     def _seeds(self) -> list[int]:
         given = self._given.get("seeds", 1)

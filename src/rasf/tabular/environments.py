@@ -40,7 +40,7 @@ class Agent(Protocol):
 
 
 Elders = Callable[[Hashable, Floats], tuple[int, float]]  # (state, w) -> best action of older policies, its score
-Watch = Callable[[int, int, float, int], bool]  # (task, step, total reward, failures in it) -> whether to stop
+Watch = Callable[[int, int, float, float], bool]  # (task, step, total reward, failures in it) -> whether to stop
 _WATCHED_EVERY = 500
 
 
@@ -137,7 +137,7 @@ class ReuseAgent:
 
 
 class History(NamedTuple):
-    """What training saw, per task begun (n,): total reward, failures that the environment named in info["failure"]."""
+    """What training saw, per task begun (n,): total reward, failures named in info["failure"] (nan if none was)."""
 
     total: Floats
     failures: Floats
@@ -161,7 +161,7 @@ def learn_environment(
         raise ValueError(f"tasks must be finite, of shape (n, d), got shape {weights.shape}")
     if steps_per_task < 1 or (horizon is not None and horizon < 1):
         raise ValueError(f"steps_per_task and horizon must be positive, got {steps_per_task} and {horizon}")
-    total, failures = np.zeros(len(weights)), np.zeros(len(weights))
+    total, failures = np.zeros(len(weights)), np.full(len(weights), np.nan)
     observation, _ = env.reset(seed=seed)
     for t, w in enumerate(weights):
         if t > 0:
@@ -179,13 +179,16 @@ def learn_environment(
             agent.observe(features, reward, state_key(observation, taken, horizon), bool(terminated) or over)
             gained += reward
             total[t] += reward
-            failures[t] += bool(info.get("failure", False))
+            if "failure" in info:
+                if np.isnan(failures[t]):  # the first that is named: there were none before
+                    failures[:] = 0.0
+                failures[t] += bool(info["failure"])
             if terminated or truncated or over:
                 agent.end_episode(gained)
                 observation, _ = env.reset()
                 gained, taken = 0.0, 0
             due = step == steps_per_task or step % _WATCHED_EVERY == 0
-            if watch is not None and due and watch(t, step, float(total[t]), int(failures[t])):
+            if watch is not None and due and watch(t, step, float(total[t]), float(failures[t])):
                 return History(total[: t + 1], failures[: t + 1])
     return History(total, failures)
 

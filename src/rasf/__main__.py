@@ -1,0 +1,18 @@
+"""`python -m rasf`, the same as `rasf`."""
+
+from __future__ import annotations
+
+import signal
+
+
+def main() -> None:
+    """Run the command line; Ctrl-C while it is imported ends it without a traceback."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from rasf.cli import main as run
+
+    run()
+
+
+if __name__ == "__main__":  # workers of a sweep import this file, too
+    main()
