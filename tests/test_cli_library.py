@@ -457,7 +457,10 @@ def test_ctrl_c_twice_leaves_at_once_saves_nothing_and_keeps_what_was_there(old,
 
 
 def test_ctrl_c_twice_while_a_library_is_saved_leaves_no_half_of_it(trained, command, here, monkeypatch):
+    fsync = os.fsync
+
     def written(*_):
+        monkeypatch.setattr(os, "fsync", fsync)  # the log is put back without us
         signal.raise_signal(signal.SIGINT)
         assert [path for path in here.iterdir() if path.name.startswith(".coin.rasf")]
         signal.raise_signal(signal.SIGINT)

@@ -53,7 +53,7 @@ def hush_spaces() -> None:
 
 def own_environment(library: PolicyLibrary) -> str:
     """The id of the environment a library was trained on; `load` has seen to it that it names no module."""
-    from rasf.explorer.library_scene import is_registered
+    from rasf.envs.registration import is_registered
 
     env_id = library.environment["id"]
     if env_id is None:

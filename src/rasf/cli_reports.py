@@ -92,7 +92,7 @@ def print_library(file: Path, library: PolicyLibrary) -> None:
 
 def _how_to_evaluate(file: Path, library: PolicyLibrary) -> str:
     """A sentence with the command to type next, or why there is none."""
-    from rasf.explorer.library_scene import is_registered
+    from rasf.envs.registration import is_registered
 
     phi, env_id = library.environment["phi"], library.environment["id"]
     if phi is not None:

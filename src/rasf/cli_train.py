@@ -32,6 +32,7 @@ from rasf.cli_terminal import (
     say,
     stepped,
 )
+from rasf.files import write_atomically
 from rasf.library.training import STEPS_OF_NETWORKS, STEPS_OF_TABLES
 
 if TYPE_CHECKING:
@@ -273,7 +274,7 @@ def _log_of_old(job: _Job) -> Iterator[Callable[[], None]]:
 
     def put_back() -> None:
         if kept is not None:
-            job.log.write_bytes(kept)
+            write_atomically(job.log, lambda partial: Path(partial).write_bytes(kept))
 
     try:
         yield put_back

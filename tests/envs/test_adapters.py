@@ -188,7 +188,10 @@ def test_what_cannot_be_opened_says_why(monkeypatch):
     refused("action space must be Discrete, got MultiDiscrete: no other", two)
     refused("phi must be a function", Corridor(), [1, 2])
     refused(r"phi must return features of shape \(d,\), got shape \(\)", Corridor(), lambda *_: 1.0)
-    refused("env must be an id that Gymnasium or MO-Gymnasium knows, got 'no-such-v0'", "no-such-v0")
+    refused(
+        "env must be an id that Gymnasium or MO-Gymnasium knows, or MODULE:ID to import its module, got 'no-such-v0'",
+        "no-such-v0",
+    )
     refused("env 'no such id!' cannot be made: ", "no such id!")
     refused("env 'CartPole-v1' cannot be made: .*colour", "CartPole-v1", corridor_phi, colour=3)
     refused("colour can only be given with an environment's id", Corridor(), corridor_phi, colour=3)

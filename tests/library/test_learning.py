@@ -312,7 +312,7 @@ def test_watch_counts_the_policies_of_all_risks_and_says_what_they_learn_for():
 @pytest.mark.parametrize(("change", "said"), [
     ({"env": "CartPole-v1"}, "the environment's reward is one number, not a vector of features; give phi"),
     ({"env": "Pendulum-v1", "phi": lambda *_: [1.0]}, "the action space must be Discrete, got Box"),
-    ({"env": "nothing-v0"}, "env must be an id that Gymnasium or MO-Gymnasium knows, got 'nothing-v0'"),
+    ({"env": "nothing-v0"}, "or MODULE:ID to import its module, got 'nothing-v0'"),
     ({"env": 5}, "env must be"),
     ({"env": None}, "env must be"),
     ({"env": lambda: None}, "env must be"),

@@ -175,7 +175,9 @@ def make(env_id: str, kwargs: dict[str, Any]) -> Any:
             _import_mo_gymnasium(env_id)
             return gymnasium.make(env_id, disable_env_checker=True, **kwargs)
     except gymnasium.error.UnregisteredEnv:
-        raise ValueError(f"env must be an id that Gymnasium or MO-Gymnasium knows, got {env_id!r}") from None
+        raise ValueError(
+            f"env must be an id that Gymnasium or MO-Gymnasium knows, or MODULE:ID to import its module, got {env_id!r}"
+        ) from None
     except (gymnasium.error.Error, ImportError, TypeError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"env {env_id!r} cannot be made: {reason}") from error

@@ -1,8 +1,10 @@
-"""Gymnasium ids of rasf's environments; called on `import rasf`, since Gymnasium loads no plugins by itself."""
+"""Gymnasium's ids: those of rasf, registered on `import rasf` since Gymnasium loads no plugins, and which it knows."""
 
 from __future__ import annotations
 
-from gymnasium.envs.registration import register
+import contextlib
+
+from gymnasium.envs.registration import register, registry
 
 
 def register_environments() -> None:
@@ -10,3 +12,11 @@ def register_environments() -> None:
     register("rasf/Grid-v0", "rasf.envs.grid_env:GridEnv", max_episode_steps=35, disable_env_checker=True)
     register("rasf/FourRoom-v0", "rasf.envs.four_room_env:FourRoomEnv", disable_env_checker=True)
     register("rasf/Reacher-v0", "rasf.envs.reacher_env:ReacherEnv", disable_env_checker=True)
+
+
+def is_registered(env_id: str) -> bool:
+    """Whether Gymnasium knows an id, or MO-Gymnasium does, without importing anything else."""
+    if env_id not in registry:
+        with contextlib.suppress(ImportError):
+            import mo_gymnasium  # noqa: F401  (registers its ids)
+    return env_id in registry

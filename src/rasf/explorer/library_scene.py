@@ -7,7 +7,6 @@ user may name another, `env`, whose module has been imported.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -73,6 +72,8 @@ class LibraryScene:
 
     def can_run(self) -> str | None:
         """None, or one sentence that says why no environment can be made."""
+        from rasf.envs.registration import is_registered
+
         env_id, environment = self._env, self.library.environment
         if not isinstance(env_id, str) or not env_id:
             return "The library was trained in an environment without an id; start with --env MODULE:ID to name one."
@@ -133,16 +134,6 @@ class LibraryScene:
         reason = self.can_run()
         if reason is not None:
             raise ValueError(reason)
-
-
-def is_registered(env_id: str) -> bool:
-    """Whether Gymnasium knows an id, or MO-Gymnasium does, without importing anything else."""
-    import gymnasium
-
-    if env_id not in gymnasium.registry:
-        with contextlib.suppress(ImportError):
-            import mo_gymnasium  # noqa: F401  (registers its ids)
-    return env_id in gymnasium.registry
 
 
 def _weights(library: PolicyLibrary) -> tuple[Weight, ...]:
