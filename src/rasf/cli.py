@@ -75,7 +75,7 @@ def _options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    if ctx.invoked_subcommand in ("explore", "sweep"):
+    if ctx.invoked_subcommand in ("bench", "explore", "sweep"):
         interruptible()
 
 

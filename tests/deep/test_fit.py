@@ -190,7 +190,7 @@ def test_checkpoints_of_older_versions_are_refused(stopped):
     lanes, history = checkpoints.load(stopped, run()[0])
     for label in ({**DESCRIPTION, "step": 16}, {}):
         checkpoints.save(stopped, lanes, history, label)
-        with pytest.raises(ValueError, match="is a checkpoint of another configuration") as refusal:
+        with pytest.raises(ValueError, match="is a checkpoint of another version of rasf; remove it") as refusal:
             run(stopped)
         assert "\n" not in str(refusal.value)
 

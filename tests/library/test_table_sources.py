@@ -1,5 +1,7 @@
 """Tabular sources: scores and choices against dense arrays, the learner and a plain reference; merging."""
 
+from multiprocessing.reduction import ForkingPickler
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_tables import random_sources
 
+import rasf
 from rasf import CVaR, Elliptical, Entropic, MeanVariance, NestedEntropic, SkewNormal, gpe, gpi
 from rasf.envs.four_room import FourRoom
 from rasf.library.table_sources import TableSources
@@ -298,3 +301,7 @@ def test_a_risk_of_ones_own_scores_by_its_moments(sources):
     scores = sources.scores(keys, w, Cautious())
     np.testing.assert_allclose(scores.values, scores.mean - 3 * np.sqrt(scores.spread), rtol=1e-12)
     np.testing.assert_array_equal(sources.act(keys, w, Cautious()), gpi(scores.values).policy)
+
+
+def test_a_library_of_a_discrete_space_can_be_sent_to_other_processes():
+    assert ForkingPickler.dumps(rasf.learn("rasf/Grid-v0", tasks=1, steps_per_task=50))

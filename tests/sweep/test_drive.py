@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -256,3 +257,22 @@ def test_a_share_that_makes_no_sense_is_none(tmp_path):
 def test_time_left_counts_what_is_under_way():
     progress = Progress(total=10, done=2, running=4, fresh=2, seconds=8.0, begun=2.0)
     assert (progress.rate, progress.seconds_left) == (0.5, 12.0)
+    resumed = Progress(total=10, done=2, running=4, fresh=2, seconds=8.0, begun=2.0, inherited=2.0)
+    assert (resumed.rate, resumed.seconds_left) == (0.25, 24.0)
+
+
+def test_what_a_job_had_done_before_is_not_counted_as_fast(tmp_path, trace):
+    spec, store = spec_of(tmp_path, LANES.replace("[1.0, 2.0]", "[1.0]")), Store(tmp_path / "s")
+    with store.driving():
+        store.declare(spec)
+        tell_share(store.scratch(spec.runs[:4]), 0.5)
+        progress = drive_module.drive(spec, store, Slow(store.folder), jobs_of(spec, store, 1))
+    assert (progress.inherited, progress.begun, progress.fresh) == (2.0, 0.0, 6)
+
+
+def test_a_job_that_ended_is_not_counted_twice(tmp_path, trace):
+    spec, store, said = spec_of(tmp_path, LANES.replace("[1.0, 2.0]", "[1.0]")), Store(tmp_path / "s"), []
+    with store.driving():
+        store.declare(spec)
+        drive_module.drive(spec, store, Slow(store.folder), jobs_of(spec, store, 1), lambda p: said.append(replace(p)))
+    assert all(p.done + p.begun <= p.total and p.begun <= p.running for p in said)  # published or not

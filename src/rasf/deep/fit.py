@@ -157,11 +157,13 @@ def _label(agent: Agent, world: World, plans: Plan, schedule: Schedule, descript
 def _resume(path: Path, like: Lane, label: dict[str, Any]) -> tuple[int, Lane, History]:
     found = checkpoints.describe(path)
     step = found.get("step")
-    other = [name for name in label if found.get(name) != label[name]]
-    if other or not isinstance(step, int):
+    if not label.keys() <= found.keys() or not isinstance(step, int):
+        raise ValueError(f"{path} is a checkpoint of another version of rasf; remove it")
+    other = [name for name in label if found[name] != label[name]]
+    if other:
         raise ValueError(
             f"{path} is a checkpoint of another configuration; remove it or choose another folder (what differs: "
-            f"{', '.join(other) or 'step'})"
+            f"{', '.join(other)})"
         )
     lanes, history = checkpoints.load(path, like)
     return step, lanes, history

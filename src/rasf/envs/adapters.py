@@ -248,7 +248,7 @@ def declared_bounds(env: Any, phi: Phi | None) -> Floats | None:
             raise ValueError(f"phi.bounds must be (d, 2), lowest and highest of each feature, got {given!r}")
         return bounds
     while not hasattr(env, "reward_space") and env is not env.unwrapped:
-        env = env.env
+        env = getattr(env, "env", env.unwrapped)
     reward_space = getattr(env, "reward_space", None)
     low, high = getattr(reward_space, "low", None), getattr(reward_space, "high", None)
     if low is None or high is None or np.ndim(low) != 1:

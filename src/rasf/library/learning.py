@@ -173,10 +173,11 @@ def _train(
     if learn_w:
         raise ValueError(f"learn_w is for tables; {opened.agent} is told the weights, as in the paper")
     chosen = with_settings(replace(preset(opened.agent), risk=type(risk)), settings)
-    atoms = None
+    atoms = declared = None
     if opened.agent in HISTOGRAMS:
+        declared = opened.declared if support is None and older is None else None
         atoms = _atoms(support, older, opened.bounds, chosen.gamma, chosen.atoms, opened.env.n_features)
-    trained = train_networks(opened.env, tasks, chosen, risk, atoms, steps, seed, watch, older, opened.declared)
+    trained = train_networks(opened.env, tasks, chosen, risk, atoms, steps, seed, watch, older, declared)
     clipped = float(np.nanmax(trained.history["clipped"].sum(axis=1), initial=0.0))
     if clipped > _MUCH_CLIPPED:
         notes.append(f"{clipped:.1%} of the histograms' mass was clipped at the ends of the support; give a wider one")

@@ -24,7 +24,7 @@ class Opened(NamedTuple):
     described: dict[str, Any]
     bounds: Floats | None  # where declared or estimated
     one: Any  # the unwrapped environment, to ask for its tasks
-    declared: Floats | None = None  # bounds that features must keep while networks learn, infinite where open
+    declared: Floats | None = None  # bounds, infinite where open
 
 
 def open_for_learning(

@@ -62,9 +62,10 @@ class PolicyLibrary:
         self._code: Callable[[Any], npt.NDArray[Any]] = coder.numbers if is_table else coder.flat
         self._code_batch: Callable[[Any], npt.NDArray[Any]] = coder.batch_numbers if is_table else coder.batch_flat
         if is_table and coder.describe()["kind"] == "discrete":
-            from rasf.library.table_checks import known_choices  # with compiled code, which networks do without
+            from rasf.library.table_checks import KnownChoices  # with compiled code, which networks do without
 
-            self._code, self._code_batch = known_choices(coder)
+            known = KnownChoices(coder)
+            self._code, self._code_batch = known.numbers, known.batch_numbers
         self._first_action = int(environment["first_action"])
         sizes = {
             "the number of policies": (len(policies), sources.policies),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -116,25 +116,28 @@ def same_everywhere(parts: Sequence[_Sized]) -> None:
             raise ValueError(f"parts must all have the same {name}, got {', '.join(map(str, found))}")
 
 
-def known_choices(coder: Coder) -> tuple[Callable[[Any], Floats], Callable[[Any], Floats]]:
+class KnownChoices:
     """`numbers` and `batch_numbers` of a Discrete space, which refuse what it has not: no table would know it."""
-    low = coder.describe()["start"]
-    high = low + coder.describe()["n"] - 1
 
-    def numbers(obs: Any) -> Floats:
-        found = coder.numbers(obs)
+    def __init__(self, coder: Coder) -> None:
+        self._coder, self._low = coder, coder.describe()["start"]
+        self._high = self._low + coder.describe()["n"] - 1
+
+    def numbers(self, obs: Any) -> Floats:
+        """The number of one observation."""
+        found = self._coder.numbers(obs)
         number = found.item()
-        return found if low <= number <= high and number.is_integer() else refuse()
+        return found if self._low <= number <= self._high and number.is_integer() else self._refuse()
 
-    def batch_numbers(obs: Any) -> Floats:
-        found = coder.batch_numbers(obs)
+    def batch_numbers(self, obs: Any) -> Floats:
+        """The numbers of a batch."""
+        found, low, high = self._coder.batch_numbers(obs), self._low, self._high
         whole = np.asarray(obs).dtype.kind != "f" or (np.rint(found) == found).all()
-        return found if whole and low <= found.min(initial=high) and found.max(initial=low) <= high else refuse()
+        known = whole and low <= found.min(initial=high) and found.max(initial=low) <= high
+        return found if known else self._refuse()
 
-    def refuse() -> NoReturn:
-        raise ValueError(f"obs must hold whole numbers from {low} to {high}")
-
-    return numbers, batch_numbers
+    def _refuse(self) -> NoReturn:
+        raise ValueError(f"obs must hold whole numbers from {self._low} to {self._high}")
 
 
 def _check_offsets(name: str, offsets: Ints, end: int, strictly: bool) -> None:

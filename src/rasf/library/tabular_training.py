@@ -13,7 +13,7 @@ import numpy as np
 from rasf.envs.adapters import FeatureEnvironment
 from rasf.library.sources import Sources
 from rasf.library.table_sources import TableSources
-from rasf.library.training import DeclaredBounds, Record, Trained, Watch
+from rasf.library.training import Record, Trained, Watch
 from rasf.mdp import Floats
 from rasf.risk import Risk
 from rasf.tabular.environments import SuccessorAgent, learn_environment
@@ -99,13 +99,12 @@ class _Coded:
     """An environment in Gymnasium's words whose observations are the numbers that identify a state."""
 
     def __init__(self, env: FeatureEnvironment) -> None:
-        self._env, self._bounds = env, DeclaredBounds(env.declared_bounds)
+        self._env = env
 
     def reset(self, seed: int | None = None) -> tuple[Floats, dict[str, Any]]:
         return self._env.coder.numbers(self._env.reset(seed)), {}
 
     def step(self, action: int) -> tuple[Floats, Floats, bool, bool, dict[str, Any]]:
         step = self._env.step(action)
-        self._bounds.check(step.phi)
         info = {"failure": step.failure} if self._env.names_failures else {}
         return self._env.coder.numbers(step.obs), step.phi, step.terminated, step.truncated, info

@@ -35,6 +35,7 @@ class Progress:
     fresh: int = 0  # done since this driver began
     seconds: float = 0.0  # since then
     begun: float = 0.0  # what running jobs have done, in runs, where their kind says so
+    inherited: float = 0.0  # of that and of `fresh`, what was done before this driver began
 
     @property
     def waiting(self) -> int:
@@ -44,7 +45,7 @@ class Progress:
     @property
     def rate(self) -> float | None:
         """Runs done a second, those under way by their share; None before there is any."""
-        done = self.fresh + self.begun
+        done = self.fresh + self.begun - self.inherited
         return done / self.seconds if done > 0 and self.seconds > 0 else None
 
     @property
@@ -59,7 +60,7 @@ def progress_of(store: Store) -> Progress:
     progress = Progress(len(runs), sum(map(store.is_finished, runs)), len(store.failures(runs)))
     if store.driver() is not None:
         said = store.published()
-        for name in ("running", "losses", "fresh", "seconds", "begun"):
+        for name in ("running", "losses", "fresh", "seconds", "begun", "inherited"):
             if isinstance(said.get(name), int | float):
                 setattr(progress, name, said[name])
     return progress
@@ -112,6 +113,7 @@ class _Driver:
             while self._waiting and self._engine.free():
                 job = self._waiting.popleft()
                 progress.running += len(job)
+                progress.inherited += self._begun([job])
                 self._running.append(job)
                 self._engine.start(job)
             self._tell(show)
@@ -130,6 +132,7 @@ class _Driver:
         missing = tuple(run for run in job if not self._store.is_finished(run))
         self._progress.running -= len(job)
         self._running.remove(job)
+        self._progress.begun = self._begun(self._running)
         self._progress.losses += lost
         self._progress.done += len(job) - len(missing)
         self._progress.fresh += len(job) - len(missing)
@@ -145,12 +148,15 @@ class _Driver:
             self._store.fail(run, f"{reason}, {times} times" if lost else reason, details)
         self._progress.failed += len(missing)
 
+    def _begun(self, jobs: Sequence[Job]) -> float:
+        return sum(len(job) * self._store.share(job) for job in jobs)
+
     def _tell(self, show: Callable[[Progress], None]) -> None:
         now = time.monotonic()
         self._progress.seconds = now - self._began
         publish = now - self._published >= _PUBLISH_EVERY_S
-        if publish or not self._running:
-            self._progress.begun = sum(len(job) * self._store.share(job) for job in self._running)
+        if publish:
+            self._progress.begun = self._begun(self._running)
         show(self._progress)
         if publish:
             self._published = now
