@@ -53,11 +53,8 @@ def _remarks(compared: Comparison, of: str) -> Iterator[str]:
             said.append(f"failures {_signed(compared.difference(risk, 'failures'))}")
         yield f"{short_risk(risk)} against {short_risk(names[0])}, episode by episode: {', '.join(said)}"
     for risk, report in compared.reports.items():
-        name, cut = short_risk(risk), int(report.cut.sum())
-        if report.unseen > 0:
-            yield f"{name}: {report.unseen:.1%} of the decisions were at observations that no policy knows"
-        if cut:
-            yield f"{name}: {cut} of {report.episodes} episodes were cut off by a time limit"
+        for remark in report.remarks():
+            yield f"{short_risk(risk)}: {remark}"
     if all(report.failures is None for report in compared.reports.values()):
         yield "failures are not counted: the environment names none in info['failure']"
 

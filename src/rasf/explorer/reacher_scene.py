@@ -177,7 +177,7 @@ def world_of(library: PolicyLibrary) -> Reacher:
     kept = dict(library.environment["kwargs"])
     if kept.get("engine", "closed_form") != "closed_form":
         raise ValueError(f"engine must be closed_form, whose arm is shown here, got {kept['engine']!r}")
-    kept = {name: _as_tuple(kept[name]) for name in Reacher.__match_args__ if name in kept}
+    kept = {name: kept[name] for name in Reacher.__match_args__ if name in kept}
     world, limit = Reacher(**kept), library.environment["max_episode_steps"]
     if limit is not None:
         world = replace(world, episode_length=min(world.episode_length, limit))
@@ -188,11 +188,6 @@ def world_of(library: PolicyLibrary) -> Reacher:
     if sizes != (sources.n_inputs, sources.n_features, sources.n_actions):
         raise ValueError(f"library must have the observation, features and actions of its reacher, {sizes}")
     return world
-
-
-def _as_tuple(value: object) -> object:
-    """What JSON made a list, as it was."""
-    return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
 
 
 def _weights(world: Reacher) -> tuple[Weight, ...]:

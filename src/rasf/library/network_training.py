@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import jax
 import numpy as np
+import numpy.typing as npt
 
 from rasf.deep.agent import Agent, AgentSettings, Tasks
 from rasf.deep.laws import Histogram
@@ -13,11 +15,12 @@ from rasf.deep.stepping import Elders, SteppedLearner
 from rasf.envs.feature_vector import FeatureVector
 from rasf.library.network_sources import NetworkSources
 from rasf.library.sources import Sources
-from rasf.library.training import DeclaredBounds, Record, Trained, Watch
+from rasf.library.training import Record, Trained, Watch
 from rasf.mdp import Floats
 from rasf.risk import Risk
 
 _WATCHED_EVERY = 500  # steps
+_ROUNDING = 1e-5  # of float32, relative, after a few operations
 _HEARD = ("loss", "clipped_below", "clipped_above")
 
 
@@ -47,7 +50,7 @@ def train_networks(
     beta = float(risk.beta)  # type: ignore[attr-defined]
     learner = SteppedLearner(agent, given, beta, seed, env.num_envs, len(tasks) * (steps_per_task + env.num_envs))
     total, failures, heard = np.zeros(len(tasks)), np.full(len(tasks), np.nan), np.full((len(tasks), 3), np.nan)
-    begun, stopped, bounds = 0, False, DeclaredBounds(declared)
+    begun, stopped, bounds = 0, False, _DeclaredBounds(declared)
     while begun < len(tasks) and not stopped:
         task, begun = begun, begun + 1
         learner.begin_task(task, None if elders is None else _advice(elders, tasks[task], risk))
@@ -83,3 +86,30 @@ def train_networks(
 
 def _advice(elders: Sources, w: Floats, risk: Risk) -> Elders:
     return lambda obs: elders.scores(obs, w, risk).values.max(axis=0)
+
+
+class _DeclaredBounds:
+    """Holds features to the bounds (d, 2) that are declared for a step, infinite where open; None declares nothing.
+
+    For histograms whose support follows from them: whatever came from outside would be clipped.
+    """
+
+    def __init__(self, bounds: Floats | None) -> None:
+        self._is_open = bounds is None or not np.isfinite(bounds).any()
+        self._bounds = np.array([[-np.inf, np.inf]]) if bounds is None else bounds
+        slack = _ROUNDING * np.max(np.abs(self._bounds), axis=1, where=np.isfinite(self._bounds), initial=0.0)
+        self._low, self._high = self._bounds[:, 0] - slack, self._bounds[:, 1] + slack
+
+    def check(self, phi: npt.NDArray[Any]) -> None:
+        """Refuse features (.., d) that are outside; 0, which every support has, may come undeclared, as at an end."""
+        if self._is_open:
+            return
+        outside = ((phi < self._low) | (phi > self._high)) & (phi != 0)
+        if outside.any():
+            i = int(np.argwhere(outside)[0, -1])
+            low, high = self._bounds[i]
+            raise ValueError(
+                f"feature {i} of a step must be within its declared bounds [{low:g}, {high:g}], the environment gave "
+                f"{phi[outside][0]:.7g}; reward_space (its own or a wrapper's) or phi.bounds can declare wider "
+                "ones, or give support"
+            )

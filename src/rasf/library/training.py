@@ -10,14 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
 import numpy.typing as npt
 
 from rasf.library.sources import Sources
 from rasf.mdp import Floats
 
 STEPS_OF_TABLES, STEPS_OF_NETWORKS = 20_000, 200_000  # a task, as in the paper
-_ROUNDING = 1e-5  # of float32, relative, after a few operations
 
 
 @dataclass(frozen=True)
@@ -46,30 +44,3 @@ class Trained(NamedTuple):
     sources: Sources
     weights: Floats
     history: dict[str, npt.NDArray[Any]]
-
-
-class DeclaredBounds:
-    """Holds features to the bounds (d, 2) that are declared for a step, infinite where open; None declares nothing.
-
-    For histograms whose support follows from them: whatever came from outside would be clipped.
-    """
-
-    def __init__(self, bounds: Floats | None) -> None:
-        self._is_open = bounds is None or not np.isfinite(bounds).any()
-        self._bounds = np.array([[-np.inf, np.inf]]) if bounds is None else bounds
-        slack = _ROUNDING * np.max(np.abs(self._bounds), axis=1, where=np.isfinite(self._bounds), initial=0.0)
-        self._low, self._high = self._bounds[:, 0] - slack, self._bounds[:, 1] + slack
-
-    def check(self, phi: npt.NDArray[Any]) -> None:
-        """Refuse features (.., d) that are outside; 0, which every support has, may come undeclared, as at an end."""
-        if self._is_open:
-            return
-        outside = ((phi < self._low) | (phi > self._high)) & (phi != 0)
-        if outside.any():
-            i = int(np.argwhere(outside)[0, -1])
-            low, high = self._bounds[i]
-            raise ValueError(
-                f"feature {i} of a step must be within its declared bounds [{low:g}, {high:g}], the environment gave "
-                f"{phi[outside][0]:.7g}; reward_space (its own or a wrapper's) or phi.bounds can declare wider "
-                "ones, or give support"
-            )
