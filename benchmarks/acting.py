@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from rasf.choice import gpe, gpi
 from rasf.envs.four_room import FourRoom
-from rasf.library.table_sources import TableSources
+from rasf.library.tables.policies import TablePolicies
 from rasf.risk import CVaR, MeanVariance, Risk
+from rasf.tabular.learner import SuccessorLearner, SuccessorSettings
 from rasf.tabular.state_index import make_index, states_of
-from rasf.tabular.successor_learner import SuccessorLearner, SuccessorSettings
+from rasf.transfer import gpe, gpi
 
 STEPS = 20_000
 DECISIONS = 2_000
@@ -52,7 +52,7 @@ def train(policies: int) -> tuple[SuccessorLearner, FourRoom]:
     return learner, rooms
 
 
-def one_decision(sources: TableSources, dense: list[tuple], obs: np.ndarray, w: np.ndarray, risk: Any) -> dict:
+def one_decision(sources: TablePolicies, dense: list[tuple], obs: np.ndarray, w: np.ndarray, risk: Any) -> dict:
     """Median microseconds of a decision at random states, and where most was learned; risk(n) is one of a family."""
     once, stored = risk(-1), sources.arrays()
     fullest = stored["keys"][np.diff(stored["entries"][:: sources.n_actions]).argmax()]
@@ -72,7 +72,7 @@ def one_decision(sources: TableSources, dense: list[tuple], obs: np.ndarray, w: 
     }
 
 
-def batches(sources: TableSources, obs: np.ndarray, w: np.ndarray, risk: Any) -> dict[str, float]:
+def batches(sources: TablePolicies, obs: np.ndarray, w: np.ndarray, risk: Any) -> dict[str, float]:
     """Decisions a second in a batch at random states: the first of a (w, risk), which scores them, and later ones."""
     first = [seconds(lambda n=n: sources.act(obs, w, risk(10**4 + n))) for n in range(5)]
     later = [seconds(lambda: sources.act(obs, w, risk(10**4))) for _ in range(5)]
@@ -100,8 +100,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     learner, rooms = train(options.policies)
-    sources = TableSources.from_four_room(learner, rooms)
-    freezing = seconds(lambda: TableSources.from_four_room(learner, rooms))
+    sources = TablePolicies.from_four_room(learner, rooms)
+    freezing = seconds(lambda: TablePolicies.from_four_room(learner, rooms))
     rng = np.random.default_rng(1)
     keys, w = sources.arrays()["keys"], rooms.random_tasks(1, rng)[0]
     for risk in RISKS.values():  # compiles
@@ -114,7 +114,7 @@ def main() -> None:
         **sources.describe(),
         "megabytes": sum(array.nbytes for array in sources.arrays().values()) / 1e6,
         "freeze_s": freezing,
-        "restore_s": seconds(lambda: TableSources.restore(sources.describe(), sources.arrays())),
+        "restore_s": seconds(lambda: TablePolicies.restore(sources.describe(), sources.arrays())),
         "one": {name: one_decision(sources, dense, keys[chosen], w, risk) for name, risk in RISKS.items()},
         "batch": {name: batches(sources, keys[chosen], w, risk) for name, risk in RISKS.items()},
         "look_up_1e6": look_up(10**6, sources.n_inputs),

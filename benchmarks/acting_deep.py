@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from rasf.deep.agent import Agent, Tasks, preset
 from rasf.deep.stepping import SteppedLearner
-from rasf.library.network_sources import NetworkSources
+from rasf.library.networks.policies import NetworkPolicies
 from rasf.risk import CVaR, Entropic, MeanVariance, Risk
 
 INPUTS, ACTIONS, FEATURES, BATCH = 4, 9, 13, 256
@@ -57,14 +57,14 @@ def decisions(name: str, policies: int, risk: Risk, w: npt.NDArray[np.float64], 
     """Microseconds of one decision, by the library and by `Agent.scores`, and a second's decisions in batches."""
     agent = make_agent(name, policies).weighing(w[None])
     online = jax.jit(agent.init)(jax.random.key(0)).online
-    sources = NetworkSources.from_agent(agent, online)
+    sources = NetworkPolicies.from_agent(agent, online)
     obs = np.random.default_rng(0).normal(size=(BATCH, INPUTS)).astype(np.float32)
-    lens = jax.jit(agent.lens)(online, w.astype(np.float32))
-    compiled = jax.jit(lambda lens, x: jnp.argmax(jnp.max(agent.scores(lens, x, x, risk), axis=0), axis=-1))
-    read = sum(part.nbytes for part in jax.tree.leaves(lens.networks))
+    task_heads = jax.jit(agent.task_heads)(online, w.astype(np.float32))
+    compiled = jax.jit(lambda task_heads, x: jnp.argmax(jnp.max(agent.scores(task_heads, x, x, risk), axis=0), axis=-1))
+    read = sum(part.nbytes for part in jax.tree.leaves(task_heads.networks))
     return {
         "one_us": median_us(lambda: sources.act_one(obs[0], w, risk)),
-        "agent_scores_us": median_us(lambda: int(compiled(lens, obs[:1])[0])),
+        "agent_scores_us": median_us(lambda: int(compiled(task_heads, obs[:1])[0])),
         "read_once_us": 1e6 * read / bandwidth,
         "batched_per_s": BATCH / median_us(lambda: sources.act(obs, w, risk)) * 1e6,
     }

@@ -25,9 +25,9 @@ import numpy as np
 from rasf.deep import train
 from rasf.deep.agent import Agent, Tasks, preset
 from rasf.deep.fit import period_of
-from rasf.deep.train import Plan
-from rasf.envs.reacher import Reacher
-from rasf.experiments.reacher_batches import TRAINING
+from rasf.deep.train import RunConfig
+from rasf.envs.reacher.world import Reacher
+from rasf.experiments.reacher.batches import TRAINING
 
 
 def bandwidth() -> float:
@@ -67,7 +67,7 @@ def measure(name: str, lanes: int, steps: int) -> dict[str, float]:
     tasks = Tasks(jnp.array(world.tasks(TRAINING)), jnp.array(world.target_positions(TRAINING)))
     agent = Agent.create(preset(name), world.observation_size, world.n_actions, world.feature_bounds, tasks)
     keys, beta = jax.random.split(jax.random.key(0), lanes), jnp.full(lanes, -6.0)
-    plans, axes = Plan(keys, beta, beta, tasks), Plan(0, 0, 0, None)
+    plans, axes = RunConfig(keys, beta, beta, tasks), RunConfig(0, 0, 0, None)
     period = min(period_of(agent), steps)
     begin = jax.jit(jax.vmap(partial(train.start, agent, world, 4 * steps), in_axes=(axes,)))
     advance = jax.jit(

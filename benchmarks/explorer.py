@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from rasf.explorer.choose_scene import shipped_reacher
-from rasf.explorer.four_room_scene import FourRoomScene, train_four_room
-from rasf.explorer.frontier import frontier
-from rasf.explorer.grid_scene import GridScene
-from rasf.explorer.reacher_scene import ReacherScene
-from rasf.explorer.scene import Family
-from rasf.library.library_file import load
+from rasf.explorer.scenes.choose import shipped_reacher
+from rasf.explorer.scenes.four_room import FourRoomScene, train_four_room
+from rasf.explorer.scenes.frontier import frontier
+from rasf.explorer.scenes.grid import GridScene
+from rasf.explorer.scenes.reacher import ReacherScene
+from rasf.explorer.scenes.scene import Family
+from rasf.library.file import load
 
 EPISODES = {"four-room": 500, "grid": 500, "reacher": 8}
 

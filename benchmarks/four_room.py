@@ -21,7 +21,7 @@ import numpy as np
 from rasf.envs.four_room import FourRoom
 from rasf.risk import MeanVariance
 from rasf.tabular import prql
-from rasf.tabular.successor_learner import SuccessorLearner, SuccessorSettings
+from rasf.tabular.learner import SuccessorLearner, SuccessorSettings
 
 STEPS = 20_000
 

@@ -17,9 +17,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import rasf
+from rasf.arrays import Floats
 from rasf.envs.grid import EMPTY, GOAL, START, WALL, Grid
-from rasf.experiments import drawing
-from rasf.mdp import Floats
+from rasf.experiments.common import drawing
 
 FIGURES = Path(__file__).parent / "figures"
 

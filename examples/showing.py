@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import rasf
-from rasf.envs.adapters import open_environment
+from rasf.envs.gymnasium.single import open_environment
 from rasf.library.evaluation import FailureRule, episode_seeds, run_episodes
 
 _COLUMNS = {
@@ -93,7 +93,7 @@ def act_at_random(
     try:
         return run_episodes(
             _Dice(environment.n_actions, library.gamma, seed),  # type: ignore[arg-type]
-            environment.coder.flat,
+            environment.encoder.flat,
             [environment],
             np.asarray(w, float),
             rasf.MeanVariance(0.0),

@@ -11,10 +11,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rasf.choice import Choice, gpe, gpi, gpi_policy
     from rasf.library.evaluation import Comparison, Report
-    from rasf.library.learning import learn
-    from rasf.library.library_file import load
+    from rasf.library.file import load
+    from rasf.library.learn import learn
     from rasf.library.policy_library import Explanation, PolicyLibrary, merge
     from rasf.library.weights import WeightEstimate, WeightLearner, infer_weights
     from rasf.mdp import FiniteMDP
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
         Risk,
         SkewNormal,
     )
+    from rasf.transfer import Choice, gpe, gpi, gpi_policy
 
 __version__ = "0.1.0"
 
@@ -82,14 +82,14 @@ _HOME = {
         "SkewNormal",
     ),
     "rasf.mdp": ("FiniteMDP",),
-    "rasf.choice": ("Choice", "gpe", "gpi", "gpi_policy"),
+    "rasf.transfer": ("Choice", "gpe", "gpi", "gpi_policy"),
     "rasf.planning.plan": ("Plan", "evaluate_policy", "plan"),
     "rasf.planning.moments": ("Moments", "successor_moments"),
     "rasf.planning.certificate": ("Certificate", "certificate"),
     "rasf.planning.simulate": ("Rollouts", "simulate"),
     "rasf.library.evaluation": ("Comparison", "Report"),
-    "rasf.library.learning": ("learn",),
-    "rasf.library.library_file": ("load",),
+    "rasf.library.learn": ("learn",),
+    "rasf.library.file": ("load",),
     "rasf.library.policy_library": ("Explanation", "PolicyLibrary", "merge"),
     "rasf.library.weights": ("WeightEstimate", "WeightLearner", "infer_weights"),
 }

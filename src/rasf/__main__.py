@@ -9,7 +9,7 @@ def main() -> None:
     """Run the command line; Ctrl-C while it is imported ends it without a traceback."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from rasf.cli import main as run
+    from rasf.cli.main import main as run
 
     run()
 

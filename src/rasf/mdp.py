@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.integer]
+from rasf.arrays import Floats, Ints
+
 SUM_TOLERANCE = 1e-9
 
 

@@ -199,12 +199,12 @@ class Twin:
     # learning
 
     def update(self, batch, beta):
-        """One step of Adam; `batch` lists (obs, action, phi, next_obs, going_on, task). The mean loss."""
+        """One step of Adam; `batch` lists (obs, action, phi, next_obs, not_terminated, task). The mean loss."""
         if self.relabel:
             batch = [(*one[:5], task) for one in batch for task in range(len(self.weights))]
         gradients = [[zeros_like(net) for net in part] for part in self.parts]
         loss = 0.0
-        for obs, action, phi, next_obs, going_on, task in batch:
+        for obs, action, phi, next_obs, not_terminated, task in batch:
             if self.conditioned:
                 phi = np.array([np.dot(phi, self.weights[task])])
             x, x_next = self.seen(obs, self.inputs[task]), self.seen(next_obs, self.inputs[task])
@@ -212,7 +212,9 @@ class Twin:
                 w = np.ones(1) if self.conditioned else self.weights[k]
                 next_action = self.bootstrap_action(k, x_next, w, beta)
                 after = self.target if self.has_target else self.parts
-                slopes, one_loss = self.slopes(after, k, x, action, phi, x_next, next_action, self.gamma * going_on)
+                slopes, one_loss = self.slopes(
+                    after, k, x, action, phi, x_next, next_action, self.gamma * not_terminated
+                )
                 loss += one_loss / len(batch)
                 for part, slope in enumerate(slopes):
                     network = self.parts[part][k]

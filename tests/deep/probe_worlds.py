@@ -128,18 +128,18 @@ class Table:
         return jax.nn.one_hot(state, self.observation_size)
 
 
-def projected_fixed_point(probability, successor, phi, gamma, policy, atoms, going_on=None):
+def projected_fixed_point(probability, successor, phi, gamma, policy, atoms, not_terminated=None):
     """The histograms (S, A, d, N) that one feature's projected Bellman operator leaves as they are, by iteration.
 
-    `policy` is (S,); where `going_on` (S, A, O) is 0, nothing follows.
+    `policy` is (S,); where `not_terminated` (S, A, O) is 0, nothing follows.
     """
     n_states, n_actions, n_outcomes, d = phi.shape
-    going_on = np.ones(probability.shape) if going_on is None else going_on
+    not_terminated = np.ones(probability.shape) if not_terminated is None else not_terminated
     # the projection is linear: one matrix (N, N) for every outcome
     identity = np.eye(atoms.shape[1])
     matrices = {
         (s, a, o, i): np.array(
-            [categorical_projection(p, phi[s, a, o, i], gamma * going_on[s, a, o], atoms[i]) for p in identity]
+            [categorical_projection(p, phi[s, a, o, i], gamma * not_terminated[s, a, o], atoms[i]) for p in identity]
         )
         for s, a, o, i in np.ndindex(n_states, n_actions, n_outcomes, d)
         if probability[s, a, o] > 0

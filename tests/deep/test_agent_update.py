@@ -27,7 +27,7 @@ def make_batch(rng, tasks, terminated=0.3):
         # some beyond the bounds, which are clipped, and some at them
         phi=np.clip(rng.uniform(-1.2, 1.2, size=(BATCH, 3)), BOUNDS[:, 0], BOUNDS[:, 1] + 0.2),
         next_obs=rng.normal(size=(BATCH, OBS)),
-        going_on=(rng.random(BATCH) > terminated).astype(float),
+        not_terminated=(rng.random(BATCH) > terminated).astype(float),
         task=rng.integers(len(tasks.weights), size=BATCH),
     )
 
@@ -82,12 +82,12 @@ def test_clipped_mass_is_the_mean_over_policies_features_and_batch(small):
     batch = make_batch(np.random.default_rng(0), TASKS)
     _, _, clipped = update(learner, batch)
     twin, expected = Twin(agent, learner, *TASKS), np.zeros(2)
-    for _, _, phi, next_obs, going_on, _ in listed(batch):
+    for _, _, phi, next_obs, not_terminated, _ in listed(batch):
         for k in range(3):
             next_action = twin.bootstrap_action(k, next_obs, TASKS.weights[k], -3.0)
             for i in range(3):
                 probs = softmax(outputs(twin.parts[0][k], next_obs)[i, next_action])
-                atoms, moved = twin.atoms[i], phi[i] + 0.8 * going_on * twin.atoms[i]
+                atoms, moved = twin.atoms[i], phi[i] + 0.8 * not_terminated * twin.atoms[i]
                 expected += [probs[moved < atoms[0] - 1e-9].sum(), probs[moved > atoms[-1] + 1e-9].sum()]
     np.testing.assert_allclose(clipped, expected / (BATCH * 9), rtol=1e-5)
     assert (np.asarray(clipped) > 0).any()
@@ -98,8 +98,10 @@ def test_after_the_end_the_next_state_does_not_matter(small):
     batch = make_batch(np.random.default_rng(3), TASKS)
     moved = batch._replace(next_obs=batch.next_obs + 1.0)
 
-    def of(going_on):
-        return [update(learner, one._replace(going_on=np.full(BATCH, going_on)))[1:] for one in (batch, moved)]
+    def of(not_terminated):
+        return [
+            update(learner, one._replace(not_terminated=np.full(BATCH, not_terminated)))[1:] for one in (batch, moved)
+        ]
 
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), *of(0.0))
     losses = [loss for loss, _ in of(1.0)]
@@ -120,7 +122,7 @@ def test_padding_stays_zero_and_the_target_waits(small):
 
 
 def test_online_networks_choose_and_target_networks_evaluate():
-    """Point networks that answer with their biases alone: online prefers action 2, the target knows its value."""
+    """MeanOnly networks that answer with their biases alone: online prefers action 2, the target knows its value."""
     settings = preset("sfdqn", widths=(2,), gamma=0.5, learning_rate=0.0)
     tasks = Tasks(np.ones((1, 1)), np.zeros((1, 1)))
     agent = Agent.create(settings, OBS, ACTIONS, [(0.0, 1.0)], tasks)
@@ -131,7 +133,7 @@ def test_online_networks_choose_and_target_networks_evaluate():
     )
     learner = learner._replace(online=online, target=target)
     batch = make_batch(np.random.default_rng(0), tasks)._replace(
-        action=np.ones(BATCH, int), phi=np.full((BATCH, 1), 3.0), going_on=np.ones(BATCH)
+        action=np.ones(BATCH, int), phi=np.full((BATCH, 1), 3.0), not_terminated=np.ones(BATCH)
     )
     _, loss, _ = jax.jit(partial(agent.update, tasks=tasks, risk=MeanVariance(0.0)))(learner, batch)
     assert loss == pytest.approx((3.0 + 0.5 * 8.0 - 1.0) ** 2 / 2)

@@ -18,7 +18,7 @@ from scipy.special import softmax
 
 from rasf.deep import train
 from rasf.deep.agent import Agent, Tasks, preset
-from rasf.deep.train import Plan
+from rasf.deep.train import RunConfig
 from rasf.envs.grid import Grid
 from rasf.mdp import FiniteMDP
 from rasf.planning.moments import successor_moments
@@ -43,7 +43,7 @@ def trained(name, world, weights, steps, **changes):
     tasks = Tasks(jnp.asarray(weights), jnp.zeros((len(weights), 1)))
     settings = preset(name, gamma=GAMMA, widths=(32,), epsilon=1.0, target_period=PERIOD, **changes)
     agent = Agent.create(settings, world.observation_size, world.n_actions, world.feature_bounds, tasks)
-    plan = Plan(jax.random.key(0), jnp.asarray(BETA), jnp.asarray(BETA), tasks)
+    plan = RunConfig(jax.random.key(0), jnp.asarray(BETA), jnp.asarray(BETA), tasks)
     lane = jax.jit(partial(train.start, agent, world, steps))(plan)
     periods = steps // CHUNKS // PERIOD
     advance = jax.jit(partial(train.advance, agent, world, periods, PERIOD))

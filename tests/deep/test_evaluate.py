@@ -131,12 +131,14 @@ def test_discount_aware_scores_with_beta_gamma_to_the_t():
     tasks = Tasks(TASKS.weights[:1], TASKS.inputs[:1])
     agent = make("sfdqn-residual", tasks)
     networks = constant_networks(agent, sometimes([1.0, 0.5], [1.0, 0.0]))
-    plain, aware = (roll(agent, networks, -2.0, tasks, fade=fade) for fade in (1.0, agent.settings.gamma))
+    plain, aware = (
+        roll(agent, networks, -2.0, tasks, risk_discount=risk_discount) for risk_discount in (1.0, agent.settings.gamma)
+    )
     np.testing.assert_array_equal(plain.phi[..., 1], 4)
     np.testing.assert_array_equal(aware.phi[..., 1], 2)
     np.testing.assert_allclose(aware.discounted[..., 1], 1 + 0.6, rtol=1e-6)
     np.testing.assert_allclose(plain.discounted[..., 1], STEPWISE.sum(), rtol=1e-6)
-    neutral = roll(agent, networks, 0.0, tasks, fade=agent.settings.gamma)
+    neutral = roll(agent, networks, 0.0, tasks, risk_discount=agent.settings.gamma)
     np.testing.assert_array_equal(neutral.phi[..., 1], 0)
 
 

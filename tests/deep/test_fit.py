@@ -14,7 +14,7 @@ from probe_worlds import Walk
 from rasf.deep import checkpoint as checkpoints
 from rasf.deep.agent import Agent, Tasks, preset
 from rasf.deep.fit import Schedule, _check, _check_sizes, _label, fit, period_of
-from rasf.deep.train import Plan, Progress
+from rasf.deep.train import Progress, RunConfig
 from rasf.risk import Entropic
 
 WALK = Walk()
@@ -36,7 +36,7 @@ DESCRIPTION = {"agent": "sfdqn", "seeds": [1, 2], "widths": (3,)}
 
 def plans(seeds=(1, 2), beta=-1.0, bootstrap_beta=-1.0, tasks=TASKS):
     lanes = [
-        Plan(jax.random.key(seed), jnp.float32(beta), jnp.float32(bootstrap_beta), Tasks(*map(jnp.asarray, tasks)))
+        RunConfig(jax.random.key(seed), jnp.float32(beta), jnp.float32(bootstrap_beta), Tasks(*map(jnp.asarray, tasks)))
         for seed in seeds
     ]
     return jax.tree.map(lambda *parts: jnp.stack(parts), *lanes)

@@ -38,9 +38,11 @@ def every_outcome_as_often_as_likely(mdp, share):
             s, a = divmod(row, mdp.n_actions)
             to = mdp.successor[entry]
             rows += [(s, a, mdp.phi[entry], to, not mdp.terminal[to])] * round(copies)
-    s, a, phi, to, going_on = map(np.array, zip(*rows, strict=True))
+    s, a, phi, to, not_terminated = map(np.array, zip(*rows, strict=True))
     one_hot = np.eye(mdp.n_states, dtype=np.float32)
-    return Batch(one_hot[s], a, phi.astype(np.float32), one_hot[to], going_on.astype(np.float32), np.zeros(len(s), int))
+    return Batch(
+        one_hot[s], a, phi.astype(np.float32), one_hot[to], not_terminated.astype(np.float32), np.zeros(len(s), int)
+    )
 
 
 def learned(name, updates, **changes):
@@ -101,7 +103,7 @@ def test_histograms_are_the_projected_operator_s_fixed_point():
     probs = np.swapaxes(probs / probs.sum(-1, keepdims=True), 2, 3)  # (K, S, A, d, N)
     atoms = np.array(agent.law.atoms)
     for k, policy in enumerate(greedy_policies(agent, learner)):
-        fixed = projected_fixed_point(*as_table(MDP), GAMMA, policy, atoms, going_on=continues(MDP))
+        fixed = projected_fixed_point(*as_table(MDP), GAMMA, policy, atoms, not_terminated=continues(MDP))
         np.testing.assert_allclose(probs[k][LIVE], fixed[LIVE], rtol=0, atol=1e-3)
         mean = np.sum(probs[k] * atoms, axis=-1)
         exact = successor_moments(MDP, policy)

@@ -47,7 +47,7 @@ def test_histograms_score_as_the_risk_of_all_features(name):
 
         @partial(jax.jit, static_argnums=0)
         def scores(agent, w, beta):
-            return agent.scores(agent.lens(networks, w), OBSERVATIONS, None, RISKS[name](beta))
+            return agent.scores(agent.task_heads(networks, w), OBSERVATIONS, None, RISKS[name](beta))
 
         for w, beta in itertools.product(map(np.array, WEIGHTS.values()), (-3.0, 0.0)):
             expected = RISKS[name](beta).independent(probs, atoms, w)  # (K, B, A)
@@ -64,7 +64,9 @@ def test_moments(law):
     with jax.enable_x64(True):
         trained, networks = make(law)
         parts = [plain_networks(one, shape) for one, shape in zip(networks, trained.law.shapes(), strict=True)]
-        moments = jax.jit(lambda agent, w: agent.moments(agent.lens(networks, w), OBSERVATIONS, None), static_argnums=0)
+        moments = jax.jit(
+            lambda agent, w: agent.moments(agent.task_heads(networks, w), OBSERVATIONS, None), static_argnums=0
+        )
         for w in map(np.array, WEIGHTS.values()):
             mean, variance = moments(trained.weighing(w[None]), w)
             assert mean.shape == variance.shape == (K, BATCH, ACTIONS)
@@ -86,9 +88,9 @@ def test_negative_learned_variances_count_as_zero():
     with jax.enable_x64(True):
         agent, networks = make("sfdqn-residual")
         w, risk = np.array(WEIGHTS["dense"]), MeanVariance(-4.0)
-        lens = agent.lens(networks, w)
-        mean, variance = jax.jit(agent.moments)(lens, OBSERVATIONS, None)
-        scores = jax.jit(partial(agent.scores, risk=risk))(lens, OBSERVATIONS, None)
+        task_heads = agent.task_heads(networks, w)
+        mean, variance = jax.jit(agent.moments)(task_heads, OBSERVATIONS, None)
+        scores = jax.jit(partial(agent.scores, risk=risk))(task_heads, OBSERVATIONS, None)
     assert (np.asarray(variance) < 0).any()
     np.testing.assert_allclose(scores, np.asarray(mean) - 2 * np.maximum(variance, 0), atol=1e-12)
 
@@ -113,8 +115,8 @@ def test_a_conditioned_network_sees_the_task_and_weighs_nothing():
     with jax.enable_x64(True):
         agent, networks = make("rac51", bounds=(-4.0, 2.0))
         risk, task_input = MeanVariance(-2.0), np.array([0.7])
-        lens = agent.lens(networks, np.array(WEIGHTS["dense"]))
-        scores = jax.jit(partial(agent.scores, risk=risk))(lens, OBSERVATIONS, task_input)
+        task_heads = agent.task_heads(networks, np.array(WEIGHTS["dense"]))
+        scores = jax.jit(partial(agent.scores, risk=risk))(task_heads, OBSERVATIONS, task_input)
     seen = np.concatenate([OBSERVATIONS, np.full((BATCH, 1), 0.7)], axis=1)
     atoms = np.linspace(-4.0, 2.0, ATOMS)
     expected = risk.histogram(histograms(agent, networks, seen)[:, :, :, 0], atoms)
@@ -126,15 +128,16 @@ def test_a_conditioned_network_sees_the_task_and_weighs_nothing():
 def test_a_point_is_scored_as_a_certain_return():
     with jax.enable_x64(True):
         agent, networks = make("sfdqn")
-        lens = agent.lens(networks, np.array(WEIGHTS["dense"]))
+        task_heads = agent.task_heads(networks, np.array(WEIGHTS["dense"]))
         averse, neutral = (
-            jax.jit(partial(agent.scores, risk=MeanVariance(beta)))(lens, OBSERVATIONS, None) for beta in (-5.0, 0.0)
+            jax.jit(partial(agent.scores, risk=MeanVariance(beta)))(task_heads, OBSERVATIONS, None)
+            for beta in (-5.0, 0.0)
         )
     np.testing.assert_array_equal(averse, neutral)
 
 
 def test_a_risk_that_cannot_score_moments_says_so():
     agent, networks = make("sfdqn")
-    lens = agent.lens(networks, np.array(WEIGHTS["dense"]))
+    task_heads = agent.task_heads(networks, np.array(WEIGHTS["dense"]))
     with pytest.raises(ValueError, match="Entropic cannot score moments"):
-        agent.scores(lens, OBSERVATIONS, None, Entropic(-1.0))
+        agent.scores(task_heads, OBSERVATIONS, None, Entropic(-1.0))

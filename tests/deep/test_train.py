@@ -11,7 +11,7 @@ from probe_worlds import Walk
 
 from rasf.deep import replay, train
 from rasf.deep.agent import Agent, Batch, Tasks, preset
-from rasf.deep.train import Plan
+from rasf.deep.train import RunConfig
 
 WALK = Walk()
 TASKS = Tasks(
@@ -27,7 +27,9 @@ def make(name="rasfc51", **changes):
 
 
 def plan_of(seed, beta=-3.0, bootstrap_beta=-1.0):
-    return Plan(jax.random.key(seed), jnp.asarray(beta), jnp.asarray(bootstrap_beta), Tasks(*map(jnp.asarray, TASKS)))
+    return RunConfig(
+        jax.random.key(seed), jnp.asarray(beta), jnp.asarray(bootstrap_beta), Tasks(*map(jnp.asarray, TASKS))
+    )
 
 
 def stacked(plans):
@@ -66,7 +68,7 @@ def assert_same(one, other):
 
 
 def columns(rows):
-    """obs, next_obs, phi, action, going_on, task of replay rows."""
+    """obs, next_obs, phi, action, not_terminated, task of replay rows."""
     return np.split(np.asarray(rows), [3, 6, 9, 10, 11], axis=-1)
 
 
@@ -182,13 +184,13 @@ def test_progress_is_what_the_replay_shows(three_lanes):
 def test_rows_are_the_walk(three_lanes):
     _, _, lanes, _ = three_lanes
     for rows in lanes.rows:
-        obs, next_obs, phi, action, going_on, task = columns(rows)
+        obs, next_obs, phi, action, not_terminated, task = columns(rows)
         age = obs[:, 2]
         # a task begins with a new episode, of five steps
         np.testing.assert_array_equal(age, np.tile(np.arange(16) % 5, 2))
         np.testing.assert_array_equal(next_obs[:, 2], age + 1)
         np.testing.assert_array_equal(task[:, 0], np.repeat([0, 1], 16))
-        assert (going_on == 1).all()  # episodes are cut, and the last state is bootstrapped
+        assert (not_terminated == 1).all()  # episodes are cut, and the last state is bootstrapped
         goes_on = age[1:] > 0
         np.testing.assert_array_equal(obs[1:][goes_on], next_obs[:-1][goes_on])
         assert (obs[1:][~goes_on] != next_obs[:-1][~goes_on]).any(1).all()

@@ -129,7 +129,7 @@ def test_a_task_is_the_class_rewards_the_goal_and_the_failure():
 
 @pytest.mark.parametrize("rewards", [[1, 2], [1, 2, 3, 4], 1.0, [[1, 2, 3]]])
 def test_a_task_of_the_wrong_size_is_refused(rewards):
-    with pytest.raises(ValueError, match=r"class_rewards must have shape \(3,\)"):
+    with pytest.raises(ValueError, match="class_rewards must"):
         FourRoom(PAPER_MAP).task(rewards)
 
 

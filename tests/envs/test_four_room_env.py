@@ -209,7 +209,7 @@ def test_no_step_before_reset_or_after_the_end():
 def test_actions_outside_are_refused_and_change_nothing(action):
     env = FourRoomEnv("S.G", step_limit=1)
     env.reset(seed=0)
-    with pytest.raises(ValueError, match="action must be 0 to 3, got"):
+    with pytest.raises(ValueError, match="action must"):
         env.step(action)
     assert env.step(RIGHT)[0].tolist() == [0, 1]
 

@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 from quick_compilation import quick_compilation  # noqa: F401
-from rasf.experiments import four_room, four_room_runs, reacher
+from rasf.experiments.four_room import experiment as four_room
+from rasf.experiments.four_room import runs as four_room_runs
 from rasf.experiments.kinds import KINDS, shipped_sweeps
-from rasf.experiments.reacher_batches import Batch, Size
-from rasf.experiments.reacher_kind import LANES, MANY_LANES, REACHER, runs_of
-from rasf.experiments.reacher_runs import run_batch
+from rasf.experiments.reacher import experiment as reacher
+from rasf.experiments.reacher.batches import Batch, Size
+from rasf.experiments.reacher.kind import LANES, MANY_LANES, REACHER, runs_of
+from rasf.experiments.reacher.runs import run_batch
 from rasf.sweep.runs import Run, kind_of
 from rasf.sweep.spec import read_spec
 
@@ -125,7 +127,7 @@ def test_the_papers_batches_on_gpus(gpus, rasfc51):
 
 
 def test_a_batch_of_unequal_widths_is_no_sweep():
-    with pytest.raises(ValueError, match="widths must be two equal numbers"):
+    with pytest.raises(ValueError, match="widths must"):
         runs_of(Batch("x", "sfdqn", (0.0,), (0,), Size(widths=(4, 8))))
 
 

@@ -4,9 +4,9 @@ import numpy as np
 
 from deep.deep_twin import random_learner
 from rasf.deep.agent import Agent, Tasks, preset
-from rasf.envs.adapters import open_environment
-from rasf.envs.reacher import Reacher
-from rasf.library.network_sources import NetworkSources
+from rasf.envs.gymnasium.single import open_environment
+from rasf.envs.reacher.world import Reacher
+from rasf.library.networks.policies import NetworkPolicies
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 
 NAMES = {"histogram": "rasfc51", "point": "sfdqn", "residual": "sfdqn-residual"}
@@ -20,6 +20,6 @@ def random_reacher(law="histogram", seed=0, **kwargs):
     weights = Reacher().tasks((0, 3))
     settings = preset(NAMES[law], widths=(16, 16), atoms=9, gamma=0.8)
     agent = Agent.create(settings, 4, 9, described["bounds"], Tasks(weights, np.zeros((2, 1))))
-    sources = NetworkSources.from_agent(agent, random_learner(agent, seed).online)
+    sources = NetworkPolicies.from_agent(agent, random_learner(agent, seed).online)
     policies = tuple(SourcePolicy(tuple(w), "mean-variance:-6.0") for w in weights.tolist())
     return PolicyLibrary(sources, described, policies, NAMES[law], {}, (), {"seed": seed})

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from rasf.explorer.scene import Family, Layout, Weight
+from rasf.explorer.scenes.scene import Family, Layout, Weight
 from rasf.risk import CVaR, MeanVariance
 
 WEIGHTS = (Weight("good", -1.0, 1.0, 0.1, 0.5), Weight("bad", -4.0, 0.0, 0.1, -2.0))

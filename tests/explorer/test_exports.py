@@ -3,7 +3,7 @@ import io
 import math
 
 from rasf.explorer.exports import HEADER, Sheet, file_name, numbers_csv
-from rasf.explorer.scene import Frontier, Point
+from rasf.explorer.scenes.scene import Frontier, Point
 from rasf.explorer.state import State
 from rasf.statistics import Interval
 

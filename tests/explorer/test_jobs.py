@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rasf.explorer.jobs import Latest, Newest, Reports, sentence_of
-from rasf.explorer.scene import Stopped
+from rasf.explorer.jobs import CancelPrevious, Coalesce, Reports, sentence_of
+from rasf.explorer.scenes.scene import Stopped
 
 
 def in_a_loop(work):
@@ -21,7 +21,7 @@ def wait(event):
 
 def test_latest_gives_the_answer_and_a_stop_that_says_no():
     async def run():
-        return await Latest(print).run(lambda a, b, stop: (a + b, stop()), 2, 3)
+        return await CancelPrevious(print).run(lambda a, b, stop: (a + b, stop()), 2, 3)
 
     assert in_a_loop(run()) == (5, False)
 
@@ -37,7 +37,7 @@ def test_latest_stops_what_was_overtaken_and_drops_its_answer():
         return "old"
 
     async def run():
-        latest = Latest(said.append)
+        latest = CancelPrevious(said.append)
         old = asyncio.create_task(latest.run(slow))
         await asyncio.to_thread(wait, begun)
         new = await latest.run(lambda stop: "new")
@@ -53,7 +53,7 @@ def test_latest_forgets_work_that_gave_up_or_was_stopped_by_hand():
         raise Stopped
 
     async def run():
-        latest = Latest(print)
+        latest = CancelPrevious(print)
         first = await latest.run(gives_up)
         begun = threading.Event()
 
@@ -78,7 +78,7 @@ def test_an_error_becomes_one_sentence():
         raise ValueError("w must be\n two numbers")
 
     async def run():
-        return await Latest(said.append).run(fails)
+        return await CancelPrevious(said.append).run(fails)
 
     assert in_a_loop(run()) is None
     assert said == ["w must be two numbers"]
@@ -96,7 +96,7 @@ def test_the_event_loop_goes_on_while_work_runs():
     done = threading.Event()
 
     async def run():
-        task = asyncio.create_task(Latest(print).run(lambda stop: wait(done)))
+        task = asyncio.create_task(CancelPrevious(print).run(lambda stop: wait(done)))
         for _ in range(5):
             await asyncio.sleep(0)
         done.set()  # only reached if the loop is not blocked: the work waits for it
@@ -116,7 +116,7 @@ def test_newest_finishes_what_runs_and_then_takes_only_the_newest():
         return name
 
     async def run():
-        newest = Newest(print)
+        newest = Coalesce(print)
         tasks = [asyncio.create_task(newest.run(work, "first"))]
         await asyncio.to_thread(wait, begun)
         tasks += [asyncio.create_task(newest.run(work, name)) for name in ("second", "third", "fourth")]
@@ -130,7 +130,7 @@ def test_newest_finishes_what_runs_and_then_takes_only_the_newest():
 
 def test_newest_begins_nothing_once_it_is_closed():
     async def run():
-        newest = Newest(print)
+        newest = Coalesce(print)
         newest.close()
         return await newest.run(lambda: "answer")
 
@@ -141,7 +141,7 @@ def test_newest_goes_on_after_an_error():
     said = []
 
     async def run():
-        newest = Newest(said.append)
+        newest = Coalesce(said.append)
         return await newest.run(float, "x"), await newest.run(float, "1")
 
     assert in_a_loop(run()) == (None, 1.0)

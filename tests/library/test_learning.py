@@ -203,7 +203,11 @@ def test_failures_that_nobody_names_are_not_counted_as_none(options, tmp_path):
     with TrainingLog(tmp_path / "log.jsonl") as log:
         for failing, counted in ((None, np.nan), ((), 0.0)):
             library = rasf.learn(
-                gamble(failing=failing), tasks=1, steps_per_task=8, watch=lambda record: not log.add(record), **options
+                gamble(failing=failing),
+                tasks=1,
+                steps_per_task=8,
+                callback=lambda record: not log.add(record),
+                **options,
             )
             library.save(tmp_path / "a.rasf")
             np.testing.assert_array_equal(rasf.load(tmp_path / "a.rasf").history["failures"], [counted])
@@ -245,7 +249,7 @@ def test_an_environment_may_be_an_id_an_environment_a_function_or_a_class():
     assert [world.closed for world in made] == [False, True, True, True]  # what the caller made is the caller's
     rasf.learn(Recorded, tasks=[[1, 1, 1]], steps_per_task=8, num_envs=2, **DEEP)
     assert all(world.closed for world in made[1:])
-    with pytest.raises(ValueError, match="tasks must be weights"):
+    with pytest.raises(ValueError, match="tasks must"):
         rasf.learn(Recorded, tasks=[[1]], agent="rasfql")
     assert all(world.closed for world in made[1:])
 
@@ -273,11 +277,11 @@ def test_a_large_seed_will_do(tmp_path):
 def test_watch_stops_training_and_leaves_the_policies_begun(options, tmp_path):
     records = []
 
-    def watch(record):
+    def callback(record):
         records.append(record)
         return record.policy == 1
 
-    library = rasf.learn(random_world(1), tasks=np.eye(2)[[0, 1, 0]], steps_per_task=8, watch=watch, **options)
+    library = rasf.learn(random_world(1), tasks=np.eye(2)[[0, 1, 0]], steps_per_task=8, callback=callback, **options)
     assert [(record.policy, record.step) for record in records] == [(0, 8), (1, 8)]
     assert len(library.policies) == library.sources.policies == 2
     np.testing.assert_allclose(library.history["return"], [record.total for record in records])
@@ -285,7 +289,7 @@ def test_watch_stops_training_and_leaves_the_policies_begun(options, tmp_path):
     library.save(tmp_path / "part.rasf")
     again = rasf.load(tmp_path / "part.rasf")
     assert again.act(1, [1, 1], NEUTRAL) == library.act(1, [1, 1], NEUTRAL)
-    finished = rasf.learn(random_world(1), tasks=np.eye(2), steps_per_task=8, watch=lambda record: None, **options)
+    finished = rasf.learn(random_world(1), tasks=np.eye(2), steps_per_task=8, callback=lambda record: None, **options)
     assert finished.provenance["complete"] is True
     assert same_bits(finished, library) == (options["agent"] == "rasfql")  # networks of all tasks learn together
 
@@ -294,14 +298,14 @@ def test_watch_counts_the_policies_of_all_risks_and_says_what_they_learn_for():
     seen = []
     tasks = [[1.0, 0.5], [0.0, -1.0]]
     library = rasf.learn(
-        random_world(1), tasks=tasks, agent="rasfql", risk=[NEUTRAL, AVERSE], steps_per_task=5, watch=seen.append
+        random_world(1), tasks=tasks, agent="rasfql", risk=[NEUTRAL, AVERSE], steps_per_task=5, callback=seen.append
     )
     assert [record.policy for record in seen] == [0, 1, 2, 3]
     assert [list(record.w) for record in seen] == tasks * 2
     assert [(record.w, record.risk) for record in seen] == [(policy.w, policy.risk) for policy in library.policies]
     short = rasf.learn(
         random_world(1), tasks=2, agent="rasfql", risk=[NEUTRAL, AVERSE], steps_per_task=5,
-        watch=lambda record: record.policy == 2,
+        callback=lambda record: record.policy == 2,
     )  # fmt: skip
     assert [policy.risk for policy in short.policies] == ["neutral", "neutral", "mean-variance:-1.0"]
 

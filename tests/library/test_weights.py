@@ -118,9 +118,9 @@ def test_bad_input(phis, rewards, sentence):
 
 
 def test_bad_sizes_for_the_learner():
-    with pytest.raises(ValueError, match="d must be at least 1"):
+    with pytest.raises(ValueError, match="d must"):
         rasf.WeightLearner(0)
-    with pytest.raises(ValueError, match=r"phis must have shape \(n, 2\)"):
+    with pytest.raises(ValueError, match="phis must"):
         rasf.WeightLearner(2).update([1.0, 2.0, 3.0], 1.0)
 
 

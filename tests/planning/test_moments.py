@@ -170,7 +170,7 @@ def test_a_problem_that_has_ended_already(horizon):
 
 @pytest.mark.parametrize("horizon", [0, -1, 2.5])
 def test_bad_horizons(horizon):
-    with pytest.raises(ValueError, match="horizon must be a positive number of decisions"):
+    with pytest.raises(ValueError, match="horizon must"):
         successor_moments(random_problem(0).mdp, [0] * 4, horizon)
 
 

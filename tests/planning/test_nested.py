@@ -117,5 +117,5 @@ def test_neutral_is_neutral_by_either_name():
 
 def test_the_policy_of_a_nested_plan_is_stationary():
     problem = random_problem(3, gamma=0.9)
-    with pytest.raises(ValueError, match=r"policy must have shape \(4,\), got \(2, 4\)"):
+    with pytest.raises(ValueError, match="policy must"):
         evaluate_policy(problem.mdp, np.zeros((2, 4), int), [1.0, 0.0], NestedEntropic(-1.0))

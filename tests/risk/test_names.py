@@ -68,7 +68,7 @@ def test_neutral_is_the_mean(risk, neutral):
 @pytest.mark.parametrize("risk", [Elliptical(-1.0), SkewNormal(-1.0), NestedEntropic(-1.0)])
 def test_a_risk_without_a_short_name_is_written_as_python_does(risk):
     assert risk_to_text(risk) == repr(risk)
-    with pytest.raises(ValueError, match="risk must be written as neutral, mean-variance:-4"):
+    with pytest.raises(ValueError, match="risk must"):
         risk_from_text(repr(risk))
 
 

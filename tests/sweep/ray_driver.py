@@ -11,7 +11,7 @@ from ray.cluster_utils import Cluster
 from sweep_kinds import KINDS
 
 from rasf.sweep.drive import drive, jobs_of
-from rasf.sweep.ray_engine import RayEngine
+from rasf.sweep.engines.ray import RayEngine
 from rasf.sweep.spec import read_spec
 from rasf.sweep.store import Store
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from sweep_kinds import KINDS
 
 from rasf.sweep.drive import drive, jobs_of
-from rasf.sweep.local import LocalEngine
+from rasf.sweep.engines.local import LocalEngine
 from rasf.sweep.spec import read_spec
 from rasf.sweep.store import Store
 from rasf.sweep.table import write_table

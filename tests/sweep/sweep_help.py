@@ -5,11 +5,11 @@ from pathlib import Path
 from sweep_kinds import KINDS
 
 from rasf.sweep.drive import drive, jobs_of
-from rasf.sweep.engine import Ended
+from rasf.sweep.engines.base import Ended
 from rasf.sweep.spec import read_spec
 from rasf.sweep.store import Store
 from rasf.sweep.table import parquet, stable_columns, table_of
-from rasf.sweep.work import try_job
+from rasf.sweep.worker import try_job
 
 HEAD = 'sweep = "try"\nkind = "probe"\n'
 

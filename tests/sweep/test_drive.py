@@ -6,9 +6,9 @@ from sweep_help import HEAD, InlineEngine, executions, spec_of, stable_bytes, sw
 
 from rasf.sweep import drive as drive_module
 from rasf.sweep.drive import Progress, jobs_of, progress_of
-from rasf.sweep.engine import Ended
-from rasf.sweep.store import Store, tell_share
-from rasf.sweep.work import Trouble, do_job, try_job
+from rasf.sweep.engines.base import Ended
+from rasf.sweep.store import Store, report_progress
+from rasf.sweep.worker import JobError, do_job, try_job
 
 RAISING = HEAD + 'seeds = 3\n[parameters]\nfail = "raise"\nunless = "{}"\n'
 LANES = 'sweep = "try"\nkind = "lanes"\nseeds = 6\n[grid]\nscale = [1.0, 2.0]\n'
@@ -27,7 +27,7 @@ class Losing(InlineEngine):
             if self.saved:
                 do_job(self.folder, job[: self.saved])
             self.taken.append(job)
-            self.ended.append(Ended(job, Trouble("its worker died (SIGKILL)"), lost=True))
+            self.ended.append(Ended(job, JobError("its worker died (SIGKILL)"), lost=True))
         else:
             super().start(job)
 
@@ -64,7 +64,7 @@ def test_a_run_that_raises_fails_alone_and_is_tried_again_only_when_forgiven(tmp
     _, progress = sweep(tmp_path / "s", spec)
     assert (progress.done, progress.failed, len(executions(trace)[failed.id])) == (2, 1, 1)
     (tmp_path / "allowed").touch()
-    store.forgive(spec.runs)
+    store.clear_failures(spec.runs)
     store, progress = sweep(tmp_path / "s", spec)
     assert (progress.done, progress.failed, progress.fresh) == (3, 0, 1)
     assert store.failures(spec.runs) == {}
@@ -107,7 +107,7 @@ def test_checkpoints_stay_until_all_is_done(tmp_path):
     failed = store.scratch(spec.runs[1:2])
     assert sorted((store.folder / "scratch").iterdir()) == sorted([failed, other])
     (tmp_path / "allowed").touch()
-    store.forgive(spec.runs)
+    store.clear_failures(spec.runs)
     sweep(tmp_path / "s", spec)
     assert not (store.folder / "scratch").exists()
 
@@ -226,7 +226,7 @@ class Slow(InlineEngine):
 
     def wait(self, seconds):
         if self.shares:
-            tell_share(Store(self.folder).scratch(self.job), self.shares.pop(0))
+            report_progress(Store(self.folder).scratch(self.job), self.shares.pop(0))
             return []
         job, self.job = self.job, None
         return [Ended(job, try_job(self.folder, job))]
@@ -265,7 +265,7 @@ def test_what_a_job_had_done_before_is_not_counted_as_fast(tmp_path, trace):
     spec, store = spec_of(tmp_path, LANES.replace("[1.0, 2.0]", "[1.0]")), Store(tmp_path / "s")
     with store.driving():
         store.declare(spec)
-        tell_share(store.scratch(spec.runs[:4]), 0.5)
+        report_progress(store.scratch(spec.runs[:4]), 0.5)
         progress = drive_module.drive(spec, store, Slow(store.folder), jobs_of(spec, store, 1))
     assert (progress.inherited, progress.begun, progress.fresh) == (2.0, 0.0, 6)
 

@@ -53,7 +53,7 @@ def test_a_damaged_run_counts_as_absent(store, damage):
 def test_a_failure_is_noted_until_it_is_forgiven_or_finished(store):
     store.fail(RUN, "no luck", "at length")
     assert store.failures([RUN]) == {RUN.id: "no luck"}
-    store.forgive([RUN])
+    store.clear_failures([RUN])
     assert store.failures([RUN]) == {}
     store.fail(RUN, "no luck")
     store.finish(RUN, OUTCOME, {})

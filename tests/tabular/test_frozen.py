@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from rasf import MeanVariance
 from rasf.envs.four_room import FourRoom
-from rasf.library.table_sources import TableSources
+from rasf.library.tables.policies import TablePolicies
 from rasf.tabular import frozen as kernels
-from rasf.tabular.freezing import freeze, met_from_python, met_in_four_room
+from rasf.tabular.freezing import freeze, visited_from_python, visited_in_four_room
+from rasf.tabular.learner import SuccessorLearner, SuccessorSettings
 from rasf.tabular.state_index import make_index, states_of
-from rasf.tabular.successor_learner import SuccessorLearner, SuccessorSettings
 from rasf.tabular.table import COUNT
 
 ROOMS = FourRoom("S..T\n.1X.\n..2G", trap_probability=0.3, step_limit=30)
@@ -48,8 +48,8 @@ def frozen_numbers(sources, state, m):
 ])  # fmt: skip
 def test_every_policy_holds_what_the_learner_says_bit_by_bit(chosen):
     learner = trained(chosen)
-    sources = TableSources.from_four_room(learner, ROOMS)
-    rows = met_in_four_room(learner, ROOMS).rows
+    sources = TablePolicies.from_four_room(learner, ROOMS)
+    rows = visited_in_four_room(learner, ROOMS).rows
     assert sources.states == len(rows) == learner.table.used[0] > 10
     d, m = learner.n_features, learner.table.value.shape[2]
     i, j = np.diag_indices(d) if chosen.covariance == "diagonal" else np.triu_indices(d)
@@ -93,14 +93,14 @@ def test_policies_that_agree_are_kept_apart_from_the_one_between_them():
     row = learner.row(b"x")
     noise = learner.moments(1, row).psi
     learner.learn(row, 0, 0, -1, [3.0, -1.0], 2.0, None)
-    sources = TableSources.from_learner(learner, [[0.0]])
+    sources = TablePolicies.from_learner(learner, [[0.0]])
     mean = sources.scores(np.zeros((1, 1)), np.array([1.0, 0.0]), MeanVariance(0.0)).mean
     np.testing.assert_array_equal(mean[:, 0, 0], [3.0, noise[0, 0], 3.0])
 
 
 def test_four_room_states_have_the_numbers_of_gymnasium_observations():
     learner = trained(SuccessorSettings())
-    keys, rows = met_in_four_room(learner, ROOMS)
+    keys, rows = visited_in_four_room(learner, ROOMS)
     row_of = dict(zip(map(bytes, keys), rows, strict=True))
     env = gym.make("rasf/FourRoom-v0", layout=ROOMS.layout, trap_probability=0.3, step_limit=30)
     rng, met = np.random.default_rng(0), 0
@@ -121,19 +121,19 @@ def test_what_cannot_be_frozen_is_refused():
         freeze(SuccessorLearner(2, 3, SuccessorSettings(), 0, 1), np.zeros(0, np.int64))
     learner = trained(SuccessorSettings(), tasks=1)
     with pytest.raises(ValueError, match="stepped from Python"):
-        met_from_python(learner, 3)
+        visited_from_python(learner, 3)
     with pytest.raises(ValueError, match="the map that was learned"):
-        met_in_four_room(learner, FourRoom("S..T\n..X.\n...G"))
+        visited_in_four_room(learner, FourRoom("S..T\n..X.\n...G"))
     stepped = SuccessorLearner(2, 3, SuccessorSettings(), 0, 1)
     stepped.begin_task([1.0, 1.0])
     with pytest.raises(ValueError, match="learned in the four-room world"):
-        met_in_four_room(stepped, ROOMS)
+        visited_in_four_room(stepped, ROOMS)
     stepped.row(np.zeros(2).tobytes())
     with pytest.raises(ValueError, match="bytes of 3 float64 numbers"):
-        met_from_python(stepped, 3)
+        visited_from_python(stepped, 3)
     stepped.row((1, "hashable"))
     with pytest.raises(ValueError, match="bytes of 2 float64 numbers"):
-        met_from_python(stepped, 2)
+        visited_from_python(stepped, 2)
 
 
 @settings(deadline=None)

@@ -6,7 +6,7 @@ from sfql_twin import Twin
 from tabular_kernel import Kernel, contents, make_rule
 
 from rasf.tabular import sfql
-from rasf.tabular.scores import best_action, greedy, greedy_of_slot, refresh
+from rasf.tabular.scores import best_action, ensure_fresh, greedy, greedy_of_slot
 from rasf.tabular.table import DIAGONAL_SIGMA, FULL_SIGMA, NO_SIGMA, VERSION, add_row
 
 
@@ -94,7 +94,7 @@ class History:
     def refresh_all(self):
         k = self.kernel
         for row in range(k.table.used[0]):
-            refresh(k.table, k.rule, row, k.learner.coef[k.t], k.learner.now)
+            ensure_fresh(k.table, k.rule, row, k.learner.coef[k.t], k.learner.now)
 
     def step(self):
         events = (self.learn, self.change_weights, self.add_row, self.refresh_all)

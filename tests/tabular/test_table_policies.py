@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from tabular_kernel import contents, make_rule
 
-from rasf.tabular.scores import own_slot, refresh
+from rasf.tabular.scores import ensure_fresh, own_slot
 from rasf.tabular.table import (
     DIAGONAL_SIGMA,
     FULL_SIGMA,
@@ -31,7 +31,7 @@ def one_row(rule, seen_by=0):
     """A table with one row, seen first while the newest policy was `seen_by`; now policies 0 .. NEWEST exist."""
     table = reserve(new_table(D, A, rule.sigma), 1, 64, 16)
     assert add_row(table, rule, seen_by) == 0
-    refresh(table, rule, 0, COEF, NOW)
+    ensure_fresh(table, rule, 0, COEF, NOW)
     return table
 
 
@@ -132,7 +132,7 @@ def test_growth_keeps_contents_and_doubles():
     table = one_row(rule, 3)
     for policy in (1, 3, 5):
         update(table, rule, policy)
-    refresh(table, rule, 0, COEF, NOW)
+    ensure_fresh(table, rule, 0, COEF, NOW)
     held, used = contents(table, rule, NEWEST + 1, M), table.used.copy()
     assert reserve(table, 0, 64 - used[1], 16 - used[2]) is table
     for rows, entries, noise in ((1, 0, 0), (0, 64, 0), (0, 0, 16), (5, 500, 100)):

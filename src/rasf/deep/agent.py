@@ -28,13 +28,16 @@ import numpy as np
 import numpy.typing as npt
 import optax
 
+from rasf.agents import AGENTS, Family, LawKind
+from rasf.arrays import Array
+from rasf.checks import one_of
 from rasf.deep.categorical import support
-from rasf.deep.laws import Histogram, Law, Lens, Networks, Parts, Point, Residual
+from rasf.deep.laws import Histogram, Law, MeanCovariance, MeanOnly, Networks, Parts, TaskHeads
 from rasf.deep.networks import encode, init_network, read_action, read_heads
 from rasf.risk import MeanVariance, Risk
-from rasf.risk.base import Array
 
-LAWS = ("histogram", "point", "residual")
+DEEP_AGENTS = tuple(name for name, spec in AGENTS.items() if spec.family is Family.NETWORKS)
+LAWS = (LawKind.HISTOGRAM, LawKind.MEAN, LawKind.MEAN_COVARIANCE)
 BOOTSTRAPS = ("own", "gpi")
 _WHOLE, _REAL = ("widths", "atoms", "batch", "target_period"), ("gamma", "learning_rate", "epsilon")
 
@@ -103,21 +106,10 @@ class AgentSettings:
             raise ValueError(f"learning_rate must be finite and not negative, got {self.learning_rate}")
 
 
-PRESETS: dict[str, AgentSettings] = {
-    "rasfc51": AgentSettings(),
-    "rac51": AgentSettings(conditioned=True),
-    "rac51-relabelled": AgentSettings(conditioned=True, relabel=True),
-    "sfdqn": AgentSettings(law="point"),
-    "sfdqn-residual": AgentSettings(law="residual"),
-}
-PRESETS["sfc51"], PRESETS["c51"] = PRESETS["rasfc51"], PRESETS["rac51"]  # the same at beta = 0
-
-
 def preset(name: str, **changes: Any) -> AgentSettings:
-    """The settings of one of the paper's agents, with changes."""
-    if name not in PRESETS:
-        raise ValueError(f"agent must be one of {', '.join(sorted(PRESETS))}, got {name!r}")
-    return replace(PRESETS[name], **changes)
+    """The settings of one of the paper's agents that learn by networks, with changes."""
+    one_of("agent", name, DEEP_AGENTS)
+    return replace(AgentSettings(**AGENTS[name].constants), **changes)
 
 
 class Tasks(NamedTuple):
@@ -128,13 +120,13 @@ class Tasks(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """B transitions; `going_on` is 0 where the episode terminated (not where it was cut), `task` the active one."""
+    """B transitions; `not_terminated` is 0 where the episode terminated (not where it was cut), `task` the active one."""
 
     obs: Array
     action: Array
     phi: Array
     next_obs: Array
-    going_on: Array
+    not_terminated: Array
     task: Array
 
 
@@ -188,7 +180,7 @@ class Agent:
                 atoms = support(bounds, settings.gamma, settings.atoms)
             law = Histogram(tuple(map(tuple, atoms.tolist())))
         else:
-            law = Point(features) if settings.law == "point" else Residual(features)
+            law = MeanOnly(features) if settings.law == "point" else MeanCovariance(features)
         return cls(settings, law, policies, inputs, n_actions, features).weighing(weights)
 
     def weighing(self, weights: npt.ArrayLike) -> Agent:
@@ -218,20 +210,20 @@ class Agent:
     def _target_of(self, online: Networks) -> Networks:
         return jax.tree.map(jnp.copy, online) if self.settings.target_period else ()
 
-    def lens(self, networks: Networks, w: Array) -> Lens:
+    def task_heads(self, networks: Networks, w: Array) -> TaskHeads:
         """What scoring every policy on the task w (d,) needs."""
         return self.law.select(networks, self._weights_for_all(w), self.active)
 
-    def scores(self, lens: Lens, obs: Array, task_input: Array, risk: Risk) -> Array:
-        """GPE: scores (K, B, A) of observations (B, n) on the lens's task, which a conditioned network sees."""
-        return self.law.scores(self._outputs_seen(lens, obs, task_input), lens, risk)
+    def scores(self, task_heads: TaskHeads, obs: Array, task_input: Array, risk: Risk) -> Array:
+        """GPE: scores (K, B, A) of observations (B, n) on the task_heads's task, which a conditioned network sees."""
+        return self.law.scores(self._outputs_seen(task_heads, obs, task_input), task_heads, risk)
 
-    def moments(self, lens: Lens, obs: Array, task_input: Array) -> tuple[Array, Array]:
-        """Mean and variance (K, B, A) of the return on the lens's task."""
-        return self.law.moments(self._outputs_seen(lens, obs, task_input), lens)
+    def moments(self, task_heads: TaskHeads, obs: Array, task_input: Array) -> tuple[Array, Array]:
+        """Mean and variance (K, B, A) of the return on the task_heads's task."""
+        return self.law.moments(self._outputs_seen(task_heads, obs, task_input), task_heads)
 
-    def _outputs_seen(self, lens: Lens, obs: Array, task_input: Array) -> Parts:
-        return self._outputs(lens.networks, self._see(obs, task_input), self.active)
+    def _outputs_seen(self, task_heads: TaskHeads, obs: Array, task_input: Array) -> Parts:
+        return self._outputs(task_heads.networks, self._see(obs, task_input), self.active)
 
     def update(self, learner: Learner, batch: Batch, tasks: Tasks, risk: Risk) -> tuple[Learner, Array, Array]:
         """One step of Adam on a batch; also its loss, and the mass (2,) clipped at the ends of the support."""
@@ -245,7 +237,7 @@ class Agent:
             phi, w = jnp.sum(phi * w[batch.task], axis=-1, keepdims=True), jnp.ones((1, 1))
         next_action = jnp.argmax(self._bootstrap_scores(learner.online, x_next, w, risk), axis=-1)
         following = self._outputs_of(learner.target or learner.online, x_next, next_action)
-        discount = self.settings.gamma * batch.going_on
+        discount = self.settings.gamma * batch.not_terminated
         action = jnp.broadcast_to(batch.action, next_action.shape)
 
         def loss(networks: Networks) -> tuple[Array, Array]:
@@ -260,8 +252,8 @@ class Agent:
 
         A conditioned network has one policy, w = 1, and `obs` includes the task's input.
         """
-        lens = self.law.select(networks, w, self.active)
-        return self.law.scores(self._outputs(lens.networks, obs, self.active), lens, risk)
+        task_heads = self.law.select(networks, w, self.active)
+        return self.law.scores(self._outputs(task_heads.networks, obs, self.active), task_heads, risk)
 
     def _bootstrap_scores(self, networks: Networks, x: Array, w: Array, risk: Risk) -> Array:
         """Scores (K, B, A) by which policy k chooses at the next state."""
@@ -281,7 +273,7 @@ class Agent:
         return jnp.concatenate([obs, jnp.broadcast_to(task_input, (len(obs), task_input.shape[-1]))], axis=-1)
 
     def _outputs(self, networks: Networks, x: Array, active: int | None = None) -> Parts:
-        """Outputs (K, B, A, H, M) of every part of the networks, or of a lens's networks."""
+        """Outputs (K, B, A, H, M) of every part of the networks, or of a task_heads's networks."""
         shapes = self.law.shapes(active)
         return tuple(read_heads(one.heads, encode(one, x), shape) for one, shape in zip(networks, shapes, strict=True))
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from rasf.risk.base import Array
+from rasf.arrays import Array
 
 
 def support(feature_bounds: npt.ArrayLike, gamma: float, atoms: int) -> npt.NDArray[np.float64]:

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from rasf.choice import gpi
+from rasf.arrays import Array
 from rasf.deep.agent import Agent, Tasks
 from rasf.deep.laws import Networks
 from rasf.deep.world import World
-from rasf.risk.base import Array
+from rasf.transfer import gpi
 
 Watch = Callable[[Array, Any], Array]  # (step, state) -> numbers to average over an episode
 
@@ -43,19 +43,19 @@ def rollouts(
     n: int,
     *,
     epsilon: float = 0.03,
-    fade: Array | float = 1.0,
+    risk_discount: Array | float = 1.0,
     watch: Watch = _nothing,
     record: bool = False,
 ) -> Rollouts:
     """n rollouts a task, each of one episode; `agent` must be prepared to weigh these tasks.
 
-    The risk at step t is that of a return which counts fade^t times: 1 scores as the paper does; gamma gives
+    The risk at step t is that of a return which counts risk_discount^t times: 1 scores as the paper does; gamma gives
     discount-aware GPI, which is what the guarantee is about.
     """
     risk, gamma = agent.settings.risk(beta), agent.settings.gamma
 
     def of_task(key: Array, w: Array, task_input: Array) -> Rollouts:
-        lens = agent.lens(networks, w)
+        task_heads = agent.task_heads(networks, w)
         reset_key, walk_key = jax.random.split(key)
         state = jax.vmap(world.reset)(jax.random.split(reset_key, n))
         watched = jax.vmap(watch, in_axes=(None, 0))(jnp.zeros((), int), state)
@@ -64,8 +64,8 @@ def rollouts(
         def step(carry: tuple[Any, Rollouts], t: Array) -> tuple[tuple[Any, Rollouts], Any]:
             state, sums = carry
             explore_key, action_key, noise_key = jax.random.split(jax.random.fold_in(walk_key, t), 3)
-            at_step = risk.at_discount(jnp.asarray(fade) ** t)
-            greedy = gpi(agent.scores(lens, jax.vmap(world.observe)(state), task_input, at_step)).policy
+            at_step = risk.at_discount(jnp.asarray(risk_discount) ** t)
+            greedy = gpi(agent.scores(task_heads, jax.vmap(world.observe)(state), task_input, at_step)).policy
             explore = jax.random.uniform(explore_key, (n,)) < epsilon
             action = jnp.where(explore, jax.random.randint(action_key, (n,), 0, agent.actions), greedy)
             noise = jax.vmap(world.noise)(jax.random.split(noise_key, n))

@@ -28,7 +28,7 @@ from rasf.deep import checkpoint as checkpoints
 from rasf.deep import train
 from rasf.deep.agent import Agent, check_size
 from rasf.deep.checkpoint import History
-from rasf.deep.train import Lane, Plan, Progress
+from rasf.deep.train import Lane, Progress, RunConfig
 from rasf.deep.world import World
 
 Evaluate = Callable[[int, Lane], dict[str, Any]]  # (steps so far, lanes) -> arrays to keep
@@ -61,7 +61,7 @@ def period_of(agent: Agent) -> int:
 def fit(
     agent: Agent,
     world: World,
-    plans: Plan,
+    plans: RunConfig,
     schedule: Schedule,
     evaluate: Evaluate,
     *,
@@ -112,7 +112,7 @@ def fit(
     return lanes, history
 
 
-def _check_sizes(agent: Agent, world: World, plans: Plan, schedule: Schedule) -> None:
+def _check_sizes(agent: Agent, world: World, plans: RunConfig, schedule: Schedule) -> None:
     """Refuse plans that are not stacked or not finite, and an agent, plans or a schedule of other sizes."""
     numbers = {"beta": plans.beta, "bootstrap_beta": plans.bootstrap_beta, **plans.tasks._asdict()}
     beta, bootstrap_beta, weights, inputs = map(np.shape, numbers.values())
@@ -144,7 +144,9 @@ def _check_sizes(agent: Agent, world: World, plans: Plan, schedule: Schedule) ->
         raise ValueError(f"agent must be weighing {weighed} features of a task, as the plans do, got {agent.active}")
 
 
-def _label(agent: Agent, world: World, plans: Plan, schedule: Schedule, description: dict[str, Any]) -> dict[str, Any]:
+def _label(
+    agent: Agent, world: World, plans: RunConfig, schedule: Schedule, description: dict[str, Any]
+) -> dict[str, Any]:
     """What determines a run's numbers, as a checkpoint gives it back."""
     plain = jax.tree.map(lambda part: jnp.asarray(part).tolist(), plans._replace(key=jax.random.key_data(plans.key)))
     parts = {"agent": agent, "world": world, "schedule": schedule, "plans": plain}

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from rasf.risk.base import Array
+from rasf.arrays import Array
 
 _ALIGNMENT = 8
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from rasf.arrays import Array
 from rasf.deep.agent import Batch
-from rasf.risk.base import Array
 
 
 def empty(capacity: int, observation_size: int, features: int) -> Array:
@@ -19,7 +19,7 @@ def empty(capacity: int, observation_size: int, features: int) -> Array:
 
 def store(rows: Array, at: Array, transition: Batch) -> Array:
     """The rows with one transition, unbatched, at an index."""
-    ends = jnp.stack([transition.action, transition.going_on, transition.task]).astype(rows.dtype)
+    ends = jnp.stack([transition.action, transition.not_terminated, transition.task]).astype(rows.dtype)
     row = jnp.concatenate([transition.obs, transition.next_obs, transition.phi, ends])
     return jax.lax.dynamic_update_index_in_dim(rows, row, at, 0)
 
@@ -33,6 +33,6 @@ def sample(rows: Array, size: Array, bits: Array, observation_size: int) -> Batc
         next_obs=picked[:, n : 2 * n],
         phi=picked[:, 2 * n : -3],
         action=picked[:, -3].astype(int),
-        going_on=picked[:, -2],
+        not_terminated=picked[:, -2],
         task=picked[:, -1].astype(int),
     )

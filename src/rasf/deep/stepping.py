@@ -23,11 +23,11 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
+from rasf.arrays import Array, Floats, Ints
 from rasf.deep import replay
 from rasf.deep.agent import Agent, Learner, Tasks
 from rasf.deep.laws import Networks
-from rasf.mdp import Floats, Ints
-from rasf.risk.base import Array, check_beta
+from rasf.risk.base import check_beta
 
 Elders = Callable[[npt.NDArray[np.float32]], npt.NDArray[Any]]  # obs (n, m) -> best scores (n, A) of older policies
 _FIRST_ROWS = 1_024
@@ -230,8 +230,8 @@ def _programs(agent: Agent, observation_size: int) -> _Programs:
     risk = agent.settings.risk
 
     def act(online: Networks, tasks: Tasks, task: Array, beta: Array, obs: Array, elders: Array) -> Array:
-        lens = agent.lens(online, tasks.weights[task])
-        scores = agent.scores(lens, obs, tasks.inputs[task], risk(beta))
+        task_heads = agent.task_heads(online, tasks.weights[task])
+        scores = agent.scores(task_heads, obs, tasks.inputs[task], risk(beta))
         return jnp.argmax(jnp.maximum(jnp.max(scores, axis=0), elders), axis=-1)  # ties go to the lowest index
 
     def update(learner: Learner, tasks: Tasks, beta: Array, rows: Array) -> tuple[Learner, Array, Array]:

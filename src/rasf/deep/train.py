@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from rasf.arrays import Array
 from rasf.deep import replay
 from rasf.deep.agent import Agent, Batch, Learner, Tasks
 from rasf.deep.world import World
-from rasf.risk.base import Array
 
 
 class Lane(NamedTuple):
@@ -32,7 +32,7 @@ class Lane(NamedTuple):
     rows: Array
 
 
-class Plan(NamedTuple):
+class RunConfig(NamedTuple):
     """What distinguishes one run from another: its key, its risk when acting and when bootstrapping, its tasks."""
 
     key: Array
@@ -61,7 +61,7 @@ class _Draws(NamedTuple):
     sample: Array
 
 
-def start(agent: Agent, world: World, capacity: int, plan: Plan) -> Lane:
+def start(agent: Agent, world: World, capacity: int, plan: RunConfig) -> Lane:
     """A lane before its first step; `capacity` is the number of steps it will take."""
     key = jax.random.fold_in(plan.key, 0)
     init_key, state_key = jax.random.split(key)
@@ -74,7 +74,7 @@ def advance(
     world: World,
     periods: int,
     length: int,
-    plan: Plan,
+    plan: RunConfig,
     lane: Lane,
     begin: Array,
     task_begin: Array,
@@ -107,14 +107,14 @@ def _draw(agent: Agent, world: World, key: Array, first: Array, length: int) -> 
 
 
 def _step(
-    agent: Agent, world: World, plan: Plan, task_begin: Array, task: Array, lane: Lane, now: tuple[Array, _Draws]
+    agent: Agent, world: World, plan: RunConfig, task_begin: Array, task: Array, lane: Lane, now: tuple[Array, _Draws]
 ) -> tuple[Lane, tuple[Array, Array, Array]]:
     step, draws = now
     fresh = (step - task_begin) % world.episode_length == 0
     state = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), draws.reset, lane.state)
     obs = world.observe(state)
-    lens = agent.lens(lane.learner.online, plan.tasks.weights[task])
-    scores = agent.scores(lens, obs[None], plan.tasks.inputs[task], agent.settings.risk(plan.beta))
+    task_heads = agent.task_heads(lane.learner.online, plan.tasks.weights[task])
+    scores = agent.scores(task_heads, obs[None], plan.tasks.inputs[task], agent.settings.risk(plan.beta))
     greedy = jnp.argmax(jnp.max(scores[:, 0], axis=0))  # GPI; ties go to the lowest index
     action = jnp.where(draws.explore, draws.action, greedy)
     next_state, phi = world.advance(state, action, draws.noise)

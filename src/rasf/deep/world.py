@@ -1,4 +1,4 @@
-"""What a world must offer to be trained on in the fused loop; `rasf.envs.reacher.Reacher` is one.
+"""What a world must offer to be trained on in the fused loop; `rasf.envs.reacher.world.Reacher` is one.
 
 Pure functions of explicit states and keys. A step's chance is drawn apart (`noise`), so that a loop can draw it for
 many steps at once. Episodes end only by their length, which cuts them off: the last state is bootstrapped.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from rasf.risk.base import Array
+from rasf.arrays import Array
 
 
 class World(Protocol):

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
-from rasf.mdp import Floats, Ints
 
 PAPER_MAP = """
 1....2X2T...G

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rasf.mdp import FiniteMDP, Floats
+from rasf.arrays import Floats
+from rasf.mdp import FiniteMDP
 
 MOVES = {"left": (0, -1), "up": (-1, 0), "right": (0, 1), "down": (1, 0)}
 START, GOAL, WALL, EMPTY = "S", "G", "#", "."

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import rasf
-from rasf.sweep.machine import gpus
-from rasf.sweep.work import commit
+from rasf.sweep.engines.machine import gpus
+from rasf.sweep.worker import commit
 
 SLOWER = 1.3
 _FEWEST = 3  # earlier runs, before one is called slow

@@ -10,14 +10,14 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from rasf.arrays import Floats
 from rasf.envs.four_room import FourRoom
-from rasf.experiments import drawing
-from rasf.experiments.four_room_figures import visit_map
-from rasf.experiments.four_room_measures import novel_outcome, trap_cells
-from rasf.experiments.four_room_runs import NOVEL_EPSILON, NOVEL_TASKS
-from rasf.mdp import Floats
+from rasf.experiments.common import drawing
+from rasf.experiments.four_room.figures import visit_map
+from rasf.experiments.four_room.measures import novel_outcome, trap_cells
+from rasf.experiments.four_room.runs import NOVEL_EPSILON, NOVEL_TASKS
 from rasf.risk import MeanVariance
-from rasf.tabular.successor_learner import SuccessorLearner, SuccessorSettings
+from rasf.tabular.learner import SuccessorLearner, SuccessorSettings
 
 TASKS, STEPS, ROLLOUTS = 32, 20_000, 50
 PAPER_BETAS = {"risk-neutral": 0.0, "risk-aware": -2.0}

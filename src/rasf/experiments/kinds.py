@@ -6,8 +6,8 @@ from importlib import resources
 from pathlib import Path
 
 KINDS = {
-    "four-room": "rasf.experiments.four_room_runs:FOUR_ROOM",
-    "reacher": "rasf.experiments.reacher_kind:REACHER",
+    "four-room": "rasf.experiments.four_room.runs:FOUR_ROOM",
+    "reacher": "rasf.experiments.reacher.kind:REACHER",
 }
 
 

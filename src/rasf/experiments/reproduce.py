@@ -9,20 +9,17 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from rasf.experiments import (
-    drawing,
-    four_room,
-    four_room_figures,
-    grid,
-    grid_figure,
-    reacher,
-    reacher_figures,
-    reacher_pictures,
-    results,
-    theory,
-    theory_figure,
-)
-from rasf.experiments.results import Result
+from rasf.experiments.common import drawing, results
+from rasf.experiments.common.results import Result
+from rasf.experiments.four_room import experiment as four_room
+from rasf.experiments.four_room import figures as four_room_figures
+from rasf.experiments.grid import figures as grid_figure
+from rasf.experiments.grid import runs as grid
+from rasf.experiments.reacher import experiment as reacher
+from rasf.experiments.reacher import figures as reacher_figures
+from rasf.experiments.reacher import pictures as reacher_pictures
+from rasf.experiments.theory import claims as theory
+from rasf.experiments.theory import figures as theory_figure
 
 Tick = Callable[[], None]
 

@@ -17,7 +17,7 @@ import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 
-from rasf.explorer import palette
+from rasf.explorer.drawing import palette
 from rasf.library.policy_library import PolicyLibrary
 
 _STATIC = Path(__file__).parent / "static"
@@ -52,7 +52,7 @@ def serve(
         from nicegui import app as nicegui_app
         from nicegui import ui
 
-        from rasf.explorer.shell import Shell
+        from rasf.explorer.pages.shell import Shell
         from rasf.explorer.views import Views
     except ImportError as error:
         listening.close()

@@ -14,9 +14,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rasf.explorer.scene import Frontier
+from rasf.explorer.pages.words import Scored
+from rasf.explorer.scenes.scene import Frontier
 from rasf.explorer.state import State
-from rasf.explorer.words import Scored
 from rasf.statistics import Interval
 
 HEADER = ("section", "name", "at", "value", "low", "high")

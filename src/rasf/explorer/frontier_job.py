@@ -11,12 +11,12 @@ from typing import Any, cast
 import numpy as np
 from nicegui import background_tasks
 
-from rasf.explorer.frontier import frontier
-from rasf.explorer.jobs import Latest, Reports, Say
-from rasf.explorer.numbers_panel import NumbersPanel
-from rasf.explorer.scene import ArmScene, Family, Frontier, MapScene, Outcome, Point, Stop
+from rasf.arrays import Floats
+from rasf.explorer.jobs import CancelPrevious, Reports, Say
+from rasf.explorer.pages.numbers_panel import NumbersPanel
+from rasf.explorer.scenes.frontier import frontier
+from rasf.explorer.scenes.scene import ArmScene, Family, Frontier, MapScene, Outcome, Point, Stop
 from rasf.explorer.state import State
-from rasf.mdp import Floats
 from rasf.risk import Risk
 
 
@@ -36,7 +36,7 @@ class FrontierJob:
     """Computes the frontier of a scene into a panel."""
 
     def __init__(self, scene: Any, episodes: int, panel: NumbersPanel, say: Say) -> None:
-        self._scene, self._episodes, self._panel, self._latest = scene, episodes, panel, Latest(say)
+        self._scene, self._episodes, self._panel, self._latest = scene, episodes, panel, CancelPrevious(say)
         self._key: tuple[Any, ...] = ()
         self._turn = 0  # reports of earlier runs come late
         self._done = self._cancelled = False

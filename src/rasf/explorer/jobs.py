@@ -1,10 +1,10 @@
 """Work in threads, so that the page never waits: two rules for what becomes of work that is overtaken.
 
-    Latest   a new call tells the old one to stop and drops its answer: rollouts, frontiers
-    Newest   the old one is finished and shown, then only the newest of those that wait is begun: while a slider
+    CancelPrevious   a new call tells the old one to stop and drops its answer: rollouts, frontiers
+    Coalesce   the old one is finished and shown, then only the newest of those that wait is begun: while a slider
              moves, something new is seen all the time, and nothing piles up
 
-Both are used from one event loop. Work of `Latest` gets `stop`, which says True once nobody waits for its answer, and
+Both are used from one event loop. Work of `CancelPrevious` gets `stop`, which says True once nobody waits for its answer, and
 may raise `Stopped`. An error becomes a sentence for `say`; `run` then gives None, as for work that was overtaken.
 """
 
@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from rasf.explorer.scene import Stop, Stopped
+from rasf.explorer.scenes.scene import Stop, Stopped
 
 T = TypeVar("T")
 Say = Callable[[str], object]
@@ -43,7 +43,7 @@ async def _in_thread(say: Say, wanted: Stop, work: Callable[..., T], *args: Any)
     return answer if wanted() else None
 
 
-class Latest:
+class CancelPrevious:
     """One piece of work at a time is wanted: the last that was asked for."""
 
     def __init__(self, say: Say) -> None:
@@ -60,7 +60,7 @@ class Latest:
         self._stopped.set()
 
 
-class Newest:
+class Coalesce:
     """One piece of work runs, at most one waits: the newest."""
 
     def __init__(self, say: Say) -> None:

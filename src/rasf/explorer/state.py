@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import urlencode
 
-from rasf.explorer.scene import Dialled, Family, Weight
+from rasf.explorer.scenes.scene import Dialled, Family, Weight
 
 LAYERS = {
     "map": {"drivers": "Who drives", "visits": "Visits", "trajectory": "Trajectory"},

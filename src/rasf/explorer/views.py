@@ -18,7 +18,7 @@ import numpy as np
 
 from rasf import __version__
 from rasf.explorer.jobs import sentence_of
-from rasf.explorer.scene import Dialled, Stop, Stopped
+from rasf.explorer.scenes.scene import Dialled, Stop, Stopped
 from rasf.explorer.state import kind_of
 from rasf.library.policy_library import PolicyLibrary
 
@@ -91,7 +91,7 @@ class Views:
             return self._by_key[key]
 
         def make(tick: Callable[[float], None], stop: Stop) -> Dialled:
-            from rasf.explorer.choose_scene import scene_of
+            from rasf.explorer.scenes.choose import scene_of
 
             return _warm(scene_of(library, env), stop)
 
@@ -133,18 +133,18 @@ def _warm(scene: Any, stop: Stop) -> Any:
 
 def _usual(seed: int) -> list[View]:
     def four_room(tick: Callable[[float], None], stop: Stop) -> Dialled:
-        from rasf.explorer.four_room_scene import FourRoomScene, train_four_room
+        from rasf.explorer.scenes.four_room import FourRoomScene, train_four_room
 
         return _warm(FourRoomScene(train_four_room(tick, stop, seed)), stop)
 
     def grid(tick: Callable[[float], None], stop: Stop) -> Dialled:
-        from rasf.explorer.grid_scene import GridScene
+        from rasf.explorer.scenes.grid import GridScene
 
         return _warm(GridScene(), stop)
 
     def reacher(tick: Callable[[float], None], stop: Stop) -> Dialled:
-        from rasf.explorer.choose_scene import shipped_reacher
-        from rasf.explorer.reacher_scene import ReacherScene
+        from rasf.explorer.scenes.choose import shipped_reacher
+        from rasf.explorer.scenes.reacher import ReacherScene
 
         return _warm(ReacherScene(shipped_reacher()), stop)
 

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rasf.envs.adapters import FeatureEnvironment, Step
-from rasf.library.sources import Sources
-from rasf.mdp import Floats, Ints
+from rasf.arrays import Floats, Ints
+from rasf.envs.gymnasium.single import FeatureEnvironment, Step
+from rasf.library.frozen_policies import FrozenPolicies
 from rasf.risk import Risk
 from rasf.risk.names import risk_to_text
 from rasf.statistics import Interval, interval_of, mean_interval, mean_of_the_worst
@@ -163,7 +163,7 @@ class _Tally:
 
 
 def run_episodes(
-    sources: Sources,
+    sources: FrozenPolicies,
     code: Callable[[Any], npt.NDArray[Any]],
     environments: Sequence[FeatureEnvironment],
     w: Floats,
@@ -173,11 +173,11 @@ def run_episodes(
     max_steps: int,
     discount_aware: bool = False,
     failure: FailureRule | None = None,
-    watch: Callable[[int], None] | None = None,
+    callback: Callable[[int], None] | None = None,
 ) -> Report:
     """An episode for each seed, as many at a time as there are environments; `code` turns observations into numbers.
 
-    `watch` is told after every step how many episodes are over; what it raises ends the work.
+    `callback` is told after every step how many episodes are over; what it raises ends the work.
     """
 
     def together(seeds: Sequence[int]) -> list[_Tally]:
@@ -199,8 +199,8 @@ def run_episodes(
                     obs[i] = code(step.obs)
                     going_on.append(i)
             running = going_on
-            if watch is not None:
-                watch(before + len(seeds) - len(running))
+            if callback is not None:
+                callback(before + len(seeds) - len(running))
             if not running:
                 break
         return tallies

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from rasf.envs.adapters import Phi, declared_bounds, estimate_bounds, open_environment
-from rasf.envs.feature_vector import FeatureVector
-from rasf.library.agents import HISTOGRAMS, TABULAR, choose_agent
+from rasf.agents import AGENTS, AgentSpec, Family, LawKind, library_agent
+from rasf.arrays import Floats
+from rasf.checks import task_weights, whole
+from rasf.envs.gymnasium.feature_vector import FeatureVector
+from rasf.envs.gymnasium.single import FeatureEnvironment, Phi, declared_bounds, estimate_bounds, open_environment
 from rasf.library.policy_library import PolicyLibrary
-from rasf.mdp import Floats
 
-_WALK, _MARGIN = 2_000, 0.5  # of the random walk that estimates bounds
+_MARGIN = 0.5  # of the range of the features seen, on either side
+_FEW = 100_000  # observations that surely fit a table
+_LARGE = 1_000  # numbers of an observation, each state's key in a table: images are not for tables
+_WALK = 2_000  # steps of the random walks that look for bounds, and for recurring observations
 
 
 class Opened(NamedTuple):
     """An environment (or several), the agent that learns there, and what a file says of it."""
 
     env: Any
-    agent: str
+    agent: AgentSpec
     described: dict[str, Any]
     bounds: Floats | None  # where declared or estimated
     one: Any  # the unwrapped environment, to ask for its tasks
@@ -41,39 +47,41 @@ def open_for_learning(
     from gymnasium.vector import VectorEnv
 
     if isinstance(env, VectorEnv):
-        agent = "rasfc51" if agent == "auto" else agent
-        if agent in TABULAR:
-            raise ValueError(f"env must be a single environment for {agent}, got a vector environment")
+        spec = library_agent("rasfc51" if agent == "auto" else agent)
+        if spec.family is Family.TABLES:
+            raise ValueError(f"env must be a single environment for {spec}, got a vector environment")
         declared = declared_bounds(env, phi)
-        return _vector(env, None if num_envs == 1 else num_envs, phi, kwargs, agent)._replace(declared=declared)
+        return _vector(env, None if num_envs == 1 else num_envs, phi, kwargs, spec)._replace(declared=declared)
     made = env() if callable(env) and is_ours(env) else env
     single = open_environment(made, phi, **kwargs)
     keep = False
     try:
         if agent == "auto":
-            agent, reason = choose_agent(single, seed)
-            notes.append(f"agent {agent} was chosen because {reason}")
-        if agent in TABULAR:
+            spec, reason = choose_agent(single, seed)
+            notes.append(f"agent {spec} was chosen because {reason}")
+        else:
+            spec = library_agent(agent)
+        if spec.family is Family.TABLES:
             if num_envs > 1:
-                raise ValueError(f"num_envs must be 1 for {agent}, which learns from one environment, got {num_envs}")
+                raise ValueError(f"num_envs must be 1 for {spec}, which learns from one environment, got {num_envs}")
             keep = True
-            return Opened(single, agent, single.describe(), single.bounds, single.env.unwrapped)
+            return Opened(single, spec, single.describe(), single.bounds, single.env.unwrapped)
         bounds = single.bounds
-        if bounds is None and wants_bounds and agent in HISTOGRAMS:
+        if bounds is None and wants_bounds and spec.law is LawKind.HISTOGRAM:
             bounds = estimate_bounds(single, _WALK, seed, _MARGIN)
             notes.append(
                 f"bounds of the features come from {_WALK} random steps, widened by {_MARGIN:g} of their range: "
                 f"{np.round(bounds, 4).tolist()}"
             )
         found = {"bounds": bounds, "one": single.env.unwrapped, "declared": single.declared_bounds}
-        return _vector(env, num_envs, phi, kwargs, agent)._replace(**found)
+        return _vector(env, num_envs, phi, kwargs, spec)._replace(**found)
     finally:
         if is_ours(env) and not keep:
             single.close()
 
 
-def _vector(env: Any, num_envs: int | None, phi: Phi | None, kwargs: dict[str, Any], agent: str) -> Opened:
-    from rasf.envs.vector import open_vector
+def _vector(env: Any, num_envs: int | None, phi: Phi | None, kwargs: dict[str, Any], agent: AgentSpec) -> Opened:
+    from rasf.envs.gymnasium.vector import open_vector
 
     vector: FeatureVector = open_vector(env, num_envs, phi, **kwargs)
     return Opened(vector, agent, vector.describe(), vector.bounds, None)
@@ -89,22 +97,10 @@ def tasks_of(
         # a library that grows must not draw its old tasks again
         rng = np.random.default_rng([seed, 77] if elders is None else [seed, 77, len(elders.policies)])
         if hasattr(opened.one, "random_tasks") and opened.described["phi"] is None:
-            return _weightings("the environment's random_tasks", opened.one.random_tasks(count, rng), d)
+            return task_weights("the environment's random_tasks", opened.one.random_tasks(count, rng), d)
         notes.append(f"the environment has no distribution of tasks: {count} weightings were drawn from [-1, 1]^{d}")
         return rng.uniform(-1.0, 1.0, (count, d))
-    return _weightings("tasks", tasks, d)
-
-
-def _weightings(name: str, given: npt.ArrayLike, d: int) -> Floats:
-    try:
-        weights = np.atleast_2d(np.array(given, np.float64))
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a number of tasks or weights of shape (n, {d}), got {given!r}") from None
-    if weights.ndim != 2 or weights.shape[1] != d or len(weights) == 0:
-        raise ValueError(f"{name} must be weights of shape (n, {d}), got shape {np.shape(given)}")
-    if not np.isfinite(weights).all():
-        raise ValueError(f"{name} must be finite, got nan or infinite weights")
-    return weights
+    return task_weights("tasks", tasks, d)
 
 
 def is_ours(env: Any) -> bool:
@@ -115,8 +111,48 @@ def is_ours(env: Any) -> bool:
     return not isinstance(env, Env | VectorEnv)
 
 
-def whole(name: str, value: Any, least: int) -> int:
-    """A number that must be whole, not below `least`, and of 63 bits at most, as seeds are kept."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value < 2**63:
-        raise ValueError(f"{name} must be a whole number of at least {least}, below 2^63, got {value!r}")
-    return int(value)  # numpy's integers cannot be kept in a file's header
+class AutoChoice(NamedTuple):
+    """An agent, and why."""
+
+    agent: AgentSpec
+    reason: str
+
+
+def choose_agent(env: FeatureEnvironment, seed: int) -> AutoChoice:
+    """A tabular agent where observations are few and recur, else networks."""
+    encoder, table, networks = env.encoder, AGENTS["rasfql"], AGENTS["rasfc51"]
+    if not encoder.integers:
+        return AutoChoice(
+            AGENTS["rasfc51"], "its observations are not whole numbers of a bounded range, which recur exactly"
+        )
+    if encoder.size > _LARGE:
+        return AutoChoice(
+            AGENTS["rasfc51"], f"its observations have {encoder.size} numbers each, too many for a table's keys"
+        )
+    if encoder.few is not None and encoder.few <= _FEW:
+        return AutoChoice(table, f"it has at most {encoder.few} observations")
+    rng, seen = np.random.default_rng(seed), set()
+    obs = env.reset(seed)
+    for _ in range(_WALK):
+        seen.add(encoder.key(obs).tobytes())
+        step = env.step(int(rng.integers(env.n_actions)))
+        obs = env.reset() if step.terminated or step.truncated else step.obs
+    found = f"{len(seen)} different observations in {_WALK} random steps"
+    if len(seen) <= _WALK // 2:
+        return AutoChoice(table, f"observations recur: {found}")
+    return AutoChoice(networks, f"observations hardly recur: {found}")
+
+
+def with_settings(base: Any, given: Mapping[str, Any]) -> Any:
+    """Settings with changes by name; unknown names are refused."""
+    known = {one.name for one in fields(base)} - {"risk", "law", "conditioned", "relabel", "bounds"}
+    unknown = sorted(set(given) - known)
+    if unknown:
+        raise ValueError(f"settings must be among {', '.join(sorted(known))}, got {', '.join(unknown)}")
+    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    try:
+        changed = replace(base, **plain)
+        hash(changed)  # an agent is a key of what jax has made for it
+    except TypeError as error:
+        raise ValueError(f"settings must be numbers, or sizes such as widths=(64, 64): {error}") from None
+    return changed

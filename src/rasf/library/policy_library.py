@@ -3,7 +3,7 @@
     act        argmax_a max_k risk[w . Z_k(obs, a)]        GPI over all source policies
     scores     the same numbers before the maximum, and which policy drives the choice
 
-Z_k is the law of policy k's discounted feature return, as its `Sources` hold it. Use does not change a library; `grow`
+Z_k is the law of policy k's discounted feature return, as its `FrozenPolicies` hold it. Use does not change a library; `grow`
 and `merge` give new ones.
 """
 
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rasf.envs.observations import Coder
-from rasf.library.sources import Explanation as Explanation
-from rasf.library.sources import Scores, Sources
-from rasf.mdp import Floats
+from rasf.arrays import Floats
+from rasf.envs.gymnasium.encoder import Encoder
+from rasf.library.frozen_policies import Explanation as Explanation
+from rasf.library.frozen_policies import FrozenPolicies, Scores
 from rasf.risk import Risk
 from rasf.risk.names import risk_to_text
 
@@ -47,7 +47,7 @@ class PolicyLibrary:
 
     def __init__(
         self,
-        sources: Sources,
+        sources: FrozenPolicies,
         environment: dict[str, Any],
         policies: tuple[SourcePolicy, ...],
         agent: str,
@@ -57,21 +57,21 @@ class PolicyLibrary:
     ) -> None:
         self.sources, self.environment, self.policies, self.agent = sources, environment, policies, agent
         self.history, self.notes, self.provenance = history, notes, provenance
-        self._coder = coder = Coder.from_description(environment["observations"])
+        self._encoder = encoder = Encoder.from_description(environment["observations"])
         is_table = sources.describe()["law"] == "table"
-        self._code: Callable[[Any], npt.NDArray[Any]] = coder.numbers if is_table else coder.flat
-        self._code_batch: Callable[[Any], npt.NDArray[Any]] = coder.batch_numbers if is_table else coder.batch_flat
-        if is_table and coder.describe()["kind"] == "discrete":
-            from rasf.library.table_checks import KnownChoices  # with compiled code, which networks do without
+        self._code: Callable[[Any], npt.NDArray[Any]] = encoder.key if is_table else encoder.vector
+        self._code_batch: Callable[[Any], npt.NDArray[Any]] = encoder.batch_keys if is_table else encoder.batch_vectors
+        if is_table and encoder.describe()["kind"] == "discrete":
+            from rasf.library.tables.checks import KnownChoices  # with compiled code, which networks do without
 
-            known = KnownChoices(coder)
-            self._code, self._code_batch = known.numbers, known.batch_numbers
+            known = KnownChoices(encoder)
+            self._code, self._code_batch = known.key, known.batch_keys
         self._first_action = int(environment["first_action"])
         sizes = {
             "the number of policies": (len(policies), sources.policies),
             "n_actions": (environment["n_actions"], sources.n_actions),
             "n_features": (environment["n_features"], sources.n_features),
-            "the size of an observation": (coder.size if is_table else coder.flat_size, sources.n_inputs),
+            "the size of an observation": (encoder.size if is_table else encoder.vector_size, sources.n_inputs),
         }
         for name, (declared, held) in sizes.items():
             if declared != held:
@@ -97,13 +97,13 @@ class PolicyLibrary:
         At an observation that no policy knows (`scores` tells), a tabular library takes the first action.
         """
         weights = self._weights(w)
-        if self._coder.is_batch(obs):
+        if self._encoder.is_batch(obs):
             return self.sources.act(self._code_batch(obs), weights, risk) + self._first_action
         return self.sources.act_one(self._code(obs), weights, risk) + self._first_action
 
     def scores(self, obs: Any, w: npt.ArrayLike, risk: Risk) -> Explanation:
         """Value, mean and spread of every source policy and action, and which policy drives the choice."""
-        batch = self._coder.is_batch(obs)
+        batch = self._encoder.is_batch(obs)
         codes = self._code_batch(obs) if batch else self._code(obs)[None]
         found: Scores = self.sources.scores(codes, self._weights(w), risk)
         action = found.values.max(axis=0).argmax(axis=-1)
@@ -151,9 +151,9 @@ class PolicyLibrary:
         discount_aware: bool = False,
         failure: FailureRule | None = None,
         max_steps: int = _LONGEST,
-        watch: Callable[[str, int], None] | None = None,
+        callback: Callable[[str, int], None] | None = None,
     ) -> Comparison:
-        """Evaluate several risks on the same beginnings; `watch(risk's name, episodes over)` may raise to stop it."""
+        """Evaluate several risks on the same beginnings; `callback(risk's name, episodes over)` may raise to stop it."""
         from rasf.library.evaluation import Comparison, episode_seeds, run_episodes
 
         for name, number, least in (("episodes", episodes, 2), ("max_steps", max_steps, 1), ("seed", seed, 0)):
@@ -181,7 +181,7 @@ class PolicyLibrary:
                     max_steps=max_steps,
                     discount_aware=discount_aware,
                     failure=failure,
-                    watch=None if watch is None else partial(watch, name),
+                    callback=None if callback is None else partial(callback, name),
                 )
                 for name, risk in named.items()
             }
@@ -201,7 +201,7 @@ class PolicyLibrary:
 
         What must be the same in one library, as gamma and the sizes of networks, is taken over.
         """
-        from rasf.library.learning import learn
+        from rasf.library.learn import learn
 
         mine = self.sources.describe()
         fixed: dict[str, Any] = {"gamma": self.gamma}
@@ -225,7 +225,7 @@ class PolicyLibrary:
 
     def save(self, path: str | PathLike[str], *, precision: str = "single") -> None:
         """Write the library, whole or not at all; networks may be kept in precision "half"."""
-        from rasf.library.library_file import save
+        from rasf.library.file import save
 
         save(self, path, precision)
 
@@ -242,7 +242,7 @@ class PolicyLibrary:
         """Add the environment given, or n that an id or a function makes, if they are like the one trained in."""
         from gymnasium import Env
 
-        from rasf.envs.adapters import open_environment
+        from rasf.envs.gymnasium.single import open_environment
 
         if phi is None and self.environment["phi"] is not None:
             raise ValueError(f"phi must be given, as in training, where it was {self.environment['phi']}")

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from rasf.library.training import Record
+from rasf.library.progress import TrainingProgress
 
 _CLIPPED = ("clipped_below", "clipped_above")
 
@@ -33,7 +33,7 @@ class TrainingLog:
         self._clock = clock
         self._file = path.open("w", encoding="utf-8")
         self._begin = clock()
-        self._last = (Record(-1, 0, 0.0, 0), self._begin)
+        self._last = (TrainingProgress(-1, 0, 0.0, 0), self._begin)
 
     def __enter__(self) -> Self:
         return self
@@ -43,7 +43,7 @@ class TrainingLog:
     ) -> None:
         self._file.close()
 
-    def add(self, record: Record) -> dict[str, Any]:
+    def add(self, record: TrainingProgress) -> dict[str, Any]:
         """Write a line; what it says, by name."""
         (before, then), now = self._last, self._clock()
         self._last = (record, now)

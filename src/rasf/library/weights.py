@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rasf.mdp import Floats
+from rasf.arrays import Floats
 
 _RANK_TOLERANCE = 1e-10  # of singular values, after every feature was scaled to unit length
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rasf.mdp import FiniteMDP, Floats, Ints
+from rasf.arrays import Floats, Ints
+from rasf.mdp import FiniteMDP
 from rasf.planning import kernels
 
 

@@ -19,13 +19,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rasf.choice import gpi
-from rasf.mdp import FiniteMDP, Floats, Ints
+from rasf.arrays import Floats, Ints
+from rasf.mdp import FiniteMDP
 from rasf.planning import discounted
 from rasf.planning.bellman import Backup
 from rasf.planning.plan import DEFAULT_TOLERANCE, Plan, augmented_policy, check_settings, evaluate_policy, plan
 from rasf.planning.undiscounted import ends_surely
 from rasf.risk import Entropic
+from rasf.transfer import gpi
 
 
 @dataclass(frozen=True, repr=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rasf.mdp import Floats
+from rasf.arrays import Floats
 
 WINDOW = 50
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)

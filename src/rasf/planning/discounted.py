@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rasf.mdp import Floats, Ints
+from rasf.arrays import Floats, Ints
 from rasf.planning import kernels
 from rasf.planning.bellman import Backup, follow
 from rasf.planning.horizon import sweep_back

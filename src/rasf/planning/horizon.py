@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rasf.mdp import Floats, Ints
+from rasf.arrays import Floats, Ints
 from rasf.planning.bellman import Backup, follow
 
 

@@ -12,8 +12,9 @@ import threading
 import numba
 import numpy as np
 
+from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
-from rasf.mdp import FiniteMDP, Floats, Ints
+from rasf.mdp import FiniteMDP
 
 # Below this, mean + (beta / 2) variance equals the utility to rounding.
 _TINY_SPREAD = 1e-8

@@ -16,7 +16,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import scipy.sparse.linalg as splinalg
 
-from rasf.mdp import FiniteMDP, Floats, Ints
+from rasf.arrays import Floats, Ints
+from rasf.mdp import FiniteMDP
 from rasf.planning.convergence import WINDOW, remaining_change
 from rasf.planning.horizon import check_horizon
 from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, ends_surely, states_text

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rasf.mdp import FiniteMDP, Floats, Ints
+from rasf.arrays import Floats, Ints
+from rasf.mdp import FiniteMDP
 from rasf.planning.bellman import Backup
 from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, Mask, evaluate, require_reachable_end
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rasf.mdp import FiniteMDP, Floats, Ints
+from rasf.arrays import Floats, Ints
+from rasf.mdp import FiniteMDP
 from rasf.planning import discounted, undiscounted
 from rasf.planning.bellman import Backup
 from rasf.planning.horizon import check_horizon, sweep_back

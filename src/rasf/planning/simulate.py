@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rasf.mdp import FiniteMDP, Floats, Ints
+from rasf.arrays import Floats, Ints
+from rasf.mdp import FiniteMDP
 
 
 class Rollouts(NamedTuple):

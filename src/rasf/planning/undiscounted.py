@@ -26,7 +26,8 @@ import scipy.sparse as sp
 import scipy.sparse.csgraph as csgraph
 import scipy.sparse.linalg as splinalg
 
-from rasf.mdp import FiniteMDP, Floats, Ints
+from rasf.arrays import Floats, Ints
+from rasf.mdp import FiniteMDP
 from rasf.planning.bellman import Backup, follow
 from rasf.planning.convergence import WINDOW, remaining_change
 

@@ -16,22 +16,13 @@ is of the same kind. `beta < 0` is risk averse everywhere.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
-Array = Any  # numpy or jax; the two share no type
-
-
-def array_namespace(*arrays: Array) -> ModuleType:
-    """`jax.numpy` if any argument is a jax array (tracers included), else `numpy`; never imports jax by itself."""
-    jax = sys.modules.get("jax")
-    if jax is not None and any(isinstance(array, jax.Array) for array in arrays):
-        return jax.numpy
-    return np
+from rasf.arrays import Array, array_namespace
 
 
 def special_function(xp: ModuleType, name: str) -> Callable[..., Array]:

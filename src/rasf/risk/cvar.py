@@ -14,7 +14,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from rasf.risk.base import Array, Risk, array_namespace
+from rasf.arrays import Array, array_namespace
+from rasf.risk.base import Risk
 
 _GRID = 512  # cells of the grid on which laws are convolved
 

@@ -20,7 +20,8 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
-from rasf.risk.base import Array, Risk, array_namespace, check_beta, concrete
+from rasf.arrays import Array, array_namespace
+from rasf.risk.base import Risk, check_beta, concrete
 from rasf.risk.entropic import entropic_utility
 from rasf.risk.mean_variance import variance_term
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rasf.risk.base import Array, Risk, array_namespace, check_beta
+from rasf.arrays import Array, array_namespace
+from rasf.risk.base import Risk, check_beta
 
 
 def entropic_utility(probs: Array, x: Array, beta: Array) -> Array:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rasf.risk.base import Array, Risk, array_namespace, check_beta, histogram_moments
+from rasf.arrays import Array, array_namespace
+from rasf.risk.base import Risk, check_beta, histogram_moments
 
 
 def variance_term(beta: Array, variance: Array) -> Array:

@@ -16,7 +16,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from rasf.risk.base import Array, Risk, array_namespace, check_beta, special_function
+from rasf.arrays import Array, array_namespace
+from rasf.risk.base import Risk, check_beta, special_function
 from rasf.risk.mean_variance import variance_term
 
 _HALF_NORMAL_MEAN = math.sqrt(2 / math.pi)

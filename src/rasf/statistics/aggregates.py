@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from rasf.mdp import Floats
+from rasf.arrays import Floats
 from rasf.statistics.bootstrap import blocks, drawn_runs, resampled
 from rasf.statistics.intervals import Interval
 from rasf.statistics.scores import finite_scores, several_runs

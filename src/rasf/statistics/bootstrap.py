@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, stdtrit
 
-from rasf.mdp import Floats, Ints
+from rasf.arrays import Floats, Ints
 
 RESAMPLES = 10_000
 AT_ONCE = 2**20  # numbers held at once: 8 MB an array

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rasf.mdp import Floats, Ints
+from rasf.arrays import Floats, Ints
 from rasf.statistics.aggregates import Statistic, mean_score, statistic_of, stratified_interval
 from rasf.statistics.bootstrap import blocks, drawn_runs, resampled, times_drawn
 from rasf.statistics.intervals import Interval

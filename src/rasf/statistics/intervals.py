@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rasf.mdp import Floats
+from rasf.arrays import Floats
 from rasf.statistics.bootstrap import drawn_values, tails
 
 

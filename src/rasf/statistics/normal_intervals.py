@@ -18,7 +18,7 @@ import math
 import numpy as np
 from scipy.special import stdtrit
 
-from rasf.mdp import Floats
+from rasf.arrays import Floats
 from rasf.statistics.intervals import Interval, mean_of_the_worst
 
 _Z = 1.959963984540054  # of 95 %

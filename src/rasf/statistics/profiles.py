@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rasf.mdp import Floats
+from rasf.arrays import Floats
 from rasf.statistics.bootstrap import AT_ONCE, RESAMPLES, blocks, drawn_runs, resampled, tails
 from rasf.statistics.scores import several_runs
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rasf.mdp import Floats
+from rasf.arrays import Floats
 
 
 def finite_scores(name: str, scores: npt.ArrayLike) -> Floats:

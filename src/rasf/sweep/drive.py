@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-from rasf.sweep.engine import Ended, Engine, Job
+from rasf.sweep.engines.base import Ended, Engine, Job
 from rasf.sweep.runs import kind_of
 from rasf.sweep.spec import Spec
 from rasf.sweep.store import FULL_DISK, Store

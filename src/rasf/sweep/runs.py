@@ -96,10 +96,10 @@ class Kind(Protocol):
 
     def execute(self, runs: Sequence[Run], scratch: Path) -> list[Outcome]:
         """Run them; `scratch` is a folder for checkpoints of exactly these, which outlives a fault and is removed when
-        all is done. A long job may say how far it is, by `store.tell_share`."""
+        all is done. A long job may say how far it is, by `store.report_progress`."""
 
 
-def look_here() -> None:
+def add_cwd_to_path() -> None:
     """Let imports look in the folder we are in, too, for modules that a user names; spawned workers inherit it."""
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())

@@ -33,7 +33,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from rasf.sweep.runs import NO_LIMITS, Kind, Limits, Run, Value, kind_of, look_here, same_number
+from rasf.sweep.runs import NO_LIMITS, Kind, Limits, Run, Value, add_cwd_to_path, kind_of, same_number
 from rasf.sweep.spec_lines import Lines
 
 _KEYS = ("sweep", "kind", "seeds", "parameters", "grid", "list", "limits")
@@ -98,7 +98,7 @@ class _Reader:
         if not isinstance(given, str) or not all(map(str.strip, given.split(":"))) or given.count(":") != 1:
             known = ", ".join((*sorted(self._kinds), "module:attribute"))
             raise self._lines.refuse(f"kind must be one of {known}, got {given!r}", "kind")
-        look_here()
+        add_cwd_to_path()
         try:
             kind = kind_of(given)
         except Exception as error:  # whatever a module of the user's may raise

@@ -30,8 +30,8 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
+from rasf.container import load_file, save_file
 from rasf.files import write_text
-from rasf.library.storage import load_file, save_file
 from rasf.sweep.runs import Outcome, Run, Value, plain
 from rasf.sweep.spec import Spec
 
@@ -115,7 +115,7 @@ class Store:
             {"run": run.describe(), "scalars": scalars, "provenance": provenance},
             outcome.arrays,
         )
-        self.forgive([run])
+        self.clear_failures([run])
 
     def finished(self, run: Run) -> Finished | None:
         """A finished run; None if it is not there or damaged."""
@@ -148,7 +148,7 @@ class Store:
             if reasons.get(run.id) is not None and not self.is_finished(run)
         }
 
-    def forgive(self, runs: Sequence[Run]) -> None:
+    def clear_failures(self, runs: Sequence[Run]) -> None:
         """Forget failures, so that the runs are tried again."""
         for run in runs:
             self._note(run).unlink(missing_ok=True)
@@ -190,7 +190,7 @@ class Store:
         return self.folder / "failed" / f"{run.id}.json"
 
 
-def tell_share(scratch: Path, share: float) -> None:
+def report_progress(scratch: Path, share: float) -> None:
     """For a kind whose jobs take long: how much of the job with this scratch folder is done."""
     write_text(scratch / _SHARE, f"{share:.4f}")
 

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rasf.mdp import Floats
+from rasf.arrays import Floats
 from rasf.tabular import prql
-from rasf.tabular.successor_learner import SuccessorLearner, SuccessorSettings
+from rasf.tabular.learner import SuccessorLearner, SuccessorSettings
 
 
 class Agent(Protocol):
@@ -40,7 +40,7 @@ class Agent(Protocol):
 
 
 Elders = Callable[[Hashable, Floats], tuple[int, float]]  # (state, w) -> best action of older policies, its score
-Watch = Callable[[int, int, float, float], bool]  # (task, step, total reward, failures in it) -> whether to stop
+Callback = Callable[[int, int, float, float], bool]  # (task, step, total reward, failures in it) -> whether to stop
 _WATCHED_EVERY = 500
 
 
@@ -150,11 +150,11 @@ def learn_environment(
     steps_per_task: int,
     seed: int,
     horizon: int | None = None,
-    watch: Watch | None = None,
+    callback: Callback | None = None,
 ) -> History:
     """Learn the tasks (n, d) one after the other on a Gymnasium environment whose reward is the vector phi.
 
-    `watch` is called now and then, and at the end of every task; if it says so, learning stops.
+    `callback` is called now and then, and at the end of every task; if it says so, learning stops.
     """
     weights = np.asarray(tasks, np.float64)
     if weights.ndim != 2 or not np.isfinite(weights).all():
@@ -188,7 +188,7 @@ def learn_environment(
                 observation, _ = env.reset()
                 gained, taken = 0.0, 0
             due = step == steps_per_task or step % _WATCHED_EVERY == 0
-            if watch is not None and due and watch(t, step, float(total[t]), float(failures[t])):
+            if callback is not None and due and callback(t, step, float(total[t]), float(failures[t])):
                 return History(total[: t + 1], failures[: t + 1])
     return History(total, failures)
 

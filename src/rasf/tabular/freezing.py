@@ -12,23 +12,23 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
 from rasf.envs.four_room import FourRoom
-from rasf.mdp import Floats, Ints
 from rasf.tabular.frozen import Frozen
+from rasf.tabular.learner import SuccessorLearner
 from rasf.tabular.state_index import make_index
-from rasf.tabular.successor_learner import SuccessorLearner
 from rasf.tabular.table import BASE, COUNT, Rule, Table, drawn_psi
 
 
-class Met(NamedTuple):
+class Visited(NamedTuple):
     """States a learner has met: what identifies them, and their rows."""
 
     keys: Floats  # (S, n)
     rows: Ints  # (S,)
 
 
-def met_from_python(learner: SuccessorLearner, size: int) -> Met:
+def visited_from_python(learner: SuccessorLearner, size: int) -> Visited:
     """The states of a learner whose keys are the bytes of `size` float64 numbers."""
     keys = list(learner.row_of_key)
     if len(keys) != learner.table.used[0]:
@@ -37,10 +37,10 @@ def met_from_python(learner: SuccessorLearner, size: int) -> Met:
         if not isinstance(key, bytes) or len(key) != 8 * size:
             raise ValueError(f"learner must have keys that are the bytes of {size} float64 numbers, got {key!r}")
     numbers = np.frombuffer(b"".join(key for key in keys if isinstance(key, bytes)), np.float64)
-    return Met(numbers.reshape(len(keys), size), np.array(list(learner.row_of_key.values()), np.int64))
+    return Visited(numbers.reshape(len(keys), size), np.array(list(learner.row_of_key.values()), np.int64))
 
 
-def met_in_four_room(learner: SuccessorLearner, rooms: FourRoom) -> Met:
+def visited_in_four_room(learner: SuccessorLearner, rooms: FourRoom) -> Visited:
     """The states of a learner of `learn_four_room`, as `rasf/FourRoom-v0` shows them: row, column, collected flags."""
     taken = learner.rows.keys >= 0
     state, rows = learner.rows.keys[taken], learner.rows.values[taken].astype(np.int64)
@@ -53,7 +53,7 @@ def met_in_four_room(learner: SuccessorLearner, rooms: FourRoom) -> Met:
     collected = flags[:, None] >> np.arange(objects) & 1
     keys = np.column_stack([cell // rooms.shape[1], cell % rooms.shape[1], collected]).astype(np.float64)
     by_row = np.argsort(rows)  # the map's own order depends on how it grew
-    return Met(keys[by_row], rows[by_row])
+    return Visited(keys[by_row], rows[by_row])
 
 
 def freeze(learner: SuccessorLearner, rows: Ints) -> Frozen:

@@ -25,8 +25,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
-from rasf.mdp import Floats, Ints
 from rasf.tabular.state_index import StateIndex, find
 from rasf.tabular.table import initial_noise
 

@@ -29,9 +29,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
 from rasf.envs.four_room import FourRoom, World, step
-from rasf.mdp import Floats, Ints
 from rasf.tabular.sfql import Rows, slot_of
 from rasf.tabular.table import initial_noise
 

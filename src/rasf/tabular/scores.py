@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rasf.arrays import Floats
 from rasf.compiled import compiled
-from rasf.mdp import Floats
 from rasf.tabular.table import (
     BASE,
     COUNT,
@@ -58,7 +58,7 @@ def drift(table: Table, row: int, now: Floats) -> float:
 
 
 @compiled(_nrt=False, forceinline=True)
-def refresh(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) -> None:
+def ensure_fresh(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) -> None:
     """Bring the row's best action up to date with w and the entries."""
     if table.row[row, VERSION] == now[NOW_VERSION]:
         return
@@ -68,11 +68,11 @@ def refresh(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) -> No
         margin = 0.0
     table.row[row, VERSION] = np.int64(now[NOW_VERSION])
     lead = best_action(table, row)
-    settle(table, rule, row, lead, margin, coef, now)
+    recompute_best(table, rule, row, lead, margin, coef, now)
     best = table.best[row, lead]
     for a in range(len(table.actions)):
         if a != lead and table.best[row, a] + margin >= best:
-            settle(table, rule, row, a, margin, coef, now)
+            recompute_best(table, rule, row, a, margin, coef, now)
             best = max(best, table.best[row, a])
 
 
@@ -121,7 +121,7 @@ def entry_score(table: Table, entry: int, coef: Floats, a: int) -> float:
 
 
 @compiled(_nrt=False)
-def settle(table: Table, rule: Rule, row: int, a: int, margin: float, coef: Floats, now: Floats) -> None:
+def recompute_best(table: Table, rule: Rule, row: int, a: int, margin: float, coef: Floats, now: Floats) -> None:
     """Make the best score for action a exact, ties to the lowest policy; scores that may matter are computed anew."""
     if table.settled[row, a] == now[NOW_VERSION]:
         return
@@ -249,7 +249,7 @@ def own_slot(table: Table, rule: Rule, row: int, policy: int, slot: int, newest_
 
 
 @compiled(_nrt=False, forceinline=True)
-def repair(table: Table, row: int, slot: int, a: int, coef: Floats, now: Floats) -> None:
+def update_cache(table: Table, row: int, slot: int, a: int, coef: Floats, now: Floats) -> None:
     """After an update of one entry's action: its score, and the row's best."""
     entry = table.row[row, BASE] + slot
     score = entry_score(table, entry, coef, a)

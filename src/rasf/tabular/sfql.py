@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
 from rasf.envs import four_room
-from rasf.mdp import Floats, Ints
 from rasf.tabular.scores import (
     NOW_VERSION,
     PATH,
@@ -27,11 +27,11 @@ from rasf.tabular.scores import (
     STEEPNESS,
     TASK_VERSION,
     best_action,
+    ensure_fresh,
     greedy,
     greedy_of_slot,
     own_slot,
-    refresh,
-    repair,
+    update_cache,
 )
 from rasf.tabular.table import (
     NEWEST,
@@ -74,7 +74,7 @@ def start_task(learner: Learner, rule: Rule, t: int, w: Floats) -> None:
 @compiled(_nrt=False, forceinline=True)
 def choose(table: Table, rule: Rule, learner: Learner, t: int, row: int) -> tuple[int, int, int]:
     """Greedy action at a row, the policy that drives it, and that policy's slot."""
-    refresh(table, rule, row, learner.coef[t], learner.now)
+    ensure_fresh(table, rule, row, learner.coef[t], learner.now)
     return greedy(table, row)
 
 
@@ -94,7 +94,7 @@ def learn(
     """Update the current and the driving policy on one transition; next_row is -1 after the end."""
     coef, now, after = learner.coef[t], learner.now, learner.after
     if next_row >= 0:
-        refresh(table, rule, next_row, coef, now)
+        ensure_fresh(table, rule, next_row, coef, now)
         lead = best_action(table, next_row)
         read(table, rule, next_row, table.row[next_row, NEWEST], lead, after)
     else:
@@ -102,7 +102,7 @@ def learn(
             after[k] = 0.0
     slot = newest_slot(table, row, t)
     learn_entry(table, rule, row, slot, action, phi, after, learner.delta)
-    repair(table, row, slot, action, coef, now)
+    update_cache(table, row, slot, action, coef, now)
     if driver == t:
         return
     if next_row >= 0:
@@ -113,7 +113,7 @@ def learn(
         read(table, rule, next_row, next_slot, next_action, after)
     slot = own_slot(table, rule, row, driver, driver_slot, t, coef)
     learn_entry(table, rule, row, slot, action, phi, after, learner.delta)
-    repair(table, row, slot, action, coef, now)
+    update_cache(table, row, slot, action, coef, now)
 
 
 @compiled(_nrt=False, forceinline=True)

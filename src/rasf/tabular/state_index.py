@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
-from rasf.mdp import Floats, Ints
 
 
 class StateIndex(NamedTuple):

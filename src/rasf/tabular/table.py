@@ -29,8 +29,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
-from rasf.mdp import Floats, Ints
 
 NO_SIGMA, DIAGONAL_SIGMA, FULL_SIGMA = 0, 1, 2
 ANY_LATER = 2**15 - 1

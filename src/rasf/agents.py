@@ -1,0 +1,123 @@
+"""The table of agents: what each is called, what it learns, which risks it serves, and with which constants.
+
+    sfql, rasfql                    tables: psi, and for rasfql its covariance
+    prql, raprql, q-learning        tables of the reward alone (policy reuse, and without it)
+    sfc51, rasfc51                  networks: a histogram for every feature
+    sfdqn, sfdqn-residual           networks: psi, and for the second its covariance from residuals
+    c51, rac51, rac51-relabelled    one network that sees the task: a histogram of the reward alone
+
+The names without `ra` are risk-neutral, as in the paper; asking them for a risk is a contradiction. Agents that keep no
+law of the features make no library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from rasf.risk import Entropic, MeanVariance, Risk
+from rasf.risk.names import is_neutral, risk_to_text
+
+
+class Family(StrEnum):
+    """How policies are held."""
+
+    TABLES = "tables"
+    NETWORKS = "networks"
+
+
+class LawKind(StrEnum):
+    """What is kept of a return's law; files name it by these words."""
+
+    TABLE = "table"  # psi, and Sigma where it is learned, per state
+    HISTOGRAM = "histogram"  # probabilities on atoms, per feature
+    MEAN = "point"  # psi by a network
+    MEAN_COVARIANCE = "residual"  # psi and Sigma by networks
+    REWARD = "reward"  # of the reward alone: no library
+
+
+_RISKY = (MeanVariance, Entropic)
+
+
+@dataclass(frozen=True)
+class AgentSpec:
+    """An agent.
+
+    title: as the paper writes it. risks: the classes it can be trained for. neutral: it is trained for the mean only,
+    and `risky` names its risk-aware form. constants: settings that differ from its family's defaults.
+    """
+
+    name: str
+    title: str
+    family: Family
+    law: LawKind
+    risks: tuple[type[Risk], ...] = (MeanVariance,)
+    risky: str | None = None
+    constants: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def neutral(self) -> bool:
+        return self.risky is not None
+
+    @property
+    def makes_library(self) -> bool:
+        return self.law is not LawKind.REWARD
+
+    @property
+    def steps_per_task(self) -> int:
+        """As in the paper."""
+        return 20_000 if self.family is Family.TABLES else 200_000
+
+    def __str__(self) -> str:
+        return self.name
+
+
+_TABLES, _NETWORKS = Family.TABLES, Family.NETWORKS
+AGENTS: dict[str, AgentSpec] = {
+    spec.name: spec
+    for spec in (
+        AgentSpec("sfql", "SFQL", _TABLES, LawKind.TABLE, risky="rasfql"),
+        AgentSpec("rasfql", "RaSFQL", _TABLES, LawKind.TABLE, constants={"always_covariance": True}),
+        AgentSpec("q-learning", "Q-learning", _TABLES, LawKind.REWARD, risky="raprql"),
+        AgentSpec("prql", "PRQL", _TABLES, LawKind.REWARD, risky="raprql"),
+        AgentSpec("raprql", "RaPRQL", _TABLES, LawKind.REWARD),
+        AgentSpec("sfc51", "SFC51", _NETWORKS, LawKind.HISTOGRAM, _RISKY, risky="rasfc51"),
+        AgentSpec("rasfc51", "RaSFC51", _NETWORKS, LawKind.HISTOGRAM, _RISKY),
+        AgentSpec("sfdqn", "SFDQN", _NETWORKS, LawKind.MEAN, _RISKY, "sfdqn-residual", {"law": "point"}),
+        AgentSpec(
+            "sfdqn-residual", "SFDQN, residual covariance", _NETWORKS, LawKind.MEAN_COVARIANCE,
+            constants={"law": "residual"},
+        ),
+        AgentSpec("c51", "C51", _NETWORKS, LawKind.REWARD, _RISKY, "rac51", {"conditioned": True}),
+        AgentSpec("rac51", "RaC51", _NETWORKS, LawKind.REWARD, _RISKY, constants={"conditioned": True}),
+        AgentSpec(
+            "rac51-relabelled", "RaC51, relabelled", _NETWORKS, LawKind.REWARD, _RISKY,
+            constants={"conditioned": True, "relabel": True},
+        ),
+    )
+}  # fmt: skip
+
+
+def library_agent(name: str) -> AgentSpec:
+    """The agent with this name, which must be one that makes a library."""
+    spec = AGENTS.get(name)
+    if spec is None or not spec.makes_library:
+        known = ", ".join(each.name for each in AGENTS.values() if each.makes_library)
+        raise ValueError(f"agent must be auto, {known}, got {name!r}")
+    return spec
+
+
+def check_risks(spec: AgentSpec, risks: Sequence[Risk]) -> None:
+    """Refuse risks that contradict an agent's name or that it cannot be trained for."""
+    for risk in risks:
+        if not isinstance(risk, Risk):
+            raise ValueError(f"risk must be a rasf risk such as MeanVariance(-4.0), or several, got {risk!r}")
+        if spec.neutral and not is_neutral(risk):
+            raise ValueError(f"agent {spec.name!r} is risk-neutral; for {risk_to_text(risk)} use {spec.risky!r}")
+        if not isinstance(risk, spec.risks):
+            names = " or ".join(kind.__name__ for kind in spec.risks)
+            can_act = ("independent" if spec.law is LawKind.HISTOGRAM else "moments") in risk.supports
+            then = "; it can act, though" if can_act else ""
+            raise ValueError(f"risk must be {names} to train {spec.name}, got {risk_to_text(risk)}{then}")

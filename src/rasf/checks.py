@@ -1,0 +1,78 @@
+"""Arguments checked once, each with one sentence that names the argument, what is accepted and what came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rasf.arrays import Floats
+
+
+def is_whole(value: Any) -> bool:
+    """Whether this is an integer of Python or numpy; True and False are not."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def whole(name: str, value: Any, least: int = 1) -> int:
+    """A whole number of at least `least`, and of 63 bits at most, as seeds are kept."""
+    if not is_whole(value) or not least <= value < 2**63:
+        raise ValueError(f"{name} must be a whole number of at least {least}, below 2^63, got {value!r}")
+    return int(value)  # numpy's integers cannot be kept in a file's header
+
+
+def number(name: str, value: Any, low: float = -np.inf, high: float = np.inf) -> float:
+    """A finite number within [low, high]."""
+    try:
+        plain = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a number, got {value!r}") from None
+    if isinstance(value, str | bool) or not (np.isfinite(plain) and low <= plain <= high):
+        within = "" if low == -np.inf and high == np.inf else f" within [{low:g}, {high:g}]"
+        raise ValueError(f"{name} must be a finite number{within}, got {value!r}")
+    return plain
+
+
+def weights(name: str, given: npt.ArrayLike, d: int) -> Floats:
+    """Reward weights (d,)."""
+    try:
+        found = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        found = np.zeros(0)
+    if found.shape != (d,) or not np.isfinite(found).all():
+        raise ValueError(f"{name} must be {d} finite numbers, one per feature, got {given!r:.80}")
+    return found
+
+
+def task_weights(name: str, given: npt.ArrayLike, d: int | None = None) -> Floats:
+    """The weights (n, d) of one or several tasks."""
+    size = "d" if d is None else d
+    try:
+        found = np.atleast_2d(np.array(given, np.float64))
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be weights of shape (n, {size}), got {given!r:.80}") from None
+    if found.ndim != 2 or not found.size or (d is not None and found.shape[1] != d):
+        raise ValueError(f"{name} must be weights of shape (n, {size}), got shape {np.shape(given)}")
+    if not np.isfinite(found).all():
+        raise ValueError(f"{name} must be finite, got nan or infinite weights")
+    return found
+
+
+def bounds(name: str, given: npt.ArrayLike, d: int) -> Floats:
+    """Finite bounds (d, 2), each low below its high."""
+    try:
+        found = np.array(given, np.float64)
+    except (TypeError, ValueError):
+        found = np.zeros(0)
+    if found.shape != (d, 2) or not np.isfinite(found).all() or not (found[:, 0] < found[:, 1]).all():
+        raise ValueError(f"{name} must be finite, of shape ({d}, 2), low below high, got {given!r:.80}")
+    return found
+
+
+def one_of(name: str, value: Any, accepted: Iterable[Any]) -> None:
+    """Refuse a value that is not among the accepted ones."""
+    known = list(accepted)
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(map(str, known))}, got {value!r}")

@@ -1,0 +1,138 @@
+"""What `rasf evaluate` prints: comparisons of risks and descriptions of libraries, readable in 100 columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.table import Table
+
+from rasf.cli.terminal import console, counted_policies, printable, say
+
+if TYPE_CHECKING:
+    from rasf.library.evaluation import Comparison
+    from rasf.library.policy_library import PolicyLibrary
+    from rasf.statistics import Interval
+
+_SHOWN = 12  # policies
+
+
+def short_risk(text: str) -> str:
+    """A risk's text without needless digits: mean-variance:-4 for mean-variance:-4.0."""
+    return text.removesuffix(".0")
+
+
+def print_comparison(compared: Comparison, discounted: bool) -> None:
+    """A table for one weighting, a row a risk; intervals are 95 %, from resampled episodes."""
+    from rasf.library.evaluation import WORST
+
+    first = next(iter(compared.reports.values()))
+    of, earned = ("discounted", "discounted return") if discounted else ("return", "return")
+    measures = {earned: of, "variance": f"{of} variance", f"CVaR {WORST:g}": f"{of} CVaR"}
+    measures |= {"failures": "failures", "length": "length"}
+    shown = {heading: name for heading, name in measures.items() if name in first.measures}
+    table = Table(title=f"w = {_weights(first.w)}", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("risk", no_wrap=True)
+    for heading in shown:
+        table.add_column(heading, justify="right")
+    for risk, report in compared.reports.items():
+        table.add_row(printable(short_risk(risk)), *(_cell(report.measures[name]) for name in shown.values()))
+    console.print(table)
+    for sentence in _remarks(compared, of):
+        say(sentence)
+
+
+def _remarks(compared: Comparison, of: str) -> Iterator[str]:
+    names = list(compared.reports)
+    for risk in names[1:]:
+        said = [f"{of} {_signed(compared.difference(risk, of))}"]
+        if compared.reports[risk].failures is not None:
+            said.append(f"failures {_signed(compared.difference(risk, 'failures'))}")
+        yield f"{short_risk(risk)} against {short_risk(names[0])}, episode by episode: {', '.join(said)}"
+    for risk, report in compared.reports.items():
+        for remark in report.remarks():
+            yield f"{short_risk(risk)}: {remark}"
+    if all(report.failures is None for report in compared.reports.values()):
+        yield "failures are not counted: the environment names none in info['failure']"
+
+
+def print_library(file: Path, library: PolicyLibrary) -> None:
+    """What a library is, and what to ask of it."""
+    described = library.environment
+    arguments = ", ".join(f"{name}={value!r}" for name, value in described["kwargs"].items())
+    on = f"{described['id'] or 'an environment without id'}{f' ({arguments})' if arguments else ''}"
+    risks = list(dict.fromkeys(short_risk(policy.risk) for policy in library.policies))
+    say(f"{file}: {counted_policies(len(library.policies))} of {library.agent} on {on}")
+    say(f"features {library.n_features}, actions {library.sources.n_actions}, gamma {library.gamma:g}")
+    say(f"trained for {', '.join(risks)}")
+    for made in _made(library.provenance):
+        say(made)
+    for note in library.notes:
+        say(f"note: {note}")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    totals = [name for name in ("return", "failures") if name in library.history]
+    for heading in ("policy", "w", "risk", *totals):
+        table.add_column(heading, justify="left" if heading in ("w", "risk") else "right")
+    for number, policy in enumerate(library.policies[:_SHOWN]):
+        seen = [_number(library.history[name][number]) for name in totals]
+        table.add_row(str(number), _weights(policy.w), printable(short_risk(policy.risk)), *seen)
+    console.print(table)
+    if len(library.policies) > _SHOWN:
+        say(f"and {len(library.policies) - _SHOWN} more")
+    if totals:
+        say(f"{' and '.join(totals)} {'are totals' if len(totals) > 1 else 'is a total'} over training")
+    say(_how_to_evaluate(file, library))
+
+
+def _how_to_evaluate(file: Path, library: PolicyLibrary) -> str:
+    """A sentence with the command to type next, or why there is none."""
+    from rasf.envs.registration import is_registered
+
+    phi, env_id = library.environment["phi"], library.environment["id"]
+    if phi is not None:
+        return f"It can be evaluated only from Python, because its features come from a function, {phi}"
+    weights = ",".join(["1", *["0.5"] * (library.n_features - 1)])
+    need, option = f"weightings of {library.n_features} numbers", ""
+    if env_id is None:
+        need, option = f"{need} and an environment, here or in Python", "--env MODULE:ID "
+    elif not is_registered(env_id):
+        need, option = f"{need} and the module that registers {env_id}", f"--env MODULE:{env_id} "
+    return f"To evaluate it, give {need}: rasf evaluate {file} {option}--w {weights}"
+
+
+def _made(provenance: Any) -> Iterator[str]:
+    """A line for each training; a file may say anything here."""
+    if not isinstance(provenance, dict):
+        return
+    parts = provenance.get("merged")
+    if isinstance(parts, list):
+        for part in parts:
+            yield from _made(part)
+        return
+    made_with = provenance.get("versions")
+    version = made_with.get("rasf", "?") if isinstance(made_with, dict) else "?"
+    said = f"made {provenance.get('made', '?')} by rasf {version}, seed {provenance.get('seed', '?')}, "
+    said += f"{provenance.get('steps_per_task', '?')} steps a task, {provenance.get('seconds', '?')} s"
+    yield said + ("" if provenance.get("complete", True) else ", stopped early")
+
+
+def _cell(interval: Interval) -> str:
+    return f"{_number(interval.estimate)}\n[dim]\\[{_number(interval.low)}, {_number(interval.high)}][/]"
+
+
+def _signed(interval: Interval) -> str:
+    return f"{interval.estimate:+.3g} [{_number(interval.low)}, {_number(interval.high)}]"
+
+
+def _number(value: float) -> str:
+    """Three digits, or whole numbers up to 99999; a dash for what is not known."""
+    if math.isnan(value):
+        return "-"
+    return f"{value:.0f}" if 100 <= abs(value) < 1e5 else f"{value:.3g}"
+
+
+def _weights(w: Any) -> str:
+    return ", ".join(f"{x:.4g}" for x in w)

@@ -1,0 +1,169 @@
+"""Observation spaces as JSON, and the arrays that an observation of such a space holds.
+
+    describe(space)       a Gymnasium space as a JSON object: {"kind": ..., sizes and bounds}
+    leaves(description)   its arrays in order, each with the path that leads to it; everything is checked, because a
+                          description may come from a stranger's file: nothing is allocated beyond what it lists
+
+The parts of a Dict are listed as [key, space] pairs, since their order matters and JSON objects may be sorted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Path = tuple[str | tuple[int, int], ...]  # keys of Dicts, (index, length) of Tuples
+MAX_SIZE = 2**31  # numbers an observation may have
+MAX_CHOICES = 2**53  # whole numbers beyond it are not exact in float64, which tables use
+MAX_DEPTH = 16
+DTYPES = [np.dtype(code).name for code in "?bBhHiIlLqQefdg"]
+ACCEPTED = "Discrete, MultiDiscrete, MultiBinary, Box, Dict or Tuple"
+
+
+class Hot(NamedTuple):
+    """Entries (size,) that the flat code writes one-hot: how many values, the first, where their inputs begin."""
+
+    choices: npt.NDArray[np.int64]
+    start: npt.NDArray[np.int64]
+    offset: npt.NDArray[np.int64]
+
+
+class Leaf(NamedTuple):
+    """One array of the observation."""
+
+    path: Path
+    shape: tuple[int, ...]
+    size: int
+    vector_size: int
+    hot: Hot | None
+    ways: tuple[tuple[int, int], ...] | None  # (n, k): k entries with n possible values; None where not countable
+
+    @property
+    def name(self) -> str:
+        """How a message calls it."""
+        return "obs" + "".join(f"[{key if isinstance(key, str) else key[0]}]" for key in self.path)
+
+
+def leaves(description: Any, path: Path = ()) -> list[Leaf]:
+    """The arrays that a description names, checked."""
+    if not isinstance(description, Mapping) or len(path) > MAX_DEPTH:
+        raise ValueError(f"a space's description must be an object at most {MAX_DEPTH} deep, got {short(description)}")
+    kind = description.get("kind")
+    if kind in ("dict", "tuple"):
+        parts = description.get("spaces")
+        if not isinstance(parts, list) or not parts:
+            raise ValueError(f"a {kind} space's description must list its spaces, got {short(parts)}")
+        if kind == "tuple":
+            return [leaf for i, part in enumerate(parts) for leaf in leaves(part, (*path, (i, len(parts))))]
+        if any(not isinstance(part, list) or len(part) != 2 or not isinstance(part[0], str) for part in parts):
+            raise ValueError("a dict space's description must list [key, space] pairs")
+        if len({key for key, _ in parts}) < len(parts):
+            raise ValueError("a dict space's description must not repeat a key")
+        return [leaf for key, part in parts for leaf in leaves(part, (*path, key))]
+    if kind == "discrete":
+        return [_choices(path, (), [description.get("n")], [description.get("start")])]
+    if kind == "multi_discrete":
+        return [_choices(path, _shape(description), description.get("nvec"), description.get("start"))]
+    if kind == "multi_binary":
+        shape = _shape(description)
+        size = math.prod(shape)
+        return [Leaf(path, shape, size, size, None, ((2, size),))]
+    if kind == "box":
+        return [_box(path, description)]
+    raise ValueError(f"a space's description must be of a {ACCEPTED}, got kind {short(kind)}")
+
+
+def _choices(path: Path, shape: tuple[int, ...], counts: Any, start: Any) -> Leaf:
+    size = math.prod(shape)
+    for name, entries, least in (("n", counts, 1), ("start", start, -MAX_CHOICES)):
+        if not isinstance(entries, list) or len(entries) != size:
+            raise ValueError(f"a space's {name} must list {size} whole numbers, got {short(entries)}")
+        if any(not _whole(entry) or not least <= entry <= MAX_CHOICES for entry in entries):
+            raise ValueError(f"a space's {name} must be whole numbers from {least} to {MAX_CHOICES}")
+    choices = np.array(counts, np.int64)
+    hot = Hot(choices, np.array(start, np.int64), np.cumsum(choices) - choices)
+    return Leaf(path, shape, size, sum(counts), hot, tuple((count, 1) for count in counts))
+
+
+def _box(path: Path, description: Mapping[str, Any]) -> Leaf:
+    shape = _shape(description)
+    size = math.prod(shape)
+    if description.get("dtype") not in DTYPES:
+        raise ValueError(f"a Box's dtype must be a number type's name, got {short(description.get('dtype'))}")
+    ends: list[list[Any]] = []
+    for name in ("low", "high"):
+        end = description.get(name)
+        listed = end if isinstance(end, list) else [end]
+        if isinstance(end, list) and len(end) != size:
+            raise ValueError(f"a Box's {name} must be one number or list {size}, got {len(end)}")
+        if any(entry is not None and not isinstance(entry, int | float) for entry in listed):
+            raise ValueError(f"a Box's {name} must be numbers, or null where unbounded")
+        ends.append(listed)
+    low, high = ends
+    exact = all(_whole(entry) and abs(entry) <= MAX_CHOICES for entry in low + high)
+    if not exact or np.dtype(description["dtype"]).kind == "f":
+        return Leaf(path, shape, size, size, None, None)
+    length = max(len(low), len(high))
+    counts = [top - bottom + 1 for bottom, top in zip(_stretched(low, length), _stretched(high, length), strict=True)]
+    if min(counts) < 1:
+        raise ValueError("a Box's low must not be above its high")
+    return Leaf(path, shape, size, size, None, tuple((count, size // length) for count in counts))
+
+
+def _stretched(ends: list[Any], length: int) -> list[Any]:
+    return ends if len(ends) == length else ends * length
+
+
+def _shape(description: Mapping[str, Any]) -> tuple[int, ...]:
+    shape = description.get("shape")
+    if not isinstance(shape, list) or any(not _whole(side) or not 1 <= side <= MAX_SIZE for side in shape):
+        raise ValueError(f"a space's shape must list whole numbers of at least 1, got {short(shape)}")
+    if len(shape) > 32 or math.prod(shape) > MAX_SIZE:
+        raise ValueError(f"a space's shape must have at most 32 sides and {MAX_SIZE} entries, got {short(shape)}")
+    return tuple(shape)
+
+
+def describe(space: Any) -> dict[str, Any]:
+    """A Gymnasium space as JSON."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Dict):
+        if not all(isinstance(key, str) for key in space.spaces):
+            raise ValueError("a Dict observation space must have strings as keys")
+        return {"kind": "dict", "spaces": [[key, describe(part)] for key, part in space.spaces.items()]}
+    if isinstance(space, spaces.Tuple):
+        return {"kind": "tuple", "spaces": [describe(part) for part in space.spaces]}
+    if isinstance(space, spaces.Discrete):
+        return {"kind": "discrete", "n": int(space.n), "start": int(space.start)}
+    if isinstance(space, spaces.MultiDiscrete):
+        listed = {"nvec": space.nvec.reshape(-1).tolist(), "start": space.start.reshape(-1).tolist()}
+        return {"kind": "multi_discrete", "shape": list(space.nvec.shape), **listed}
+    if isinstance(space, spaces.MultiBinary):
+        return {"kind": "multi_binary", "shape": list(space.shape)}
+    if isinstance(space, spaces.Box):
+        ends = {"low": _compact(space.low), "high": _compact(space.high)}
+        return {"kind": "box", "shape": list(space.shape), "dtype": space.dtype.name, **ends}
+    raise ValueError(f"the observation space must be {ACCEPTED}, got {type(space).__name__}")
+
+
+def _compact(ends: npt.NDArray[Any]) -> Any:
+    """Bounds as one number if they are all the same, else a list; null where infinite."""
+    flat = ends.reshape(-1)
+    listed = (flat[:1] if (flat == flat[0]).all() else flat).tolist()
+    plain = [None if isinstance(entry, float) and not math.isfinite(entry) else entry for entry in listed]
+    plain = [int(entry) if isinstance(entry, bool) else entry for entry in plain]
+    return plain[0] if len(plain) == 1 else plain
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def short(value: Any) -> str:
+    """A value in a message."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

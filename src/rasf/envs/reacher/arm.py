@@ -1,0 +1,129 @@
+"""The arm of the paper's reacher, in closed form: two links in a plane, driven by two torques.
+
+State (.., 4) = q1, q2, w1, w2: the angle of the shoulder, that of the elbow, and their speeds. One step of length DT is
+semi-implicit Euler on M(q) dw = tau - damping, with
+
+    a1 = I + m lc^2 + (m + mf) L1^2     a2 = I + m lc^2 + mf Lt^2 + If     a3 = L1 (m lc + mf Lt)
+    M11 = a1 + a2 + 2 a3 cos q2         M12 = a2 + a3 cos q2               M22 = a2
+
+Air drags every link and the tip, in proportion to v (1 + |v|), for translation and rotation. The elbow stops at +-3
+rad, and speeds at +-100 rad/s: without these two, random torques blow the integration up. `tests/envs` holds the step
+to recorded pybullet trajectories and to MuJoCo. Arrays may be numpy or jax.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from rasf.arrays import Array, array_namespace
+
+
+def _single(number: float) -> float:
+    return float(np.float32(number))
+
+
+# Single-precision numbers in Bullet, as its recorded trajectories show: with the rounding, and the masses that follow
+# from it, a step agrees with them to 2e-13, without it to 3e-6.
+LINK = _single(0.1)  # length of the upper link
+TIP = _single(0.11)  # elbow to tip
+CENTRE = _single(0.05)  # joint to the centre of a link
+DAMPING = _single(0.04)
+_LINK_RADIUS = _single(0.01)
+
+DT = 0.0165
+TORQUE = 0.05  # of a full action
+_DENSITY, _TIP_RADIUS, _MARGIN = 1000.0, 0.01, 0.04
+# a capsule; its inertia, about its centre, is Bullet's: that of the box around the capsule and its collision margin
+LINK_MASS = _DENSITY * math.pi * _LINK_RADIUS**2 * (LINK + 4 / 3 * _LINK_RADIUS)
+LINK_INERTIA = LINK_MASS / 3 * ((_LINK_RADIUS + _MARGIN) ** 2 + (_LINK_RADIUS + LINK / 2 + _MARGIN) ** 2)
+# a ball
+TIP_MASS = _DENSITY * 4 / 3 * math.pi * _TIP_RADIUS**3
+TIP_INERTIA = 2 / 5 * TIP_MASS * _TIP_RADIUS**2
+ELBOW_LIMIT = 3.0
+MAX_SPEED = 100.0
+_TINY = 1e-30  # below rounding, and gives the root a gradient at rest
+_SOFT_DEPTH, _SOFT_GAIN = 0.04, 0.2  # how the limit pushes back: gently near its edge, not at all beyond
+
+_A1 = LINK_INERTIA + LINK_MASS * CENTRE**2 + (LINK_MASS + TIP_MASS) * LINK**2
+_A2 = LINK_INERTIA + LINK_MASS * CENTRE**2 + TIP_MASS * TIP**2 + TIP_INERTIA
+_A3 = LINK * (LINK_MASS * CENTRE + TIP_MASS * TIP)
+
+
+class Inertia(NamedTuple):
+    """The symmetric mass matrix of the two joints."""
+
+    m11: Array
+    m12: Array
+    m22: float
+
+
+def inertia(q2: Array) -> Inertia:
+    """The mass matrix at the elbow's angle q2."""
+    cos = array_namespace(q2).cos(q2)
+    return Inertia(_A1 + _A2 + 2 * _A3 * cos, _A2 + _A3 * cos, _A2)
+
+
+def drag(state: Array) -> tuple[Array, Array]:
+    """The torques (d1, d2) by which the air resists, before the factor DAMPING."""
+    xp = array_namespace(state)
+    q2, w1, w2 = state[..., 1], state[..., 2], state[..., 3]
+    sin, cos, w = xp.sin(q2), xp.cos(q2), w1 + w2
+    vx = LINK * w1 * sin
+    turning = (LINK_INERTIA + TIP_INERTIA) * w * (1 + xp.abs(w))
+    upper_turning = LINK_INERTIA * w1 * (1 + xp.abs(w1))
+    upper_moving = LINK_MASS * CENTRE**2 * w1 * (1 + CENTRE * xp.abs(w1))
+    d1, d2 = upper_turning + upper_moving + turning, turning
+    for mass, offset in ((LINK_MASS, CENTRE), (TIP_MASS, TIP)):
+        vy = LINK * w1 * cos + offset * w
+        k = mass * (1 + xp.sqrt(vx**2 + vy**2 + _TINY))
+        d1 = d1 + k * (vx * LINK * sin + vy * (LINK * cos + offset))
+        d2 = d2 + k * vy * offset
+    return d1, d2
+
+
+def speeds_allowed(q2: Array, w1: Array, w2: Array) -> tuple[Array, Array]:
+    """The speeds after the elbow's limit, decided by its angle at the start of the step, and after the top speed."""
+    xp = array_namespace(q2, w1, w2)
+    depth, side, m = xp.abs(q2) - ELBOW_LIMIT, xp.sign(q2), inertia(q2)
+    outward = xp.where(depth <= _SOFT_DEPTH, -_SOFT_GAIN * depth / DT, 0.0)
+    stopped = (depth >= 0) & (side * w2 > outward)
+    elbow = xp.where(stopped, side * outward, w2)
+    shoulder = w1 - m.m12 / m.m11 * (elbow - w2)  # a push on the elbow alone
+    return xp.clip(shoulder, -MAX_SPEED, MAX_SPEED), xp.clip(elbow, -MAX_SPEED, MAX_SPEED)
+
+
+def physics(state: Array, action: Array) -> Array:
+    """The state (.., 4) one step after `state` (.., 4) under the torques `action` (.., 2) in [-1, 1]."""
+    xp = array_namespace(state, action)
+    q1, q2, w1, w2 = (state[..., i] for i in range(4))
+    h = _A3 * xp.sin(q2)
+    d1, d2 = drag(state)
+    f1 = TORQUE * action[..., 0] + h * w2 * (2 * w1 + w2) - DAMPING * d1
+    f2 = TORQUE * action[..., 1] - h * w1**2 - DAMPING * d2
+    m = inertia(q2)
+    determinant = m.m11 * m.m22 - m.m12**2
+    w1 = w1 + DT * (m.m22 * f1 - m.m12 * f2) / determinant
+    w2 = w2 + DT * (m.m11 * f2 - m.m12 * f1) / determinant
+    w1, w2 = speeds_allowed(q2, w1, w2)
+    return xp.stack([q1 + DT * w1, q2 + DT * w2, w1, w2], axis=-1)
+
+
+def tip_position(state: Array) -> Array:
+    """Where the tip is, (.., 2)."""
+    xp = array_namespace(state)
+    q1, q12 = state[..., 0], state[..., 0] + state[..., 1]
+    return xp.stack([LINK * xp.cos(q1) + TIP * xp.cos(q12), LINK * xp.sin(q1) + TIP * xp.sin(q12)], axis=-1)
+
+
+def angles_reaching(position: Array) -> Array:
+    """Both elbow solutions (2, .., 2) = (q1, q2) that bring the tip to `position` (.., 2); nan where it cannot be."""
+    xp = array_namespace(position)
+    x, y = position[..., 0], position[..., 1]
+    cos = (x**2 + y**2 - LINK**2 - TIP**2) / (2 * LINK * TIP)
+    elbow = xp.arccos(xp.where(xp.abs(cos) <= 1.0, cos, xp.nan))
+    bends = xp.stack([elbow, -elbow])
+    shoulder = xp.arctan2(y, x) - xp.arctan2(TIP * xp.sin(bends), LINK + TIP * xp.cos(bends))
+    return xp.stack([shoulder, bends], axis=-1)

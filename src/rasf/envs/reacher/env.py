@@ -1,0 +1,185 @@
+"""`rasf/Reacher-v0`: the reacher for Gymnasium, in MO-Gymnasium's convention (the reward is the vector phi).
+
+The arguments are those of `Reacher`, and so is the rule of a step; in numpy and double precision here, with the arm in
+closed form or inside MuJoCo. The environment never terminates and truncates by itself, so it is registered without
+`max_episode_steps`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+
+from rasf.envs.reacher.arm import LINK, TIP, physics, tip_position
+from rasf.envs.reacher.world import RISKY_TARGETS, START_ANGLES, TEST_TARGETS, TORQUES, TRAINING_TARGETS, Noise, Reacher
+
+ENGINES = ("closed_form", "mujoco")
+_PIXELS, _MARGIN = 480, 0.02  # of the picture, and metres around all there is to see
+_PAPER, _REACH, _REACH_EDGE = (255, 255, 255), (240, 243, 247), (205, 211, 219)
+_RISK, _RISK_EDGE, _TARGET = (213, 94, 0), (190, 80, 0), (0, 100, 165)
+_ARM, _JOINT, _TIP = (70, 74, 82), (176, 182, 190), (0, 0, 0)
+
+
+class ReacherEnv(gym.Env[npt.NDArray[np.float32], np.int64]):
+    """Observation as `Reacher.observe`; action 3 i + j gives the shoulder torque i - 1 and the elbow torque j - 1."""
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 60}
+
+    def __init__(
+        self,
+        targets: tuple[tuple[float, float], ...] = TRAINING_TARGETS + TEST_TARGETS,
+        risky: tuple[int, ...] = RISKY_TARGETS,
+        radius: float = 0.06,
+        failure_probability: float = 0.035,
+        failure_cost: float = 3.0,
+        action_noise: float = 0.03,
+        episode_length: int = 500,
+        observation: str = "raw",
+        late_tip: bool = False,
+        engine: str = "closed_form",
+        render_mode: str | None = None,
+    ) -> None:
+        if engine not in ENGINES:
+            raise ValueError(f"engine must be closed_form or mujoco, got {engine!r}")
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ValueError(f"render_mode must be rgb_array or None, got {render_mode!r}")
+        self.world = Reacher(
+            targets,
+            risky,
+            radius,
+            failure_probability,
+            failure_cost,
+            action_noise,
+            episode_length,
+            observation,
+            late_tip,
+        )
+        self.render_mode = render_mode
+        self._physics = _physics_of(engine)
+        low, high = self.world.observation_bounds.T.astype(np.float32)
+        self.observation_space = gym.spaces.Box(low, high, dtype=np.float32)
+        self.action_space = gym.spaces.Discrete(len(TORQUES))
+        self.reward_dim = self.world.n_features
+        low, high = self.world.feature_bounds.T.astype(np.float32)
+        self.reward_space = gym.spaces.Box(low, high, dtype=np.float32)
+        self._state, self._steps, self._running = np.zeros(4), 0, False
+        self._picture: _Picture | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
+        """A random start, at rest; `options` are not used."""
+        super().reset(seed=seed)
+        angles = self.np_random.uniform(*START_ANGLES.T)
+        self._state, self._steps, self._running = np.concatenate([angles, np.zeros(2)]), 0, True
+        return self._observation(), self._info(tip_position(self._state), failure=False)
+
+    def step(
+        self, action: np.int64
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], bool, bool, dict[str, Any]]:
+        """One step; the reward is phi (d,)."""
+        if not self.action_space.contains(action):
+            raise ValueError(f"action must be 0 to {len(TORQUES) - 1}, got {action!r}")
+        if not self._running:
+            raise gym.error.ResetNeeded("no episode is running: call reset() before step()")
+        noise = Noise(self.world.action_noise * self.np_random.standard_normal(2), np.array(self.np_random.random()))
+        state, phi = self.world.advance(self._state, int(action), noise, self._physics)
+        tip = self.world.tip(self._state, state)
+        self._state, self._steps = state, self._steps + 1
+        truncated = self._steps >= self.world.episode_length
+        self._running = not truncated
+        return self._observation(), phi.astype(np.float32), False, truncated, self._info(tip, failure=bool(phi[-1]))
+
+    def render(self) -> Any:
+        """The arm over the targets: training targets are discs, test targets rings, risky circles are shaded."""
+        if self.render_mode is None:
+            return None
+        if self._picture is None:
+            self._picture = _Picture(self.world)
+        return self._picture.with_arm(self._state)
+
+    def _observation(self) -> npt.NDArray[np.float32]:
+        return self.world.observe(self._state).astype(np.float32)
+
+    def _info(self, tip: npt.NDArray[np.float64], failure: bool) -> dict[str, Any]:
+        in_circle = bool(self.world.in_circle(tip))
+        return {"failure": failure, "in_circle": in_circle, "tip": tip, "state": self._state.copy()}
+
+
+def _physics_of(engine: str) -> Callable[..., npt.NDArray[np.float64]]:
+    if engine == "closed_form":
+        return physics
+    from rasf.envs.reacher.mujoco import MujocoArm  # an extra, loaded only where it is asked for
+
+    return MujocoArm().step
+
+
+class _Picture:
+    """A picture of the world without its arm, on which shapes are painted; sizes of marks are in pixels."""
+
+    def __init__(self, world: Reacher) -> None:
+        positions, risky = world.target_positions(), list(world.risky)
+        to_targets = np.hypot(*positions.T)
+        farthest = max(LINK + TIP, *to_targets, *(to_targets[risky] + world.radius))
+        self._scale = _PIXELS / 2 / (farthest + _MARGIN)
+        self._line = np.arange(_PIXELS) + 0.5 - _PIXELS / 2
+        self._colours = np.empty((_PIXELS, _PIXELS, 3))
+        self._colours[:] = _PAPER
+        outside = self._away((0, 0)) - self._scale * (LINK + TIP)
+        _paint(self._colours, outside, _REACH)
+        _paint(self._colours, np.abs(outside) - 0.5, _REACH_EDGE)
+        if risky:
+            # the circles are one region: where two overlap, the risk is not doubled
+            outside = np.min([self._away(positions[i]) for i in risky], axis=0) - self._scale * world.radius
+            _paint(self._colours, outside, _RISK, 0.22)
+            _paint(self._colours, np.abs(outside) - 1, _RISK_EDGE, 0.8)
+        for position, target in zip(positions, world.targets, strict=True):
+            away = self._away(position)
+            _outlined(self._colours, away, 7, _TARGET)
+            if tuple(target) not in TRAINING_TARGETS:
+                _paint(self._colours, away - 4, _PAPER)
+
+    def with_arm(self, state: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
+        """The picture (pixels, pixels, 3) with the arm in this state."""
+        shoulder, tip = np.zeros(2), tip_position(state)
+        elbow = LINK * np.array([np.cos(state[0]), np.sin(state[0])])
+        colours = self._colours.copy()
+        _outlined(colours, self._away(shoulder, elbow), 5.5, _ARM)
+        _outlined(colours, self._away(elbow, tip), 5.5, _ARM)
+        for joint in (shoulder, elbow):
+            _paint(colours, self._away(joint) - 3, _JOINT)
+        _outlined(colours, self._away(tip), 7, _TIP)
+        return colours.round().astype(np.uint8)
+
+    def _away(self, start: npt.ArrayLike, end: npt.ArrayLike | None = None) -> npt.NDArray[np.float64]:
+        """Every pixel's distance to a place of the world, or to a segment between two."""
+        x, y = self._scale * np.asarray(start, float)
+        right, up = self._line[None, :] - x, -self._line[:, None] - y
+        if end is not None:
+            along_x, along_y = self._scale * np.subtract(end, start)
+            share = np.clip((right * along_x + up * along_y) / (along_x**2 + along_y**2), 0, 1)
+            right, up = right - share * along_x, up - share * along_y
+        return np.sqrt(right**2 + up**2)
+
+
+def _outlined(
+    colours: npt.NDArray[np.float64], away: npt.NDArray[np.float64], radius: float, colour: tuple[int, int, int]
+) -> None:
+    _paint(colours, away - radius - 1.5, _PAPER)
+    _paint(colours, away - radius, colour)
+
+
+def _paint(
+    colours: npt.NDArray[np.float64],
+    outside: npt.NDArray[np.float64],
+    colour: tuple[int, int, int],
+    opacity: float = 1.0,
+) -> None:
+    # a pixel on the edge takes its share of the colour: smooth edges
+    touched = outside < 0.5
+    share = opacity * np.minimum(0.5 - outside[touched], 1)[:, None]
+    colours[touched] += share * (np.array(colour) - colours[touched])

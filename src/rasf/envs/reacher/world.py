@@ -1,0 +1,207 @@
+"""The paper's reacher: an arm that holds its tip at a target, where some targets lie in risky circles. Pure JAX.
+
+Nine actions: each joint's torque is -1, 0 or 1, plus Gaussian noise, clipped. Features phi in R^13 of the tip after the
+step: 1 - 4 |tip - target_g| for the 12 targets, and 1 on failure. A failure happens with `failure_probability` on every
+step that ends in a risky circle, whichever task is active; the episode goes on. The task of target g is
+w = e_g - 3 e_13.
+
+A state is the arm's (q1, q2, w1, w2); `Reacher` holds the parameters, and keys are explicit. `step` draws its noise
+from a key; `noise` and `advance` are its two halves, for loops that draw all noise beforehand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from rasf.arrays import Array, array_namespace
+from rasf.envs.reacher.arm import DT, ELBOW_LIMIT, LINK, MAX_SPEED, TIP, physics, tip_position
+
+TRAINING_TARGETS = ((0.14, 0.0), (-0.14, 0.0), (0.0, 0.14), (0.0, -0.14))
+TEST_TARGETS = (
+    (0.22, 0.0),
+    (-0.22, 0.0),
+    (0.0, 0.22),
+    (0.0, -0.22),
+    (0.1, 0.1),
+    (0.1, -0.1),
+    (-0.1, 0.1),
+    (-0.1, -0.1),
+)
+RISKY_TARGETS = (0, 1, 4, 5, 9, 10)
+OBSERVATIONS = ("raw", "wrapped", "sincos")
+TORQUES = np.array([(first, second) for first in (-1.0, 0.0, 1.0) for second in (-1.0, 0.0, 1.0)])
+START_ANGLES = np.array([(-np.pi, np.pi), (-np.pi / 2, np.pi / 2)])  # of the shoulder and the elbow
+_ELBOW_SCALE, _SPEED_SCALE = 3.0, 0.1
+
+
+class Noise(NamedTuple):
+    """What chance adds to one step: to the torques (2,), and a uniform number that decides on failure."""
+
+    torque: Array
+    failure: Array
+
+
+@dataclass(frozen=True)
+class Reacher:
+    """The parameters of the world.
+
+    observation: "raw" (q1, 0.1 w1, q2 / 3, 0.1 w2), q1 unbounded, as the paper's code; "wrapped", q1 in [-pi, pi);
+    "sincos", the sines and cosines of both angles in place of the angles. late_tip: features from the tip before the
+    step, as the paper's simulator hands it out.
+    """
+
+    targets: tuple[tuple[float, float], ...] = TRAINING_TARGETS + TEST_TARGETS
+    risky: tuple[int, ...] = RISKY_TARGETS
+    radius: float = 0.06
+    failure_probability: float = 0.035
+    failure_cost: float = 3.0
+    action_noise: float = 0.03
+    episode_length: int = 500
+    observation: str = "raw"
+    late_tip: bool = False
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.observation, str) and self.observation in OBSERVATIONS):
+            raise ValueError(f"observation must be one of {', '.join(OBSERVATIONS)}, got {self.observation!r}")
+        targets, risky = _listed(self.targets), _listed(self.risky)
+        try:
+            positions = np.array(targets)
+        except ValueError:  # rows of different lengths
+            positions = np.zeros(0)
+        pairs = positions.ndim == 2 and positions.shape[1] == 2 and positions.dtype.kind in "iuf"
+        if not (pairs and np.isfinite(positions).all()):
+            raise ValueError(f"targets must be a non-empty tuple of finite (x, y) pairs, got {targets!r}")
+        n = len(positions)
+        if not (isinstance(risky, Sequence) and all(_is_a(Integral, index) and 0 <= index < n for index in risky)):
+            raise ValueError(f"risky must hold indices of the {n} targets, got {risky!r}")
+        # lists and arrays too become what can be hashed
+        object.__setattr__(self, "targets", tuple((float(x), float(y)) for x, y in positions))
+        object.__setattr__(self, "risky", tuple(map(int, risky)))
+        if not (_is_a(Real, self.failure_probability) and 0 <= self.failure_probability <= 1):
+            raise ValueError(f"failure_probability must be a number in [0, 1], got {self.failure_probability!r}")
+        for name in ("radius", "action_noise", "failure_cost"):
+            if not (_is_a(Real, getattr(self, name)) and 0 <= getattr(self, name) < math.inf):
+                raise ValueError(f"{name} must be a finite number, not negative, got {getattr(self, name)!r}")
+        if not (_is_a(Integral, self.episode_length) and self.episode_length >= 1):
+            raise ValueError(f"episode_length must be a whole number of at least 1, got {self.episode_length!r}")
+        if not isinstance(self.late_tip, bool | np.bool_):
+            raise ValueError(f"late_tip must be True or False, got {self.late_tip!r}")
+
+    @property
+    def n_actions(self) -> int:
+        """Three torques for each of two joints."""
+        return len(TORQUES)
+
+    @property
+    def n_features(self) -> int:
+        """One a target, and failure."""
+        return len(self.targets) + 1
+
+    @property
+    def observation_size(self) -> int:
+        """Numbers in an observation."""
+        return 6 if self.observation == "sincos" else 4
+
+    @property
+    def feature_bounds(self) -> npt.NDArray[np.float64]:
+        """The paper's bounds (d, 2) of every feature: [-1, 1], wider for far targets, and [0, 1] for failure."""
+        lowest = 1 - 4 * (np.hypot(*self.target_positions().T) + LINK + TIP)
+        return np.array([*((min(-1.0, low), 1.0) for low in lowest), (0.0, 1.0)])
+
+    @property
+    def observation_bounds(self) -> npt.NDArray[np.float64]:
+        """The bounds (n, 2) of every number in an observation of an episode."""
+        turn, speed = DT * MAX_SPEED, _SPEED_SCALE * MAX_SPEED  # turn: the most in one step, also beyond the limit
+        shoulder = np.pi if self.observation == "wrapped" else np.pi + self.episode_length * turn
+        high = [shoulder, speed, (ELBOW_LIMIT + turn) / _ELBOW_SCALE, speed]
+        if self.observation == "sincos":
+            high = [1.0, 1.0, speed, 1.0, 1.0, speed]
+        return np.array([(-bound, bound) for bound in high])
+
+    def tasks(self, targets: tuple[int, ...] | None = None) -> npt.NDArray[np.float64]:
+        """Weights (n, d) of the tasks of these targets, by default all."""
+        chosen = range(len(self.targets)) if targets is None else targets
+        weights = np.zeros((len(chosen), self.n_features))
+        weights[np.arange(len(chosen)), list(chosen)] = 1.0
+        weights[:, -1] = -self.failure_cost
+        return weights
+
+    def target_positions(self, targets: tuple[int, ...] | None = None) -> npt.NDArray[np.float64]:
+        """Positions (n, 2) of these targets, by default all."""
+        positions = np.array(self.targets)
+        return positions if targets is None else positions[list(targets)]
+
+    def reset(self, key: Array) -> Array:
+        """A random start (4,), at rest."""
+        low, high = jnp.asarray(START_ANGLES.T)
+        angles = jax.random.uniform(key, (2,), minval=low, maxval=high)
+        return jnp.concatenate([angles, jnp.zeros(2)])
+
+    def noise(self, key: Array) -> Noise:
+        """The chance part of one step."""
+        torque_key, failure_key = jax.random.split(key)
+        return Noise(self.action_noise * jax.random.normal(torque_key, (2,)), jax.random.uniform(failure_key))
+
+    def advance(
+        self, state: Array, action: Array, noise: Noise, physics: Callable[[Array, Array], Array] = physics
+    ) -> tuple[Array, Array]:
+        """The next state (4,) and the features (d,) of taking the action with this index, under these physics."""
+        xp = array_namespace(state, noise.torque)
+        next_state = physics(state, xp.clip(xp.asarray(TORQUES, state.dtype)[action] + noise.torque, -1.0, 1.0))
+        return next_state, self.features(self.tip(state, next_state), noise.failure)
+
+    def tip(self, state: Array, next_state: Array) -> Array:
+        """The tip (.., 2) whose features the step from `state` to `next_state` yields."""
+        return tip_position(state if self.late_tip else next_state)
+
+    def step(self, key: Array, state: Array, action: Array) -> tuple[Array, Array]:
+        """`advance` with the noise of this key."""
+        return self.advance(state, action, self.noise(key))
+
+    def features(self, tip: Array, chance: Array) -> Array:
+        """phi (.., d) with the tip at (.., 2), where `chance` in [0, 1) decides whether a risky step fails."""
+        xp = array_namespace(tip)
+        distances = self.distances(tip)
+        failed = self.in_circle(tip) & (xp.asarray(chance) < self.failure_probability)
+        return xp.concatenate([1 - 4 * distances, failed[..., None] * xp.ones_like(distances[..., :1])], axis=-1)
+
+    def distances(self, tip: Array) -> Array:
+        """From the tip (.., 2) to every target, (.., n)."""
+        xp = array_namespace(tip)
+        away = tip[..., None, :] - xp.asarray(np.array(self.targets), tip.dtype)
+        return xp.sqrt(xp.sum(away**2, axis=-1))
+
+    def in_circle(self, tip: Array) -> Array:
+        """Whether the tip (.., 2) is in any risky circle."""
+        xp = array_namespace(tip)
+        if not self.risky:
+            return xp.zeros(tip.shape[:-1], bool)
+        return xp.any(self.distances(tip)[..., np.array(self.risky)] <= self.radius, axis=-1)
+
+    def observe(self, state: Array) -> Array:
+        """The observation (.., n) of a state (.., 4)."""
+        xp = array_namespace(state)
+        q1, q2, w1, w2 = (state[..., i] for i in range(4))
+        speeds = [_SPEED_SCALE * w1, _SPEED_SCALE * w2]
+        if self.observation == "sincos":
+            return xp.stack([xp.sin(q1), xp.cos(q1), speeds[0], xp.sin(q2), xp.cos(q2), speeds[1]], axis=-1)
+        if self.observation == "wrapped":
+            q1 = (q1 + np.pi) % (2 * np.pi) - np.pi
+        return xp.stack([q1, speeds[0], q2 / _ELBOW_SCALE, speeds[1]], axis=-1)
+
+
+def _listed(given: Any) -> Any:
+    return given.tolist() if isinstance(given, np.ndarray) else given
+
+
+def _is_a(kind: type, value: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)

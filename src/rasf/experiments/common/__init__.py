@@ -1,0 +1,1 @@
+"""What all experiments share: results with provenance, claims, verdicts, drawing."""

@@ -1,0 +1,48 @@
+"""From intervals to verdicts.
+
+Intervals are 95 % bootstrap intervals over seeds. A claim holds if its interval is on the claimed side, does not hold
+if it is on the other side, and is not decided in between, nor with fewer than five seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from rasf.experiments.common.results import Finding, Verdict
+from rasf.statistics import Interval
+
+_FEWEST_SEEDS = 5
+
+
+def side(interval: Interval, above: float = 0.0) -> Verdict:
+    """Whether the interval is above a number."""
+    if interval.low > above:
+        return "holds"
+    return "does not hold" if interval.high < above else "not decided"
+
+
+def below(interval: Interval, bound: float) -> Verdict:
+    """Whether the interval is below a number."""
+    return side(Interval(-interval.estimate, -interval.high, -interval.low), -bound)
+
+
+def within(interval: Interval, low: float, high: float) -> Verdict:
+    """Whether the interval is between two numbers."""
+    if low <= interval.low and interval.high <= high:
+        return "holds"
+    return "does not hold" if interval.high < low or interval.low > high else "not decided"
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict on a claim of several parts."""
+    given = list(verdicts)
+    for verdict in ("does not hold", "not decided"):
+        if verdict in given:
+            return verdict
+    return "holds"
+
+
+def with_enough_seeds(finding: Finding) -> Finding:
+    """The finding, undecided if too few seeds stand behind it."""
+    return finding if finding.seeds >= _FEWEST_SEEDS else replace(finding, verdict="not decided")

@@ -1,0 +1,1 @@
+"""The paper's motivating example (Figure 1), exact."""

@@ -1,0 +1,1 @@
+"""The paper's theorems on random instances (claims T1 to T6, Figure 7)."""

@@ -1,0 +1,35 @@
+"""Figure 7: what a parametric law adds to the mean at beta = 1, against the return's variance."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from rasf.experiments.common import drawing
+from rasf.experiments.common.results import Result
+
+_STYLES = {
+    "normal": (drawing.BLUE, "-"),
+    "laplace": (drawing.RED, "--"),
+    "logistic": (drawing.GREEN, "-."),
+}
+
+
+def draw(result: Result) -> Figure:
+    """One curve a law."""
+    curves = result.numbers["figure 7"]
+    drawn = drawing.figure(5.0, 3.6)
+    axes = drawn.subplots()
+    for law, (colour, line) in _STYLES.items():
+        axes.plot(curves["variance"], np.asarray(curves[law]), line, color=colour, label=law, linewidth=2)
+    axes.axvline(2.0, color=drawing.GREY, linewidth=0.8)
+    axes.text(
+        1.98, 2.9, "Laplace: infinite from here", ha="right", va="top", rotation=90, fontsize=7, color=drawing.GREY
+    )
+    axes.set_xlabel("variance w' Sigma w")
+    axes.set_ylabel("utility minus mean, beta = 1")
+    axes.set_ylim(0, 3.0)
+    axes.legend(frameon=False)
+    drawing.plain(axes)
+    drawing.provenance(drawn, result)
+    return drawn

@@ -1,0 +1,1 @@
+"""Pictures of the explorer, as SVG text made from numbers alone."""

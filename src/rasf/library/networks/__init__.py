@@ -1,0 +1,1 @@
+"""Policies of a library held as networks: trained, frozen, stored, scored."""

@@ -1,0 +1,1 @@
+"""Policies of a library held as tables: trained, frozen, stored, scored."""

@@ -1,0 +1,102 @@
+"""GPE and GPI: scoring every source policy on a new task, and acting by the best of them. The only owner of both.
+
+    GPE   score_i(s, a) = risk[law of Psi^i(s, a) . w],  from psi and Sigma: mean psi . w, variance w' Sigma w
+    GPI   pi(s) in argmax_a max_i score_i(s, a)
+
+Ties go to the lowest action, and among the policies that are best at that action to the lowest policy. Compiled kernels
+(`rasf.tabular`) keep the same rule by themselves, and tests hold them to this file.
+
+The risk-neutral case is beta = 0 of the same code. For discounted returns the guarantee needs scores that know the
+discount so far, z = gamma^t: risk beta becomes beta z (`risk.at_discount`). That costs nothing for stationary sources,
+whose laws do not depend on z. Arrays may be numpy or jax.
+
+Where Sigma is learned it is kept packed, (.., m): its diagonal (m = d), or its upper triangle row by row
+(m = d (d + 1) / 2). `packed_indices`, `packed_weights` and `unpack_sigma` are the owners of that layout.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rasf.arrays import Array, Ints, array_namespace
+from rasf.risk.base import Risk
+
+
+class Choice(NamedTuple):
+    """A GPI policy: the action, and the source policy whose score drives it, for every state."""
+
+    policy: Array
+    source: Array
+
+
+def gpe(psi: Array, Sigma: Array, w: Array, risk: Risk) -> Array:
+    """Scores (..) of moments psi (.., d) and Sigma (.., d, d) on the task w (d,)."""
+    xp = array_namespace(psi, Sigma, w)
+    psi, Sigma, weights = xp.asarray(psi), xp.asarray(Sigma), xp.asarray(w)
+    if weights.shape != psi.shape[-1:]:
+        raise ValueError(f"w must have shape {psi.shape[-1:]}, one weight per feature, got {weights.shape}")
+    if Sigma.shape != (*psi.shape, psi.shape[-1]):
+        raise ValueError(f"Sigma must have shape {(*psi.shape, psi.shape[-1])}, got {Sigma.shape}")
+    variance = xp.einsum("...ij,i,j->...", Sigma, weights, weights)
+    return risk.moments(psi @ weights, xp.maximum(variance, 0.0))
+
+
+def gpi(scores: Array) -> Choice:
+    """Policy and driving source, (..) each, from scores (K, .., A) of K policies; ties go to the lowest index."""
+    xp = array_namespace(scores)
+    scores = xp.asarray(scores)
+    policy = gpi_actions(scores)
+    chosen = xp.take_along_axis(scores, policy[None, ..., None], axis=-1)[..., 0]
+    return Choice(policy, xp.argmax(chosen, axis=0))
+
+
+def gpi_actions(scores: Array) -> Array:
+    """The actions (..) of `gpi` alone."""
+    if scores.ndim < 2:
+        raise ValueError(f"scores must have shape (K, .., A), got {scores.shape}")
+    return scores.max(axis=0).argmax(axis=-1)
+
+
+def packed_indices(d: int, *, diagonal: bool = False) -> tuple[Ints, Ints]:
+    """Rows and columns (m,) of Sigma's packed entries."""
+    rows, columns = np.diag_indices(d) if diagonal else np.triu_indices(d)
+    return rows, columns
+
+
+def packed_weights(w: Array, *, diagonal: bool = False) -> Array:
+    """Coefficients c (.., m) with which w' Sigma w = c . packed Sigma, for weights w (.., d)."""
+    rows, columns = packed_indices(w.shape[-1], diagonal=diagonal)
+    return np.where(rows == columns, 1.0, 2.0) * w[..., rows] * w[..., columns]
+
+
+def unpack_sigma(packed: Array, d: int, *, diagonal: bool = False) -> Array:
+    """Sigma (.., d, d) from its packed entries (.., m), numpy only."""
+    rows, columns = packed_indices(d, diagonal=diagonal)
+    Sigma = np.zeros((*packed.shape[:-1], d, d), packed.dtype)
+    Sigma[..., rows, columns] = Sigma[..., columns, rows] = packed
+    return Sigma
+
+
+def gpi_policy(
+    psi: Array,
+    Sigma: Array,
+    w: Array,
+    risk: Risk,
+    *,
+    discount_aware: bool = False,
+    gamma: float | None = None,
+    steps: int | None = None,
+) -> Choice:
+    """GPE and GPI in one: the policy (S,) that moments psi (K, S, A, d), Sigma (K, S, A, d, d) give on the task w.
+
+    With `discount_aware`, one policy per decision, (steps, S), scored with the risk at gamma^t.
+    """
+    if not discount_aware:
+        return gpi(gpe(psi, Sigma, w, risk))
+    if gamma is None or steps is None:
+        raise ValueError("discount_aware needs gamma and the number of steps")
+    each = [gpi(gpe(psi, Sigma, w, risk.at_discount(gamma**t))) for t in range(steps)]
+    xp = array_namespace(psi, Sigma, w)
+    return Choice(xp.stack([one.policy for one in each]), xp.stack([one.source for one in each]))

@@ -1,0 +1,188 @@
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rasf.cli.main import app, main
+from rasf.experiments import demo, reproduce
+
+
+def rasf_process(*arguments, cwd):
+    # whoever runs the tests in the background has SIGINT ignored, and children inherit that
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, cwd=cwd, timeout=300)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_claims_as_json_has_the_promised_keys():
+    out = CliRunner().invoke(app, ["claims", "--json"])
+    assert out.exit_code == 0
+    rows = json.loads(out.stdout)
+    assert all({"id", "verdict", "measured", "seeds"} <= set(row) for row in rows)
+
+
+def test_claims_as_a_table_names_every_claim():
+    out = CliRunner().invoke(app, ["claims"], env={"COLUMNS": "160"})
+    assert out.exit_code == 0
+    assert all(f" {key} " in out.stdout for key in ("G1", "F10", "R15", "T7"))
+
+
+def test_reproduce_grid_writes_result_and_figure(tmp_path):
+    out = CliRunner().invoke(app, ["reproduce", "grid", "--preset", "quick", "--out", str(tmp_path)])
+    assert out.exit_code == 0, out.output
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["figure_1.png", "grid.json"]
+    own = CliRunner().invoke(app, ["claims", "--json", "--results", str(tmp_path)])
+    verdicts = {row["id"]: row["verdict"] for row in json.loads(own.stdout)}
+    assert verdicts["G2"] == "holds"
+    assert verdicts["T1"] == "not measured"
+
+
+def test_demo_tells_both_stories_and_saves_the_picture(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "TASKS", 2)
+    monkeypatch.setattr(demo, "STEPS", 500)
+    monkeypatch.setattr(demo, "ROLLOUTS", 2)
+    picture = tmp_path / "picture.png"
+    out = CliRunner().invoke(app, ["demo", "--out", str(picture)], env={"COLUMNS": "120"})
+    assert out.exit_code == 0, out.output
+    assert "risk-neutral" in out.stdout
+    assert "risk-aware" in out.stdout
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["claims", "--results", "nowhere"], "nowhere is not a folder with results"),
+        (["claims", "--results", "."], ". is not a folder with results"),
+        (["demo", "--out", "/proc/nowhere/picture.png"], "out cannot be written: /proc: "),
+        (["demo", "--out", "/proc/picture.png"], "out cannot be written: /proc: "),
+        (["reproduce", "theory", "--out", "file"], "file: Not a directory"),
+        (["reproduce", "grid", "--out", "/proc/abc"], "out cannot be written: /proc: "),
+        (["reproduce", "four-room", "--batch", "foo"], "batch is for the experiment reacher, got it for four-room"),
+        (["reproduce", "grid", "--device", "gpu"], "device is for the experiment reacher, got it for grid"),
+        (
+            ["reproduce", "theory", "--tensorboard", "tb"],
+            "tensorboard is for the experiment reacher, got it for theory",
+        ),
+        (["reproduce", "reacher", "--tensorboard", "file"], "tensorboard cannot be written: "),
+        (["reproduce", "all", "--batch", "foo", "--preset", "quick"], "batch must be one of "),
+    ],
+)
+def test_errors_are_one_sentence_no_traceback_and_no_work(arguments, words, tmp_path, monkeypatch, capsys):
+    def work(*_):
+        pytest.fail("worked")
+
+    monkeypatch.setattr(demo, "_train_and_meet", work)
+    monkeypatch.setattr(reproduce, "reproduce", work)
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    monkeypatch.setattr(sys, "argv", ["rasf", *arguments])
+    with pytest.raises(SystemExit) as left:
+        main()
+    err = capsys.readouterr().err
+    assert left.value.code == 1
+    assert err.startswith("rasf: ")
+    assert err.count("\n") == 1
+    assert words in err
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_package_is_a_command_too(tmp_path):
+    out = rasf_process("-m", "rasf", "claims", "--results", "nowhere", cwd=tmp_path)
+    assert out.returncode == 1
+    assert out.stderr == "rasf: nowhere is not a folder with results; make one with `rasf reproduce`\n"
+
+
+@pytest.mark.parametrize("arguments", [["reproduce", "moon"], ["reproduce", "grid", "--preset", "huge"], ["nothing"]])
+def test_unknown_words_are_usage_errors(arguments):
+    out = CliRunner().invoke(app, arguments)
+    assert out.exit_code == 2
+
+
+def test_every_command_has_help_with_an_example():
+    for command in ("demo", "reproduce", "claims"):
+        out = CliRunner().invoke(app, [command, "--help"])
+        assert "Example:" in out.stdout
+
+
+# --- Ctrl-C
+
+# where Python's own answer, an exception, gets lost
+LOST = """
+import gc, os, signal
+def interrupt(phase, info):
+    gc.callbacks.remove(interrupt)
+    os.kill(os.getpid(), signal.SIGINT)
+def interrupted(*_, **__):
+    gc.callbacks.append(interrupt)
+    gc.collect()
+"""
+# where it is waited for
+HEARD = """
+import os, signal, time
+def interrupted(*_, **__):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        print("workers are stopped")
+        raise
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "arguments", "module", "name", "said"),
+    [
+        (LOST, "demo", "rasf.experiments.demo", "run", ""),
+        (LOST, "reproduce theory", "rasf.experiments.theory.claims", "run", ""),
+        (LOST, "train rasf/Grid-v0 --tasks 1 --out a.rasf", "rasf.library.learn", "learn", ""),
+        (HEARD, "reproduce four-room", "rasf.experiments.common.many_runs", "drive", "workers are stopped\n"),
+        (HEARD, "sweep spec.toml", "rasf.sweep.spec", "read_spec", "workers are stopped\n"),
+        (HEARD, "explore", "rasf.explorer.app", "serve", "workers are stopped\n"),
+    ],
+)
+def test_ctrl_c_ends_a_command_at_once_unless_it_has_something_to_stop(how, arguments, module, name, said, tmp_path):
+    code = f"{how}\nimport {module} as it; it.{name} = interrupted; from rasf.cli.main import main; main()"
+    out = rasf_process("-c", code, *arguments.split(), cwd=tmp_path)
+    assert (out.returncode, out.stdout) == (130, said), out.stderr
+    assert "KeyboardInterrupt" not in out.stderr
+    assert not (tmp_path / "a.rasf").exists()
+
+
+def test_a_second_ctrl_c_in_training_is_no_exception(tmp_path):
+    twice = """
+import rasf.library.learn as it
+learn = it.learn
+def twice(*arguments, **options):
+    if "callback" not in options:
+        return learn(*arguments, **options)
+    signal.raise_signal(signal.SIGINT)
+    interrupted()
+it.learn = twice
+from rasf.cli.main import main; main()
+"""
+    arguments = ["train", "rasf/Grid-v0", "--tasks", "1", "--out", "a.rasf"]
+    out = rasf_process("-c", LOST + twice, *arguments, cwd=tmp_path)
+    assert out.returncode == 130, out.stderr
+    assert "stopping soon" in out.stderr
+    assert "KeyboardInterrupt" not in out.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["a.log.jsonl"]
+
+
+def test_ctrl_c_while_the_command_line_is_imported_is_silent(tmp_path):
+    (tmp_path / "typer.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n")
+    out = rasf_process("-m", "rasf", "claims", cwd=tmp_path)
+    assert (out.returncode, out.stdout, out.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_ctrl_c_stays_ignored_where_it_was(tmp_path):
+    code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); import rasf.experiments.common.claims as it\n"
+    code += "it.table = lambda *_: signal.raise_signal(signal.SIGINT) or []; from rasf.__main__ import main; main()"
+    out = rasf_process("-c", code, "claims", "--json", cwd=tmp_path)
+    assert (out.returncode, out.stdout) == (0, "[]\n"), out.stderr

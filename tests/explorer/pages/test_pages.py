@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+
+pytest.importorskip("nicegui", reason="the pages need the extra `explorer`")
+
+from dataclasses import replace
+
+from small_scenes import LAYOUT
+
+from rasf.explorer.pages.arm import heaviest
+from rasf.explorer.pages.map import step_over_walls
+from rasf.explorer.pages.scene import why_nobody
+from rasf.explorer.state import State
+
+WALLS = (1, 4, 5)  # . # .
+#                    . # #
+#                    . . .
+
+
+@pytest.mark.parametrize(
+    ("cell", "move", "found"),
+    [
+        (0, (0, 1), 2),  # over a wall
+        (2, (0, -1), 0),
+        (2, (1, 0), 8),
+        (3, (0, 1), 3),  # nothing but walls
+        (0, (0, -1), 0),  # the border
+        (0, (-1, 0), 0),
+        (7, (-1, 0), 7),  # two walls, then the border
+        (6, (0, 1), 7),
+    ],
+)
+def test_arrow_keys_step_over_walls_and_stay_on_the_map(cell, move, found):
+    assert step_over_walls(cell, move, 3, 3, WALLS) == found
+
+
+@pytest.mark.parametrize(
+    ("place", "layout", "said"),
+    [
+        ({}, None, ""),
+        ({"tip": (0.1, 0.1)}, None, "Nothing was learned here."),
+        ({}, LAYOUT, ""),
+        ({"cell": 1}, LAYOUT, "A wall."),
+        ({"cell": 5}, LAYOUT, "The episode ends here."),
+        ({"cell": 4}, LAYOUT, "Nothing was learned here."),
+        ({"cell": 4}, replace(LAYOUT, hazards=(4,)), "Nothing was learned here."),
+        ({"cell": 4}, replace(LAYOUT, hazards=(4,), hazards_end=True), "The episode ends here."),
+    ],
+)
+def test_why_nobody_acts_is_said_where_it_is_known(place, layout, said):
+    assert why_nobody(State("here", (1.0,), "cvar", 1.0, **place), layout) == said
+
+
+def test_no_target_is_the_heaviest_where_none_has_a_weight():
+    assert heaviest(np.array([0.0, 0.5, 0.2])) == 1
+    assert heaviest(np.zeros(3)) is None

@@ -1,0 +1,141 @@
+"""The generic view: what it says, what it refuses, and that evaluation is the library's own."""
+
+import numpy as np
+import pytest
+from small_reacher import random_reacher
+
+import rasf
+from rasf import CVaR, MeanVariance
+from rasf.envs.gymnasium.single import open_environment
+from rasf.explorer.scenes.choose import scene_of, shipped_reacher
+from rasf.explorer.scenes.four_room import FourRoomScene
+from rasf.explorer.scenes.library import LibraryScene
+from rasf.explorer.scenes.reacher import ReacherScene
+from rasf.explorer.scenes.scene import Stopped
+from rasf.library.policy_library import PolicyLibrary
+
+MAP = {"layout": "S.1T\n.X..\n1.TG", "trap_probability": 0.3, "step_limit": 30}
+W = np.array([0.5, 1.0, -1.0])
+RISKS = {"plain": MeanVariance(0.0), "careful": MeanVariance(-4.0)}
+
+
+@pytest.fixture(scope="module")
+def library():
+    return rasf.learn(
+        "rasf/FourRoom-v0", tasks=[[0.5, 1.0, -2.0], [-3.0, 1.0, -2.0]], risk=list(RISKS.values()), agent="rasfql",
+        steps_per_task=400, env_kwargs=MAP,
+    )  # fmt: skip
+
+
+def changed(library, **environment):
+    return PolicyLibrary(
+        library.sources, library.environment | environment, library.policies, library.agent, library.history,
+        library.notes, library.provenance,
+    )  # fmt: skip
+
+
+def test_words_and_sliders(library):
+    scene = LibraryScene(library)
+    assert scene.title == "rasf/FourRoom-v0"
+    assert [(one.low, one.high, one.default) for one in scene.weights] == [(-3, 1, 0.5), (-1, 1, 1), (-2, 1, -2)]
+    assert all(0.01 <= one.step <= 0.1 for one in scene.weights)
+    assert scene.policies[1] == "w -3, 1, -2; neutral"
+    assert scene.policies[2] == "w 0.5, 1, -2; mean-variance -4"
+    assert [family.name for family in scene.families] == ["mean-variance", "cvar"]
+    facts = dict(scene.facts())
+    assert facts["agent"] == "rasfql"
+    assert facts["states met"] == f"{library.sources.states:,}"
+    assert facts["discount"] == "0.95"
+    assert facts["complete"] == "yes"
+    assert "trap_probability 0.3" in facts["settings"]
+    networks = LibraryScene(random_reacher(episode_length=12))
+    assert [family.name for family in networks.families] == ["mean-variance", "entropic", "cvar"]
+    assert dict(networks.facts())["hidden layers"] == "16 x 16"
+    (only,) = LibraryScene(random_reacher("point", episode_length=12)).families
+    assert only.low == only.high == 0.0
+
+
+@pytest.mark.parametrize("risks", [RISKS, list(RISKS.values())], ids=["named", "listed"])
+def test_evaluation_is_compare_and_tells_how_far_it_is(library, risks):
+    scene, shares = LibraryScene(library), []
+    found = scene.evaluate(W, risks, 37, 5, shares.append)
+    wanted = library.compare("rasf/FourRoom-v0", W, risks, 37, seed=5)
+    assert list(found.reports) == list(wanted.reports)
+    assert found.describe() == wanted.describe()
+    for name, report in wanted.reports.items():
+        np.testing.assert_array_equal(found.reports[name].returns, report.returns)
+        np.testing.assert_array_equal(found.reports[name].lengths, report.lengths)
+    assert shares == sorted(shares)
+    assert len(set(shares)) > 5
+    assert 0.5 in shares
+    assert shares[-1] == 1.0
+
+
+def test_evaluation_can_be_given_up(library):
+    shares = []
+    with pytest.raises(Stopped):
+        LibraryScene(library).evaluate(W, RISKS, 1_000, 0, shares.append, lambda: len(shares) == 3)
+    assert len(shares) == 3
+
+
+def test_first_scores_are_those_at_the_first_observation(library):
+    found = LibraryScene(library).first_scores(W, CVaR(0.3), 7)
+    assert found.gamma == library.gamma < 1
+    env = open_environment("rasf/FourRoom-v0", **MAP)
+    wanted = library.scores(env.reset(7), W, CVaR(0.3))
+    np.testing.assert_array_equal(found.values, wanted.values)
+    np.testing.assert_array_equal(found.spread, wanted.spread)
+    assert (found.action, found.driver, found.seen) == (wanted.action, wanted.driver, True)
+
+
+@pytest.mark.parametrize(("environment", "reason"), [
+    ({"id": None}, "without an id; start with --env MODULE:ID"),
+    ({"id": "os:rasf/FourRoom-v0"}, "names a module to import"),
+    ({"id": "rasf/NoSuchRoom-v0"}, "id 'rasf/NoSuchRoom-v0' is known here; start with --env MODULE:ID"),
+    ({"phi": "my_features"}, "my_features, that a file cannot hold"),
+    ({"kwargs": {"layout": "<Layout>"}}, "could not keep layout"),
+])  # fmt: skip
+def test_no_environment_is_made_from_what_a_file_may_not_say(library, environment, reason):
+    scene = LibraryScene(changed(library, **environment))
+    assert reason in scene.can_run()
+    assert scene.can_run().endswith(".")
+    for ask in (lambda: scene.first_scores(W, RISKS["plain"], 0), lambda: scene.evaluate(W, RISKS, 4, 0, print)):
+        with pytest.raises(ValueError, match=reason):
+            ask()
+
+
+@pytest.mark.parametrize("env_id", [None, "rasf/NoSuchRoom-v0"])
+def test_an_environment_named_by_the_user_is_acted_in(library, env_id):
+    import gymnasium
+
+    if "Named-v0" not in gymnasium.registry:
+        gymnasium.register("Named-v0", "rasf.envs.four_room_env:FourRoomEnv", kwargs=MAP, disable_env_checker=True)
+    scene = scene_of(changed(library, id=env_id), "Named-v0")
+    assert isinstance(scene, LibraryScene)
+    assert scene.can_run() is None
+    found = scene.evaluate(W, RISKS, 4, 0, lambda share: None)
+    assert found.describe() == library.compare("rasf/FourRoom-v0", W, RISKS, 4, seed=0).describe()
+    wanted = LibraryScene(library).first_scores(W, RISKS["plain"], 3)
+    np.testing.assert_array_equal(scene.first_scores(W, RISKS["plain"], 3).values, wanted.values)
+    assert isinstance(scene_of(library, "rasf/FourRoom-v0"), FourRoomScene)
+
+
+def test_the_most_telling_scene_is_chosen(library):
+    assert LibraryScene(library).can_run() is None
+    assert isinstance(scene_of(library), FourRoomScene)
+    assert isinstance(scene_of(random_reacher(episode_length=12)), ReacherScene)
+    for other in (
+        changed(library, id="Other-v0"),
+        changed(library, phi="my_features"),
+        changed(library, kwargs={}),  # the paper's map has more objects
+        changed(library, kwargs={"layout": 3}),
+        changed(library, kwargs=MAP | {"step_limit": 10**9}),
+        random_reacher(episode_length=10**6),
+    ):
+        assert isinstance(scene_of(other), LibraryScene)
+
+
+def test_the_shipped_networks_are_the_reacher_s():
+    library = shipped_reacher()
+    assert library.environment["id"] == "rasf/Reacher-v0"
+    assert len(library.policies) == 4

@@ -1,0 +1,178 @@
+"""Which agent suits an environment, which contradict a risk, and settings by name."""
+
+import re
+import subprocess
+import sys
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from library_worlds import random_world
+
+import rasf
+from rasf import CVaR, Entropic, MeanVariance
+from rasf.agents import DEEP, TABULAR, check_agent, choose_agent, with_settings
+from rasf.deep.agent import AgentSettings, preset
+from rasf.envs.gymnasium.single import open_environment
+from rasf.tabular.learner import SuccessorSettings
+
+NEUTRAL, AVERSE = MeanVariance(0.0), MeanVariance(-1.0)
+
+
+class Drawing(gym.Env):
+    """Shows what `draw(rng, t)` gives."""
+
+    action_space = spaces.Discrete(2)
+    reward_space = spaces.Box(0.0, 1.0, (1,))
+
+    def __init__(self, space, draw, limit=20):
+        self.observation_space, self.draw, self.limit = space, draw, limit
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return self.draw(self.np_random, 0), {}
+
+    def step(self, action):
+        self.time += 1
+        return self.draw(self.np_random, self.time), np.ones(1), False, self.time >= self.limit, {}
+
+
+@pytest.mark.parametrize(("env_id", "agent", "because"), [
+    ("deep-sea-treasure-v0", "rasfql", "at most .* observations"),
+    ("resource-gathering-v0", "rasfql", "at most .* observations"),
+    ("four-room-v0", "rasfql", "observations"),
+    ("fruit-tree-v0", "rasfql", "observations"),
+    ("breakable-bottles-v0", "rasfql", "observations"),
+    ("minecart-v0", "rasfc51", "not whole numbers"),
+    ("mo-lunar-lander-v3", "rasfc51", "not whole numbers"),
+    ("mo-mountaincar-v0", "rasfc51", "not whole numbers"),
+    ("rasf/FourRoom-v0", "rasfql", "observations recur"),
+    ("rasf/Grid-v0", "rasfql", "at most .* observations"),
+    ("rasf/Reacher-v0", "rasfc51", "not whole numbers"),
+])  # fmt: skip
+def test_the_agent_that_suits_well_known_environments(env_id, agent, because):
+    if not env_id.startswith("rasf/"):
+        pytest.importorskip("mo_gymnasium")
+    env = open_environment(env_id)
+    choice = choose_agent(env, 0)
+    assert choice.name == agent
+    assert choice == choose_agent(env, 0)
+    assert re.search(because, choice.reason)
+    env.close()
+
+
+@pytest.mark.parametrize(("space", "draw", "agent", "because"), [
+    (spaces.Discrete(100_000), lambda rng, t: int(rng.integers(100_000)), "rasfql", "at most 100000"),
+    (spaces.Discrete(10**7), lambda rng, t: int(rng.integers(10**7)), "rasfc51", "hardly recur: (1999|2000) different"),
+    (spaces.Discrete(10**7), lambda rng, t: t, "rasfql", "recur: 2. different observations in 2000 random steps"),
+    (spaces.MultiDiscrete([9] * 9), lambda rng, t: rng.integers(9, size=9), "rasfc51", "hardly recur"),
+    (spaces.MultiBinary(40), lambda rng, t: np.arange(40) < t, "rasfql", "observations recur"),
+    (
+        spaces.Box(0, 255, (5, 5, 3), np.uint8),
+        lambda rng, t: rng.integers(256, size=(5, 5, 3), dtype=np.uint8),
+        "rasfc51",
+        "hardly recur",
+    ),
+    (
+        spaces.Box(0, 255, (64, 64, 3), np.uint8),
+        lambda rng, t: np.full((64, 64, 3), t, np.uint8),
+        "rasfc51",
+        "have 12288 numbers each, too many for a table's keys",
+    ),
+    (spaces.Box(0.0, 1.0, (2,)), lambda rng, t: np.zeros(2, np.float32), "rasfc51", "not whole numbers of a bounded"),
+    (
+        spaces.Box(-(2**62), 2**62, (1,), np.int64),
+        lambda rng, t: np.array([t]),
+        "rasfc51",
+        "not whole numbers of a bounded range",
+    ),
+    (
+        spaces.Dict({"a": spaces.Discrete(3), "b": spaces.Box(0, 9, (2,), np.int8)}),
+        lambda rng, t: {"a": t % 3, "b": np.zeros(2, np.int8)},
+        "rasfql",
+        "at most 300 observations",
+    ),
+    (
+        spaces.Tuple((spaces.Discrete(3), spaces.Box(0.0, 1.0, (1,)))),
+        lambda rng, t: (t % 3, np.zeros(1, np.float32)),
+        "rasfc51",
+        "not whole numbers",
+    ),
+])  # fmt: skip
+def test_the_agent_that_suits_a_space(space, draw, agent, because):
+    choice = choose_agent(open_environment(Drawing(space, draw)), 1)
+    assert choice.name == agent
+    assert re.search(because, choice.reason)
+
+
+def test_learn_says_which_agent_it_chose_and_why():
+    library = rasf.learn(random_world(0), tasks=1, steps_per_task=5)
+    assert library.agent == "rasfql"
+    assert "agent rasfql was chosen because it has at most 4 observations" in library.notes
+    named = rasf.learn(random_world(0), tasks=1, steps_per_task=5, agent="rasfql")
+    assert not any("chosen" in note for note in named.notes)
+
+
+@pytest.mark.parametrize("name", TABULAR + DEEP)
+def test_names_without_a_risk_refuse_one(name):
+    check_agent(name, [NEUTRAL])
+    neutral = not name.startswith("ra") and name != "sfdqn-residual"
+    if neutral:
+        for risk in (AVERSE, Entropic(-1.0), CVaR(0.5)):
+            with pytest.raises(ValueError, match=f"agent '{name}' is risk-neutral; for .* use '.+'") as refused:
+                check_agent(name, [NEUTRAL, risk])
+            check_agent(str(refused.value).rsplit("'", 2)[1], [AVERSE])
+    else:
+        check_agent(name, [NEUTRAL, AVERSE])
+        with pytest.raises(ValueError, match=rf"risk must be .* to train {name}, got cvar:0.5; it can act, though"):
+            check_agent(name, [CVaR(0.5)])
+
+
+def test_entropic_risk_trains_histograms_only():
+    check_agent("rasfc51", [Entropic(-1.0)])
+    for name in ("rasfql", "sfdqn-residual"):
+        # nor can it act with the moments that these agents learn, so nothing is promised
+        with pytest.raises(ValueError, match=f"risk must be MeanVariance to train {name}, got entropic:-1.0$"):
+            check_agent(name, [Entropic(-1.0)])
+
+
+@pytest.mark.parametrize("name", ["c51", "rac51", "prql", "RASFQL", "", None, 3, ["sfql"]])
+def test_other_agents_are_unknown(name):
+    with pytest.raises(ValueError, match="agent must"):
+        check_agent(name, [NEUTRAL])
+
+
+def test_settings_change_by_name():
+    changed = with_settings(preset("rasfc51"), {"widths": [4, 4], "atoms": 7})
+    assert changed == AgentSettings(widths=(4, 4), atoms=7)
+    assert with_settings(SuccessorSettings(), {"alpha": 0.1}) == SuccessorSettings(alpha=0.1)
+    for base, given, said in (
+        (preset("sfdqn"), {"law": "histogram"}, "settings must be among .*, got law"),
+        (preset("sfdqn"), {"conditioned": True}, "got conditioned"),
+        (SuccessorSettings(), {"risk": AVERSE}, "got risk"),
+        (SuccessorSettings(), {"b": 1, "a": 2}, "got a, b"),
+        (SuccessorSettings(), {"alpha": None}, "settings must be numbers"),
+        (preset("sfdqn"), {"widths": ()}, "widths and batch must be positive"),
+        (preset("sfdqn"), {"learning_rate": "fast"}, "settings must be numbers"),
+    ):
+        with pytest.raises(ValueError, match=said) as refused:
+            with_settings(base, given)
+        assert "\n" not in str(refused.value)
+
+
+def test_tables_are_learned_saved_and_used_without_jax(tmp_path):
+    code = f"""
+import sys, rasf
+env = "rasf/Grid-v0"
+library = rasf.learn(env, tasks=1, agent="rasfql", steps_per_task=5)
+library.save({str(tmp_path / "a.rasf")!r})
+library = rasf.load({str(tmp_path / "a.rasf")!r})
+library.evaluate(env, library.policies[0].w, rasf.MeanVariance(-1.0), 2)
+print("jax" in sys.modules, library.provenance["versions"]["jax"])
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    from importlib.metadata import version
+
+    assert out.stdout.split() == ["False", version("jax")]
