@@ -21,8 +21,8 @@ import numpy as np
 from rasf.envs.four_room import FourRoom
 from rasf.library.tables.policies import TablePolicies
 from rasf.risk import CVaR, MeanVariance, Risk
+from rasf.tabular.frozen import make_index, states_of
 from rasf.tabular.learner import SuccessorLearner, SuccessorSettings
-from rasf.tabular.state_index import make_index, states_of
 from rasf.transfer import gpe, gpi
 
 STEPS = 20_000
@@ -100,8 +100,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     learner, rooms = train(options.policies)
-    sources = TablePolicies.from_four_room(learner, rooms)
-    freezing = seconds(lambda: TablePolicies.from_four_room(learner, rooms))
+    sources = TablePolicies.from_learner(learner, learner.four_room_keys(rooms))
+    freezing = seconds(lambda: TablePolicies.from_learner(learner, learner.four_room_keys(rooms)))
     rng = np.random.default_rng(1)
     keys, w = sources.arrays()["keys"], rooms.random_tasks(1, rng)[0]
     for risk in RISKS.values():  # compiles

@@ -14,17 +14,18 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
 from rasf.deep.agent import Agent, Tasks, preset
+from rasf.deep.laws import support_atoms
 from rasf.deep.stepping import SteppedLearner
 from rasf.library.networks.policies import NetworkPolicies
 from rasf.risk import CVaR, Entropic, MeanVariance, Risk
+from rasf.transfer import gpi_actions
 
 INPUTS, ACTIONS, FEATURES, BATCH = 4, 9, 13, 256
 
@@ -50,17 +51,17 @@ def read_bandwidth() -> float:
 def make_agent(name: str, policies: int) -> Agent:
     """An agent of the paper's size."""
     tasks = Tasks(np.ones((policies, FEATURES), np.float32), np.zeros((policies, 1), np.float32))
-    return Agent.create(preset(name), INPUTS, ACTIONS, [(-1.0, 1.0)] * FEATURES, tasks)
+    return Agent.create(preset(name), INPUTS, ACTIONS, tasks, support_atoms([(-1.0, 1.0)] * FEATURES, 0.9, 51))
 
 
 def decisions(name: str, policies: int, risk: Risk, w: npt.NDArray[np.float64], bandwidth: float) -> dict[str, float]:
     """Microseconds of one decision, by the library and by `Agent.scores`, and a second's decisions in batches."""
-    agent = make_agent(name, policies).weighing(w[None])
+    agent = make_agent(name, policies).for_weights(w[None])
     online = jax.jit(agent.init)(jax.random.key(0)).online
     sources = NetworkPolicies.from_agent(agent, online)
     obs = np.random.default_rng(0).normal(size=(BATCH, INPUTS)).astype(np.float32)
     task_heads = jax.jit(agent.task_heads)(online, w.astype(np.float32))
-    compiled = jax.jit(lambda task_heads, x: jnp.argmax(jnp.max(agent.scores(task_heads, x, x, risk), axis=0), axis=-1))
+    compiled = jax.jit(lambda task_heads, x: gpi_actions(agent.scores(task_heads, x, x, risk)))
     read = sum(part.nbytes for part in jax.tree.leaves(task_heads.networks))
     return {
         "one_us": median_us(lambda: sources.act_one(obs[0], w, risk)),
@@ -70,26 +71,17 @@ def decisions(name: str, policies: int, risk: Risk, w: npt.NDArray[np.float64], 
     }
 
 
-class Outcome(NamedTuple):
-    """Of environments that cost nothing."""
-
-    next_obs: npt.NDArray[np.float32]
-    phi: npt.NDArray[np.float32]
-    terminated: npt.NDArray[np.bool_]
-    valid: npt.NDArray[np.bool_]
-
-
 def learning(name: str, num_envs: int, together: int | None, steps: int) -> dict[str, float]:
     """Transitions a second with an update for each, and microseconds of its parts per transition."""
     rng = np.random.default_rng(0)
     tasks = Tasks(rng.normal(size=(4, 3)).astype(np.float32), np.zeros((4, 1), np.float32))
     settings = preset(name, widths=(64, 64), atoms=21)
-    agent = Agent.create(settings, 7, 6, [(-1.0, 1.0)] * 3, tasks)
+    agent = Agent.create(settings, 7, 6, tasks, support_atoms([(-1.0, 1.0)] * 3, 0.9, 21))
     learner = SteppedLearner(agent, tasks, -1.0, 0, num_envs, 10**6, together=together)
     floats = (rng.uniform(-1, 1, size=(num_envs, size)).astype(np.float32) for size in (7, 7, 3))
     obs, next_obs, phi = floats
-    outcome = Outcome(next_obs, phi, np.zeros(num_envs, bool), np.ones(num_envs, bool))
-    calls = {"act": lambda: learner.act(obs), "observe": lambda: learner.observe(outcome), "learn": learner.learn}
+    outcome = (next_obs, phi, np.zeros(num_envs, bool), np.ones(num_envs, bool))
+    calls = {"act": lambda: learner.act(obs), "observe": lambda: learner.observe(*outcome), "learn": learner.learn}
     spent = dict.fromkeys(calls, 0.0)
     for warm in (True, False):
         for _ in range(max(20, (100 if warm else steps) // num_envs)):

@@ -27,7 +27,7 @@ from rasf.deep.agent import Agent, Tasks, preset
 from rasf.deep.fit import period_of
 from rasf.deep.train import RunConfig
 from rasf.envs.reacher.world import Reacher
-from rasf.experiments.reacher.batches import TRAINING
+from rasf.experiments.reacher.training import TRAINING
 
 
 def bandwidth() -> float:
@@ -57,7 +57,7 @@ def least_bytes(agent: Agent, networks: Any) -> int:
     """
     weights = sum(part.nbytes for part in jax.tree.leaves(networks))
     heads = sum(network.heads.weight.nbytes for network in networks)
-    share = min(1.0, agent.active / agent.law.shapes()[0].heads)  # a point has one head, for all features
+    share = min(1.0, agent.active_features / agent.law.shapes()[0].heads)  # a mean has one head, for all features
     return int(weights * (7 + 1 + 2 + 1) + 2 * share * heads)
 
 
@@ -65,23 +65,23 @@ def measure(name: str, lanes: int, steps: int) -> dict[str, float]:
     """Milliseconds a step of all lanes together, and the bytes it moves."""
     world = Reacher()
     tasks = Tasks(jnp.array(world.tasks(TRAINING)), jnp.array(world.target_positions(TRAINING)))
-    agent = Agent.create(preset(name), world.observation_size, world.n_actions, world.feature_bounds, tasks)
+    agent = Agent.for_world(preset(name), world, tasks)
     keys, beta = jax.random.split(jax.random.key(0), lanes), jnp.full(lanes, -6.0)
-    plans, axes = RunConfig(keys, beta, beta, tasks), RunConfig(0, 0, 0, None)
+    configs, axes = RunConfig(keys, beta, beta, tasks), RunConfig(0, 0, 0, None)
     period = min(period_of(agent), steps)
     begin = jax.jit(jax.vmap(partial(train.start, agent, world, 4 * steps), in_axes=(axes,)))
     advance = jax.jit(
         jax.vmap(partial(train.advance, agent, world, steps // period, period), in_axes=(axes, 0, None, None, None)),
         donate_argnums=(1,),
     )
-    lane = begin(plans)
+    lane = begin(configs)
     least = lanes * least_bytes(agent, jax.tree.map(lambda part: part[0], lane.learner.online))
-    compile_s = _seconds(lambda: advance.lower(plans, lane, 0, 0, 0).compile())
-    lane = jax.block_until_ready(advance(plans, lane, 0, 0, 0)[0])
+    compile_s = _seconds(lambda: advance.lower(configs, lane, 0, 0, 0).compile())
+    lane = jax.block_until_ready(advance(configs, lane, 0, 0, 0)[0])
     times = []
     for repeat in range(1, 3):
         start = time.perf_counter()
-        lane = jax.block_until_ready(advance(plans, lane, repeat * steps, 0, 0)[0])
+        lane = jax.block_until_ready(advance(configs, lane, repeat * steps, 0, 0)[0])
         times.append((time.perf_counter() - start) / (steps // period * period))
     return {"lanes": lanes, "ms": 1e3 * min(times), "compile_s": compile_s, "least_gb": least / 1e9}
 

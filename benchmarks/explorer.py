@@ -19,25 +19,30 @@ from typing import Any
 
 import numpy as np
 
-from rasf.explorer.scenes.choose import shipped_reacher
 from rasf.explorer.scenes.four_room import FourRoomScene, train_four_room
 from rasf.explorer.scenes.frontier import frontier
 from rasf.explorer.scenes.grid import GridScene
 from rasf.explorer.scenes.reacher import ReacherScene
-from rasf.explorer.scenes.scene import Family
+from rasf.explorer.scenes.scene import MapScene, RiskFamily
+from rasf.explorer.views import shipped_reacher
 from rasf.library.file import load
 
-EPISODES = {"four-room": 500, "grid": 500, "reacher": 8}
+Asked = MapScene | ReacherScene
 
 
-def seconds(call: Callable[..., Any], *arguments: Any) -> float:
+def episodes(scene: Asked) -> int:
+    """As many as the page asks for."""
+    return 500 if isinstance(scene, MapScene) else 8
+
+
+def seconds(call: Callable[..., object], *arguments: object) -> float:
     """Wall seconds of one call."""
     begin = time.perf_counter()
     call(*arguments)
     return time.perf_counter() - begin
 
 
-def random_weights(scene: Any, rng: np.random.Generator) -> np.ndarray:
+def random_weights(scene: Asked, rng: np.random.Generator) -> np.ndarray:
     """Anywhere on the sliders; for the reacher, one target and failure, as its tasks are."""
     w = np.array([rng.uniform(weight.low, weight.high) for weight in scene.weights])
     if isinstance(scene, ReacherScene):
@@ -50,17 +55,17 @@ def quantiles(times: list[float]) -> dict[str, float]:
     return {"ms": 1e3 * float(np.median(times)), "ms_95_percent": 1e3 * float(np.quantile(times, 0.95))}
 
 
-def answers(scene: Any, family: Family, draws: int, rng: np.random.Generator) -> dict[str, Any]:
+def answers(scene: Asked, family: RiskFamily, draws: int, rng: np.random.Generator) -> dict[str, Any]:
     """The three questions of a page, for new weights and levels; the first few of all are not counted, they compile."""
     look, why, rolled = [], [], []
-    where = scene.layout.start if hasattr(scene, "layout") else (0.1, 0.1)
+    where = scene.layout.start if isinstance(scene, MapScene) else (0.1, 0.1)
     for n in range(draws + 3):
         w, risk = random_weights(scene, rng), family.make(float(rng.uniform(family.low, family.high)))
         asked = (scene.field, scene.at) if isinstance(scene, ReacherScene) else (scene.policy, scene.cell)
         times = (
             seconds(asked[0], w, risk),
             seconds(asked[1], where, w, risk),
-            seconds(scene.roll_out, w, risk, EPISODES[scene.key], n),
+            seconds(scene.roll_out, w, risk, episodes(scene), n),
         )
         if n >= 3:
             for kept, one in zip((look, why, rolled), times, strict=True):
@@ -72,13 +77,12 @@ def answers(scene: Any, family: Family, draws: int, rng: np.random.Generator) ->
     }
 
 
-def measure(scene: Any, draws: int) -> dict[str, Any]:
+def measure(scene: Asked, draws: int) -> dict[str, Any]:
     """One scene, all its families, and the frontier of the first."""
-    rng, w = np.random.default_rng(0), np.array([weight.default for weight in scene.weights])
-    usual = scene.families[0]
+    rng, w, usual = np.random.default_rng(0), scene.default_task, scene.families[0]
     found = {family.name: answers(scene, family, draws, rng) for family in scene.families}
-    whole = seconds(frontier, scene, w, usual, 0, EPISODES[scene.key], lambda share, so_far: None)
-    return {"policies": len(scene.policies), "episodes": EPISODES[scene.key], "frontier_s": whole, **found}
+    whole = seconds(frontier, scene, w, usual, 0, episodes(scene), lambda share, so_far: None)
+    return {"policies": len(scene.policies), "episodes": episodes(scene), "frontier_s": whole, **found}
 
 
 def main() -> None:

@@ -40,7 +40,7 @@ def run(beta: float, noise: str, tasks: int, steps: int = STEPS) -> np.ndarray:
 
 
 @numba.njit
-def dense_steps(psi: np.ndarray, Sigma: np.ndarray, w: np.ndarray, rows: np.ndarray, half_beta: float) -> float:
+def dense_steps(psi: np.ndarray, Sigma: np.ndarray, w: np.ndarray, rows: np.ndarray, variance_weight: float) -> float:
     """Score all policies at a sequence of rows and update two of them: the work of a plain dense kernel."""
     K, _, A, d = psi.shape
     checksum = 0.0
@@ -53,7 +53,7 @@ def dense_steps(psi: np.ndarray, Sigma: np.ndarray, w: np.ndarray, rows: np.ndar
                     for i in range(d):
                         score += psi[j, row, a, i] * w[i]
                         for k in range(d):
-                            score += half_beta * w[i] * Sigma[j, row, a, i, k] * w[k]
+                            score += variance_weight * w[i] * Sigma[j, row, a, i, k] * w[k]
                     if score > best:
                         best, policy, action = score, j, a
         for j in (policy, K - 1):

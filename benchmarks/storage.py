@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from rasf.container import load_file, save_file
+from rasf.files import load_file, save_file
 
 READERS = ("load", "plain_read", "safetensors")
 

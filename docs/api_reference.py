@@ -1,6 +1,6 @@
 """The API reference, made from docstrings while the site is built: a Markdown extension.
 
-A line `::: rasf.name` in a page becomes a heading, the signature and the docstring of that name, and, for a class,
+A line `::: rasf.name` (or `::: rasf.risk.name`) becomes a heading, the signature and the docstring, and, for a class,
 those of the public properties and methods that it writes itself. A name that rasf does not have stops the build.
 
 Docstrings are plain text in paragraphs; a line that opens with `word:` begins a line of its own, as in the source.
@@ -19,7 +19,7 @@ from markdown.preprocessors import Preprocessor
 
 import rasf
 
-_DIRECTIVE = re.compile(r"^::: rasf\.(\w+)$")
+_DIRECTIVE = re.compile(r"^::: rasf\.([\w.]+)$")
 _ARGUMENT = re.compile(r"(?<!\n)\n(?=\w+(, \w+)*: )")  # the end of a line before one that explains an argument
 _WIDTH = 100
 _BEFORE_FENCES = 40  # superfences' own is 25: the blocks written here are for it to find
@@ -27,9 +27,11 @@ _BEFORE_FENCES = 40  # superfences' own is 25: the blocks written here are for i
 
 def reference(name: str) -> list[str]:
     """The lines of Markdown that document a public name."""
-    if name not in rasf.__all__:
+    *room, plain = name.split(".")
+    home = rasf.risk if room == ["risk"] else rasf
+    if plain not in home.__all__ or len(room) > 1:
         raise ValueError(f"the page names rasf.{name}, which is not public")
-    thing = getattr(rasf, name)
+    thing = getattr(home, plain)
     lines = [f"### {name} {{ #rasf.{name} }}", "", *_code(_signature(f"rasf.{name}", thing)), *_text(thing)]
     for member, written in _members(thing):
         shown = [f"{name}.{member}"] if isinstance(written, property) else _signature(f"{name}.{member}", written)

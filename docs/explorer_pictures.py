@@ -49,7 +49,7 @@ SHOTS = (
     Shot("reacher", "?view=reacher&tip=0.1,0.1&step=60", height=1230),
     Shot("dark", "?view=four-room&layer=trajectory&step=14&cell=57", height=1230, theme="dark"),
     Shot("narrow", "?view=four-room&layer=visits", width=390, height=1500),
-    Shot("library", "?view=file", height=900),
+    Shot("library", "", height=900),
 )
 
 

@@ -9,17 +9,18 @@ Each is measured first and drawn afterwards; the same seeds give the same number
 
 from __future__ import annotations
 
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 import rasf
 from rasf.arrays import Floats
 from rasf.envs.grid import EMPTY, GOAL, START, WALL, Grid
 from rasf.experiments.common import drawing
+from rasf.experiments.demo import NEW_TASKS
 
 FIGURES = Path(__file__).parent / "figures"
 
@@ -37,7 +38,6 @@ ROLLOUTS, ROUTE_STEPS = 5_000, 200
 
 LIBRARY_BETAS = (0.0, -0.5, -1.0, -2.0, -4.0, -8.0)
 TRAINED_AT = (0.0, -4.0)
-NEW_TASKS = [[*w, 1.0, -2.0] for w in product((-1.0, 0.0, 1.0), repeat=3)]  # the paper's, none of them trained on
 COLOURS = (drawing.RED, drawing.ORANGE, drawing.BLUE)
 
 
@@ -129,7 +129,8 @@ def draw_routes(found: list[Route]) -> Figure:
         for state, symbol in enumerate(world.cells):
             i, j = divmod(state, columns)
             fill = {WALL: "#5b616b", EMPTY: "white", START: drawing.PALE, GOAL: "#d7efdd"}.get(symbol, "#f6cfc7")
-            above.add_patch(_cell(i, j, fill))
+            cell = Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor=fill, edgecolor="#d5d9de", linewidth=0.6)
+            above.add_patch(cell)
             if symbol not in (WALL, EMPTY):
                 above.text(j, i, symbol, ha="center", va="center", fontsize=9, color=drawing.INK)
         rows, places = np.divmod(route.states, columns)
@@ -145,12 +146,6 @@ def draw_routes(found: list[Route]) -> Figure:
         drawing.plain(below)
     panels[1, 0].set_ylabel(f"share of {ROLLOUTS:,} rollouts", fontsize=8)
     return drawn
-
-
-def _cell(i: int, j: int, fill: str) -> Any:
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor=fill, edgecolor="#d5d9de", linewidth=0.6)
 
 
 def draw_library(measured: Acting) -> Figure:

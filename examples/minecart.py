@@ -25,7 +25,7 @@ TRAINED = [[1, 0.5, 0.05], [0.5, 1, 0.05]]
 NEW = [[1, 1, 0.05], [1, -0.5, 0.05], [-0.5, 1, 0.05]]
 ACTING = {"neutral": MeanVariance(0.0), "averse": MeanVariance(-4.0)}
 SUPPORT = [[0, 1.5], [0, 1.5], [-2, 0]]  # of the discounted feature returns; ore is sold once
-MEANT = ("return", "return variance")
+MEANT = ("return", "return_variance")
 
 
 def empty(step) -> bool:
@@ -65,8 +65,8 @@ def main(quick: bool = False, seed: int = 0) -> str:
     )
     return (
         f"{table(found)}\n\n"
-        f"Averse acting earns {averse['return']:.3g} an episode with variance {averse['return variance']:.3g}, "
-        f"neutral acting {neutral['return']:.3g} with {neutral['return variance']:.3g}."
+        f"Averse acting earns {averse['return']:.3g} an episode with variance {averse['return_variance']:.3g}, "
+        f"neutral acting {neutral['return']:.3g} with {neutral['return_variance']:.3g}."
     )
 
 

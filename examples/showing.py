@@ -15,20 +15,18 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
+import mo_gymnasium
 import numpy as np
 
 import rasf
-from rasf.envs.gymnasium.single import open_environment
-from rasf.library.evaluation import FailureRule, episode_seeds, run_episodes
 
 _COLUMNS = {
     "return": "return",
     "discounted": "discounted",
-    "variance": "return variance",
+    "variance": "return_variance",
     "failures": "failures",
-    "CVaR": "return CVaR",
+    "CVaR": "return_cvar",
 }
 
 
@@ -66,40 +64,37 @@ def agreement(reports: Mapping[str, Mapping[str, rasf.Report]]) -> str:
     return f"Averse acting earns {gains} more, though nothing is random: it is training that was too short."
 
 
-class _Dice:
-    """A library's place in an evaluation, taken by chance."""
-
-    def __init__(self, n_actions: int, gamma: float, seed: int) -> None:
-        self.gamma, self._n_actions, self._rng = gamma, n_actions, np.random.default_rng([seed, 1])
-
-    def act(self, obs: Any, w: Any, risk: Any) -> Any:
-        return self._rng.integers(self._n_actions, size=len(obs))
-
-    def seen(self, obs: Any) -> Any:
-        return np.ones(len(obs), bool)
-
-
 def act_at_random(
-    env: str,
+    env_id: str,
     w: Sequence[float],
     library: rasf.PolicyLibrary,
     episodes: int,
     seed: int,
-    failure: FailureRule | None = None,
-    max_steps: int = 10_000,
+    failure: Callable[[rasf.Step], bool],
+    max_steps: int,
 ) -> rasf.Report:
     """What random actions earn on the episodes that `library.compare` begins with the same seed."""
-    environment = open_environment(env)
-    try:
-        return run_episodes(
-            _Dice(environment.n_actions, library.gamma, seed),  # type: ignore[arg-type]
-            environment.encoder.flat,
-            [environment],
-            np.asarray(w, float),
-            rasf.MeanVariance(0.0),
-            episode_seeds(seed, episodes),
-            max_steps=max_steps,
-            failure=failure,
-        )
-    finally:
-        environment.close()
+    env, rng = mo_gymnasium.make(env_id), np.random.default_rng([seed, 1])
+    seeds = np.random.SeedSequence(seed).generate_state(episodes).tolist()
+    phi, discounted = np.zeros((2, episodes, library.n_features))
+    failures, lengths, truncated = np.zeros(episodes), np.zeros(episodes, int), np.ones(episodes, bool)
+    for i in range(episodes):
+        env.reset(seed=seeds[i])
+        for mine in getattr(env.unwrapped, "mines", ()):  # minecart draws from numpy's global generator otherwise
+            for law in mine.distributions:
+                law.random_state = env.unwrapped.np_random
+        for t in range(max_steps):
+            obs, reward, terminated, stopped, _ = env.step(rng.integers(env.action_space.n, size=1)[0])
+            step = rasf.Step(obs, np.asarray(reward, float), terminated, stopped, failure=False)
+            phi[i] += step.phi
+            discounted[i] += library.gamma**t * step.phi
+            failures[i] += failure(step)
+            lengths[i], truncated[i] = t + 1, not terminated
+            if terminated or stopped:
+                break
+    env.close()
+    weights = np.asarray(w, float)
+    returns = (phi @ weights, discounted @ weights)
+    return rasf.Report(
+        weights, rasf.MeanVariance(0.0), library.gamma, *returns, phi, failures, lengths, truncated, unseen=0.0
+    )

@@ -12,12 +12,17 @@ from library_worlds import random_world
 
 import rasf
 from rasf import CVaR, Entropic, MeanVariance
-from rasf.agents import DEEP, TABULAR, check_agent, choose_agent, with_settings
+from rasf.agents import AGENTS, check_risks, library_agent
 from rasf.deep.agent import AgentSettings, preset
 from rasf.envs.gymnasium.single import open_environment
+from rasf.library.learn import choose_agent, with_settings
 from rasf.tabular.learner import SuccessorSettings
 
 NEUTRAL, AVERSE = MeanVariance(0.0), MeanVariance(-1.0)
+
+
+def check_agent(name, risks):
+    check_risks(library_agent(name), risks)
 
 
 class Drawing(gym.Env):
@@ -56,10 +61,10 @@ def test_the_agent_that_suits_well_known_environments(env_id, agent, because):
     if not env_id.startswith("rasf/"):
         pytest.importorskip("mo_gymnasium")
     env = open_environment(env_id)
-    choice = choose_agent(env, 0)
-    assert choice.name == agent
-    assert choice == choose_agent(env, 0)
-    assert re.search(because, choice.reason)
+    chosen, reason = choose_agent(env, 0)
+    assert chosen is AGENTS[agent]
+    assert (chosen, reason) == choose_agent(env, 0)
+    assert re.search(because, reason)
     env.close()
 
 
@@ -102,9 +107,9 @@ def test_the_agent_that_suits_well_known_environments(env_id, agent, because):
     ),
 ])  # fmt: skip
 def test_the_agent_that_suits_a_space(space, draw, agent, because):
-    choice = choose_agent(open_environment(Drawing(space, draw)), 1)
-    assert choice.name == agent
-    assert re.search(because, choice.reason)
+    chosen, reason = choose_agent(open_environment(Drawing(space, draw)), 1)
+    assert chosen is AGENTS[agent]
+    assert re.search(because, reason)
 
 
 def test_learn_says_which_agent_it_chose_and_why():
@@ -115,7 +120,7 @@ def test_learn_says_which_agent_it_chose_and_why():
     assert not any("chosen" in note for note in named.notes)
 
 
-@pytest.mark.parametrize("name", TABULAR + DEEP)
+@pytest.mark.parametrize("name", [spec.name for spec in AGENTS.values() if spec.makes_library])
 def test_names_without_a_risk_refuse_one(name):
     check_agent(name, [NEUTRAL])
     neutral = not name.startswith("ra") and name != "sfdqn-residual"
@@ -153,9 +158,9 @@ def test_settings_change_by_name():
         (preset("sfdqn"), {"conditioned": True}, "got conditioned"),
         (SuccessorSettings(), {"risk": AVERSE}, "got risk"),
         (SuccessorSettings(), {"b": 1, "a": 2}, "got a, b"),
-        (SuccessorSettings(), {"alpha": None}, "settings must be numbers"),
-        (preset("sfdqn"), {"widths": ()}, "widths and batch must be positive"),
-        (preset("sfdqn"), {"learning_rate": "fast"}, "settings must be numbers"),
+        (SuccessorSettings(), {"alpha": None}, "alpha must|settings must"),
+        (preset("sfdqn"), {"widths": ()}, "widths must"),
+        (preset("sfdqn"), {"learning_rate": "fast"}, "learning_rate must|settings must"),
     ):
         with pytest.raises(ValueError, match=said) as refused:
             with_settings(base, given)

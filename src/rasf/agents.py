@@ -85,11 +85,8 @@ AGENTS: dict[str, AgentSpec] = {
         AgentSpec("raprql", "RaPRQL", _TABLES, LawKind.REWARD),
         AgentSpec("sfc51", "SFC51", _NETWORKS, LawKind.HISTOGRAM, _RISKY, risky="rasfc51"),
         AgentSpec("rasfc51", "RaSFC51", _NETWORKS, LawKind.HISTOGRAM, _RISKY),
-        AgentSpec("sfdqn", "SFDQN", _NETWORKS, LawKind.MEAN, _RISKY, "sfdqn-residual", {"law": "point"}),
-        AgentSpec(
-            "sfdqn-residual", "SFDQN, residual covariance", _NETWORKS, LawKind.MEAN_COVARIANCE,
-            constants={"law": "residual"},
-        ),
+        AgentSpec("sfdqn", "SFDQN", _NETWORKS, LawKind.MEAN, _RISKY, "sfdqn-residual"),
+        AgentSpec("sfdqn-residual", "SFDQN, residual covariance", _NETWORKS, LawKind.MEAN_COVARIANCE),
         AgentSpec("c51", "C51", _NETWORKS, LawKind.REWARD, _RISKY, "rac51", {"conditioned": True}),
         AgentSpec("rac51", "RaC51", _NETWORKS, LawKind.REWARD, _RISKY, constants={"conditioned": True}),
         AgentSpec(
@@ -102,7 +99,7 @@ AGENTS: dict[str, AgentSpec] = {
 
 def library_agent(name: str) -> AgentSpec:
     """The agent with this name, which must be one that makes a library."""
-    spec = AGENTS.get(name)
+    spec = AGENTS.get(name) if isinstance(name, str) else None
     if spec is None or not spec.makes_library:
         known = ", ".join(each.name for each in AGENTS.values() if each.makes_library)
         raise ValueError(f"agent must be auto, {known}, got {name!r}")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from rasf.arrays import Floats
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def is_whole(value: Any) -> bool:
@@ -74,5 +78,24 @@ def bounds(name: str, given: npt.ArrayLike, d: int) -> Floats:
 def one_of(name: str, value: Any, accepted: Iterable[Any]) -> None:
     """Refuse a value that is not among the accepted ones."""
     known = list(accepted)
-    if value not in known:
+    try:
+        found = value in known
+    except ValueError:  # an array is equal to nothing as a whole
+        found = False
+    if not found:
         raise ValueError(f"{name} must be one of {', '.join(map(str, known))}, got {value!r}")
+
+
+def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator that refuses old names of keywords, old=new, with one sentence that says the new one."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def checked(*args: P.args, **given: P.kwargs) -> R:
+            for old in names.keys() & given.keys():
+                raise TypeError(f"{old} is now called {names[old]}")
+            return function(*args, **given)
+
+        return checked
+
+    return decorate

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numba
+
+from rasf.files import user_cache
 
 
 @functools.cache
@@ -26,8 +27,7 @@ def cache_folder() -> str:
         text = source.read_bytes()
         if b"rasf.compiled import" in text:
             digest.update(source.relative_to(package).as_posix().encode() + text)
-    home = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
-    folder = home / "rasf" / digest.hexdigest()[:16]
+    folder = user_cache() / digest.hexdigest()[:16]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:

@@ -1,11 +1,51 @@
-"""Files that are whole or absent: written under a temporary name, synced, renamed."""
+"""Files that are whole or absent, and the one container for libraries, checkpoints and the results of runs.
+
+A file is written under a temporary name, synced and renamed. A container holds named arrays and a JSON header in the
+safetensors layout, none of which can change unnoticed:
+
+    8 bytes    length N of the head, little endian
+    N bytes    {"__metadata__": {"format": "rasf", "version": "1", "sha256": D, "contents": C},
+                "psi": {"dtype": "F64", "shape": [..], "data_offsets": [begin, end]}, ..}   and spaces up to 64 bytes
+    the rest   the arrays, one after the other, widest type first, so that each is aligned
+
+C is JSON text: {"checksums": {name: SHA-256 of the array's bytes}, "header": what the caller saves}. D is the SHA-256
+of the length and the head, with zeros in the place of D; as the head holds the checksums of the arrays, D names the
+whole file. Checksums find accidents, not forgery: whoever edits a file can compute them again, so callers check what
+they are given. Reading is safetensors' own; the head is written here, because safetensors writes metadata in any order
+and the same contents should give the same bytes.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import re
+import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+HEAD_LIMIT = 8 << 20  # bytes; a parsed head takes some thirty times as much memory, so this bounds a hostile one
+_VERSION = 1
+_CODES = {
+    np.dtype(name): code
+    for code, name in {
+        "BOOL": "?", "I8": "i1", "U8": "u1", "I16": "<i2", "U16": "<u2", "F16": "<f2", "I32": "<i4", "U32": "<u4",
+        "F32": "<f4", "I64": "<i8", "U64": "<u8", "F64": "<f8",
+    }.items()
+}  # fmt: skip
+# all formats to come begin in the same way, up to the version
+_START = re.compile(rb'.{8}\{"__metadata__":\{"format":"rasf","version":"([1-9][0-9]{0,8})",', re.DOTALL)
+_DIGEST = re.compile(rb'"sha256":"([0-9a-f]{64})"')
+_ZEROS = b"0" * 64
+
+Arrays = dict[str, npt.NDArray[Any]]
+Header = dict[str, Any]
 
 
 def write_atomically(path: Path, write: Callable[[str], object]) -> None:
@@ -18,7 +58,7 @@ def write_atomically(path: Path, write: Callable[[str], object]) -> None:
     os.close(handle)
     try:
         write(partial)
-        with open(partial, "rb") as written:
+        with open(partial, "rb+") as written:
             os.fsync(written.fileno())
         os.chmod(partial, 0o644)
         os.replace(partial, path)
@@ -29,4 +69,162 @@ def write_atomically(path: Path, write: Callable[[str], object]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file."""
-    write_atomically(path, lambda partial: Path(partial).write_text(text))
+    write_atomically(path, lambda partial: Path(partial).write_text(text, encoding="utf-8"))
+
+
+def user_cache() -> Path:
+    """The user's folder for what can be made again."""
+    try:
+        from platformdirs import user_cache_path
+    except ModuleNotFoundError:  # a bare GPU machine
+        return Path(tempfile.gettempdir()) / "rasf"
+    return user_cache_path("rasf", appauthor=False)
+
+
+def save_file(path: str | os.PathLike[str], header: Header, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write `header` (plain JSON, finite numbers) and `arrays` to `path`, whole or not at all."""
+    target = Path(path)
+    if target.is_dir():
+        raise ValueError(f"path must name a file; {target} is a directory")
+    _check_header(header)
+    plain = {name: _plain(name, array) for name, array in arrays.items()}
+    # every array then begins at a multiple of its item size
+    ordered = dict(sorted(plain.items(), key=lambda item: (-item[1].dtype.itemsize, item[0])))
+    head = _head(header, ordered)
+    if len(head) > HEAD_LIMIT:
+        raise ValueError(f"header takes {len(head)} bytes, at most {HEAD_LIMIT} are read; save large things as arrays")
+
+    def write(partial: str) -> None:
+        with open(partial, "wb") as file:
+            file.write(head)
+            for array in ordered.values():
+                file.write(_bytes_of(array))
+
+    write_atomically(target, write)
+
+
+def load_file(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
+    """Header and arrays of a file that `save_file` wrote; anything else is refused with the reason."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        _check_head(path)
+        with safe_open(path, "numpy") as file:
+            contents = _parsed((file.metadata() or {}).get("contents", ""))
+            arrays: Arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (it is no mapping)
+        match contents:
+            case {"checksums": dict(checksums), "header": dict(header), **others} if not others:
+                pass
+            case _:
+                raise _Refused("is damaged: its head is not one that rasf writes")
+        if checksums.keys() != arrays.keys():
+            raise _Refused("is damaged: its arrays are not those that its head has checksums of")
+        for name, array in arrays.items():
+            if _digest(_bytes_of(array)) != checksums[name]:
+                raise _Refused(f"is damaged: its array {name!r} does not match its checksum")
+            if array.dtype == np.bool_ and array.view(np.uint8).max(initial=0) > 1:
+                raise _Refused(f"is damaged: its array {name!r} holds bytes that are neither true nor false")
+        return header, arrays
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{os.fspath(path)} does not exist") from None
+    except _Refused as reason:
+        raise ValueError(f"{os.fspath(path)} {reason}") from None
+    except (SafetensorError, ValueError, TypeError, KeyError, RecursionError, MemoryError) as error:
+        said = " ".join(str(error).split())[:120]
+        raise ValueError(f"{os.fspath(path)} is truncated or damaged: {said}") from None
+
+
+class _Refused(Exception):
+    """Why a file is refused: the rest of a sentence that begins with its path."""
+
+
+def _plain(name: object, array: object) -> npt.NDArray[Any]:
+    """The array as it is stored: contiguous, little endian."""
+    if not isinstance(name, str) or not 0 < len(name) <= 256 or name == "__metadata__" or not _is_text(name):
+        raise ValueError(f"arrays must have names of 1 to 256 characters other than '__metadata__', got {name!r:.80}")
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"arrays[{name!r}] must be a numpy array, got {type(array).__name__}")
+    if array.dtype.kind in "biuf":  # others have no byte order to ask for
+        stored = array.dtype.newbyteorder("<")
+        if stored in _CODES:
+            return np.asarray(array, dtype=stored, order="C")
+    raise ValueError(f"arrays[{name!r}] has dtype {array.dtype}; bool, integers, float16, float32, float64 are kept")
+
+
+def _check_header(header: Header) -> None:
+    """Refuse what would not come back from JSON as it is."""
+    if not isinstance(header, dict):
+        raise ValueError(f"header must be a dict, got {type(header).__name__}")
+    try:
+        same = _parsed(_dump(header)) == header
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"header must be plain JSON with finite numbers: {error}") from None
+    if not same:
+        raise ValueError("header must be plain JSON: dict with text as keys, list, text, finite number, bool, None")
+
+
+def _dump(value: object) -> str:
+    return json.dumps(value, allow_nan=False, separators=(",", ":"))
+
+
+def _parsed(text: str) -> Header:
+    """A JSON object in the one spelling that `_dump` has; so nothing is doubled, infinite or beyond Python's digits."""
+    value = json.loads(text)
+    if not isinstance(value, dict) or _dump(value) != text:
+        raise ValueError("its header has another spelling than rasf's")
+    if not _is_text(json.dumps(value, ensure_ascii=False)):
+        raise ValueError("half of a surrogate pair is not text")
+    return value
+
+
+def _is_text(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _head(header: Header, arrays: Arrays) -> bytes:
+    """The bytes before the arrays."""
+    contents = {"checksums": {name: _digest(_bytes_of(array)) for name, array in arrays.items()}, "header": header}
+    label = {"format": "rasf", "version": str(_VERSION), "sha256": _ZEROS.decode(), "contents": _dump(contents)}
+    entries: Header = {"__metadata__": label}
+    begin = 0
+    for name, array in arrays.items():
+        end = begin + array.nbytes
+        entries[name] = {"dtype": _CODES[array.dtype], "shape": list(array.shape), "data_offsets": [begin, end]}
+        begin = end
+    text = _dump(entries).encode("ascii")
+    text += b" " * (-(len(text) + 8) % 64)
+    head = len(text).to_bytes(8, "little") + text
+    return head.replace(_ZEROS, _digest(head).encode(), 1)
+
+
+def _check_head(path: str | os.PathLike[str]) -> None:
+    """Refuse files of others, of the future, and heads that do not match their checksum."""
+    if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for ever
+        raise _Refused("is not a file, so not a rasf library")
+    with open(path, "rb") as file:
+        start = file.read(128)
+        if not start:
+            raise _Refused("is empty, so not a rasf library")
+        found = _START.match(start)
+        if found is None:
+            raise _Refused("is not a rasf library")
+        if int(found[1]) > _VERSION:
+            raise _Refused(f"was written by a newer rasf (format {int(found[1])}); this one reads format {_VERSION}")
+        length = 8 + int.from_bytes(start[:8], "little")
+        if length > HEAD_LIMIT:
+            raise _Refused(f"is damaged: its head cannot have {length} bytes")
+        file.seek(0)
+        head = file.read(length)
+    if len(head) < length:
+        raise _Refused(f"is truncated: its head has {length} bytes, the file {len(head)}")
+    digest = _DIGEST.search(head)
+    if digest is None or _digest(head.replace(digest[1], _ZEROS, 1)).encode() != digest[1]:
+        raise _Refused("is damaged: its head does not match its checksum")
+
+
+def _digest(data: bytes | memoryview) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _bytes_of(array: npt.NDArray[Any]) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data

@@ -3,8 +3,10 @@
     GPE   score_i(s, a) = risk[law of Psi^i(s, a) . w],  from psi and Sigma: mean psi . w, variance w' Sigma w
     GPI   pi(s) in argmax_a max_i score_i(s, a)
 
-Ties go to the lowest action, and among the policies that are best at that action to the lowest policy. Compiled kernels
-(`rasf.tabular`) keep the same rule by themselves, and tests hold them to this file.
+Every argmax takes the lowest index, so `gpi` has the lowest action, and of the policies that are best there the lowest.
+While a tabular learner explores, Algorithm 1 of the paper asks for the driving policy first: `driver_first`. The two
+differ only where the best scores of different actions are equal. Compiled kernels (`rasf.tabular`) choose by
+themselves, and tests hold them to this file.
 
 The risk-neutral case is beta = 0 of the same code. For discounted returns the guarantee needs scores that know the
 discount so far, z = gamma^t: risk beta becomes beta z (`risk.at_discount`). That costs nothing for stationary sources,
@@ -16,11 +18,12 @@ Where Sigma is learned it is kept packed, (.., m): its diagonal (m = d), or its 
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
 
-from rasf.arrays import Array, Ints, array_namespace
+from rasf.arrays import Array, Floats, Ints, array_namespace
 from rasf.risk.base import Risk
 
 
@@ -59,16 +62,35 @@ def gpi_actions(scores: Array) -> Array:
     return scores.max(axis=0).argmax(axis=-1)
 
 
+def driver_first(scores: Array) -> Choice:
+    """GPI in the order of Algorithm 1: c in argmax_i max_a score_i, then a in argmax_a score_c."""
+    xp = array_namespace(scores)
+    source = scores.max(axis=-1).argmax(axis=0)
+    own = xp.take_along_axis(scores, source[None, ..., None], axis=0)[0]
+    return Choice(own.argmax(axis=-1), source)
+
+
+@functools.cache
+def _layout(d: int, diagonal: bool) -> tuple[Ints, Ints, Floats]:
+    """Rows and columns (m,), and how often each entry counts in w' Sigma w; remembered, since acting asks often."""
+    rows, columns = np.diag_indices(d) if diagonal else np.triu_indices(d)
+    times = np.where(rows == columns, 1.0, 2.0)
+    for shared in (rows, columns, times):
+        shared.flags.writeable = False
+    return rows, columns, times
+
+
 def packed_indices(d: int, *, diagonal: bool = False) -> tuple[Ints, Ints]:
     """Rows and columns (m,) of Sigma's packed entries."""
-    rows, columns = np.diag_indices(d) if diagonal else np.triu_indices(d)
-    return rows, columns
+    return _layout(d, diagonal)[:2]
 
 
 def packed_weights(w: Array, *, diagonal: bool = False) -> Array:
     """Coefficients c (.., m) with which w' Sigma w = c . packed Sigma, for weights w (.., d)."""
-    rows, columns = packed_indices(w.shape[-1], diagonal=diagonal)
-    return np.where(rows == columns, 1.0, 2.0) * w[..., rows] * w[..., columns]
+    rows, columns, times = _layout(w.shape[-1], diagonal)
+    if w.ndim == 1:  # much quicker in numpy
+        return times * w[rows] * w[columns]
+    return times * w[..., rows] * w[..., columns]
 
 
 def unpack_sigma(packed: Array, d: int, *, diagonal: bool = False) -> Array:

@@ -4,13 +4,12 @@ import json
 import re
 import runpy
 import sys
-from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
 
+from rasf.cli import bench
 from rasf.cli.main import app
-from rasf.experiments import bench
 
 SCRIPT = """
 import json, os, sys
@@ -113,9 +112,9 @@ def test_command_line(folder):
 
 @pytest.mark.parametrize(("gpus", "names"), [([], ["fake"]), (["0"], ["fake", "fake, GPU"])])
 def test_benchmarks_for_a_gpu_are_run_beside_those_of_the_cores_where_there_is_one(folder, monkeypatch, gpus, names):
-    on_gpu = replace(FAKE, name="fake, GPU", quick=("--lanes", "10"), on_gpu=True)
+    on_gpu = FAKE._replace(name="fake, GPU", quick=("--lanes", "10"), on_gpu=True)
     monkeypatch.setattr(bench, "BENCHMARKS", (FAKE, on_gpu))
-    monkeypatch.setattr(bench, "gpus", lambda: gpus)
+    monkeypatch.setattr(bench, "_gpus", lambda: gpus)
     monkeypatch.setenv("JAX_PLATFORMS", "cuda")
     answer = json.loads(CliRunner().invoke(app, ["bench", "--quick", "--json"]).stdout)["answers"]
     assert list(answer) == names

@@ -33,26 +33,37 @@ def test_claims_as_a_table_names_every_claim():
     assert all(f" {key} " in out.stdout for key in ("G1", "F10", "R15", "T7"))
 
 
-def test_reproduce_grid_writes_result_and_figure(tmp_path):
-    out = CliRunner().invoke(app, ["reproduce", "grid", "--preset", "quick", "--out", str(tmp_path)])
-    assert out.exit_code == 0, out.output
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["figure_1.png", "grid.json"]
-    own = CliRunner().invoke(app, ["claims", "--json", "--results", str(tmp_path)])
+def without(modules, *arguments, cwd, first=""):
+    """Run a command in a process of its own that fails if it imported one of these modules."""
+    code = f"import sys\n{first}\nfrom rasf.cli.main import app\napp(sys.argv[1:], standalone_mode=False)\n"
+    code += f"found = [name for name in {modules} if name in sys.modules]; assert not found, found"
+    out = rasf_process("-c", code, *arguments, cwd=cwd)
+    assert out.returncode == 0, out.stderr
+    return out.stdout
+
+
+def test_reproduce_grid_writes_result_and_figure_and_needs_no_jax(tmp_path):
+    without(["jax", "rasf.experiments.reacher"], "reproduce", "grid", "--preset", "quick", "--out", "r", cwd=tmp_path)
+    assert sorted(p.name for p in (tmp_path / "r").iterdir()) == ["figure_1.png", "grid.json"]
+    own = CliRunner().invoke(app, ["claims", "--json", "--results", str(tmp_path / "r")])
     verdicts = {row["id"]: row["verdict"] for row in json.loads(own.stdout)}
     assert verdicts["G2"] == "holds"
     assert verdicts["T1"] == "not measured"
 
 
-def test_demo_tells_both_stories_and_saves_the_picture(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "TASKS", 2)
-    monkeypatch.setattr(demo, "STEPS", 500)
-    monkeypatch.setattr(demo, "ROLLOUTS", 2)
-    picture = tmp_path / "picture.png"
-    out = CliRunner().invoke(app, ["demo", "--out", str(picture)], env={"COLUMNS": "120"})
-    assert out.exit_code == 0, out.output
-    assert "risk-neutral" in out.stdout
-    assert "risk-aware" in out.stdout
-    assert picture.read_bytes().startswith(b"\x89PNG")
+def test_claims_are_printed_without_jax_and_matplotlib(tmp_path):
+    shown = without(["jax", "matplotlib", "numba", "rasf.experiments.reacher"], "claims", cwd=tmp_path)
+    assert "R15" in shown
+
+
+def test_demo_tells_both_stories_saves_the_picture_and_needs_no_posix(tmp_path):
+    first = "sys.modules.update(fcntl=None, resource=None, pwd=None, termios=None)\n"
+    first += "from rasf.experiments import demo; demo.TASKS, demo.STEPS, demo.EPISODES = 2, 200, 2"
+    shown = without(["rasf.sweep.store", "rasf.experiments.reacher"], "demo", cwd=tmp_path, first=first)
+    assert "risk-neutral" in shown
+    assert "risk-aware" in shown
+    assert [path.name for path in tmp_path.iterdir()] == ["rasf-demo.png"]
+    assert (tmp_path / "rasf-demo.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(
@@ -64,22 +75,23 @@ def test_demo_tells_both_stories_and_saves_the_picture(tmp_path, monkeypatch):
         (["demo", "--out", "/proc/picture.png"], "out cannot be written: /proc: "),
         (["reproduce", "theory", "--out", "file"], "file: Not a directory"),
         (["reproduce", "grid", "--out", "/proc/abc"], "out cannot be written: /proc: "),
-        (["reproduce", "four-room", "--batch", "foo"], "batch is for the experiment reacher, got it for four-room"),
-        (["reproduce", "grid", "--device", "gpu"], "device is for the experiment reacher, got it for grid"),
-        (
-            ["reproduce", "theory", "--tensorboard", "tb"],
-            "tensorboard is for the experiment reacher, got it for theory",
-        ),
+        (["reproduce", "four-room", "--batch", "foo"], "batch is for"),
+        (["reproduce", "grid", "--device", "gpu"], "device is for"),
+        (["reproduce", "theory", "--tensorboard", "tb"], "tensorboard is for"),
+        (["reproduce", "grid", "--library", "a.rasf"], "library is for"),
         (["reproduce", "reacher", "--tensorboard", "file"], "tensorboard cannot be written: "),
-        (["reproduce", "all", "--batch", "foo", "--preset", "quick"], "batch must be one of "),
+        (["reproduce", "reacher", "--library", "nowhere/a.rasf"], "library must"),
+        (["reproduce", "all", "--batch", "foo", "--preset", "quick"], "batch must"),
+        (["reproduce", "all", "--device", "gpu", "--preset", "quick"], "jax finds no gpu here"),
     ],
 )
 def test_errors_are_one_sentence_no_traceback_and_no_work(arguments, words, tmp_path, monkeypatch, capsys):
     def work(*_):
         pytest.fail("worked")
 
-    monkeypatch.setattr(demo, "_train_and_meet", work)
+    monkeypatch.setattr(demo, "train_and_meet", work)
     monkeypatch.setattr(reproduce, "reproduce", work)
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
     monkeypatch.setattr(sys, "argv", ["rasf", *arguments])
@@ -96,7 +108,8 @@ def test_errors_are_one_sentence_no_traceback_and_no_work(arguments, words, tmp_
 def test_the_package_is_a_command_too(tmp_path):
     out = rasf_process("-m", "rasf", "claims", "--results", "nowhere", cwd=tmp_path)
     assert out.returncode == 1
-    assert out.stderr == "rasf: nowhere is not a folder with results; make one with `rasf reproduce`\n"
+    assert out.stderr.startswith("rasf: nowhere is not a folder")
+    assert out.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("arguments", [["reproduce", "moon"], ["reproduce", "grid", "--preset", "huge"], ["nothing"]])
@@ -140,9 +153,9 @@ def interrupted(*_, **__):
     ("how", "arguments", "module", "name", "said"),
     [
         (LOST, "demo", "rasf.experiments.demo", "run", ""),
-        (LOST, "reproduce theory", "rasf.experiments.theory.claims", "run", ""),
+        (LOST, "reproduce theory", "rasf.experiments.theory.runs", "run", ""),
         (LOST, "train rasf/Grid-v0 --tasks 1 --out a.rasf", "rasf.library.learn", "learn", ""),
-        (HEARD, "reproduce four-room", "rasf.experiments.common.many_runs", "drive", "workers are stopped\n"),
+        (HEARD, "reproduce four-room", "rasf.experiments.common.runs", "drive", "workers are stopped\n"),
         (HEARD, "sweep spec.toml", "rasf.sweep.spec", "read_spec", "workers are stopped\n"),
         (HEARD, "explore", "rasf.explorer.app", "serve", "workers are stopped\n"),
     ],

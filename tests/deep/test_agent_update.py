@@ -6,9 +6,10 @@ from functools import partial
 import jax
 import numpy as np
 import pytest
-from deep_twin import Twin, assert_same_networks, constant_networks, outputs, random_learner, softmax
+from deep_twin import Twin, assert_same_networks, constant_networks, create_agent, outputs, random_learner, softmax
 
-from rasf.deep.agent import Agent, Batch, Tasks, preset
+from rasf.deep.agent import Tasks, preset
+from rasf.deep.replay import Batch
 from rasf.risk import MeanVariance
 
 OBS, ACTIONS, BATCH = 3, 3, 4
@@ -56,7 +57,7 @@ def test_updates_are_algorithm_2_s(name):
     settings = replace(settings, widths=(4, 3), atoms=5, gamma=0.8, learning_rate=0.02)
     rng = np.random.default_rng(1)
     with jax.enable_x64(True):
-        agent = Agent.create(settings, OBS, ACTIONS, BOUNDS, tasks)
+        agent = create_agent(settings, OBS, ACTIONS, BOUNDS, tasks)
         learner = random_learner(agent)
         update = jax.jit(lambda learner, batch, beta: agent.update(learner, batch, tasks, MeanVariance(beta)))
         twin = Twin(agent, learner, *tasks)
@@ -73,7 +74,7 @@ def test_updates_are_algorithm_2_s(name):
 @pytest.fixture(scope="module")
 def small():
     """An agent, a learner, and the compiled update at beta = -3."""
-    agent = Agent.create(preset("rasfc51", widths=(4,), atoms=5, gamma=0.8), OBS, ACTIONS, BOUNDS, TASKS)
+    agent = create_agent(preset("rasfc51", widths=(4,), atoms=5, gamma=0.8), OBS, ACTIONS, BOUNDS, TASKS)
     return agent, random_learner(agent), jax.jit(partial(agent.update, tasks=TASKS, risk=MeanVariance(-3.0)))
 
 
@@ -125,7 +126,7 @@ def test_online_networks_choose_and_target_networks_evaluate():
     """MeanOnly networks that answer with their biases alone: online prefers action 2, the target knows its value."""
     settings = preset("sfdqn", widths=(2,), gamma=0.5, learning_rate=0.0)
     tasks = Tasks(np.ones((1, 1)), np.zeros((1, 1)))
-    agent = Agent.create(settings, OBS, ACTIONS, [(0.0, 1.0)], tasks)
+    agent = create_agent(settings, OBS, ACTIONS, [(0.0, 1.0)], tasks)
     learner = random_learner(agent)
     online, target = (
         constant_networks(agent, [np.reshape(values, (1, 1, ACTIONS, 1))])

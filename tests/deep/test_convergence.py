@@ -42,14 +42,14 @@ def trained(name, world, weights, steps, **changes):
     """The agent, mean outputs (K, S, H, A, M) of the last quarter (as probabilities), policies, and the replay."""
     tasks = Tasks(jnp.asarray(weights), jnp.zeros((len(weights), 1)))
     settings = preset(name, gamma=GAMMA, widths=(32,), epsilon=1.0, target_period=PERIOD, **changes)
-    agent = Agent.create(settings, world.observation_size, world.n_actions, world.feature_bounds, tasks)
-    plan = RunConfig(jax.random.key(0), jnp.asarray(BETA), jnp.asarray(BETA), tasks)
-    lane = jax.jit(partial(train.start, agent, world, steps))(plan)
+    agent = Agent.for_world(settings, world, tasks)
+    config = RunConfig(jax.random.key(0), jnp.asarray(BETA), jnp.asarray(BETA), tasks)
+    lane = jax.jit(partial(train.start, agent, world, steps))(config)
     periods = steps // CHUNKS // PERIOD
     advance = jax.jit(partial(train.advance, agent, world, periods, PERIOD))
     everywhere, found = np.eye(world.observation_size, dtype=np.float32), []
     for chunk in range(CHUNKS):
-        lane, _ = advance(plan, lane, chunk * periods * PERIOD, 0, 0)
+        lane, _ = advance(config, lane, chunk * periods * PERIOD, 0, 0)
         networks = jax.tree.map(np.asarray, lane.learner.online)
         parts = [plain_networks(part, shape) for part, shape in zip(networks, agent.law.shapes(), strict=True)]
         seen = [np.array([[outputs(one, x) for x in everywhere] for one in part]) for part in parts]

@@ -54,7 +54,7 @@ STEPWISE = GAMMA ** np.arange(STEPS)
 
 
 def make(name, tasks=TASKS, **changes):
-    return Agent.create(preset(name, gamma=GAMMA, widths=(2,), **changes), 2, 2, WORLD.feature_bounds, tasks)
+    return Agent.for_world(preset(name, gamma=GAMMA, widths=(2,), **changes), WORLD, tasks)
 
 
 @cache
@@ -78,10 +78,10 @@ def gpi_rollouts():
     agent = make("sfdqn")
     networks = psi_networks(agent, [[(2.0, 0.0), (1.0, 0.0)], [(3.0, 0.5), (1.0, 0.0)], [(0.0, 0.0), (2.5, 2.0)]])
 
-    def watch(step, state):
+    def measure(step, state):
         return jnp.stack([step * 1.0, state.steps, state.ones])
 
-    return roll(agent, networks, watch=watch)
+    return roll(agent, networks, measure=measure)
 
 
 def test_sums_and_discounted_sums(gpi_rollouts):
@@ -93,16 +93,16 @@ def test_sums_and_discounted_sums(gpi_rollouts):
     np.testing.assert_allclose(gpi_rollouts.discounted, expected, rtol=1e-6)
 
 
-def test_watched_means_are_of_the_states_after_each_step(gpi_rollouts):
+def test_measured_means_are_of_the_states_after_each_step(gpi_rollouts):
     steps = [np.mean([0, 1, 2, 3]), np.mean([1, 2, 3, 4])]
     expected = [[[*steps, 0.0]], [[*steps, 2.5]], [[*steps, 2.5]]]
-    np.testing.assert_allclose(gpi_rollouts.watched, np.broadcast_to(expected, (3, 3, 3)), rtol=1e-6)
+    np.testing.assert_allclose(gpi_rollouts.measured, np.broadcast_to(expected, (3, 3, 3)), rtol=1e-6)
 
 
-def test_nothing_is_watched_by_default():
+def test_nothing_is_measured_by_default():
     agent = make("sfdqn")
     found = roll(agent, psi_networks(agent, np.zeros((3, 2, 2))), n=2)
-    assert found.watched.shape == (3, 2, 0)
+    assert found.measured.shape == (3, 2, 0)
     np.testing.assert_array_equal(found.phi[..., 1], 0)  # ties go to the lowest action
 
 

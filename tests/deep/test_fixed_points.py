@@ -11,10 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from deep_twin import outputs, plain_networks, random_learner
+from deep_twin import create_agent, outputs, plain_networks, random_learner
 from probe_worlds import Table, projected_fixed_point
 
-from rasf.deep.agent import Agent, Batch, Tasks, preset
+from rasf.deep.agent import Tasks, preset
+from rasf.deep.replay import Batch
 from rasf.envs.grid import Grid
 from rasf.planning.moments import successor_moments
 from rasf.risk import MeanVariance
@@ -50,7 +51,7 @@ def learned(name, updates, **changes):
     tasks = Tasks(TASKS.astype(np.float32), np.zeros((2, 1), np.float32))
     batch = every_outcome_as_often_as_likely(MDP, 1 / 8)
     settings = preset(name, gamma=GAMMA, widths=(32,), learning_rate=1e-2, **changes)
-    agent = Agent.create(settings, MDP.n_states, 4, BOUNDS, tasks)
+    agent = create_agent(settings, MDP.n_states, 4, BOUNDS, tasks)
 
     def step(learner, _):
         return agent.update(learner, batch, tasks, MeanVariance(BETA))[0], None

@@ -7,9 +7,9 @@ from functools import partial
 import jax
 import numpy as np
 import pytest
-from deep_twin import outputs, plain_networks, random_learner, softmax, symmetric
+from deep_twin import create_agent, outputs, plain_networks, random_learner, softmax, symmetric
 
-from rasf.deep.agent import Agent, Tasks, preset
+from rasf.deep.agent import Tasks, preset
 from rasf.risk import CVaR, Entropic, MeanVariance
 
 OBS, ACTIONS, K, D, ATOMS, BATCH = 2, 3, 2, 4, 6, 3
@@ -26,7 +26,7 @@ OBSERVATIONS = np.random.default_rng(5).normal(size=(BATCH, OBS))
 
 
 def make(name, **changes):
-    agent = Agent.create(preset(name, widths=(3,), atoms=ATOMS, **changes), OBS, ACTIONS, BOUNDS, TRAINING)
+    agent = create_agent(preset(name, widths=(3,), atoms=ATOMS, **changes), OBS, ACTIONS, BOUNDS, TRAINING)
     learner = random_learner(agent)
     # sharper than random: probabilities from 1e-4 on
     return agent, jax.tree.map(lambda leaf: leaf * 2, learner.online)
@@ -52,9 +52,9 @@ def test_histograms_score_as_the_risk_of_all_features(name):
         for w, beta in itertools.product(map(np.array, WEIGHTS.values()), (-3.0, 0.0)):
             expected = RISKS[name](beta).independent(probs, atoms, w)  # (K, B, A)
             active = max(1, np.count_nonzero(w))
-            assert trained.weighing(w[None]).active == active
+            assert trained.for_weights(w[None]).active_features == active
             for prepared in {active, max(active, 2), D}:  # the features that count, more than that, and all
-                agent = replace(trained, active=prepared)
+                agent = replace(trained, active_features=prepared)
                 # CVaR's grid has one cell of slack a feature, so its rounding differs
                 np.testing.assert_allclose(scores(agent, w, beta), expected, rtol=0, atol=1e-9)
 
@@ -68,7 +68,7 @@ def test_moments(law):
             lambda agent, w: agent.moments(agent.task_heads(networks, w), OBSERVATIONS, None), static_argnums=0
         )
         for w in map(np.array, WEIGHTS.values()):
-            mean, variance = moments(trained.weighing(w[None]), w)
+            mean, variance = moments(trained.for_weights(w[None]), w)
             assert mean.shape == variance.shape == (K, BATCH, ACTIONS)
             for k, b, a in np.ndindex(K, BATCH, ACTIONS):
                 found = outputs(parts[0][k], OBSERVATIONS[b])
@@ -122,7 +122,7 @@ def test_a_conditioned_network_sees_the_task_and_weighs_nothing():
     expected = risk.histogram(histograms(agent, networks, seen)[:, :, :, 0], atoms)
     assert scores.shape == (1, BATCH, ACTIONS)
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-10)
-    assert agent.weighing(np.ones((1, D))) == agent
+    assert agent.for_weights(np.ones((1, D))) == agent
 
 
 def test_a_point_is_scored_as_a_certain_return():

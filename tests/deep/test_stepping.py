@@ -6,11 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from deep_twin import constant_networks
+from deep_twin import constant_networks, create_agent
 
-from rasf.deep import stepping
-from rasf.deep.agent import Agent, Batch, Tasks, preset
+from rasf.deep import replay
+from rasf.deep.agent import Tasks, preset
 from rasf.deep.laws import MeanOnly
+from rasf.deep.replay import Batch, HostReplay
 from rasf.deep.stepping import SteppedLearner
 from rasf.mdp import FiniteMDP
 from rasf.planning.moments import successor_moments
@@ -30,7 +31,7 @@ class Step(NamedTuple):
 
 def make(name="rasfc51", num_envs=2, seed=3, capacity=1_000, beta=BETA, options=None, **changes):
     small = {"widths": (6,), "atoms": 5, "gamma": 0.8, "target_period": 4, "batch": 4, "learning_rate": 0.01}
-    agent = Agent.create(preset(name, **(small | changes)), OBS, ACTIONS, BOUNDS, TASKS)
+    agent = create_agent(preset(name, **(small | changes)), OBS, ACTIONS, BOUNDS, TASKS)
     return SteppedLearner(agent, TASKS, beta, seed, num_envs, capacity, **(options or {}))
 
 
@@ -47,7 +48,7 @@ def feed(learner, steps, seed=0):
         reused = obs.copy()
         action = learner.act(reused)
         reused[:] = 7.0  # as environments do that keep one array
-        learner.observe(step)
+        learner.observe(*step)
         kept += [
             (obs[i], action[i], step.phi[i], step.next_obs[i], float(not step.terminated[i]), learner.task)
             for i in range(2)
@@ -114,20 +115,20 @@ def test_greedy_actions_are_gpi_on_the_active_task():
     assert len(np.unique(chosen)) > 1
 
 
-def test_elders_take_part_in_the_choice():
-    """Networks that score the actions 1, 3, 2 on both tasks; an elder is heard where it knows better."""
+def test_older_policies_take_part_in_the_choice():
+    """Networks that score the actions 1, 3, 2 on both tasks; an older policy is heard where it knows better."""
     learner = make("sfdqn", epsilon=0.0)
     own = np.zeros((2, 1, ACTIONS, 2))
     own[:, 0, :, 0] = [1.0, 3.0, 2.0]
     learner._learner = learner._learner._replace(online=constant_networks(learner.agent, [own]))
     obs, asked = np.array([[1.0, 2.0], [3.0, 4.0]]), []
 
-    def elders(seen):
+    def base_scores(seen):
         asked.append(seen)
         return np.array([[-np.inf, -np.inf, 3.5], [3.0, 0.0, 0.0]])
 
     np.testing.assert_array_equal(learner.act(obs), [1, 1])
-    learner.begin_task(0, elders)
+    learner.begin_task(0, base_scores)
     np.testing.assert_array_equal(learner.act(obs), [2, 0])  # in the second, a tie: the lowest
     learner.begin_task(0)
     np.testing.assert_array_equal(learner.act(obs), [1, 1])
@@ -135,7 +136,7 @@ def test_elders_take_part_in_the_choice():
     np.testing.assert_array_equal(seen, obs)
     for wrong in (np.zeros((2, 2)), np.full((2, ACTIONS), np.nan)):
         learner.begin_task(0, lambda _, wrong=wrong: wrong)
-        with pytest.raises(ValueError, match="elders must"):
+        with pytest.raises(ValueError, match="base_scores must"):
             learner.act(obs)
 
 
@@ -154,7 +155,7 @@ def run(seed, calls):
     learner, rng, actions = make(seed=seed, epsilon=0.5), np.random.default_rng(0), []
     for updates in calls:
         actions.append(learner.act(rng.normal(size=(2, OBS))))
-        learner.observe(random_step(rng)._replace(valid=np.ones(2, bool)))
+        learner.observe(*random_step(rng)._replace(valid=np.ones(2, bool)))
         learner.learn(updates)
     return learner.networks, np.array(actions)
 
@@ -187,35 +188,34 @@ def test_networks_are_a_copy_that_stays():
 
 
 def test_owed_updates_follow_the_valid_transitions():
-    """3 valid transitions a step at 0.5 each, done by twos: owed 1.5, 3, 4.5 - 2 = 2.5 left over and so on."""
-    learner = make("sfdqn", num_envs=4, options={"updates_per_step": 0.5, "together": 2})
+    """3 valid transitions a step, an update for each, done by twos: owed 3, 1 + 3, 0 + 3, 1 + 3."""
+    learner = make("sfdqn", num_envs=4, options={"together": 2})
     assert learner.learn() is None  # nothing is owed before the first transition
     step = Step(np.zeros((4, OBS)), np.zeros((4, 2)), np.zeros(4, bool), np.array([True, False, True, True]))
     done = []
     for _ in range(4):
         learner.act(np.zeros((4, OBS)))
-        learner.observe(step)
-        found = learner.learn()
-        done.append(found.updates if found else 0)
-    assert done == [0, 2, 2, 2]
-    assert learner.updates == 6
-    assert learner.transitions == 12
+        learner.observe(*step)
+        done.append(learner.learn().updates)
+    assert done == [2, 4, 2, 4]
+    assert learner.updates == learner.transitions == 12
 
 
 def test_the_replay_grows_and_then_forgets_the_oldest(monkeypatch):
-    monkeypatch.setattr(stepping, "_FIRST_ROWS", 3)
-    rows = stepping._Rows(10, 1)
+    monkeypatch.setattr(replay, "_FIRST_ROWS", 3)
+    rows = HostReplay(10, 1, 2)
     for first in (0, 4, 8, 12):
-        rows.store(np.arange(first, first + 4, dtype=np.float32)[:, None])
+        rows.store(np.repeat(np.arange(first, first + 4, dtype=np.float32)[:, None], 7, axis=1))
         drawn = rows.sample(np.random.default_rng(0), (50, 8))
-        assert rows.size == min(first + 4, 10)
+        assert len(rows) == min(first + 4, 10)
+        assert drawn.shape == (50, 8, 7)
         np.testing.assert_array_equal(np.unique(drawn), np.arange(max(0, first - 6), first + 4))
 
 
 def one_hot_learner(n_states, n_actions, **changes):
     tasks = Tasks(np.ones((1, 1), np.float32), np.zeros((1, 1), np.float32))
     settings = preset("sfdqn", widths=(32,), epsilon=1.0, learning_rate=5e-3, target_period=16, **changes)
-    agent = Agent.create(settings, n_states, n_actions, [(0.0, 1.0)], tasks)
+    agent = create_agent(settings, n_states, n_actions, [(0.0, 1.0)], tasks)
     return SteppedLearner(agent, tasks, 0.0, 0, n_states, 100_000)
 
 
@@ -243,7 +243,7 @@ def test_psi_of_a_chain_is_learned():
         action = learner.act(np.eye(n)[states])
         to = np.where(action == 1, states + 1, np.maximum(states - 1, 0)).clip(0, n - 1)
         seen = phi[states, action, to]
-        learner.observe(Step(np.eye(n)[to], seen, to == 4, states < 4))
+        learner.observe(*Step(np.eye(n)[to], seen, to == 4, states < 4))
     for _ in range(12):
         learner.learn(256)
     psi = psi_of(learner, n)[:4]
@@ -263,7 +263,7 @@ def test_an_end_has_no_future_and_a_cut_has(terminated, value):
     learner = one_hot_learner(2, 1, gamma=0.5)
     for _ in range(5):
         learner.act(np.eye(2))
-        learner.observe(Step(np.eye(2)[::-1], np.array([[1.0], [0.25]]), np.full(2, terminated), np.ones(2, bool)))
+        learner.observe(*Step(np.eye(2)[::-1], np.array([[1.0], [0.25]]), np.full(2, terminated), np.ones(2, bool)))
     for _ in range(4):
         learner.learn(256)
     np.testing.assert_allclose(psi_of(learner, 2)[:, 0], value, atol=0.02)
@@ -282,10 +282,10 @@ def test_what_is_not_finite_is_refused_and_not_stored(changes, culprit):
     learner.act(np.zeros((2, OBS)))
     step = Step(np.zeros((2, OBS)), np.zeros((2, 2)), np.zeros(2, bool), np.ones(2, bool))
     with pytest.raises(ValueError, match=f"the environment gave {culprit} not finite"):
-        learner.observe(step._replace(**changes))
+        learner.observe(*step._replace(**changes))
     assert learner.transitions == 0
     learner.act(np.zeros((2, OBS)))
-    learner.observe(step._replace(**changes, valid=np.zeros(2, bool)))  # an empty step says nothing
+    learner.observe(*step._replace(**changes, valid=np.zeros(2, bool)))  # an empty step says nothing
     assert learner.transitions == 0
 
 
@@ -300,7 +300,7 @@ def test_misuse_is_refused():
     learner = make("sfdqn")
     step = Step(np.zeros((2, OBS)), np.zeros((2, 2)), np.zeros(2, bool), np.ones(2, bool))
     with pytest.raises(ValueError, match="observe must"):
-        learner.observe(step)
+        learner.observe(*step)
     with pytest.raises(ValueError, match="obs must"):
         learner.act(np.zeros((1, OBS)))
     with pytest.raises(ValueError, match="task must"):
@@ -309,8 +309,6 @@ def test_misuse_is_refused():
         learner.learn(1)
     with pytest.raises(ValueError, match="together must"):
         make("sfdqn", options={"together": 3})
-    with pytest.raises(ValueError, match="updates_per_step must"):
-        make("sfdqn", options={"updates_per_step": -1.0})
     with pytest.raises(ValueError, match="num_envs must"):
         make("sfdqn", capacity=1)
     with pytest.raises(ValueError, match="beta must"):

@@ -10,7 +10,8 @@ from deep_twin import Twin, assert_same_networks
 from probe_worlds import Walk
 
 from rasf.deep import replay, train
-from rasf.deep.agent import Agent, Batch, Tasks, preset
+from rasf.deep.agent import Agent, Tasks, preset
+from rasf.deep.replay import Batch
 from rasf.deep.train import RunConfig
 
 WALK = Walk()
@@ -23,17 +24,17 @@ PERIOD = 8
 
 def make(name="rasfc51", **changes):
     settings = preset(name, **{"target_period": PERIOD, **SMALL, **changes})
-    return Agent.create(settings, WALK.observation_size, WALK.n_actions, WALK.feature_bounds, TASKS)
+    return Agent.for_world(settings, WALK, TASKS)
 
 
-def plan_of(seed, beta=-3.0, bootstrap_beta=-1.0):
+def config_of(seed, beta=-3.0, bootstrap_beta=-1.0):
     return RunConfig(
         jax.random.key(seed), jnp.asarray(beta), jnp.asarray(bootstrap_beta), Tasks(*map(jnp.asarray, TASKS))
     )
 
 
-def stacked(plans):
-    return jax.tree.map(lambda *parts: jnp.stack(parts), *plans)
+def stacked(configs):
+    return jax.tree.map(lambda *parts: jnp.stack(parts), *configs)
 
 
 @cache
@@ -47,13 +48,13 @@ def compiled_advance(agent, periods):
     return jax.jit(jax.vmap(one, in_axes=(0, 0, None, None, None)))
 
 
-def run(agent, plans, schedule):
-    """Lanes of stacked plans after chunks of periods on tasks, ((periods, task), ..), and their progress."""
-    lanes = compiled_start(agent, PERIOD * sum(periods for periods, _ in schedule))(plans)
+def run(agent, configs, schedule):
+    """Lanes of stacked configs after chunks of periods on tasks, ((periods, task), ..), and their progress."""
+    lanes = compiled_start(agent, PERIOD * sum(periods for periods, _ in schedule))(configs)
     begin, task_begins, progress = 0, {}, []
     for periods, task in schedule:
         task_begin = task_begins.setdefault(task, begin)
-        lanes, found = compiled_advance(agent, periods)(plans, lanes, begin, task_begin, task)
+        lanes, found = compiled_advance(agent, periods)(configs, lanes, begin, task_begin, task)
         progress.append(jax.tree.map(np.asarray, found))
         begin += periods * PERIOD
     return jax.tree.map(np.asarray, lanes), progress
@@ -88,14 +89,14 @@ def test_the_loop_is_algorithm_2(name):
     The plain loop takes the same chance and must take the same actions and hold the same numbers.
     """
     with jax.enable_x64(True):
-        agent, plan = make(name, epsilon=0.3), plan_of(3)
-        plans = stacked([plan])
-        lanes, _ = run(agent, plans, ((1, 0), (1, 0), (1, 1)))
-        first = lane(compiled_start(agent, 3 * PERIOD)(plans), 0)
+        agent, config = make(name, epsilon=0.3), config_of(3)
+        configs = stacked([config])
+        lanes, _ = run(agent, configs, ((1, 0), (1, 0), (1, 1)))
+        first = lane(compiled_start(agent, 3 * PERIOD)(configs), 0)
         move, observe = jax.jit(WALK.advance), jax.jit(WALK.observe)
         twin, state, kept, explored = Twin(agent, first.learner, *TASKS), None, [], 0
         for begin in range(0, 3 * PERIOD, PERIOD):
-            draws = jax.tree.map(np.asarray, compiled_chance(0.3)(plan.key, begin))
+            draws = jax.tree.map(np.asarray, compiled_chance(0.3)(config.key, begin))
             for i in range(PERIOD):
                 now = jax.tree.map(lambda part, i=i: part[i], draws)
                 step, task = begin + i, (begin + i) // (2 * PERIOD)
@@ -113,7 +114,7 @@ def test_the_loop_is_algorithm_2(name):
         learner = lane(lanes, 0).learner
         assert_same_networks(twin, learner, agent, atol=1e-9)
         rows = [
-            np.concatenate([obs, after, phi, [action, going, task]]) for obs, action, phi, after, going, task in kept
+            np.concatenate([obs, after, phi, [action, alive, task]]) for obs, action, phi, after, alive, task in kept
         ]
         np.testing.assert_allclose(lanes.rows[0], rows, rtol=0, atol=1e-9)
         assert_same(learner.target, learner.online)  # a copy has just been made
@@ -124,21 +125,21 @@ def test_the_loop_is_algorithm_2(name):
 
 @pytest.fixture(scope="module")
 def three_lanes():
-    agent, plans = make(), [plan_of(1), plan_of(2), plan_of(2, beta=4.0)]
-    return agent, plans, *run(agent, stacked(plans), ((2, 0), (2, 1)))
+    agent, configs = make(), [config_of(1), config_of(2), config_of(2, beta=4.0)]
+    return agent, configs, *run(agent, stacked(configs), ((2, 0), (2, 1)))
 
 
 def test_same_seed_same_bits(three_lanes):
-    agent, plans, lanes, progress = three_lanes
-    again, same = run(agent, stacked(plans), ((2, 0), (2, 1)))
+    agent, configs, lanes, progress = three_lanes
+    again, same = run(agent, stacked(configs), ((2, 0), (2, 1)))
     assert_same(lanes, again)
     assert_same(progress, same)
 
 
 def test_lanes_do_not_see_one_another(three_lanes):
     """At the same width, a lane is the same bits whatever the others are."""
-    agent, plans, lanes, _ = three_lanes
-    others, _ = run(agent, stacked([plan_of(7), plans[1], plan_of(8, beta=0.0)]), ((2, 0), (2, 1)))
+    agent, configs, lanes, _ = three_lanes
+    others, _ = run(agent, stacked([config_of(7), configs[1], config_of(8, beta=0.0)]), ((2, 0), (2, 1)))
     assert_same(lane(lanes, 1), lane(others, 1))
 
 
@@ -153,15 +154,15 @@ def test_lanes_differ(three_lanes):
 
 def test_a_lane_alone_is_close(three_lanes):
     """Another width compiles to other sums; over 32 updates rounding of 1e-7 grows little."""
-    agent, plans, lanes, _ = three_lanes
-    alone, _ = run(agent, stacked(plans[:1]), ((2, 0), (2, 1)))
+    agent, configs, lanes, _ = three_lanes
+    alone, _ = run(agent, stacked(configs[:1]), ((2, 0), (2, 1)))
     np.testing.assert_array_equal(columns(alone.rows[0])[3], columns(lanes.rows[0])[3])  # the same actions
     jax.tree.map(partial(np.testing.assert_allclose, rtol=0, atol=1e-4), lane(alone, 0), lane(lanes, 0))
 
 
 def test_chunks_change_no_bit(three_lanes):
-    agent, plans, lanes, progress = three_lanes
-    cut, pieces = run(agent, stacked(plans), ((1, 0), (1, 0), (1, 1), (1, 1)))
+    agent, configs, lanes, progress = three_lanes
+    cut, pieces = run(agent, stacked(configs), ((1, 0), (1, 0), (1, 1), (1, 1)))
     assert_same(lanes, cut)
     for whole, halves in zip(progress, (pieces[:2], pieces[2:]), strict=True):
         assert_same(whole, jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *halves))

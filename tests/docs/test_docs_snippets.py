@@ -16,7 +16,7 @@ import api_reference
 import rasf
 import site_pictures
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 FENCES = {"```python", "```", "```toml", "```json", "```sh"}  # test_docs.py runs the first kind
 
@@ -45,6 +45,8 @@ def test_the_navigation_has_every_page_once_and_no_other():
 def test_the_reference_has_every_public_name_once():
     named = re.findall(r"^::: rasf\.(\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
     assert sorted(named) == sorted(rasf.__all__)
+    rare = re.findall(r"^::: rasf\.risk\.(\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
+    assert sorted({*rare, *named} & {*rasf.risk.__all__}) == sorted(rasf.risk.__all__)
 
 
 @pytest.mark.parametrize("name", rasf.__all__)

@@ -2,12 +2,14 @@
 
 import numpy as np
 
-from deep.deep_twin import random_learner
-from rasf.deep.agent import Agent, Tasks, preset
+from deep.deep_twin import create_agent, random_learner
+from rasf.agents import AGENTS
+from rasf.deep.agent import Tasks, preset
 from rasf.envs.gymnasium.single import open_environment
 from rasf.envs.reacher.world import Reacher
 from rasf.library.networks.policies import NetworkPolicies
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
+from rasf.risk import MeanVariance
 
 NAMES = {"histogram": "rasfc51", "point": "sfdqn", "residual": "sfdqn-residual"}
 
@@ -19,7 +21,7 @@ def random_reacher(law="histogram", seed=0, **kwargs):
     env.close()
     weights = Reacher().tasks((0, 3))
     settings = preset(NAMES[law], widths=(16, 16), atoms=9, gamma=0.8)
-    agent = Agent.create(settings, 4, 9, described["bounds"], Tasks(weights, np.zeros((2, 1))))
+    agent = create_agent(settings, 4, 9, described.bounds, Tasks(weights, np.zeros((2, 1))))
     sources = NetworkPolicies.from_agent(agent, random_learner(agent, seed).online)
-    policies = tuple(SourcePolicy(tuple(w), "mean-variance:-6.0") for w in weights.tolist())
-    return PolicyLibrary(sources, described, policies, NAMES[law], {}, (), {"seed": seed})
+    policies = tuple(SourcePolicy(tuple(w), MeanVariance(-6.0)) for w in weights.tolist())
+    return PolicyLibrary(sources, described, policies, (AGENTS[NAMES[law]],), {}, (), {"seed": seed})

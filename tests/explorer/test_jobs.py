@@ -19,14 +19,14 @@ def wait(event):
     assert event.wait(10), "the other side never came"
 
 
-def test_latest_gives_the_answer_and_a_stop_that_says_no():
+def test_cancel_previous_gives_the_answer_and_a_stop_that_says_no():
     async def run():
         return await CancelPrevious(print).run(lambda a, b, stop: (a + b, stop()), 2, 3)
 
     assert in_a_loop(run()) == (5, False)
 
 
-def test_latest_stops_what_was_overtaken_and_drops_its_answer():
+def test_cancel_previous_stops_what_was_overtaken_and_drops_its_answer():
     said, begun, saw_stop = [], threading.Event(), threading.Event()
 
     def slow(stop):
@@ -37,10 +37,10 @@ def test_latest_stops_what_was_overtaken_and_drops_its_answer():
         return "old"
 
     async def run():
-        latest = CancelPrevious(said.append)
-        old = asyncio.create_task(latest.run(slow))
+        jobs = CancelPrevious(said.append)
+        old = asyncio.create_task(jobs.run(slow))
         await asyncio.to_thread(wait, begun)
-        new = await latest.run(lambda stop: "new")
+        new = await jobs.run(lambda stop: "new")
         return await old, new
 
     assert in_a_loop(run()) == (None, "new")
@@ -48,13 +48,13 @@ def test_latest_stops_what_was_overtaken_and_drops_its_answer():
     assert said == []
 
 
-def test_latest_forgets_work_that_gave_up_or_was_stopped_by_hand():
+def test_cancel_previous_forgets_work_that_gave_up_or_was_stopped_by_hand():
     def gives_up(stop):
         raise Stopped
 
     async def run():
-        latest = CancelPrevious(print)
-        first = await latest.run(gives_up)
+        jobs = CancelPrevious(print)
+        first = await jobs.run(gives_up)
         begun = threading.Event()
 
         def slow(stop):
@@ -63,9 +63,9 @@ def test_latest_forgets_work_that_gave_up_or_was_stopped_by_hand():
                 pass
             raise ValueError("nobody wants to hear this")
 
-        second = asyncio.create_task(latest.run(slow))
+        second = asyncio.create_task(jobs.run(slow))
         await asyncio.to_thread(wait, begun)
-        latest.stop()
+        jobs.stop()
         return first, await second
 
     assert in_a_loop(run()) == (None, None)
@@ -105,7 +105,7 @@ def test_the_event_loop_goes_on_while_work_runs():
     in_a_loop(run())
 
 
-def test_newest_finishes_what_runs_and_then_takes_only_the_newest():
+def test_coalesce_finishes_what_runs_and_then_takes_only_the_newest():
     ran, begun, go_on = [], threading.Event(), threading.Event()
 
     def work(name):
@@ -116,10 +116,10 @@ def test_newest_finishes_what_runs_and_then_takes_only_the_newest():
         return name
 
     async def run():
-        newest = Coalesce(print)
-        tasks = [asyncio.create_task(newest.run(work, "first"))]
+        jobs = Coalesce(print)
+        tasks = [asyncio.create_task(jobs.run(work, "first"))]
         await asyncio.to_thread(wait, begun)
-        tasks += [asyncio.create_task(newest.run(work, name)) for name in ("second", "third", "fourth")]
+        tasks += [asyncio.create_task(jobs.run(work, name)) for name in ("second", "third", "fourth")]
         await asyncio.sleep(0)
         go_on.set()
         return await asyncio.gather(*tasks)
@@ -128,21 +128,21 @@ def test_newest_finishes_what_runs_and_then_takes_only_the_newest():
     assert ran == ["first", "fourth"]
 
 
-def test_newest_begins_nothing_once_it_is_closed():
+def test_coalesce_begins_nothing_once_it_is_closed():
     async def run():
-        newest = Coalesce(print)
-        newest.close()
-        return await newest.run(lambda: "answer")
+        jobs = Coalesce(print)
+        jobs.close()
+        return await jobs.run(lambda: "answer")
 
     assert in_a_loop(run()) is None
 
 
-def test_newest_goes_on_after_an_error():
+def test_coalesce_goes_on_after_an_error():
     said = []
 
     async def run():
-        newest = Coalesce(said.append)
-        return await newest.run(float, "x"), await newest.run(float, "1")
+        jobs = Coalesce(said.append)
+        return await jobs.run(float, "x"), await jobs.run(float, "1")
 
     assert in_a_loop(run()) == (None, 1.0)
     assert len(said) == 1

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,10 +10,12 @@ from gymnasium import spaces
 from library_worlds import random_world
 
 import rasf
+import rasf.agents
 from quick_compilation import quick_compilation  # noqa: F401
 from rasf import CVaR, Entropic, MeanVariance
-from rasf import container as storage
+from rasf import files as storage
 
+OLD = Path(__file__).parent / "data"
 NEUTRAL, AVERSE = MeanVariance(0.0), MeanVariance(-1.0)
 W = [0.6, -0.4]
 AGENTS = {
@@ -52,7 +55,7 @@ def behaviour(library, agent):
     found = []
     for risk in SERVED[agent]:
         scores = library.scores(OBS, W, risk)
-        found += [scores.values, scores.mean, scores.spread, scores.seen, scores.driver]
+        found += [scores.values, scores.mean, scores.std, scores.seen, scores.driver]
         found.append(library.act(OBS, W, risk))
         found.append([library.act({"where": s, "how": OBS["how"][s]}, W, risk) for s in range(4)])
     return found
@@ -110,7 +113,7 @@ def test_settings_of_an_environment_come_back_and_make_it_again(tmp_path):
     library.save(tmp_path / "a.rasf")  # JSON knows no tuples
     again = rasf.load(tmp_path / "a.rasf")
     assert again.environment == library.environment
-    assert again.environment["kwargs"]["desc"] == ["SF", "FG"]
+    assert again.environment.kwargs["desc"] == ["SF", "FG"]
     assert again.evaluate("FrozenLake-v1", [1.0, 0.0], NEUTRAL, 2, phi=phi, max_steps=5).episodes == 2
 
 
@@ -128,6 +131,61 @@ def test_what_cannot_be_saved_leaves_the_old_file(libraries, tmp_path):
         libraries["sfdqn"].save(tmp_path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+# --- files of version 0.1, made by its own code
+
+
+def test_a_table_of_version_0_1_loads_and_answers_as_it_did(tmp_path):
+    library = rasf.load(OLD / "table_0_1.rasf")
+    assert library.agents == (rasf.agents.AGENTS["rasfql"],)
+    assert [policy.risk for policy in library.policies] == [NEUTRAL, NEUTRAL, MeanVariance(-2.0), MeanVariance(-2.0)]
+    assert library.environment.kwargs == {"layout": "S.1T\n.X..\n1..G", "trap_probability": 0.3, "step_limit": 15}
+    assert library.environment.bounds == ((0.0, 1.0),) * 3
+    w = [1.0, 0.5, -2.0]
+    first, second = [0.00657255, 0.0056169, 0.00814726, 0.01125152], [0.00657255, 0.11729871, 0.91998966, 0.01125152]
+    np.testing.assert_allclose(library.scores([0, 0, 0, 0], w, AVERSE).values[:2], [first, second], atol=5e-9)
+    assert library.act([[0, 0, 0, 0], [1, 0, 0, 0]], w, AVERSE).tolist() == [2, 3]
+    assert library.evaluate("rasf/FourRoom-v0", w, AVERSE, 3).lengths.max() <= 15
+    written_again(library, OLD / "table_0_1.rasf", tmp_path)
+
+
+def test_networks_of_version_0_1_load_and_answer_as_they_did(tmp_path):
+    library = rasf.load(OLD / "network_0_1.rasf")
+    assert library.policies == (((1.0, 0.5, -0.1), Entropic(-0.5)),)
+    assert (library.environment.id, library.environment.phi, library.environment.bounds) == (
+        "FrozenLake-v1",
+        "phi",
+        None,
+    )
+    found = library.scores(3, [1, 0.5, 0], Entropic(-1.0)).values
+    np.testing.assert_allclose(found, [[1.10379863, 1.05948246, 1.02973711, 0.99967343]], rtol=1e-5)
+    assert library.act([0, 3, 9], [1, 0.5, 0], CVaR(0.2)).tolist() == [0, 0, 0]
+    written_again(library, OLD / "network_0_1.rasf", tmp_path)
+
+
+def written_again(library, path, folder):
+    """A file written now says what the old one said."""
+    library.save(folder / "again.rasf")
+    (header, arrays), (old_header, old_arrays) = map(storage.load_file, (folder / "again.rasf", path))
+    assert header == old_header
+    assert arrays.keys() == old_arrays.keys()
+    for name, part in arrays.items():
+        np.testing.assert_array_equal(part, old_arrays[name])
+
+
+def test_a_risk_that_cannot_be_read_back_is_kept_as_its_text(stored, tmp_path):
+    header, arrays = copy.deepcopy(stored["rasfql"])
+    header["policies"][0]["risk"] = "Mine(level=3)"
+    storage.save_file(tmp_path / "a.rasf", header, arrays)
+    library = rasf.load(tmp_path / "a.rasf")
+    mine, other = (policy.risk for policy in library.policies)
+    assert (str(mine), other) == ("Mine(level=3)", NEUTRAL)
+    assert library.act(OBS, W, NEUTRAL).shape == (4,)
+    with pytest.raises(ValueError, match="risk must"):
+        library.act(OBS, W, mine)
+    library.save(tmp_path / "b.rasf")
+    assert storage.load_file(tmp_path / "b.rasf")[0] == header
 
 
 # --- files of strangers
@@ -169,6 +227,10 @@ def stored(libraries, tmp_path_factory):
     (lambda h, a: h["environment"].update(id="os:Env-v0"), "id must not name a module, got 'os:Env-v0'"),
     (lambda h, a: h["environment"].pop("max_episode_steps"), "it has no 'max_episode_steps'"),
     (lambda h, a: h["environment"].update(kwargs=None), "the kwargs of its environment cannot be None"),
+    (lambda h, a: h["environment"].update(bounds=[[0.0, 1.0], [0.0]]), "the bounds of its environment must be pairs"),
+    (lambda h, a: h["environment"].update(bounds=[[0.0, "1"]]), "the bounds of its environment must be pairs"),
+    (lambda h, a: h.update(agent="rasfql + gpt"), "agent must be"),
+    (lambda h, a: h.update(agent="rasfc51" if h["agent"] == "rasfql" else "rasfql"), "agents must be of the policies'"),
     (lambda h, a: h["environment"].update(observations={"kind": "discrete", "n": 9, "start": 0}), "an observation"),
     (lambda h, a: h["environment"].update(observations={"kind": "graph"}), "a space's description must be of a"),
     (lambda h, a: h["policies"].pop(), "an entry for each policy"),
@@ -176,8 +238,8 @@ def stored(libraries, tmp_path_factory):
     (lambda h, a: h["policies"][0].update(w="12"), "each of its policies must have 2 weights and a risk"),
     (lambda h, a: h["policies"][0].update(risk=4), "each of its policies must have 2 weights and a risk"),
     (lambda h, a: h["sources"].update(law="pickle"), "law must be one of"),
-    (lambda h, a: h["sources"].update(gamma=1.5), "gamma must be a number in"),
-    (lambda h, a: h["sources"].update(actions=-1), "actions must be a"),
+    (lambda h, a: h["sources"].update(gamma=1.5), "gamma must"),
+    (lambda h, a: h["sources"].update(actions=-1), "actions must"),
     (lambda h, a: a.pop("history/return"), None),
     (lambda h, a: a.update({"history/return": np.zeros(5)}), "its history must have an entry for each policy"),
     (lambda h, a: a.update({"other": np.zeros(5)}), "it holds 'other', which is neither of its sources nor"),
@@ -283,7 +345,7 @@ def test_a_mutated_header_is_refused_or_changes_nothing_that_acts(stored, librar
             except ValueError:
                 continue
         elif path == ("environment", "first_action"):
-            shift = library.environment["first_action"] - header["environment"]["first_action"]
+            shift = library.environment.first_action - header["environment"]["first_action"]
             mine = libraries[agent].act(OBS, W, NEUTRAL)
             np.testing.assert_array_equal(library.act(OBS, W, NEUTRAL), mine + shift)
         else:
@@ -327,7 +389,7 @@ def test_what_is_no_file_of_ours_is_refused(libraries, tmp_path):
         (json.dumps({"a": 1}).encode(), "is not a rasf library"),
         (whole[:-5], "is truncated"),
         (whole[:100], "is truncated"),
-        (whole + b"more", "is damaged"),
+        (whole + b"more", "damaged"),
         (whole[:-5] + bytes([whole[-5] ^ 1]) + whole[-4:], "does not match its checksum"),
         (future, "was written by a newer rasf"),
     ):

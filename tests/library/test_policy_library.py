@@ -63,7 +63,7 @@ def check_one_and_many(library, kind, tolerance):
     many = library.scores(batched(observations), w, AVERSE)
     actions = library.act(batched(observations), w, AVERSE)
     assert actions.shape == many.action.shape == many.driver.shape == many.seen.shape == (5,)
-    assert many.values.shape == many.mean.shape == many.spread.shape == (3, 5, 2)
+    assert many.values.shape == many.mean.shape == many.std.shape == (3, 5, 2)
     for i, obs in enumerate(observations):
         assert space.contains(obs)
         one, action = library.scores(obs, w, AVERSE), library.act(obs, w, AVERSE)
@@ -71,14 +71,14 @@ def check_one_and_many(library, kind, tolerance):
         assert action == actions[i] == one.action == many.action[i]
         assert action in (5, 6)
         assert one.values.shape == (3, 2)
-        for name in ("values", "mean", "spread"):
+        for name in ("values", "mean", "std"):
             np.testing.assert_allclose(getattr(one, name), getattr(many, name)[:, i], rtol=tolerance, atol=tolerance)
         assert (one.driver, one.seen) == (many.driver[i], many.seen[i])
         # by hand: the best entry, the lowest action first, and the policy that holds it
         best = one.values.max()
         assert action - 5 == min(np.argwhere(one.values == best)[:, 1])
         assert one.values[one.driver, action - 5] == best
-        np.testing.assert_allclose(one.values, one.mean - 0.75 * one.spread**2, rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(one.values, one.mean - 0.75 * one.std**2, rtol=1e-5, atol=1e-7)
     np.testing.assert_array_equal(np.asarray(many), many.values)
     assert np.asarray(many, np.float32).dtype == np.float32
 
@@ -99,7 +99,7 @@ def test_networks_answer_for_one_and_for_many(kind):
 def test_networks_and_tables_take_any_risk_their_moments_serve(library, networks, w, risk):
     for one in (library, networks):
         found = one.scores(8, w, risk)
-        np.testing.assert_allclose(found.values, risk.moments(found.mean, found.spread**2), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(found.values, risk.moments(found.mean, found.std**2), rtol=1e-5, atol=1e-6)
         assert one.act(8, w, risk) == 5 + found.values.max(axis=0).argmax()
 
 
@@ -231,7 +231,7 @@ def test_weights_inferred_from_rewards_are_those_of_the_task():
 def test_a_library_says_what_it_is(library):
     assert repr(library) == "<PolicyLibrary: 3 policies of rasfql on an environment without id>"
     assert [policy.w for policy in library.policies] == [tuple(w) for w in W]
-    assert {policy.risk for policy in library.policies} == {"mean-variance:-1.5"}
+    assert {policy.risk for policy in library.policies} == {MeanVariance(-1.5)}
     assert (library.n_features, library.gamma) == (2, 0.95)
 
 

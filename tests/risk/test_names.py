@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from random_mdps import examples
-from rasf import CVaR, Elliptical, Entropic, MeanVariance, NestedEntropic, SkewNormal
+from rasf import CVaR, Elliptical, Entropic, MeanVariance, NestedEntropic
+from rasf.risk import SkewNormal
 from rasf.risk.names import is_neutral, risk_from_text, risk_to_text
 
 

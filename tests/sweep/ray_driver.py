@@ -8,7 +8,6 @@ from pathlib import Path
 os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
 from ray.cluster_utils import Cluster
-from sweep_kinds import KINDS
 
 from rasf.sweep.drive import drive, jobs_of
 from rasf.sweep.engines.ray import RayEngine
@@ -33,7 +32,7 @@ if __name__ == "__main__":
         if nodes and progress.done >= 10:
             kill(nodes.pop().all_processes["raylet"][0].process.pid)
 
-    spec, store = read_spec(Path(sys.argv[1]), KINDS), Store(Path(sys.argv[2]))
+    spec, store = read_spec(Path(sys.argv[1])), Store(Path(sys.argv[2]))
     with store.driving():
         store.declare(spec)
         engine = RayEngine(store.folder, None, spec.limits, cluster.address)

@@ -3,8 +3,6 @@
 import sys
 from pathlib import Path
 
-from sweep_kinds import KINDS
-
 from rasf.sweep.drive import drive, jobs_of
 from rasf.sweep.engines.local import LocalEngine
 from rasf.sweep.spec import read_spec
@@ -12,7 +10,7 @@ from rasf.sweep.store import Store
 from rasf.sweep.table import write_table
 
 if __name__ == "__main__":
-    spec, store = read_spec(Path(sys.argv[1]), KINDS), Store(Path(sys.argv[2]))
+    spec, store = read_spec(Path(sys.argv[1])), Store(Path(sys.argv[2]))
     try:
         with store.driving():
             store.declare(spec)

@@ -1,24 +1,33 @@
 """Sweeps in tests: a file, a folder, an engine without processes."""
 
+import io
 from pathlib import Path
 
-from sweep_kinds import KINDS
+import pytest
+from pyarrow import parquet
 
-from rasf.sweep.drive import drive, jobs_of
-from rasf.sweep.engines.base import Ended
+from rasf.sweep.drive import Ended, drive, jobs_of
 from rasf.sweep.spec import read_spec
 from rasf.sweep.store import Store
-from rasf.sweep.table import parquet, stable_columns, table_of
+from rasf.sweep.table import VOLATILE, table_of
 from rasf.sweep.worker import try_job
 
-HEAD = 'sweep = "try"\nkind = "probe"\n'
+HEAD = 'sweep = "try"\nkind = "sweep_experiments:PROBE"\n'
+
+
+@pytest.fixture(autouse=True)
+def trace(tmp_path_factory, monkeypatch):
+    """The folder where runs note that they are executed."""
+    folder = tmp_path_factory.mktemp("trace")
+    monkeypatch.setenv("RASF_TEST_TRACE", str(folder))
+    return folder
 
 
 def spec_of(folder, text):
     """The sweep of a file's text."""
     path = Path(folder) / "spec.toml"
     path.write_text(text)
-    return read_spec(path, KINDS)
+    return read_spec(path)
 
 
 class InlineEngine:
@@ -63,4 +72,6 @@ def executions(trace):
 
 def stable_bytes(folder):
     """The sweep's table as a file, without times and hosts."""
-    return parquet(stable_columns(table_of(Store(Path(folder)))))
+    file = io.BytesIO()
+    parquet.write_table(table_of(Store(Path(folder))).drop_columns(list(VOLATILE)), file)
+    return file.getvalue()

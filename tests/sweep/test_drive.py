@@ -5,13 +5,12 @@ import pytest
 from sweep_help import HEAD, InlineEngine, executions, spec_of, stable_bytes, sweep
 
 from rasf.sweep import drive as drive_module
-from rasf.sweep.drive import Progress, jobs_of, progress_of
-from rasf.sweep.engines.base import Ended
+from rasf.sweep.drive import Ended, Progress, jobs_of, progress_of
 from rasf.sweep.store import Store, report_progress
 from rasf.sweep.worker import JobError, do_job, try_job
 
 RAISING = HEAD + 'seeds = 3\n[parameters]\nfail = "raise"\nunless = "{}"\n'
-LANES = 'sweep = "try"\nkind = "lanes"\nseeds = 6\n[grid]\nscale = [1.0, 2.0]\n'
+LANES = 'sweep = "try"\nkind = "sweep_experiments:LANES"\nseeds = 6\n[grid]\nscale = [1.0, 2.0]\n'
 
 
 class Losing(InlineEngine):
@@ -54,13 +53,13 @@ def test_a_larger_sweep_of_the_same_name_runs_only_what_is_new(tmp_path, trace):
     assert executions(trace) == {run.id: ["begun"] for run in larger.runs}
 
 
-def test_a_run_that_raises_fails_alone_and_is_tried_again_only_when_forgiven(tmp_path, trace):
+def test_a_run_that_raises_fails_alone_and_is_tried_again_only_when_its_failure_is_cleared(tmp_path, trace):
     spec = spec_of(tmp_path, RAISING.format(tmp_path / "allowed"))
     store, progress = sweep(tmp_path / "s", spec)
     assert (progress.done, progress.failed, progress.running, progress.waiting) == (2, 1, 0, 0)
     failed = spec.runs[1]
     assert store.failures(spec.runs) == {failed.id: "RuntimeError: asked to raise"}
-    assert "sweep_kinds.py" in (store.folder / "failed" / f"{failed.id}.json").read_text()  # the traceback
+    assert "sweep_experiments.py" in (store.folder / "failed" / f"{failed.id}.json").read_text()  # the traceback
     _, progress = sweep(tmp_path / "s", spec)
     assert (progress.done, progress.failed, len(executions(trace)[failed.id])) == (2, 1, 1)
     (tmp_path / "allowed").touch()

@@ -1,6 +1,6 @@
 import pytest
 
-from rasf.sweep.runs import Run
+from rasf.sweep.runs import EXPERIMENTS, Run, experiment_of
 
 PLAIN = Run("rasf.somewhere:KIND", {"risk": -1.5, "tasks": 128, "name": "a"}, 3)
 
@@ -34,6 +34,23 @@ def test_order_and_spelling_of_numbers_do_not_matter(same):
 )
 def test_whatever_determines_the_numbers_is_in_the_id(other):
     assert other.id != PLAIN.id
+
+
+def test_numbers_are_spelled_in_one_way_inside_lists_and_tables_too():
+    one, other = ({"w": [[1.0, 0.5]], "t": {"x": 2}}, {"w": [[1, 0.5]], "t": {"x": 2.0}})
+    assert Run("k:K", one, 0).id == Run("k:K", other, 0).id
+    assert Run("k:K", one, 0).id != Run("k:K", one | {"w": [[1, 0.25]]}, 0).id
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_short_name_leads_to_an_experiment_and_is_what_ids_hash(name):
+    experiment = experiment_of(name)
+    assert all(callable(getattr(experiment, part)) for part in ("check", "uses_gpus", "pack", "execute"))
+    assert Run(name, {}, 0).describe()["kind"] == name
+
+
+def test_a_run_in_words_is_short():
+    assert str(Run("k:PROBE", {"w": [[1.0] * 100], "a": 1}, 3)) == f"PROBE a=1 w={str([[1.0] * 100])[:40]}.. seed=3"
 
 
 def test_true_is_not_one():

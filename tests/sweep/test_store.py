@@ -8,7 +8,7 @@ from sweep_help import HEAD, spec_of
 from rasf.sweep.runs import Outcome, Run
 from rasf.sweep.store import Store
 
-RUN = Run("sweep_kinds:PROBE", {"scale": 2.0}, 4)
+RUN = Run("sweep_experiments:PROBE", {"scale": 2.0}, 4)
 OUTCOME = Outcome({"mean": np.float64(0.5), "n": np.int64(3), "ok": np.bool_(True), "word": "a"}, {"x": np.arange(3)})
 
 
@@ -50,7 +50,7 @@ def test_a_damaged_run_counts_as_absent(store, damage):
     assert not store.is_finished(RUN)
 
 
-def test_a_failure_is_noted_until_it_is_forgiven_or_finished(store):
+def test_a_failure_is_noted_until_it_is_cleared_or_finished(store):
     store.fail(RUN, "no luck", "at length")
     assert store.failures([RUN]) == {RUN.id: "no luck"}
     store.clear_failures([RUN])
@@ -93,7 +93,7 @@ def test_a_driver_removes_what_killed_writers_left_and_nothing_else(store, tmp_p
         (store.folder / name).touch()
     with store.driving():
         left = sorted(path.name for path in store.folder.rglob("*") if path.is_file())
-        assert left == [".mine", ".mine", f"{RUN.id}.run", "lock", "sweep.json"]
+        assert left == [".mine", ".mine", f"{RUN.id}.run", "driver", "lock", "sweep.json"]
 
 
 def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path):

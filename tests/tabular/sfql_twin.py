@@ -10,7 +10,8 @@ import copy
 import numpy as np
 
 from rasf.envs import four_room
-from rasf.tabular.table import DIAGONAL_SIGMA, FULL_SIGMA, initial_noise
+from rasf.tabular.table import SigmaForm, initial_noise
+from rasf.transfer import gpi_actions
 
 
 class Entry:
@@ -58,21 +59,21 @@ class Twin:
         return (self.rule.noise_scale * np.array(drawn)).astype(np.float32).astype(self.store)
 
     def no_variance(self):
-        shapes = {DIAGONAL_SIGMA: (self.A, self.d), FULL_SIGMA: (self.A, self.d, self.d)}
+        shapes = {SigmaForm.DIAGONAL: (self.A, self.d), SigmaForm.FULL: (self.A, self.d, self.d)}
         return np.zeros(shapes[self.rule.sigma], self.store) if self.rule.sigma in shapes else None
 
     def scores(self, j, state, w):
-        """psi . w + half_beta w' Sigma w of policy j, for every action."""
+        """psi . w + variance_weight w' Sigma w of policy j, for every action."""
         entry = self.policies[j][state]
         score = (entry.psi * w).sum(-1)
         if entry.Sigma is None:
             return score
         if entry.Sigma.ndim == 3:
-            return score + self.rule.half_beta * (entry.Sigma * np.outer(w, w)).sum((-1, -2))
-        return score + self.rule.half_beta * (entry.Sigma * w * w).sum(-1)
+            return score + self.rule.variance_weight * (entry.Sigma * np.outer(w, w)).sum((-1, -2))
+        return score + self.rule.variance_weight * (entry.Sigma * w * w).sum(-1)
 
     def gpi(self, state):
-        """Driving policy and its action; the first maximum met, so the lowest policy, then the lowest action."""
+        """Driving policy and its action, while learning: the lowest policy, then its lowest action."""
         best, driver, action = -np.inf, None, None
         for j in range(len(self.policies)):
             for a, score in enumerate(self.scores(j, state, self.w[-1])):
@@ -82,11 +83,7 @@ class Twin:
 
     def bootstrap_action(self, state):
         """argmax_b max_j, the lowest action."""
-        most = [-np.inf] * self.A
-        for j in range(len(self.policies)):
-            for a, score in enumerate(self.scores(j, state, self.w[-1])):
-                most[a] = max(most[a], score)
-        return most.index(max(most))
+        return int(gpi_actions(np.array([self.scores(j, state, self.w[-1]) for j in range(len(self.policies))])))
 
     def learn_weights(self, phi, reward, alpha_w):
         w = self.w[-1]

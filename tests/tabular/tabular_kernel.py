@@ -5,41 +5,32 @@ import numpy as np
 
 from rasf.tabular import sfql
 from rasf.tabular.scores import NOW_VERSION
-from rasf.tabular.table import FULL_SIGMA, Rule, find_policy, learned_sigma, new_table, read, reserve
+from rasf.tabular.table import Rule, SigmaForm, find_policy, read, reserve
 
 
 def make_rule(**changes):
-    usual = Rule(0.95, 0.5, 0.1, -2.0, FULL_SIGMA, 0.01, False, 7)
-    return usual._replace(**changes)
-
-
-def make_learner(policies, d, m):
-    # by name: compiled code checks no bounds, so an array of another meaning would crash instead of complain
-    return sfql.Learner(
-        w=np.zeros((policies, d)),
-        coef=np.zeros((policies, m)),
-        now=np.zeros(5),
-        after=np.zeros(m),
-        delta=np.zeros(d),
-        phi=np.zeros(d),
-    )
+    usual = Rule(0.95, 0.5, 0.1, -2.0, SigmaForm.FULL, 0.01, False, 7)._replace(**changes)
+    return usual._replace(sigma=int(usual.sigma))
 
 
 class Kernel:
-    """Table, weights and states of one compiled run over at most `policies` tasks.
+    """All that one compiled run over at most `policies` tasks holds.
 
     The pools start empty and grow by what a few steps need, so runs are interrupted and resumed many times. New room
     is filled with `poison`: whatever is read before it is written shows.
     """
 
     def __init__(self, rule, n_features, n_actions, policies, poison=np.nan):
-        self.rule, self.n_actions, self.m = rule, n_actions, n_features + learned_sigma(n_features, rule.sigma)
-        self.poison, self.t, self.pauses = poison, -1, 0
-        self.learner = make_learner(policies, n_features, self.m)
-        self.table = new_table(n_features, n_actions, rule.sigma)
-        self.rows = sfql.Rows(
+        self.rule, self.poison, self.t, self.pauses = rule, poison, -1, 0
+        rows = sfql.Rows(
             np.full(1 << 15, -1, np.int64), np.zeros(1 << 15, np.int32), np.full((1 << 13, n_actions), -1, np.int32)
         )
+        self.memory = sfql.new_memory(rule, n_features, n_actions, policies)._replace(rows=rows)
+        self.m = len(self.memory.after)
+
+    @property
+    def table(self):
+        return self.memory.table
 
     def make_room(self, steps):
         """Room for whatever this many steps may need."""
@@ -54,27 +45,27 @@ class Kernel:
                 for field in fields:
                     getattr(larger, field)[used:] = self.poison
             for used, fields in (
-                (rows, ("row", "best_slot", "best_policy", "settled", "noise_best_policy", "noise_version")),
+                (rows, ("row", "best_slot", "best_policy", "exact_version", "noise_best_policy", "noise_version")),
                 (entries, ("first_policy", "last_policy", "next_free")),
                 (vectors, ("noise_policy",)),
             ):
                 for field in fields:
                     getattr(larger, field)[used:] = 0  # policy 0 would win every tie
-            self.table = larger
+            self.memory = self.memory._replace(table=larger)
 
     def start_task(self, w):
         self.t += 1
-        sfql.start_task(self.learner, self.rule, self.t, np.array(w, float))
+        sfql.start_task(self.memory, self.t, np.array(w, float))
 
     def run_task(self, world, step_limit, rewards, epsilon, alpha_w, draws):
         """Total reward, failures and finished episodes."""
         progress, total = np.zeros(6, np.int64), np.zeros(1)
         progress[sfql.CELL] = world.start
-        constants = (self.rule, self.t, rewards, epsilon, alpha_w, draws)
+        constants = (self.t, rewards, epsilon, alpha_w, draws)
         while progress[sfql.STEP] < len(draws):
             self.make_room(4)
             before = progress[sfql.STEP]
-            sfql.run_task(world, step_limit, self.table, self.rows, self.learner, *constants, progress, total)
+            sfql.run_task(world, step_limit, self.memory, *constants, progress, total)
             assert progress[sfql.STEP] > before, "no step was taken although there was room"
             assert (self.table.used <= [len(self.table.row), len(self.table.value), len(self.table.noise_policy)]).all()
             self.pauses += 1
@@ -83,12 +74,13 @@ class Kernel:
     @property
     def version(self):
         """Counts the changes of w."""
-        return self.learner.now[NOW_VERSION]
+        return self.memory.now[NOW_VERSION]
 
     def order(self):
         """{state: row}."""
-        taken = self.rows.keys >= 0
-        return {int(k): int(v) for k, v in zip(self.rows.keys[taken], self.rows.values[taken], strict=True)}
+        rows = self.memory.rows
+        taken = rows.keys >= 0
+        return {int(k): int(v) for k, v in zip(rows.keys[taken], rows.values[taken], strict=True)}
 
     def contents(self):
         """What every policy holds at every row, (rows, policies, m, A)."""

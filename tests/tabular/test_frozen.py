@@ -10,10 +10,10 @@ from rasf import MeanVariance
 from rasf.envs.four_room import FourRoom
 from rasf.library.tables.policies import TablePolicies
 from rasf.tabular import frozen as kernels
-from rasf.tabular.freezing import freeze, visited_from_python, visited_in_four_room
+from rasf.tabular.frozen import freeze, make_index, states_of
 from rasf.tabular.learner import SuccessorLearner, SuccessorSettings
-from rasf.tabular.state_index import make_index, states_of
 from rasf.tabular.table import COUNT
+from rasf.transfer import packed_indices
 
 ROOMS = FourRoom("S..T\n.1X.\n..2G", trap_probability=0.3, step_limit=30)
 
@@ -27,13 +27,13 @@ def trained(chosen, seed=3, tasks=5, steps=400):
 
 def frozen_numbers(sources, state, m):
     """All numbers (K, A, m) at a state, one after the other through coefficients that pick one."""
-    d, picked = sources.n_features, []
+    d, picked, task = sources.n_features, [], sources.prepared(np.zeros(sources.n_features), MeanVariance(0.0))
     for k in range(m):
         pick = np.eye(m)[k]
         mean, variance = np.zeros((2, sources.policies, 1, sources.n_actions))
         has_cell = np.zeros((sources.policies, 1), np.bool_)
-        where = np.array([state])
-        kernels.policy_moments(sources._frozen, 4, pick[:d], pick[d:], where, mean, variance, has_cell)
+        picking = task._replace(w=pick[:d], square=pick[d:])
+        kernels.policy_moments(picking, np.array([state]), mean, variance, has_cell)
         assert has_cell.all()
         picked.append((mean if k < d else variance)[:, 0])
     return np.stack(picked, -1)
@@ -48,24 +48,21 @@ def frozen_numbers(sources, state, m):
 ])  # fmt: skip
 def test_every_policy_holds_what_the_learner_says_bit_by_bit(chosen):
     learner = trained(chosen)
-    sources = TablePolicies.from_four_room(learner, ROOMS)
-    rows = visited_in_four_room(learner, ROOMS).rows
-    assert sources.states == len(rows) == learner.table.used[0] > 10
-    d, m = learner.n_features, learner.table.value.shape[2]
-    i, j = np.diag_indices(d) if chosen.covariance == "diagonal" else np.triu_indices(d)
-    for state, row in enumerate(rows):
+    sources = TablePolicies.from_learner(learner, learner.four_room_keys(ROOMS))
+    assert sources.states == learner.states > 10
+    d, m = learner.n_features, len(learner.memory.after)
+    i, j = packed_indices(d, diagonal=chosen.covariance == "diagonal")
+    for state in range(sources.states):
         found = frozen_numbers(sources, state, m)
         for policy in range(5):
-            psi, Sigma = learner.moments(policy, row)
+            psi, Sigma = learner.moments(policy, state)
             np.testing.assert_array_equal(found[policy, :, :d], psi)
             np.testing.assert_array_equal(found[policy, :, d:], Sigma[:, i, j][:, : m - d])
 
 
 def test_noise_and_repetitions_are_not_stored():
     learner = trained(SuccessorSettings(risk=MeanVariance(-4.0)))
-    rows = np.arange(learner.table.used[0])
-    frozen = freeze(learner, rows)
-    kept, held = len(frozen.first), 4 * learner.table.row[rows, COUNT].sum()
+    kept, held = len(freeze(learner).first), 4 * learner.memory.table.row[: learner.states, COUNT].sum()
     assert kept < 0.8 * held
 
 
@@ -74,10 +71,10 @@ def test_one_update_is_one_entry():
     chosen = SuccessorSettings(risk=MeanVariance(-1.0), alpha=0.5, alpha_sigma=0.1, learn_w=False)
     learner = SuccessorLearner(2, 3, chosen, 0, 1)
     learner.begin_task([1.0, 1.0])
-    row = learner.row(b"x")
+    row = learner.add_row()
     noise = learner.moments(0, row).psi
     learner.learn(row, 1, 0, learner.choose(row)[2], [3.0, -1.0], 2.0, None)
-    frozen = freeze(learner, np.array([row]))
+    frozen = freeze(learner)
     np.testing.assert_array_equal(frozen.entries, [0, 0, 1, 1])
     assert (frozen.first[0], frozen.last[0]) == (0, 0)
     delta = [3.0, -1.0] - noise[1]
@@ -90,7 +87,7 @@ def test_policies_that_agree_are_kept_apart_from_the_one_between_them():
     learner = SuccessorLearner(2, 2, SuccessorSettings(alpha=1.0, learn_w=False), 0, 3)
     for _ in range(3):
         learner.begin_task([1.0, 1.0])
-    row = learner.row(b"x")
+    row = learner.add_row()
     noise = learner.moments(1, row).psi
     learner.learn(row, 0, 0, -1, [3.0, -1.0], 2.0, None)
     sources = TablePolicies.from_learner(learner, [[0.0]])
@@ -100,15 +97,14 @@ def test_policies_that_agree_are_kept_apart_from_the_one_between_them():
 
 def test_four_room_states_have_the_numbers_of_gymnasium_observations():
     learner = trained(SuccessorSettings())
-    keys, rows = visited_in_four_room(learner, ROOMS)
-    row_of = dict(zip(map(bytes, keys), rows, strict=True))
+    row_of = {key.tobytes(): row for row, key in enumerate(learner.four_room_keys(ROOMS))}
     env = gym.make("rasf/FourRoom-v0", layout=ROOMS.layout, trap_probability=0.3, step_limit=30)
     rng, met = np.random.default_rng(0), 0
     observation, info = env.reset(seed=0)
     for _ in range(300):
-        taken = learner.rows.keys == info["state"]
+        taken = learner.memory.rows.keys == info["state"]
         if taken.any():
-            assert row_of[observation.astype(np.float64).tobytes()] == learner.rows.values[taken][0]
+            assert row_of[observation.astype(np.float64).tobytes()] == learner.memory.rows.values[taken][0]
             met += 1
         observation, _, terminated, truncated, info = env.step(rng.integers(4))
         if terminated or truncated:
@@ -118,22 +114,19 @@ def test_four_room_states_have_the_numbers_of_gymnasium_observations():
 
 def test_what_cannot_be_frozen_is_refused():
     with pytest.raises(ValueError, match="must have begun a task"):
-        freeze(SuccessorLearner(2, 3, SuccessorSettings(), 0, 1), np.zeros(0, np.int64))
+        freeze(SuccessorLearner(2, 3, SuccessorSettings(), 0, 1))
     learner = trained(SuccessorSettings(), tasks=1)
-    with pytest.raises(ValueError, match="stepped from Python"):
-        visited_from_python(learner, 3)
-    with pytest.raises(ValueError, match="the map that was learned"):
-        visited_in_four_room(learner, FourRoom("S..T\n..X.\n...G"))
-    stepped = SuccessorLearner(2, 3, SuccessorSettings(), 0, 1)
-    stepped.begin_task([1.0, 1.0])
+    with pytest.raises(ValueError, match="another world"):
+        learner.add_row()
+    with pytest.raises(ValueError, match="another world"):
+        learner.four_room_keys(FourRoom("S..1\n..XT\n..2G"))
+    stepped = SuccessorLearner(ROOMS.n_features, 4, SuccessorSettings(), 0, 1)
+    stepped.begin_task()
+    stepped.add_row()
     with pytest.raises(ValueError, match="learned in the four-room world"):
-        visited_in_four_room(stepped, ROOMS)
-    stepped.row(np.zeros(2).tobytes())
-    with pytest.raises(ValueError, match="bytes of 3 float64 numbers"):
-        visited_from_python(stepped, 3)
-    stepped.row((1, "hashable"))
-    with pytest.raises(ValueError, match="bytes of 2 float64 numbers"):
-        visited_from_python(stepped, 2)
+        stepped.four_room_keys(ROOMS)
+    with pytest.raises(ValueError, match="another world"):
+        stepped.learn_four_room(ROOMS, np.ones(ROOMS.n_features), 10)
 
 
 @settings(deadline=None)

@@ -5,9 +5,7 @@ Without weightings it says what the library is.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import math
 import sys
 from functools import partial
 from pathlib import Path
@@ -15,34 +13,38 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from rasf.checks import whole
 from rasf.cli import options as read
-from rasf.cli.inputs import arguments_like, own_environment, silence_box_warnings, typed_environment
 from rasf.cli.reports import print_comparison, print_library
 from rasf.cli.terminal import check_writable, counted, say
+from rasf.sweep import arguments
 
 if TYPE_CHECKING:
-    from rasf.library.evaluation import Comparison
+    from rasf.arrays import Floats
+    from rasf.library.evaluation import Comparison, Report
     from rasf.library.policy_library import PolicyLibrary
     from rasf.risk import Risk
 
 _EPISODES = 100
-_READERS: dict[str, read.Reader] = {
+_READERS: dict[str, arguments.Reader] = {
     "file": read.path,
-    "env": read.text,
+    "env": arguments.text,
     "env-arg": read.assignments,
-    "w": read.rows,
-    "risk": read.risks,
-    "episodes": read.whole(2),
-    "max-steps": read.whole(1),
-    "seed": read.seed,
-    "discount-aware": read.flag,
+    "w": arguments.weights,
+    "risk": arguments.risks,
+    "episodes": partial(whole, least=2),
+    "max-steps": whole,
+    "seed": arguments.seed,
+    "discount-aware": arguments.flag,
     "json": read.path,
     "plot": read.path,
 }
+_OPTIONS = ("episodes", "seed", "max-steps", "discount-aware")  # of acting
 _STANDARD_OUTPUT = Path("-")
 
 
 def evaluate(
+    ctx: typer.Context,
     file: Annotated[Path | None, typer.Argument(metavar="FILE", help="A library made by `rasf train`.")] = None,
     env: Annotated[str | None, typer.Option(help="Where to act. Default: where the library was trained.")] = None,
     env_arg: Annotated[
@@ -77,17 +79,13 @@ def evaluate(
 
     Example: `rasf evaluate gathering.rasf --w 1,1,1 --w 2,1,0 --risk cvar:0.1 --episodes 500 --json -`
     """
-    given = {
-        "file": file, "env": env, "env-arg": env_arg, "w": w, "risk": risk, "episodes": episodes,
-        "max-steps": max_steps, "seed": seed, "discount-aware": discount_aware, "json": as_json, "plot": plot,
-    }  # fmt: skip
-    job = _job(read.gather(_READERS, config, given))
-    silence_box_warnings()
-    compared = _compare(job) if job.w else []
+    job = _job(read.gather(ctx, _READERS))
+    read.silence_box_warnings()
+    compared = _compare(job)
     if job.plot is not None:
-        from rasf.experiments.common import comparison_figure, drawing
+        from rasf.experiments.common import drawing
 
-        drawing.save(comparison_figure.draw(compared, job.discount_aware, _source(job)), job.plot)
+        drawing.save(drawing.comparison(compared, job.discount_aware, _source(job)), job.plot)
     if job.json is not None:
         _write_json(job, compared)
     if job.json != _STANDARD_OUTPUT:
@@ -108,13 +106,16 @@ class _Job(NamedTuple):
     file: Path
     library: PolicyLibrary
     env: str
-    env_kwargs: dict[str, Any]  # empty: as in training
-    w: read.Rows
+    env_kwargs: dict[str, object]  # empty: as in training
+    w: Floats | list[Floats]  # (n, d); none: to be described only
     risks: list[Risk]
     options: dict[str, Any]
-    discount_aware: bool
     json: Path | None
     plot: Path | None
+
+    @property
+    def discount_aware(self) -> bool:
+        return bool(self.options["discount_aware"])
 
 
 def _job(values: dict[str, Any]) -> _Job:
@@ -123,58 +124,46 @@ def _job(values: dict[str, Any]) -> _Job:
 
     if "file" not in values:
         raise ValueError("file must be given, a library made by `rasf train`")
-    weights: read.Rows = values.get("w", ())
-    target, plot = values.get("json"), values.get("plot")
+    target, plot, weights = values.get("json"), values.get("plot"), values.get("w", [])
     if target not in (None, _STANDARD_OUTPUT):
         check_writable("json", target)
     if plot is not None:
         _check_plot(plot, len(weights))
     library = load(values["file"])
-    if weights and len(weights[0]) != library.n_features:
-        raise ValueError(f"w must be {library.n_features} numbers, got {len(weights[0])}")
-    risks = values.get("risk") or _risks_of(library)
+    unused = [name for name in ("env", "env-arg", "risk", *_OPTIONS) if name in values]
+    if not len(weights) and unused:
+        raise ValueError(f"{unused[0]} is for acting, which takes weightings: give --w, {library.n_features} numbers")
+    if len(weights) and weights.shape[1] != library.n_features:
+        raise ValueError(f"w must be {library.n_features} numbers, got {weights.shape[1]}")
+    risks = values.get("risk") or arguments.risks_of(library)
     for risk in risks:
         library.sources.check(risk)
-    aware = values.get("discount-aware", False)
-    options = {"episodes": values.get("episodes", _EPISODES), "seed": values.get("seed", 0), "discount_aware": aware}
-    if "max-steps" in values:
-        options["max_steps"] = values["max-steps"]
-    env, kwargs, phi = "", values.get("env-arg", {}), library.environment["phi"]
-    if weights and phi is not None:
-        raise ValueError(
-            f"file was trained with phi, {phi}, and can be evaluated only from Python: evaluate(.., phi=..)"
-        )
-    if weights:
-        env = typed_environment(values["env"]) if "env" in values else own_environment(library)
-        kwargs = arguments_like(library, env, kwargs) if kwargs else {}
-    return _Job(values["file"], library, env, kwargs, weights, risks, options, aware, target, plot)
+    options = {"episodes": _EPISODES, "seed": 0, "discount_aware": False}
+    options |= {name.replace("-", "_"): values[name] for name in _OPTIONS if name in values}
+    env, kwargs = "", values.get("env-arg", {})
+    if len(weights):
+        if library.environment.phi is not None:
+            trained = f"file was trained with phi, {library.environment.phi}"
+            raise ValueError(f"{trained}, and can be evaluated only from Python: evaluate(.., phi=..)")
+        env = arguments.import_environment(values["env"]) if "env" in values else read.own_environment(library)
+        kwargs = read.arguments_like(library, env, kwargs) if kwargs else {}
+    return _Job(values["file"], library, env, kwargs, weights, risks, options, target, plot)
 
 
 def _check_plot(plot: Path, weightings: int) -> None:
-    from rasf.experiments.common.comparison_figure import MOST
+    from rasf.experiments.common.drawing import MOST_PANELS
 
     if plot.suffix != ".png":
         raise ValueError(f"plot must end in .png, got {plot}")
-    if not 1 <= weightings <= MOST:
-        raise ValueError(f"plot shows 1 to {MOST} weightings, got {weightings} by --w")
+    if not 1 <= weightings <= MOST_PANELS:
+        raise ValueError(f"plot shows 1 to {MOST_PANELS} weightings, got {weightings} by --w")
     check_writable("plot", plot)
-
-
-def _risks_of(library: PolicyLibrary) -> list[Risk]:
-    """Neutral, and what the policies were trained for, as far as it can be written and the library can act so."""
-    from rasf.risk.names import risk_from_text
-
-    found = []
-    for text in dict.fromkeys(["neutral", *(policy.risk for policy in library.policies)]):
-        with contextlib.suppress(ValueError):
-            risk = risk_from_text(text)
-            library.sources.check(risk)
-            found.append(risk)
-    return found
 
 
 def _compare(job: _Job) -> list[Comparison]:
     """A comparison for each weighting; the seed gives all of them the same beginnings."""
+    if not len(job.w):
+        return []
     from rasf.envs.gymnasium.single import make
     from rasf.risk.names import risk_to_text
 
@@ -187,8 +176,8 @@ def _compare(job: _Job) -> list[Comparison]:
             bar.update(task, completed=(before + risks.index(risk)) * episodes + over)
 
         for i, w in enumerate(job.w):
-            told = partial(callback, i * len(risks))
-            found.append(job.library.compare(env, w, job.risks, callback=told, **job.options))
+            shown = partial(callback, i * len(risks))
+            found.append(job.library.compare(env, w, job.risks, callback=shown, **job.options))
     return found
 
 
@@ -199,48 +188,26 @@ def _source(job: _Job) -> str:
 def _write_json(job: _Job, compared: list[Comparison]) -> None:
     from rasf.files import write_text
 
-    library = job.library
     told = {
         "file": str(job.file),
-        "library": {
-            "environment": library.environment,
-            "agent": library.agent,
-            "gamma": library.gamma,
-            "policies": [policy._asdict() for policy in library.policies],
-            "notes": list(library.notes),
-            "provenance": library.provenance,
-        },
+        "library": job.library.describe() | {"gamma": job.library.gamma},
         "env": job.env or None,
         "env_kwargs": job.env_kwargs,
         **job.options,
         "comparisons": [
-            {
-                "w": list(w),
-                "risks": {
-                    name: report.describe()
-                    | {
-                        "returns": report.returns.tolist(),
-                        "discounted_returns": report.discounted.tolist(),
-                        "lengths": report.lengths.tolist(),
-                        "failures": None if report.failures is None else report.failures.tolist(),
-                    }
-                    for name, report in each.reports.items()
-                },
-            }
+            {"w": list(w), "risks": {name: _every_number(report) for name, report in each.reports.items()}}
             for w, each in zip(job.w, compared, strict=True)
         ],
     }
-    text = json.dumps(_finite(told), indent=1, allow_nan=False) + "\n"
+    finite = json.loads(json.dumps(told), parse_constant=lambda _: None)  # JSON knows no nan
+    text = json.dumps(finite, indent=1) + "\n"
     if job.json == _STANDARD_OUTPUT:
         sys.stdout.write(text)
     elif job.json is not None:
         write_text(job.json, text)
 
 
-def _finite(value: Any) -> Any:
-    """JSON knows no nan."""
-    if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _every_number(report: Report) -> dict[str, object]:
+    episodes = {"returns": report.returns, "discounted_returns": report.discounted, "lengths": report.lengths}
+    failures = None if report.failures is None else report.failures.tolist()
+    return report.describe() | {name: part.tolist() for name, part in episodes.items()} | {"failures": failures}

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from rasf.cli.inputs import typed_environment
 from rasf.cli.terminal import console
+from rasf.sweep.arguments import import_environment
 
 
 def explore(
@@ -45,5 +45,5 @@ def explore(
         if not is_local(host):
             console.print("others who reach this machine can connect and use it, too", highlight=False)
 
-    library, env_id = None if file is None else load(file), None if env is None else typed_environment(env)
+    library, env_id = None if file is None else load(file), None if env is None else import_environment(env)
     serve(library, env=env_id, host=host, port=port, show=browser, seed=seed, ready=ready)

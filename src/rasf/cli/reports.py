@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.table import Table
 
 from rasf.cli.terminal import console, counted_policies, printable, say
+from rasf.sweep.arguments import short_risk
 
 if TYPE_CHECKING:
     from rasf.library.evaluation import Comparison
@@ -20,18 +21,13 @@ if TYPE_CHECKING:
 _SHOWN = 12  # policies
 
 
-def short_risk(text: str) -> str:
-    """A risk's text without needless digits: mean-variance:-4 for mean-variance:-4.0."""
-    return text.removesuffix(".0")
-
-
 def print_comparison(compared: Comparison, discounted: bool) -> None:
-    """A table for one weighting, a row a risk; intervals are 95 %, from resampled episodes."""
+    """A table for one weighting, one row per risk; intervals are 95 %, from resampled episodes."""
     from rasf.library.evaluation import WORST
 
     first = next(iter(compared.reports.values()))
     of, earned = ("discounted", "discounted return") if discounted else ("return", "return")
-    measures = {earned: of, "variance": f"{of} variance", f"CVaR {WORST:g}": f"{of} CVaR"}
+    measures = {earned: of, "variance": f"{of}_variance", f"CVaR {WORST:g}": f"{of}_cvar"}
     measures |= {"failures": "failures", "length": "length"}
     shown = {heading: name for heading, name in measures.items() if name in first.measures}
     table = Table(title=f"w = {_weights(first.w)}", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
@@ -61,10 +57,12 @@ def _remarks(compared: Comparison, of: str) -> Iterator[str]:
 
 def print_library(file: Path, library: PolicyLibrary) -> None:
     """What a library is, and what to ask of it."""
+    from rasf.risk.names import risk_to_text
+
     described = library.environment
-    arguments = ", ".join(f"{name}={value!r}" for name, value in described["kwargs"].items())
-    on = f"{described['id'] or 'an environment without id'}{f' ({arguments})' if arguments else ''}"
-    risks = list(dict.fromkeys(short_risk(policy.risk) for policy in library.policies))
+    arguments = ", ".join(f"{name}={value!r}" for name, value in described.kwargs.items())
+    on = f"{described.title}{f' ({arguments})' if arguments else ''}"
+    risks = list(dict.fromkeys(short_risk(risk_to_text(policy.risk)) for policy in library.policies))
     say(f"{file}: {counted_policies(len(library.policies))} of {library.agent} on {on}")
     say(f"features {library.n_features}, actions {library.sources.n_actions}, gamma {library.gamma:g}")
     say(f"trained for {', '.join(risks)}")
@@ -78,7 +76,7 @@ def print_library(file: Path, library: PolicyLibrary) -> None:
         table.add_column(heading, justify="left" if heading in ("w", "risk") else "right")
     for number, policy in enumerate(library.policies[:_SHOWN]):
         seen = [_number(library.history[name][number]) for name in totals]
-        table.add_row(str(number), _weights(policy.w), printable(short_risk(policy.risk)), *seen)
+        table.add_row(str(number), _weights(policy.w), printable(short_risk(risk_to_text(policy.risk))), *seen)
     console.print(table)
     if len(library.policies) > _SHOWN:
         say(f"and {len(library.policies) - _SHOWN} more")
@@ -91,19 +89,17 @@ def _how_to_evaluate(file: Path, library: PolicyLibrary) -> str:
     """A sentence with the command to type next, or why there is none."""
     from rasf.envs.registration import is_registered
 
-    phi, env_id = library.environment["phi"], library.environment["id"]
+    phi, env_id = library.environment.phi, library.environment.id
     if phi is not None:
         return f"It can be evaluated only from Python, because its features come from a function, {phi}"
+    known = env_id is not None and is_registered(env_id)
+    need = f"weightings of {library.n_features} numbers" + ("" if known else " and the module of its environment")
+    option = "" if known else f"--env MODULE:{env_id or 'ID'} "
     weights = ",".join(["1", *["0.5"] * (library.n_features - 1)])
-    need, option = f"weightings of {library.n_features} numbers", ""
-    if env_id is None:
-        need, option = f"{need} and an environment, here or in Python", "--env MODULE:ID "
-    elif not is_registered(env_id):
-        need, option = f"{need} and the module that registers {env_id}", f"--env MODULE:{env_id} "
     return f"To evaluate it, give {need}: rasf evaluate {file} {option}--w {weights}"
 
 
-def _made(provenance: Any) -> Iterator[str]:
+def _made(provenance: object) -> Iterator[str]:
     """A line for each training; a file may say anything here."""
     if not isinstance(provenance, dict):
         return
@@ -115,7 +111,7 @@ def _made(provenance: Any) -> Iterator[str]:
     made_with = provenance.get("versions")
     version = made_with.get("rasf", "?") if isinstance(made_with, dict) else "?"
     said = f"made {provenance.get('made', '?')} by rasf {version}, seed {provenance.get('seed', '?')}, "
-    said += f"{provenance.get('steps_per_task', '?')} steps a task, {provenance.get('seconds', '?')} s"
+    said += f"{provenance.get('steps_per_task', '?')} steps per task, {provenance.get('seconds', '?')} s"
     yield said + ("" if provenance.get("complete", True) else ", stopped early")
 
 
@@ -134,5 +130,5 @@ def _number(value: float) -> str:
     return f"{value:.0f}" if 100 <= abs(value) < 1e5 else f"{value:.3g}"
 
 
-def _weights(w: Any) -> str:
+def _weights(w: Iterable[float]) -> str:
     return ", ".join(f"{x:.4g}" for x in w)

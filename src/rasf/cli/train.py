@@ -1,6 +1,6 @@
-"""`rasf train`: learn a library on an environment, callback it learn, keep it.
+"""`rasf train`: learn a library on an environment, watch it learn, keep it.
 
-Before the work, a rehearsal: the same call with one step a task. It finds what would fail after hours (weights of the
+Before the work, a rehearsal: the same call with one step per task. It finds what would fail after hours (weights of the
 wrong size, networks that do not fit the library they should join), draws the tasks and chooses the agent.
 
 Ctrl-C stops soon and keeps what was learned; a second one leaves at once and writes no library. A library
@@ -11,18 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import numpy as np
 import typer
 from rich.console import Console
 
 from rasf.agents import AGENTS
+from rasf.checks import number, whole
 from rasf.cli import options as read
-from rasf.cli.inputs import arguments_like, own_environment, read_weights, silence_box_warnings, typed_environment
 from rasf.cli.terminal import (
     INTERRUPTED,
     Interrupt,
@@ -34,42 +32,44 @@ from rasf.cli.terminal import (
     stepped,
 )
 from rasf.files import write_atomically
+from rasf.sweep import arguments
 
 if TYPE_CHECKING:
-    from rasf.library.policy_library import PolicyLibrary, SourcePolicy
+    from rasf.library.policy_library import PolicyLibrary
     from rasf.library.progress import TrainingProgress
 
 _TASKS = ("tasks", "tasks-file", "w")
-_READERS: dict[str, read.Reader] = {
-    "env": read.text,
-    "tasks": read.whole(1),
-    "tasks-file": read.path,
-    "w": read.rows,
-    "agent": read.text,
-    "risk": read.risks,
-    "steps-per-task": read.whole(1),
-    "gamma": read.number,
-    "seed": read.seed,
-    "num-envs": read.whole(1),
+_READERS: dict[str, arguments.Reader] = {
+    "env": arguments.text,
+    "tasks": whole,
+    "tasks-file": lambda name, value: arguments.weights_in_file(name, read.path(name, value)),
+    "w": arguments.weights,
+    "agent": arguments.text,
+    "risk": arguments.risks,
+    "steps-per-task": whole,
+    "gamma": number,
+    "seed": arguments.seed,
+    "num-envs": whole,
     "set": read.assignments,
     "env-arg": read.assignments,
-    "support": read.pairs,
+    "support": arguments.weights,
     "grow": read.path,
     "out": read.path,
-    "overwrite": read.flag,
+    "overwrite": arguments.flag,
     "log": read.path,
     "tensorboard": read.path,
 }
+_SCALARS = ("return", "failures", "reward_per_step", "loss", "clipped", "steps_per_second")  # for TensorBoard
+_LIBRARY_AGENTS = ", ".join(agent.name for agent in AGENTS.values() if agent.makes_library)
 
 
 def train(
+    ctx: typer.Context,
     env: Annotated[str | None, typer.Argument(metavar="ENV_ID", help="A Gymnasium or MO-Gymnasium id.")] = None,
     tasks: Annotated[int | None, typer.Option(help="How many weightings to draw.")] = None,
     tasks_file: Annotated[Path | None, typer.Option(help="Weightings, a row each: .csv, .json or .npy.")] = None,
     w: Annotated[list[str] | None, typer.Option(metavar="1,0,.1", help="A weighting; may be repeated.")] = None,
-    agent: Annotated[
-        str | None, typer.Option(help="auto, sfql, rasfql, sfc51, rasfc51, sfdqn or sfdqn-residual. Default: auto.")
-    ] = None,
+    agent: Annotated[str | None, typer.Option(help=f"auto, {_LIBRARY_AGENTS}. Default: auto.")] = None,
     risk: Annotated[
         list[str] | None,
         typer.Option(
@@ -114,26 +114,19 @@ def train(
 
     Example: `rasf train --grow gathering.rasf --w 1,1,0 --out more.rasf`
     """
-    given = {
-        "env": env, "tasks": tasks, "tasks-file": tasks_file, "w": w, "agent": agent, "risk": risk,
-        "steps-per-task": steps_per_task, "gamma": gamma, "seed": seed, "num-envs": num_envs, "set": settings,
-        "env-arg": env_arg, "support": support, "grow": grow, "out": out, "overwrite": overwrite, "log": log,
-        "tensorboard": tensorboard,
-    }  # fmt: skip
-    job = _job(read.gather(_READERS, config, given, _TASKS))
-    silence_box_warnings()
+    job = _job(read.gather(ctx, _READERS, _TASKS))
+    read.silence_box_warnings()
     with Console(stderr=True).status(f"looking at {printable(job.env)}"):
         rehearsed = job.learn(steps_per_task=1, learn_w=False)
-    known = 0 if job.elders is None else len(job.elders.policies)
-    steps = job.steps or AGENTS[rehearsed.agent].steps_per_task
-    _train(job, rehearsed.policies[known:], steps)
+    known = 0 if job.base is None else len(job.base.policies)
+    _train(job, len(rehearsed.policies) - known, job.steps or rehearsed.agents[-1].steps_per_task)
 
 
 class _Job(NamedTuple):
     """What is to be learned, and where it is written."""
 
     env: str
-    elders: PolicyLibrary | None
+    base: PolicyLibrary | None  # to grow
     options: dict[str, Any]
     steps: int | None
     out: Path
@@ -144,7 +137,7 @@ class _Job(NamedTuple):
         """`rasf.learn`, or `grow` of the library that is there."""
         from rasf.library.learn import learn
 
-        grow = learn if self.elders is None else self.elders.grow
+        grow = learn if self.base is None else self.base.grow
         return grow(self.env, **self.options | more)
 
 
@@ -165,96 +158,60 @@ def _job(values: dict[str, Any]) -> _Job:
     log = check_writable("log", values.get("log", beside))
     if log.resolve() == out.resolve():
         raise ValueError(f"log must be another file than out, got {log} for both")
-    elders = None
+    base, folder = None, values.get("tensorboard")
     if "grow" in values:
         from rasf.library.file import load
 
-        elders = load(values["grow"])
-    if "env" in values:
-        env = typed_environment(values["env"])
-    elif elders is not None:
-        env = own_environment(elders)
-    else:
+        base = load(values["grow"])
+    if "env" not in values and base is None:
         raise ValueError("env must be given, the id of an environment, such as resource-gathering-v0")
-    given, folder = values.get("env-arg", {}), values.get("tensorboard")
-    return _Job(
-        env,
-        elders,
-        _options(values, given if elders is None else arguments_like(elders, env, given)),
-        values.get("steps-per-task"),
-        out,
-        log,
-        None if folder is None else check_folder("tensorboard", folder),
-    )
+    env = arguments.import_environment(values["env"]) if base is None or "env" in values else read.own_environment(base)
+    if folder is not None:
+        check_folder("tensorboard", folder)
+    return _Job(env, base, _options(values, env, base), values.get("steps-per-task"), out, log, folder)
 
 
-def _options(values: dict[str, Any], env_kwargs: dict[str, Any]) -> dict[str, Any]:
+def _options(values: dict[str, Any], env: str, base: PolicyLibrary | None) -> dict[str, Any]:
     """The arguments of `rasf.learn`."""
-    tasks = values.get("tasks") or values.get("w") or read_weights(values["tasks-file"])
-    options = {
-        "tasks": tasks if isinstance(tasks, int) else np.array(tasks),
-        "seed": values.get("seed", 0),
-        "env_kwargs": env_kwargs,
-        "num_envs": values.get("num-envs", 1),
-    }
-    for name in ("risk", "agent", "gamma", "support"):
-        if name in values:
-            options[name] = values[name]
-    return options | _settings(values.get("set", {}))
-
-
-def _settings(given: dict[str, Any]) -> dict[str, Any]:
-    """Settings of agents, of the type of their defaults; names that no agent knows are left for the agent to refuse."""
-    from rasf.deep.agent import AgentSettings
     from rasf.library.learn import learn
-    from rasf.tabular.learner import SuccessorSettings
 
-    defaults = {one.name: one.default for kind in (AgentSettings, SuccessorSettings) for one in fields(kind)}
-    found = {}
-    for name, value in given.items():
+    kwargs, settings = values.get("env-arg", {}), values.get("set", {})
+    for name in settings:
         if name != "learn_w" and name in (*signature(learn).parameters, "gamma"):
             raise ValueError(f"set must name a setting of the agent; {name} is none, or has an option of its own")
-        found[name] = _like(defaults[name], name, value) if name in defaults else value
-    return found
+    if isinstance(settings.get("widths"), int):  # of --set widths=64
+        settings |= {"widths": [settings["widths"]]}
+    options = {
+        "tasks": next(values[name] for name in _TASKS if name in values),
+        "env_kwargs": kwargs if base is None else read.arguments_like(base, env, kwargs),
+    }
+    named = {"risk", "agent", "gamma", "support", "seed", "num-envs"} & values.keys()
+    return options | {name.replace("-", "_"): values[name] for name in named} | settings
 
 
-def _like(default: Any, name: str, value: Any) -> Any:
-    if isinstance(default, bool):
-        return read.flag(name, value)
-    if isinstance(default, int):
-        return read.whole(0)(name, value)
-    if isinstance(default, float):
-        return read.number(name, value)
-    if isinstance(default, tuple):
-        parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
-        try:
-            return tuple(read.whole(1)(name, int(part) if isinstance(part, str) else part) for part in parts)
-        except ValueError:
-            raise ValueError(f"{name} must be whole numbers from 1 on, such as 32,32, got {value!r}") from None
-    return read.text(name, value)
+def _train(job: _Job, policies: int, steps: int) -> None:
+    from rasf.library.progress import ScalarLog, TrainingLog
 
-
-def _train(job: _Job, policies: tuple[SourcePolicy, ...], steps: int) -> None:
-    from rasf.library.training_log import TrainingLog
-
-    scalars = _scalars(job.tensorboard)
-    total = len(policies) * steps
-    say(f"{job.env}: {counted_policies(len(policies))}, {steps:,} steps each")
+    board, total = None if job.tensorboard is None else ScalarLog(job.tensorboard), policies * steps
+    say(f"{job.env}: {counted_policies(policies)}, {steps:,} steps each")
     with stepped() as bar, _log_of_old(job) as undo, Interrupt(bar, undo) as interrupt, TrainingLog(job.log) as log:
         task = bar.add_task("compiling", total=total)
 
-        def callback(record: TrainingProgress) -> bool:
-            scalars(log.add(record))
-            doing = f"policy {record.policy + 1} of {len(policies)}"
-            bar.update(task, completed=record.policy * steps + min(record.step, steps), description=doing)
-            interrupt.at = f"{doing}, step {record.step:,} of {steps:,}"
-            interrupt.stopped = interrupt.asked and record.policy * steps + record.step < total
+        def callback(progress: TrainingProgress) -> bool:
+            line = log.add(progress)
+            if board is not None:
+                known = {name: line[name] for name in _SCALARS if line[name] is not None}
+                board.write(f"policy_{progress.policy:03d}", progress.step, known)
+            doing, done = f"policy {progress.policy + 1} of {policies}", progress.policy * steps + progress.step
+            bar.update(task, completed=min(done, (progress.policy + 1) * steps), description=doing)
+            interrupt.at = f"{doing}, step {progress.step:,} of {steps:,}"
+            interrupt.stopped = interrupt.asked and done < total
             return interrupt.stopped
 
         library = job.learn(steps_per_task=steps, callback=callback)
         interrupt.saving = True
         library.save(job.out)
-    old = () if job.elders is None else job.elders.notes
+    old = () if job.base is None else job.base.notes
     for note in library.notes:
         if note not in old:
             say(f"note: {note}")
@@ -268,30 +225,15 @@ def _train(job: _Job, policies: tuple[SourcePolicy, ...], steps: int) -> None:
 @contextmanager
 def _log_of_old(job: _Job) -> Iterator[Callable[[], None]]:
     """Put the log of a library that is there back if no other takes its place; how, for who leaves without a word."""
-    kept = job.log.read_bytes() if job.out.exists() and job.log.exists() else None
+    log = job.log.absolute()  # whoever puts it back may be in another folder by then
+    kept = log.read_bytes() if job.out.exists() and log.exists() else None
 
     def put_back() -> None:
         if kept is not None:
-            write_atomically(job.log, lambda partial: Path(partial).write_bytes(kept))
+            write_atomically(log, lambda partial: Path(partial).write_bytes(kept))
 
     try:
         yield put_back
     except BaseException:
         put_back()
         raise
-
-
-def _scalars(folder: Path | None) -> Callable[[dict[str, Any]], None]:
-    """What to do with a line of the log besides writing it."""
-    if folder is None:
-        return lambda line: None
-    from rasf.experiments.reacher.tensorboard_log import ScalarLog
-
-    board = ScalarLog(folder)
-    names = ("return", "failures", "reward_per_step", "loss", "clipped", "steps_per_second")
-
-    def write(line: dict[str, Any]) -> None:
-        known = {name: line[name] for name in names if line[name] is not None}
-        board.write(f"policy_{line['policy']:03d}", line["step"], known)
-
-    return write

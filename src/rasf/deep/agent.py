@@ -7,8 +7,8 @@ For each transition (s, a, phi, s') and each policy k (Algorithm 2):
 
 The names of the paper are settings of it:
 
-    SFC51, RaSFC51     histograms of d features, one network a training task
-    SFDQN              a point in place of the histograms; with the covariance of residuals, SFDQN-residual
+    SFC51, RaSFC51     histograms of d features, one network per training task
+    SFDQN              the mean in place of the histograms; with the covariance of residuals, SFDQN-residual
     C51, RaC51         one histogram of the reward (phi = r, w = 1), one network that sees the target
 
 and risk-neutral is beta = 0. Everything here is pure and unbatched over seeds: vmap it.
@@ -16,11 +16,9 @@ and risk-neutral is beta = 0. Everything here is pure and unbatched over seeds: 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,28 +26,21 @@ import numpy as np
 import numpy.typing as npt
 import optax
 
+from rasf import checks
 from rasf.agents import AGENTS, Family, LawKind
 from rasf.arrays import Array
-from rasf.checks import one_of
-from rasf.deep.categorical import support
-from rasf.deep.laws import Histogram, Law, MeanCovariance, MeanOnly, Networks, Parts, TaskHeads
+from rasf.deep.laws import Law, Networks, Parts, TaskHeads, make_law, support_atoms
 from rasf.deep.networks import encode, init_network, read_action, read_heads
+from rasf.deep.replay import Batch
 from rasf.risk import MeanVariance, Risk
+from rasf.transfer import gpi_actions
+
+if TYPE_CHECKING:
+    from rasf.deep.train import World
 
 DEEP_AGENTS = tuple(name for name, spec in AGENTS.items() if spec.family is Family.NETWORKS)
 LAWS = (LawKind.HISTOGRAM, LawKind.MEAN, LawKind.MEAN_COVARIANCE)
 BOOTSTRAPS = ("own", "gpi")
-_WHOLE, _REAL = ("widths", "atoms", "batch", "target_period"), ("gamma", "learning_rate", "epsilon")
-
-
-def check_size(name: str, size: Any) -> None:
-    """Refuse what is not a positive whole number."""
-    if not _is_a(Integral, size) or size < 1:
-        raise ValueError(f"{name} must be a positive whole number, got {size!r}")
-
-
-def _is_a(kind: type, value: Any) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
@@ -62,7 +53,7 @@ class AgentSettings:
     target_period: steps between copies to the target networks; 0 for none. risk: takes beta.
     """
 
-    law: str = "histogram"
+    law: LawKind = LawKind.HISTOGRAM
     conditioned: bool = False
     atoms: int = 51
     widths: tuple[int, ...] = (256, 256)
@@ -77,39 +68,34 @@ class AgentSettings:
     risk: Callable[[Array], Risk] = MeanVariance
 
     def __post_init__(self) -> None:
-        for name, accepted in (("law", LAWS), ("bootstrap", BOOTSTRAPS)):
-            if getattr(self, name) not in accepted:
-                raise ValueError(f"{name} must be one of {', '.join(accepted)}, got {getattr(self, name)!r}")
-        for name in _WHOLE + _REAL:
-            value, kind = getattr(self, name), Integral if name in _WHOLE else Real
-            several = isinstance(value, tuple)
-            if several != (name == "widths") or not all(_is_a(kind, one) for one in (value if several else (value,))):
-                wanted = "numbers, or sizes such as widths=(64, 64), and whole where they count"
-                raise ValueError(f"settings must be {wanted}, got {name}={value!r}")
+        checks.one_of("law", self.law, LAWS)
+        object.__setattr__(self, "law", LawKind(self.law))  # its plain word is as good
+        checks.one_of("bootstrap", self.bootstrap, BOOTSTRAPS)
+        if not isinstance(self.widths, tuple) or not self.widths:
+            raise ValueError(f"widths must be sizes of layers such as widths=(64, 64), got {self.widths!r}")
+        for width in self.widths:
+            checks.whole("widths", width)
+        for name, least in (("atoms", 2), ("batch", 1), ("target_period", 0)):
+            checks.whole(name, getattr(self, name), least)
+        for name, most in (("gamma", 1.0), ("epsilon", 1.0), ("learning_rate", np.inf)):
+            checks.number(name, getattr(self, name), 0.0, most)
+        if self.gamma == 1:
+            raise ValueError("gamma must be below 1 for the returns of networks, got 1")
+        checks.bounds("bounds", [self.bounds], 1)
         if not callable(self.risk):
             raise ValueError(f"risk must be something that takes beta, such as MeanVariance, got {self.risk!r}")
-        if self.conditioned and self.law == "residual":
-            raise ValueError("law 'residual' is for successor features, not for a conditioned network")
+        if self.conditioned and self.law is LawKind.MEAN_COVARIANCE:
+            raise ValueError(f"law {self.law.value!r} is for successor features, not for a conditioned network")
         if self.relabel and not self.conditioned:
             raise ValueError("relabel is for conditioned networks; the others learn every transition for all tasks")
-        if not 0 <= self.gamma < 1:
-            raise ValueError(f"gamma must be in [0, 1), got {self.gamma}")
-        if not 0 <= self.epsilon <= 1:
-            raise ValueError(f"epsilon must be in [0, 1], got {self.epsilon}")
-        if not self.widths or min(self.widths) < 1 or self.batch < 1 or self.target_period < 0:
-            raise ValueError("widths and batch must be positive, and target_period not negative")
-        if self.atoms < 2:
-            raise ValueError(f"atoms must be at least 2, got {self.atoms}")
-        if not -math.inf < self.bounds[0] < self.bounds[1] < math.inf:
-            raise ValueError(f"bounds must be finite, low below high, got {self.bounds}")
-        if not 0 <= self.learning_rate < math.inf:
-            raise ValueError(f"learning_rate must be finite and not negative, got {self.learning_rate}")
 
 
 def preset(name: str, **changes: Any) -> AgentSettings:
     """The settings of one of the paper's agents that learn by networks, with changes."""
-    one_of("agent", name, DEEP_AGENTS)
-    return replace(AgentSettings(**AGENTS[name].constants), **changes)
+    checks.one_of("agent", name, DEEP_AGENTS)
+    spec = AGENTS[name]
+    law = LawKind.HISTOGRAM if spec.law is LawKind.REWARD else spec.law
+    return replace(AgentSettings(law, **spec.constants), **changes)
 
 
 class Tasks(NamedTuple):
@@ -119,35 +105,27 @@ class Tasks(NamedTuple):
     inputs: Array
 
 
-class Batch(NamedTuple):
-    """B transitions; `not_terminated` is 0 where the episode terminated (not where it was cut), `task` the active one."""
-
-    obs: Array
-    action: Array
-    phi: Array
-    next_obs: Array
-    not_terminated: Array
-    task: Array
-
-
 class Learner(NamedTuple):
     """What training changes."""
 
     online: Networks
     target: Networks
-    optimiser: Any
+    optimiser: optax.OptState
 
 
 @dataclass(frozen=True)
 class Agent:
-    """Settings together with the sizes of a world; hashable, so that compiled code can depend on it."""
+    """Settings together with the sizes of a world; hashable, so that compiled code can depend on it.
+
+    active_features: the most features that a task weighs, which is how many heads are read to score histograms.
+    """
 
     settings: AgentSettings
     law: Law
     policies: int
     inputs: int
     actions: int
-    active: int
+    active_features: int
 
     @classmethod
     def create(
@@ -155,39 +133,38 @@ class Agent:
         settings: AgentSettings,
         observation_size: int,
         n_actions: int,
-        feature_bounds: npt.ArrayLike,
         training: Tasks,
+        atoms: Array | None = None,
     ) -> Agent:
-        """The agent for a world with these sizes and these training tasks."""
-        check_size("observation_size", observation_size)
-        check_size("n_actions", n_actions)
-        weights, seen = np.asarray(training.weights), np.shape(training.inputs)
-        if weights.ndim != 2 or not weights.size or seen[:-1] != weights.shape[:1] or not np.isfinite(weights).all():
-            found = f"got weights {weights.tolist()} and inputs of shape {seen}"
-            raise ValueError(f"training must have finite weights (T, d) and inputs (T, c), {found}")
-        n_tasks, d = weights.shape
-        if settings.conditioned:
-            policies, features, bounds, inputs = 1, 1, None, observation_size + seen[1]
-        else:
-            policies, features, bounds, inputs = n_tasks, d, np.asarray(feature_bounds, float), observation_size
-        if bounds is not None and bounds.shape != (d, 2):
-            raise ValueError(f"feature_bounds must have shape ({d}, 2), got {bounds.shape}")
-        law: Law
-        if settings.law == "histogram":
-            if bounds is None:
-                atoms = np.linspace(*settings.bounds, settings.atoms)[None]
-            else:
-                atoms = support(bounds, settings.gamma, settings.atoms)
-            law = Histogram(tuple(map(tuple, atoms.tolist())))
-        else:
-            law = MeanOnly(features) if settings.law == "point" else MeanCovariance(features)
-        return cls(settings, law, policies, inputs, n_actions, features).weighing(weights)
+        """The agent for a world with these sizes and these training tasks.
 
-    def weighing(self, weights: npt.ArrayLike) -> Agent:
-        """The same agent, prepared to score tasks with these weights (n, d): it reads only the features they weigh."""
+        atoms: (d, N), of histograms; a conditioned network has its own, from the settings' bounds.
+        """
+        observation_size = checks.whole("observation_size", observation_size)
+        weights, seen = checks.task_weights("weights of training", training.weights), np.shape(training.inputs)
+        (n_tasks, d), policies, inputs = weights.shape, len(weights), observation_size
+        if len(seen) != 2 or seen[0] != n_tasks:
+            raise ValueError(f"inputs of training must have shape ({n_tasks}, c), one row per task, got {seen}")
+        if settings.conditioned:
+            d, policies, inputs = 1, 1, observation_size + seen[1]
+            atoms = support_atoms([settings.bounds], 0.0, settings.atoms)
+        wanted, given = (d, settings.atoms), () if atoms is None else np.shape(atoms)
+        if given != wanted and (given or settings.law is LawKind.HISTOGRAM):
+            raise ValueError(f"atoms must have shape {wanted} for these tasks and settings, got {given}")
+        law = make_law(settings.law, d, atoms)
+        return cls(settings, law, policies, inputs, checks.whole("n_actions", n_actions), d).for_weights(weights)
+
+    @classmethod
+    def for_world(cls, settings: AgentSettings, world: World, training: Tasks) -> Agent:
+        """The agent for a world that declares its sizes and the bounds of its features."""
+        atoms = support_atoms(world.feature_bounds, settings.gamma, settings.atoms)
+        return cls.create(settings, world.observation_size, world.n_actions, training, atoms)
+
+    def for_weights(self, weights: npt.ArrayLike) -> Agent:
+        """The same agent, prepared to score tasks with these weights (.., d): it reads only the features they weigh."""
         if self.settings.conditioned:
             return self
-        return replace(self, active=max(1, int(np.count_nonzero(weights, axis=-1).max())))
+        return replace(self, active_features=max(1, int(np.count_nonzero(weights, axis=-1).max())))
 
     @property
     def optimiser(self) -> optax.GradientTransformation:
@@ -201,29 +178,32 @@ class Agent:
             init_network(one, self.policies, self.inputs, self.settings.widths, self.actions, shape)
             for one, shape in zip(jax.random.split(key, len(shapes)), shapes, strict=True)
         )
-        return Learner(online, self._target_of(online), self.optimiser.init(online))
+        return self.copy_target(Learner(online, (), self.optimiser.init(online)))
 
     def copy_target(self, learner: Learner) -> Learner:
-        """The learner with its target networks brought up to date."""
-        return learner._replace(target=self._target_of(learner.online))
-
-    def _target_of(self, online: Networks) -> Networks:
-        return jax.tree.map(jnp.copy, online) if self.settings.target_period else ()
+        """The learner with its target networks, where it has any, brought up to date."""
+        copied = jax.tree.map(jnp.copy, learner.online) if self.settings.target_period else ()
+        return learner._replace(target=copied)
 
     def task_heads(self, networks: Networks, w: Array) -> TaskHeads:
         """What scoring every policy on the task w (d,) needs."""
-        return self.law.select(networks, self._weights_for_all(w), self.active)
+        return self.law.task_heads(networks, self._weights_for_all(w), self.active_features)
 
     def scores(self, task_heads: TaskHeads, obs: Array, task_input: Array, risk: Risk) -> Array:
-        """GPE: scores (K, B, A) of observations (B, n) on the task_heads's task, which a conditioned network sees."""
-        return self.law.scores(self._outputs_seen(task_heads, obs, task_input), task_heads, risk)
+        """GPE: scores (K, B, A) of observations (B, n) on the task of `task_heads`; a conditioned network sees it."""
+        return self.law.scores(self._outputs(task_heads, self._see(obs, task_input)), task_heads, risk)
 
     def moments(self, task_heads: TaskHeads, obs: Array, task_input: Array) -> tuple[Array, Array]:
-        """Mean and variance (K, B, A) of the return on the task_heads's task."""
-        return self.law.moments(self._outputs_seen(task_heads, obs, task_input), task_heads)
+        """Mean and variance (K, B, A) of the return on the task of `task_heads`."""
+        return self.law.moments(self._outputs(task_heads, self._see(obs, task_input)), task_heads)
 
-    def _outputs_seen(self, task_heads: TaskHeads, obs: Array, task_input: Array) -> Parts:
-        return self._outputs(task_heads.networks, self._see(obs, task_input), self.active)
+    def own_scores(self, networks: Networks, obs: Array, w: Array, risk: Risk) -> Array:
+        """Scores (K, B, A) of each policy for its own weights w (K, d); obs (B, n), or (K, B, n) for each its own.
+
+        A conditioned network has one policy, w = 1, and `obs` includes the task's input.
+        """
+        task_heads = self.law.task_heads(networks, w, self.active_features)
+        return self.law.scores(self._outputs(task_heads, obs), task_heads, risk)
 
     def update(self, learner: Learner, batch: Batch, tasks: Tasks, risk: Risk) -> tuple[Learner, Array, Array]:
         """One step of Adam on a batch; also its loss, and the mass (2,) clipped at the ends of the support."""
@@ -235,7 +215,7 @@ class Agent:
         phi, w = batch.phi, tasks.weights
         if self.settings.conditioned:
             phi, w = jnp.sum(phi * w[batch.task], axis=-1, keepdims=True), jnp.ones((1, 1))
-        next_action = jnp.argmax(self._bootstrap_scores(learner.online, x_next, w, risk), axis=-1)
+        next_action = self._bootstrap_actions(learner.online, x_next, w, risk)
         following = self._outputs_of(learner.target or learner.online, x_next, next_action)
         discount = self.settings.gamma * batch.not_terminated
         action = jnp.broadcast_to(batch.action, next_action.shape)
@@ -247,20 +227,12 @@ class Agent:
         steps, optimiser = self.optimiser.update(gradient, learner.optimiser)
         return Learner(optax.apply_updates(learner.online, steps), learner.target, optimiser), value, clipped
 
-    def own_scores(self, networks: Networks, obs: Array, w: Array, risk: Risk) -> Array:
-        """Scores (K, B, A) of each policy for its own weights w (K, d); obs (B, n), or (K, B, n) for each its own.
-
-        A conditioned network has one policy, w = 1, and `obs` includes the task's input.
-        """
-        task_heads = self.law.select(networks, w, self.active)
-        return self.law.scores(self._outputs(task_heads.networks, obs, self.active), task_heads, risk)
-
-    def _bootstrap_scores(self, networks: Networks, x: Array, w: Array, risk: Risk) -> Array:
-        """Scores (K, B, A) by which policy k chooses at the next state."""
+    def _bootstrap_actions(self, networks: Networks, x: Array, w: Array, risk: Risk) -> Array:
+        """Actions (K, B) that policy k chooses at the next state, for its weights w (K, d)."""
         if self.settings.bootstrap == "own":
-            return self.own_scores(networks, x, w, risk)
-        by_all = jax.vmap(lambda own: self.own_scores(networks, x, self._weights_for_all(own), risk))
-        return jnp.max(by_all(w), axis=1)
+            return jnp.argmax(self.own_scores(networks, x, w, risk), axis=-1)
+        by_all = jax.vmap(lambda own: gpi_actions(self.own_scores(networks, x, self._weights_for_all(own), risk)))
+        return by_all(w)
 
     def _weights_for_all(self, w: Array) -> Array:
         w = jnp.ones(1) if self.settings.conditioned else jnp.asarray(w)
@@ -272,17 +244,16 @@ class Agent:
             return obs
         return jnp.concatenate([obs, jnp.broadcast_to(task_input, (len(obs), task_input.shape[-1]))], axis=-1)
 
-    def _outputs(self, networks: Networks, x: Array, active: int | None = None) -> Parts:
-        """Outputs (K, B, A, H, M) of every part of the networks, or of a task_heads's networks."""
-        shapes = self.law.shapes(active)
-        return tuple(read_heads(one.heads, encode(one, x), shape) for one, shape in zip(networks, shapes, strict=True))
+    def _outputs(self, task_heads: TaskHeads, x: Array) -> Parts:
+        """Outputs (K, B, A, H, M) of every part."""
+        shapes = self.law.shapes(self.active_features)
+        pairs = zip(task_heads.networks, shapes, strict=True)
+        return tuple(read_heads(one.heads, encode(one, x), shape) for one, shape in pairs)
 
     def _outputs_of(self, networks: Networks, x: Array, action: Array) -> Parts:
         """Outputs (K, B, H, M) of every part, of the actions (K, B)."""
-        return tuple(
-            read_action(one.heads, encode(one, x), action, shape)
-            for one, shape in zip(networks, self.law.shapes(), strict=True)
-        )
+        pairs = zip(networks, self.law.shapes(), strict=True)
+        return tuple(read_action(one.heads, encode(one, x), action, shape) for one, shape in pairs)
 
 
 def _for_every_task(batch: Batch, tasks: int) -> Batch:

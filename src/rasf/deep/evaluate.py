@@ -11,21 +11,21 @@ import jax.numpy as jnp
 from rasf.arrays import Array
 from rasf.deep.agent import Agent, Tasks
 from rasf.deep.laws import Networks
-from rasf.deep.world import World
-from rasf.transfer import gpi
+from rasf.deep.train import World
+from rasf.transfer import gpi_actions
 
-Watch = Callable[[Array, Any], Array]  # (step, state) -> numbers to average over an episode
+Measure = Callable[[Array, Any], Array]  # (step, state after it) -> numbers to average over an episode
 
 
 class Rollouts(NamedTuple):
-    """Of every task and rollout: phi summed (T, R, d), phi summed with discount, what was watched, mean over steps.
+    """Of every task and rollout: phi summed (T, R, d), phi summed with discount, and means of what was measured.
 
     And the states (T, R, steps, ..), if they were recorded.
     """
 
     phi: Array
     discounted: Array
-    watched: Array
+    measured: Array
     states: Any = None
 
 
@@ -44,10 +44,10 @@ def rollouts(
     *,
     epsilon: float = 0.03,
     risk_discount: Array | float = 1.0,
-    watch: Watch = _nothing,
+    measure: Measure = _nothing,
     record: bool = False,
 ) -> Rollouts:
-    """n rollouts a task, each of one episode; `agent` must be prepared to weigh these tasks.
+    """n rollouts per task, each of one episode; `agent` must be prepared for the weights of these tasks.
 
     The risk at step t is that of a return which counts risk_discount^t times: 1 scores as the paper does; gamma gives
     discount-aware GPI, which is what the guarantee is about.
@@ -58,25 +58,25 @@ def rollouts(
         task_heads = agent.task_heads(networks, w)
         reset_key, walk_key = jax.random.split(key)
         state = jax.vmap(world.reset)(jax.random.split(reset_key, n))
-        watched = jax.vmap(watch, in_axes=(None, 0))(jnp.zeros((), int), state)
+        first = jax.vmap(measure, in_axes=(None, 0))(jnp.zeros((), int), state)
         none = jnp.zeros((n, tasks.weights.shape[-1]))
 
         def step(carry: tuple[Any, Rollouts], t: Array) -> tuple[tuple[Any, Rollouts], Any]:
             state, sums = carry
             explore_key, action_key, noise_key = jax.random.split(jax.random.fold_in(walk_key, t), 3)
             at_step = risk.at_discount(jnp.asarray(risk_discount) ** t)
-            greedy = gpi(agent.scores(task_heads, jax.vmap(world.observe)(state), task_input, at_step)).policy
+            greedy = gpi_actions(agent.scores(task_heads, jax.vmap(world.observe)(state), task_input, at_step))
             explore = jax.random.uniform(explore_key, (n,)) < epsilon
             action = jnp.where(explore, jax.random.randint(action_key, (n,), 0, agent.actions), greedy)
             noise = jax.vmap(world.noise)(jax.random.split(noise_key, n))
             next_state, phi = jax.vmap(world.advance)(state, action, noise)
-            seen = jax.vmap(watch, in_axes=(None, 0))(t, next_state)
-            sums = Rollouts(sums.phi + phi, sums.discounted + gamma**t * phi, sums.watched + seen)
+            seen = jax.vmap(measure, in_axes=(None, 0))(t, next_state)
+            sums = Rollouts(sums.phi + phi, sums.discounted + gamma**t * phi, sums.measured + seen)
             return (next_state, sums), state if record else None
 
-        begin = (state, Rollouts(none, none, jnp.zeros_like(watched)))
+        begin = (state, Rollouts(none, none, jnp.zeros_like(first)))
         (_, sums), states = jax.lax.scan(step, begin, jnp.arange(world.episode_length))
         states = jax.tree.map(lambda part: jnp.moveaxis(part, 0, 1), states)
-        return Rollouts(sums.phi, sums.discounted, sums.watched / world.episode_length, states)
+        return Rollouts(sums.phi, sums.discounted, sums.measured / world.episode_length, states)
 
     return jax.vmap(of_task)(jax.random.split(key, len(tasks.weights)), tasks.weights, tasks.inputs)

@@ -1,10 +1,11 @@
 """Training from the first step to the last: task after task, evaluation in between, checkpoints, checks.
 
-`fit` drives the compiled loop of `train` in chunks of `evaluate_every` steps. After each chunk the features it saw are
-held to their declared bounds and the loss must be finite; then the caller's `evaluate` may look at the lanes. What it
-returns is kept as history, stacked on axis 0. A checkpoint holds lanes and history, so that a killed run goes on from
-its last one, to the same bits on the same device; and digests of the agent, the world, the schedule and the plans, so
-that it does so only where they are the same. Agents, worlds and schedules are told apart by what they print.
+`chunks` drives the compiled loop of `train`, some target periods at a time. After each chunk the features it saw are
+held to their declared bounds and the loss must be finite. `fit` adds evaluation and checkpoints: after each chunk the
+caller's `evaluate` may look at the lanes, and what it returns is kept as history, stacked on axis 0. A checkpoint holds
+lanes and history, so that a killed run goes on from its last one, to the same bits on the same device; and digests of
+the agent, the world, the schedule and the configs, so that it does so only where they are the same. Agents, worlds and
+schedules are told apart by what they print.
 """
 
 from __future__ import annotations
@@ -13,25 +14,26 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rasf.deep import checkpoint as checkpoints
+from rasf.agents import LawKind
+from rasf.arrays import Array, Floats
+from rasf.checks import whole
 from rasf.deep import train
-from rasf.deep.agent import Agent, check_size
-from rasf.deep.checkpoint import History
-from rasf.deep.train import Lane, Progress, RunConfig
-from rasf.deep.world import World
+from rasf.deep.agent import Agent
+from rasf.deep.train import Lane, Progress, RunConfig, World
+from rasf.files import Arrays, Header, load_file, save_file
 
-Evaluate = Callable[[int, Lane], dict[str, Any]]  # (steps so far, lanes) -> arrays to keep
+Evaluate = Callable[[int, Lane], dict[str, Array]]  # (steps so far, lanes) -> arrays to keep
 _PLAIN_PERIOD = 1_000  # where no target networks set one
 
 
@@ -45,7 +47,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            check_size(name, value)
+            whole(name, value)
 
     @property
     def steps(self) -> int:
@@ -58,22 +60,76 @@ def period_of(agent: Agent) -> int:
     return agent.settings.target_period or _PLAIN_PERIOD
 
 
+class Chunk(NamedTuple):
+    """Where training stands after some steps: their number and task, the lanes, and what the steps showed.
+
+    phi (L, d), loss (L,) and clipped (L, 2) are means over the chunk's `length` steps.
+    """
+
+    step: int
+    length: int
+    task: int
+    lanes: Lane
+    phi: Array
+    loss: Array
+    clipped: Array
+
+
+def chunks(
+    agent: Agent, world: World, configs: RunConfig, schedule: Schedule, lanes: Lane | None = None, step: int = 0
+) -> Iterator[Chunk]:
+    """Train all lanes of `configs` (each part stacked on axis 0), from the beginning or from `lanes` at `step`.
+
+    A chunk has `evaluate_every` steps, in whole target periods. Where a task ends amid a period, the period is cut
+    short: target networks are up to date whenever a task begins. The lanes of a chunk live until the next is asked for.
+    """
+    period, steps_per_task = period_of(agent), schedule.steps_per_task
+    lanes = start_lanes(agent, world, configs, schedule) if lanes is None else lanes
+    while step < schedule.steps:
+        task, done = divmod(step, steps_per_task)
+        left = steps_per_task - done
+        periods, length = max(1, min(schedule.evaluate_every, left) // period), min(period, left)
+        advance = _compiled_advance(agent, world, periods, length)
+        lanes, progress = advance(configs, lanes, step, task * steps_per_task, task)
+        _check(progress, np.asarray(world.feature_bounds), step, periods * length)
+        step += periods * length
+        seen = (jnp.mean(part, axis=1) for part in (progress.phi_mean, progress.loss, progress.clipped))
+        yield Chunk(step, periods * length, task, lanes, *seen)
+
+
+def start_lanes(agent: Agent, world: World, configs: RunConfig, schedule: Schedule) -> Lane:
+    """The lanes before their first step; what does not fit together is refused."""
+    _check_sizes(agent, world, configs, schedule)
+    return _compiled_start(agent, world, schedule.steps)(configs)
+
+
+@lru_cache(maxsize=8)
+def _compiled_start(agent: Agent, world: World, steps: int) -> Callable[[RunConfig], Lane]:
+    return jax.jit(jax.vmap(partial(train.start, agent, world, steps)))
+
+
+@lru_cache(maxsize=8)
+def _compiled_advance(agent: Agent, world: World, periods: int, length: int) -> Callable[..., tuple[Lane, Progress]]:
+    one_lane = partial(train.advance, agent, world, periods, length)
+    return jax.jit(jax.vmap(one_lane, in_axes=(0, 0, None, None, None)), donate_argnums=(1,))
+
+
 def fit(
     agent: Agent,
     world: World,
-    plans: RunConfig,
+    configs: RunConfig,
     schedule: Schedule,
     evaluate: Evaluate,
     *,
-    description: dict[str, Any],
+    description: Header,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every_s: float = 600.0,
     tick: Callable[[], None] = lambda: None,
-) -> tuple[Lane, History]:
-    """Train all lanes of `plans` (each part stacked on axis 0) and return them with the history.
+) -> tuple[Lane, Arrays]:
+    """Train all lanes of `configs` (each part stacked on axis 0) and return them with the history.
 
     `description` says what else this run is, such as what `evaluate` does. A checkpoint with another one, or of another
-    agent, world, schedule or plans, is refused. `tick` is called once a chunk.
+    agent, world, schedule or configs, is refused. `tick` is called once per chunk.
     """
     period, length = period_of(agent), schedule.evaluate_every
     if length % period or schedule.steps_per_task % length:
@@ -81,15 +137,9 @@ def fit(
             f"evaluate_every must be a multiple of {period} and divide steps_per_task, got {length} and "
             f"{schedule.steps_per_task}"
         )
-    _check_sizes(agent, world, plans, schedule)
-    label = _label(agent, world, plans, schedule, description)
+    step, lanes, history = 0, start_lanes(agent, world, configs, schedule), Arrays()
+    label = _label(agent, world, configs, schedule, description)
     path = None if checkpoint is None else Path(checkpoint)
-    begin_lanes = jax.jit(jax.vmap(partial(train.start, agent, world, schedule.steps)))
-    advance = jax.jit(
-        jax.vmap(partial(train.advance, agent, world, length // period, period), in_axes=(0, 0, None, None, None)),
-        donate_argnums=(1,),
-    )
-    step, lanes, history = 0, begin_lanes(plans), History()
     if path is not None and path.exists():
         step, lanes, history = _resume(path, lanes, label)
         for _ in range(step // length):
@@ -97,67 +147,68 @@ def fit(
     else:
         history = _extended(history, evaluate(0, lanes))
     saved_at = time.monotonic()
-    while step < schedule.steps:
-        task = step // schedule.steps_per_task
-        lanes, progress = advance(plans, lanes, step, task * schedule.steps_per_task, task)
-        _check(progress, np.asarray(world.feature_bounds), step, length)
-        step += length
-        seen = {"loss": jnp.mean(progress.loss, axis=1), "clipped": jnp.mean(progress.clipped, axis=1)}
-        seen |= {"training_phi": jnp.mean(progress.phi_mean, axis=1)}
-        history = _extended(history, seen | evaluate(step, lanes))
+    for chunk in chunks(agent, world, configs, schedule, lanes, step):
+        lanes = chunk.lanes
+        seen = {"loss": chunk.loss, "clipped": chunk.clipped, "training_phi": chunk.phi}
+        history = _extended(history, seen | evaluate(chunk.step, lanes))
         if path is not None and time.monotonic() - saved_at > checkpoint_every_s:
-            checkpoints.save(path, lanes, history, label | {"step": step})
+            _save(path, lanes, history, label | {"step": chunk.step})
             saved_at = time.monotonic()
         tick()
     return lanes, history
 
 
-def _check_sizes(agent: Agent, world: World, plans: RunConfig, schedule: Schedule) -> None:
-    """Refuse plans that are not stacked or not finite, and an agent, plans or a schedule of other sizes."""
-    numbers = {"beta": plans.beta, "bootstrap_beta": plans.bootstrap_beta, **plans.tasks._asdict()}
+def _check_sizes(agent: Agent, world: World, configs: RunConfig, schedule: Schedule) -> None:
+    """Refuse configs that are not stacked or not finite, and an agent, configs or a schedule of other sizes."""
+    numbers = {"beta": configs.beta, "bootstrap_beta": configs.bootstrap_beta, **configs.tasks._asdict()}
     beta, bootstrap_beta, weights, inputs = map(np.shape, numbers.values())
-    lanes = jax.random.key_data(plans.key).shape[:-1]
+    lanes = jax.random.key_data(configs.key).shape[:-1]
     stacked = len(weights) == 3 and 0 not in weights and inputs[:-1] == weights[:-1]
     if not stacked or not lanes == beta == bootstrap_beta == weights[:1]:
         raise ValueError(
-            "plans must have lanes in front of every part: keys (L,), betas (L,), weights (L, T, d), inputs (L, T, c); "
-            f"got key {lanes}, " + ", ".join(f"{name} {np.shape(part)}" for name, part in numbers.items())
+            "configs must have lanes in front of every part: keys (L,), betas (L,), weights (L, T, d), inputs "
+            f"(L, T, c); got key {lanes}, " + ", ".join(f"{name} {np.shape(part)}" for name, part in numbers.items())
         )
     for name, part in numbers.items():
         wrong = np.asarray(part)[~np.isfinite(part)]
         if wrong.size:
-            raise ValueError(f"{name} of plans must be finite, got {wrong[0]}")
-    settings, (_, tasks, d) = agent.settings, weights
-    heads, outputs = agent.law.shapes()[0]
+            raise ValueError(f"{name} of configs must be finite, got {wrong[0]}")
+    (_, tasks, d), conditioned = weights, agent.settings.conditioned
     for who, what, has, fits in (
         ("agent", "actions", agent.actions, world.n_actions),
-        ("agent", "inputs", agent.inputs, world.observation_size + settings.conditioned * inputs[-1]),
-        ("plans", "features", d, len(world.feature_bounds)),
-        ("agent", "features", heads if settings.law == "histogram" else outputs, 1 if settings.conditioned else d),
-        ("agent", "policies", agent.policies, 1 if settings.conditioned else tasks),
+        ("agent", "inputs", agent.inputs, world.observation_size + conditioned * inputs[-1]),
+        ("configs", "features", d, len(world.feature_bounds)),
+        ("agent", "features", agent.law.features, 1 if conditioned else d),
+        ("agent", "policies", agent.policies, 1 if conditioned else tasks),
         ("schedule", "tasks", schedule.tasks, tasks),
     ):
         if has != fits:
-            raise ValueError(f"{who} must have {fits} {what} to fit the world and the plans, got {has}")
-    weighed = agent.weighing(plans.tasks.weights).active
-    if settings.law == "histogram" and weighed > agent.active:
-        raise ValueError(f"agent must be weighing {weighed} features of a task, as the plans do, got {agent.active}")
+            raise ValueError(f"{who} must have {fits} {what} to fit the world and the configs, got {has}")
+    active = agent.for_weights(configs.tasks.weights).active_features
+    if agent.law.kind is LawKind.HISTOGRAM and active > agent.active_features:
+        raise ValueError(f"agent must have {active} active_features, as the configs do, got {agent.active_features}")
 
 
-def _label(
-    agent: Agent, world: World, plans: RunConfig, schedule: Schedule, description: dict[str, Any]
-) -> dict[str, Any]:
+def _label(agent: Agent, world: World, configs: RunConfig, schedule: Schedule, description: Header) -> Header:
     """What determines a run's numbers, as a checkpoint gives it back."""
-    plain = jax.tree.map(lambda part: jnp.asarray(part).tolist(), plans._replace(key=jax.random.key_data(plans.key)))
-    parts = {"agent": agent, "world": world, "schedule": schedule, "plans": plain}
+    keys = configs._replace(key=jax.random.key_data(configs.key))
+    plain = jax.tree.map(lambda part: jnp.asarray(part).tolist(), keys)
+    parts = {"agent": agent, "world": world, "schedule": schedule, "configs": plain}
     # functions and plain objects print where they are in memory, which says nothing
     printed = {name: re.sub(r" at 0x[0-9a-fA-F]+", "", repr(part)) for name, part in parts.items()}
     digests = {name: sha256(text.encode()).hexdigest() for name, text in printed.items()}
     return dict(json.loads(json.dumps(digests | {"description": description})))
 
 
-def _resume(path: Path, like: Lane, label: dict[str, Any]) -> tuple[int, Lane, History]:
-    found = checkpoints.describe(path)
+def _save(path: Path, lanes: Lane, history: Arrays, label: Header) -> None:
+    """Write a checkpoint; arrays of the lanes are named after their nesting."""
+    arrays = {f"lanes{name}": np.asarray(part) for name, part in _named(lanes)}
+    save_file(path, label, arrays | {f"history/{name}": part for name, part in history.items()})
+
+
+def _resume(path: Path, like: Lane, label: Header) -> tuple[int, Lane, Arrays]:
+    """Step, lanes with the structure, shapes and types of `like`, and history of the checkpoint with this label."""
+    found, arrays = load_file(path)
     step = found.get("step")
     if not label.keys() <= found.keys() or not isinstance(step, int):
         raise ValueError(f"{path} is a checkpoint of another version of rasf; remove it")
@@ -167,18 +218,29 @@ def _resume(path: Path, like: Lane, label: dict[str, Any]) -> tuple[int, Lane, H
             f"{path} is a checkpoint of another configuration; remove it or choose another folder (what differs: "
             f"{', '.join(other)})"
         )
-    lanes, history = checkpoints.load(path, like)
-    return step, lanes, history
+    parts = []
+    for name, part in _named(like):
+        held = arrays.get(f"lanes{name}")
+        if held is None or (held.shape, held.dtype) != (np.shape(part), part.dtype):
+            wanted = f"{name} should have shape {np.shape(part)} and type {part.dtype}"
+            raise ValueError(f"{path} is a checkpoint that does not fit: {wanted}")
+        parts.append(jnp.asarray(held))
+    history = {name.removeprefix("history/"): part for name, part in arrays.items() if name.startswith("history/")}
+    return step, jax.tree.unflatten(jax.tree.structure(like), parts), history
 
 
-def _extended(history: History, found: dict[str, Any]) -> History:
+def _named(tree: Lane) -> list[tuple[str, Array]]:
+    return [(jax.tree_util.keystr(path), part) for path, part in jax.tree_util.tree_leaves_with_path(tree)]
+
+
+def _extended(history: Arrays, found: dict[str, Array]) -> Arrays:
     rows = {name: np.asarray(part)[None] for name, part in found.items()}
     return history | {
         name: np.concatenate([history[name], row]) if name in history else row for name, row in rows.items()
     }
 
 
-def _check(progress: Progress, bounds: Any, step: int, length: int) -> None:
+def _check(progress: Progress, bounds: Floats, step: int, length: int) -> None:
     """Refuse features that are not finite or outside their bounds, and a loss that is not finite."""
     where = f"between steps {step} and {step + length}"
     low, high = np.asarray(progress.phi_min).min(axis=(0, 1)), np.asarray(progress.phi_max).max(axis=(0, 1))

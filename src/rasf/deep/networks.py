@@ -39,14 +39,13 @@ class Network(NamedTuple):
 
 
 class Heads(NamedTuple):
-    """Shape of an action's outputs."""
+    """Shape of an action's outputs, which are `size` columns."""
 
     heads: int
     numbers: int
 
     @property
     def size(self) -> int:
-        """Columns that are read."""
         return self.heads * self.numbers
 
 
@@ -94,8 +93,8 @@ def read_action(heads: Layer, h: Array, action: Array, shape: Heads) -> Array:
     if h.shape[-1] >= columns:
         return _trimmed(_pick(_read_columns(heads, h), action), shape)
     taken = jax.nn.one_hot(action, actions)
-    spread = (h[..., None] * taken[..., None, :]).reshape(*h.shape[:2], -1)
-    out = _product(spread, heads.weight.reshape(policies, -1, columns)) + _product(taken, heads.bias)
+    larger = (h[..., None] * taken[..., None, :]).reshape(*h.shape[:2], -1)
+    out = _product(larger, heads.weight.reshape(policies, -1, columns)) + _product(taken, heads.bias)
     return _trimmed(out, shape)
 
 

@@ -1,38 +1,96 @@
-"""Replay of unlimited capacity: one row of numbers a transition, so that a minibatch is one gather.
+"""Replay: one row of numbers per transition, so that a minibatch is one gather. The only owner of a row's layout.
 
-A row holds obs (n), next obs (n), phi (d), action, whether the episode goes on, and the task.
+    row    obs (n), next_obs (n), phi (d), action, not_terminated, task
+
+`empty`, `store` and `sample` are for compiled loops, `HostReplay` for learners that are stepped from Python.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
 
-from rasf.arrays import Array
-from rasf.deep.agent import Batch
+from rasf.arrays import Array, array_namespace
+
+_FIRST_ROWS = 1_024
+
+
+class Batch(NamedTuple):
+    """B transitions; `not_terminated` is 0 where the episode terminated (not where it was truncated).
+
+    `task` is the index of the one that was active.
+    """
+
+    obs: Array
+    action: Array
+    phi: Array
+    next_obs: Array
+    not_terminated: Array
+    task: Array
+
+
+def pack(batch: Batch) -> Array:
+    """Rows (.., 2 n + d + 3) of transitions (..), in numpy or jax."""
+    xp = array_namespace(batch.obs)
+    numbers = (xp.asarray(part)[..., None] for part in (batch.action, batch.not_terminated, batch.task))
+    return xp.concatenate([batch.obs, batch.next_obs, batch.phi, *numbers], axis=-1)
+
+
+def unpack(rows: Array, observation_size: int) -> Batch:
+    """The transitions (..) of rows (.., 2 n + d + 3)."""
+    n = observation_size
+    return Batch(
+        obs=rows[..., :n],
+        next_obs=rows[..., n : 2 * n],
+        phi=rows[..., 2 * n : -3],
+        action=rows[..., -3].astype(int),
+        not_terminated=rows[..., -2],
+        task=rows[..., -1].astype(int),
+    )
+
+
+def row_size(observation_size: int, features: int) -> int:
+    """Numbers of a row."""
+    return 2 * observation_size + features + 3
 
 
 def empty(capacity: int, observation_size: int, features: int) -> Array:
     """Rows (capacity, ..) without transitions."""
-    return jnp.zeros((capacity, 2 * observation_size + features + 3))
+    return jnp.zeros((capacity, row_size(observation_size, features)))
 
 
 def store(rows: Array, at: Array, transition: Batch) -> Array:
     """The rows with one transition, unbatched, at an index."""
-    ends = jnp.stack([transition.action, transition.not_terminated, transition.task]).astype(rows.dtype)
-    row = jnp.concatenate([transition.obs, transition.next_obs, transition.phi, ends])
-    return jax.lax.dynamic_update_index_in_dim(rows, row, at, 0)
+    return jax.lax.dynamic_update_index_in_dim(rows, pack(transition).astype(rows.dtype), at, 0)
 
 
 def sample(rows: Array, size: Array, bits: Array, observation_size: int) -> Batch:
     """Transitions of the first `size` rows, uniform with replacement, one for each of the random bits (B,)."""
-    picked = rows[bits % size.astype(bits.dtype)]
-    n = observation_size
-    return Batch(
-        obs=picked[:, :n],
-        next_obs=picked[:, n : 2 * n],
-        phi=picked[:, 2 * n : -3],
-        action=picked[:, -3].astype(int),
-        not_terminated=picked[:, -2],
-        task=picked[:, -1].astype(int),
-    )
+    return unpack(rows[bits % size.astype(bits.dtype)], observation_size)
+
+
+class HostReplay:
+    """The last `capacity` rows in host memory, which grows as they come."""
+
+    def __init__(self, capacity: int, observation_size: int, features: int) -> None:
+        self._rows = np.empty((min(capacity, _FIRST_ROWS), row_size(observation_size, features)), np.float32)
+        self._capacity, self._stored = capacity, 0
+
+    def __len__(self) -> int:
+        return min(self._stored, self._capacity)
+
+    def store(self, rows: npt.NDArray[np.float32]) -> None:
+        end = self._stored + len(rows)
+        while len(self._rows) < min(end, self._capacity):
+            more = min(len(self._rows), self._capacity - len(self._rows))
+            self._rows = np.concatenate([self._rows, np.empty((more, self._rows.shape[1]), np.float32)])
+        self._rows[np.arange(self._stored, end) % self._capacity] = rows
+        self._stored = end
+
+    def sample(self, rng: np.random.Generator, shape: tuple[int, int]) -> npt.NDArray[np.float32]:
+        """Rows (*shape, ..), uniform with replacement."""
+        return self._rows[rng.integers(len(self), size=shape)]

@@ -13,15 +13,50 @@ target periods, and resumed, without changing a bit on the same device at the sa
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 
 from rasf.arrays import Array
 from rasf.deep import replay
-from rasf.deep.agent import Agent, Batch, Learner, Tasks
-from rasf.deep.world import World
+from rasf.deep.agent import Agent, Learner, Tasks
+from rasf.deep.replay import Batch
+from rasf.transfer import gpi_actions
+
+
+class World(Protocol):
+    """What a world must offer to be trained on here; `rasf.envs.reacher.world.Reacher` is one.
+
+    Hashable, with pure functions of explicit states and keys. A step's chance is drawn apart (`noise`), so that it can
+    be drawn for many steps at once. Episodes end only by their length, which truncates them.
+    """
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def n_actions(self) -> int: ...
+
+    @property
+    def observation_size(self) -> int: ...
+
+    @property
+    def feature_bounds(self) -> Array: ...  # (d, 2)
+
+    @property
+    def episode_length(self) -> int: ...
+
+    def reset(self, key: Array) -> Any:
+        """A random first state."""
+
+    def noise(self, key: Array) -> Any:
+        """The chance part of one step."""
+
+    def advance(self, state: Any, action: Array, noise: Any) -> tuple[Any, Array]:
+        """The next state and phi (d,)."""
+
+    def observe(self, state: Any) -> Array:
+        """The observation (n,) of a state."""
 
 
 class Lane(NamedTuple):
@@ -61,11 +96,11 @@ class _Draws(NamedTuple):
     sample: Array
 
 
-def start(agent: Agent, world: World, capacity: int, plan: RunConfig) -> Lane:
+def start(agent: Agent, world: World, capacity: int, config: RunConfig) -> Lane:
     """A lane before its first step; `capacity` is the number of steps it will take."""
-    key = jax.random.fold_in(plan.key, 0)
+    key = jax.random.fold_in(config.key, 0)
     init_key, state_key = jax.random.split(key)
-    rows = replay.empty(capacity, world.observation_size, plan.tasks.weights.shape[-1])
+    rows = replay.empty(capacity, world.observation_size, config.tasks.weights.shape[-1])
     return Lane(agent.init(init_key), world.reset(state_key), rows)
 
 
@@ -74,7 +109,7 @@ def advance(
     world: World,
     periods: int,
     length: int,
-    plan: RunConfig,
+    config: RunConfig,
     lane: Lane,
     begin: Array,
     task_begin: Array,
@@ -83,8 +118,8 @@ def advance(
     """The lane after `periods` of `length` steps from step `begin`, on the `task` that began at step `task_begin`."""
 
     def period(lane: Lane, first: Array) -> tuple[Lane, Progress]:
-        draws = _draw(agent, world, plan.key, first, length)
-        inner = partial(_step, agent, world, plan, task_begin, task)
+        draws = _draw(agent, world, config.key, first, length)
+        inner = partial(_step, agent, world, config, task_begin, task)
         lane, (loss, clipped, phi) = jax.lax.scan(inner, lane, (first + jnp.arange(length), draws))
         lane = lane._replace(learner=agent.copy_target(lane.learner))
         return lane, Progress(
@@ -107,19 +142,18 @@ def _draw(agent: Agent, world: World, key: Array, first: Array, length: int) -> 
 
 
 def _step(
-    agent: Agent, world: World, plan: RunConfig, task_begin: Array, task: Array, lane: Lane, now: tuple[Array, _Draws]
+    agent: Agent, world: World, config: RunConfig, task_begin: Array, task: Array, lane: Lane, now: tuple[Array, _Draws]
 ) -> tuple[Lane, tuple[Array, Array, Array]]:
     step, draws = now
     fresh = (step - task_begin) % world.episode_length == 0
     state = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), draws.reset, lane.state)
     obs = world.observe(state)
-    task_heads = agent.task_heads(lane.learner.online, plan.tasks.weights[task])
-    scores = agent.scores(task_heads, obs[None], plan.tasks.inputs[task], agent.settings.risk(plan.beta))
-    greedy = jnp.argmax(jnp.max(scores[:, 0], axis=0))  # GPI; ties go to the lowest index
-    action = jnp.where(draws.explore, draws.action, greedy)
+    task_heads = agent.task_heads(lane.learner.online, config.tasks.weights[task])
+    scores = agent.scores(task_heads, obs[None], config.tasks.inputs[task], agent.settings.risk(config.beta))
+    action = jnp.where(draws.explore, draws.action, gpi_actions(scores[:, 0]))
     next_state, phi = world.advance(state, action, draws.noise)
     transition = Batch(obs, action, phi, world.observe(next_state), jnp.ones(()), task)
     rows = replay.store(lane.rows, step, transition)
     batch = replay.sample(rows, step + 1, draws.sample, world.observation_size)
-    learner, loss, clipped = agent.update(lane.learner, batch, plan.tasks, agent.settings.risk(plan.bootstrap_beta))
+    learner, loss, clipped = agent.update(lane.learner, batch, config.tasks, agent.settings.risk(config.bootstrap_beta))
     return Lane(learner, next_state, rows), (loss, clipped, phi)

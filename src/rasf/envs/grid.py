@@ -7,22 +7,27 @@ Goal and traps end the episode. Features: one for every step, one for the goal, 
 
 so a task is w = (-step cost, goal reward, -cost of class 1, -cost of class 2, ...); rewards add up, and reaching the
 goal nets the goal reward minus the cost of the step.
+
+`GridEnv` is the same grid for Gymnasium, `rasf/Grid-v0`, in MO-Gymnasium's convention (the reward is the vector phi),
+registered with a limit of 35 steps, the paper's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
+import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
 from rasf.arrays import Floats
+from rasf.checks import number, one_of
+from rasf.envs.cell_map import EMPTY, GOAL, MOVES, START, CellMap
 from rasf.mdp import FiniteMDP
 
-MOVES = {"left": (0, -1), "up": (-1, 0), "right": (0, 1), "down": (1, 0)}
-START, GOAL, WALL, EMPTY = "S", "G", "#", "."
-
+WALL = "#"
 FIGURE_1_MAP = """
 . . . . .
 . . . . .
@@ -31,48 +36,22 @@ X . . Y G
 S . . . X
 """
 
+_PIXELS = 24
+_COLOURS = {EMPTY: (255, 255, 255), START: (225, 225, 225), GOAL: (102, 194, 120), WALL: (60, 60, 60)}
+_TRAP_COLOUR, _AGENT_COLOUR = (214, 96, 77), (49, 104, 172)
+
 
 @dataclass(frozen=True)
-class Grid:
+class Grid(CellMap):
     """A map of one symbol a cell: S start, G goal, # wall, . empty, any other letter a class of trap."""
 
     layout: str = FIGURE_1_MAP
     slip: float = 0.2
+    wall: ClassVar = WALL
 
     def __post_init__(self) -> None:
-        if not 0 <= self.slip <= 1:
-            raise ValueError(f"slip must be in [0, 1], got {self.slip}")
-        rows = self.rows
-        if not rows or len({len(row) for row in rows}) != 1:
-            raise ValueError("layout must have rows of equal length")
-        cells = "".join(rows)
-        for symbol in sorted(set(cells)):
-            if not (symbol.isalpha() or symbol in (WALL, EMPTY)):
-                raise ValueError(f"layout must hold S, G, #, . and letters for traps, got {symbol!r}")
-        if cells.count(START) != 1:
-            raise ValueError(f"layout must have exactly one start S, got {cells.count(START)}")
-        if GOAL not in cells:
-            raise ValueError("layout must have a goal G")
-
-    @property
-    def rows(self) -> list[str]:
-        """The map's rows without spaces."""
-        return ["".join(line.split()) for line in self.layout.strip().splitlines()]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns; cell (i, j) is state i columns + j."""
-        return len(self.rows), len(self.rows[0])
-
-    @property
-    def cells(self) -> str:
-        """The symbols in order of the states."""
-        return "".join(self.rows)
-
-    @property
-    def start(self) -> int:
-        """The starting state."""
-        return self.cells.index(START)
+        number("slip", self.slip, 0.0, 1.0)
+        self.check_map(lambda symbol: symbol.isalpha() or symbol in (WALL, EMPTY), "S, G, #, . and letters for traps")
 
     @property
     def traps(self) -> list[str]:
@@ -83,18 +62,8 @@ class Grid:
         """Weights w of the task with these trap costs, goal reward and step cost."""
         given = np.asarray(costs, np.float64)
         if given.shape != (len(self.traps),):
-            raise ValueError(
-                f"costs must have one entry per class of trap ({', '.join(self.traps)}), got {given.shape}"
-            )
+            raise ValueError(f"costs must have one entry per class of trap, {', '.join(self.traps)}, got {given.shape}")
         return np.concatenate([[-step, goal], -given])
-
-    def move(self, state: int, action: int) -> int:
-        """Where a move that succeeds leads."""
-        columns = self.shape[1]
-        down, right = tuple(MOVES.values())[action]
-        i, j = state // columns + down, state % columns + right
-        inside = 0 <= i < self.shape[0] and 0 <= j < columns
-        return i * columns + j if inside and self.rows[i][j] != WALL else state
 
     def features(self, successor: int) -> Floats:
         """phi of a step that arrives at `successor`."""
@@ -133,3 +102,56 @@ class Grid:
             if path[-1] in path[:-1]:
                 break
         return path
+
+
+class GridEnv(gym.Env[np.int64, np.int64]):
+    """One cell a state; actions left, up, right, down; goal and traps end the episode."""
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}
+
+    def __init__(self, layout: str = FIGURE_1_MAP, slip: float = 0.2, render_mode: str | None = None) -> None:
+        one_of("render_mode", render_mode, (None, *self.metadata["render_modes"]))
+        self.grid = Grid(layout, slip)
+        self.render_mode = render_mode
+        self.observation_space = gym.spaces.Discrete(len(self.grid.cells))
+        self.action_space = gym.spaces.Discrete(len(MOVES))
+        self.reward_dim = 2 + len(self.grid.traps)
+        self.reward_space = gym.spaces.Box(0.0, 1.0, (self.reward_dim,), np.float32)
+        self._state = self.grid.start
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, object] | None = None
+    ) -> tuple[np.int64, dict[str, object]]:
+        """Back to the start."""
+        super().reset(seed=seed)
+        self._state = self.grid.start
+        return np.int64(self._state), {}
+
+    def step(self, action: np.int64) -> tuple[np.int64, npt.NDArray[np.float32], bool, bool, dict[str, object]]:
+        """One move; the reward is phi (d,)."""
+        if not self.action_space.contains(action):
+            raise ValueError(f"action must be 0 to {len(MOVES) - 1}, got {action}")
+        slipped = self.np_random.random() < self.grid.slip
+        actual = int(self.np_random.integers(len(MOVES))) if slipped else int(action)
+        self._state = self.grid.move(self._state, actual)
+        symbol = self.grid.cells[self._state]
+        phi = self.grid.features(self._state).astype(np.float32)
+        failed = symbol in self.grid.traps
+        return np.int64(self._state), phi, failed or symbol == GOAL, False, {"failure": failed}
+
+    def render(self) -> str | npt.NDArray[np.uint8] | None:
+        """The map as text with the agent as A, or as an image."""
+        rows, columns = self.grid.shape
+        if self.render_mode == "ansi":
+            cells = list(self.grid.cells)
+            cells[self._state] = "A"
+            return "\n".join(" ".join(cells[i * columns : (i + 1) * columns]) for i in range(rows))
+        if self.render_mode == "rgb_array":
+            colours = np.array([_COLOURS.get(symbol, _TRAP_COLOUR) for symbol in self.grid.cells], np.uint8)
+            image = colours.reshape(rows, columns, 3).repeat(_PIXELS, 0).repeat(_PIXELS, 1)
+            i, j = divmod(self._state, columns)
+            quarter = _PIXELS // 4
+            inner = slice(i * _PIXELS + quarter, (i + 1) * _PIXELS - quarter)
+            image[inner, j * _PIXELS + quarter : (j + 1) * _PIXELS - quarter] = _AGENT_COLOUR
+            return image
+        return None

@@ -17,15 +17,11 @@ import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 
+from rasf.checks import is_whole, whole
 from rasf.explorer.drawing import palette
 from rasf.library.policy_library import PolicyLibrary
 
 _STATIC = Path(__file__).parent / "static"
-_FAVICON = (
-    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#0b61a4"/>'
-    '<path d="M6 24 C12 24 13 8 26 8" stroke="#fff" stroke-width="3.5" fill="none" stroke-linecap="round"/>'
-    '<circle cx="15.6" cy="16.5" r="4" fill="#fff"/></svg>'
-)
 
 
 def serve(
@@ -42,8 +38,7 @@ def serve(
 
     env: the id of an environment for the library, in place of the one it names.
     """
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise ValueError(f"seed must be a whole number of at least 0, got {seed!r}")
+    whole("seed", seed, 0)
     listening = _listen(host, port)
     try:
         import uvicorn
@@ -89,7 +84,7 @@ def serve(
         names = ["localhost", "127.0.0.1", "::1", "[::1]", host]
         server_app.add_middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
     ui.run_with(
-        server_app, title="rasf explorer", favicon=_FAVICON, dark=None, language="en-US", tailwind=False,
+        server_app, title="rasf explorer", favicon=_STATIC / "favicon.svg", dark=None, language="en-US", tailwind=False,
         show_welcome_message=False, reconnect_timeout=10.0,
     )  # fmt: skip
     # on one machine, packing a picture takes longer than sending it
@@ -100,14 +95,12 @@ def serve(
 
 def page_style() -> str:
     """The page's style sheet, with the palette of the pictures."""
-    light, dark = (
-        "".join(f"--{name}:{colour};" for name, colour in colours.items()) for colours in (palette.LIGHT, palette.DARK)
-    )
+    light, dark = palette.variables(palette.LIGHT), palette.variables(palette.DARK)
     return f"body{{{light}}}body.body--dark{{{dark}}}" + (_STATIC / "explorer.css").read_text()
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65536:
+    if not is_whole(port) or not 0 <= port < 65536:
         raise ValueError(f"port must be a whole number from 0 to 65535, got {port!r}")
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)

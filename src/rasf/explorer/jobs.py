@@ -1,11 +1,12 @@
 """Work in threads, so that the page never waits: two rules for what becomes of work that is overtaken.
 
     CancelPrevious   a new call tells the old one to stop and drops its answer: rollouts, frontiers
-    Coalesce   the old one is finished and shown, then only the newest of those that wait is begun: while a slider
-             moves, something new is seen all the time, and nothing piles up
+    Coalesce         the old one is finished and shown, then only the newest of those that wait is begun: while a
+                     slider moves, something new is seen all the time, and nothing piles up
 
-Both are used from one event loop. Work of `CancelPrevious` gets `stop`, which says True once nobody waits for its answer, and
-may raise `Stopped`. An error becomes a sentence for `say`; `run` then gives None, as for work that was overtaken.
+Both are used from one event loop. Work of `CancelPrevious` gets `stop`, which says True once nobody waits for its
+answer, and may raise `Stopped`. An error becomes a sentence for `say`; `run` then gives None, as for work that was
+overtaken.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rasf.explorer.scenes.scene import Stop, Stopped
 
@@ -31,7 +32,7 @@ def sentence_of(error: Exception) -> str:
     return f"This could not be computed: {type(error).__name__}: {' '.join(str(error).split())}"
 
 
-async def _in_thread(say: Say, wanted: Stop, work: Callable[..., T], *args: Any) -> T | None:
+async def _in_thread(say: Say, wanted: Stop, work: Callable[..., T], *args: object) -> T | None:
     try:
         answer = await asyncio.to_thread(work, *args)
     except Stopped:
@@ -49,7 +50,7 @@ class CancelPrevious:
     def __init__(self, say: Say) -> None:
         self._say, self._stopped = say, threading.Event()
 
-    async def run(self, work: Callable[..., T], *args: Any) -> T | None:
+    async def run(self, work: Callable[..., T], *args: object) -> T | None:
         """The answer of `work(*args, stop)`, or None if it was overtaken, stopped or failed."""
         self.stop()
         mine = self._stopped = threading.Event()
@@ -66,7 +67,7 @@ class Coalesce:
     def __init__(self, say: Say) -> None:
         self._say, self._turn, self._asked, self._open = say, asyncio.Lock(), 0, True
 
-    async def run(self, work: Callable[..., T], *args: Any) -> T | None:
+    async def run(self, work: Callable[..., T], *args: object) -> T | None:
         """The answer of `work(*args)`, or None if a newer call came while it waited, or it failed."""
         self._asked += 1
         mine = self._asked
@@ -85,9 +86,9 @@ class Reports:
 
     def __init__(self, show: Callable[..., object]) -> None:
         self._show, self._loop, self._waiting = show, asyncio.get_running_loop(), threading.Event()
-        self._last: tuple[Any, ...] = ()
+        self._last: tuple[object, ...] = ()
 
-    def __call__(self, *args: Any) -> None:
+    def __call__(self, *args: object) -> None:
         """From any thread: show this soon, unless something newer comes first."""
         self._last = args
         if not self._waiting.is_set():

@@ -10,24 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 from urllib.parse import urlencode
 
-from rasf.explorer.scenes.scene import Dialled, Family, Weight
+from rasf.explorer.scenes.scene import ArmScene, MapScene, Scene
 
-LAYERS = {
-    "map": {"drivers": "Who drives", "visits": "Visits", "trajectory": "Trajectory"},
-    "arm": {"objective": "Objective", "plain": "Arm only"},
-    "library": {"scores": "Scores"},
-}
 MOST = 2**31  # larger seeds, steps and contexts are nobody's
 T = TypeVar("T")
-
-
-def kind_of(scene: Dialled) -> str:
-    """Which page shows a scene: map, arm or library."""
-    return "map" if hasattr(scene, "layout") else "arm" if hasattr(scene, "arm") else "library"
 
 
 @dataclass(frozen=True)
@@ -67,61 +57,69 @@ class State:
         return State(self.view, self.w, self.family, self.level, seed=self.seed).to_query()
 
 
-def default_state(view: str, scene: Dialled, seed: int = 0) -> State:
+def default_state(view: str, scene: Scene, seed: int = 0) -> State:
     """The scene as it is met first."""
-    family = scene.families[0]
-    layer = next(iter(LAYERS[kind_of(scene)]))
-    layout = getattr(scene, "layout", None)
+    family, layer = scene.families[0], next(iter(scene.layers))
+    cell = int(scene.layout.start) if isinstance(scene, MapScene) else None
     return State(
-        view,
-        tuple(float(weight.default) for weight in scene.weights),
-        family.name,
-        float(family.default),
-        cell=None if layout is None else int(layout.start),
-        seed=seed,
-        layer=layer,
+        view, tuple(scene.default_task.tolist()), family.name, float(family.default), cell, seed=seed, layer=layer
     )
 
 
-def from_query(query: Mapping[str, str], view: str, scene: Dialled, seed: int = 0) -> tuple[State, list[str]]:
+def from_query(query: Mapping[str, str], view: str, scene: Scene, seed: int = 0) -> tuple[State, list[str]]:
     """The state that a link asks for, and a sentence for each thing in it that could not be had."""
     usual = default_state(view, scene, seed)
     complaints: list[str] = []
 
-    def read(name: str, accepted: str, reader: Callable[[str], T], otherwise: T) -> T:
+    def read(name: str, accepted: str, reader: Callable[[str], T | None], otherwise: T) -> T:
+        """What the link says by that name; a reader raises ValueError, or gives None, where it is not accepted."""
         if name not in query:
             return otherwise
         try:
-            return reader(query[name])
+            found = reader(query[name])
         except (ValueError, OverflowError):
-            got = query[name] if len(query[name]) <= 60 else query[name][:60] + "..."
-            complaints.append(f"The link's {name} must be {accepted}, got {got!r}; the usual is shown instead.")
-            return otherwise
+            found = None
+        if found is not None:
+            return found
+        got = query[name] if len(query[name]) <= 60 else query[name][:60] + "..."
+        complaints.append(f"The link's {name} must be {accepted}, got {got!r}; the usual is shown instead.")
+        return otherwise
 
-    weights, kind = scene.weights, kind_of(scene)
-    ranges = ", ".join(f"{weight.name} in [{weight.low:g}, {weight.high:g}]" for weight in weights)
+    def weights(text: str) -> tuple[float, ...] | None:
+        found = _numbers(text, len(scene.weights))
+        fits = all(weight.low <= number <= weight.high for weight, number in zip(scene.weights, found, strict=True))
+        return found if fits else None
+
+    def risk(text: str) -> tuple[str, float] | None:
+        name, _, number = text.partition(":")
+        fits = any(family.name == name and family.low <= float(number) <= family.high for family in scene.families)
+        return (name, float(number)) if fits else None
+
+    def tip(text: str) -> tuple[float, float] | None:
+        x, y = _numbers(text, 2)
+        return (x, y) if max(abs(x), abs(y)) <= 1 else None
+
+    ranges = ", ".join(f"{weight.name} in [{weight.low:g}, {weight.high:g}]" for weight in scene.weights)
     dials = " or ".join(f"{dial.name}:{dial.parameter} in [{dial.low:g}, {dial.high:g}]" for dial in scene.families)
-    family, level = read("risk", dials, lambda text: _risk(text, scene.families), (usual.family, usual.level))
-    cell, tip = usual.cell, usual.tip
-    most_context = 0
-    if kind == "map":
-        layout = scene.layout  # type: ignore[attr-defined]
-        places = layout.rows * layout.columns
-        free = f"a whole number from 0 to {places - 1} that is no wall"
-        cell = read("cell", free, lambda text: _whole(text, places - 1, layout.walls), cell)
-        most_context = 2 ** len(layout.objects) - 1
-    elif kind == "arm":
-        tip = read("tip", "two numbers of at most 1 metre", _tip, tip)
-    state = State(
-        view,
-        read("w", f"{len(weights)} numbers ({ranges})", lambda text: _weights(text, weights), usual.w),
-        family,
-        level,
-        cell,
-        tip,
+    family, level = read("risk", dials, risk, (usual.family, usual.level))
+    state, most_context = usual, 0
+    if isinstance(scene, MapScene):
+        layout = scene.layout
+        most, most_context = layout.rows * layout.columns - 1, 2 ** len(layout.objects) - 1
+        free = f"a whole number from 0 to {most} that is no wall"
+        state = replace(state, cell=read("cell", free, lambda text: _whole(text, most, layout.walls), usual.cell))
+    elif isinstance(scene, ArmScene):
+        state = replace(state, tip=read("tip", "two numbers of at most 1 metre", tip, usual.tip))
+    state = replace(
+        state,
+        w=read("w", f"{len(scene.weights)} numbers ({ranges})", weights, usual.w),
+        family=family,
+        level=level,
         context=read("context", f"a whole number from 0 to {most_context}", lambda t: _whole(t, most_context), 0),
         seed=read("seed", f"a whole number from 0 to {MOST}", lambda text: _whole(text, MOST), seed),
-        layer=read("layer", f"one of {', '.join(LAYERS[kind])}", lambda text: _one_of(text, LAYERS[kind]), usual.layer),
+        layer=read(
+            "layer", f"one of {', '.join(scene.layers)}", {name: name for name in scene.layers}.get, usual.layer
+        ),
         rollout=read("rollout", "a whole number", lambda text: _whole(text, MOST), 0),
         step=read("step", "a whole number", lambda text: _whole(text, MOST), 0),
     )
@@ -135,35 +133,6 @@ def _numbers(text: str, count: int) -> tuple[float, ...]:
     return numbers
 
 
-def _weights(text: str, weights: tuple[Weight, ...]) -> tuple[float, ...]:
-    found = _numbers(text, len(weights))
-    if not all(weight.low <= number <= weight.high for weight, number in zip(weights, found, strict=True)):
-        raise ValueError
-    return found
-
-
-def _risk(text: str, families: tuple[Family, ...]) -> tuple[str, float]:
-    name, _, number = text.partition(":")
-    for family in families:
-        if family.name == name and family.low <= float(number) <= family.high:
-            return name, float(number)
-    raise ValueError
-
-
-def _tip(text: str) -> tuple[float, float]:
-    x, y = _numbers(text, 2)
-    if max(abs(x), abs(y)) > 1:
-        raise ValueError
-    return x, y
-
-
-def _whole(text: str, most: int, barred: tuple[int, ...] = ()) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > 10 or int(text) > most or int(text) in barred:
-        raise ValueError
-    return int(text)
-
-
-def _one_of(text: str, known: Mapping[str, str]) -> str:
-    if text not in known:
-        raise ValueError
-    return text
+def _whole(text: str, most: int, barred: tuple[int, ...] = ()) -> int | None:
+    fits = text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= most and int(text) not in barred
+    return int(text) if fits else None

@@ -11,19 +11,18 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from rasf import __version__
+from rasf.agents import Family
 from rasf.explorer.jobs import sentence_of
-from rasf.explorer.scenes.scene import Dialled, Stop, Stopped
-from rasf.explorer.state import kind_of
+from rasf.explorer.scenes.scene import Scene, Stop, Stopped
 from rasf.library.policy_library import PolicyLibrary
 
 _FILE = "file-"
-Make = Callable[[Callable[[float], None], Stop], Dialled]
+_SHIPPED = Path(__file__).parent / "shipped" / "reacher.rasf"
+Make = Callable[[Callable[[float], None], Stop], Scene]
 
 
 class View:
@@ -32,7 +31,7 @@ class View:
     def __init__(self, key: str, title: str, making: str, library: str, make: Make) -> None:
         self.key, self.title, self.making = key, title, making
         self.provenance = {"rasf": __version__, "library": library}
-        self.scene: Any = None
+        self.scene: Scene | None = None
         self.error: str | None = None
         self.share: float | None = None
         self._make, self._stopped = make, threading.Event()
@@ -42,9 +41,8 @@ class View:
         """Make the scene, unless that is done or under way; what was given up or failed is begun again."""
         if self._thread is None or self.error is not None:
             self.error, self.share, self._stopped = None, None, threading.Event()
-            self._thread = threading.Thread(
-                target=self._work, args=(self._stopped.is_set,), name=f"view {self.key}", daemon=True
-            )
+            stop = self._stopped.is_set
+            self._thread = threading.Thread(target=self._work, args=(stop,), name=f"view {self.key}", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
@@ -53,7 +51,9 @@ class View:
 
     def _work(self, stop: Stop) -> None:
         try:
-            self.scene = self._make(self._tick, stop)
+            scene = self._make(self._tick, stop)
+            scene.warm(stop)
+            self.scene = scene
         except Stopped:
             self.error = f"{self.title} was given up."
         except Exception as error:
@@ -70,37 +70,36 @@ class Views:
         self._by_key: dict[str, View] = {}
         if library is not None:
             self.add_library(library, "the file given", env)
-        for view in _usual(seed):
-            self._by_key[view.key] = view
+        self._by_key |= {view.key: view for view in _usual(seed)}
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[View]:
         return iter(list(self._by_key.values()))
 
     def get(self, key: str) -> View | None:
-        """The view of that name."""
         return self._by_key.get(key)
 
     def first(self) -> View:
         """What is shown where nothing else is asked for."""
-        return next(iter(self._by_key.values()))
+        return next(iter(self))
 
     def add_library(self, library: PolicyLibrary, name: str, env: str | None = None) -> View:
         """The view of a library from a file, in its own environment or `env`; the first file's comes before all."""
-        key = _key(library)
-        if key in self._by_key:
-            return self._by_key[key]
+        # from what the library was trained for, with and when; not from its numbers, which may be gigabytes
+        key = _FILE + hashlib.sha256(json.dumps(library.describe(), sort_keys=True).encode()).hexdigest()[:8]
+        if key not in self._by_key:
+            short = (library.environment.id or "library").removeprefix("rasf/").removesuffix("-v0")
+            made_from = f"{name}: {library!r}"
+            view = View(
+                key, f"{short} (file)", "Looking at the library.", made_from, lambda tick, stop: scene_of(library, env)
+            )
+            is_first = not any(map(is_of_a_file, self._by_key))
+            self._by_key = {key: view, **self._by_key} if is_first else {**self._by_key, key: view}
+        return self._by_key[key]
 
-        def make(tick: Callable[[float], None], stop: Stop) -> Dialled:
-            from rasf.explorer.scenes.choose import scene_of
-
-            return _warm(scene_of(library, env), stop)
-
-        environment = library.environment["id"] or "library"
-        title = f"{str(environment).removeprefix('rasf/').removesuffix('-v0')} (file)"
-        view = View(key, title, "Looking at the library.", f"{name}: {library!r}", make)
-        is_first = not any(map(is_of_a_file, self._by_key))
-        self._by_key = {key: view, **self._by_key} if is_first else {**self._by_key, key: view}
-        return view
+    def remove(self, view: View) -> None:
+        """Forget a view; who looks at it goes on."""
+        view.stop()
+        self._by_key = {key: kept for key, kept in self._by_key.items() if kept is not view}
 
     def close(self) -> None:
         """End all background work."""
@@ -113,40 +112,48 @@ def is_of_a_file(key: str) -> bool:
     return key.startswith(_FILE)
 
 
-def _key(library: PolicyLibrary) -> str:
-    """From what the library was trained for, with and when; not from its numbers, which may be gigabytes."""
-    said = [library.environment, library.agent, library.policies, library.notes, library.provenance]
-    return _FILE + hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:8]
+def scene_of(library: PolicyLibrary, env: str | None = None) -> Scene:
+    """The most telling scene; the generic one where a library does not fit its environment's own, or acts in `env`."""
+    from rasf.explorer.scenes.library import LibraryScene
+
+    environment, is_table = library.environment, library.sources.family is Family.TABLES
+    try:
+        if env in (None, environment.id) and environment.phi is None:
+            if environment.id == "rasf/FourRoom-v0" and is_table:
+                from rasf.explorer.scenes.four_room import FourRoomScene
+
+                return FourRoomScene(library)
+            if environment.id == "rasf/Reacher-v0" and not is_table:
+                from rasf.explorer.scenes.reacher import ReacherScene  # which loads jax
+
+                return ReacherScene(library)
+    except (ValueError, TypeError, AttributeError):  # a file may hold settings of any kind
+        pass
+    return LibraryScene(library, env)
 
 
-def _warm(scene: Any, stop: Stop) -> Any:
-    """Have done before anybody looks what is slow the first time only, as compiling."""
-    if hasattr(scene, "warm"):
-        scene.warm(stop)
-    if kind_of(scene) == "map":
-        w, family = np.array([weight.default for weight in scene.weights]), scene.families[0]
-        scene.policy(w, family.make(family.default))
-        scene.cell(scene.layout.start, w, family.make(family.default))
-        scene.roll_out(w, family.make(family.default), 2, 0, stop)
-    return scene
+def shipped_reacher() -> PolicyLibrary:
+    """The networks that come with rasf."""
+    from rasf.library.file import load
+
+    return load(_SHIPPED)
 
 
 def _usual(seed: int) -> list[View]:
-    def four_room(tick: Callable[[float], None], stop: Stop) -> Dialled:
+    def four_room(tick: Callable[[float], None], stop: Stop) -> Scene:
         from rasf.explorer.scenes.four_room import FourRoomScene, train_four_room
 
-        return _warm(FourRoomScene(train_four_room(tick, stop, seed)), stop)
+        return FourRoomScene(train_four_room(tick, stop, seed))
 
-    def grid(tick: Callable[[float], None], stop: Stop) -> Dialled:
+    def grid(tick: Callable[[float], None], stop: Stop) -> Scene:
         from rasf.explorer.scenes.grid import GridScene
 
-        return _warm(GridScene(), stop)
+        return GridScene()
 
-    def reacher(tick: Callable[[float], None], stop: Stop) -> Dialled:
-        from rasf.explorer.scenes.choose import shipped_reacher
+    def reacher(tick: Callable[[float], None], stop: Stop) -> Scene:
         from rasf.explorer.scenes.reacher import ReacherScene
 
-        return _warm(ReacherScene(shipped_reacher()), stop)
+        return ReacherScene(shipped_reacher())
 
     trained = f"trained on the spot, seed {seed}"
     training = "Training a library on the spot. The grid is there at once, in the meantime."

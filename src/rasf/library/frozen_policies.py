@@ -1,50 +1,58 @@
 """What a library knows about its policies: frozen laws of their feature returns, scored for any weights and risk.
 
-`TablePolicies` holds psi and Sigma of tabular policies, `NetworkPolicies` networks. Both answer the same questions; what
-an observation looks like to them (numbers of a table's key, or a network's input) is the `Encoder`'s business.
+`TablePolicies` holds psi and Sigma of tabular policies, `NetworkPolicies` networks. Both answer the same questions;
+what an observation looks like to them (a table's key, or a network's input) is the `Encoder`'s business.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Floats, Ints
+from rasf.agents import Family, LawKind
+from rasf.arrays import Bools, Floats, Ints
+from rasf.files import Arrays, Header
 from rasf.risk.base import Risk
 
 
 class Scores(NamedTuple):
     """GPE of K policies at B observations for one task and risk.
 
-    values, mean and spread (standard deviation; nan where the law does not know it) have shape (K, B, A); seen (B,) is
+    values, mean and std (the standard deviation; nan where the law does not know it) have shape (K, B, A); seen (B,) is
     False where no policy has data.
     """
 
     values: Floats
     mean: Floats
-    spread: Floats
-    seen: npt.NDArray[np.bool_]
+    std: Floats
+    seen: Bools
 
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
     """Why a library acts as it does; `np.asarray` of it are the values.
 
-    values, mean, spread: (K, A), or (K, B, A) for a batch; action, driver and seen: one, or (B,). The driver is the
+    values, mean, std: (K, A), or (K, B, A) for a batch; action, driver and seen: one, or (B,). The driver is the
     policy whose value is the largest at the action chosen.
     """
 
     values: Floats
     mean: Floats
-    spread: Floats
-    seen: npt.NDArray[np.bool_]
+    std: Floats
+    seen: Bools
     action: Ints
     driver: Ints
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+    def first(self) -> Explanation:
+        """Of a batch, the first observation alone."""
+        of_actions = (self.values[:, 0], self.mean[:, 0], self.std[:, 0])
+        return Explanation(*of_actions, self.seen[0], self.action[0], self.driver[0])
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.values, dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
@@ -59,45 +67,49 @@ class FrozenPolicies(Protocol):
     """Frozen policies; `obs` (B, n) are numbers for tables and network inputs for networks, w (d,) is valid."""
 
     @property
-    def policies(self) -> int:
-        """K."""
+    def family(self) -> Family: ...
 
     @property
-    def n_actions(self) -> int:
-        """A."""
+    def law_kind(self) -> LawKind: ...
 
     @property
-    def n_features(self) -> int:
-        """d."""
+    def policies(self) -> int: ...  # K
 
     @property
-    def n_inputs(self) -> int:
-        """n, the numbers of an observation."""
+    def n_actions(self) -> int: ...  # A
 
     @property
-    def gamma(self) -> float:
-        """The discount the laws were learned with."""
+    def n_features(self) -> int: ...  # d
+
+    @property
+    def n_inputs(self) -> int: ...  # n, the numbers of an observation
+
+    @property
+    def gamma(self) -> float: ...  # the discount the laws were learned with
 
     def check(self, risk: Risk) -> None:
         """Refuse a risk that these laws cannot serve."""
 
-    def scores(self, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> Scores:
+    def scores(self, obs: np.ndarray, w: Floats, risk: Risk) -> Scores:
         """GPE of every policy."""
 
-    def seen(self, obs: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    def seen(self, obs: np.ndarray) -> Bools:
         """Where (B,) a policy has data; networks always have an answer."""
 
-    def act(self, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> Ints:
+    def act(self, obs: np.ndarray, w: Floats, risk: Risk) -> Ints:
         """Actions (B,) by GPI; ties go to the lowest."""
 
-    def act_one(self, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> int:
+    def act_one(self, obs: np.ndarray, w: Floats, risk: Risk) -> int:
         """The action for one observation (n,), quickly."""
 
-    def arrays(self, precision: str = "single") -> dict[str, npt.NDArray[Any]]:
+    def arrays(self, precision: str = "single") -> Arrays:
         """All that must be stored, beside `describe`; networks may be kept in precision "half"."""
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Header:
         """Sizes and kind, as JSON."""
 
-    def merge(self, parts: Any) -> Any:
+    def shared_settings(self) -> dict[str, Any]:
+        """Settings of the agent, by name, that policies must share to be in one library."""
+
+    def merge(self, parts: Sequence[Any]) -> Any:
         """The policies of several sources of this kind, one after the other."""

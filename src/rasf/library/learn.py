@@ -8,37 +8,52 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
-from typing import Any
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from rasf.agents import Family, LawKind, check_risks, library_agent
+from rasf import checks
+from rasf.agents import AGENTS, AgentSpec, Family, LawKind, check_risks, library_agent
 from rasf.arrays import Floats
-from rasf.checks import bounds as checked_bounds
-from rasf.checks import number, whole
-from rasf.envs.gymnasium.single import Phi
+from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription
+from rasf.files import Header
 from rasf.library.file import versions
-from rasf.library.opening import Opened, is_ours, open_for_learning, tasks_of, with_settings
-from rasf.library.policy_library import PolicyLibrary, SourcePolicy, merge
-from rasf.library.progress import Callback, Trained, TrainingProgress
+from rasf.library.frozen_policies import FrozenPolicies
+from rasf.library.policy_library import NEUTRAL, PolicyLibrary, SourcePolicy, merge
+from rasf.library.progress import Callback, Reporter, Trained
 from rasf.risk import MeanVariance, Risk
-from rasf.risk.names import is_neutral, risk_to_text
+from rasf.risk.names import is_neutral
 
-_MUCH_CLIPPED = 0.01
-_NEUTRAL = MeanVariance(0.0)
+if TYPE_CHECKING:
+    import gymnasium
+    from _typeshed import DataclassInstance
+
+    from rasf.envs.gymnasium.single import Environment, FeatureEnvironment, Phi
+    from rasf.envs.gymnasium.vector import FeatureVector
+    from rasf.envs.reacher.world import Reacher
+    from rasf.library.networks.reacher import ReacherAdapter
+
+    Learnable: TypeAlias = Environment | gymnasium.vector.VectorEnv | Reacher
+    Opened: TypeAlias = FeatureEnvironment | FeatureVector | ReacherAdapter
+
+_MARGIN = 0.5  # of the range of the features seen, on either side
+_FEW = 100_000  # observations that surely fit a table
+_LARGE = 1_000  # numbers of an observation, each state's key in a table: images are not for tables
+_WALK = 2_000  # steps of the random walks that look for bounds, and for recurring observations
 _log = logging.getLogger("rasf")
 
 
+@checks.renamed(watch="callback", elders="base_library")
 def learn(
-    env: Any,
+    env: Learnable,
     *,
     tasks: npt.ArrayLike | int,
     agent: str = "auto",
-    risk: Risk | Sequence[Risk] = _NEUTRAL,
+    risk: Risk | Sequence[Risk] = NEUTRAL,
     steps_per_task: int | None = None,
     gamma: float | None = None,
     seed: int = 0,
@@ -46,54 +61,70 @@ def learn(
     num_envs: int = 1,
     learn_w: bool = False,
     support: npt.ArrayLike | None = None,
-    env_kwargs: dict[str, Any] | None = None,
-    elders: PolicyLibrary | None = None,
+    env_kwargs: Header | None = None,
+    base_library: PolicyLibrary | None = None,
     callback: Callback | None = None,
     **settings: Any,
 ) -> PolicyLibrary:
     """Train a library.
 
-    env: an id, a `gymnasium.Env`, a function that makes one, or (for networks) a `gymnasium.vector.VectorEnv`. Its
-    reward is the vector of features, unless `phi(obs, action, next_obs, info)` gives them.
+    env: an id, a `gymnasium.Env`, a function that makes one, or (for networks) a `gymnasium.vector.VectorEnv` or a
+    `rasf.envs.reacher.Reacher`, which needs no Gymnasium. Its reward is the vector of features, unless
+    `phi(obs, action, next_obs, info)` gives them. `rasf/FourRoom-v0` (tables) and `rasf/Reacher-v0` (networks, on
+    whatever device jax has) have compiled loops, which are taken unless an argument needs single steps.
     tasks: weights (n, d), or a number of tasks, drawn from the environment's own distribution or from [-1, 1]^d.
     agent: auto, sfql, rasfql (tables), sfc51, rasfc51, sfdqn, sfdqn-residual (networks).
     risk: what the policies are trained for; several give a policy for each task and risk.
     num_envs: environments that networks learn from side by side. learn_w: tables learn w from the rewards, as in the
     paper, instead of being told. support: (d, 2), bounds of the discounted feature returns, for histograms.
-    elders: a library whose policies help to explore, and stay as they are. callback: is shown where training stands.
-    settings: constants of the agent, such as epsilon, alpha, widths, atoms, learning_rate.
+    base_library: a library whose policies help to explore, and stay as they are.
+    callback: is shown a `TrainingProgress` now and then; if it answers True, training stops, and what was learned is
+    kept. settings: constants of the agent, such as epsilon, alpha, widths, atoms, learning_rate.
     """
     begin = time.perf_counter()
     risks = _risks(risk)
-    seed, num_envs = whole("seed", seed, 0), whole("num_envs", num_envs, 1)
+    seed, num_envs = checks.whole("seed", seed, 0), checks.whole("num_envs", num_envs)
     if agent != "auto":
         check_risks(library_agent(agent), risks)  # before an environment is opened
-    notes: list[str] = []
-    wants_bounds = support is None and elders is None
-    opened = open_for_learning(env, phi, env_kwargs or {}, agent, num_envs, seed, wants_bounds, notes)
-    libraries, stopped = [], False
+    with ExitStack() as closing:
+        world: Any  # which kind follows from the agent
+        world, spec, notes = _open(env, phi, env_kwargs or {}, agent, num_envs, seed, closing)
+        check_risks(spec, risks)
+        described, base = world.describe(), None
+        if base_library is not None:
+            _check_base(base_library, described, spec, risks)
+            base = base_library.sources
+        bounds = None
+        if spec.law is LawKind.HISTOGRAM and support is None and (base is None or base.law_kind is not spec.law):
+            bounds = _bounds(world, seed, notes)  # from which the support is derived
+        weights = _tasks(tasks, world, seed, base, notes)
+        steps = spec.steps_per_task if steps_per_task is None else checks.whole("steps_per_task", steps_per_task)
+        chosen = settings | ({} if gamma is None else {"gamma": checks.number("gamma", gamma)})
+        if support is not None and spec.law is not LawKind.HISTOGRAM:
+            raise ValueError(f"support is for histograms; {spec} has none")
+        if learn_w and spec.family is Family.NETWORKS:
+            raise ValueError(f"learn_w is for tables; {spec} is told the weights, as in the paper")
 
-    def shown(risk_index: int, record: TrainingProgress) -> bool:
-        nonlocal stopped
-        if callback is not None:
-            w, named = tuple(weights[record.policy].tolist()), risk_to_text(risks[risk_index])
-            policy = record.policy + risk_index * len(weights)
-            stopped = bool(callback(replace(record, policy=policy, w=w, risk=named)))
-        return stopped
+        def train(one: Risk, report: Reporter) -> Trained:
+            if spec.family is Family.TABLES:
+                from rasf.library.tables.train import train_tables
+                from rasf.tabular.learner import SuccessorSettings
 
-    try:
-        check_risks(opened.agent, risks)
-        if elders is not None:
-            _check_elders(elders, opened, risks)
-        weights = tasks_of(tasks, opened, seed, elders, notes)
-        steps = opened.agent.steps_per_task if steps_per_task is None else whole("steps_per_task", steps_per_task)
-        chosen = settings | ({} if gamma is None else {"gamma": number("gamma", gamma)})
+                assert isinstance(one, MeanVariance)
+                table = with_settings(SuccessorSettings(risk=one, learn_w=learn_w, **spec.constants), chosen)
+                return train_tables(world, weights, table, steps, seed, report, base)
+            from rasf.deep.agent import preset
+            from rasf.library.networks.train import train_networks
+
+            network = with_settings(replace(preset(spec.name), risk=type(one)), chosen)
+            more: Header = {"bounds": bounds, "support": support, "base_library": base}
+            return train_networks(world, weights, network, one, steps, seed, report, notes, **more)
+
+        libraries: list[PolicyLibrary] = []
         for index, one in enumerate(risks):
-            trained = _train(
-                opened, weights, one, steps, seed, learn_w, support, chosen, elders,
-                partial(shown, index), notes,
-            )  # fmt: skip
-            policies = tuple(SourcePolicy(tuple(w), risk_to_text(one)) for w in trained.weights.tolist())
+            report = Reporter(callback, weights, one, index * len(weights))
+            trained = train(one, report)
+            policies = tuple(SourcePolicy(tuple(w), one) for w in trained.weights.tolist())
             provenance = {
                 "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
                 "versions": versions(),
@@ -101,18 +132,15 @@ def learn(
                 "steps_per_task": steps,
                 "settings": {name: repr(value) for name, value in chosen.items()},
                 "seconds": round(time.perf_counter() - begin, 1),
-                "complete": not stopped,
+                "complete": not report.stopped,
             }
-            kept = (trained.sources, opened.described, policies, opened.agent.name, trained.history)
-            libraries.append(PolicyLibrary(*kept, tuple(notes), provenance))
-            if stopped:
+            kept = (trained.sources, described, policies, (spec,), trained.history, tuple(notes), provenance)
+            libraries.append(PolicyLibrary(*kept))
+            if report.stopped:
                 break
-        if opened.env.names_failures:  # perhaps only when one happened: the policies that never met one have none
+        if world.names_failures:  # perhaps only when one happened: the policies that never met one have none
             for library in libraries:
                 np.nan_to_num(library.history["failures"], copy=False)
-    finally:
-        if is_ours(env):
-            opened.env.close()
     for note in notes:
         _log.info(note)
     return merge(libraries) if len(libraries) > 1 else libraries[0]
@@ -123,73 +151,149 @@ def _risks(given: Risk | Sequence[Risk]) -> list[Risk]:
     if not isinstance(given, Risk | list | tuple) or given in ([], ()):
         raise ValueError(f"risk must be a rasf risk such as MeanVariance(-4.0), or a list of them, got {given!r}")
     risks = [given] if isinstance(given, Risk) else list(given)
-    return [_NEUTRAL if is_neutral(one) else one for one in risks]
+    return [NEUTRAL if is_neutral(one) else one for one in risks]
 
 
-def _check_elders(elders: PolicyLibrary, opened: Opened, risks: list[Risk]) -> None:
-    """They must be able to advise: see the same observations, take the same actions, serve the risks."""
-    for name in ("observations", "n_actions", "n_features"):
-        if elders.environment[name] != opened.described[name]:
-            raise ValueError(f"a library can grow only in the environment it was trained in, but {name} differ")
-    if (elders.sources.describe()["law"] == "table") != (opened.agent.family is Family.TABLES):
-        kinds = ("tables", "networks") if opened.agent.family is Family.TABLES else ("networks", "tables")
-        raise ValueError(f"a library of {kinds[1]} cannot grow by {opened.agent}, which learns {kinds[0]}")
-    for risk in risks:
-        elders.sources.check(risk)
+# --- the environment, the agent that suits it, and its tasks
 
 
-def _train(
-    opened: Opened,
-    tasks: Floats,
-    risk: Risk,
-    steps: int,
-    seed: int,
-    learn_w: bool,
-    support: npt.ArrayLike | None,
-    settings: dict[str, Any],
-    elders: PolicyLibrary | None,
-    callback: Callback,
-    notes: list[str],
-) -> Trained:
-    older = None if elders is None else elders.sources
-    if support is not None and opened.agent.law is not LawKind.HISTOGRAM:
-        raise ValueError(f"support is for histograms; {opened.agent} has none")
-    if opened.agent.family is Family.TABLES:
-        from rasf.library.tables.train import train_tables
-        from rasf.tabular.learner import SuccessorSettings
+def _open(
+    env: Learnable, phi: Phi | None, kwargs: Header, agent: str, num_envs: int, seed: int, closing: ExitStack
+) -> tuple[Opened, AgentSpec, list[str]]:
+    """One environment for tables, several for networks; the agent, which "auto" chooses, and a note why.
 
-        assert isinstance(risk, MeanVariance)
-        base = SuccessorSettings(risk=risk, learn_w=learn_w, **opened.agent.constants)
-        return train_tables(opened.env, tasks, with_settings(base, settings), steps, seed, callback, older)
-    from rasf.deep.agent import preset
-    from rasf.library.networks.train import train_networks
-
-    if learn_w:
-        raise ValueError(f"learn_w is for tables; {opened.agent} is told the weights, as in the paper")
-    chosen = with_settings(replace(preset(opened.agent.name), risk=type(risk)), settings)
-    atoms = declared = None
-    if opened.agent.law is LawKind.HISTOGRAM:
-        declared = opened.declared if support is None and older is None else None
-        atoms = _atoms(support, older, opened.bounds, chosen.gamma, chosen.atoms, opened.env.n_features)
-    trained = train_networks(opened.env, tasks, chosen, risk, atoms, steps, seed, callback, older, declared)
-    clipped = float(np.nanmax(trained.history["clipped"].sum(axis=1), initial=0.0))
-    if clipped > _MUCH_CLIPPED:
-        notes.append(f"{clipped:.1%} of the histograms' mass was clipped at the ends of the support; give a wider one")
-    return trained
-
-
-def _atoms(given: npt.ArrayLike | None, elders: Any, bounds: Floats | None, gamma: float, n: int, d: int) -> Floats:
-    """Atoms (d, n) of discounted feature returns: those of elders, so that they can be merged, or within the support.
-
-    An episode may end at any time, so 0 is always within.
+    What is made here will be closed.
     """
-    if given is not None:
-        span = checked_bounds("support", given, d)
-    elif elders is not None and elders.describe()["law"] == "histogram":
-        span = np.array(elders.law.atoms)[:, [0, -1]]
-    elif bounds is None:
-        raise ValueError("support must be given for a vector environment whose reward_space is not bounded")
+    if hasattr(env, "feature_bounds"):  # a world without Gymnasium, which need not be installed
+        from rasf.library.networks.reacher import ReacherAdapter
+
+        spec = _of_networks(agent, "a compiled world")
+        if phi is not None or kwargs or num_envs > 1:
+            raise ValueError("phi, env_kwargs and num_envs are for Gymnasium's environments, got a compiled world")
+        return ReacherAdapter(cast("Reacher", env)), spec, []
+    import gymnasium
+
+    from rasf.envs.gymnasium.single import open_environment
+    from rasf.envs.gymnasium.vector import open_vector, sync_envs
+
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        spec = _of_networks(agent, "a vector environment")
+        return open_vector(env, None if num_envs == 1 else num_envs, phi, **kwargs), spec, []
+    first = open_environment(env, phi, **kwargs)
+    if not isinstance(env, gymnasium.Env):
+        closing.callback(first.close)
+    if agent == "auto":
+        spec, reason = choose_agent(first, seed)
+        notes = [f"agent {spec} was chosen because {reason}"]
     else:
-        span = np.stack([np.minimum(bounds[:, 0], 0.0), np.maximum(bounds[:, 1], 0.0)], axis=1) / (1 - gamma)
-        span[span[:, 0] == span[:, 1]] += [-1.0, 1.0]  # a feature that is always 0
-    return np.linspace(span[:, 0], span[:, 1], n, axis=1)
+        spec, notes = library_agent(agent), []
+    if spec.family is Family.NETWORKS:
+        vector = sync_envs(first, num_envs, env, phi, kwargs)
+        for more in vector.environments[1:]:
+            closing.callback(more.close)
+        return vector, spec, notes
+    if num_envs > 1:
+        raise ValueError(f"num_envs must be 1 for {spec}, which learns from one environment, got {num_envs}")
+    return first, spec, notes
+
+
+def _of_networks(agent: str, given: str) -> AgentSpec:
+    spec = library_agent("rasfc51" if agent == "auto" else agent)
+    if spec.family is Family.TABLES:
+        raise ValueError(f"env must be a single environment for {spec}, got {given}")
+    return spec
+
+
+def choose_agent(env: FeatureEnvironment, seed: int) -> tuple[AgentSpec, str]:
+    """A tabular agent where observations are few and recur, else networks; and why."""
+    encoder, table, networks = env.encoder, AGENTS["rasfql"], AGENTS["rasfc51"]
+    if not encoder.integers:
+        return networks, "its observations are not whole numbers of a bounded range, which recur exactly"
+    if encoder.size > _LARGE:
+        return networks, f"its observations have {encoder.size} numbers each, too many for a table's keys"
+    if encoder.few is not None and encoder.few <= _FEW:
+        return table, f"it has at most {encoder.few} observations"
+    rng, seen = np.random.default_rng(seed), set()
+    obs = env.reset(seed)
+    for _ in range(_WALK):
+        seen.add(encoder.key(obs).tobytes())
+        step = env.step(int(rng.integers(env.n_actions)))
+        obs = env.reset() if step.terminated or step.truncated else step.obs
+    found = f"{len(seen)} different observations in {_WALK} random steps"
+    if len(seen) <= _WALK // 2:
+        return table, f"observations recur: {found}"
+    return networks, f"observations hardly recur: {found}"
+
+
+def _check_base(
+    base_library: PolicyLibrary, described: EnvironmentDescription, spec: AgentSpec, risks: list[Risk]
+) -> None:
+    """Its policies must be able to advise: see the same observations, take the same actions, serve the risks."""
+    different = base_library.environment.difference(described, INTERFACE)
+    if different is not None:
+        raise ValueError(f"a library can grow only in the environment it was trained in, but {different} differ")
+    held = base_library.sources.family
+    if held is not spec.family:
+        raise ValueError(f"a library of {held} cannot grow by {spec}, which learns {spec.family}")
+    for risk in risks:
+        base_library.sources.check(risk)
+
+
+def _bounds(world: Opened, seed: int, notes: list[str]) -> Floats | None:
+    """Bounds (d, 2) of the features, declared or estimated; None for a vector environment that declares none."""
+    if world.bounds is not None:
+        return world.bounds
+    from rasf.envs.gymnasium.single import estimate_bounds
+    from rasf.envs.gymnasium.vector import SyncEnvs
+
+    if not isinstance(world, SyncEnvs):
+        return None
+    bounds = estimate_bounds(world.environments[0], _WALK, seed, _MARGIN)
+    notes.append(
+        f"bounds of the features come from {_WALK} random steps, widened by {_MARGIN:g} of their range: "
+        f"{np.round(bounds, 4).tolist()}"
+    )
+    return bounds
+
+
+def _tasks(
+    tasks: npt.ArrayLike | int, world: Opened, seed: int, base: FrozenPolicies | None, notes: list[str]
+) -> Floats:
+    """Weights (n, d), given or drawn."""
+    d = world.n_features
+    if not isinstance(tasks, int | np.integer):
+        return checks.task_weights("tasks", tasks, d)
+    count = checks.whole("tasks", tasks)
+    # a library that grows must not draw its old tasks again
+    rng = np.random.default_rng([seed, 77] if base is None else [seed, 77, base.policies])
+    own = world.random_tasks(count, rng)
+    if own is not None:
+        return checks.task_weights("the environment's random_tasks", own, d)
+    notes.append(f"the environment has no distribution of tasks: {count} weightings were drawn from [-1, 1]^{d}")
+    return rng.uniform(-1.0, 1.0, (count, d))
+
+
+# --- settings
+
+
+_Settings = TypeVar("_Settings", bound="DataclassInstance")
+
+
+def setting_names(base: DataclassInstance) -> list[str]:
+    """The settings of an agent that a caller may choose."""
+    return sorted({one.name for one in fields(base)} - {"risk", "law", "conditioned", "relabel", "bounds"})
+
+
+def with_settings(base: _Settings, given: Mapping[str, object]) -> _Settings:
+    """Settings with changes by name; unknown names are refused."""
+    known = setting_names(base)
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise ValueError(f"settings must be among {', '.join(known)}, got {', '.join(unknown)}")
+    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    try:
+        changed = replace(base, **plain)
+        hash(changed)  # an agent is a key of what jax has made for it
+    except TypeError as error:
+        raise ValueError(f"settings must be numbers, or sizes such as widths=(64, 64): {error}") from None
+    return changed

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf.arrays import Floats
+from rasf.checks import whole
 
 _RANK_TOLERANCE = 1e-10  # of singular values, after every feature was scaled to unit length
 
@@ -61,9 +62,7 @@ class WeightLearner:
     """Learns w of d features as data comes."""
 
     def __init__(self, d: int) -> None:
-        if d < 1:
-            raise ValueError(f"d must be at least 1, got {d}")
-        self.d, self.samples = d, 0
+        self.d, self.samples = whole("d", d), 0
         self._factor = np.zeros((d + 1, d + 1))
 
     def __repr__(self) -> str:

@@ -1,7 +1,13 @@
-"""The entropic Bellman backup of one task: Q(s, a) = U_b[r + g v(s')].
+"""The entropic Bellman backup of one task, Q(s, a) = U_b[r + g v(s')], sweeps of it, and when to stop them.
 
 `Backup` holds a task's rewards beside the dynamics and applies the compiled kernel; the parameter b changes from step
-to step in discounted problems (b = beta gamma^k), so it is an argument.
+to step in discounted problems (b = beta gamma^k), so it is an argument. Over a finite horizon of n decisions, tables
+are indexed by the decision h = 0 .. n - 1 (the paper's T is n - 1):
+
+    Q_h(s, a) = U_{b_h}[r + gamma Q_{h+1}(s', pi_{h+1}(s'))],      Q_n = 0.
+
+b_h = beta gamma^h is the entropic utility of the discounted return, in units of step h; b_h = beta is the nested
+recursion. The two agree at gamma = 1.
 """
 
 from __future__ import annotations
@@ -13,6 +19,9 @@ import numpy as np
 from rasf.arrays import Floats, Ints
 from rasf.mdp import FiniteMDP
 from rasf.planning import kernels
+
+WINDOW = 50  # sweeps over which the rate of an iteration is seen
+_ROUNDING = 4 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -38,3 +47,36 @@ class Backup:
 def follow(q: Floats, policy: Ints) -> Floats:
     """Values (S,) of acting by policy (S,) in a table (S, A)."""
     return q[np.arange(len(q)), policy]
+
+
+def sweep_back(
+    backup: Backup, betas: Floats, last_value: Floats, policy: Ints | None = None, keep: int | None = None
+) -> tuple[Floats, Ints]:
+    """Tables (keep, S, A) and policies (n, S), from last_value (S,) back over the parameters betas (n,).
+
+    Without `policy` (n, S) the sweep maximises. `keep` is how many of the first tables to return, all by default.
+    """
+    n, mdp = len(betas), backup.mdp
+    keep = n if keep is None else keep
+    tables = np.empty((keep, mdp.n_states, mdp.n_actions))
+    chosen = np.empty((n, mdp.n_states), np.int32)
+    value = last_value
+    for h in range(n - 1, -1, -1):
+        q = backup.q(value, betas[h])
+        chosen[h] = q.argmax(axis=1) if policy is None else policy[h]
+        value = follow(q, chosen[h])
+        if h < keep:
+            tables[h] = q
+    return tables, chosen
+
+
+def remaining_change(change: Floats, earlier: Floats, value: Floats) -> Floats:
+    """What each entry will still change by, if it goes on shrinking as over the last WINDOW sweeps.
+
+    `change` and `earlier` are the sizes of the changes now and WINDOW sweeps ago; a change that is mere rounding counts
+    as none.
+    """
+    moving = change > _ROUNDING * np.abs(value)
+    rate = np.divide(change, earlier, out=np.ones_like(change), where=moving & (earlier > 0)) ** (1 / WINDOW)
+    ahead = np.divide(change * rate, 1 - rate, out=np.full_like(change, np.inf), where=rate < 1)
+    return np.where(moving, ahead, 0.0)

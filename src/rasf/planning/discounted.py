@@ -23,8 +23,7 @@ import numpy as np
 
 from rasf.arrays import Floats, Ints
 from rasf.planning import kernels
-from rasf.planning.bellman import Backup, follow
-from rasf.planning.horizon import sweep_back
+from rasf.planning.bellman import Backup, follow, sweep_back
 
 Step = Callable[[Floats], Floats]
 _LARGEST_EXPONENT = 600.0  # exp stays normal in float64

@@ -17,9 +17,9 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as splinalg
 
 from rasf.arrays import Floats, Ints
+from rasf.checks import whole
 from rasf.mdp import FiniteMDP
-from rasf.planning.convergence import WINDOW, remaining_change
-from rasf.planning.horizon import check_horizon
+from rasf.planning.bellman import WINDOW, remaining_change
 from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, ends_surely, states_text
 
 _SOLVE_TOLERANCE = 1e-12
@@ -43,7 +43,8 @@ def successor_moments(mdp: FiniteMDP, policy: npt.ArrayLike, horizon: int | None
 
 def feature_moments(mdp: FiniteMDP, phi: Floats, policy: npt.ArrayLike, horizon: int | None) -> Moments:
     """The same for features phi (n, d) of one's own, aligned with the stored transitions."""
-    check_horizon(horizon)
+    if horizon is not None:
+        whole("horizon", horizon)
     expect = sp.csr_array(
         (mdp.probability, np.arange(len(mdp.successor)), mdp.indptr), shape=(len(mdp.indptr) - 1, len(mdp.successor))
     )

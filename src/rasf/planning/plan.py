@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf.arrays import Floats, Ints
+from rasf.checks import whole
 from rasf.mdp import FiniteMDP
 from rasf.planning import discounted, undiscounted
-from rasf.planning.bellman import Backup
-from rasf.planning.horizon import check_horizon, sweep_back
+from rasf.planning.bellman import Backup, sweep_back
 from rasf.planning.moments import feature_moments
 from rasf.planning.optimum import optimise
 from rasf.risk import Entropic, MeanVariance, NestedEntropic, Risk
@@ -132,7 +132,8 @@ def augmented_policy(mdp: FiniteMDP, policy: npt.ArrayLike) -> Ints:
 
 def check_settings(horizon: int | None, tolerance: float) -> None:
     """Refuse a horizon or a tolerance that makes no sense."""
-    check_horizon(horizon)
+    if horizon is not None:
+        whole("horizon", horizon)
     if not tolerance > 0:
         raise ValueError(f"tolerance must be positive, got {tolerance}")
 

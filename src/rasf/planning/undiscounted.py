@@ -28,8 +28,7 @@ import scipy.sparse.linalg as splinalg
 
 from rasf.arrays import Floats, Ints
 from rasf.mdp import FiniteMDP
-from rasf.planning.bellman import Backup, follow
-from rasf.planning.convergence import WINDOW, remaining_change
+from rasf.planning.bellman import WINDOW, Backup, follow, remaining_change
 
 Mask = npt.NDArray[np.bool_]
 DIRECT_SOLVE_STATES = 5_000  # above this, sparse factors may fill up: iterate instead

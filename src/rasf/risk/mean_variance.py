@@ -29,6 +29,11 @@ class MeanVariance(Risk):
     def __post_init__(self) -> None:
         check_beta(self.beta)
 
+    @property
+    def variance_weight(self) -> Array:
+        """beta / 2, the factor of the variance; compiled code is given this number."""
+        return self.beta / 2
+
     @classmethod
     def from_paper(cls, beta: float) -> MeanVariance:
         """The risk of the paper's experiments, which write mean + beta variance."""

@@ -1,8 +1,13 @@
-"""Risks as text, for files and command lines: `neutral`, `mean-variance:-4`, `entropic:-1`, `cvar:0.1`."""
+"""Risks as text, for files and command lines: `neutral`, `mean-variance:-4`, `entropic:-1`, `cvar:0.1`.
+
+Every risk that policies can be trained for has such a text. Any other is written as its `repr`, which cannot be turned
+back into a risk (a file must not execute anything): it is read as an `UnknownRisk`, which keeps the text.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from rasf.risk.base import Risk, concrete
 from rasf.risk.cvar import CVaR
@@ -11,6 +16,16 @@ from rasf.risk.mean_variance import MeanVariance
 
 _MADE_BY: dict[str, Callable[[float], Risk]] = {"mean-variance": MeanVariance, "entropic": Entropic, "cvar": CVaR}
 EXAMPLES = "neutral, mean-variance:-4, entropic:-1 or cvar:0.1"
+
+
+@dataclass(frozen=True)
+class UnknownRisk(Risk):
+    """A risk of which a file has only the text, as of a user's own class; it cannot score anything."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
 
 
 def is_neutral(risk: Risk) -> bool:
@@ -35,10 +50,20 @@ def risk_from_text(text: str) -> Risk:
         raise ValueError(f"risk {text!r} cannot be made: {error}") from None
 
 
+def stored_risk(text: str) -> Risk:
+    """The risk that a file names; an `UnknownRisk` where its text cannot be read."""
+    try:
+        return risk_from_text(text)
+    except ValueError:
+        return UnknownRisk(text)
+
+
 def risk_to_text(risk: Risk) -> str:
     """The text of a risk; its `repr` where no short one is agreed on."""
     if isinstance(risk, CVaR):
         return f"cvar:{float(risk.alpha)!r}"
+    if isinstance(risk, UnknownRisk):
+        return risk.text
     if not isinstance(risk, MeanVariance | Entropic):
         return repr(risk)
     name = "mean-variance" if isinstance(risk, MeanVariance) else "entropic"

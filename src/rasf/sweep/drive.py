@@ -12,15 +12,48 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from typing import NamedTuple, Protocol
 
-from rasf.sweep.engines.base import Ended, Engine, Job
-from rasf.sweep.runs import kind_of
+from rasf.sweep.runs import Run, experiment_of
 from rasf.sweep.spec import Spec
 from rasf.sweep.store import FULL_DISK, Store
+from rasf.sweep.worker import JobError
 
+Job = tuple[Run, ...]
 _MOST_LOSSES = 10  # of one job; more is not bad luck
 _WAIT_S = 0.5
 _PUBLISH_EVERY_S = 2.0
+
+
+class Ended(NamedTuple):
+    """A job that is over: `error` is None where it was done.
+
+    lost: the worker died, was killed or went away, which says nothing about the job; it may be tried again.
+    """
+
+    job: Job
+    error: JobError | None
+    lost: bool = False
+
+
+class Engine(Protocol):
+    """Runs jobs somewhere; `gpus` is how many of them it has for jobs."""
+
+    gpus: int
+
+    def free(self) -> int:
+        """How many more jobs it can take now."""
+
+    def start(self, job: Job) -> None: ...
+
+    def wait(self, seconds: float) -> Sequence[Ended]:
+        """Jobs that ended meanwhile: done, failed, or lost; returns after `seconds` at the latest."""
+
+    def running(self) -> int:
+        """Jobs under way."""
+
+    def close(self) -> None:
+        """Stop what is under way."""
 
 
 @dataclass
@@ -34,7 +67,7 @@ class Progress:
     losses: int = 0  # of workers
     fresh: int = 0  # done since this driver began
     seconds: float = 0.0  # since then
-    begun: float = 0.0  # what running jobs have done, in runs, where their kind says so
+    begun: float = 0.0  # what running jobs have done, in runs, where their experiment says so
     inherited: float = 0.0  # of that and of `fresh`, what was done before this driver began
 
     @property
@@ -72,7 +105,7 @@ def jobs_of(spec: Spec, store: Store, gpus: int, limit: int | None = None) -> li
     left = len(spec.runs) if limit is None else limit
     jobs: list[Job] = []
     for kind in dict.fromkeys(run.kind for run in spec.runs):
-        for together in kind_of(kind).pack([run for run in spec.runs if run.kind == kind], gpus):
+        for together in experiment_of(kind).pack([run for run in spec.runs if run.kind == kind], gpus):
             missing = [run for run in together if run.id not in failed and not store.is_finished(run)][:left]
             if missing:
                 jobs.append(tuple(missing))
@@ -126,9 +159,9 @@ class _Driver:
 
     def _settle(self, ended: Ended) -> None:
         """Count a job that is over, or put it back."""
-        job, trouble, lost = ended
-        if trouble is not None and any(os.strerror(code) in trouble.reason for code in FULL_DISK):
-            raise _full(trouble.reason)
+        job, error, lost = ended
+        if error is not None and any(os.strerror(code) in error.reason for code in FULL_DISK):
+            raise _full(error.reason)
         missing = tuple(run for run in job if not self._store.is_finished(run))
         self._progress.running -= len(job)
         self._running.remove(job)
@@ -143,7 +176,7 @@ class _Driver:
         if lost and times < _MOST_LOSSES:
             self._waiting.appendleft(missing)
             return
-        reason, details = trouble or ("its worker was done, but its file is not there or damaged", "")
+        reason, details = error or ("its worker was done, but its file is not there or damaged", "")
         for run in missing:
             self._store.fail(run, f"{reason}, {times} times" if lost else reason, details)
         self._progress.failed += len(missing)

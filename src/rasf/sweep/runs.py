@@ -1,7 +1,8 @@
-"""A run: a kind, its parameters and a seed; and what a kind is.
+"""A run: an experiment, its parameters and a seed; and what an experiment is.
 
 A run's id is a hash of what determines its numbers, so it is the same on every machine and in every order; 1 and 1.0
-are the same number. A `Kind` is named by text, "module:attribute", because a worker in another process has to find it.
+are the same number. An experiment is named by text, because a worker in another process has to find it: by a short name
+if it comes with rasf, else by "module:attribute". Ids hash that name, not where the code of a short name lies.
 """
 
 from __future__ import annotations
@@ -14,12 +15,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
 Value = bool | int | float | str
+Parameter: TypeAlias = "Value | list[Parameter] | dict[str, Parameter]"
+
+# as text, because these lie in rooms that import this one
+EXPERIMENTS = {
+    "learn": "rasf.sweep.learn:LEARN",
+    "four-room": "rasf.experiments.four_room.runs:FOUR_ROOM",
+    "reacher": "rasf.experiments.reacher.runs:REACHER",
+}
 _ID_LENGTH = 16
 
 
@@ -35,22 +43,21 @@ NO_LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Run:
-    """What determines a run's numbers; `kind` is "module:attribute"."""
+    """What determines a run's numbers; `kind` is the name of its experiment."""
 
     kind: str
-    parameters: Mapping[str, Value]
+    parameters: Mapping[str, Parameter]
     seed: int
     id: str = field(init=False)
 
     def __post_init__(self) -> None:
-        named = {name: same_number(value) for name, value in self.parameters.items()}
-        text = json.dumps({**self.describe(), "parameters": named}, sort_keys=True, allow_nan=False)
+        text = json.dumps(same_number(self.describe()), sort_keys=True, allow_nan=False)
         object.__setattr__(self, "id", hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH])
 
     def __hash__(self) -> int:
         return hash(self.id)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Parameter]:
         """All of it, as JSON."""
         return {"kind": self.kind, "parameters": dict(sorted(self.parameters.items())), "seed": self.seed}
 
@@ -60,12 +67,17 @@ class Run:
         return cls(given["kind"], dict(given["parameters"]), given["seed"])
 
     def __str__(self) -> str:
-        chosen = " ".join(f"{name}={value}" for name, value in sorted(self.parameters.items()))
+        written = ((name, str(value)) for name, value in sorted(self.parameters.items()))
+        chosen = " ".join(f"{name}={text[:40]}{'..' * (len(text) > 40)}" for name, text in written)
         return f"{self.kind.rpartition(':')[2]} {chosen} seed={self.seed}"
 
 
-def same_number(value: Value) -> Value:
-    """A value, written in one way: 1.0 as 1."""
+def same_number(value: Parameter) -> Parameter:
+    """A value, its numbers written in one way: 1.0 as 1."""
+    if isinstance(value, dict):
+        return {name: same_number(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [same_number(part) for part in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -76,17 +88,22 @@ class Outcome(NamedTuple):
     arrays: dict[str, npt.NDArray[Any]]
 
 
-class Kind(Protocol):
-    """How runs of a kind are checked, put together and executed.
+class Experiment(Protocol):
+    """How runs of an experiment are checked, put together and executed.
 
     A run's numbers may not depend on the runs it is executed with: after a fault some of them are already finished and
-    only the others are executed.
+    only the others are executed. An experiment may also have `structured`, the names of parameters whose values may be
+    lists or tables; in a sweep file each of them may be a table of its own, such as `[evaluate]`.
     """
 
-    uses_gpus: bool  # whether a job should have a GPU to itself, where there are GPUs
+    def check(self, parameters: Mapping[str, Parameter]) -> Mapping[str, Parameter] | None:
+        """Refuse unknown or impossible parameters in one sentence that begins with the name of the parameter.
 
-    def check(self, parameters: Mapping[str, Value]) -> None:
-        """Refuse unknown or impossible parameters in one sentence that begins with the name of the parameter."""
+        It may return them as they are to be kept, such as with the content of a file in place of its name.
+        """
+
+    def uses_gpus(self, runs: Sequence[Run]) -> bool:
+        """Whether a job of these runs should have a GPU to itself, where there are GPUs."""
 
     def pack(self, runs: Sequence[Run], gpus: int) -> list[list[Run]]:
         """Runs that are executed together, such as lanes of one program on a GPU; else each alone.
@@ -99,24 +116,19 @@ class Kind(Protocol):
         all is done. A long job may say how far it is, by `store.report_progress`."""
 
 
+def experiment_of(kind: str) -> Experiment:
+    """The experiment with this short name, or at this "module:attribute"."""
+    module, _, attribute = EXPERIMENTS.get(kind, kind).partition(":")
+    experiment: Experiment = getattr(import_module(module), attribute)
+    return experiment
+
+
+def alone(runs: Sequence[Run]) -> list[list[Run]]:
+    """`Experiment.pack` for runs that gain nothing from one another."""
+    return [[run] for run in runs]
+
+
 def add_cwd_to_path() -> None:
     """Let imports look in the folder we are in, too, for modules that a user names; spawned workers inherit it."""
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
-
-
-def kind_of(name: str) -> Kind:
-    """The kind that "module:attribute" names."""
-    module, _, attribute = name.partition(":")
-    kind: Kind = getattr(import_module(module), attribute)
-    return kind
-
-
-def plain(values: Mapping[str, Any]) -> dict[str, Value]:
-    """Scalars of numpy as Python's own."""
-    return {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
-
-
-def alone(runs: Sequence[Run]) -> list[list[Run]]:
-    """`Kind.pack` for runs that gain nothing from one another."""
-    return [[run] for run in runs]

@@ -1,44 +1,44 @@
 """A sweep's folder: every run complete or absent, whatever happens to the processes that fill it.
 
-    lock                     held by the one driver; free again the moment it dies
+    lock, driver             held by the one driver, free again the moment it dies; who that is
     sweep.json               name and runs
     progress.json            what the driver last said
-    runs/ID.run              a finished run: scalars, provenance, arrays (the checksummed container of `rasf.library`)
+    runs/ID.run              a finished run: scalars, provenance, arrays (the checksummed container of `rasf.files`)
     failed/ID.json           a run that failed, why and where
     scratch/JOB/             checkpoints of unfinished jobs, and `share`, how much is done
     log.txt                  what workers printed
     table.parquet            the combined table
 
-A damaged file counts as absent.
+A damaged file counts as absent. Experiments may keep files of their own beside these.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import math
 import os
 import shutil
 import socket
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
+from filelock import FileLock, Timeout
 
-from rasf.container import load_file, save_file
-from rasf.files import write_text
-from rasf.sweep.runs import Outcome, Run, Value, plain
+from rasf.files import load_file, save_file, write_text
+from rasf.sweep.runs import Outcome, Run, Value
 from rasf.sweep.spec import Spec
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
-_PARTIAL = (".sweep.json.*", ".progress.json.*", ".table.parquet.*", "runs/.*.run.*", "failed/.*.json.*")  # if killed
+# what killed writers leave
+_PARTIAL = (".sweep.json.*", ".progress.json.*", ".table.parquet.*", "runs/.*.run.*", "failed/.*.json.*", "*/.*.rasf.*")
 _SHARE = "share"
-_TRIES, _PAUSE_S = 5, 0.05  # to get the lock, which a look at the sweep holds for a moment
+_PATIENCE_S = 0.25  # to get the lock, which a look at the sweep holds for a moment
 
 
 class Finished(NamedTuple):
@@ -55,38 +55,40 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._lock, self._owner = folder / "lock", folder / "driver"
         self._whole: set[str] = set()
 
     @contextmanager
     def driving(self) -> Iterator[None]:
         """Be the only driver of this folder; a second one is refused and changes nothing."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        if not (self.folder / "sweep.json").exists() and any(not _is_first(path) for path in self.folder.iterdir()):
+        first = {self._lock, self._owner, *self.folder.glob(_PARTIAL[0])}  # are there before sweep.json is
+        if not (self.folder / "sweep.json").exists() and set(self.folder.iterdir()) - first:
             raise ValueError(f"{self.folder} is neither empty nor the folder of a sweep")
-        with open(self.folder / "lock", "a+") as lock:
-            for attempt in range(1, _TRIES + 1):
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if attempt == _TRIES:
-                        raise ValueError(f"{self.folder} is being driven by {_owner(lock)}") from None
-                    time.sleep(_PAUSE_S)
-            lock.truncate(0)
-            lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-            lock.flush()
+        try:
+            lock = FileLock(self._lock).acquire(_PATIENCE_S)
+        except Timeout:
+            raise ValueError(f"{self.folder} is being driven by {self._noted_driver()}") from None
+        with lock:
+            self._owner.write_text(f"process {os.getpid()} on {socket.gethostname()}\n")
             for partial in (found for pattern in _PARTIAL for found in self.folder.glob(pattern)):
                 partial.unlink(missing_ok=True)
             yield
 
     def driver(self) -> str | None:
         """Who drives this folder now."""
-        with suppress(FileNotFoundError), open(self.folder / "lock") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return _owner(lock)
-        return None
+        if not self._lock.exists():
+            return None
+        try:
+            with FileLock(self._lock).acquire(blocking=False):
+                return None
+        except Timeout:
+            return self._noted_driver()
+        except PermissionError:  # a folder of somebody else's, where we cannot try the lock
+            return f"perhaps {self._noted_driver()}"
+
+    def _noted_driver(self) -> str:
+        return (self._owner.read_text().strip() if self._owner.exists() else "") or "another process"
 
     def declare(self, spec: Spec) -> None:
         """Note the sweep's runs; another sweep's folder is refused."""
@@ -107,13 +109,11 @@ class Store:
         """The declared runs."""
         return [Run.from_description(each) for each in self.declared()["runs"]]
 
-    def finish(self, run: Run, outcome: Outcome, provenance: dict[str, Any]) -> None:
+    def finish(self, run: Run, outcome: Outcome, provenance: dict[str, object]) -> None:
         """Keep a finished run, whole or not at all."""
-        scalars = {name: _kept(value) for name, value in plain(outcome.scalars).items()}
+        scalars = {name: _to_json(value) for name, value in outcome.scalars.items()}
         save_file(
-            self._path(run),
-            {"run": run.describe(), "scalars": scalars, "provenance": provenance},
-            outcome.arrays,
+            self._path(run), {"run": run.describe(), "scalars": scalars, "provenance": provenance}, outcome.arrays
         )
         self.clear_failures([run])
 
@@ -123,7 +123,7 @@ class Store:
             header, arrays = load_file(self._path(run))
             if header["run"] != run.describe():
                 return None
-            scalars = {name: _given(value) for name, value in header["scalars"].items()}
+            scalars = {name: _from_json(value) for name, value in header["scalars"].items()}
             return Finished(run, scalars, dict(header["provenance"]), arrays)
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
             return None
@@ -141,19 +141,15 @@ class Store:
 
     def failures(self, runs: Sequence[Run]) -> dict[str, str]:
         """Reasons by run id, of the runs that failed and are not finished."""
-        reasons = {run.id: _json(self._note(run)).get("reason") for run in runs if self._note(run).exists()}
-        return {
-            run.id: str(reasons[run.id])
-            for run in runs
-            if reasons.get(run.id) is not None and not self.is_finished(run)
-        }
+        noted = ((run, _json(self._note(run)).get("reason")) for run in runs)
+        return {run.id: str(why) for run, why in noted if why is not None and not self.is_finished(run)}
 
     def clear_failures(self, runs: Sequence[Run]) -> None:
         """Forget failures, so that the runs are tried again."""
         for run in runs:
             self._note(run).unlink(missing_ok=True)
 
-    def publish(self, progress: Mapping[str, Any]) -> None:
+    def publish(self, progress: Mapping[str, object]) -> None:
         """Note how the driver is getting on."""
         write_text(self.folder / "progress.json", json.dumps(progress) + "\n")
 
@@ -168,7 +164,7 @@ class Store:
         return path
 
     def share(self, job: Sequence[Run]) -> float:
-        """How much of a job is done, by what its kind last told; 0 where it told nothing."""
+        """How much of a job is done, by what its experiment last told; 0 where it told nothing."""
         try:
             share = float((self._scratch(job) / _SHARE).read_text())
         except (OSError, ValueError):
@@ -191,8 +187,13 @@ class Store:
 
 
 def report_progress(scratch: Path, share: float) -> None:
-    """For a kind whose jobs take long: how much of the job with this scratch folder is done."""
+    """For an experiment whose jobs take long: how much of the job with this scratch folder is done."""
     write_text(scratch / _SHARE, f"{share:.4f}")
+
+
+def sweep_folder(scratch: Path) -> Path:
+    """The folder of the sweep that a scratch folder is in, for files that an experiment keeps beside the runs."""
+    return scratch.parent.parent
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -204,21 +205,12 @@ def _json(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _is_first(path: Path) -> bool:
-    """Whether a file is there before `sweep.json` is."""
-    return path.name == "lock" or path.match(_PARTIAL[0])
-
-
-def _owner(lock: Any) -> str:
-    lock.seek(0)
-    return lock.read().strip() or "another process"
-
-
-def _kept(value: Value) -> Any:
-    """A scalar for JSON, which has neither nan nor infinity."""
+def _to_json(scalar: object) -> object:
+    """A scalar of Python or numpy for JSON, which has neither nan nor infinity."""
+    value = scalar.item() if isinstance(scalar, np.generic) else scalar
     return {"float": repr(value)} if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _given(value: Any) -> Value:
+def _from_json(value: Any) -> Value:
     scalar: Value = float(value["float"]) if isinstance(value, dict) else value
     return scalar

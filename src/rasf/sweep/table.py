@@ -11,20 +11,17 @@ ends in `_result`. What a run does not have is null.
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rasf.files import write_atomically
-from rasf.sweep.runs import Run
 from rasf.sweep.store import Store
 
 if TYPE_CHECKING:
     import pyarrow
 
 VOLATILE = ("host", "device", "wall_s", "peak_gb", "together", "date")
-_FILE = "table.parquet"
 _FIRST = ("id", "kind", "seed", "status", "reason")
 _LAST = ("version", "commit", "python", *VOLATILE)
 
@@ -43,12 +40,13 @@ def table_of(store: Store) -> pyarrow.Table:
     import pyarrow
 
     runs = store.runs()
-    names = _column_names(runs)
+    parameters = dict.fromkeys(name for run in runs for name in sorted(run.parameters))
+    names = {name: f"{name}_parameter" if name in (*_FIRST, *_LAST) else name for name in parameters}
     failures = store.failures(runs)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     taken = {*_FIRST, *_LAST, *names.values()}
     for run in runs:
-        row = {"id": run.id, "kind": run.kind, "seed": run.seed}
+        row: dict[str, object] = {"id": run.id, "kind": run.kind, "seed": run.seed}
         row |= {names[name]: value for name, value in run.parameters.items()}
         if run.id in failures:
             rows.append(row | {"status": "failed", "reason": failures[run.id]})
@@ -60,37 +58,20 @@ def table_of(store: Store) -> pyarrow.Table:
     return pyarrow.table({name: _column([row.get(name) for row in rows], name) for name in columns})
 
 
-def stable_columns(table: pyarrow.Table) -> pyarrow.Table:
-    """The table without what differs between two equal sweeps: times, hosts, memory."""
-    return table.drop_columns([name for name in VOLATILE if name in table.column_names])
-
-
-def parquet(table: pyarrow.Table) -> bytes:
-    """The table as a Parquet file; equal tables give equal bytes."""
-    from pyarrow.parquet import write_table as write
-
-    file = io.BytesIO()
-    write(table, file)
-    return file.getvalue()
-
-
 def write_table(store: Store) -> Path:
-    """Write the table into the folder, whole or not at all."""
-    content = parquet(table_of(store))
-    write_atomically(store.folder / _FILE, lambda partial: Path(partial).write_bytes(content))
-    return store.folder / _FILE
+    """Write the table into the folder, whole or not at all; equal tables give equal bytes."""
+    table, path = table_of(store), store.folder / "table.parquet"
+    from pyarrow import parquet
 
-
-def _column_names(runs: Sequence[Run]) -> dict[str, str]:
-    """Columns of the parameters."""
-    names = dict.fromkeys(name for run in runs for name in sorted(run.parameters))
-    return {name: f"{name}_parameter" if name in (*_FIRST, *_LAST) else name for name in names}
+    write_atomically(path, lambda partial: parquet.write_table(table, partial))
+    return path
 
 
 def _column(values: list[Any], name: str) -> pyarrow.Array:
-    """A column of one type: truth values, whole numbers, numbers, or else text."""
+    """A column of one type: truth values, whole numbers, numbers, or else text; lists and tables are JSON."""
     import pyarrow
 
+    values = [json.dumps(value) if isinstance(value, list | dict) else value for value in values]
     types = {type(value) for value in values if value is not None}
     if types == {bool}:
         return pyarrow.array(values, pyarrow.bool_())

@@ -12,11 +12,11 @@ import traceback
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import rasf
 from rasf.sweep.engines.machine import forget_peak, peak_gb
-from rasf.sweep.runs import Run, kind_of
+from rasf.sweep.runs import Run, experiment_of
 from rasf.sweep.store import Store
 
 
@@ -28,7 +28,7 @@ class JobError(NamedTuple):
 
 
 def try_job(folder: Path, job: Sequence[Run]) -> JobError | None:
-    """Do a job; whatever it raises, even SystemExit, is its trouble and not the worker's."""
+    """Do a job; whatever it raises, even SystemExit, is the job's error and not the worker's."""
     try:
         do_job(folder, job)
     except BaseException as error:
@@ -44,14 +44,14 @@ def do_job(folder: Path, job: Sequence[Run]) -> None:
         return
     forget_peak()
     begin = time.perf_counter()
-    outcomes = kind_of(job[0].kind).execute(missing, store.scratch(missing))
+    outcomes = experiment_of(job[0].kind).execute(missing, store.scratch(missing))
     provenance = provenance_of(time.perf_counter() - begin, len(missing))
     for run, outcome in zip(missing, outcomes, strict=True):
         store.finish(run, outcome, provenance)
     store.clear_scratch(missing)
 
 
-def provenance_of(wall_s: float, together: int) -> dict[str, Any]:
+def provenance_of(wall_s: float, together: int) -> dict[str, object]:
     """Where, with what, in how much time and memory, and how many runs shared that."""
     return {
         "version": rasf.__version__,

@@ -1,43 +1,33 @@
-"""`SuccessorLearner`: (Ra)SFQL with its tables, for compiled worlds and for any environment with hashable observations.
+"""`SuccessorLearner`: (Ra)SFQL with its tables, for the compiled four-room world and for any environment.
 
 The learner owns the policies; a task begins with `begin_task`, which adds one. The four-room world runs inside the
-compiled loop (`learn_four_room`). Other environments are stepped from Python: `row(key)`, `choose`, `learn` call the
-same kernels, one transition at a time. With keys (h, observation) and an end after the last decision the same learner
-is the episodic, time-indexed form that Algorithm 1 prints.
+compiled loop (`learn_four_room`). Other environments are stepped from Python: `add_row`, `choose`, `learn` call the
+same kernels, one transition at a time. With a row for every (h, observation) and an end after the last decision the
+same learner is the episodic, time-indexed form that Algorithm 1 prints.
 
-Same seed, same bits: every random number is a function of (seed, task) or (seed, state, policy).
+Same seed, same bits: every random number is a function of (seed, task) or (seed, row, policy).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from rasf import checks
 from rasf.arrays import Floats, Ints
 from rasf.envs.four_room import ACTIONS, FourRoom
 from rasf.risk import MeanVariance
 from rasf.tabular import sfql
-from rasf.tabular.table import (
-    DIAGONAL_SIGMA,
-    FULL_SIGMA,
-    NO_SIGMA,
-    Rule,
-    add_row,
-    find_policy,
-    learned_sigma,
-    new_table,
-    read,
-    reserve,
-    set_coefficients,
-)
+from rasf.tabular.table import Rule, SigmaForm, add_row, find_policy, read, set_coefficients
+from rasf.transfer import unpack_sigma
 
 _TRAINING, _WEIGHTS = 0, 1  # streams of random numbers
 _MOST_TASKS = 2**15 - 1  # policies are numbered in 16 bits
 _LARGEST_FEATURE = 1e9  # its square, discounted over time, stays a float32
+_OTHER_WORLD = "the learner has learned in another world; make a new one for this"
 
 
 @dataclass(frozen=True)
@@ -57,23 +47,21 @@ class SuccessorSettings:
     noise_scale: float = 0.01
 
     def __post_init__(self) -> None:
-        for name in ("alpha", "alpha_sigma", "alpha_w", "epsilon", "noise_scale"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} must be in [0, 1], got {getattr(self, name)}")
-        if not 0 < self.gamma <= 1:
-            raise ValueError(f"gamma must be in (0, 1], got {self.gamma}")
+        for name in ("alpha", "alpha_sigma", "alpha_w", "epsilon", "noise_scale", "gamma"):
+            checks.number(name, getattr(self, name), 0.0, 1.0)
+        if self.gamma == 0:
+            raise ValueError("gamma must be above 0, got 0")
         if not isinstance(self.risk, MeanVariance):
             raise ValueError(f"risk must be MeanVariance, the risk of the paper's table, got {self.risk!r}")
-        for name, accepted in (("covariance", ("full", "diagonal")), ("initial_noise", ("independent", "shared"))):
-            if getattr(self, name) not in accepted:
-                raise ValueError(f"{name} must be {' or '.join(accepted)}, got {getattr(self, name)!r}")
+        checks.one_of("covariance", self.covariance, ("full", "diagonal"))
+        checks.one_of("initial_noise", self.initial_noise, ("independent", "shared"))
 
     @property
-    def sigma(self) -> int:
+    def sigma(self) -> SigmaForm:
         """Which entries of Sigma are learned; none where risk does not ask for them, unless they are wanted always."""
         if self.risk.beta == 0 and not self.always_covariance:
-            return NO_SIGMA
-        return FULL_SIGMA if self.covariance == "full" else DIAGONAL_SIGMA
+            return SigmaForm.NONE
+        return SigmaForm.FULL if self.covariance == "full" else SigmaForm.DIAGONAL
 
 
 class TaskOutcome(NamedTuple):
@@ -95,54 +83,44 @@ class SuccessorLearner:
     """All policies learned so far, and the means to learn more."""
 
     def __init__(self, n_features: int, n_actions: int, settings: SuccessorSettings, seed: int, max_tasks: int) -> None:
-        if seed < 0:
-            raise ValueError(f"seed must not be negative, got {seed}")
-        if not 1 <= max_tasks <= _MOST_TASKS:
-            raise ValueError(f"max_tasks must be 1 to {_MOST_TASKS}, got {max_tasks}")
-        self.settings, self.seed = settings, seed
+        if checks.whole("max_tasks", max_tasks) > _MOST_TASKS:
+            raise ValueError(f"max_tasks must be at most {_MOST_TASKS}, got {max_tasks}")
+        self.settings, self.seed = settings, checks.whole("seed", seed, 0)
         self.n_features, self.n_actions = n_features, n_actions
-        m = n_features + learned_sigma(n_features, settings.sigma)
-        self.rule = Rule(
-            float(settings.gamma),
-            float(settings.alpha),
-            float(settings.alpha_sigma),
-            float(settings.risk.beta) / 2,
-            settings.sigma,
-            float(settings.noise_scale),
-            settings.initial_noise == "shared",
-            seed,
+        rule = Rule(
+            gamma=float(settings.gamma),
+            alpha=float(settings.alpha),
+            alpha_sigma=float(settings.alpha_sigma),
+            variance_weight=float(settings.risk.variance_weight),
+            sigma=int(settings.sigma),
+            noise_scale=float(settings.noise_scale),
+            shared_noise=settings.initial_noise == "shared",
+            seed=self.seed,
         )
-        self.table = new_table(n_features, n_actions, settings.sigma)
-        self.learner = sfql.Learner(
-            np.zeros((max_tasks, n_features)),
-            np.zeros((max_tasks, m)),
-            np.zeros(5),
-            np.zeros(m),
-            np.zeros(n_features),
-            np.zeros(n_features),
-        )
-        self.rows = sfql.Rows(np.full(1, -1), np.zeros(1, np.int32), np.empty((0, n_actions), np.int32))
+        self.memory = sfql.new_memory(rule, n_features, n_actions, max_tasks)
         self.task = -1
-        self._row_of_key: dict[Hashable, int] = {}
         self._rooms: FourRoom | None = None
+
+    @property
+    def states(self) -> int:
+        """How many states have a row in the table."""
+        return int(self.memory.table.used[0])
 
     def begin_task(self, w: npt.ArrayLike | None = None) -> None:
         """Add a policy, a copy of the last, and learn it from now on; `w` (d,) if the weights are given."""
-        if self.task + 1 == len(self.learner.w):
-            raise ValueError(f"the learner was made for {len(self.learner.w)} tasks")
+        if self.task + 1 == len(self.memory.w):
+            raise ValueError(f"the learner was made for {len(self.memory.w)} tasks")
         if w is None:
-            small = self.settings.noise_scale
-            weights = np.random.default_rng([self.seed, self.task + 1, _WEIGHTS]).uniform(
-                -small, small, self.n_features
-            )
+            rng, small = np.random.default_rng([self.seed, self.task + 1, _WEIGHTS]), self.settings.noise_scale
+            weights = rng.uniform(-small, small, self.n_features)
         else:
-            weights = self._weights(w)
+            weights = checks.weights("w", w, self.n_features)
         self.task += 1
-        sfql.start_task(self.learner, self.rule, self.task, weights)
+        sfql.start_task(self.memory, self.task, weights)
 
     def learn_four_room(self, rooms: FourRoom, w: npt.ArrayLike, steps: int) -> TaskOutcome:
         """Begin a task of the four-room world with weights w (d,), and learn it for `steps` transitions."""
-        rewards = self._weights(w)
+        rewards = checks.weights("w", w, self.n_features)
         self._check_rooms(rooms)
         self.begin_task(None if self.settings.learn_w else rewards)
         world = rooms.world()
@@ -150,51 +128,43 @@ class SuccessorLearner:
         progress, total = np.zeros(6, np.int64), np.zeros(1)
         progress[sfql.CELL] = world.start
         alpha_w = self.settings.alpha_w if self.settings.learn_w else 0.0
+        constants = (self.task, rewards, float(self.settings.epsilon), float(alpha_w), draws)
         while progress[sfql.STEP] < steps:
             self._make_room()
-            sfql.run_task(
-                world,
-                rooms.step_limit,
-                self.table,
-                self.rows,
-                self.learner,
-                self.rule,
-                self.task,
-                rewards,
-                float(self.settings.epsilon),
-                float(alpha_w),
-                draws,
-                progress,
-                total,
-            )
+            sfql.run_task(world, rooms.step_limit, self.memory, *constants, progress, total)
         return TaskOutcome(float(total[0]), int(progress[sfql.FAILURES]), int(progress[sfql.EPISODES]))
 
-    def row(self, key: Hashable) -> int:
-        """The row of a state of a Python environment."""
+    def four_room_keys(self, rooms: FourRoom) -> Floats:
+        """The states of the table's rows as `rasf/FourRoom-v0` shows them (S, n): row, column, collected flags."""
+        if self._rooms is None:
+            raise ValueError("learner must have learned in the four-room world, got one without states of it")
+        self._check_rooms(rooms)
+        rows, state = self.memory.rows, np.empty(self.states, np.int64)
+        state[rows.values[rows.keys >= 0]] = rows.keys[rows.keys >= 0]
+        flags, cell = np.divmod(state, len(rooms.cells))
+        collected = flags[:, None] >> np.arange(len(rooms.world().class_of)) & 1
+        return np.column_stack([cell // rooms.shape[1], cell % rooms.shape[1], collected]).astype(np.float64)
+
+    def add_row(self) -> int:
+        """A row for a state of a Python environment that is seen for the first time; rows are numbered from 0."""
         self._check_begun()
-        known = self._row_of_key.get(key)
-        if known is None:
-            self._make_room()
-            known = self._row_of_key[key] = int(add_row(self.table, self.rule, self.task))
-        return known
+        if self._rooms is not None:
+            raise ValueError(_OTHER_WORLD)
+        self._make_room()
+        return int(add_row(self.memory.table, self.memory.rule, self.task))
 
     def choose(self, row: int) -> tuple[int, int, int]:
         """Greedy action at a row, the policy that drives it, and its slot (to be handed to `learn`)."""
-        return sfql.choose(self.table, self.rule, self.learner, self.task, row)
+        return sfql.choose(self.memory, self.task, row)
 
     def best_score(self, row: int) -> float:
         """The score of the greedy action at a row that `choose` has just looked at."""
-        return float(self.table.best[row].max())
+        return float(self.memory.table.best[row].max())
 
     @property
     def weights(self) -> Floats:
         """The current task's weights (d,), as they are known."""
-        return self.learner.w[self.task]
-
-    @property
-    def row_of_key(self) -> dict[Hashable, int]:
-        """Rows of the states of a Python environment."""
-        return self._row_of_key
+        return self.memory.w[self.task]
 
     def learn(
         self, row: int, action: int, driver: int, slot: int, phi: npt.ArrayLike, reward: float, next_row: int | None
@@ -205,35 +175,29 @@ class SuccessorLearner:
         if features.shape != (self.n_features,):
             raise ValueError(f"phi must have shape ({self.n_features},), got {features.shape}")
         if not (np.abs(features).max(initial=0.0) <= _LARGEST_FEATURE and np.isfinite(reward)):
-            raise ValueError(
-                f"features and reward must be finite and below {_LARGEST_FEATURE:g}, got {features}, {reward}"
-            )
+            raise ValueError(f"phi and reward must be finite, phi up to {_LARGEST_FEATURE:g}, got {features}, {reward}")
         if self.settings.learn_w:
-            sfql.learn_weights(self.learner, self.rule, self.task, features, float(reward), self.settings.alpha_w)
+            sfql.learn_weights(self.memory, self.task, features, float(reward), self.settings.alpha_w)
         arrival = -1 if next_row is None else next_row
-        sfql.learn(self.table, self.learner, self.rule, self.task, row, action, driver, slot, features, arrival)
+        sfql.learn(self.memory, self.task, row, action, driver, slot, features, arrival)
 
     def moments(self, policy: int, row: int) -> Moments:
         """What `policy` has learned at a row."""
         d, sigma = self.n_features, self.settings.sigma
-        psi, Sigma = np.zeros((self.n_actions, d)), np.zeros((self.n_actions, d, d))
-        slot = find_policy(self.table, row, policy)
-        numbers = np.zeros(len(self.learner.after))
-        upper = np.triu_indices(d)
+        slot = find_policy(self.memory.table, row, policy)
+        numbers = np.zeros((self.n_actions, len(self.memory.after)))
         for a in range(self.n_actions):
-            read(self.table, self.rule, row, slot, a, numbers)
-            psi[a] = numbers[:d]
-            if sigma == DIAGONAL_SIGMA:
-                Sigma[a] = np.diag(numbers[d:])
-            elif sigma == FULL_SIGMA:
-                Sigma[a][upper] = numbers[d:]
-                Sigma[a].T[upper] = numbers[d:]
-        return Moments(psi, Sigma)
+            read(self.memory.table, self.memory.rule, row, slot, a, numbers[a])
+        psi, packed = numbers[:, :d], numbers[:, d:]
+        if sigma is SigmaForm.NONE:
+            return Moments(psi, np.zeros((self.n_actions, d, d)))
+        return Moments(psi, unpack_sigma(packed, d, diagonal=sigma is SigmaForm.DIAGONAL))
 
     def coefficients(self, w: npt.ArrayLike, risk: MeanVariance) -> Floats:
         """The scores' coefficients (m,) under a task and a risk of one's own."""
-        coef = np.zeros(self.learner.coef.shape[1])
-        set_coefficients(self._weights(w), self.rule._replace(half_beta=float(risk.beta) / 2), coef)
+        coef = np.zeros(self.memory.coef.shape[1])
+        rule = self.memory.rule._replace(variance_weight=float(risk.variance_weight))
+        set_coefficients(checks.weights("w", w, self.n_features), rule, coef)
         return coef
 
     def roll_out(self, rooms: FourRoom, coefs: Floats, epsilon: float, draws: Floats) -> tuple[Floats, Ints, Ints]:
@@ -243,46 +207,28 @@ class SuccessorLearner:
         """
         self._check_begun()
         self._check_rooms(rooms)
-        if coefs.shape not in ((1, self.learner.coef.shape[1]), (draws.shape[1], self.learner.coef.shape[1])):
-            raise ValueError(
-                f"coefs must have 1 or {draws.shape[1]} rows of {self.learner.coef.shape[1]}, got {coefs.shape}"
-            )
+        m = self.memory.coef.shape[1]
+        if coefs.shape not in ((1, m), (draws.shape[1], m)):
+            raise ValueError(f"coefs must have 1 or {draws.shape[1]} rows of {m}, got {coefs.shape}")
         if draws.ndim != 3 or draws.shape[2] != 3:
             raise ValueError(f"draws must have shape (episodes, steps, 3), got {draws.shape}")
         world = rooms.world()
         # a copy, so that scoring a new task leaves what was learned alone
-        scratch = self.learner._replace(coef=self.learner.coef.copy(), now=self.learner.now.copy())
+        scratch = self.memory._replace(coef=self.memory.coef.copy(), now=self.memory.now.copy())
         features = np.zeros((len(draws), self.n_features))
         lengths, visits = np.zeros(len(draws), np.int64), np.zeros(len(rooms.cells), np.int64)
         for episode in range(len(draws)):
             while True:
                 seen, earned = np.zeros_like(visits), np.zeros(self.n_features)
-                length = sfql.roll_out(
-                    world,
-                    self.table,
-                    self.rows,
-                    scratch,
-                    self.rule,
-                    self.task,
-                    coefs,
-                    epsilon,
-                    draws[episode],
-                    seen,
-                    earned,
-                )
+                length = sfql.roll_out(world, scratch, self.task, coefs, epsilon, draws[episode], seen, earned)
                 if length >= 0:
                     break
-                self._make_room()
+                scratch = sfql.with_room(scratch, self.task)
             visits += seen
             features[episode], lengths[episode] = earned, length
-        self.learner.now[:2] = scratch.now[0] + 1  # cached scores are of other weights now
+        self.memory = self.memory._replace(table=scratch.table, rows=scratch.rows)
+        self.memory.now[:2] = scratch.now[0] + 1  # cached scores are of other weights now
         return features, lengths, visits
-
-    def _weights(self, w: npt.ArrayLike) -> Floats:
-        weights = np.asarray(w, np.float64)
-        if weights.shape != (self.n_features,) or not np.isfinite(weights).all():
-            raise ValueError(f"w must hold {self.n_features} finite weights, one per feature, got {weights}")
-        return weights
 
     def _check_rooms(self, rooms: FourRoom) -> None:
         """Compiled code does not check bounds, so what it indexes by must fit; and rows belong to one map."""
@@ -291,31 +237,14 @@ class SuccessorLearner:
                 f"the world has {rooms.n_features} features and {len(ACTIONS)} actions, "
                 f"the learner {self.n_features} and {self.n_actions}"
             )
-        if self._rooms is None:
+        if self._rooms is None and self.states == 0:
             self._rooms = rooms
-        if rooms.cells != self._rooms.cells or self._row_of_key:
-            raise ValueError("the learner has learned in another world; make a new one for this")
+        if self._rooms is None or rooms.cells != self._rooms.cells:
+            raise ValueError(_OTHER_WORLD)
 
     def _check_begun(self) -> None:
         if self.task < 0:
             raise ValueError("no task has begun; call begin_task first")
 
     def _make_room(self) -> None:
-        """Enlarge what the next step might overflow; doubling keeps this rare."""
-        policies = self.task + 1
-        if sfql.has_room(self.table, self.rows, self.task):
-            return
-        self.table = reserve(self.table, 64, 16 * (policies + 1), 64 * policies)
-        self.rows = _larger(self.rows, len(self.table.row))
-
-
-def _larger(rows: sfql.Rows, n_rows: int) -> sfql.Rows:
-    """The map with room for n_rows states, at most a quarter full."""
-    if len(rows.successor) >= n_rows:
-        return rows
-    successor = np.full((n_rows, rows.successor.shape[1]), -1, np.int32)
-    successor[: len(rows.successor)] = rows.successor
-    size = 1 << int(4 * n_rows - 1).bit_length()
-    larger = sfql.Rows(np.full(size, -1), np.zeros(size, np.int32), successor)
-    sfql.put_all(larger, rows)
-    return larger
+        self.memory = sfql.with_room(self.memory, self.task)

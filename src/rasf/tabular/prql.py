@@ -29,10 +29,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rasf import checks
 from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
 from rasf.envs.four_room import FourRoom, World, step
-from rasf.tabular.sfql import Rows, slot_of
+from rasf.tabular.sfql import Rows, new_rows, put_all, slot_of
 from rasf.tabular.table import initial_noise
 
 Q, C = 0, 1  # the two tables in `Memory.value`
@@ -57,19 +58,31 @@ class Scores(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """Constants of the learning rule."""
+    """Constants of the learning rule; the defaults are the paper's. `make_rule` checks them."""
 
-    gamma: float
-    alpha: float
-    alpha_c: float
     omega: float
-    epsilon: float
     eta: float
     tau: float
-    noise_scale: float
     seed: int
-    reuse: bool
-    as_printed: bool
+    alpha: float = 0.5
+    rho: float = 0.1
+    gamma: float = 0.95
+    epsilon: float = 0.12
+    noise_scale: float = 0.0
+    reuse: bool = True
+    as_printed: bool = False
+
+
+def make_rule(**constants: Any) -> Rule:
+    """The constants, checked, and of the types that compiled code knows."""
+    rule, shares = Rule(**constants), ("eta", "alpha", "gamma", "epsilon", "noise_scale")
+    numbers = {name: checks.number(name, getattr(rule, name), 0.0, 1.0) for name in shares}
+    numbers |= {name: checks.number(name, getattr(rule, name)) for name in ("omega", "tau", "rho")}
+    checks.number("alpha * rho", rule.alpha * rule.rho, 0.0, 1.0)
+    if rule.tau <= 0:
+        raise ValueError(f"tau must be positive, got {rule.tau}")
+    whole = checks.whole("seed", rule.seed, 0)
+    return rule._replace(**numbers, seed=whole, reuse=bool(rule.reuse), as_printed=bool(rule.as_printed))
 
 
 class History(NamedTuple):
@@ -82,10 +95,8 @@ class History(NamedTuple):
 
 def new_memory(n_policies: int, n_actions: int, size: int = 0) -> Memory:
     """No rows yet, room for `size`."""
-    slots = 1 << (2 * size).bit_length()
-    rows = Rows(np.full(slots, -1, np.int64), np.zeros(slots, np.int32), np.full((size, n_actions), -1, np.int32))
     value, choice = np.zeros((size, 2, n_actions)), np.zeros((n_policies, size), np.int8)
-    return Memory(rows, np.zeros(size, np.int64), value, choice, np.zeros(1, np.int64))
+    return Memory(new_rows(size, n_actions), np.zeros(size, np.int64), value, choice, np.zeros(1, np.int64))
 
 
 def reserve(memory: Memory, more: int) -> Memory:
@@ -94,11 +105,9 @@ def reserve(memory: Memory, more: int) -> Memory:
     if used + more <= have:
         return memory
     larger = new_memory(len(memory.choice), memory.value.shape[2], max(2 * have, used + more))
-    larger.rows.successor[:used], larger.state[:used] = memory.rows.successor[:used], memory.state[:used]
-    larger.value[:used], larger.choice[:, :used], larger.used[0] = memory.value[:used], memory.choice[:, :used], used
-    for row, state in enumerate(memory.state[:used]):
-        slot = slot_of(larger.rows.keys, state)
-        larger.rows.keys[slot], larger.rows.values[slot] = state, row
+    put_all(larger.rows, memory.rows)
+    larger.state[:used], larger.value[:used] = memory.state[:used], memory.value[:used]
+    larger.choice[:, :used], larger.used[0] = memory.choice[:, :used], used
     return larger
 
 
@@ -146,7 +155,7 @@ def learn(memory: Memory, rule: Rule, t: int, row: int, action: int, reward: flo
         target += rule.gamma * best
     delta = target - value[row, Q, action]
     value[row, Q, action] += rule.alpha * delta
-    value[row, C, action] += rule.alpha_c * (-abs(delta) - value[row, C, action])
+    value[row, C, action] += rule.alpha * rule.rho * (-abs(delta) - value[row, C, action])
     choose(memory, rule, t, row)
 
 
@@ -247,48 +256,10 @@ def learn_tasks(
         yield outcome, memory, scores, drivers[: outcome[2]]
 
 
-def make_rule(
-    *,
-    omega: float,
-    eta: float,
-    tau: float,
-    seed: int,
-    alpha: float = 0.5,
-    rho: float = 0.1,
-    gamma: float = 0.95,
-    epsilon: float = 0.12,
-    noise_scale: float = 0.0,
-    reuse: bool = True,
-    as_printed: bool = False,
-) -> Rule:
-    """The constants, checked; the defaults are the paper's."""
-    if not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed must be an integer and at least 0, got {seed}")
-    unit = {"alpha": alpha, "alpha * rho": alpha * rho, "gamma": gamma, "epsilon": epsilon, "eta": eta}
-    for name, number in (*unit.items(), ("noise_scale", noise_scale)):
-        if not 0 <= number <= 1:
-            raise ValueError(f"{name} must be in [0, 1], got {number}")
-    if not 0 < tau < np.inf:
-        raise ValueError(f"tau must be positive and finite, got {tau}")
-    if not np.isfinite(omega):
-        raise ValueError(f"omega must be finite, got {omega}")
-    rates = map(float, (gamma, alpha, alpha * rho, omega, epsilon, eta, tau, noise_scale))
-    return Rule._make((*rates, int(seed), bool(reuse), bool(as_printed)))
-
-
-def train(
-    four_room: FourRoom, tasks: npt.ArrayLike, *, steps_per_task: int, omega: float, eta: float, tau: float, **rule: Any
-) -> History:
-    """Learn the tasks (n, d) one after the other; the same seed gives the same bits. `rule` is that of `make_rule`."""
-    weights = np.array(tasks, np.float64)
-    shaped = weights.ndim == 2 and len(weights) > 0 and weights.shape[1] == four_room.n_features
-    if not (shaped and np.isfinite(weights).all()):
-        raise ValueError(
-            f"tasks must be finite, of shape (n, {four_room.n_features}), n > 0; got shape {weights.shape}"
-        )
-    if not isinstance(steps_per_task, int | np.integer) or steps_per_task < 1:
-        raise ValueError(f"steps_per_task must be an integer and at least 1, got {steps_per_task}")
-    constants = make_rule(omega=omega, eta=eta, tau=tau, **rule)
-    results = learn_tasks(four_room.world(), four_room.step_limit, weights, int(steps_per_task), constants)
+def train(four_room: FourRoom, tasks: npt.ArrayLike, *, steps_per_task: int, **constants: Any) -> History:
+    """Learn the tasks (n, d) one after the other, with the constants of a `Rule`; the same seed gives the same bits."""
+    weights = checks.task_weights("tasks", tasks, four_room.n_features)
+    steps, rule = checks.whole("steps_per_task", steps_per_task), make_rule(**constants)
+    results = learn_tasks(four_room.world(), four_room.step_limit, weights, steps, rule)
     returns, failures, episodes = zip(*(outcome for outcome, *_ in results), strict=True)
     return History(np.array(returns), np.array(failures), np.array(episodes))

@@ -4,12 +4,15 @@ A score is linear in an entry: psi . w + (beta / 2) w' Sigma w = coef . entry, w
 Each row caches the scores and the best of them for every action. When w has moved a little since the scores were
 computed, none of them can have moved by more than `drift`,
 
-    |change of a score| <= |change of w|_1 (max |psi| + 2 |beta / 2| max |Sigma| max |w|_1),
+    |change of a score| <= |change of w|_1 (max |psi| + |beta| max |Sigma| max |w|_1),
 
 so only entries within that of the best are scored anew. That is exact: ties and near ties are always recomputed.
 
-GPI asks for the best action only. So an action is *settled*, its best score made exact, only if its old best could be
-the row's best now; updates unsettle what they may have changed, and the next visit settles it.
+GPI asks for the best action only. So an action's best score is made exact only if the old one could be the row's best
+now; updates mark what they may have changed, and the next visit makes it exact again.
+
+Ties follow `rasf.transfer`: `best_action` is its `gpi`, and `greedy`, by which the learner acts, its `driver_first`, the
+order of Algorithm 1. Equally good ways to a goal do tie exactly, so results of SFQL depend on the order.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ from rasf.tabular.table import (
 NOW_VERSION = 0  # counts changes of w
 TASK_VERSION = 1  # the version with which the task began; older scores are of another w altogether
 PATH = 2  # length of the path of w within the task, in the 1-norm
-STEEPNESS = 3  # 2 |beta / 2| times the largest |w|_1 so far
+STEEPNESS = 3  # |beta| times the largest |w|_1 so far
 SIZE = 4  # the largest |w|_1 so far
 
 _LIGHT = 0.02  # a drift beyond this is not worth the search for what it leaves unchanged
@@ -78,13 +81,13 @@ def ensure_fresh(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) 
 
 @compiled(_nrt=False)
 def score_all(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) -> None:
-    """Score every entry of the row anew; that settles every action, unless there is noise, which is only bounded."""
+    """Score every entry of the row anew; every action is exact then, unless there is noise, which is only bounded."""
     base, version = table.row[row, BASE], np.int64(now[NOW_VERSION])
     table.bound[row, SCORED_AT], table.bound[row, SCORED_VERSION] = now[PATH], now[NOW_VERSION]
     noisy = table.row[row, NOISE_COUNT] > 0
     for a in range(len(table.actions)):
         table.best[row, a] = -np.inf
-        table.settled[row, a] = -1 if noisy else version
+        table.exact_version[row, a] = -1 if noisy else version
     for k in range(table.row[row, COUNT]):
         policy = table.first_policy[base + k]
         for a in range(len(table.actions)):
@@ -98,7 +101,7 @@ def score_all(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) -> 
         for i in range(len(table.features)):
             size += abs(coef[i])
         for a in range(len(table.actions)):
-            table.noise_best[row, a], table.noise_best_policy[row, a] = largest_noise(rule) * size, -1
+            table.noise_best[row, a], table.noise_best_policy[row, a] = largest_noise(rule.noise_scale) * size, -1
             table.noise_scored_at[row, a] = now[PATH]
             table.best[row, a] = max(table.best[row, a], table.noise_best[row, a])
 
@@ -123,7 +126,7 @@ def entry_score(table: Table, entry: int, coef: Floats, a: int) -> float:
 @compiled(_nrt=False)
 def recompute_best(table: Table, rule: Rule, row: int, a: int, margin: float, coef: Floats, now: Floats) -> None:
     """Make the best score for action a exact, ties to the lowest policy; scores that may matter are computed anew."""
-    if table.settled[row, a] == now[NOW_VERSION]:
+    if table.exact_version[row, a] == now[NOW_VERSION]:
         return
     base, slot = table.row[row, BASE], max(table.best_slot[row, a], 0)
     best, policy = entry_score(table, base + slot, coef, a), table.first_policy[base + slot]
@@ -141,14 +144,14 @@ def recompute_best(table: Table, rule: Rule, row: int, a: int, margin: float, co
     if table.row[row, NOISE_COUNT] > 0:
         moved = now[PATH] - table.noise_scored_at[row, a] + _ROUNDING * now[SIZE]
         known = table.noise_best_policy[row, a] >= 0 and table.noise_version[row, a] == now[NOW_VERSION]
-        if not known and table.noise_best[row, a] + moved * largest_noise(rule) >= best:
+        if not known and table.noise_best[row, a] + moved * largest_noise(rule.noise_scale) >= best:
             score_noise(table, rule, row, a, coef, now)
             known = True
         noisy = table.noise_best_policy[row, a]
         if known and (table.noise_best[row, a] > best or (table.noise_best[row, a] == best and noisy < policy)):
             best, slot, policy = table.noise_best[row, a], -1 - noisy, noisy
     table.best[row, a], table.best_slot[row, a], table.best_policy[row, a] = best, slot, policy
-    table.settled[row, a] = np.int64(now[NOW_VERSION])
+    table.exact_version[row, a] = np.int64(now[NOW_VERSION])
 
 
 @compiled(_nrt=False, forceinline=True)
@@ -156,7 +159,7 @@ def noise_score(table: Table, rule: Rule, row: int, policy: int, a: int, coef: F
     """The score of a policy that still holds its noise."""
     score = 0.0
     for i in range(len(table.features)):
-        score += coef[i] * drawn_psi(rule, row, policy, len(table.actions), a, i)
+        score += coef[i] * drawn_psi(rule.seed, rule.noise_scale, row, policy, len(table.actions), a, i)
     return score
 
 
@@ -175,7 +178,7 @@ def score_noise(table: Table, rule: Rule, row: int, a: int, coef: Floats, now: F
 
 @compiled(_nrt=False, forceinline=True)
 def greedy(table: Table, row: int) -> tuple[int, int, int]:
-    """Action, driving policy and its slot by GPI on an up-to-date row; ties to the lowest policy, then action."""
+    """Action, driving policy and its slot on an up-to-date row; ties to the lowest policy, then action (see above)."""
     action = 0
     for a in range(1, len(table.actions)):
         better = table.best[row, a] > table.best[row, action]
@@ -187,7 +190,7 @@ def greedy(table: Table, row: int) -> tuple[int, int, int]:
 
 @compiled(_nrt=False, forceinline=True)
 def best_action(table: Table, row: int) -> int:
-    """argmax_b max_j of the scores on an up-to-date row, ties to the lowest action."""
+    """argmax_b max_j of the scores on an up-to-date row, ties to the lowest action as in `transfer.gpi`."""
     action = 0
     for a in range(1, len(table.actions)):
         if table.best[row, a] > table.best[row, action]:
@@ -255,7 +258,7 @@ def update_cache(table: Table, row: int, slot: int, a: int, coef: Floats, now: F
     score = entry_score(table, entry, coef, a)
     table.score[entry, a] = score
     best, policy = table.best[row, a], table.first_policy[entry]
-    if table.settled[row, a] != now[NOW_VERSION]:
+    if table.exact_version[row, a] != now[NOW_VERSION]:
         if score > best:
             table.best[row, a] = score
             table.row[row, VERSION] = -1
@@ -263,7 +266,7 @@ def update_cache(table: Table, row: int, slot: int, a: int, coef: Floats, now: F
         if score >= best:
             table.best[row, a] = score
         else:
-            table.settled[row, a] = -1
+            table.exact_version[row, a] = -1
             table.row[row, VERSION] = -1
     elif score > best or (score == best and policy < table.best_policy[row, a]):
         table.best[row, a], table.best_slot[row, a], table.best_policy[row, a] = score, slot, policy

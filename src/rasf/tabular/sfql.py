@@ -20,19 +20,7 @@ import numpy as np
 from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
 from rasf.envs import four_room
-from rasf.tabular.scores import (
-    NOW_VERSION,
-    PATH,
-    SIZE,
-    STEEPNESS,
-    TASK_VERSION,
-    best_action,
-    ensure_fresh,
-    greedy,
-    greedy_of_slot,
-    own_slot,
-    update_cache,
-)
+from rasf.tabular import scores
 from rasf.tabular.table import (
     NEWEST,
     Rule,
@@ -40,15 +28,28 @@ from rasf.tabular.table import (
     add_row,
     find_policy,
     learn_entry,
+    new_table,
     newest_slot,
     read,
+    reserve,
     set_coefficients,
 )
 
 
-class Learner(NamedTuple):
-    """What changes while learning, beside the table."""
+class Rows(NamedTuple):
+    """States of a compiled world and their rows: an open-addressing map, and remembered successors."""
 
+    keys: Ints  # (H,) state, or -1
+    values: Ints  # (H,) row
+    successor: Ints  # (R, A) row after a move, -1 if not yet known
+
+
+class Memory(NamedTuple):
+    """All that a learner of at most K policies holds."""
+
+    rule: Rule
+    table: Table
+    rows: Rows
     w: Floats  # (K, d) weights of every policy; row t is being learned
     coef: Floats  # (K, m) the scores' coefficients, frozen once a task is over
     now: Floats  # (5,) where w_t stands; the entries are named in `scores`
@@ -57,69 +58,85 @@ class Learner(NamedTuple):
     phi: Floats  # (d,) scratch
 
 
+def new_rows(n_rows: int, n_actions: int) -> Rows:
+    """An empty map with room for n_rows states, at most a quarter full."""
+    size = 1 << int(4 * n_rows - 1).bit_length()
+    return Rows(np.full(size, -1), np.zeros(size, np.int32), np.full((n_rows, n_actions), -1, np.int32))
+
+
+def new_memory(rule: Rule, n_features: int, n_actions: int, max_policies: int) -> Memory:
+    """No policies and no states yet; room for states is taken as it is needed."""
+    table = new_table(n_features, n_actions, rule.sigma)
+    d, m = len(table.features), len(table.numbers)
+    rows, w, coef = new_rows(0, n_actions), np.zeros((max_policies, d)), np.zeros((max_policies, m))
+    return Memory(rule, table, rows, w, coef, np.zeros(5), np.zeros(m), np.zeros(d), np.zeros(d))
+
+
+def with_room(memory: Memory, t: int) -> Memory:
+    """The memory with room for whatever the next step of task t may need; growing by much keeps this rare."""
+    if has_room(memory, t):
+        return memory
+    table, rows = reserve(memory.table, 64, 16 * (t + 2), 64 * (t + 1)), memory.rows
+    if len(rows.successor) < len(table.row):
+        rows = new_rows(len(table.row), rows.successor.shape[1])
+        put_all(rows, memory.rows)
+    return memory._replace(table=table, rows=rows)
+
+
 @compiled(_nrt=False)
-def start_task(learner: Learner, rule: Rule, t: int, w: Floats) -> None:
+def start_task(memory: Memory, t: int, w: Floats) -> None:
     """Begin task t from the weights w (d,)."""
     for i in range(len(w)):
-        learner.w[t, i] = w[i]
-    set_coefficients(learner.w[t], rule, learner.coef[t])
-    now = learner.now
-    now[NOW_VERSION] += 1
-    now[TASK_VERSION], now[PATH], now[SIZE] = now[NOW_VERSION], 0.0, 0.0
+        memory.w[t, i] = w[i]
+    set_coefficients(memory.w[t], memory.rule, memory.coef[t])
+    now = memory.now
+    now[scores.NOW_VERSION] += 1
+    now[scores.TASK_VERSION], now[scores.PATH], now[scores.SIZE] = now[scores.NOW_VERSION], 0.0, 0.0
     for i in range(len(w)):
-        now[SIZE] += abs(w[i])
-    now[STEEPNESS] = 2.0 * abs(rule.half_beta) * now[SIZE]
+        now[scores.SIZE] += abs(w[i])
+    now[scores.STEEPNESS] = 2.0 * abs(memory.rule.variance_weight) * now[scores.SIZE]
 
 
 @compiled(_nrt=False, forceinline=True)
-def choose(table: Table, rule: Rule, learner: Learner, t: int, row: int) -> tuple[int, int, int]:
+def choose(memory: Memory, t: int, row: int) -> tuple[int, int, int]:
     """Greedy action at a row, the policy that drives it, and that policy's slot."""
-    ensure_fresh(table, rule, row, learner.coef[t], learner.now)
-    return greedy(table, row)
+    scores.ensure_fresh(memory.table, memory.rule, row, memory.coef[t], memory.now)
+    return scores.greedy(memory.table, row)
 
 
 @compiled(_nrt=False, forceinline=True)
 def learn(
-    table: Table,
-    learner: Learner,
-    rule: Rule,
-    t: int,
-    row: int,
-    action: int,
-    driver: int,
-    driver_slot: int,
-    phi: Floats,
-    next_row: int,
+    memory: Memory, t: int, row: int, action: int, driver: int, driver_slot: int, phi: Floats, next_row: int
 ) -> None:
     """Update the current and the driving policy on one transition; next_row is -1 after the end."""
-    coef, now, after = learner.coef[t], learner.now, learner.after
+    rule, table, coef, now, after = memory.rule, memory.table, memory.coef[t], memory.now, memory.after
     if next_row >= 0:
-        ensure_fresh(table, rule, next_row, coef, now)
-        lead = best_action(table, next_row)
+        scores.ensure_fresh(table, rule, next_row, coef, now)
+        lead = scores.best_action(table, next_row)
         read(table, rule, next_row, table.row[next_row, NEWEST], lead, after)
     else:
         for k in range(len(after)):
             after[k] = 0.0
     slot = newest_slot(table, row, t)
-    learn_entry(table, rule, row, slot, action, phi, after, learner.delta)
-    update_cache(table, row, slot, action, coef, now)
+    learn_entry(table, rule, row, slot, action, phi, after, memory.delta)
+    scores.update_cache(table, row, slot, action, coef, now)
     if driver == t:
         return
     if next_row >= 0:
         next_slot = table.best_slot[next_row, lead]
         if table.best_policy[next_row, lead] != driver:  # often it drives on
             next_slot = find_policy(table, next_row, driver)
-        next_action = greedy_of_slot(table, rule, next_row, next_slot, learner.coef[driver])
+        next_action = scores.greedy_of_slot(table, rule, next_row, next_slot, memory.coef[driver])
         read(table, rule, next_row, next_slot, next_action, after)
-    slot = own_slot(table, rule, row, driver, driver_slot, t, coef)
-    learn_entry(table, rule, row, slot, action, phi, after, learner.delta)
-    update_cache(table, row, slot, action, coef, now)
+    slot = scores.own_slot(table, rule, row, driver, driver_slot, t, coef)
+    learn_entry(table, rule, row, slot, action, phi, after, memory.delta)
+    scores.update_cache(table, row, slot, action, coef, now)
 
 
 @compiled(_nrt=False, forceinline=True)
-def learn_weights(learner: Learner, rule: Rule, t: int, phi: Floats, reward: float, alpha_w: float) -> None:
+def learn_weights(memory: Memory, t: int, phi: Floats, reward: float, alpha_w: float) -> None:
     """One step of stochastic gradient descent on (r - phi . w)^2 / 2; caches go stale only if w changes."""
-    w = learner.w[t]
+    w = memory.w[t]
     error = reward
     for i in range(len(phi)):
         error -= phi[i] * w[i]
@@ -130,20 +147,12 @@ def learn_weights(learner: Learner, rule: Rule, t: int, phi: Floats, reward: flo
         size += abs(new)
         w[i] = new
     if moved > 0.0:
-        set_coefficients(w, rule, learner.coef[t])
-        now = learner.now
-        now[NOW_VERSION] += 1
-        now[PATH] += moved
-        now[SIZE] = max(now[SIZE], size)
-        now[STEEPNESS] = 2.0 * abs(rule.half_beta) * now[SIZE]
-
-
-class Rows(NamedTuple):
-    """States of a compiled world and their rows: an open-addressing map, and remembered successors."""
-
-    keys: Ints  # (H,) state, or -1
-    values: Ints  # (H,) row
-    successor: Ints  # (R, A) row after a move, -1 if not yet known
+        set_coefficients(w, memory.rule, memory.coef[t])
+        now = memory.now
+        now[scores.NOW_VERSION] += 1
+        now[scores.PATH] += moved
+        now[scores.SIZE] = max(now[scores.SIZE], size)
+        now[scores.STEEPNESS] = 2.0 * abs(memory.rule.variance_weight) * now[scores.SIZE]
 
 
 @compiled(_nrt=False, forceinline=True)
@@ -158,7 +167,10 @@ def slot_of(keys: Ints, state: int) -> int:
 
 @compiled(_nrt=False)
 def put_all(rows: Rows, others: Rows) -> None:
-    """Enter all states of another map."""
+    """Enter all states and successors of a smaller map."""
+    for row in range(len(others.successor)):
+        for a in range(others.successor.shape[1]):
+            rows.successor[row, a] = others.successor[row, a]
     for n in range(len(others.keys)):
         if others.keys[n] >= 0:
             slot = slot_of(rows.keys, others.keys[n])
@@ -166,11 +178,12 @@ def put_all(rows: Rows, others: Rows) -> None:
 
 
 @compiled(_nrt=False, forceinline=True)
-def row_of(rows: Rows, table: Table, rule: Rule, t: int, state: int) -> int:
+def row_of(memory: Memory, t: int, state: int) -> int:
     """The row of a state, made if it is new."""
+    rows = memory.rows
     slot = slot_of(rows.keys, state)
     if rows.keys[slot] == -1:
-        row = add_row(table, rule, t)
+        row = add_row(memory.table, memory.rule, t)
         rows.keys[slot], rows.values[slot] = state, row
         for a in range(rows.successor.shape[1]):
             rows.successor[row, a] = -1
@@ -178,13 +191,13 @@ def row_of(rows: Rows, table: Table, rule: Rule, t: int, state: int) -> int:
 
 
 @compiled(_nrt=False, forceinline=True)
-def has_room(table: Table, rows: Rows, t: int) -> bool:
+def has_room(memory: Memory, t: int) -> bool:
     """Whether the pools can take whatever one more step may need."""
-    entries = table.used[1] + 8 * (t + 2)
+    table = memory.table
     return (
-        table.used[0] + 2 <= len(rows.successor)
+        table.used[0] + 2 <= len(memory.rows.successor)
         and table.used[0] + 2 <= len(table.row)
-        and entries <= len(table.first_policy)
+        and table.used[1] + 8 * (t + 2) <= len(table.first_policy)
         and table.used[2] + 2 * (t + 1) <= len(table.noise_policy)
     )
 
@@ -197,10 +210,7 @@ STEP, CELL, FLAGS, TAKEN, FAILURES, EPISODES = 0, 1, 2, 3, 4, 5
 def run_task(
     world: four_room.World,
     step_limit: int,
-    table: Table,
-    rows: Rows,
-    learner: Learner,
-    rule: Rule,
+    memory: Memory,
     t: int,
     rewards: Floats,
     epsilon: float,
@@ -216,14 +226,14 @@ def run_task(
     """
     n_cells, n_actions = world.destination.shape
     cell, flags, taken = progress[CELL], progress[FLAGS], progress[TAKEN]
-    phi = learner.phi
+    phi, successor = memory.phi, memory.rows.successor
     row = -1
     for n in range(progress[STEP], len(draws)):
-        if not has_room(table, rows, t):
+        if not has_room(memory, t):
             break
         if row < 0:
-            row = row_of(rows, table, rule, t, cell + n_cells * flags)
-        action, driver, slot = choose(table, rule, learner, t, row)
+            row = row_of(memory, t, cell + n_cells * flags)
+        action, driver, slot = choose(memory, t, row)
         if draws[n, 0] < epsilon:
             action = int(draws[n, 1] * n_actions)
         cell, flags, feature, terminated = four_room.step(world, cell, flags, action, draws[n, 2])
@@ -235,14 +245,14 @@ def run_task(
             total[0] += rewards[feature]
             progress[FAILURES] += feature == world.n_classes + 1
             if alpha_w > 0:
-                learn_weights(learner, rule, t, phi, rewards[feature], alpha_w)
+                learn_weights(memory, t, phi, rewards[feature], alpha_w)
         next_row = -1
         if not terminated:
-            next_row = rows.successor[row, action]
+            next_row = successor[row, action]
             if next_row < 0:
-                next_row = row_of(rows, table, rule, t, cell + n_cells * flags)
-                rows.successor[row, action] = next_row
-        learn(table, learner, rule, t, row, action, driver, slot, phi, next_row)
+                next_row = row_of(memory, t, cell + n_cells * flags)
+                successor[row, action] = next_row
+        learn(memory, t, row, action, driver, slot, phi, next_row)
         row = next_row
         if terminated or taken == step_limit:
             progress[EPISODES] += 1
@@ -255,10 +265,7 @@ def run_task(
 @compiled(_nrt=False)
 def roll_out(
     world: four_room.World,
-    table: Table,
-    rows: Rows,
-    learner: Learner,
-    rule: Rule,
+    memory: Memory,
     t: int,
     coefs: Floats,
     epsilon: float,
@@ -273,15 +280,15 @@ def roll_out(
     n_cells, n_actions = world.destination.shape
     cell, flags = world.start, 0
     for n in range(len(draws)):
-        if not has_room(table, rows, t):
+        if not has_room(memory, t):
             return -1
-        row = row_of(rows, table, rule, t, cell + n_cells * flags)
+        row = row_of(memory, t, cell + n_cells * flags)
         if n == 0 or len(coefs) > 1:
             for k in range(coefs.shape[1]):
-                learner.coef[t, k] = coefs[min(n, len(coefs) - 1), k]
-            learner.now[NOW_VERSION] += 1
-            learner.now[TASK_VERSION] = learner.now[NOW_VERSION]
-        action, _, _ = choose(table, rule, learner, t, row)
+                memory.coef[t, k] = coefs[min(n, len(coefs) - 1), k]
+            memory.now[scores.NOW_VERSION] += 1
+            memory.now[scores.TASK_VERSION] = memory.now[scores.NOW_VERSION]
+        action, _, _ = choose(memory, t, row)
         if draws[n, 0] < epsilon:
             action = int(draws[n, 1] * n_actions)
         cell, flags, feature, terminated = four_room.step(world, cell, flags, action, draws[n, 2])

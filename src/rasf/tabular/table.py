@@ -25,6 +25,7 @@ float64. New memory is slow too, since the system clears it: blocks that a row h
 from __future__ import annotations
 
 from collections.abc import Sized
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -32,10 +33,24 @@ import numpy as np
 from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
 
-NO_SIGMA, DIAGONAL_SIGMA, FULL_SIGMA = 0, 1, 2
 ANY_LATER = 2**15 - 1
 _FIRST_CAPACITY = 2
 _UNROLLED = (5, 4)  # features and actions of the paper's world: a fifth faster; other sizes share one compilation
+
+
+class SigmaForm(IntEnum):
+    """Which entries of Sigma are learned; files say it by the name in lower case."""
+
+    NONE = 0
+    DIAGONAL = 1
+    FULL = 2
+
+    def entries(self, n_features: int) -> int:
+        """How many entries are learned."""
+        return (0, n_features, n_features * (n_features + 1) // 2)[self]
+
+    def __str__(self) -> str:
+        return self.name.lower()
 
 
 # Columns of `Table.row`; eight numbers are one cache line.
@@ -60,10 +75,10 @@ class Table(NamedTuple):
 
     row: Ints  # (R, 8) the columns above
     bound: Floats  # (R, 4) the columns above
-    best: Floats  # (R, A) largest score over the policies; if not settled, none was above it when it was computed
+    best: Floats  # (R, A) largest score over the policies; if not exact, none was above it when it was computed
     best_slot: Ints  # (R, A) offset of its entry; -1 - policy if that is noise
     best_policy: Ints  # (R, A) lowest policy that attains it
-    settled: Ints  # (R, A) version of w for which these three are exact
+    exact_version: Ints  # (R, A) version of w for which these three are exact, or -1
     noise_best: Floats  # (R, A) largest score among the noise; if no policy is named, none was above it
     noise_best_policy: Ints  # (R, A) the lowest that attains it, or -1
     noise_scored_at: Floats  # (R, A) length of w's path at that moment
@@ -87,8 +102,8 @@ class Rule(NamedTuple):
     gamma: float
     alpha: float
     alpha_sigma: float
-    half_beta: float
-    sigma: int  # NO_SIGMA, DIAGONAL_SIGMA or FULL_SIGMA
+    variance_weight: float  # beta / 2
+    sigma: int  # a SigmaForm
     noise_scale: float
     shared_noise: bool
     seed: int
@@ -96,7 +111,7 @@ class Rule(NamedTuple):
 
 def new_table(n_features: int, n_actions: int, sigma: int) -> Table:
     """An empty table; memory is taken as it is used."""
-    m = n_features + learned_sigma(n_features, sigma)
+    m = n_features + SigmaForm(sigma).entries(n_features)
     known = (n_features, n_actions) == _UNROLLED
     return Table(
         row=np.empty((0, 8), np.int64),
@@ -104,7 +119,7 @@ def new_table(n_features: int, n_actions: int, sigma: int) -> Table:
         best=np.empty((0, n_actions)),
         best_slot=np.empty((0, n_actions), np.int32),
         best_policy=np.empty((0, n_actions), np.int32),
-        settled=np.empty((0, n_actions), np.int64),
+        exact_version=np.empty((0, n_actions), np.int64),
         noise_best=np.empty((0, n_actions)),
         noise_best_policy=np.empty((0, n_actions), np.int32),
         noise_scored_at=np.empty((0, n_actions)),
@@ -126,11 +141,6 @@ def new_table(n_features: int, n_actions: int, sigma: int) -> Table:
 def _length(n: int, known: bool) -> Sized:
     """Something of length n: of a tuple's, the compiler knows it and unrolls the loops over it."""
     return (0,) * n if known else np.zeros(n)
-
-
-def learned_sigma(n_features: int, sigma: int) -> int:
-    """How many entries of Sigma are learned."""
-    return (0, n_features, n_features * (n_features + 1) // 2)[sigma]
 
 
 def reserve(table: Table, rows: int, entries: int, noise: int) -> Table:
@@ -162,26 +172,26 @@ def initial_noise(seed: int, row: int, policy: int, k: int) -> float:
 
 
 @compiled(_nrt=False, forceinline=True)
-def drawn_psi(rule: Rule, row: int, policy: int, A: int, a: int, i: int) -> float:
+def drawn_psi(seed: int, scale: float, row: int, policy: int, A: int, a: int, i: int) -> float:
     """Number i of what a policy holds for action a of A before it is updated, rounded as it is stored."""
-    return np.float64(np.float32(rule.noise_scale * initial_noise(rule.seed, row, policy, i * A + a)))
+    return np.float64(np.float32(scale * initial_noise(seed, row, policy, i * A + a)))
 
 
 @compiled(_nrt=False)
 def set_coefficients(w: Floats, rule: Rule, coef: Floats) -> None:
-    """coef (m,) such that coef . entry is the score under w (d,)."""
+    """coef (m,) such that coef . entry is the score under w (d,): w, and `transfer.packed_weights` for Sigma."""
     d = len(w)
     for i in range(d):
         coef[i] = w[i]
     k = d
-    if rule.sigma == DIAGONAL_SIGMA:
+    if rule.sigma == SigmaForm.DIAGONAL:
         for i in range(d):
-            coef[k] = rule.half_beta * w[i] * w[i]
+            coef[k] = rule.variance_weight * w[i] * w[i]
             k += 1
-    elif rule.sigma == FULL_SIGMA:
+    elif rule.sigma == SigmaForm.FULL:
         for i in range(d):
             for j in range(i, d):
-                coef[k] = rule.half_beta * w[i] * w[j] * (1.0 if i == j else 2.0)
+                coef[k] = rule.variance_weight * w[i] * w[j] * (1.0 if i == j else 2.0)
                 k += 1
 
 
@@ -194,7 +204,7 @@ def add_row(table: Table, rule: Rule, newest_policy: int) -> int:
     table.row[row, BASE], table.row[row, COUNT], table.row[row, CAPACITY] = entry, 1, _FIRST_CAPACITY
     table.row[row, NEWEST], table.row[row, VERSION] = 0, -1
     table.bound[row, SCORED_VERSION] = -1.0
-    table.bound[row, LARGEST_PSI], table.bound[row, LARGEST_SIGMA] = largest_noise(rule), 0.0
+    table.bound[row, LARGEST_PSI], table.bound[row, LARGEST_SIGMA] = largest_noise(rule.noise_scale), 0.0
     others = 0 if rule.shared_noise else newest_policy
     table.row[row, OWN_NOISE], table.row[row, NOISE_COUNT] = others, others
     table.row[row, NOISE_BASE] = table.used[2]
@@ -207,9 +217,9 @@ def add_row(table: Table, rule: Rule, newest_policy: int) -> int:
 
 
 @compiled(_nrt=False, forceinline=True)
-def largest_noise(rule: Rule) -> float:
-    """No initial number is larger, rounded to float32 or not."""
-    return rule.noise_scale * (1.0 + 1e-6)
+def largest_noise(scale: float) -> float:
+    """No initial number of this scale is larger, rounded to float32 or not."""
+    return scale * (1.0 + 1e-6)
 
 
 @compiled(_nrt=False)
@@ -218,7 +228,7 @@ def fill_with_noise(table: Table, rule: Rule, row: int, policy: int, entry: int)
     d, A = len(table.features), len(table.actions)
     for a in range(A):
         for i in range(d):
-            table.value[entry, a, i] = drawn_psi(rule, row, policy, A, a, i)
+            table.value[entry, a, i] = drawn_psi(rule.seed, rule.noise_scale, row, policy, A, a, i)
         for k in range(d, len(table.numbers)):
             table.value[entry, a, k] = 0.0
 
@@ -292,7 +302,7 @@ def read(table: Table, rule: Rule, row: int, slot: int, a: int, out: Floats) -> 
             out[k] = table.value[entry, a, k]
     else:
         for i in range(d):
-            out[i] = drawn_psi(rule, row, -1 - slot, len(table.actions), a, i)
+            out[i] = drawn_psi(rule.seed, rule.noise_scale, row, -1 - slot, len(table.actions), a, i)
         for k in range(d, m):
             out[k] = 0.0
 
@@ -330,12 +340,12 @@ def learn_entry(
     table.bound[row, LARGEST_PSI] = max(table.bound[row, LARGEST_PSI], largest)
     square, k = rule.gamma * rule.gamma, d
     largest = 0.0
-    if rule.sigma == DIAGONAL_SIGMA:
+    if rule.sigma == SigmaForm.DIAGONAL:
         for i in range(d):
             value[entry, a, k] += rule.alpha_sigma * (delta[i] * delta[i] + square * after[k] - value[entry, a, k])
             largest = max(largest, abs(value[entry, a, k]))
             k += 1
-    elif rule.sigma == FULL_SIGMA:
+    elif rule.sigma == SigmaForm.FULL:
         for i in range(d):
             for j in range(i, d):
                 value[entry, a, k] += rule.alpha_sigma * (delta[i] * delta[j] + square * after[k] - value[entry, a, k])

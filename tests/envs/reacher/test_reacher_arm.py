@@ -16,7 +16,7 @@ SHOULDER, ELBOW, SHOULDER_SPEED, ELBOW_SPEED = range(4)
 @pytest.fixture(scope="module")
 def bullet():
     """64 recorded runs of 50 steps: states (64, 51, 4) and torques (64, 50, 2)."""
-    with np.load(Path(__file__).parents[1] / "data" / "reacher_bullet_trajectories.npz") as file:
+    with np.load(Path(__file__).parent / "data" / "reacher_bullet_trajectories.npz") as file:
         return file["states"], file["actions"]
 
 

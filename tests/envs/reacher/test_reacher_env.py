@@ -154,11 +154,11 @@ def test_actions_outside_are_refused_and_change_nothing(action):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"engine": "bullet"}, "engine must be closed_form or mujoco, got 'bullet'"),
-        ({"render_mode": "human"}, "render_mode must be rgb_array or None, got 'human'"),
-        ({"observation": "pixels"}, "observation must be one of"),
-        ({"episode_length": 0}, "episode_length must be"),
-        ({"risky": (0.5,)}, "risky must hold"),
+        ({"engine": "bullet"}, "engine must"),
+        ({"render_mode": "human"}, "render_mode must"),
+        ({"observation": "pixels"}, "observation must"),
+        ({"episode_length": 0}, "episode_length must"),
+        ({"risky": (0.5,)}, "risky must"),
     ],
 )
 def test_bad_arguments_are_refused(arguments, message):

@@ -6,13 +6,16 @@ import pytest
 import rasf
 from rasf.envs.grid import Grid
 from rasf.experiments.common import results
-from rasf.experiments.grid import figures as grid_figure
-from rasf.experiments.grid import runs as grid
+from rasf.experiments.grid import claims, figures, runs
+
+
+def no_tick():
+    pass
 
 
 @pytest.fixture(scope="module")
-def result():
-    return grid.run("quick", seed=3)
+def result(tmp_path_factory):
+    return runs.run("quick", 3, no_tick, tmp_path_factory.mktemp("grid"))
 
 
 def test_utilities_at_the_start(result):
@@ -33,10 +36,10 @@ def test_all_claims_of_figure_1_hold(result):
 def test_rollouts_agree_with_exact_moments(result):
     """Mean and variance of the 35-step return, exactly, against 1,000 rollouts."""
     setting = Grid()
-    mdp, w = setting.mdp(), setting.task(grid.TARGET_COSTS)
+    mdp, w = setting.mdp(), setting.task(runs.TARGET_COSTS)
     for name in ("averse", "neutral"):
         policy = result.numbers["policies"][name]
-        psi, Sigma = rasf.successor_moments(mdp, policy, grid.STEPS)
+        psi, Sigma = rasf.successor_moments(mdp, policy, runs.STEPS)
         s, a = setting.start, policy[setting.start]
         mean, variance = psi[0, s, a] @ w, w @ Sigma[0, s, a] @ w
         rolled = result.numbers["returns"][name]
@@ -48,17 +51,17 @@ def test_verdicts_can_fail(result):
     """Rollouts that vary alike decide nothing; swapped, they speak against the claim."""
     rng = np.random.default_rng(0)
     narrow, wide = rng.normal(size=500), 3 * rng.normal(size=500)
-    hits = {"averse": np.zeros(2, int), "neutral": np.zeros(2, int)}
-    judge = lambda a, b: grid._varies_less({"averse": a, "neutral": b}, hits, ["X", "Y"], 0).verdict  # noqa: E731
+    hits = {"averse": {"X": 0, "Y": 0}, "neutral": {"X": 0, "Y": 0}}
+    judge = lambda a, b: claims.varies_less({"averse": a, "neutral": b}, hits, 0).verdict  # noqa: E731
     assert judge(narrow, wide) == "holds"
     assert judge(wide, narrow) == "does not hold"
     assert judge(narrow, rng.normal(size=500)) == "not decided"
-    assert grid._three_routes([[0, 1], [0, 1], [0, 2]]).verdict == "does not hold"
+    assert claims.three_routes([[0, 1], [0, 1], [0, 2]]).verdict == "does not hold"
 
 
-def test_shipped_result_is_what_the_code_computes():
+def test_shipped_result_is_what_the_code_computes(tmp_path):
     ours = results.shipped()["grid"]
-    fresh = grid.run(ours.preset, ours.seed)
+    fresh = runs.run(ours.preset, ours.seed, no_tick, tmp_path)
     assert fresh.findings == ours.findings
     for name in ("averse", "neutral"):
         assert np.asarray(fresh.numbers["utility"][name]) == pytest.approx(np.asarray(ours.numbers["utility"][name]))
@@ -66,6 +69,6 @@ def test_shipped_result_is_what_the_code_computes():
 
 
 def test_figure_is_drawn_from_the_saved_file(result, tmp_path):
-    drawn = grid_figure.draw(results.load(result.save(tmp_path)))
+    drawn = figures.draw(results.load(result.save(tmp_path)))
     titles = [axes.get_title() for axes in drawn.axes]
     assert sum(bool(title) for title in titles) == 7

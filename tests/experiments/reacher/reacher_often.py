@@ -1,11 +1,11 @@
-"""A kind for tests that kill its workers: `reacher`, with a checkpoint and a pause after every chunk of training."""
+"""For tests that kill workers: the reacher experiment, with a checkpoint and a pause after every chunk of training."""
 
 import time
 
-from rasf.experiments.reacher.kind import ReacherKind
+from rasf.experiments.reacher.runs import ReacherExperiment
 
 
-class Often(ReacherKind):
+class Often(ReacherExperiment):
     def execute(self, runs, scratch):
         began = "goes on" if (scratch / "lanes.checkpoint").exists() else "begins"
         self.say(f"{began} with {len(runs)} lanes")

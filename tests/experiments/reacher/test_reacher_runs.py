@@ -1,177 +1,137 @@
-"""Batches at toy size: what is measured, files, resuming, the summary, the command line."""
+"""Runs at toy size: what is measured, files old and new, resuming, the summary, libraries, the command line."""
 
-import shutil
+import json
+import os
+import subprocess
 import sys
 from dataclasses import replace
+from importlib import resources
+from itertools import chain
 from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
-from safetensors import safe_open
+from safetensors.numpy import save_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from typer.testing import CliRunner
 
+import rasf
 from quick_compilation import quick_compilation  # noqa: F401
 from rasf.cli.main import app
-from rasf.deep import checkpoint
+from rasf.envs.gymnasium.single import open_environment
+from rasf.envs.reacher.world import Reacher
 from rasf.experiments import reproduce
+from rasf.experiments.common import runs as common
 from rasf.experiments.common.results import shipped
-from rasf.experiments.reacher import batches as reacher_batches
-from rasf.experiments.reacher import experiment as reacher
-from rasf.experiments.reacher import figures as reacher_figures
-from rasf.experiments.reacher.batches import Batch, Size
-from rasf.experiments.reacher.runs import run_batch
-from rasf.experiments.reacher.tensorboard_log import ScalarLog
+from rasf.experiments.reacher import figures
+from rasf.experiments.reacher import runs as reacher
+from rasf.experiments.reacher.runs import Options, Results, read_stacked, swept, unswept
+from rasf.experiments.reacher.training import BETAS, SIZES, TARGETS, LaneProgram, Run
+from rasf.library.progress import ScalarLog
 from rasf.sweep.engines import machine
+from rasf.sweep.runs import Outcome
+from rasf.sweep.spec import Spec
 from rasf.sweep.store import Store
 
-TOY = Size(
+SHIPPED = Path(__file__).parents[3] / "runs"
+SHIPPED_RESULT = Path(str(resources.files("rasf.experiments"))) / "shipped" / "reacher.json"
+TOY = Run(
+    "rasfc51",
+    0.0,
+    0,
     steps_per_task=20,
     evaluate_every=10,
     rollouts=1,
     final_rollouts=2,
-    widths=(4, 4),
+    width=4,
     atoms=3,
     target_period=10,
     map_points=5,
     truth_rollouts=2,
     truth_steps=2,
 )
-SUCCESSOR = Batch("rasfc51", "rasfc51", (0.0, -3.0), (0,), TOY)
-ALONE = Batch("alone", "rac51", (0.0,), (0,), TOY, alone=True)
+SUCCESSOR = [TOY, replace(TOY, beta=-3.0)]
+ALONE = [replace(TOY, agent="rac51", target=target) for target in TARGETS]
+BATCHES = {"rasfc51": SUCCESSOR, "alone": ALONE}
+VARYING = ("seconds", "peak_gb")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("runs")
-    log = ScalarLog(path / "scalars")
-    run_batch(SUCCESSOR, path, log=log)
-    run_batch(ALONE, path)
-    return path
+def logged(tmp_path_factory):
+    """What lanes of one program find, by run; the folder of their scalars; the program of the first."""
+    folder = tmp_path_factory.mktemp("scalars")
+    program = LaneProgram(SUCCESSOR, ScalarLog(folder))
+    found = program.train() + LaneProgram(ALONE).train()
+    return dict(zip(SUCCESSOR + ALONE, found, strict=True)), folder, program
 
 
-def test_everything_is_measured(folder):
-    found = reacher_batches.load(SUCCESSOR, folder)
-    lanes, evaluations = 2, 1 + 4 * 2
-    for name in ("return", "failures", "in_circle", "distance"):
-        assert found[name].shape == (lanes, evaluations, 12)
-        assert found[f"final_{name}"].shape == found[f"aware_{name}"].shape == (lanes, 12)
-    assert found["tips"].shape == (lanes, 12, 3, 500, 2)
-    assert found["map_variance"].shape == found["map_truth"].shape
-    assert found["map_variance"].shape[:3] == (lanes, 4, 4)
-    assert found["map_objective"].shape[:3] == (lanes, 4, 12)
-    assert (found["in_circle"] >= 0).all()
-    assert (found["in_circle"] <= 1).all()
-    np.testing.assert_allclose(found["aware_return"][0], found["final_return"][0])  # neutral: nothing to fade
-    assert found["risk_agree"][1] <= 1
-    alone = reacher_batches.load(ALONE, folder)
-    np.testing.assert_array_equal(alone["target"], np.arange(12))
-    assert alone["return"].shape == (12, 3, 1)
+@pytest.fixture(scope="module")
+def found(logged):
+    return logged[0]
 
 
-def test_a_finished_batch_is_not_run_again(folder, monkeypatch):
-    monkeypatch.setattr("rasf.deep.fit.fit", lambda *_, **__: pytest.fail("it ran again"))
-    ticks = []
-    run_batch(SUCCESSOR, folder, tick=lambda: ticks.append(1))
-    assert len(ticks) == reacher_batches.ticks(SUCCESSOR) == 8
+def keep(found, folder, runs):
+    """Put finished runs into the sweep of a folder, as its workers would."""
+    store = Store(folder / "reacher-sweep")
+    with store.driving():
+        store.declare(Spec("reacher", tuple(map(swept, runs))))
+    for run in runs:
+        store.finish(swept(run), Outcome({"jax": "1.2.3"}, found[replace(run, library=False)]), {"device": "a device"})
 
 
-def test_the_file_of_another_batch_does_not_count(folder):
-    assert reacher_batches.load(replace(SUCCESSOR, seeds=(1,)), folder) is None
-    assert reacher_batches.load(replace(SUCCESSOR, name="other"), folder) is None
+def stack(found, path, runs):
+    """Write runs as version 0.1 did, one file for all."""
+    one, betas = runs[0], list(dict.fromkeys(run.beta for run in runs))
+    size = {name: getattr(one, name) for name in SIZES if name != "width"} | {"widths": [one.width, one.width]}
+    batch = {"agent": one.agent, "alone": one.target is not None, "betas": betas, "bootstrap": "own"}
+    batch |= {"name": path.stem, "seeds": [0], "size": size, "target_networks": True}
+    arrays = {name: np.stack([found[run][name] for run in runs]) for name in found[one].keys() - {"tips", *VARYING}}
+    arrays |= {name: np.array([getattr(run, name) for run in runs]) for name in ("beta", "seed")}
+    arrays["target"] = np.array([-1 if run.target is None else run.target for run in runs])
+    arrays["tips"] = np.stack([found[next(run for run in runs if run.beta == beta)]["tips"] for beta in betas])
+    arrays["seconds"] = np.sum([found[run]["seconds"] for run in runs], axis=0)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_file(arrays, path, {"describe": json.dumps({"batch": batch, "version": "0.1.0"}), "device": "an old device"})
 
 
-@pytest.mark.parametrize("other", [{"seeds": (1,)}, {"size": replace(TOY, atoms=4)}])
-def test_another_preset_or_seed_does_not_overwrite_what_is_there(folder, tmp_path, monkeypatch, other):
-    monkeypatch.setattr(reacher, "batches", lambda preset, seed: [replace(SUCCESSOR, **other), ALONE])
-    kept = shutil.copytree(folder, tmp_path / "reacher-runs")
-    before = (kept / "rasfc51.safetensors").read_bytes()
-    out = CliRunner().invoke(app, ["reproduce", "reacher", "--preset", "quick", "--out", str(tmp_path)])
-    assert "rasfc51.safetensors holds another preset, seed or version of the batch 'rasfc51'" in str(out.exception)
-    assert (kept / "rasfc51.safetensors").read_bytes() == before
-    assert not (tmp_path / "reacher-sweep").exists()
+def arrays_of(run, folder):
+    found = Results(folder).find([run])
+    return found[run].arrays if found else None
 
 
-def test_a_file_cut_off_is_not_there(folder, tmp_path):
-    whole = (folder / "rasfc51.safetensors").read_bytes()
-    (tmp_path / "rasfc51.safetensors").write_bytes(whole[:-1])
-    assert reacher_batches.load(SUCCESSOR, tmp_path) is None
-    assert not reacher_batches.is_taken(SUCCESSOR, tmp_path)
+def toy_batches(monkeypatch, batches):
+    monkeypatch.setattr(reacher, "batches", lambda preset, seed: batches)
 
 
-def test_networks_are_kept_in_half_precision(folder):
-    path = folder / "rasfc51_-3.networks"
-    assert checkpoint.describe(path)["beta"] == -3.0
+def test_everything_is_measured(found):
+    evaluations = 1 + 4 * 2
+    for run in SUCCESSOR:
+        one = found[run]
+        for name in ("return", "failures", "in_circle", "distance"):
+            assert one[name].shape == (evaluations, 12)
+            assert one[f"final_{name}"].shape == one[f"aware_{name}"].shape == (12,)
+        assert one["tips"].shape == (12, 3, 500, 2)
+        assert one["map_variance"].shape == one["map_truth"].shape
+        assert one["map_variance"].shape[:2] == (4, 4)
+        assert one["map_objective"].shape[:2] == (4, 12)
+        assert (one["in_circle"] >= 0).all()
+        assert (one["in_circle"] <= 1).all()
+        assert one["risk_agree"] <= 1
+        np.testing.assert_array_equal(one["seconds"], found[SUCCESSOR[0]]["seconds"])
+        assert 0 < one["seconds"][0] < one["seconds"][1]
+    neutral = found[SUCCESSOR[0]]
+    np.testing.assert_allclose(neutral["aware_return"], neutral["final_return"])  # nothing to fade
+    assert not np.array_equal(*(found[run]["return"] for run in SUCCESSOR))
+    assert all(found[run]["return"].shape == (3, 1) for run in ALONE)
 
 
-@pytest.mark.slow  # tests/deep/test_fit.py does the same at a smaller size
-def test_an_interrupted_batch_goes_on_to_the_same_numbers(folder, tmp_path):
-    ticks = []
-
-    def tick():
-        ticks.append(1)
-        if len(ticks) == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_batch(SUCCESSOR, tmp_path, tick=tick, checkpoint_every_s=0.0)
-    assert (tmp_path / "rasfc51.checkpoint").exists()
-    again = run_batch(SUCCESSOR, tmp_path, checkpoint_every_s=0.0)
-    undisturbed = reacher_batches.load(SUCCESSOR, folder)
-    for name, values in undisturbed.items():
-        if name not in ("seconds", "peak_gb"):
-            np.testing.assert_array_equal(again[name], values, err_msg=name)
-    assert not (tmp_path / "rasfc51.checkpoint").exists()
-
-
-def test_scalars_for_tensorboard(folder):
-    (lane,) = (folder / "scalars" / "rasfc51").glob("lane-1*")
-    events = EventAccumulator(str(lane))
+def test_scalars_for_tensorboard(logged):
+    found, folder, _ = logged
+    events = EventAccumulator(str(folder / "rasfc51" / "beta-3_seed0"))
     events.Reload()
     read = [event.value for event in events.Scalars("return/task_3")]
-    np.testing.assert_allclose(read, reacher_batches.load(SUCCESSOR, folder)["return"][1, :, 2], rtol=1e-5)
-
-
-def test_reproduce_finds_what_a_batch_run_here_finds(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(reacher, "batches", lambda preset, seed: [SUCCESSOR, ALONE])
-    monkeypatch.setattr(machine, "gpus", lambda: ["0"])  # so that a batch is one job; workers do it on a core
-    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")  # as quick_compilation does here
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", jax.config.jax_compilation_cache_dir)
-    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
-    kept = tmp_path / "reacher-runs"
-    kept.mkdir()
-    shutil.copy(folder / "alone.safetensors", kept)  # is there already
-    arguments = ["--preset", "quick", "--out", str(tmp_path), "--tensorboard", str(tmp_path / "scalars")]
-    CliRunner().invoke(app, ["reproduce", "reacher", *arguments], catch_exceptions=False)
-    found, expected = (reacher_batches.load(SUCCESSOR, where) for where in (kept, folder))
-    assert found.keys() == expected.keys()
-    for name, values in expected.items():
-        assert (found[name].dtype, found[name].shape) == (values.dtype, values.shape), name
-        if name not in ("seconds", "peak_gb"):
-            np.testing.assert_array_equal(found[name], values, err_msg=name)
-    assert 0 < found["seconds"][0] < found["seconds"][1]
-    networks = "rasfc51_-3.networks"
-    with safe_open(kept / networks, "numpy") as ours, safe_open(folder / networks, "numpy") as theirs:
-        assert set(ours.keys()) == set(theirs.keys())
-        for name in theirs.keys():  # noqa: SIM118
-            np.testing.assert_array_equal(ours.get_tensor(name), theirs.get_tensor(name), err_msg=name)
-    assert len(list((tmp_path / "scalars" / "rasfc51").glob("lane-*_beta-3_seed0"))) == 1
-    store = Store(tmp_path / "reacher-sweep")
-    assert [run.parameters["beta"] for run in store.runs()] == [0.0, -3.0]  # none of `alone`
-    assert "rasfc51, lanes 2: 8 of 8 chunks of training are done" in (store.folder / "log.txt").read_text()
-
-
-def test_a_choice_of_targets_is_those_lanes_of_the_batch():
-    some, whole = (reacher_batches.prepare(batch) for batch in (replace(ALONE, targets=(3, 7)), ALONE))
-    np.testing.assert_array_equal(some.targets, [3, 7])
-    assert some.agent == whole.agent
-    pairs = jax.tree.map(lambda ours, theirs: (ours == theirs[np.array([3, 7])]).all(), some.plans, whole.plans)
-    assert all(jax.tree.leaves(pairs))
-    np.testing.assert_array_equal(some.tasks.weights, whole.tasks.weights[np.array([3, 7])])
-    assert "targets" in replace(ALONE, targets=(3, 7)).describe()["batch"]
-    assert "targets" not in ALONE.describe()["batch"]  # files made before there was a choice stay good
+    np.testing.assert_allclose(read, found[SUCCESSOR[1]]["return"][:, 2], rtol=1e-5)
 
 
 def test_without_tensorboard_there_is_one_sentence(tmp_path, monkeypatch):
@@ -180,10 +140,104 @@ def test_without_tensorboard_there_is_one_sentence(tmp_path, monkeypatch):
         ScalarLog(tmp_path)
 
 
-def test_summary_and_figures_of_what_is_there(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(reacher, "batches", lambda preset, seed: [SUCCESSOR, ALONE])
-    result = reacher.summarise("quick", 0, folder)
+@pytest.mark.slow  # tests/deep/test_fit.py does the same at a smaller size
+def test_interrupted_lanes_go_on_to_the_same_numbers(found, tmp_path):
+    ticks, checkpoint = [], tmp_path / "lanes.checkpoint"
+
+    def tick():
+        ticks.append(1)
+        if len(ticks) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        LaneProgram(SUCCESSOR).train(checkpoint, tick, checkpoint_every_s=0.0)
+    assert checkpoint.exists()
+    for run, again in zip(SUCCESSOR, LaneProgram(SUCCESSOR).train(checkpoint), strict=True):
+        for name in found[run].keys() - set(VARYING):
+            np.testing.assert_array_equal(again[name], found[run][name], err_msg=name)
+
+
+def test_some_targets_alone_are_those_lanes_of_all():
+    some, whole = LaneProgram([ALONE[3], ALONE[7]]), LaneProgram(ALONE)
+    assert some.agent == whole.agent
+    pairs = jax.tree.map(lambda ours, theirs: (ours == theirs[np.array([3, 7])]).all(), some.configs, whole.configs)
+    assert all(jax.tree.leaves(pairs))
+    np.testing.assert_array_equal(some.tasks.weights, whole.tasks.weights[np.array([3, 7])])
+
+
+# --- files
+
+
+def test_runs_of_the_sweep_and_of_version_0_1_are_found_alike(found, tmp_path):
+    keep(found, tmp_path / "new", SUCCESSOR + ALONE)
+    stack(found, tmp_path / "old" / "reacher-runs" / "rasfc51.safetensors", SUCCESSOR)
+    stack(found, tmp_path / "old" / "reacher-runs" / "alone.safetensors", ALONE)
+    new, old = ({run: arrays_of(run, tmp_path / name) for run in SUCCESSOR + ALONE} for name in ("new", "old"))
+    for run in SUCCESSOR + ALONE:
+        ours, theirs = new[run], old[run]
+        for name in ours.keys() - {"tips", *VARYING}:
+            np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
+        np.testing.assert_allclose(ours["seconds"], theirs["seconds"])  # what all took, shared out
+    for run in (*SUCCESSOR, ALONE[0]):  # the first seed of every beta
+        np.testing.assert_array_equal(new[run]["tips"], old[run]["tips"])
+    assert "tips" not in old[ALONE[1]]
+
+
+def test_other_sizes_seeds_and_agents_are_other_runs(found, tmp_path):
+    keep(found, tmp_path, SUCCESSOR)
+    for change in ({"seed": 1}, {"atoms": 4}, {"agent": "sfc51"}, {"library": True}):
+        assert arrays_of(replace(TOY, **change), tmp_path) is None
+    assert unswept(swept(TOY)) == TOY
+    assert swept(Run("rasfc51", -3.0, 2)).parameters == {"agent": "rasfc51", "beta": -3.0}
+
+
+def test_a_file_cut_off_has_no_runs(found, tmp_path):
+    path = tmp_path / "rasfc51.safetensors"
+    stack(found, path, SUCCESSOR)
+    assert len(read_stacked(path)) == 2
+    path.write_bytes(path.read_bytes()[:-1])
+    assert read_stacked(path) == {}
+
+
+def test_what_is_finished_is_not_run_again(found, tmp_path, monkeypatch):
+    toy_batches(monkeypatch, BATCHES)
+    stack(found, tmp_path / "reacher-runs" / "alone.safetensors", ALONE)
+    keep(found, tmp_path, SUCCESSOR)
+    monkeypatch.setattr(LaneProgram, "train", lambda *_: pytest.fail("it ran again"))
+    ticks = []
+    result = reacher.run("quick", 0, lambda: ticks.append(1), tmp_path)
+    assert len(ticks) == reacher.total_ticks("quick") == 14
+    assert result.device == "a device, jax 1.2.3; an old device"
+    assert result.numbers["batches"]["alone"]["lanes"] == 12
+
+
+def test_the_driver_asks_for_no_device_and_tells_workers_where_scalars_go(found, tmp_path, monkeypatch):
+    toy_batches(monkeypatch, BATCHES)
+    stack(found, tmp_path / "reacher-runs" / "alone.safetensors", ALONE)
+
+    def fail(spec, folder, tick, gpus):
+        assert list(spec.runs) == [swept(run) for run in SUCCESSOR]
+        assert gpus == ["0"]
+        assert os.environ["RASF_TENSORBOARD"] == str(tmp_path / "scalars")
+        raise ValueError("1 of 2 runs failed")
+
+    monkeypatch.setattr(common, "run_all", fail)
+    monkeypatch.setattr(machine, "gpus", lambda: ["0"])
+    monkeypatch.setattr(jax, "devices", lambda *_: pytest.fail("it would take hold of the GPU"))
+    with pytest.raises(ValueError, match="1 of 2 runs failed"):
+        reacher.run("quick", 0, lambda: None, tmp_path, Options(tensorboard=tmp_path / "scalars"))
+    assert "RASF_TENSORBOARD" not in os.environ
+
+
+# --- the summary
+
+
+def test_summary_and_figures_of_what_is_there(found, tmp_path, monkeypatch):
+    toy_batches(monkeypatch, BATCHES | {"other": [replace(TOY, seed=1)]})
+    keep(found, tmp_path, SUCCESSOR + ALONE)
+    result = reacher.summarise("quick", 0, tmp_path)
     assert result.numbers["agents"]["rasfc51 -3"]["seeds"] == 1
+    assert result.numbers["batches"].keys() == {"rasfc51", "alone"}
     assert set(result.findings) == {"R1", "R4", "R11", "R15"}
     assert all(finding.verdict == "not decided" for finding in result.findings.values())  # one seed
     drawn = {path.stem for path in reproduce.draw(result.save(tmp_path))}
@@ -191,12 +245,14 @@ def test_summary_and_figures_of_what_is_there(folder, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("batch", "sentence"), [(SUCCESSOR, "run the batch 'alone' too"), (ALONE, "run an agent's batch too")]
+    ("name", "sentence"), [("rasfc51", "run the batch 'alone' too"), ("alone", "run an agent's batch too")]
 )
-def test_one_batch_is_kept_though_it_cannot_be_summed_up(folder, tmp_path, monkeypatch, batch, sentence):
-    monkeypatch.setattr(reacher, "batches", lambda preset, seed: [batch])
-    shutil.copytree(folder, tmp_path / "reacher-runs")
-    out = CliRunner().invoke(app, ["reproduce", "reacher", "--preset", "quick", "--out", str(tmp_path)])
+def test_one_batch_is_kept_though_it_cannot_be_summed_up(found, tmp_path, monkeypatch, name, sentence):
+    toy_batches(monkeypatch, BATCHES)
+    keep(found, tmp_path, BATCHES[name])
+    out = CliRunner().invoke(
+        app, ["reproduce", "reacher", "--preset", "quick", "--batch", name, "--out", str(tmp_path)]
+    )
     assert out.exit_code == 0
     assert "the runs are kept; to sum up" in out.output
     assert sentence in out.output
@@ -204,23 +260,30 @@ def test_one_batch_is_kept_though_it_cannot_be_summed_up(folder, tmp_path, monke
 
 
 def test_the_shipped_result_has_what_is_missing_here():
-    assert reacher_figures.figure_4(shipped()["reacher"]) is not None
+    assert figures.figure_4(shipped()["reacher"]) is not None
 
 
-def test_the_shipped_result_is_that_of_the_runs():
-    result = shipped()["reacher"]
-    runs = Path(__file__).parents[2] / "runs" / "reacher-runs"
-    assert reacher.summarise("paper", 0, runs).findings == result.findings
+def test_the_shipped_result_is_that_of_the_shipped_runs(tmp_path):
+    result = reacher.summarise("paper", 0, SHIPPED)
+    again, before = (json.loads(path.read_text()) for path in (result.save(tmp_path), SHIPPED_RESULT))
+    assert again | {"date": None} == before | {"date": None}
 
 
-def test_names_of_batches_are_unique_and_lanes_of_rasfc51_fit_a_gpu():
-    for preset in ("quick", "paper"):
-        names = [batch.name for batch in reacher.batches(preset, 0)]
-        assert len(set(names)) == len(names)
-    paper = [batch for batch in reacher.batches("paper", 0) if batch.agent == "rasfc51"]
-    assert all(len(batch.betas) * len(batch.seeds) <= 20 for batch in paper)  # twenty take 5 GB and half an hour
-    lanes = {(beta, seed) for batch in paper for beta in batch.betas for seed in batch.seeds}
-    assert lanes == {(beta, seed) for beta in reacher.RISKS for seed in range(10)}
+def test_shipped_runs_are_not_run_again(tmp_path, monkeypatch):
+    (tmp_path / "reacher-runs").symlink_to(SHIPPED / "reacher-runs")
+    monkeypatch.setattr(common, "run_all", lambda *_: pytest.fail("nothing is missing"))
+    ticks, options = [], Options(only=("rasfc51-main", "alone"))
+    result = reacher.run("paper", 0, lambda: ticks.append(1), tmp_path, options)
+    assert len(ticks) == reacher.total_ticks("paper", options) == 20 + 120
+    assert result.numbers["agents"]["rasfc51 -3"]["seeds"] == 10
+    assert "NVIDIA H200" in result.device
+
+
+def test_the_papers_batches_have_every_beta_and_seed_once():
+    paper = list(chain(*reacher.batches("paper", 0).values()))
+    assert len({swept(run).id for run in paper}) == len(paper) == 50 + 120 + 50 + 30 + 5 + 20
+    averse = {(run.beta, run.seed) for run in paper if run.agent == "rasfc51"}
+    assert averse == {(beta, seed) for beta in BETAS for seed in range(10)}
 
 
 @pytest.mark.parametrize(
@@ -229,10 +292,98 @@ def test_names_of_batches_are_unique_and_lanes_of_rasfc51_fit_a_gpu():
         (["--preset", "quick", "--batch", "nonsense"], "batch must be one of rasfc51"),
         (["--preset", "quick", "--device", "gpu"], "jax finds no gpu here"),
         (["--preset", "paper"], "the reacher at the paper's size wants a GPU"),
+        (["--preset", "quick", "--batch", "rac51", "--library", "x.rasf"], "library must be of a batch"),
     ],
 )
-def test_bad_options_end_in_one_sentence(arguments, sentence, tmp_path):
+def test_bad_options_end_in_one_sentence(arguments, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     out = CliRunner().invoke(app, ["reproduce", "reacher", "--out", str(tmp_path), *arguments])
     assert isinstance(out.exception, ValueError)
     assert sentence in str(out.exception)
     assert not list(tmp_path.iterdir())
+
+
+# --- libraries
+
+
+@pytest.fixture
+def _compile_as_here(monkeypatch):
+    """In other processes."""
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", jax.config.jax_compilation_cache_dir)
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+
+@pytest.mark.usefixtures("_compile_as_here")
+def test_reproduce_finds_the_same_and_ends_in_a_policy_library(logged, tmp_path, monkeypatch):
+    found, _, program = logged
+    toy_batches(monkeypatch, BATCHES)
+    monkeypatch.setattr(machine, "gpus", lambda: ["0"])  # so that lanes are one job; its worker does it on a core
+    stack(found, tmp_path / "reacher-runs" / "alone.safetensors", ALONE)
+    library, scalars = tmp_path / "toy.rasf", tmp_path / "scalars"
+    arguments = ["--preset", "quick", "--out", str(tmp_path), "--tensorboard", str(scalars), "--library", str(library)]
+    CliRunner().invoke(app, ["reproduce", "reacher", *arguments], catch_exceptions=False)
+    store = Store(tmp_path / "reacher-sweep")
+    assert [run.parameters["beta"] for run in store.runs()] == [0.0, -3.0]  # none of `alone`
+    assert "rasfc51, lanes 2: 8 of 8 chunks of training are done" in (store.folder / "log.txt").read_text()
+    assert (scalars / "rasfc51" / "beta-3_seed0").exists()
+    for run in SUCCESSOR:  # the second also kept its policies
+        arrays = arrays_of(run, tmp_path)
+        assert arrays.keys() == found[run].keys()
+        for name, values in found[run].items():
+            assert (arrays[name].dtype, arrays[name].shape) == (values.dtype, values.shape), name
+            if name not in VARYING:
+                np.testing.assert_array_equal(arrays[name], values, err_msg=name)
+    _check_library(rasf.load(library), program)
+    monkeypatch.setattr(common, "run_all", lambda spec, *_: [pytest.fail(str(run)) for run in missing(spec, store)])
+    CliRunner().invoke(app, ["reproduce", "reacher", *arguments[:4]], catch_exceptions=False)
+
+
+def missing(spec, store):
+    return [run for run in spec.runs if not store.is_finished(run)]
+
+
+def _check_library(library, program):
+    """It is of the environment it says, acts as the trained networks do, and is evaluated like any other."""
+    assert library.agent == "rasfc51"
+    assert [policy.risk for policy in library.policies] == [rasf.MeanVariance(-6.0)] * 4
+    np.testing.assert_array_equal([policy.w for policy in library.policies], Reacher().tasks((0, 1, 2, 3)))
+    env = open_environment("rasf/Reacher-v0")
+    assert library.environment == env.describe()
+    assert library.history["return"].shape == library.history["failures"].shape == (4,)
+    assert (library.history["failures"] >= 0).all()
+    assert (np.abs(library.history["return"]) <= 20 * 4).all()
+    obs = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
+    w = Reacher().tasks((9,))[0]
+    networks = jax.tree.map(lambda part: part[1], program.networks)
+    scores = program.tester.scores(program.tester.task_heads(networks, w), obs, None, rasf.MeanVariance(-6.0))
+    ours = library.scores(obs, w, rasf.MeanVariance(-6.0))
+    np.testing.assert_allclose(ours.values, scores, rtol=2e-2, atol=2e-2)  # kept in half precision
+    np.testing.assert_array_equal(library.act(obs, w, rasf.MeanVariance(-6.0)), ours.action)
+    env.close()
+    report = library.evaluate("rasf/Reacher-v0", w, rasf.MeanVariance(-6.0), episodes=2)
+    assert len(report.returns) == 2
+    assert report.failures is not None
+
+
+@pytest.mark.usefixtures("_compile_as_here")
+def test_training_and_its_library_need_no_gymnasium(tmp_path):
+    """As on a machine with a GPU and little else."""
+    code = f"""
+import sys
+for name in ("gymnasium", "mo_gymnasium", "mujoco", "pydantic"):
+    sys.modules[name] = None
+import rasf.cli.main
+from rasf.experiments import reproduce
+from rasf.experiments.reacher import figures, runs
+from rasf.experiments.reacher.training import LaneProgram, Run
+assert reproduce.total_ticks("reacher", "quick") == 18
+program = LaneProgram([{replace(TOY, agent="sfdqn")!r}])
+program.library(0, program.train()[0]).save({str(tmp_path / "made.rasf")!r})
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+    library = rasf.load(tmp_path / "made.rasf")
+    assert library.agent == "sfdqn"
+    assert library.environment == open_environment("rasf/Reacher-v0").describe()
+    assert "gymnasium" not in library.provenance["versions"]

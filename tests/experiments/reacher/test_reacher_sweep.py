@@ -1,10 +1,10 @@
-"""The reacher as a sweep, at toy size: `kill -9` in the middle, batches gathered from runs, files that are there."""
+"""The reacher as an experiment of `rasf.sweep`: what it refuses, how it packs runs, and `kill -9` in the middle."""
 
+import math
 import os
-import shutil
 import signal
+from collections import defaultdict
 from dataclasses import replace
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -12,39 +12,111 @@ import pytest
 from reacher_often import OFTEN, OFTEN_NAME
 
 from quick_compilation import quick_compilation  # noqa: F401
-from rasf.experiments.common import many_runs
-from rasf.experiments.reacher import batches as reacher_batches
-from rasf.experiments.reacher import experiment as reacher
-from rasf.experiments.reacher import reacher_sweep
-from rasf.experiments.reacher.batches import Batch, Size, trials
-from rasf.experiments.reacher.kind import runs_of
+from rasf.experiments.reacher.runs import LANES, MANY_LANES, REACHER, batches, swept
+from rasf.experiments.reacher.training import Run
+from rasf.sweep import runs as sweep
 from rasf.sweep.drive import drive, jobs_of
 from rasf.sweep.engines.local import LocalEngine
-from rasf.sweep.runs import Outcome, Run
 from rasf.sweep.spec import Spec
 from rasf.sweep.store import Store
 
-OURS = Path(__file__).parents[2] / "runs" / "reacher-runs"
-TOY = Size(
+GOOD = {"agent": "rasfc51", "beta": -3.0}
+
+
+def test_good_parameters_pass():
+    assert REACHER.check(GOOD) == GOOD
+    assert REACHER.check(GOOD | {"width": 256, "atoms": 3}) == GOOD | {"atoms": 3}  # as `swept` names them
+    assert REACHER.uses_gpus([])
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"nope": 1}, "nope is unknown"),
+        ({"agent": "ppo"}, "agent must be one of"),
+        ({"beta": "x"}, "beta must be"),
+        ({"beta": math.nan}, "beta must be"),
+        ({"beta": None}, "beta is missing"),
+        ({"width": 0}, "width must be"),
+        ({"atoms": True}, "atoms must be"),
+        ({"bootstrap": "both"}, "bootstrap must be one of"),
+        ({"target_networks": "no"}, "target_networks must be"),
+        ({"agent": "rac51", "target": 12}, "target must be"),
+        ({"agent": "rac51", "target": True}, "target must be"),
+        ({"target": 3}, "target is for the agents c51 and rac51 only"),
+        ({"agent": "rac51", "library": True}, "library is for agents"),
+    ],
+)
+def test_bad_parameters_are_refused(changes, sentence):
+    parameters = {key: value for key, value in (GOOD | changes).items() if value is not None}
+    with pytest.raises(ValueError, match=f"^{sentence}"):
+        REACHER.check(parameters)
+
+
+def lanes(agent, betas, seeds):
+    return [sweep.Run("reacher", {"agent": agent, "beta": beta}, seed) for beta in betas for seed in seeds]
+
+
+def check_jobs(jobs, runs):
+    """Every run in one job, every job of runs that differ in beta, seed and target only."""
+    assert sorted(run.id for job in jobs for run in job) == sorted(run.id for run in runs)
+    of_a_lane = ("beta", "target", "library")
+    for job in jobs:
+        assert len({"target" in run.parameters for run in job}) == 1
+        rest = {tuple(sorted((n, v) for n, v in run.parameters.items() if n not in of_a_lane)) for run in job}
+        assert len(rest) == 1
+
+
+def test_runs_that_differ_in_beta_and_seed_only_share_a_gpu_job():
+    runs = lanes("rasfc51", (0.0, -1.0, -2.0), range(10)) + lanes("rac51", (0.0,), range(25))
+    jobs = REACHER.pack(runs, gpus=1)
+    assert sorted(map(len, jobs)) == [10, 20, 25]
+    check_jobs(jobs, runs)
+    assert [len(job) for job in REACHER.pack(runs, gpus=0)] == [1] * len(runs)
+
+
+def test_any_betas_and_seeds_go_together_and_one_that_keeps_its_policies_too():
+    runs = lanes("rasfc51", (0.0,), (0, 1, 2)) + lanes("rasfc51", (-3.0,), (1, 2))
+    runs.append(sweep.Run("reacher", GOOD | {"library": True}, 7))
+    assert REACHER.pack(runs, gpus=1) == [runs]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "rasfc51"), [(1, [20, 20, 10]), (2, [20, 20, 10]), (3, [17, 17, 16]), (8, [7] * 7 + [1]), (50, [1] * 50)]
+)
+def test_the_papers_runs_on_gpus(gpus, rasfc51):
+    runs = [swept(run) for group in batches("paper", 0).values() for run in group]
+    jobs = REACHER.pack(runs, gpus)
+    check_jobs(jobs, runs)
+    sizes = defaultdict(list)
+    for job in jobs:
+        sizes[job[0].parameters["agent"], "target" in job[0].parameters].append(len(job))
+    assert dict(sizes) == {
+        ("rasfc51", False): rasfc51,  # spread over the GPUs
+        ("rac51", True): [MANY_LANES],
+        ("rac51", False): [50],
+        ("sfdqn", False): [10, 10, 10],
+        ("sfdqn-residual", False): [5],
+        ("rac51-relabelled", False): [20],
+    }
+    assert max(sizes["rasfc51", False]) <= LANES
+    assert REACHER.pack(runs, gpus) == jobs
+
+
+# --- faults
+
+TOY = Run(
+    "sfdqn",
+    0.0,
+    0,
+    bootstrap="gpi",
     steps_per_task=20,
-    evaluate_every=10,
+    evaluate_every=20,
     rollouts=1,
     final_rollouts=2,
-    widths=(4, 4),
-    atoms=3,
+    width=4,
     target_period=10,
 )
-POINTS = Batch("sfdqn", "sfdqn", (0.0,), (0, 1), replace(TOY, evaluate_every=20), bootstrap="gpi")
-VARYING = ("seconds", "peak_gb")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _workers_compile_as_we_do(quick_compilation):  # noqa: F811
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
-        patch.setenv("JAX_COMPILATION_CACHE_DIR", jax.config.jax_compilation_cache_dir)
-        patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
-        yield
 
 
 class Killing(LocalEngine):
@@ -60,8 +132,11 @@ class Killing(LocalEngine):
 
 
 @pytest.mark.slow  # tests/sweep/test_kills.py kills quicker runs, tests/deep/test_fit.py resumes smaller ones
-def test_a_batch_killed_in_the_middle_goes_on_to_the_same_arrays(tmp_path):
-    runs = [Run(OFTEN_NAME, run.parameters, run.seed) for run in runs_of(POINTS)]
+def test_lanes_killed_in_the_middle_go_on_to_the_same_arrays(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")  # workers compile as we do
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", jax.config.jax_compilation_cache_dir)
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+    runs = [sweep.Run(OFTEN_NAME, swept(replace(TOY, seed=seed)).parameters, seed) for seed in (0, 1)]
     spec, store = Spec("toy", tuple(runs)), Store(tmp_path / "sweep")
     with store.driving():
         store.declare(spec)
@@ -76,75 +151,5 @@ def test_a_batch_killed_in_the_middle_goes_on_to_the_same_arrays(tmp_path):
         found = store.finished(run)
         assert found.scalars == expected.scalars
         assert found.arrays.keys() == expected.arrays.keys()
-        for name in expected.arrays.keys() - set(VARYING):
+        for name in expected.arrays.keys() - {"seconds", "peak_gb"}:
             np.testing.assert_array_equal(found.arrays[name], expected.arrays[name], err_msg=name)
-
-
-def some_arrays(batch, rng):
-    """Arrays such as a lane has them."""
-    draws = {"return": rng.normal(size=(3, 12)), "risk_agree": rng.normal(size=()), "final_return": rng.normal(size=12)}
-    tips = rng.normal(size=(12, 3, 5, 2)).astype(np.float16)
-    return draws | {"tips": tips, "seconds": rng.random(2), "peak_gb": rng.random(1)}
-
-
-def fill(store, batch):
-    """Finish all runs of a batch without running them; their arrays."""
-    rng = np.random.default_rng(0)
-    found = [some_arrays(batch, rng) for _ in trials(batch)]
-    for run, arrays in zip(runs_of(batch), found, strict=True):
-        store.finish(run, Outcome({}, arrays), {"device": "a device"})
-    return found
-
-
-def test_a_batch_is_gathered_when_its_last_run_is_finished(tmp_path):
-    batch, store = replace(POINTS, betas=(0.0, -3.0), seeds=(7, 2)), Store(tmp_path / "reacher-sweep")
-    found = fill(store, batch)
-    last = store._path(runs_of(batch)[-1])
-    shutil.move(last, tmp_path / "last")
-    reacher_sweep.gather(batch, store, tmp_path)
-    assert reacher_batches.load(batch, tmp_path) is None
-    shutil.move(tmp_path / "last", last)
-    reacher_sweep.gather(batch, store, tmp_path)
-    arrays = reacher_batches.load(batch, tmp_path)
-    np.testing.assert_array_equal(arrays["return"], np.stack([one["return"] for one in found]))
-    assert arrays["risk_agree"].shape == (4,)
-    np.testing.assert_array_equal(arrays["tips"], np.stack([found[0]["tips"], found[2]["tips"]]))  # of seed 7
-    np.testing.assert_allclose(arrays["seconds"], sum(one["seconds"] for one in found))
-    assert arrays["peak_gb"] == max(one["peak_gb"] for one in found)
-    assert arrays["beta"].tolist() == [0.0, 0.0, -3.0, -3.0]
-    assert arrays["seed"].tolist() == [7, 2, 7, 2]
-    assert arrays["target"].tolist() == [-1] * 4
-    assert reacher_batches.device_of(batch, tmp_path).startswith("a device, jax ")
-
-
-def test_what_is_complete_is_gathered_though_other_runs_failed_and_the_driver_asks_for_no_device(tmp_path, monkeypatch):
-    other = replace(POINTS, name="other", bootstrap="own")
-    fill(Store(tmp_path / "reacher-sweep"), POINTS)
-
-    def fail(spec, folder, tick, gpus):
-        assert {run.id for run in spec.runs} == {run.id for batch in (POINTS, other) for run in runs_of(batch)}
-        assert gpus == ("0",)
-        assert os.environ["RASF_TENSORBOARD"] == str(tmp_path / "scalars")
-        raise ValueError("2 of 4 runs failed")
-
-    monkeypatch.setattr(many_runs, "run_all", fail)
-    monkeypatch.setattr(jax, "devices", lambda *_: pytest.fail("it would take hold of the GPU"))
-    with pytest.raises(ValueError, match="2 of 4 runs failed"):
-        reacher_sweep.run_batches([POINTS, other], tmp_path, gpus=("0",), tensorboard=tmp_path / "scalars")
-    assert "RASF_TENSORBOARD" not in os.environ
-    assert reacher_batches.load(POINTS, tmp_path / "reacher-runs") is not None
-    assert reacher_batches.load(other, tmp_path / "reacher-runs") is None
-
-
-def test_batches_of_earlier_versions_stay_good(tmp_path, monkeypatch):
-    kept = tmp_path / "reacher-runs"
-    shutil.copytree(OURS, kept)
-    found = [batch.name for batch in reacher.batches("paper", 0) if reacher_batches.load(batch, kept) is not None]
-    assert {"rasfc51-main", "alone", "rac51", "sfdqn"} <= set(found)
-    monkeypatch.setattr(many_runs, "run_all", lambda *_: pytest.fail("nothing is missing"))
-    ticks = []
-    options = reacher.Options(only=("rasfc51-main", "alone"))
-    result = reacher.run("paper", 0, lambda: ticks.append(1), tmp_path, options)
-    assert len(ticks) == reacher.total_ticks("paper", options) == 20 + 120
-    assert result.numbers["agents"]["rasfc51 -3"]["seeds"] == 10
-    assert "NVIDIA H200" in result.device

@@ -2,11 +2,7 @@ import numpy as np
 import pytest
 
 from rasf.experiments.common import results
-from rasf.experiments.theory import claims as theory
-from rasf.experiments.theory import covariance as theory_covariance
-from rasf.experiments.theory import figures as theory_figure
-from rasf.experiments.theory import gpi as theory_gpi
-from rasf.experiments.theory import laws as theory_laws
+from rasf.experiments.theory import figures, measures, runs
 
 
 def no_tick():
@@ -14,13 +10,12 @@ def no_tick():
 
 
 @pytest.fixture(scope="module")
-def result():
+def result(tmp_path_factory):
     ticks = []
-    small = {"quick": 12}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(theory, "INSTANCES", small)
-        measured = theory.run("quick", seed=5, tick=lambda: ticks.append(1))
-        assert len(ticks) == theory.total_ticks("quick")
+        patch.setattr(runs, "INSTANCES", {"quick": 12})
+        measured = runs.run("quick", 5, lambda: ticks.append(1), tmp_path_factory.mktemp("theory"))
+        assert len(ticks) == runs.total_ticks("quick")
     return measured
 
 
@@ -31,15 +26,15 @@ def test_every_theory_claim_has_a_verdict(result):
 
 
 def test_the_printed_form_of_theorem_3_is_caught_failing():
-    found = theory_covariance.backup_errors(30, 0, discounted=False, tick=no_tick)["readings"]
-    assert found[theory_covariance.PROOF]["broken"] == 0
-    assert found[theory_covariance.UNIFORM]["broken"] == 0
-    assert found[theory_covariance.TRUE]["broken"] > 0
-    assert found[theory_covariance.TRUE]["largest_error_over_eps"] > 100
+    found = measures.backup_errors(30, 0, discounted=False, tick=no_tick)["readings"]
+    assert found[measures.PROOF]["broken"] == 0
+    assert found[measures.UNIFORM]["broken"] == 0
+    assert found[measures.TRUE]["broken"] > 0
+    assert found[measures.TRUE]["largest_error_over_eps"] > 100
 
 
 def test_scoring_with_z_1_for_ever_is_caught_failing():
-    found = theory_gpi.forgetful_scoring(40, 0, tick=no_tick)
+    found = measures.forgetful_scoring(40, 0, tick=no_tick)
     assert found["worse_than_best_source"] > 0
     assert found["worst"]["loss"] > 1e-3
 
@@ -50,12 +45,12 @@ def test_a_broken_bound_is_counted(monkeypatch):
     from rasf.transfer import gpi
 
     monkeypatch.setattr(certificate, "gpi", lambda scores: gpi(-scores))
-    found = theory_gpi.bounds(30, 0, optimal_sources=False, discounted=False, tick=no_tick)
+    found = measures.bounds(30, 0, optimal_sources=False, discounted=False, tick=no_tick)
     assert found["violations"] > 0
 
 
 def test_figure_7_has_the_table_s_values_at_variance_1():
-    curves = theory_laws.figure_7(points=191)  # steps of 0.01
+    curves = measures.figure_7(points=191)  # steps of 0.01
     at_one = {law: float(curves[law][100]) for law in ("normal", "laplace", "logistic")}
     assert curves["variance"][100] == pytest.approx(1.0)
     y = np.sqrt(3.0)
@@ -71,5 +66,5 @@ def test_shipped_result_holds_what_a_small_rerun_holds(result):
 
 
 def test_figure_is_drawn_from_the_saved_file(result, tmp_path):
-    drawn = theory_figure.draw(results.load(result.save(tmp_path)))
+    drawn = figures.draw(results.load(result.save(tmp_path)))
     assert len(drawn.axes[0].lines) == 4

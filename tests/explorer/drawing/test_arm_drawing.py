@@ -1,9 +1,8 @@
 """The arm: places, targets, circles, the objective, the moving parts."""
 
-import xml.etree.ElementTree as ET
-
 import numpy as np
 import pytest
+from drawn import of_class, parse, words
 
 from rasf.explorer.drawing.arm import WIDTH, draw_arm, from_view, to_view
 from rasf.explorer.scenes.scene import Arm, Field
@@ -13,23 +12,8 @@ TIPS = np.array([[0.1, 0.0], [0.12, 0.0], [0.1, 0.02], [0.12, 0.02]])
 FIELD = Field(TIPS, np.array([1.0, 10.0, 5.5, np.nan]), np.array([0, 1, 0, 0]), 0.02)
 
 
-def parse(markup):
-    root = ET.fromstring(markup)
-    for node in root.iter():
-        node.tag = node.tag.split("}")[1]
-    return root
-
-
 def drawn(field=FIELD, **given):
     return parse(draw_arm(ARM, field, **given))
-
-
-def of_class(root, name):
-    return [node for node in root.iter() if name in (node.get("class") or "").split()]
-
-
-def words(root):
-    return [node.text for node in root.iter("text")]
 
 
 def without_legend(root):
@@ -83,7 +67,7 @@ def test_circles_are_as_large_as_they_are():
 
 def test_the_parts_that_move():
     elbow, tip = (0.0, 0.1), (0.11, 0.1)
-    root = drawn(elbow=elbow, tip=tip)
+    root = drawn(rollout=(np.array([(0.1, 0.0), elbow]), np.array([(0.21, 0.0), tip]), np.zeros(2, int)), step=1)
     (link1,), (link2,), (hand,) = (of_class(root, name) for name in ("link1", "link2", "tip"))
     ends = [[float(link.get(name)) for name in ("x1", "y1", "x2", "y2")] for link in (link1, link2)]
     np.testing.assert_allclose(ends[0], [*to_view(ARM, (0, 0)), *to_view(ARM, elbow)], atol=0.01)
@@ -94,8 +78,6 @@ def test_the_parts_that_move():
 def test_without_a_rollout_the_arm_is_stretched():
     (hand,) = of_class(drawn(), "tip")
     np.testing.assert_allclose([float(hand.get("cx")), float(hand.get("cy"))], to_view(ARM, (0.21, 0.0)), atol=0.01)
-    with pytest.raises(ValueError, match="elbow and tip must be given together"):
-        drawn(tip=(0.1, 0.1))
 
 
 def test_heat_has_a_square_for_every_known_tip():
@@ -103,7 +85,6 @@ def test_heat_has_a_square_for_every_known_tip():
     squares = {int(path.get("data-step")): path.get("d").count("z") for path in heat}
     assert squares == {0: 1, 4: 1, 8: 1}
     assert {"1", "10"} <= set(words(drawn()))
-    assert not of_class(drawn(show_field=False), "heat")
     assert not of_class(drawn(field=None), "heat")
 
 
@@ -128,7 +109,7 @@ def test_fields_that_say_little(value):
 
 def test_trail_and_failures():
     trail = np.array([[0.1, 0.0], [0.1, 0.05], [0.1, 0.1]])
-    root = without_legend(drawn(trail=trail, failed=np.array([0, 1, 0])))
+    root = without_legend(drawn(rollout=(trail, trail, np.array([0, 1, 0]))))
     (line,) = of_class(root, "trail")
     places = np.array([pair.split(",") for pair in line.get("points").split()], float)
     np.testing.assert_allclose(places, to_view(ARM, trail), atol=0.01)
@@ -137,11 +118,19 @@ def test_trail_and_failures():
 
 
 def test_the_target_that_counts_is_ringed_and_named():
-    root = drawn(target=2, names=["a", "b", "<c>"])
+    root = drawn(target=2)
     x, y = to_view(ARM, ARM.targets[2])
     ring = of_class(without_legend(root), "goal-ring")[0]
     assert (float(ring.get("cx")), float(ring.get("cy"))) == pytest.approx((x, y), abs=0.01)
-    assert "Most counts <c>." in next(root.iter("desc")).text
+    assert "Most counts target 2." in next(root.iter("desc")).text
+
+
+def test_a_selected_place_has_a_frame():
+    x, y = to_view(ARM, (0.05, 0.1))
+    for frame in (of_class(drawn(selected=(0.05, 0.1)), kind)[0] for kind in ("spot", "spot-edge")):
+        left, top, side = (float(frame.get(name)) for name in ("x", "y", "width"))
+        assert (left + side / 2, top + side / 2) == pytest.approx((x, y), abs=0.01)
+    assert not of_class(drawn(), "spot")
 
 
 def test_two_arms_on_one_page_share_no_id():

@@ -4,26 +4,15 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
+from drawn import of_class, parse, words
 
-from rasf.explorer.drawing.axes import Labels, Scale, round_ticks, tick_words
-from rasf.explorer.drawing.charts import draw_frontier, draw_returns, draw_scores, scores_rows
-from rasf.explorer.scenes.scene import Frontier, Outcome, Point, Scores
+from rasf.explorer.drawing.axes import Scale, round_ticks, tick_words
+from rasf.explorer.drawing.frontier import Labels, draw_frontier
+from rasf.explorer.drawing.returns import draw_returns
+from rasf.explorer.drawing.scores import draw_scores, scores_rows
+from rasf.explorer.scenes.frontier import Frontier, Point
+from rasf.explorer.scenes.scene import Outcome, Scores
 from rasf.statistics import Interval
-
-
-def parse(markup):
-    root = ET.fromstring(markup)
-    for node in root.iter():
-        node.tag = node.tag.split("}")[1]
-    return root
-
-
-def of_class(root, name):
-    return [node for node in root.iter() if name in (node.get("class") or "").split()]
-
-
-def words(root):
-    return [node.text for node in root.iter("text")]
 
 
 def ticks(root, axis):
@@ -36,7 +25,9 @@ def exactly(value):
 
 def outcome(returns, **measures):
     returns = np.asarray(returns, float)
-    found = {"return": exactly(float(returns.mean())), "cvar": exactly(float(returns.min()))} if len(returns) else {}
+    found = (
+        {"return": exactly(float(returns.mean())), "return_cvar": exactly(float(returns.min()))} if len(returns) else {}
+    )
     return Outcome(returns, np.zeros(len(returns)), np.ones(len(returns), int), {**found, **measures})
 
 
@@ -178,7 +169,7 @@ class TestFrontier:
 
     def test_the_end_of_alpha_is_neutral_not_seeking(self):
         frontier = Frontier("cvar", (point(0.2, 0.1, 1), point(1.0, 0.2, 2)))
-        said = words(parse(draw_frontier(frontier, None, parameter="alpha")))
+        said = words(parse(draw_frontier(frontier, None, parameter="alpha", neutral=1.0)))
         assert {"averse", "neutral"} <= set(said)
         assert "seeking" not in said
 
@@ -206,12 +197,12 @@ class TestFrontier:
         assert not of_class(root, "here")
 
 
-def scores(values, spread=None, mean=None, **given):
+def scores(values, std=None, mean=None, **given):
     values = np.asarray(values, float)
     mean = np.where(np.isfinite(values), values + 1, 0.0) if mean is None else np.asarray(mean, float)
-    spread = np.full(values.shape, 0.5) if spread is None else np.asarray(spread, float)
+    std = np.full(values.shape, 0.5) if std is None else np.asarray(std, float)
     best = np.unravel_index(np.argmax(np.nan_to_num(values, nan=-np.inf, neginf=-1e300)), values.shape)
-    return Scores(values, mean, spread, **{"action": int(best[1]), "driver": int(best[0]), "seen": True, **given})
+    return Scores(values, mean, std, **{"action": int(best[1]), "driver": int(best[0]), "seen": True, **given})
 
 
 class TestScores:
@@ -220,10 +211,10 @@ class TestScores:
     def test_rows_are_sorted_and_the_winner_is_marked(self):
         given = scores([[1.0, 3.0], [np.nan, -np.inf], [2.0, 0.0]])
         rows = scores_rows(given, ["a", "b", "c"], self.actions)
-        assert [row[4] for row in rows[:4]] == [3.0, 2.0, 1.0, 0.0]
-        assert rows[0] == ("policy 0: a", "up", 4.0, 0.5, 3.0, True)
-        assert sum(row[5] for row in rows) == 1
-        assert {(row[0], row[1]) for row in rows[4:]} == {("policy 1: b", "left"), ("policy 1: b", "up")}
+        assert [row.value for row in rows[:4]] == [3.0, 2.0, 1.0, 0.0]
+        assert rows[0] == (0, "a", "up", 4.0, 0.5, 3.0, True)
+        assert sum(row.wins for row in rows) == 1
+        assert {(row.name, row.action) for row in rows[4:]} == {("policy 1: b", "left"), ("policy 1: b", "up")}
 
     def test_the_best_few_are_shown_and_the_rest_counted(self):
         values = np.arange(64.0).reshape(32, 2)
@@ -241,13 +232,13 @@ class TestScores:
         assert (row.get("data-policy"), row.get("data-action")) == ("0", "1")
 
     def test_a_tie_shows_the_driver(self):
-        given = scores(np.zeros((40, 2)), action=1, driver=39)
+        given = scores(np.zeros((40, 2)), action=0, driver=0)  # the lowest action and policy, as GPI has it
         root = parse(draw_scores(given, [""] * 40, self.actions, families_label="averse"))
         (row,) = [row for row in of_class(root, "score-row") if of_class(row, "star")]
-        assert row.get("data-policy") == "39"
+        assert (row.get("data-policy"), row.get("data-action")) == ("0", "0")
 
-    def test_the_axis_covers_means_spreads_and_values(self):
-        given = scores([[-7.0, 3.0]], spread=[[4.0, 0.1]], mean=[[5.0, 3.0]])
+    def test_the_axis_covers_means_stds_and_values(self):
+        given = scores([[-7.0, 3.0]], std=[[4.0, 0.1]], mean=[[5.0, 3.0]])
         found = ticks(parse(draw_scores(given, ["a"], self.actions, families_label="averse")), "x-axis")
         assert found[0] <= -7
         assert found[-1] >= 9
@@ -261,9 +252,9 @@ class TestScores:
         assert said in words(root)
         assert said in next(root.iter("desc")).text
 
-    def test_an_unknown_spread_has_no_bar(self):
-        root = parse(draw_scores(scores([[1.0, 2.0]], spread=[[np.nan, 1.0]]), ["a"], self.actions, families_label="x"))
-        bars = [len(of_class(row, "spread")) for row in of_class(root, "score-row")]
+    def test_an_unknown_std_has_no_bar(self):
+        root = parse(draw_scores(scores([[1.0, 2.0]], std=[[np.nan, 1.0]]), ["a"], self.actions, families_label="x"))
+        bars = [len(of_class(row, "std")) for row in of_class(root, "score-row")]
         assert bars == [0, 1]
 
     def test_nine_actions_show_two_each(self):
@@ -273,7 +264,7 @@ class TestScores:
 
     @pytest.mark.parametrize("value", [-np.inf, np.nan])
     def test_nothing_learned_says_so(self, value):
-        given = scores(np.full((2, 2), value), spread=np.full((2, 2), np.nan), seen=False)
+        given = scores(np.full((2, 2), value), std=np.full((2, 2), np.nan), seen=False)
         root = parse(draw_scores(given, ["a", "b"], self.actions, families_label="averse"))
         assert words(root) == ["Nothing was learned here."]
         assert len(scores_rows(given, ["a", "b"], self.actions)) == 4

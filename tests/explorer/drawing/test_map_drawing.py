@@ -1,10 +1,10 @@
 """Maps: cells, arrows, drivers, visits, paths, words."""
 
 import re
-import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
+from drawn import of_class, parse, words
 
 from rasf.explorer.drawing import palette
 from rasf.explorer.drawing.map import centre, draw_map, side
@@ -20,27 +20,12 @@ POLICY = MapPolicy(np.array([2, 0, 3, -1, 1, -1]), np.array([0, 1, 1, -1, 0, -1]
 NAMES = ["careful", "bold"]
 
 
-def parse(markup):
-    root = ET.fromstring(markup)
-    for node in root.iter():
-        node.tag = node.tag.split("}")[1]
-    return root
-
-
 def drawn(**given):
     return parse(draw_map(LAYOUT, POLICY, **{"names": NAMES, **given}))
 
 
-def of_class(root, name):
-    return [node for node in root.iter() if name in (node.get("class") or "").split()]
-
-
 def cells(root):
     return {int(node.get("data-cell")): node for node in of_class(root, "cell")}
-
-
-def words(root):
-    return [node.text for node in root.iter("text")]
 
 
 def all_ids(root):
@@ -85,7 +70,6 @@ def test_arrows_point_the_right_way():
         4: (0, -1),
     }
     assert not list(cells(root)[5].iter("use"))
-    assert not list(drawn(show=("drivers",)).iter("use"))
 
 
 def test_centres_are_where_the_cells_are():
@@ -132,7 +116,7 @@ def test_several_kinds_of_traps_carry_their_letters():
 
 def test_visits_are_heat_with_numbers_on_the_largest():
     visits = np.array([1.0, 4.0, 0.3, 0.0, 0.02, 0.0])
-    root = drawn(visits=visits, show=("arrows", "visits"))
+    root = drawn(visits=visits)
     fills = {cell: next(node.iter("rect")).get("fill") for cell, node in cells(root).items()}
     assert fills[1] == "var(--h8)"
     assert fills[0] == "var(--h4)"  # a quarter of the largest, half the scale of roots
@@ -140,9 +124,10 @@ def test_visits_are_heat_with_numbers_on_the_largest():
     assert "4.0" in [node.text for node in cells(root)[1].iter("text")]
     assert {"0", "4"} <= {node.text for node in of_class(root, "tick")}
     assert not of_class(root, "driver")
+    assert not of_class(drawn(drivers=False), "driver")
     faint = {cell for cell, node in cells(root).items() if of_class(node, "faint")}
     assert faint == set()
-    assert of_class(cells(drawn(visits=visits * 0, show=("arrows", "visits")))[1], "faint")
+    assert of_class(cells(drawn(visits=visits * 0))[1], "faint")
 
 
 def test_of_equal_visits_all_carry_their_number_or_none():
@@ -150,7 +135,7 @@ def test_of_equal_visits_all_carry_their_number_or_none():
         n = len(visits)
         root = parse(draw_map(
             open_layout(1, n), MapPolicy(np.full(n, 2), np.zeros(n, int)), names=["a"],
-            visits=np.asarray(visits, float), show=("visits",),
+            visits=np.asarray(visits, float),
         ))  # fmt: skip
         return {cell: [node.text for node in found.iter("text")] for cell, found in cells(root).items() if cell}
 
@@ -204,7 +189,7 @@ def test_names_are_escaped():
 
 
 def test_two_maps_on_one_page_share_no_id():
-    given = {"visits": np.ones(6), "path": np.array([0, 1]), "selected": 1}
+    given = {"path": np.array([0, 1]), "selected": 1}
     first, second = drawn(id_prefix="a", **given), drawn(id_prefix="b", **given)
     ids = all_ids(first) + all_ids(second)
     assert len(set(ids)) == len(ids)
@@ -221,7 +206,7 @@ def test_cells_nobody_knows_say_so():
 
 def test_the_policy_is_not_changed():
     action = POLICY.action.copy()
-    drawn(visits=np.ones(6), show=("visits",))
+    drawn(visits=np.ones(6))
     assert (POLICY.action == action).all()
 
 
@@ -240,13 +225,4 @@ def test_a_full_map_is_small():
     path = rng.integers(0, n, 200)
     layout = open_layout(13, 13)
     assert len(draw_map(layout, policy, names=names, path=path, selected=3)) < 80_000
-    assert len(draw_map(layout, policy, names=names, visits=rng.random(n), show=("arrows", "visits"))) < 80_000
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [({"show": ("arrow",)}, "show must hold arrows"), ({"show": ("visits",)}, "visits must be given")],
-)
-def test_what_cannot_be_drawn_is_refused(given, said):
-    with pytest.raises(ValueError, match=said):
-        drawn(**given)
+    assert len(draw_map(layout, policy, names=names, visits=rng.random(n))) < 80_000

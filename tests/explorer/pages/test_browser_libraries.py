@@ -44,6 +44,24 @@ def test_bad_files_are_refused_in_a_sentence_and_good_ones_become_views(visit, t
     expect(page.locator(".scores .wins")).to_be_visible()
 
 
+def test_a_file_can_be_closed(visit, tmp_path):
+    rasf.learn("rasf/Grid-v0", tasks=2, agent="sfql", steps_per_task=100, seed=7).save(tmp_path / "closed.rasf")
+    page = visit("?view=grid").page
+    settled(page)
+    page.get_by_text("Open a library ...").click()
+    expect(page.get_by_role("button", name="Close this file")).to_be_hidden()  # the grid is no file
+    page.get_by_text("Open a library ...").click()
+    open_path(page, tmp_path / "closed.rasf")
+    expect(page.get_by_role("heading", name="rasf/Grid-v0")).to_be_visible()
+    tab = page.locator(".views [aria-current]")
+    key = tab.get_attribute("data-view")
+    page.get_by_text("Open a library ...").click()
+    page.get_by_role("button", name="Close this file").click()
+    expect(page.locator(f'.views [data-view="{key}"]')).to_have_count(0)
+    expect(tab).to_have_text("FourRoom (file)")
+    settled(page)
+
+
 def test_a_library_is_evaluated_on_demand_and_evaluation_can_be_cancelled(visit, generic):
     page = visit("?view=grid").page
     open_path(page, generic)

@@ -56,7 +56,7 @@ def test_the_grid_loads_and_shows_the_exact_policy_for_three_levels_and_two_task
     assert acting(page) == said_by(grid, usual)
     panel = page.locator(".numbers-panel")
     expect(panel).to_contain_text("Utility at the start: GPI 3.48, best source −1.72, optimum 3.48.")
-    for measure, count in (("return", 2), ("variance", 2), ("failures", 2), ("length", 2), ("cvar", 0)):
+    for measure, count in (("return", 2), ("return_variance", 2), ("failures", 2), ("length", 2), ("return_cvar", 0)):
         expect(panel.locator(f'[data-measure="{measure}"] .interval', has_text="exact")).to_have_count(count)
     seen = set()
     for w in (usual.w, (-1.0, 20.0, -5.0, -20.0)):
@@ -127,7 +127,7 @@ def test_a_clicked_cell_and_one_chosen_by_keys_show_their_scores(visit, grid):
         expect(best.nth(1)).to_have_text(ACTIONS[scores.action])
         expect(best.first).to_have_text(f"★ {scores.driver}")
         expect(best.first).to_have_attribute("title", f"policy {scores.driver}: {grid.policies[scores.driver]}")
-        for i, numbers in ((2, scores.values), (3, scores.mean), (4, scores.spread)):
+        for i, numbers in ((2, scores.values), (3, scores.mean), (4, scores.std)):
             expect(best.nth(i)).to_have_text(shown(numbers[scores.driver, scores.action]))
 
     page.locator('.picture [data-cell="6"]').click()

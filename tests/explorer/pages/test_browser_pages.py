@@ -29,6 +29,23 @@ def test_views_follow_one_another_and_keep_what_was_set(visit):
     settled(page)
 
 
+def test_back_and_forward_lead_to_views_seen_before(visit):
+    page = visit("?view=grid&cell=7").page
+    settled(page)
+    page.get_by_role("button", name="FourRoom (file)").first.click()
+    settled(page)
+    page.locator('.picture [data-cell="112"]').click()
+    page.wait_for_function("location.search.includes('cell=112&')")
+    page.go_back()
+    expect(page.get_by_role("heading", name="The paper's grid")).to_be_visible()
+    settled(page)
+    assert "cell=7&" in page.evaluate("location.search")
+    page.go_forward()
+    expect(page.get_by_role("heading", name="Four rooms")).to_be_visible()
+    settled(page)
+    assert "cell=112&" in page.evaluate("location.search")
+
+
 def test_a_bad_link_is_answered_in_sentences(visit):
     page = visit("?view=grid&w=1,2&risk=<b>x</b>&cell=999&layer=x&step=-1").page
     notices = page.get_by_role("alert")
@@ -50,8 +67,8 @@ def test_a_bad_link_is_answered_in_sentences(visit):
 ENDLESS = """
 import time
 from rasf.explorer import app
-from rasf.explorer.scenes import scene
 from rasf.explorer import views
+from rasf.explorer.scenes import scene
 def make(tick, stop):
     tick(0.5)
     while not stop():

@@ -8,9 +8,7 @@ from dataclasses import replace
 from small_scenes import LAYOUT
 
 from rasf.explorer.pages.arm import heaviest
-from rasf.explorer.pages.map import step_over_walls
-from rasf.explorer.pages.scene import why_nobody
-from rasf.explorer.state import State
+from rasf.explorer.pages.map import step_over_walls, why_nobody_acts
 
 WALLS = (1, 4, 5)  # . # .
 #                    . # #
@@ -35,20 +33,17 @@ def test_arrow_keys_step_over_walls_and_stay_on_the_map(cell, move, found):
 
 
 @pytest.mark.parametrize(
-    ("place", "layout", "said"),
+    ("cell", "layout", "said"),
     [
-        ({}, None, ""),
-        ({"tip": (0.1, 0.1)}, None, "Nothing was learned here."),
-        ({}, LAYOUT, ""),
-        ({"cell": 1}, LAYOUT, "A wall."),
-        ({"cell": 5}, LAYOUT, "The episode ends here."),
-        ({"cell": 4}, LAYOUT, "Nothing was learned here."),
-        ({"cell": 4}, replace(LAYOUT, hazards=(4,)), "Nothing was learned here."),
-        ({"cell": 4}, replace(LAYOUT, hazards=(4,), hazards_end=True), "The episode ends here."),
+        (1, LAYOUT, "A wall."),
+        (5, LAYOUT, "The episode ends here."),
+        (4, LAYOUT, "Nothing was learned here."),
+        (4, replace(LAYOUT, hazards=(4,)), "Nothing was learned here."),
+        (4, replace(LAYOUT, hazards=(4,), hazards_end=True), "The episode ends here."),
     ],
 )
-def test_why_nobody_acts_is_said_where_it_is_known(place, layout, said):
-    assert why_nobody(State("here", (1.0,), "cvar", 1.0, **place), layout) == said
+def test_why_nobody_acts_is_said_where_it_is_known(cell, layout, said):
+    assert why_nobody_acts(layout, cell) == said
 
 
 def test_no_target_is_the_heaviest_where_none_has_a_weight():

@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+from small_scenes import SmallScene
 
 from rasf.explorer.scenes.families import around_trained, trained_for
 from rasf.explorer.scenes.grid import GridScene
-from rasf.explorer.scenes.scene import Weight, draw_task
+from rasf.explorer.scenes.scene import Weight
 from rasf.library.policy_library import SourcePolicy
+from rasf.risk import MeanVariance
+from rasf.risk.names import stored_risk
 
 
 @pytest.mark.parametrize(
@@ -21,11 +24,11 @@ from rasf.library.policy_library import SourcePolicy
     ],
 )
 def test_risks_in_words(text, words):
-    assert trained_for(text) == words
+    assert trained_for(stored_risk(text)) == words
 
 
 def test_dials_reach_beyond_what_was_trained_for():
-    policies = [SourcePolicy((20.0, -1.0), "neutral"), SourcePolicy((1.0, 1.0), "mean-variance:-0.1")]
+    policies = [SourcePolicy((20.0, -1.0), MeanVariance(0.0)), SourcePolicy((1.0, 1.0), MeanVariance(-0.1))]
     beta, entropic, alpha = around_trained(policies)
     assert (beta.name, entropic.name, alpha.name) == ("mean-variance", "entropic", "cvar")
     assert (beta.low, beta.neutral, beta.high, beta.default) == pytest.approx((-0.4, 0.0, 0.2, -0.1))
@@ -34,13 +37,19 @@ def test_dials_reach_beyond_what_was_trained_for():
 
 
 def test_without_a_trained_risk_rewards_say_how_far_a_dial_goes():
-    large, small = (around_trained([SourcePolicy((size, 0.0), "neutral")])[0].default for size in (50.0, 0.5))
+    large, small = (around_trained([SourcePolicy((size, 0.0), MeanVariance(0.0))])[0].default for size in (50.0, 0.5))
     assert (large, small) == pytest.approx((-0.02, -2.0))
 
 
 def test_drawn_tasks_are_places_of_the_sliders():
-    weights = (Weight("a", -1.0, 1.0, 0.25, 0.5), Weight("b", 0.0, 0.7, 0.2, 0.3), Weight("c", -4.0, 0.0, 1.0, -2.0))
-    drawn = np.array([draw_task(weights, (0, 1), np.random.default_rng(seed)) for seed in range(200)])
+    class Drawn(SmallScene):
+        weights = (
+            Weight("a", -1.0, 1.0, 0.25, 0.5),
+            Weight("b", 0.0, 0.7, 0.2, 0.3),
+            Weight("c", -4.0, 0.0, 1.0, -2.0, drawn=False),
+        )
+
+    drawn = np.array([Drawn().random_task(np.random.default_rng(seed)) for seed in range(200)])
     assert set(drawn[:, 0]) == set(np.arange(-1, 1.01, 0.25))
     assert set(drawn[:, 1].round(6)) <= {0.0, 0.2, 0.4, 0.6, 0.7}
     assert set(drawn[:, 2]) == {-2.0}

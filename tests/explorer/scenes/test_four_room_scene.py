@@ -1,5 +1,7 @@
 """The four-room scene against the library it shows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -61,8 +63,8 @@ def test_arrows_are_what_the_library_does_cell_by_cell(scene, risk, context):
         seen += 1
         assert found.action[cell] == one.action == why.action == scene.library.act(obs, W, risk)
         assert found.driver[cell] == one.driver == why.driver
-        for name in ("values", "mean", "spread"):
-            np.testing.assert_array_equal(getattr(one, name), getattr(why, name))
+        for shown, asked in ((one.values, why.values), (one.mean, why.mean), (one.std, why.std)):
+            np.testing.assert_array_equal(shown, asked)
     assert seen > 3 or context == 3
 
 
@@ -86,7 +88,7 @@ def test_rollouts_are_summed_up_rightly(scene, risk):
         assert len(path) == len(context) == found.lengths[e] + 1
         assert (path[0], context[0]) == (0, 0)
         assert ((context == 0) | (np.bitwise_or.accumulate(context) == context)).all()
-    assert list(found.measures) == ["return", "variance", "cvar", "failures", "length"]
+    assert list(found.measures) == ["return", "return_variance", "return_cvar", "failures", "length"]
     assert found.measures["return"].estimate == pytest.approx(found.returns.mean())
     assert found.measures["failures"].estimate == found.failures.mean()
 
@@ -124,14 +126,14 @@ def test_a_library_without_covariance_has_no_dial_but_neutral():
     scene.policy(W, family.make(family.default))
 
 
-def test_sizes_that_a_file_may_ask_for_are_bounded():
-    kwargs = {"kwargs": {"layout": MAP}, "max_episode_steps": None}
-    assert rooms_of(kwargs) == FourRoom(MAP)
-    assert rooms_of(kwargs | {"max_episode_steps": 7}).step_limit == 7
+def test_sizes_that_a_file_may_ask_for_are_bounded(scene):
+    described = replace(scene.library.environment, kwargs={"layout": MAP}, max_episode_steps=None)
+    assert rooms_of(described) == FourRoom(MAP)
+    assert rooms_of(replace(described, max_episode_steps=7)).step_limit == 7
     with pytest.raises(ValueError, match="step_limit must"):
-        rooms_of({"kwargs": {"layout": MAP, "step_limit": 10**9}, "max_episode_steps": None})
+        rooms_of(replace(described, kwargs={"layout": MAP, "step_limit": 10**9}))
     with pytest.raises(ValueError, match="cells must"):
-        rooms_of({"kwargs": {"layout": "S" + "." * 3000 + "G"}, "max_episode_steps": None})
+        rooms_of(replace(described, kwargs={"layout": "S" + "." * 3000 + "G"}))
 
 
 def test_training_tells_how_far_it_is_and_stops(monkeypatch):
@@ -155,4 +157,4 @@ def test_the_dial_of_the_library_trained_on_the_spot_trades_return_for_safety():
     averse, neutral = (scene.roll_out(w, MeanVariance(beta), 500, 0).measures for beta in (-4.0, 0.0))
     assert averse["failures"].high < neutral["failures"].low
     assert averse["return"].high < neutral["return"].low
-    assert averse["cvar"].estimate > neutral["cvar"].estimate
+    assert averse["return_cvar"].estimate > neutral["return_cvar"].estimate

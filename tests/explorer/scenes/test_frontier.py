@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rasf.explorer.scenes.families import cvar, entropic, mean_variance, neutral_only
+from rasf.explorer.scenes.families import NEUTRAL_ONLY, cvar, entropic, mean_variance
 from rasf.explorer.scenes.frontier import frontier, levels
 from rasf.explorer.scenes.grid import GridScene
 from rasf.explorer.scenes.scene import Stopped
@@ -33,7 +33,7 @@ def test_levels_cover_the_dial_and_hold_neutral(family):
 
 
 def test_a_dial_of_one_place_has_one_level():
-    assert levels(neutral_only()) == (0.0,)
+    assert levels(NEUTRAL_ONLY) == (0.0,)
 
 
 def test_every_level_is_a_set_of_rollouts_on_the_same_seed():
@@ -59,3 +59,15 @@ def test_it_stops_between_levels():
     with pytest.raises(Stopped):
         frontier(scene, w, scene.families[0], 0, 5, lambda *report: seen.append(report), lambda: len(seen) == 2)
     assert len(seen) == 2
+
+
+def test_what_is_known_is_not_rolled_out_again(monkeypatch):
+    scene, known, rolled = GridScene(), {}, []
+    w, family = scene.default_task, scene.families[0]
+    whole = frontier(scene, w, family, 0, 5, lambda *report: None, known=known)
+    assert list(known) == [point.level for point in whole.points]
+    gone = known.pop(family.low)
+    roll_out = scene.roll_out
+    monkeypatch.setattr(scene, "roll_out", lambda w, risk, *rest: rolled.append(risk) or roll_out(w, risk, *rest))
+    assert frontier(scene, w, family, 0, 5, lambda *report: None, known=known) == whole
+    assert rolled == [family.make(gone.level)]

@@ -59,7 +59,7 @@ def test_scores_in_a_cell_are_exact(scene, risk):
             mean = evaluate_policy(scene.mdp, policy, W, Entropic(0.0))[cell]
             doubled = evaluate_policy(scene.mdp, policy, W, MeanVariance(2.0))[cell]
             np.testing.assert_allclose(found.mean[k], mean, rtol=1e-9)
-            np.testing.assert_allclose(found.spread[k] ** 2, doubled - mean, rtol=1e-7)
+            np.testing.assert_allclose(found.std[k] ** 2, doubled - mean, rtol=1e-7)
         assert found.values[found.driver, found.action] == found.values.max()
         assert found.seen
     assert not scene.cell(14, W, risk).seen
@@ -118,11 +118,16 @@ def test_the_measures_are_those_of_iterated_distributions(scene, x, y, traps):
         if max(np.abs(new - old).max() for new, old in zip((mean, square, fails, steps), before, strict=True)) < 1e-12:
             break
     found = scene.roll_out(w, risk, 50, 0)
-    wanted = {"return": mean[20], "variance": square[20] - mean[20] ** 2, "failures": fails[20], "length": steps[20]}
+    wanted = {
+        "return": mean[20],
+        "return_variance": square[20] - mean[20] ** 2,
+        "failures": fails[20],
+        "length": steps[20],
+    }
     assert found.exact == set(wanted)
     for name, value in wanted.items():
         assert found.measures[name] == pytest.approx((value, value, value), rel=1e-8, abs=1e-10)
-    cvar = found.measures["cvar"]
+    cvar = found.measures["return_cvar"]
     assert cvar.low < cvar.high
     assert found.utilities == scene.exact(w, risk)
 

@@ -51,7 +51,7 @@ def hold_field(scene, risk):
         assert one.values.max() == pytest.approx(both.max(), rel=1e-5)
         assert one.driver == field.driver[p]
         assert one.values[one.driver, one.action] == one.values.max()
-        assert one.values.shape == one.mean.shape == one.spread.shape == (2, 9)
+        assert one.values.shape == one.mean.shape == one.std.shape == (2, 9)
 
 
 def test_the_postures_bring_the_tip_where_it_is_said_to_be(scene):

@@ -4,11 +4,12 @@ import numpy as np
 
 from rasf.library.tables.policies import TablePolicies
 from rasf.tabular.frozen import Frozen
+from rasf.tabular.table import SigmaForm
 
 
-def random_sources(rng, groups=2, n_states=6, A=3, d=2, sigma=2, ties=False):
+def random_sources(rng, groups=2, n_states=6, A=3, d=2, sigma=SigmaForm.FULL, ties=False):
     """Tables with gaps in every place: states unknown to a group, actions without entries, policies between."""
-    m = d + (0, d, d * (d + 1) // 2)[sigma]
+    m = d + sigma.entries(d)
     sizes = rng.integers(1, 6, groups)
     states, group, entries, first, last = [0], [], [0], [], []
     for _ in range(n_states):

@@ -9,7 +9,7 @@ from rasf.envs.four_room import FourRoom
 from rasf.library.tables.four_room import chances, walk_four_room
 from rasf.library.tables.policies import TablePolicies
 from rasf.tabular.frozen import Frozen
-from rasf.tabular.table import FULL_SIGMA
+from rasf.tabular.table import SigmaForm
 
 MAP = "1.T2.G\nT1S.T.\n.XX.T.\n2.G..T"
 ROOMS = FourRoom(MAP, trap_probability=0.3, step_limit=25)
@@ -30,7 +30,7 @@ def sources():
         value=rng.normal(size=(8 * S, 4 + 10)).astype(np.float32), policies=np.array([0, 2]),
         seed=np.zeros(1, np.uint64), noise=np.zeros(1),
     )  # fmt: skip
-    return TablePolicies(keys, frozen, 4, 4, 0.9, FULL_SIGMA)
+    return TablePolicies(keys, frozen, 4, 4, 0.9, SigmaForm.FULL)
 
 
 class Drawn:

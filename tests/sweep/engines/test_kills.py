@@ -15,7 +15,7 @@ from sweep_help import HEAD, executions, spec_of, stable_bytes
 from rasf.sweep.store import Store
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent.parent
 
 
 def start_driver(spec, folder, workers=2, **environment):

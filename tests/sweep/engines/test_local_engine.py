@@ -48,9 +48,8 @@ def test_a_run_that_takes_its_worker_down_fails_after_some_tries(tmp_path, trace
 
 def test_several_gpus_take_several_packs(tmp_path, monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    spec = spec_of(
-        tmp_path, 'sweep = "try"\nkind = "lanes"\nseeds = 6\n[parameters]\nsleep = 0.2\n[grid]\nscale = [1, 2]\n'
-    )
+    lanes = HEAD.replace("PROBE", "LANES")
+    spec = spec_of(tmp_path, lanes + "seeds = 6\n[parameters]\nsleep = 0.2\n[grid]\nscale = [1, 2]\n")
     engine = LocalEngine(tmp_path / "s", workers=5, gpus=["7", "8"])
     assert (engine.gpus, engine.free()) == (2, 2)
     store, progress = sweep(tmp_path / "s", spec, engine)
@@ -111,7 +110,7 @@ def test_what_runs_print_is_kept_apart(tmp_path, capfd, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for name in ("OMP_NUM_THREADS", "JAX_COMPILATION_CACHE_DIR"):
         monkeypatch.delenv(name, raising=False)
-    spec = spec_of(tmp_path, HEAD.replace("probe", "sweep_kinds:TALK"))
+    spec = spec_of(tmp_path, HEAD.replace("PROBE", "TALK"))
     store, _ = sweep(tmp_path / "s", spec, LocalEngine(tmp_path / "s", 1))
     log = (store.folder / "log.txt").read_text().replace("\n", " ")
     assert "said and warned" in log

@@ -1,53 +1,57 @@
 """Observations as numbers: what a table's key and a network's input are made of.
 
-A `Encoder` is made from a Gymnasium observation space and gives two codes of an observation:
+An `Encoder` is made from a Gymnasium observation space and turns an observation into numbers in two ways:
 
-    numbers   float64 (size,)        exact, what identifies a state in a table: a Discrete is one number, arrays are
+    key      float64 (size,)         exact, what identifies a state in a table: a Discrete is one number, arrays are
                                      flattened, Dict and Tuple concatenated in the space's order; -0.0 becomes 0.0
-    flat      float32 (vector_size,)   what a network sees: Discrete and MultiDiscrete one-hot, the rest as is, as
+    vector   float32 (vector_size,)  what a network sees: Discrete and MultiDiscrete one-hot, the rest as is, as
                                      `gymnasium.spaces.flatten` does
 
 Both have a batched form: (n, ..) arrays for array spaces, and dicts or tuples of such arrays for Dict and Tuple, as
-Gymnasium's vector environments give them. A encoder is described in JSON and restored from it without Gymnasium.
+Gymnasium's vector environments give them. An encoder is described in JSON and made from it without Gymnasium.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from rasf.arrays import Floats
-from rasf.envs.gymnasium.spaces import MAX_SIZE, Hot, Leaf, describe, leaves, short
+from rasf.envs.gymnasium.spaces import MAX_SIZE, Hot, Leaf, describe, leaves
+from rasf.files import Header
+
+if TYPE_CHECKING:
+    import gymnasium
 
 MAX_FEW_BITS = 62
 
 
 class Encoder:
-    """Codes of one observation space; see the module."""
+    """Keys and vectors of one observation space; see the module."""
 
-    def __init__(self, description: Mapping[str, Any]) -> None:
+    def __init__(self, description: Header) -> None:
+        """From what `describe` gave, or a stranger: everything is checked."""
         self._leaves = leaves(description)
         self._description = dict(description)
         self.size = sum(leaf.size for leaf in self._leaves)
         self.vector_size = sum(leaf.vector_size for leaf in self._leaves)
         if not 0 < self.size <= MAX_SIZE:
             raise ValueError(f"an observation must have 1 to {MAX_SIZE} numbers, got {self.size}")
+        # of a Discrete space, lowest and highest choice: a key outside is refused, since no table would know it
+        self._choices: tuple[int, int] | None = None
+        if description["kind"] == "discrete":
+            self._choices = (description["start"], description["start"] + description["n"] - 1)
 
     @classmethod
-    def of(cls, space: Any) -> Encoder:
+    def of(cls, space: gymnasium.Space) -> Encoder:
         """The encoder of a Gymnasium space."""
         return cls(describe(space))
 
-    @classmethod
-    def from_description(cls, description: Mapping[str, Any]) -> Encoder:
-        """The encoder that `describe` described; everything in it is checked."""
-        return cls(description)
-
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Header:
         """All there is to know, as JSON."""
         return dict(self._description)
 
@@ -64,7 +68,7 @@ class Encoder:
             return None
         return math.prod(values**entries for values, entries in ways)
 
-    def is_batch(self, obs: Any) -> bool:
+    def is_batch(self, obs: object) -> bool:
         """Whether this is a batch; refuses what is neither one observation nor a batch."""
         answers = set()
         for leaf in self._leaves:
@@ -77,107 +81,102 @@ class Encoder:
             raise ValueError("obs must be one observation or a batch, got an array of a batch beside one of a single")
         return answers.pop()
 
-    def check(self, obs: Any) -> None:
+    def check(self, obs: object) -> None:
         """Refuse what is not one observation with finite numbers."""
-        for leaf in self._leaves:
-            _require_finite(leaf, _one(leaf, obs))
+        for leaf, array in self._arrays(obs, batch=False):
+            _require_finite(leaf, array)
 
-    def key(self, obs: Any) -> Floats:
-        """The exact numbers (size,) of one observation."""
-        if len(self._leaves) == 1:
-            return _numbers(self._leaves[0], _one(self._leaves[0], obs)).reshape(-1)
-        return np.concatenate([_numbers(leaf, _one(leaf, obs)).reshape(-1) for leaf in self._leaves])
+    def key(self, obs: object) -> Floats:
+        """The exact numbers (size,) of one observation, a table's key."""
+        return self._keys(self._arrays(obs, batch=False))[0]
 
-    def vector(self, obs: Any) -> npt.NDArray[np.float32]:
+    def batch_keys(self, obs: object) -> Floats:
+        """The keys (n, size) of a batch."""
+        return self._keys(self._arrays(obs, batch=True))
+
+    def vector(self, obs: object) -> npt.NDArray[np.float32]:
         """The network input (vector_size,) of one observation."""
-        if len(self._leaves) == 1:
-            return _flat(self._leaves[0], _one(self._leaves[0], obs)[None])[0]
-        return np.concatenate([_flat(leaf, _one(leaf, obs)[None])[0] for leaf in self._leaves])
+        return _joined([_inputs(*pair) for pair in self._arrays(obs, batch=False)])[0]
 
-    def batch_keys(self, obs: Any) -> Floats:
-        """The exact numbers (n, size) of a batch."""
-        arrays = self._batch(obs)
-        parts = [_numbers(leaf, array).reshape(len(array), leaf.size) for leaf, array in arrays]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-
-    def batch_vectors(self, obs: Any) -> npt.NDArray[np.float32]:
+    def batch_vectors(self, obs: object) -> npt.NDArray[np.float32]:
         """The network inputs (n, vector_size) of a batch."""
-        parts = [_flat(leaf, array) for leaf, array in self._batch(obs)]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        return _joined([_inputs(*pair) for pair in self._arrays(obs, batch=True)])
 
-    def _batch(self, obs: Any) -> list[tuple[Leaf, npt.NDArray[Any]]]:
+    def _keys(self, arrays: list[tuple[Leaf, np.ndarray]]) -> Floats:
+        keys = _joined([_exact(leaf, array).reshape(len(array), leaf.size) for leaf, array in arrays])
+        if self._choices is not None and len(keys):
+            least, most = (keys.item(),) * 2 if len(keys) == 1 else (keys.min(), keys.max())
+            whole = arrays[0][1].dtype.kind != "f" or bool((np.rint(keys) == keys).all())
+            if not (whole and self._choices[0] <= least and most <= self._choices[1]):
+                raise ValueError(f"obs must hold whole numbers from {self._choices[0]} to {self._choices[1]}")
+        return keys
+
+    def _arrays(self, obs: object, batch: bool) -> list[tuple[Leaf, np.ndarray]]:
+        """Each leaf's arrays (n, ..) in a batch, or those (1, ..) of one observation."""
         arrays = []
         for leaf in self._leaves:
             array = _pick(leaf, obs)
-            if array.ndim != len(leaf.shape) + 1 or array.shape[1:] != leaf.shape:
-                raise ValueError(
-                    f"{leaf.name} must be a batch of shape {_with_batch(leaf.shape)}, got shape {array.shape}"
+            if array.shape[batch:] != leaf.shape or array.ndim != len(leaf.shape) + batch:
+                wanted = (
+                    f"a batch of shape {_with_batch(leaf.shape)}" if batch else f"one observation of shape {leaf.shape}"
                 )
-            arrays.append((leaf, array))
+                raise ValueError(f"{leaf.name} must be {wanted}, got shape {array.shape}")
+            arrays.append((leaf, array if batch else array[None]))
         lengths = sorted({len(array) for _, array in arrays})
         if len(lengths) > 1:
             raise ValueError(f"obs must have the same number of observations in all its arrays, got {lengths}")
         return arrays
 
 
-def _pick(leaf: Leaf, obs: Any) -> npt.NDArray[Any]:
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+
+
+def _pick(leaf: Leaf, obs: object) -> np.ndarray:
     """The leaf's array in an observation."""
     value, name = obs, "obs"
     for key in leaf.path:
         if isinstance(key, str):
             if not isinstance(value, Mapping) or key not in value:
-                raise ValueError(f"{name} must be a dict with the key {key!r}, got {short(value)}")
+                raise ValueError(f"{name} must be a dict with the key {key!r}, got {value!r:.60}")
             value, name = value[key], f"{name}[{key}]"
         else:
             if not isinstance(value, tuple | list) or len(value) != key[1]:
-                raise ValueError(f"{name} must be a tuple of {key[1]}, got {short(value)}")
+                raise ValueError(f"{name} must be a tuple of {key[1]}, got {value!r:.60}")
             value, name = value[key[0]], f"{name}[{key[0]}]"
-    if isinstance(value, np.ndarray):
-        array = value
-    else:
-        try:
-            array = np.asarray(value)
-        except ValueError:
-            raise ValueError(f"{leaf.name} must be an array, got a ragged {type(value).__name__}") from None
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{leaf.name} must be an array, got a ragged {type(value).__name__}") from None
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"{leaf.name} must hold numbers, got {short(value)}")
+        raise ValueError(f"{leaf.name} must hold numbers, got {value!r:.60}")
     return array
 
 
-def _one(leaf: Leaf, obs: Any) -> npt.NDArray[Any]:
-    array = _pick(leaf, obs)
-    if array.shape != leaf.shape:
-        raise ValueError(f"{leaf.name} must be one observation of shape {leaf.shape}, got shape {array.shape}")
-    return array
-
-
-def _require_finite(leaf: Leaf, array: npt.NDArray[Any]) -> None:
+def _require_finite(leaf: Leaf, array: np.ndarray) -> None:
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"{leaf.name} must be finite, got nan or infinite numbers")
 
 
-def _numbers(leaf: Leaf, array: npt.NDArray[Any]) -> Floats:
+def _exact(leaf: Leaf, array: np.ndarray) -> Floats:
     _require_finite(leaf, array)
     exact = array.astype(np.float64)
     exact += 0.0  # -0.0 and 0.0 are one state
     return exact
 
 
-def _flat(leaf: Leaf, array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """The leaf's part (n, vector_size) of the flat code, from a batch of arrays."""
+def _inputs(leaf: Leaf, array: np.ndarray) -> npt.NDArray[np.float32]:
+    """The leaf's part (n, vector_size) of network inputs, from a batch of arrays."""
     rows = array.reshape(len(array), leaf.size)
     if leaf.hot is not None:
         return _one_hot(leaf, leaf.hot, rows)
-    if rows.dtype == np.float64:
-        with np.errstate(over="ignore"):
-            inputs = rows.astype(np.float32)
-    else:
+    with np.errstate(over="ignore"):  # what is beyond float32 is refused below
         inputs = rows.astype(np.float32)
     _require_finite(leaf, inputs)
     return inputs
 
 
-def _one_hot(leaf: Leaf, hot: Hot, rows: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+def _one_hot(leaf: Leaf, hot: Hot, rows: np.ndarray) -> npt.NDArray[np.float32]:
     _require_finite(leaf, rows)
     chosen = rows.astype(np.int64)
     whole = rows.dtype.kind != "f" or bool((chosen == rows).all())

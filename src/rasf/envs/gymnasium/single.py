@@ -1,11 +1,10 @@
 """Any Gymnasium environment as a source of features: phi(s, a, s') beside what Gymnasium says of a step.
 
-The features are the environment's own vector reward (MO-Gymnasium's convention), or a function
-`phi(obs, action, next_obs, info)` that turns any environment into one with features; `action` is then the
-environment's own number. Actions are 0 to n_actions - 1 here, whatever the space starts with.
+The features are the environment's own vector reward (MO-Gymnasium's convention). `FeatureReward` gives any environment
+such a reward, from a function `phi(obs, action, next_obs, info)`; `action` is the environment's own number there.
+Actions of a `FeatureEnvironment` are 0 to n_actions - 1, whatever the space starts with.
 
-    bounds          (d, 2), lowest and highest of each feature in a step: from `reward_space`, or from an attribute
-                    `bounds` of the function phi; None where a feature has none
+    bounds          (d, 2), lowest and highest of each feature in a step, from `reward_space`; None where one has none
     failure         what the environment names in info["failure"]; `names_failures` says whether it ever did
     terminated      a true end, nothing is earned after it; `truncated` only stops the clock. Both are passed on as is.
 
@@ -15,19 +14,56 @@ What an environment gets wrong (nan, another shape than declared) is refused in 
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from importlib.util import find_spec
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+import gymnasium
 import numpy as np
 import numpy.typing as npt
 
 from rasf.arrays import Floats
+from rasf.checks import number, whole
+from rasf.envs.gymnasium.description import EnvironmentDescription, plain
 from rasf.envs.gymnasium.encoder import Encoder
+from rasf.envs.registration import is_registered
 
-Phi = Callable[[Any, Any, Any, dict[str, Any]], npt.ArrayLike]
+Info: TypeAlias = dict[str, Any]
+Phi: TypeAlias = Callable[[Any, Any, Any, Info], npt.ArrayLike]
+Environment: TypeAlias = str | gymnasium.Env | Callable[[], gymnasium.Env]
+T = TypeVar("T")
 LEAST_WIDENING = 1e-3
 _ANSWERS = {"reset": ("obs", "info"), "step": ("obs", "reward", "terminated", "truncated", "info")}
+
+
+class FeatureReward(gymnasium.Wrapper):
+    """An environment whose reward is the vector of features phi(obs, action, next_obs, info), float64 (d,).
+
+    bounds: (d, 2), lowest and highest of each feature in a step, infinite where open; by default those that the
+    function has as an attribute `bounds`. They become the `reward_space`. Without any, one step is taken here, to count
+    the features.
+    """
+
+    def __init__(self, env: gymnasium.Env, phi: Phi, bounds: npt.ArrayLike | None = None) -> None:
+        super().__init__(env)
+        self.phi, self._obs = phi, None
+        declared = phi_bounds(phi, bounds)
+        if declared is None:
+            declared = _open_bounds(self, phi)
+        self.reward_space = gymnasium.spaces.Box(declared[:, 0], declared[:, 1], dtype=np.float64)
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
+        """Begin an episode."""
+        obs, info = checked("reset", self.env.reset(seed=seed, **({} if options is None else {"options": options})))
+        self._obs = copy.deepcopy(obs)  # an environment may write its next observation into the same array
+        return obs, info
+
+    def step(self, action: object) -> tuple[Any, Floats, bool, bool, Info]:
+        """The environment's step, with the features in place of its reward."""
+        obs, _, terminated, truncated, info = checked("step", self.env.step(action))
+        features = numbers_of(self.phi(self._obs, action, obs, info))
+        self._obs = copy.deepcopy(obs)
+        return obs, features, terminated, truncated, info
 
 
 class Step(NamedTuple):
@@ -40,105 +76,94 @@ class Step(NamedTuple):
     failure: bool
 
 
-class FeatureEnvironment:
+class FeatureSource:
+    """What one environment with features and several have in common."""
+
+    encoder: Encoder
+    n_actions: int
+    declared_bounds: Floats  # (d, 2) of the features in a step, infinite where open
+
+    @property
+    def n_features(self) -> int:
+        return len(self.declared_bounds)
+
+    @property
+    def bounds(self) -> Floats | None:
+        """Bounds (d, 2) of the features, where all of them are declared."""
+        return self.declared_bounds if np.isfinite(self.declared_bounds).all() else None
+
+    def random_tasks(self, count: int, rng: np.random.Generator) -> Floats | None:
+        """Weights (count, d) from the environment's own distribution of tasks; None where it has none."""
+        return None
+
+
+class FeatureEnvironment(FeatureSource):
     """One environment with features; made by `open_environment`."""
 
-    def __init__(self, env: Any, phi: Phi | None = None) -> None:
+    def __init__(self, env: gymnasium.Env, phi: Phi | None = None) -> None:
         self.env = env
         self.encoder = Encoder.of(env.observation_space)
         self._actions = actions_of(env.action_space)
         self.n_actions = len(self._actions)
-        spec = env.spec
-        self.id: str | None = None if spec is None else spec.id
-        self.max_episode_steps: int | None = None if spec is None else spec.max_episode_steps
-        self.names_failures = False
-        self._phi = checked_phi(phi)
-        self._obs: Any = None
-        self._running = False
-        declared = declared_bounds(env, phi)
-        if declared is None:
-            declared = np.tile([-np.inf, np.inf], (self._probe(), 1))
-        self.declared_bounds = declared
-        self.n_features = len(declared)
-        self.bounds: Floats | None = declared if np.isfinite(declared).all() else None
+        self._stepped = env if phi is None else FeatureReward(env, phi)
+        self._phi = _phi_of(self._stepped)
+        self.names_failures = self._running = False
+        declared = declared_bounds(self._stepped)
+        self.declared_bounds = _open_bounds(env, None) if declared is None else declared
 
     @property
     def has_phi(self) -> bool:
-        """Whether the features come from a function, not from the reward."""
+        """Whether the features come from a function, not from the environment's own reward."""
         return self._phi is not None
 
     def reset(self, seed: int | None = None) -> Any:
         """Begin an episode; the first observation."""
-        obs, info = first_answer(self.env, seed)
+        obs, info = checked_reset(self._stepped, seed)
         own_randomness(self.env)
-        self._check(obs)
+        allowed(self.encoder.check, obs)
         self.names_failures |= "failure" in info
         self._running = True
-        self._keep(obs)
         return obs
 
     def step(self, action: int) -> Step:
         """Take one of the actions 0 to n_actions - 1."""
-        obs, features, terminated, truncated, info = self._advance(action)
-        if features.shape != (self.n_features,):
-            raise ValueError(wrong_features(features.shape, self.n_features, self._phi))
-        if not np.isfinite(features).all():
-            raise ValueError(f"the features of a step must be finite, the environment gave {features.tolist()}")
-        return Step(obs, features, terminated, truncated, bool(info.get("failure", False)))
-
-    def close(self) -> None:
-        """Close the environment."""
-        self.env.close()
-
-    def describe(self) -> dict[str, Any]:
-        """What a file's header says of the environment, as JSON."""
-        kwargs = {} if self.env.spec is None else self.env.spec.kwargs
-        return describe_environment(self, kwargs, int(self._actions[0]), self._phi)
-
-    def _advance(self, action: int) -> tuple[Any, Floats, bool, bool, dict[str, Any]]:
         if not self._running:
             raise ValueError("no episode is running: call reset() before step()")
         if not 0 <= action < self.n_actions:
             raise ValueError(f"action must be 0 to {self.n_actions - 1}, got {action!r}")
-        taken = self._actions[action]
-        obs, reward, terminated, truncated, info = answer("step", self.env.step(taken))
-        self._check(obs)
-        features = reward if self._phi is None else self._phi(self._obs, taken, obs, info)
+        obs, reward, terminated, truncated, info = checked("step", self._stepped.step(self._actions[action]))
+        allowed(self.encoder.check, obs)
         self.names_failures |= "failure" in info
         self._running = not (terminated or truncated)
-        self._keep(obs)
-        return obs, numbers_of(features), bool(terminated), bool(truncated), info
+        features = numbers_of(reward)
+        if features.shape != (self.n_features,):
+            raise ValueError(wrong_features(features.shape, self.n_features, self._phi))
+        if not np.isfinite(features).all():
+            raise ValueError(f"the features of a step must be finite, the environment gave {features.tolist()}")
+        return Step(obs, features, bool(terminated), bool(truncated), bool(info.get("failure", False)))
 
-    def _probe(self) -> int:
-        """The number of features, where only a step can tell."""
-        self.reset(seed=0)
-        _, features, *_ = self._advance(0)
-        if features.ndim != 1 or features.size == 0:
-            raise ValueError(wrong_features(features.shape, None, self._phi))
-        self._running = False
-        return len(features)
+    def close(self) -> None:
+        self.env.close()
 
-    def _check(self, obs: Any) -> None:
-        try:
-            self.encoder.check(obs)
-        except ValueError as error:
-            raise ValueError(f"the environment gave an observation that its space does not allow: {error}") from None
+    def random_tasks(self, count: int, rng: np.random.Generator) -> Floats | None:
+        own = None if self.has_phi else getattr(self.env.unwrapped, "random_tasks", None)
+        return None if own is None else own(count, rng)
 
-    def _keep(self, obs: Any) -> None:
-        if self._phi is not None:
-            self._obs = copy.deepcopy(obs)  # an environment may write its next observation into the same array
+    def describe(self) -> EnvironmentDescription:
+        """What a library keeps of the environment."""
+        return describe_environment(self, self.env.spec, self._actions[0], self._phi)
 
 
-def open_environment(env: Any, phi: Phi | None = None, **kwargs: Any) -> FeatureEnvironment:
-    """An environment with features from an id (`kwargs` go to `gymnasium.make`) or from a `gymnasium.Env`."""
-    import gymnasium
-
+def open_environment(env: Environment, phi: Phi | None = None, **kwargs: Any) -> FeatureEnvironment:
+    """An environment with features: from an id (`kwargs` go to `gymnasium.make`), a function, or a `gymnasium.Env`."""
+    if kwargs and not isinstance(env, str):
+        raise ValueError(f"{', '.join(kwargs)} can only be given with an environment's id")
     if isinstance(env, str):
-        return FeatureEnvironment(make(env, kwargs), phi)
-    if kwargs:
-        raise ValueError(f"{', '.join(kwargs)} can only be given with an environment's id, not with an environment")
+        env = make(env, kwargs)
+    elif callable(env):
+        env = env()
     if not isinstance(env, gymnasium.Env):
-        raise ValueError(f"env must be an environment's id or a gymnasium.Env, got {type(env).__name__}")
+        raise ValueError(f"env must be an id, a gymnasium.Env or a function that makes one, got {type(env).__name__}")
     return FeatureEnvironment(env, phi)
 
 
@@ -148,8 +173,7 @@ def estimate_bounds(env: FeatureEnvironment, steps: int = 2000, seed: int = 0, m
     What was seen is widened on both sides by `margin` times its range, at least by a thousandth of its size or of 1.
     Declared ends are kept: a short random walk may never see the rare feature that matters.
     """
-    if steps < 1 or not (np.isfinite(margin) and margin >= 0):
-        raise ValueError(f"steps must be positive and margin not negative, got {steps} and {margin}")
+    steps, margin = whole("steps", steps), number("margin", margin, 0.0)
     rng = np.random.default_rng(seed)
     low, high = np.full(env.n_features, np.inf), np.full(env.n_features, -np.inf)
     env.reset(seed=seed)
@@ -164,89 +188,88 @@ def estimate_bounds(env: FeatureEnvironment, steps: int = 2000, seed: int = 0, m
     return np.where(np.isfinite(env.declared_bounds), env.declared_bounds, seen)
 
 
-def make(env_id: str, kwargs: dict[str, Any]) -> Any:
+def make(env_id: str, kwargs: dict[str, Any]) -> gymnasium.Env:
     """`gymnasium.make`, with MO-Gymnasium's ids; the checker is off because it does not know vector rewards."""
-    import gymnasium
-
+    if ":" not in env_id:
+        is_registered(env_id)  # which imports MO-Gymnasium if need be
     try:
-        try:
-            return gymnasium.make(env_id, disable_env_checker=True, **kwargs)
-        except gymnasium.error.UnregisteredEnv:
-            _import_mo_gymnasium(env_id)
-            return gymnasium.make(env_id, disable_env_checker=True, **kwargs)
+        return gymnasium.make(env_id, disable_env_checker=True, **kwargs)
     except gymnasium.error.UnregisteredEnv:
-        raise ValueError(
-            f"env must be an id that Gymnasium or MO-Gymnasium knows, or MODULE:ID to import its module, got {env_id!r}"
-        ) from None
+        hint = "" if find_spec("mo_gymnasium") else "; for MO-Gymnasium's ids install rasf[mo]"
+        known = "an id that Gymnasium or MO-Gymnasium knows, or MODULE:ID to import its module"
+        raise ValueError(f"env must be {known}, got {env_id!r}{hint}") from None
     except (gymnasium.error.Error, ImportError, TypeError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"env {env_id!r} cannot be made: {reason}") from error
 
 
-def _import_mo_gymnasium(env_id: str) -> None:
-    try:
-        import mo_gymnasium  # noqa: F401  (registers its ids)
-    except ModuleNotFoundError:
-        raise ValueError(
-            f"env must be an id that Gymnasium knows, got {env_id!r}; for MO-Gymnasium's ids install rasf[mo]"
-        ) from None
+# --- what single and vector environments share
 
 
-def first_answer(env: Any, seed: int | None) -> Any:
+def checked_reset(env: gymnasium.Env | gymnasium.vector.VectorEnv, seed: int | None) -> Any:
     """What `env.reset` gives, if it is as Gymnasium has it."""
     try:
-        return answer("reset", env.reset(seed=seed))
+        return checked("reset", env.reset(seed=seed))
     except TypeError as error:
         if "argument 'seed'" not in str(error):
             raise
         raise ValueError(f"the environment's reset must take a seed, as Gymnasium has it: {error}") from None
 
 
-def answer(call: str, given: Any) -> Any:
-    """What an environment gives, unless it is not as Gymnasium has it, as in the old Gym."""
+def checked(call: str, answer: object) -> Any:
+    """What an environment's reset or step gave, unless it is not as Gymnasium has it, as in the old Gym."""
     wanted = _ANSWERS[call]
-    if not isinstance(given, tuple | list) or len(given) != len(wanted) or not isinstance(given[-1], Mapping):
-        got = f"{len(given)} values" if isinstance(given, tuple) else type(given).__name__
+    if not isinstance(answer, tuple | list) or len(answer) != len(wanted) or not isinstance(answer[-1], Mapping):
+        got = f"{len(answer)} values" if isinstance(answer, tuple) else type(answer).__name__
         raise ValueError(f"the environment's {call} must return ({', '.join(wanted)}), as Gymnasium has it, got {got}")
-    return given
+    return answer
 
 
-def own_randomness(env: Any) -> None:
+def allowed(encode: Callable[[object], T], obs: object) -> T:
+    """What an encoder makes of an environment's observation, unless its space does not allow it."""
+    try:
+        return encode(obs)
+    except ValueError as error:
+        raise ValueError(f"the environment gave an observation that its space does not allow: {error}") from None
+
+
+def seeds_from(seed: int, n: int) -> list[int]:
+    """n seeds, of environments or episodes, from one; fewer are the first of them."""
+    return [int(word) for word in np.random.SeedSequence(seed).generate_state(n)]
+
+
+def own_randomness(env: gymnasium.Env) -> None:
     """Make minecart draw its ores from its own generator; its scipy distributions use numpy's global one, unseeded."""
     for mine in getattr(env.unwrapped, "mines", ()):
         for law in getattr(mine, "distributions", ()):
             law.random_state = env.unwrapped.np_random
 
 
-def actions_of(space: Any) -> list[np.int64]:
+def actions_of(space: gymnasium.Space) -> list[np.int64]:
     """The environment's own numbers of the actions 0, 1, .."""
-    from gymnasium.spaces import Discrete
-
-    if not isinstance(space, Discrete):
+    if not isinstance(space, gymnasium.spaces.Discrete):
         raise ValueError(f"the action space must be Discrete, got {type(space).__name__}: no other actions are served")
     return [np.int64(space.start + i) for i in range(int(space.n))]
 
 
-def checked_phi(phi: Phi | None) -> Phi | None:
-    """Refuse what cannot be called."""
-    if phi is not None and not callable(phi):
+def phi_bounds(phi: Phi, given: npt.ArrayLike | None = None) -> Floats | None:
+    """Bounds (d, 2), given or the function's own, infinite where open; None where nothing is declared."""
+    if not callable(phi):
         raise ValueError(f"phi must be a function phi(obs, action, next_obs, info), got {type(phi).__name__}")
-    return phi
+    name, found = ("phi.bounds", getattr(phi, "bounds", None)) if given is None else ("bounds", given)
+    if found is None:
+        return None
+    bounds = np.asarray(found, np.float64)
+    if bounds.ndim != 2 or bounds.shape[1] != 2 or not (bounds[:, 0] <= bounds[:, 1]).all():
+        raise ValueError(f"{name} must be (d, 2), lowest and highest of each feature, got {found!r}")
+    return bounds
 
 
-def declared_bounds(env: Any, phi: Phi | None) -> Floats | None:
-    """Bounds (d, 2), infinite where open, of the function phi or of a vector reward; None where nothing is declared.
+def declared_bounds(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Floats | None:
+    """Bounds (d, 2), infinite where open, of a vector reward; None where nothing is declared.
 
     A wrapper that changes the reward may declare its own `reward_space`: the outermost one counts.
     """
-    if phi is not None:
-        given = getattr(phi, "bounds", None)
-        if given is None:
-            return None
-        bounds = np.asarray(given, np.float64)
-        if bounds.ndim != 2 or bounds.shape[1] != 2 or not (bounds[:, 0] <= bounds[:, 1]).all():
-            raise ValueError(f"phi.bounds must be (d, 2), lowest and highest of each feature, got {given!r}")
-        return bounds
     while not hasattr(env, "reward_space") and env is not env.unwrapped:
         env = getattr(env, "env", env.unwrapped)
     reward_space = getattr(env, "reward_space", None)
@@ -256,7 +279,25 @@ def declared_bounds(env: Any, phi: Phi | None) -> Floats | None:
     return np.stack([low, high], axis=1).astype(np.float64)
 
 
-def numbers_of(features: Any) -> Floats:
+def _open_bounds(env: gymnasium.Env, phi: Phi | None) -> Floats:
+    """Infinite bounds (d, 2) of the features, which only a step can count."""
+    checked_reset(env, 0)
+    features = numbers_of(checked("step", env.step(actions_of(env.action_space)[0]))[1])
+    if features.ndim != 1 or features.size == 0:
+        raise ValueError(wrong_features(features.shape, None, phi))
+    return np.tile([-np.inf, np.inf], (len(features), 1))
+
+
+def _phi_of(env: gymnasium.Env) -> Phi | None:
+    """The function of the outermost `FeatureReward` around an environment."""
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, FeatureReward):
+            return env.phi
+        env = env.env
+    return None
+
+
+def numbers_of(features: npt.ArrayLike) -> Floats:
     """Features or a reward as float64, whatever the environment wrote them in."""
     try:
         return np.asarray(features, np.float64)
@@ -274,23 +315,18 @@ def wrong_features(shape: tuple[int, ...], n_features: int | None, phi: Phi | No
     return f"the environment's reward must be features of shape {wanted}, got shape {shape}"
 
 
-def describe_environment(env: Any, kwargs: dict[str, Any], first_action: int, phi: Phi | None) -> dict[str, Any]:
-    """The description, as JSON, of a `FeatureEnvironment` or a `FeatureVector`."""
-    return {
-        "id": env.id,
-        "kwargs": {str(name): _plain(value) for name, value in kwargs.items()},
-        "observations": env.encoder.describe(),
-        "n_actions": env.n_actions,
-        "first_action": first_action,
-        "n_features": env.n_features,
-        "bounds": None if env.bounds is None else env.bounds.tolist(),
-        "phi": None if phi is None else getattr(phi, "__name__", type(phi).__name__),
-        "max_episode_steps": env.max_episode_steps,
-    }
-
-
-def _plain(value: Any) -> Any:
-    try:
-        return json.loads(json.dumps(value, allow_nan=False))  # a tuple becomes the list that a file gives back
-    except (TypeError, ValueError):
-        return f"<{type(value).__name__}>"
+def describe_environment(
+    env: FeatureSource, spec: gymnasium.envs.registration.EnvSpec | None, first_action: np.int64, phi: Phi | None
+) -> EnvironmentDescription:
+    """The description of environments that Gymnasium made by this spec, or by none."""
+    return EnvironmentDescription(
+        id=None if spec is None else spec.id,
+        kwargs={} if spec is None else {str(name): plain(value) for name, value in spec.kwargs.items()},
+        observations=env.encoder.describe(),
+        n_actions=env.n_actions,
+        first_action=int(first_action),
+        n_features=env.n_features,
+        bounds=None if env.bounds is None else tuple(map(tuple, env.bounds.tolist())),
+        phi=None if phi is None else getattr(phi, "__name__", type(phi).__name__),
+        max_episode_steps=None if spec is None else spec.max_episode_steps,
+    )

@@ -11,10 +11,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from rasf.checks import is_whole
+from rasf.files import Header
+
+if TYPE_CHECKING:
+    import gymnasium
 
 Path = tuple[str | tuple[int, int], ...]  # keys of Dicts, (index, length) of Tuples
 MAX_SIZE = 2**31  # numbers an observation may have
@@ -25,7 +31,7 @@ ACCEPTED = "Discrete, MultiDiscrete, MultiBinary, Box, Dict or Tuple"
 
 
 class Hot(NamedTuple):
-    """Entries (size,) that the flat code writes one-hot: how many values, the first, where their inputs begin."""
+    """Entries (size,) that a network sees one-hot: how many values, the first, where their inputs begin."""
 
     choices: npt.NDArray[np.int64]
     start: npt.NDArray[np.int64]
@@ -48,15 +54,15 @@ class Leaf(NamedTuple):
         return "obs" + "".join(f"[{key if isinstance(key, str) else key[0]}]" for key in self.path)
 
 
-def leaves(description: Any, path: Path = ()) -> list[Leaf]:
+def leaves(description: object, path: Path = ()) -> list[Leaf]:
     """The arrays that a description names, checked."""
     if not isinstance(description, Mapping) or len(path) > MAX_DEPTH:
-        raise ValueError(f"a space's description must be an object at most {MAX_DEPTH} deep, got {short(description)}")
+        raise ValueError(f"a space's description must be an object at most {MAX_DEPTH} deep, got {description!r:.60}")
     kind = description.get("kind")
     if kind in ("dict", "tuple"):
         parts = description.get("spaces")
         if not isinstance(parts, list) or not parts:
-            raise ValueError(f"a {kind} space's description must list its spaces, got {short(parts)}")
+            raise ValueError(f"a {kind} space's description must list its spaces, got {parts!r:.60}")
         if kind == "tuple":
             return [leaf for i, part in enumerate(parts) for leaf in leaves(part, (*path, (i, len(parts))))]
         if any(not isinstance(part, list) or len(part) != 2 or not isinstance(part[0], str) for part in parts):
@@ -74,15 +80,15 @@ def leaves(description: Any, path: Path = ()) -> list[Leaf]:
         return [Leaf(path, shape, size, size, None, ((2, size),))]
     if kind == "box":
         return [_box(path, description)]
-    raise ValueError(f"a space's description must be of a {ACCEPTED}, got kind {short(kind)}")
+    raise ValueError(f"a space's description must be of a {ACCEPTED}, got kind {kind!r:.60}")
 
 
 def _choices(path: Path, shape: tuple[int, ...], counts: Any, start: Any) -> Leaf:
     size = math.prod(shape)
     for name, entries, least in (("n", counts, 1), ("start", start, -MAX_CHOICES)):
         if not isinstance(entries, list) or len(entries) != size:
-            raise ValueError(f"a space's {name} must list {size} whole numbers, got {short(entries)}")
-        if any(not _whole(entry) or not least <= entry <= MAX_CHOICES for entry in entries):
+            raise ValueError(f"a space's {name} must list {size} whole numbers, got {entries!r:.60}")
+        if any(not is_whole(entry) or not least <= entry <= MAX_CHOICES for entry in entries):
             raise ValueError(f"a space's {name} must be whole numbers from {least} to {MAX_CHOICES}")
     choices = np.array(counts, np.int64)
     hot = Hot(choices, np.array(start, np.int64), np.cumsum(choices) - choices)
@@ -93,7 +99,7 @@ def _box(path: Path, description: Mapping[str, Any]) -> Leaf:
     shape = _shape(description)
     size = math.prod(shape)
     if description.get("dtype") not in DTYPES:
-        raise ValueError(f"a Box's dtype must be a number type's name, got {short(description.get('dtype'))}")
+        raise ValueError(f"a Box's dtype must be a number type's name, got {description.get('dtype')!r:.60}")
     ends: list[list[Any]] = []
     for name in ("low", "high"):
         end = description.get(name)
@@ -104,7 +110,7 @@ def _box(path: Path, description: Mapping[str, Any]) -> Leaf:
             raise ValueError(f"a Box's {name} must be numbers, or null where unbounded")
         ends.append(listed)
     low, high = ends
-    exact = all(_whole(entry) and abs(entry) <= MAX_CHOICES for entry in low + high)
+    exact = all(is_whole(entry) and abs(entry) <= MAX_CHOICES for entry in low + high)
     if not exact or np.dtype(description["dtype"]).kind == "f":
         return Leaf(path, shape, size, size, None, None)
     length = max(len(low), len(high))
@@ -120,14 +126,14 @@ def _stretched(ends: list[Any], length: int) -> list[Any]:
 
 def _shape(description: Mapping[str, Any]) -> tuple[int, ...]:
     shape = description.get("shape")
-    if not isinstance(shape, list) or any(not _whole(side) or not 1 <= side <= MAX_SIZE for side in shape):
-        raise ValueError(f"a space's shape must list whole numbers of at least 1, got {short(shape)}")
+    if not isinstance(shape, list) or any(not is_whole(side) or not 1 <= side <= MAX_SIZE for side in shape):
+        raise ValueError(f"a space's shape must list whole numbers of at least 1, got {shape!r:.60}")
     if len(shape) > 32 or math.prod(shape) > MAX_SIZE:
-        raise ValueError(f"a space's shape must have at most 32 sides and {MAX_SIZE} entries, got {short(shape)}")
+        raise ValueError(f"a space's shape must have at most 32 sides and {MAX_SIZE} entries, got {shape!r:.60}")
     return tuple(shape)
 
 
-def describe(space: Any) -> dict[str, Any]:
+def describe(space: gymnasium.Space) -> Header:
     """A Gymnasium space as JSON."""
     from gymnasium import spaces
 
@@ -150,20 +156,10 @@ def describe(space: Any) -> dict[str, Any]:
     raise ValueError(f"the observation space must be {ACCEPTED}, got {type(space).__name__}")
 
 
-def _compact(ends: npt.NDArray[Any]) -> Any:
+def _compact(ends: np.ndarray) -> Any:
     """Bounds as one number if they are all the same, else a list; null where infinite."""
     flat = ends.reshape(-1)
     listed = (flat[:1] if (flat == flat[0]).all() else flat).tolist()
     plain = [None if isinstance(entry, float) and not math.isfinite(entry) else entry for entry in listed]
     plain = [int(entry) if isinstance(entry, bool) else entry for entry in plain]
     return plain[0] if len(plain) == 1 else plain
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def short(value: Any) -> str:
-    """A value in a message."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

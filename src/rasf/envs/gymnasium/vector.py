@@ -1,10 +1,12 @@
 """Environments stepped together, as a deep learner wants them: flat observations (n, m) and features (n, d), float32.
 
-`open_vector` takes an id or a factory, and steps n copies in this process, or a `gymnasium.vector.VectorEnv` as it is.
-What differs between them is how an episode's end and the next beginning share the steps:
+`open_vector` takes an id or a factory, and steps n copies in this process (`SyncEnvs`), or a vector environment of
+Gymnasium as it is (`VectorEnvAdapter`). What differs is how an episode's end and the next beginning share the steps,
+which a vector environment says in metadata["autoreset_mode"]:
 
-    copies       reset right when they end; every step counts
-    SAME_STEP    likewise; the true successor is in info["final_obs"], and what the last step said in info["final_info"]
+    SyncEnvs     reset right when they end; every step counts
+    SAME_STEP    likewise; the true successor and what the last step said are in info["final_obs"] and "final_info",
+                 because the rest of `info` is already about the new episode
     NEXT_STEP    the step after an end only resets: its action is ignored, and it is marked as not valid
     DISABLED     reset here, right when they end, by the mask options={"reset_mask": ...}
 
@@ -13,94 +15,291 @@ In all of them `next_obs` is the true successor of the step, also at an episode'
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
+import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from rasf.envs.gymnasium.autoreset import Native
-from rasf.envs.gymnasium.feature_vector import FeatureVector, Inputs, VectorStep
-from rasf.envs.gymnasium.single import FeatureEnvironment, Phi, open_environment
+from rasf.arrays import Bools, Floats
+from rasf.checks import whole
+from rasf.envs.gymnasium.description import EnvironmentDescription
+from rasf.envs.gymnasium.encoder import Encoder
+from rasf.envs.gymnasium.single import (
+    Environment,
+    FeatureEnvironment,
+    FeatureSource,
+    Info,
+    Phi,
+    actions_of,
+    allowed,
+    checked,
+    checked_reset,
+    declared_bounds,
+    describe_environment,
+    numbers_of,
+    open_environment,
+    own_randomness,
+    phi_bounds,
+    seeds_from,
+    wrong_features,
+)
 
-__all__ = ["Copies", "FeatureVector", "VectorStep", "copy_seeds", "open_vector"]
+Inputs = npt.NDArray[np.float32]
+NEXT_STEP, SAME_STEP, DISABLED = "NextStep", "SameStep", "Disabled"
 
 
-class Copies(FeatureVector):
+class VectorStep(NamedTuple):
+    """What one step of n environments led to; next_obs and obs are (n, m), phi is (n, d), the masks are (n,)."""
+
+    next_obs: Inputs
+    phi: Inputs
+    terminated: Bools
+    truncated: Bools
+    failure: Bools
+    valid: Bools
+    obs: Inputs
+
+
+class _Vector(FeatureSource):
+    num_envs: int
+
+    def _checked(self, actions: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        chosen = np.asarray(actions)
+        if chosen.shape != (self.num_envs,) or chosen.dtype.kind not in "iu":
+            raise ValueError(f"actions must be {self.num_envs} whole numbers, got {chosen.dtype} of {chosen.shape}")
+        if chosen.min() < 0 or chosen.max() >= self.n_actions:
+            raise ValueError(f"actions must be 0 to {self.n_actions - 1}, got {chosen.tolist()}")
+        return chosen.astype(np.int64)
+
+
+class SyncEnvs(_Vector):
     """Single environments, one after the other, reset right when they end."""
 
-    def __init__(self, environments: list[FeatureEnvironment]) -> None:
+    def __init__(self, environments: Sequence[FeatureEnvironment]) -> None:
         self.environments = environments
         first = environments[0]
-        self.id, self.num_envs, self.encoder = first.id, len(environments), first.encoder
-        self.n_actions, self.n_features, self.bounds = first.n_actions, first.n_features, first.bounds
-        self.max_episode_steps = first.max_episode_steps
+        self.num_envs, self.encoder, self.n_actions = len(environments), first.encoder, first.n_actions
+        self.declared_bounds = first.declared_bounds
         for other in environments[1:]:
             if other.describe() != first.describe():
                 raise ValueError("env must make the same environment every time, got two that differ")
 
     @property
     def names_failures(self) -> bool:
-        """Whether any copy has named a failure so far."""
         return any(environment.names_failures for environment in self.environments)
 
     def reset(self, seed: int | None = None) -> Inputs:
-        """Begin n episodes, with the seeds `copy_seeds` gives."""
-        seeds = [None] * self.num_envs if seed is None else copy_seeds(seed, self.num_envs)
+        """Begin n episodes, with the seeds `seeds_from` gives."""
+        seeds = [None] * self.num_envs if seed is None else seeds_from(seed, self.num_envs)
         pairs = zip(self.environments, seeds, strict=True)
         return np.stack([self.encoder.vector(environment.reset(seed)) for environment, seed in pairs])
 
     def step(self, actions: npt.ArrayLike) -> VectorStep:
         """Every step counts: `valid` is True everywhere."""
         pairs = zip(self.environments, self._checked(actions).tolist(), strict=True)
-        steps = [environment.step(action) for environment, action in pairs]
-        next_obs = np.stack([self.encoder.vector(step.obs) for step in steps])
-        obs = next_obs.copy()
-        for i, step in enumerate(steps):
-            if step.terminated or step.truncated:
-                obs[i] = self.encoder.vector(self.environments[i].reset())
-        phi = np.stack([step.phi for step in steps]).astype(np.float32)
-        terminated = np.array([step.terminated for step in steps])
-        truncated = np.array([step.truncated for step in steps])
-        failure = np.array([step.failure for step in steps])
-        return VectorStep(next_obs, phi, terminated, truncated, failure, np.ones(self.num_envs, np.bool_), obs)
+        raw, phi, terminated, truncated, failure = zip(*(env.step(action) for env, action in pairs), strict=True)
+        next_obs = np.stack([self.encoder.vector(one) for one in raw])
+        ends, obs = np.array([terminated, truncated]), next_obs.copy()
+        for i in np.flatnonzero(ends.any(axis=0)).tolist():
+            obs[i] = self.encoder.vector(self.environments[i].reset())
+        features, valid = np.stack(phi).astype(np.float32), np.ones(self.num_envs, np.bool_)
+        return VectorStep(next_obs, features, ends[0], ends[1], np.array(failure), valid, obs)
 
     def close(self) -> None:
-        """Close every copy."""
         for environment in self.environments:
             environment.close()
 
-    def describe(self) -> dict[str, Any]:
-        """The description of one copy."""
+    def describe(self) -> EnvironmentDescription:
         return self.environments[0].describe()
 
-
-def copy_seeds(seed: int, n: int) -> list[int]:
-    """The seeds of n copies; those of fewer copies are the first of them."""
-    return [int(word) for word in np.random.SeedSequence(seed).generate_state(n)]
+    def random_tasks(self, count: int, rng: np.random.Generator) -> Floats | None:
+        return self.environments[0].random_tasks(count, rng)
 
 
-def open_vector(env: Any, num_envs: int | None = None, phi: Phi | None = None, **kwargs: Any) -> FeatureVector:
+class VectorEnvAdapter(_Vector):
+    """A user's `gymnasium.vector.VectorEnv`, in whichever way it resets."""
+
+    def __init__(self, env: gymnasium.vector.VectorEnv, phi: Phi | None) -> None:
+        mode = env.metadata.get("autoreset_mode")
+        self._mode = getattr(mode, "value", mode)
+        if self._mode not in (NEXT_STEP, SAME_STEP, DISABLED):
+            raise ValueError(
+                f"a vector environment must say in metadata['autoreset_mode'] how it resets, got {self._mode!r}"
+            )
+        self.env, self.num_envs, self._phi = env, int(env.num_envs), phi
+        self.encoder = Encoder.of(env.single_observation_space)
+        actions = actions_of(env.single_action_space)
+        self._start, self.n_actions = actions[0], len(actions)
+        self.names_failures = self._running = False
+        self._ended = np.zeros(self.num_envs, np.bool_)
+        self._raw: Any = None
+        declared = declared_bounds(env) if phi is None else phi_bounds(phi)
+        self.declared_bounds = np.tile([-np.inf, np.inf], (self._probe(), 1)) if declared is None else declared
+
+    def reset(self, seed: int | None = None) -> Inputs:
+        """Begin n episodes; the vector environment deals out the seed."""
+        raw, info = checked_reset(self.env, seed)
+        for environment in getattr(self.env.unwrapped, "envs", ()):
+            own_randomness(environment)
+        self.names_failures |= "failure" in info
+        self._running = True
+        self._ended[:] = False
+        self._keep(raw)
+        return self._vectors(raw)
+
+    def step(self, actions: npt.ArrayLike) -> VectorStep:
+        """One step; empty steps have no features, no end and no failure."""
+        taken = self._checked(actions)
+        next_raw, reward, terminated, truncated, info = self._advance(taken)
+        valid, ended = ~self._ended, terminated | truncated
+        obs = self._vectors(next_raw)
+        next_obs = obs
+        if self._mode == SAME_STEP and ended.any():
+            next_obs = obs.copy()
+            for i in np.flatnonzero(ended).tolist():
+                next_obs[i] = self._final(info, i)
+        phi = self._features(reward, taken, next_raw, info, ended, valid)
+        failure = self._failures(info, ended) & valid
+        if self._mode == DISABLED and ended.any():
+            next_raw, _ = self.env.reset(options={"reset_mask": ended.copy()})
+            obs = self._vectors(next_raw)
+        self._ended = ended if self._mode == NEXT_STEP else np.zeros(self.num_envs, np.bool_)
+        self._keep(next_raw)
+        return VectorStep(next_obs, phi, terminated & valid, truncated & valid, failure, valid, obs)
+
+    def close(self) -> None:
+        self.env.close()
+
+    def describe(self) -> EnvironmentDescription:
+        """As of a single environment; the settings of a vector environment are not known."""
+        return replace(describe_environment(self, self.env.spec, self._start, self._phi), kwargs={})
+
+    def _advance(self, actions: npt.NDArray[np.int64]) -> tuple[Any, Any, Bools, Bools, Info]:
+        if not self._running:
+            raise ValueError("no episode is running: call reset() before step()")
+        try:
+            raw, reward, terminated, truncated, info = checked("step", self.env.step(actions + self._start))
+        except (TypeError, ValueError) as error:
+            if "array element with a sequence" not in str(error):
+                raise
+            raise ValueError(
+                "this vector environment has no room for rewards that are vectors; give an id with num_envs, or "
+                "MO-Gymnasium's MOSyncVectorEnv"
+            ) from error
+        return raw, reward, np.array(terminated, np.bool_), np.array(truncated, np.bool_), info
+
+    def _features(
+        self,
+        reward: npt.ArrayLike,
+        actions: npt.NDArray[np.int64],
+        next_raw: object,
+        info: Info,
+        ended: Bools,
+        valid: Bools,
+    ) -> Inputs:
+        if self._phi is None:
+            phi = numbers_of(reward)
+            if phi.shape != (self.num_envs, self.n_features):
+                raise ValueError(wrong_features(phi.shape[1:], self.n_features, None))
+            phi = np.where(valid[:, None], phi, 0.0)
+        else:
+            phi = np.zeros((self.num_envs, self.n_features))
+            before, after = self._rows(self._raw), self._rows(next_raw)
+            for i in np.flatnonzero(valid).tolist():
+                said, seen = _row(info, i), after[i]
+                if self._mode == SAME_STEP and ended[i]:
+                    said, seen = said.get("final_info", {}), said["final_obs"]
+                features = numbers_of(self._phi(before[i], actions[i] + self._start, seen, said))
+                if features.shape != (self.n_features,):
+                    raise ValueError(wrong_features(features.shape, self.n_features, self._phi))
+                phi[i] = features
+        if not np.isfinite(phi).all():
+            raise ValueError(f"the features of a step must be finite, the environments gave {phi.tolist()}")
+        return phi.astype(np.float32)
+
+    def _failures(self, info: Info, ended: Bools) -> Bools:
+        """What was named in this step; under SAME_STEP, `info` is about the new episode where the old one ended."""
+        failure = self._named_in(info)
+        if self._mode == SAME_STEP and ended.any():
+            failure = np.where(ended, self._named_in(info.get("final_info", {})), failure)
+        return failure
+
+    def _named_in(self, info: Info) -> Bools:
+        if "failure" not in info:
+            return np.zeros(self.num_envs, np.bool_)
+        self.names_failures = True
+        return np.asarray(info["failure"]).astype(np.bool_) & info.get("_failure", True)
+
+    def _final(self, info: Info, i: int) -> Inputs:
+        """The successor that ended episode i."""
+        final = _row(info, i).get("final_obs")
+        if final is None:
+            raise ValueError("a vector environment that resets in the same step must give info['final_obs'] at an end")
+        return allowed(self.encoder.vector, final)
+
+    def _vectors(self, raw: object) -> Inputs:
+        inputs = allowed(self.encoder.batch_vectors, raw)
+        if len(inputs) != self.num_envs:
+            raise ValueError(f"the environment must give {self.num_envs} observations, got {len(inputs)}")
+        return inputs
+
+    def _probe(self) -> int:
+        """The number of features, where only a step can tell."""
+        self.reset(seed=0)
+        actions = np.zeros(self.num_envs, np.int64)
+        next_raw, reward, _, _, info = self._advance(actions)
+        if self._phi is not None:
+            reward = [self._phi(self._rows(self._raw)[0], self._start, self._rows(next_raw)[0], _row(info, 0))]
+        features = numbers_of(reward)
+        if features.ndim != 2 or features.size == 0:
+            raise ValueError(wrong_features(features.shape[1:], None, self._phi))
+        self._running = False
+        return features.shape[1]
+
+    def _rows(self, raw: object) -> list[Any]:
+        """The single observations of a batch."""
+        return list(gymnasium.vector.utils.iterate(self.env.observation_space, raw))
+
+    def _keep(self, raw: object) -> None:
+        if self._phi is not None:
+            self._raw = copy.deepcopy(raw)  # a vector environment may reuse its arrays
+
+
+def _row(info: Info, i: int) -> Info:
+    """What a vector environment's info says of environment i; `_key` masks those that said anything."""
+    said: Info = {}
+    for key, value in info.items():
+        if not (key.startswith("_") and key[1:] in info) and (f"_{key}" not in info or info[f"_{key}"][i]):
+            said[key] = _row(value, i) if isinstance(value, dict) else value[i]
+    return said
+
+
+FeatureVector = SyncEnvs | VectorEnvAdapter
+
+
+def open_vector(
+    env: Environment | gymnasium.vector.VectorEnv, num_envs: int | None = None, phi: Phi | None = None, **kwargs: Any
+) -> FeatureVector:
     """n environments from an id (`kwargs` go to `gymnasium.make`), a factory, an environment, or a `VectorEnv`.
 
     `num_envs` is 1 unless given; a VectorEnv has its own number, and one environment cannot be copied.
     """
-    import gymnasium
-
-    if kwargs and not isinstance(env, str):
+    if not isinstance(env, gymnasium.vector.VectorEnv):
+        n = 1 if num_envs is None else whole("num_envs", num_envs)
+        return sync_envs(open_environment(env, phi, **kwargs), n, env, phi, kwargs)
+    if kwargs:
         raise ValueError(f"{', '.join(kwargs)} can only be given with an environment's id")
-    if isinstance(env, gymnasium.vector.VectorEnv):
-        if num_envs not in (None, env.num_envs):
-            raise ValueError(f"num_envs must be that of the vector environment, {env.num_envs}, got {num_envs}")
-        return Native(env, phi)
-    n = 1 if num_envs is None else num_envs
-    if n < 1:
-        raise ValueError(f"num_envs must be at least 1, got {num_envs}")
-    if isinstance(env, str):
-        return Copies([open_environment(env, phi, **kwargs) for _ in range(n)])
-    if isinstance(env, gymnasium.Env):
-        if n > 1:
-            raise ValueError(f"num_envs={n} needs an environment's id or a function that makes it, got an environment")
-        return Copies([open_environment(env, phi)])
-    if not callable(env):
-        raise ValueError(f"env must be an id, a gymnasium.Env, a function that makes one, got {type(env).__name__}")
-    return Copies([open_environment(env(), phi) for _ in range(n)])
+    if num_envs not in (None, env.num_envs):
+        raise ValueError(f"num_envs must be that of the vector environment, {env.num_envs}, got {num_envs}")
+    return VectorEnvAdapter(env, phi)
+
+
+def sync_envs(first: FeatureEnvironment, n: int, env: Environment, phi: Phi | None, kwargs: Info) -> SyncEnvs:
+    """The environment `first` and n - 1 more that are opened as it was, from an id or a factory."""
+    if n > 1 and isinstance(env, gymnasium.Env):
+        raise ValueError(f"num_envs={n} needs an environment's id or a function that makes it, got an environment")
+    return SyncEnvs([first, *(open_environment(env, phi, **kwargs) for _ in range(n - 1))])

@@ -14,8 +14,10 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
+from rasf.arrays import Floats
+from rasf.checks import one_of
 from rasf.envs.reacher.arm import LINK, TIP, physics, tip_position
-from rasf.envs.reacher.world import RISKY_TARGETS, START_ANGLES, TEST_TARGETS, TORQUES, TRAINING_TARGETS, Noise, Reacher
+from rasf.envs.reacher.world import START_ANGLES, TORQUES, TRAINING_TARGETS, Noise, Reacher
 
 ENGINES = ("closed_form", "mujoco")
 _PIXELS, _MARGIN = 480, 0.02  # of the picture, and metres around all there is to see
@@ -29,36 +31,12 @@ class ReacherEnv(gym.Env[npt.NDArray[np.float32], np.int64]):
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 60}
 
-    def __init__(
-        self,
-        targets: tuple[tuple[float, float], ...] = TRAINING_TARGETS + TEST_TARGETS,
-        risky: tuple[int, ...] = RISKY_TARGETS,
-        radius: float = 0.06,
-        failure_probability: float = 0.035,
-        failure_cost: float = 3.0,
-        action_noise: float = 0.03,
-        episode_length: int = 500,
-        observation: str = "raw",
-        late_tip: bool = False,
-        engine: str = "closed_form",
-        render_mode: str | None = None,
-    ) -> None:
-        if engine not in ENGINES:
-            raise ValueError(f"engine must be closed_form or mujoco, got {engine!r}")
-        if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ValueError(f"render_mode must be rgb_array or None, got {render_mode!r}")
-        self.world = Reacher(
-            targets,
-            risky,
-            radius,
-            failure_probability,
-            failure_cost,
-            action_noise,
-            episode_length,
-            observation,
-            late_tip,
-        )
-        self.render_mode = render_mode
+    def __init__(self, *, engine: str = "closed_form", render_mode: str | None = None, **world: Any) -> None:
+        """engine: of the arm, closed_form or mujoco. world: the arguments of `Reacher`."""
+        one_of("engine", engine, ENGINES)
+        one_of("render_mode", render_mode, (None, *self.metadata["render_modes"]))
+        self.world = Reacher(**world)
+        self.engine, self.render_mode = engine, render_mode
         self._physics = _physics_of(engine)
         low, high = self.world.observation_bounds.T.astype(np.float32)
         self.observation_space = gym.spaces.Box(low, high, dtype=np.float32)
@@ -70,8 +48,8 @@ class ReacherEnv(gym.Env[npt.NDArray[np.float32], np.int64]):
         self._picture: _Picture | None = None
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
+        self, *, seed: int | None = None, options: dict[str, object] | None = None
+    ) -> tuple[npt.NDArray[np.float32], dict[str, object]]:
         """A random start, at rest; `options` are not used."""
         super().reset(seed=seed)
         angles = self.np_random.uniform(*START_ANGLES.T)
@@ -80,7 +58,7 @@ class ReacherEnv(gym.Env[npt.NDArray[np.float32], np.int64]):
 
     def step(
         self, action: np.int64
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], bool, bool, dict[str, Any]]:
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], bool, bool, dict[str, object]]:
         """One step; the reward is phi (d,)."""
         if not self.action_space.contains(action):
             raise ValueError(f"action must be 0 to {len(TORQUES) - 1}, got {action!r}")
@@ -94,7 +72,7 @@ class ReacherEnv(gym.Env[npt.NDArray[np.float32], np.int64]):
         self._running = not truncated
         return self._observation(), phi.astype(np.float32), False, truncated, self._info(tip, failure=bool(phi[-1]))
 
-    def render(self) -> Any:
+    def render(self) -> npt.NDArray[np.uint8] | None:
         """The arm over the targets: training targets are discs, test targets rings, risky circles are shaded."""
         if self.render_mode is None:
             return None
@@ -105,12 +83,12 @@ class ReacherEnv(gym.Env[npt.NDArray[np.float32], np.int64]):
     def _observation(self) -> npt.NDArray[np.float32]:
         return self.world.observe(self._state).astype(np.float32)
 
-    def _info(self, tip: npt.NDArray[np.float64], failure: bool) -> dict[str, Any]:
+    def _info(self, tip: Floats, failure: bool) -> dict[str, object]:
         in_circle = bool(self.world.in_circle(tip))
         return {"failure": failure, "in_circle": in_circle, "tip": tip, "state": self._state.copy()}
 
 
-def _physics_of(engine: str) -> Callable[..., npt.NDArray[np.float64]]:
+def _physics_of(engine: str) -> Callable[..., Floats]:
     if engine == "closed_form":
         return physics
     from rasf.envs.reacher.mujoco import MujocoArm  # an extra, loaded only where it is asked for
@@ -143,7 +121,7 @@ class _Picture:
             if tuple(target) not in TRAINING_TARGETS:
                 _paint(self._colours, away - 4, _PAPER)
 
-    def with_arm(self, state: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
+    def with_arm(self, state: Floats) -> npt.NDArray[np.uint8]:
         """The picture (pixels, pixels, 3) with the arm in this state."""
         shoulder, tip = np.zeros(2), tip_position(state)
         elbow = LINK * np.array([np.cos(state[0]), np.sin(state[0])])
@@ -155,7 +133,7 @@ class _Picture:
         _outlined(colours, self._away(tip), 7, _TIP)
         return colours.round().astype(np.uint8)
 
-    def _away(self, start: npt.ArrayLike, end: npt.ArrayLike | None = None) -> npt.NDArray[np.float64]:
+    def _away(self, start: npt.ArrayLike, end: npt.ArrayLike | None = None) -> Floats:
         """Every pixel's distance to a place of the world, or to a segment between two."""
         x, y = self._scale * np.asarray(start, float)
         right, up = self._line[None, :] - x, -self._line[:, None] - y
@@ -166,16 +144,14 @@ class _Picture:
         return np.sqrt(right**2 + up**2)
 
 
-def _outlined(
-    colours: npt.NDArray[np.float64], away: npt.NDArray[np.float64], radius: float, colour: tuple[int, int, int]
-) -> None:
+def _outlined(colours: Floats, away: Floats, radius: float, colour: tuple[int, int, int]) -> None:
     _paint(colours, away - radius - 1.5, _PAPER)
     _paint(colours, away - radius, colour)
 
 
 def _paint(
-    colours: npt.NDArray[np.float64],
-    outside: npt.NDArray[np.float64],
+    colours: Floats,
+    outside: Floats,
     colour: tuple[int, int, int],
     opacity: float = 1.0,
 ) -> None:

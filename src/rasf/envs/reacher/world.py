@@ -11,31 +11,21 @@ from a key; `noise` and `advance` are its two halves, for loops that draw all no
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
 
-from rasf.arrays import Array, array_namespace
+from rasf import checks
+from rasf.arrays import Array, Floats, array_namespace
 from rasf.envs.reacher.arm import DT, ELBOW_LIMIT, LINK, MAX_SPEED, TIP, physics, tip_position
 
 TRAINING_TARGETS = ((0.14, 0.0), (-0.14, 0.0), (0.0, 0.14), (0.0, -0.14))
-TEST_TARGETS = (
-    (0.22, 0.0),
-    (-0.22, 0.0),
-    (0.0, 0.22),
-    (0.0, -0.22),
-    (0.1, 0.1),
-    (0.1, -0.1),
-    (-0.1, 0.1),
-    (-0.1, -0.1),
-)
+_FAR = ((0.22, 0.0), (-0.22, 0.0), (0.0, 0.22), (0.0, -0.22))
+TEST_TARGETS = (*_FAR, (0.1, 0.1), (0.1, -0.1), (-0.1, 0.1), (-0.1, -0.1))
 RISKY_TARGETS = (0, 1, 4, 5, 9, 10)
 OBSERVATIONS = ("raw", "wrapped", "sincos")
 TORQUES = np.array([(first, second) for first in (-1.0, 0.0, 1.0) for second in (-1.0, 0.0, 1.0)])
@@ -70,8 +60,7 @@ class Reacher:
     late_tip: bool = False
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.observation, str) and self.observation in OBSERVATIONS):
-            raise ValueError(f"observation must be one of {', '.join(OBSERVATIONS)}, got {self.observation!r}")
+        checks.one_of("observation", self.observation, OBSERVATIONS)
         targets, risky = _listed(self.targets), _listed(self.risky)
         try:
             positions = np.array(targets)
@@ -81,44 +70,38 @@ class Reacher:
         if not (pairs and np.isfinite(positions).all()):
             raise ValueError(f"targets must be a non-empty tuple of finite (x, y) pairs, got {targets!r}")
         n = len(positions)
-        if not (isinstance(risky, Sequence) and all(_is_a(Integral, index) and 0 <= index < n for index in risky)):
+        if not (isinstance(risky, Sequence) and all(checks.is_whole(index) and 0 <= index < n for index in risky)):
             raise ValueError(f"risky must hold indices of the {n} targets, got {risky!r}")
         # lists and arrays too become what can be hashed
         object.__setattr__(self, "targets", tuple((float(x), float(y)) for x, y in positions))
         object.__setattr__(self, "risky", tuple(map(int, risky)))
-        if not (_is_a(Real, self.failure_probability) and 0 <= self.failure_probability <= 1):
-            raise ValueError(f"failure_probability must be a number in [0, 1], got {self.failure_probability!r}")
+        checks.number("failure_probability", self.failure_probability, 0.0, 1.0)
         for name in ("radius", "action_noise", "failure_cost"):
-            if not (_is_a(Real, getattr(self, name)) and 0 <= getattr(self, name) < math.inf):
-                raise ValueError(f"{name} must be a finite number, not negative, got {getattr(self, name)!r}")
-        if not (_is_a(Integral, self.episode_length) and self.episode_length >= 1):
-            raise ValueError(f"episode_length must be a whole number of at least 1, got {self.episode_length!r}")
+            checks.number(name, getattr(self, name), 0.0)
+        checks.whole("episode_length", self.episode_length)
         if not isinstance(self.late_tip, bool | np.bool_):
             raise ValueError(f"late_tip must be True or False, got {self.late_tip!r}")
 
     @property
     def n_actions(self) -> int:
-        """Three torques for each of two joints."""
         return len(TORQUES)
 
     @property
     def n_features(self) -> int:
-        """One a target, and failure."""
         return len(self.targets) + 1
 
     @property
     def observation_size(self) -> int:
-        """Numbers in an observation."""
         return 6 if self.observation == "sincos" else 4
 
     @property
-    def feature_bounds(self) -> npt.NDArray[np.float64]:
+    def feature_bounds(self) -> Floats:
         """The paper's bounds (d, 2) of every feature: [-1, 1], wider for far targets, and [0, 1] for failure."""
         lowest = 1 - 4 * (np.hypot(*self.target_positions().T) + LINK + TIP)
         return np.array([*((min(-1.0, low), 1.0) for low in lowest), (0.0, 1.0)])
 
     @property
-    def observation_bounds(self) -> npt.NDArray[np.float64]:
+    def observation_bounds(self) -> Floats:
         """The bounds (n, 2) of every number in an observation of an episode."""
         turn, speed = DT * MAX_SPEED, _SPEED_SCALE * MAX_SPEED  # turn: the most in one step, also beyond the limit
         shoulder = np.pi if self.observation == "wrapped" else np.pi + self.episode_length * turn
@@ -127,7 +110,7 @@ class Reacher:
             high = [1.0, 1.0, speed, 1.0, 1.0, speed]
         return np.array([(-bound, bound) for bound in high])
 
-    def tasks(self, targets: tuple[int, ...] | None = None) -> npt.NDArray[np.float64]:
+    def tasks(self, targets: tuple[int, ...] | None = None) -> Floats:
         """Weights (n, d) of the tasks of these targets, by default all."""
         chosen = range(len(self.targets)) if targets is None else targets
         weights = np.zeros((len(chosen), self.n_features))
@@ -135,7 +118,7 @@ class Reacher:
         weights[:, -1] = -self.failure_cost
         return weights
 
-    def target_positions(self, targets: tuple[int, ...] | None = None) -> npt.NDArray[np.float64]:
+    def target_positions(self, targets: tuple[int, ...] | None = None) -> Floats:
         """Positions (n, 2) of these targets, by default all."""
         positions = np.array(self.targets)
         return positions if targets is None else positions[list(targets)]
@@ -201,7 +184,3 @@ class Reacher:
 
 def _listed(given: Any) -> Any:
     return given.tolist() if isinstance(given, np.ndarray) else given
-
-
-def _is_a(kind: type, value: Any) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from rasf.experiments.common.results import Finding, Result
 
@@ -79,8 +78,8 @@ CLAIMS = tuple(
 NOT_MEASURED = "not measured"
 
 
-def table(results: Mapping[str, Result]) -> list[dict[str, Any]]:
-    """One row a claim: the claim, and verdict, measured, seeds from the results; not measured where none speaks."""
+def table(results: Mapping[str, Result]) -> list[dict[str, object]]:
+    """One row per claim: the claim, and verdict, measured, seeds from the results; not measured where none speaks."""
     rows = []
     for claim in CLAIMS:
         found = _together([result.findings[claim.id] for result in results.values() if claim.id in result.findings])

@@ -21,6 +21,7 @@ import rasf
 from rasf.files import write_text
 
 Verdict = Literal["holds", "does not hold", "not decided"]
+Numbers = dict[str, Any]  # what JSON knows, and arrays
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Result:
     preset: str
     seed: int
     wall_time_s: float
-    numbers: dict[str, Any]
+    numbers: Numbers
     findings: dict[str, Finding]
     version: str = rasf.__version__
     python: str = platform.python_version()
@@ -66,8 +67,7 @@ def load(path: Path) -> Result:
 
 def shipped() -> dict[str, Result]:
     """The results that come with the package, by experiment."""
-    folder = Path(str(resources.files("rasf.experiments"))) / "shipped"
-    return in_folder(folder)
+    return in_folder(Path(str(resources.files("rasf.experiments"))) / "shipped")
 
 
 def in_folder(folder: Path) -> dict[str, Result]:
@@ -78,16 +78,12 @@ def in_folder(folder: Path) -> dict[str, Result]:
     return {result.experiment: result for result in found}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Arrays and numpy scalars as JSON knows them, rounded to 12 digits so that files stay small and stable."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | np.generic):
         return _plain(value.tolist())
-    if isinstance(value, (np.bool_, np.integer)):
-        return value.item()
-    if isinstance(value, (float, np.floating)):
-        return float(f"{value:.12g}")
-    return value
+    return float(f"{value:.12g}") if isinstance(value, float) else value

@@ -15,6 +15,11 @@ from rasf.statistics import Interval
 _FEWEST_SEEDS = 5
 
 
+def holds(condition: bool) -> Verdict:
+    """For what is exact, or counted: there is nothing in between."""
+    return "holds" if condition else "does not hold"
+
+
 def side(interval: Interval, above: float = 0.0) -> Verdict:
     """Whether the interval is above a number."""
     if interval.low > above:
@@ -36,11 +41,8 @@ def within(interval: Interval, low: float, high: float) -> Verdict:
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """The verdict on a claim of several parts."""
-    given = list(verdicts)
-    for verdict in ("does not hold", "not decided"):
-        if verdict in given:
-            return verdict
-    return "holds"
+    given = set(verdicts)
+    return next((verdict for verdict in ("does not hold", "not decided") if verdict in given), "holds")
 
 
 def with_enough_seeds(finding: Finding) -> Finding:

@@ -1,4 +1,4 @@
-"""Figures 2, 3, 8 and 9, drawn from the saved result of `experiments.four_room`."""
+"""Figures 2, 3, 8 and 9, drawn from the saved result of the four-room experiment."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from rasf.agents import AGENTS
 from rasf.arrays import Floats
-from rasf.envs.four_room import CLASSES, EMPTY, GOAL, START, TRAP, WALL, FourRoom
+from rasf.envs.four_room import CLASSES, GOAL, START, TRAP, WALL, FourRoom
 from rasf.experiments.common import drawing
 from rasf.experiments.common.results import Result
-from rasf.experiments.four_room.runs import NOVEL_TASKS
+from rasf.experiments.four_room.measures import NOVEL_TASKS, RISKS
 
-_MARKERS = ("s", "D", "o")
+_OBJECTS = (("s", drawing.BLUE), ("D", drawing.ORANGE), ("o", drawing.GREEN))
 _FIGURE_3 = (
-    ("sfql independent -2", "RaSFQL", drawing.GREEN, "-"),
-    ("sfql independent 0", "SFQL", drawing.ORANGE, "--"),
-    ("prql -2", "RaPRQL", drawing.BLUE, "-."),
-    ("prql 0", "PRQL", drawing.RED, ":"),
+    ("sfql independent -2", AGENTS["rasfql"], drawing.GREEN, "-"),
+    ("sfql independent 0", AGENTS["sfql"], drawing.ORANGE, "--"),
+    ("prql -2", AGENTS["raprql"], drawing.BLUE, "-."),
+    ("prql 0", AGENTS["prql"], drawing.RED, ":"),
 )
 _SHADES = (drawing.INK, drawing.BLUE, drawing.GREEN, drawing.ORANGE, drawing.RED)
 _STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1)))
-_RISKS = ("0", "-0.5", "-1", "-2", "-4")
 
 
 def figure_2(result: Result) -> Figure:
@@ -36,15 +36,14 @@ def figure_2(result: Result) -> Figure:
     for cell, symbol in enumerate(rooms.cells):
         i, j = divmod(cell, rooms.shape[1])
         if symbol in CLASSES:
-            marker = _MARKERS[int(symbol) - 1]
-            axes.plot(j, i, marker, color=(drawing.BLUE, drawing.ORANGE, drawing.GREEN)[int(symbol) - 1], markersize=9)
+            marker, colour = _OBJECTS[int(symbol) - 1]
+            axes.plot(j, i, marker, color=colour, markersize=9)
         elif symbol == TRAP:
             axes.text(j, i, "X", color=drawing.RED, ha="center", va="center", fontweight="bold")
         elif symbol in (START, GOAL):
             axes.text(j, i, symbol, ha="center", va="center", fontweight="bold")
     axes.set_title("Four-room: objects of three classes, traps (X), start, goal", fontsize=9)
-    drawing.provenance(drawn, result)
-    return drawn
+    return drawing.provenance(drawn, result)
 
 
 def figure_3(result: Result) -> Figure:
@@ -57,16 +56,15 @@ def figure_3(result: Result) -> Figure:
         ("failures", "mean", "failures per task"),
     )
     for axes, (what, which, title) in zip(drawn.subplots(1, 3), panels, strict=True):
-        for name, label, colour, style in _FIGURE_3:
-            _band(axes, curves[name][what], which, label, colour, style)
+        for name, agent, colour, style in _FIGURE_3:
+            _band(axes, curves[name][what], which, agent.title, colour, style)
         axes.set_title(title, fontsize=10)
         axes.set_xlabel("task")
         drawing.plain(axes)
     drawn.axes[0].legend(frameon=False, fontsize=8)
     seeds = result.numbers["settings"]["seeds"]
     drawn.suptitle(f"beta = omega = -2; bands: one standard error over {seeds} runs", fontsize=9)
-    drawing.provenance(drawn, result)
-    return drawn
+    return drawing.provenance(drawn, result)
 
 
 def figure_8(result: Result) -> Figure:
@@ -74,23 +72,22 @@ def figure_8(result: Result) -> Figure:
     curves = result.numbers["curves"]
     drawn = drawing.figure(11, 6.4)
     grid = drawn.subplots(2, 2, sharex=True)
-    for column, (family, title) in enumerate((("sfql independent", "RaSFQL, beta"), ("prql", "RaPRQL, omega"))):
+    sides = (("sfql independent", f"{AGENTS['rasfql'].title}, beta"), ("prql", f"{AGENTS['raprql'].title}, omega"))
+    for column, (family, title) in enumerate(sides):
         for row, (what, label) in enumerate((("return", "cumulative return"), ("failures", "cumulative failures"))):
             axes = grid[row, column]
-            for risk, colour, style in zip(_RISKS, _SHADES, _STYLES, strict=True):
-                _band(axes, curves[f"{family} {risk}"][what], "cumulative_mean", risk, colour, style)
+            for risk, colour, style in zip(RISKS, _SHADES, _STYLES, strict=True):
+                _band(axes, curves[f"{family} {risk:g}"][what], "cumulative_mean", f"{risk:g}", colour, style)
             axes.set_ylabel(label, fontsize=8)
             drawing.plain(axes)
         grid[0, column].set_title(title, fontsize=10)
         grid[1, column].set_xlabel("task")
-    for row in range(2):
-        top = max(axes.get_ylim()[1] for axes in grid[row])
-        low = min(axes.get_ylim()[0] for axes in grid[row])
-        for axes in grid[row]:
-            axes.set_ylim(low, top)
+    for row in grid:
+        lows, highs = zip(*(axes.get_ylim() for axes in row), strict=True)
+        for axes in row:
+            axes.set_ylim(min(lows), max(highs))
     grid[0, 0].legend(frameon=False, fontsize=8)
-    drawing.provenance(drawn, result)
-    return drawn
+    return drawing.provenance(drawn, result)
 
 
 def figure_9(result: Result) -> Figure:
@@ -98,22 +95,18 @@ def figure_9(result: Result) -> Figure:
     novel = result.numbers["novel"]
     drawn = drawing.figure(13.5, 10.4)
     halves: Any = drawn.subfigures(2, 1)
-    ways = (("averse", "averse", "RaSFQL, beta = -2"), ("neutral", "neutral", "SFQL"))
-    for half, (train, act, title) in zip(halves, ways, strict=True):
-        cell = novel[train][act]
-        half.suptitle(
-            f"{title}: return {cell['return']['mean']:.2f}, failures {cell['failures']['mean']:.3f} a rollout",
-            fontsize=11,
-            fontweight="bold",
-        )
+    ways = {"averse": f"{AGENTS['rasfql'].title}, beta = -2", "neutral": AGENTS["sfql"].title}
+    for half, (way, title) in zip(halves, ways.items(), strict=True):
+        cell = novel[way][way]  # trained and acting alike
+        earned = f"return {cell['return']['mean']:.2f}, failures {cell['failures']['mean']:.3f} a rollout"
+        half.suptitle(f"{title}: {earned}", fontsize=11, fontweight="bold")
         visits = np.asarray(cell["visits"])
         # one row per reward of class 1, columns by those of classes 2 and 3
         for axes, task in zip(half.subplots(3, 9).ravel(), range(len(NOVEL_TASKS)), strict=True):
             visit_map(axes, visits[task])
             axes.set_title("({:g}, {:g}, {:g})".format(*NOVEL_TASKS[task]), fontsize=7)
     drawn.supylabel("rewards of the classes above each map; darker: more steps a rollout; red x: traps", fontsize=8)
-    drawing.provenance(drawn, result)
-    return drawn
+    return drawing.provenance(drawn, result)
 
 
 def visit_map(axes: Axes, visits: Floats) -> None:
@@ -130,18 +123,17 @@ def _walls(axes: Axes, rooms: FourRoom) -> None:
     rows, columns = rooms.shape
     for cell, symbol in enumerate(rooms.cells):
         i, j = divmod(cell, columns)
-        face = drawing.INK if symbol == WALL else "white"
-        edge = drawing.PALE if symbol in (EMPTY, *CLASSES, TRAP, START, GOAL) else face
+        face, edge = (drawing.INK, drawing.INK) if symbol == WALL else ("white", drawing.PALE)
         axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor=face, edgecolor=edge, linewidth=0.5, zorder=0))
-    axes.set_xlim(-0.5, columns - 0.5)
-    axes.set_ylim(rows - 0.5, -0.5)
-    axes.set_aspect("equal")
+    axes.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5), aspect="equal")
     axes.axis("off")
 
 
 def _band(axes: Axes, curve: dict[str, Any], which: str, label: str, colour: str, style: Any) -> None:
-    mean = np.asarray(curve[which])
-    error = np.asarray(curve[which.replace("mean", "se")])
+    mean, error = np.asarray(curve[which]), np.asarray(curve[which.replace("mean", "se")])
     tasks = np.arange(1, len(mean) + 1)
     axes.plot(tasks, mean, linestyle=style, color=colour, label=label, linewidth=1.6)
     axes.fill_between(tasks, mean - error, mean + error, color=colour, alpha=0.2, linewidth=0)
+
+
+FIGURES = {"figure_2_four_room": figure_2, "figure_3": figure_3, "figure_8": figure_8, "figure_9": figure_9}

@@ -1,47 +1,155 @@
-"""One run of the four-room experiment, an algorithm, a seed, 128 tasks, as a kind of `rasf.sweep`.
+"""The four-room experiment (the paper's Figures 3, 8 and 9): what is run, and `rasf reproduce four-room`.
 
-All algorithms of a seed meet the same tasks. A run is saved when it is complete, so an interrupted batch goes on where
-it stopped.
+A run is an algorithm with a seed, through all tasks, as an experiment of `rasf.sweep`; a finished one is a file, so an
+interrupted batch goes on where it stopped. Every algorithm of a seed meets the same tasks, so differences are paired by
+seed. beta and omega are the paper's, the bare factor of the variance: beta = -2 is MeanVariance(-4). PRQL's eta and tau
+are searched for every omega, as the paper did, on seeds that are not reported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rasf.agents import AGENTS, Family
 from rasf.arrays import Floats
+from rasf.checks import number, one_of, whole
 from rasf.envs.four_room import FourRoom
-from rasf.experiments.common import many_runs
+from rasf.experiments.common.results import Result
+from rasf.experiments.common.runs import run_all, with_defaults
+from rasf.experiments.four_room.claims import judge
+from rasf.experiments.four_room.measures import AVERSE, NOVEL_TASKS, RISKS, Arrays, curve_summary, novel_summary
+from rasf.risk import MeanVariance
 from rasf.sweep import runs as sweep
-from rasf.sweep.runs import Value
 from rasf.sweep.spec import Spec
-from rasf.sweep.store import Store
+from rasf.sweep.store import Finished, Store
 
-NOVEL_TASKS = np.array(list(product((-1.0, 0.0, 1.0), repeat=3)))
+if TYPE_CHECKING:
+    from rasf.tabular.learner import SuccessorLearner
+
 NOVEL_EPSILON = 0.12  # the figure's caption; the text says 0.1
 TUNING_SEED = 1_000_000  # tuning runs use seeds from here on, reported runs never do
-ALGORITHMS, NOISES = ("sfql", "prql", "q-learning"), ("independent", "shared")
+ETAS, TAUS = (0.1, 0.3, 0.5), (1.0, 10.0, 100.0)
+ALGORITHMS = tuple(spec.name for spec in AGENTS.values() if spec.family is Family.TABLES and spec.neutral)
+NOISES = ("independent", "shared")
+
+
+@dataclass(frozen=True)
+class Preset:
+    """How large a batch is."""
+
+    seeds: int
+    tasks: int
+    steps: int
+    tuning_seeds: int
+    shared_seeds: int
+    rollouts: int
+
+
+PRESETS = {
+    "quick": Preset(seeds=2, tasks=24, steps=10_000, tuning_seeds=1, shared_seeds=2, rollouts=20),
+    "paper": Preset(seeds=30, tasks=128, steps=20_000, tuning_seeds=5, shared_seeds=10, rollouts=100),
+}
 
 
 @dataclass(frozen=True)
 class Run:
-    """What to run. `risk` is the paper's beta (the bare factor of the variance) or omega."""
+    """What to run; `risk` is the paper's beta or omega."""
 
-    algorithm: Literal["sfql", "prql", "q-learning"]
+    algorithm: str
     risk: float
     seed: int
     tasks: int
     steps: int
-    noise: Literal["independent", "shared"] = "independent"
+    noise: str = "independent"
     eta: float = 0.0
     tau: float = 1.0
     rollouts: int = 0  # on every novel task, after training
+
+
+def tuning_runs(size: Preset) -> dict[tuple[float, float, float], list[Run]]:
+    """PRQL for every omega, eta and tau, on seeds that are not reported."""
+    seeds = range(TUNING_SEED, TUNING_SEED + size.tuning_seeds)
+    return {
+        (omega, eta, tau): [Run("prql", omega, s, size.tasks, size.steps, eta=eta, tau=tau) for s in seeds]
+        for omega, eta, tau in product(RISKS, ETAS, TAUS)
+    }
+
+
+def reported_runs(size: Preset, first_seed: int, tuned: Mapping[float, tuple[float, float]]) -> dict[str, list[Run]]:
+    """All others, by the name of their curve: (Ra)SFQL, (Ra)PRQL with the eta and tau of each omega, Q-learning.
+
+    SFQL and RaSFQL at -2 also act on the novel tasks.
+    """
+    same = (size.tasks, size.steps)
+    seeds = range(first_seed, first_seed + size.seeds)
+    groups: dict[str, list[Run]] = {}
+    for beta in RISKS:
+        rollouts = size.rollouts if beta in (0.0, -2.0) else 0
+        groups[f"sfql independent {beta:g}"] = [Run("sfql", beta, s, *same, rollouts=rollouts) for s in seeds]
+        groups[f"sfql shared {beta:g}"] = [Run("sfql", beta, s, *same, "shared") for s in seeds[: size.shared_seeds]]
+    for omega, (eta, tau) in tuned.items():
+        groups[f"prql {omega:g}"] = [Run("prql", omega, s, *same, eta=eta, tau=tau) for s in seeds]
+    groups["q-learning"] = [Run("q-learning", 0.0, s, *same) for s in seeds]
+    return groups
+
+
+def total_ticks(preset: str) -> int:
+    """How many runs there are."""
+    size, any_setting = PRESETS[preset], dict.fromkeys(RISKS, (ETAS[0], TAUS[0]))
+    return sum(map(len, chain(tuning_runs(size).values(), reported_runs(size, 0, any_setting).values())))
+
+
+def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Result:
+    """Run what is missing in `folder`/four-room-runs, and sum it up."""
+    size, store = PRESETS[preset], Store(folder / "four-room-runs")
+    if seed + size.seeds > TUNING_SEED:
+        raise ValueError(f"seed must be below {TUNING_SEED - size.seeds}: those above are for tuning")
+    begin = time.perf_counter()
+    tuning = tuning_runs(size)
+    tried = list(chain(*tuning.values()))
+    run_all(_spec(tried), store.folder, tick)
+    settings = {setting: _finished(runs, store) for setting, runs in tuning.items()}
+    returns = {setting: _stacked(group)["return"].sum(axis=1).mean() for setting, group in settings.items()}
+    tuned = {omega: max(product(ETAS, TAUS), key=lambda setting: returns[omega, *setting]) for omega in RISKS}
+    reported = reported_runs(size, seed, tuned)
+    run_all(_spec([*tried, *chain(*reported.values())]), store.folder, tick, already_ticked=len(tried))
+    finished = {name: _finished(runs, store) for name, runs in reported.items()}
+    curves = {name: _stacked(group) for name, group in finished.items()}
+    novel = {"neutral": curves["sfql independent 0"], "averse": curves["sfql independent -2"]}
+    numbers = {
+        "settings": vars(size),
+        "tuned": {f"{omega:g}": {"eta": eta, "tau": tau} for omega, (eta, tau) in tuned.items()},
+        "curves": {name: curve_summary(arrays) for name, arrays in curves.items()},
+        "novel": {name: novel_summary(arrays) for name, arrays in novel.items()},
+    }
+    # from the first run to the last, interruptions included, if that is longer than we took
+    every = chain(*settings.values(), *finished.values())
+    ended = [datetime.fromisoformat(one.provenance["date"]) for one in every]
+    wall_time = max(time.perf_counter() - begin, (max(ended) - min(ended)).total_seconds())
+    return Result("four-room", preset, seed, wall_time, numbers, judge(curves, novel))
+
+
+def _finished(runs: Sequence[Run], store: Store) -> list[Finished]:
+    found = []
+    for run in runs:
+        one = store.finished(swept(run))
+        if one is None:
+            raise ValueError(f"the run {run} is missing from {store.folder}; run `rasf reproduce four-room` again")
+        found.append(one)
+    return found
+
+
+def _stacked(group: list[Finished]) -> Arrays:
+    """Arrays by name, seeds in front: return and failures (seeds, tasks), and those of the novel tasks."""
+    return {name: np.stack([one.arrays[name] for one in group]) for name in group[0].arrays}
 
 
 def tasks_of(run: Run) -> Floats:
@@ -49,12 +157,7 @@ def tasks_of(run: Run) -> Floats:
     return FourRoom().random_tasks(run.tasks, np.random.default_rng([run.seed, 77]))
 
 
-def execute(run: Run) -> dict[str, Floats]:
-    """Train, and evaluate on the novel tasks if asked; arrays by name."""
-    return _successor(run) if run.algorithm == "sfql" else _policy_reuse(run)
-
-
-def _policy_reuse(run: Run) -> dict[str, Floats]:
+def _policy_reuse(run: Run) -> Arrays:
     from rasf.tabular import prql
 
     history = prql.train(
@@ -71,14 +174,13 @@ def _policy_reuse(run: Run) -> dict[str, Floats]:
     return {"return": history.returns, "failures": history.failures.astype(np.float64)}
 
 
-def _successor(run: Run) -> dict[str, Floats]:
-    from rasf.risk import MeanVariance
+def _successor(run: Run) -> Arrays:
     from rasf.tabular.learner import SuccessorLearner, SuccessorSettings
 
     rooms = FourRoom()
     settings = SuccessorSettings(
         risk=MeanVariance.from_paper(run.risk),
-        initial_noise=run.noise,
+        initial_noise=run.noise,  # type: ignore[arg-type]
         always_covariance=run.rollouts > 0,  # so that neutral sources can be evaluated with risk
     )
     learner = SuccessorLearner(rooms.n_features, 4, settings, run.seed, run.tasks)
@@ -87,23 +189,14 @@ def _successor(run: Run) -> dict[str, Floats]:
         "return": np.array([outcome.total for outcome in outcomes]),
         "failures": np.array([outcome.failures for outcome in outcomes], np.float64),
     }
-    if run.rollouts:
-        found |= _novel(run, rooms, learner)
-    return found
+    return found | (_novel(run, rooms, learner) if run.rollouts else {})
 
 
-def _novel(run: Run, rooms: FourRoom, learner: Any) -> dict[str, Floats]:
-    """Rollouts on the 27 novel tasks, acting neutrally, at the paper's -2, and at -2 with knowledge of the discount.
-
-    For each way of acting: features (27, rollouts, 5), visits (27, cells).
-    """
-    from rasf.risk import MeanVariance
-
-    averse = MeanVariance.from_paper(-2.0)
-    fading = [averse.at_discount(learner.settings.gamma**t) for t in range(rooms.step_limit)]
-    ways = {"neutral": [MeanVariance(0.0)], "averse": [averse], "aware": fading}
-    found: dict[str, Floats] = {}
-    for way, risks in ways.items():
+def _novel(run: Run, rooms: FourRoom, learner: SuccessorLearner) -> Arrays:
+    """Rollouts on the 27 novel tasks in the three ways of acting: features (27, rollouts, 5), visits (27, cells)."""
+    fading = [AVERSE.at_discount(learner.settings.gamma**t) for t in range(rooms.step_limit)]
+    found: Arrays = {}
+    for way, risks in {"neutral": [MeanVariance(0.0)], "averse": [AVERSE], "aware": fading}.items():
         features, visits = [], []
         for index, class_rewards in enumerate(NOVEL_TASKS):
             w = rooms.task(class_rewards)
@@ -117,66 +210,43 @@ def _novel(run: Run, rooms: FourRoom, learner: Any) -> dict[str, Floats]:
     return found
 
 
-class FourRoomKind:
-    """The kind `four-room` of `rasf.sweep`: parameters are the fields of `Run`."""
+class FourRoomExperiment:
+    """`kind = "four-room"` of a sweep: parameters are the fields of `Run`."""
 
-    uses_gpus = False
-
-    def check(self, parameters: Mapping[str, Value]) -> None:
-        """Refuse what `Run` does not know, and values that cannot be."""
-        known = {one.name: one for one in fields(Run) if one.name != "seed"}
-        for name in parameters:
-            if name not in known:
-                raise ValueError(f"{name} is unknown; known are {', '.join(known)}")
-        for name, one in known.items():
-            if one.default is MISSING and name not in parameters:
-                raise ValueError(f"{name} is missing")
-        for name, accepted in (("algorithm", ALGORITHMS), ("noise", NOISES)):
-            if parameters.get(name, accepted[0]) not in accepted:
-                raise ValueError(f"{name} must be one of {', '.join(accepted)}, got {parameters[name]!r}")
+    def check(self, parameters: Mapping[str, sweep.Parameter]) -> dict[str, sweep.Parameter]:
+        """Refuse what `Run` does not know, and values that cannot be; all fields, so that ids are those of `swept`."""
+        given = with_defaults(Run, parameters)
+        one_of("algorithm", given["algorithm"], ALGORITHMS)
+        one_of("noise", given["noise"], NOISES)
         for name, least in (("tasks", 1), ("steps", 1), ("rollouts", 0)):
-            value = parameters.get(name, least)
-            if not isinstance(value, int) or value < least:
-                raise ValueError(f"{name} must be a whole number from {least} on, got {value!r}")
+            whole(name, given[name], least)
         for name in ("risk", "eta", "tau"):
-            if isinstance(parameters.get(name, 0.0), bool | str):
-                raise ValueError(f"{name} must be a number, got {parameters[name]!r}")
+            number(name, given[name])
+        return given
+
+    def uses_gpus(self, runs: Sequence[sweep.Run]) -> bool:
+        return False
 
     def pack(self, runs: Sequence[sweep.Run], gpus: int) -> list[list[sweep.Run]]:
-        """Each alone."""
         return sweep.alone(runs)
 
     def execute(self, runs: Sequence[sweep.Run], scratch: Path) -> list[sweep.Outcome]:
-        """Total return and failures for the table, all arrays beside it."""
-        found = [execute(Run(seed=run.seed, **run.parameters)) for run in runs]  # type: ignore[arg-type]
-        return [
-            sweep.Outcome({"return": float(one["return"].sum()), "failures": float(one["failures"].sum())}, one)
-            for one in found
-        ]
+        """Train, and act on the novel tasks if asked; total return and failures for the table, all arrays beside it."""
+        outcomes = []
+        for each in runs:
+            run = Run(seed=each.seed, **each.parameters)  # type: ignore[arg-type]
+            found = _successor(run) if run.algorithm == "sfql" else _policy_reuse(run)
+            outcomes.append(sweep.Outcome({name: float(found[name].sum()) for name in ("return", "failures")}, found))
+        return outcomes
 
 
-FOUR_ROOM = FourRoomKind()
+FOUR_ROOM = FourRoomExperiment()
 
 
 def swept(run: Run) -> sweep.Run:
     """The run as `rasf.sweep` knows it."""
-    parameters = {name: value for name, value in asdict(run).items() if name != "seed"}
-    return sweep.Run(f"{__name__}:FOUR_ROOM", parameters, run.seed)
+    return sweep.Run("four-room", {name: value for name, value in asdict(run).items() if name != "seed"}, run.seed)
 
 
-def load(run: Run, folder: Path) -> dict[str, Floats] | None:
-    """A finished run's arrays; None if it is not there, not whole, or of another version."""
-    found = Store(folder).finished(swept(run))
-    return None if found is None else found.arrays
-
-
-def span(runs: Iterable[Run], folder: Path) -> float:
-    """Seconds from the first finished run to the last: the wall time of a batch, its interruptions included."""
-    found = [Store(folder).finished(swept(run)) for run in runs]
-    ended = [datetime.fromisoformat(one.provenance["date"]) for one in found if one is not None]
-    return (max(ended) - min(ended)).total_seconds()
-
-
-def run_all(runs: Sequence[Run], folder: Path, tick: Callable[[], None], already_ticked: int = 0) -> None:
-    """Run what is not there yet, one process a core; `tick` once per run, but for those ticked in an earlier call."""
-    many_runs.run_all(Spec("four-room", tuple(map(swept, runs))), folder, tick, already_ticked=already_ticked)
+def _spec(runs: Sequence[Run]) -> Spec:
+    return Spec("four-room", tuple(map(swept, runs)))

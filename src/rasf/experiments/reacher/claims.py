@@ -1,27 +1,29 @@
-"""Verdicts on R1 to R15 from the reacher's batches; `verdicts` says how an interval decides.
+"""Verdicts on R1 to R15 from the reacher's runs; `verdicts` says how an interval decides.
 
 How we read the claims' words: "almost at once" is between 5 and 15 % of all training; "unsatisfactory" is below 75 % of
 C51 trained alone; "gracefully" is at most 25 points of normalised return a step of beta; "about equal" failures differ
 by less than a tenth of what SFC51 has; "considerably lower", "far exceeds" and "modestly more" are the direction alone.
 Returns and failures of the end are those of the final policies. Differences are paired by seed, over the seeds that all
 compared runs have. R5, R8 and R9 were fixed before their runs were made.
+
+A rule is a function of `Measures` and a row of `RULES`, with the labels of the runs it needs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
+from rasf.agents import AGENTS
 from rasf.arrays import Floats
 from rasf.envs.reacher.world import Reacher
 from rasf.experiments.common.results import Finding, Verdict
-from rasf.experiments.common.verdicts import below, side, with_enough_seeds, within, worst
-from rasf.experiments.reacher import maps as reacher_maps
-from rasf.experiments.reacher.batches import TRAINING, Arrays, Batch, Size
-from rasf.experiments.reacher.measures import Measures
+from rasf.experiments.common.verdicts import below, holds, side, with_enough_seeds, within, worst
+from rasf.experiments.reacher.beliefs import grid
+from rasf.experiments.reacher.measures import RISKS, Measures
+from rasf.experiments.reacher.training import TRAINING
 from rasf.statistics import (
     Interval,
     interquartile_mean,
@@ -33,7 +35,6 @@ from rasf.statistics import (
     stratified_interval,
 )
 
-RISKS = ("0", "-1", "-2", "-3", "-4")
 _SATISFACTORY = 0.75
 _GRACEFUL = 0.25
 _ABOUT_EQUAL = 0.1
@@ -42,21 +43,19 @@ _MISSED = 0.1  # metres from the target: a policy that holds its tip farther awa
 Judged = tuple[Verdict, str]
 
 
-def judge(measured: Measures, found: dict[Batch, Arrays], size: Size) -> dict[str, Finding]:
+def judge(measured: Measures) -> dict[str, Finding]:
     """All findings for which the runs are there."""
-    findings = {}
-    for claim, (needed, rule) in (_RULES | {"R11": (_NEUTRAL_AND_AVERSE, partial(_peaks, size=size))}).items():
-        if all(name in measured.arrays for name in needed):
-            findings[claim] = _finding(measured, needed, rule)
-    if {"rasfc51", "rac51"} <= {batch.agent for batch in found if not batch.alone}:
-        findings["R13"] = _wall_time(found)
+    findings = {
+        claim: finding(measured, *rule) for claim, rule in RULES.items() if set(rule[0]) <= measured.arrays.keys()
+    }
+    if {"rasfc51", "rac51"} <= {name.split()[0] for name in measured.arrays}:
+        findings["R13"] = wall_time(measured)
     return findings
 
 
-def _finding(measured: Measures, needed: tuple[str, ...], rule: Callable[[Measures], Judged]) -> Finding:
+def finding(measured: Measures, needed: tuple[str, ...], rule: Callable[[Measures], Judged]) -> Finding:
     """What a rule says of the runs it needs, by the seeds of the one that has fewest."""
-    verdict, text = rule(measured)
-    return with_enough_seeds(Finding(verdict, text, min(map(measured.seeds, needed))))
+    return with_enough_seeds(Finding(*rule(measured), min(map(measured.seeds, needed))))
 
 
 def _common(*values: Floats) -> list[Floats]:
@@ -74,11 +73,8 @@ def _r1(m: Measures) -> Judged:
     early = (m.steps > 0.05 * m.steps[-1]) & (m.steps <= 0.15 * m.steps[-1])
     returns = m.normalised("rasfc51 -3")[:, early, : len(TRAINING)].mean(axis=1)
     intervals = [mean_interval(task) for task in returns.T]
-    text = ", ".join(map(str, intervals))
-    return (
-        worst(side(i, _SATISFACTORY) for i in intervals),
-        f"normalised return on the four tasks: {text}",
-    )
+    text = f"normalised return on the four tasks: {', '.join(map(str, intervals))}"
+    return worst(side(i, _SATISFACTORY) for i in intervals), text
 
 
 def _r2(m: Measures) -> Judged:
@@ -92,7 +88,7 @@ def _r2(m: Measures) -> Judged:
 def _r3(m: Measures) -> Judged:
     ours = m.final_test("rasfc51 -3", "return")
     gaps = {name: _gap(ours, m.final_test(name, "return")) for name in ("rac51 -3", "rac51 0")}
-    if "rac51-relabelled -3" in m.names:
+    if "rac51-relabelled -3" in m.arrays:
         fairer = f"; against RaC51 with relabelled targets {_gap(ours, m.final_test('rac51-relabelled -3', 'return'))}"
     else:
         fairer = ""
@@ -139,7 +135,7 @@ def _r6(m: Measures) -> Judged:
     gap = _gap(m.final_test("rasfc51 0", "return"), m.final_test("sfdqn 0", "return"))
     texts = [f"SFC51 above SFDQN by {gap}"]
     for name, words in (("sfdqn gpi 0", "GPI bootstrap"), ("sfdqn no-target 0", "no target networks")):
-        if name in m.names:
+        if name in m.arrays:
             other = _gap(m.final_test("rasfc51 0", "return"), m.final_test(name, "return"))
             texts.append(f"above SFDQN with {words} by {other}")
     return side(gap), "; ".join(texts)
@@ -147,11 +143,12 @@ def _r6(m: Measures) -> Judged:
 
 def _r7(m: Measures) -> Judged:
     verdicts, texts = [], []
-    for agent, name in (("rasfc51", "RaSFC51"), ("rac51", "RaC51")):
+    for agent in ("rasfc51", "rac51"):
         levels = np.stack(_common(*(m.final_test(f"{agent} {risk}", "failures") for risk in RISKS)), axis=1)
         slope = mean_interval(-slopes(levels))
         verdicts.append(side(slope))
-        texts.append(f"{name} {', '.join(f'{level:.1f}' for level in levels.mean(axis=0))}, {slope} fewer a step")
+        shown = ", ".join(f"{level:.1f}" for level in levels.mean(axis=0))
+        texts.append(f"{AGENTS[agent].title} {shown}, {slope} fewer a step")
     return worst(verdicts), "; ".join(texts)
 
 
@@ -199,33 +196,9 @@ def _r10(m: Measures) -> Judged:
     return worst([side(avoided), side(lost)]), text
 
 
-def _r14(m: Measures) -> Judged:
-    verdicts, texts = [], []
-    for name, words in (("rac51 0", "C51"), ("rac51 -3", "RaC51")):
-        failures = m.test_failures(name)
-        n = max(1, failures.shape[1] // 5)
-        gap = _gap(failures[:, 1 : n + 1].mean(axis=1), failures[:, -n:].mean(axis=1))
-        verdicts.append(side(gap))
-        held = m.final(name, "distance")[:, len(TRAINING) :].mean()
-        texts.append(f"{words}: first fifth minus last fifth {gap}, holds {100 * held:.1f} cm from the test targets")
-    return worst(verdicts), "; ".join(texts)
-
-
-def _r15(m: Measures) -> Judged:
-    found = {key: m.arrays["rasfc51 -3"][f"risk_{key}"] for key in ("agree", "apart", "level", "trace", "lost")}
-    agree = mean_interval(found["agree"])
-    text = (
-        f"GPI by mean-variance and by the exact utility agree in a share of {agree} of the states; scores differ by "
-        f"{found['apart'][:, 1].mean():.3g} (median), {found['apart'][:, 2].mean():.3g} (0.9 quantile), at a level of "
-        f"{found['level'].mean():.3g}; 1e-9 of mass on every atom moves the exact one by "
-        f"{found['trace'][:, 1].mean():.3g} (median); the plain formula overflows for {found['lost'].mean():.0%}"
-    )
-    return side(agree, _AGREE), text
-
-
-def _peaks(m: Measures, size: Size) -> Judged:
+def _r11(m: Measures) -> Judged:
     """How far from each risky target the objective of GPI peaks."""
-    world, where = Reacher(), reacher_maps.grid(size.map_points)
+    world, where = Reacher(), grid(m.map_points)
     tips = where.tips[where.reached]
     off = {}
     for name in ("rasfc51 -3", "rasfc51 0"):
@@ -269,32 +242,54 @@ def _correlation(first: Floats, second: Floats) -> Floats:
     return np.sum(x * y, axis=-1) / np.where(lengths > 0, lengths, np.inf)
 
 
-def _wall_time(found: dict[Batch, Arrays]) -> Finding:
-    """Seconds a trial; of the paper's hours, what can be checked is that RaSFC51 costs more than RaC51."""
+def wall_time(m: Measures) -> Finding:
+    """R13, in seconds a trial; of the paper's hours, what can be checked is that RaSFC51 costs more than RaC51."""
     cost, trials = {}, {}
     for agent in ("rasfc51", "rac51"):
-        runs = [arrays for batch, arrays in found.items() if batch.agent == agent and not batch.alone]
-        trials[agent] = sum(len(arrays["seed"]) for arrays in runs)
-        cost[agent] = sum(float(arrays["seconds"][0]) for arrays in runs) / trials[agent]
-    verdict: Verdict = "holds" if cost["rasfc51"] > cost["rac51"] else "does not hold"
+        seconds = np.concatenate([one["seconds"][:, 0] for name, one in m.arrays.items() if name.split()[0] == agent])
+        cost[agent], trials[agent] = float(seconds.mean()), len(seconds)
     text = ", ".join(f"{agent} {cost[agent]:.0f} s a trial ({trials[agent]} trials)" for agent in cost)
+    verdict = holds(cost["rasfc51"] > cost["rac51"])
     return Finding(verdict, f"compilation and evaluation included, many trials at once: {text}", trials["rasfc51"])
 
 
-_NEUTRAL_AND_AVERSE = ("rasfc51 0", "rasfc51 -3")
-_MAIN = ("rasfc51 -3", "rac51 -3", "rac51 0")
-_SWEEP = tuple(f"{agent} {risk}" for agent in ("rasfc51", "rac51") for risk in RISKS)
-_RULES: dict[str, tuple[tuple[str, ...], Callable[[Measures], Judged]]] = {
+def _r14(m: Measures) -> Judged:
+    verdicts, texts = [], []
+    for name, words in (("rac51 0", "C51"), ("rac51 -3", "RaC51")):
+        failures = m.test_failures(name)
+        n = max(1, failures.shape[1] // 5)
+        gap = _gap(failures[:, 1 : n + 1].mean(axis=1), failures[:, -n:].mean(axis=1))
+        verdicts.append(side(gap))
+        held = m.final(name, "distance")[:, len(TRAINING) :].mean()
+        texts.append(f"{words}: first fifth minus last fifth {gap}, holds {100 * held:.1f} cm from the test targets")
+    return worst(verdicts), "; ".join(texts)
+
+
+def _r15(m: Measures) -> Judged:
+    found = {key: m.arrays["rasfc51 -3"][f"risk_{key}"] for key in ("agree", "apart", "level", "trace", "lost")}
+    agree = mean_interval(found["agree"])
+    text = (
+        f"GPI by mean-variance and by the exact utility agree in a share of {agree} of the states; scores differ by "
+        f"{found['apart'][:, 1].mean():.3g} (median), {found['apart'][:, 2].mean():.3g} (0.9 quantile), at a level of "
+        f"{found['level'].mean():.3g}; 1e-9 of mass on every atom moves the exact one by "
+        f"{found['trace'][:, 1].mean():.3g} (median); the plain formula overflows for {found['lost'].mean():.0%}"
+    )
+    return side(agree, _AGREE), text
+
+
+_BY_RISK = tuple(f"{agent} {risk}" for agent in ("rasfc51", "rac51") for risk in RISKS)
+RULES: dict[str, tuple[tuple[str, ...], Callable[[Measures], Judged]]] = {
     "R1": (("rasfc51 -3",), _r1),
     "R2": (("rac51 -3",), _r2),
-    "R3": (_MAIN, _r3),
-    "R4": (_NEUTRAL_AND_AVERSE, _r4),
-    "R5": (_SWEEP, _r5),
+    "R3": (("rasfc51 -3", "rac51 -3", "rac51 0"), _r3),
+    "R4": (("rasfc51 0", "rasfc51 -3"), _r4),
+    "R5": (_BY_RISK, _r5),
     "R6": (("rasfc51 0", "sfdqn 0"), _r6),
-    "R7": (_SWEEP, _r7),
-    "R8": (_SWEEP, _r8),
+    "R7": (_BY_RISK, _r7),
+    "R8": (_BY_RISK, _r8),
     "R9": (("rasfc51 -3", "rac51 -3", "rasfc51 -4", "rac51 -4"), _r9),
-    "R10": (("rasfc51 0", *_MAIN), _r10),
+    "R10": (("rasfc51 0", "rasfc51 -3", "rac51 -3", "rac51 0"), _r10),
+    "R11": (("rasfc51 0", "rasfc51 -3"), _r11),
     "R12": (("rasfc51 -3", "sfdqn-residual -3"), _r12),
     "R14": (("rac51 0", "rac51 -3"), _r14),
     "R15": (("rasfc51 -3",), _r15),

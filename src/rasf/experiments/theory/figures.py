@@ -8,28 +8,23 @@ from matplotlib.figure import Figure
 from rasf.experiments.common import drawing
 from rasf.experiments.common.results import Result
 
-_STYLES = {
-    "normal": (drawing.BLUE, "-"),
-    "laplace": (drawing.RED, "--"),
-    "logistic": (drawing.GREEN, "-."),
-}
+_STYLES = {"normal": (drawing.BLUE, "-"), "laplace": (drawing.RED, "--"), "logistic": (drawing.GREEN, "-.")}
 
 
 def draw(result: Result) -> Figure:
-    """One curve a law."""
+    """One curve per law."""
     curves = result.numbers["figure 7"]
     drawn = drawing.figure(5.0, 3.6)
     axes = drawn.subplots()
     for law, (colour, line) in _STYLES.items():
         axes.plot(curves["variance"], np.asarray(curves[law]), line, color=colour, label=law, linewidth=2)
-    axes.axvline(2.0, color=drawing.GREY, linewidth=0.8)
-    axes.text(
-        1.98, 2.9, "Laplace: infinite from here", ha="right", va="top", rotation=90, fontsize=7, color=drawing.GREY
-    )
-    axes.set_xlabel("variance w' Sigma w")
-    axes.set_ylabel("utility minus mean, beta = 1")
-    axes.set_ylim(0, 3.0)
+    grey = drawing.GREY
+    axes.axvline(2.0, color=grey, linewidth=0.8)
+    axes.text(1.98, 2.9, "Laplace: infinite from here", ha="right", va="top", rotation=90, fontsize=7, color=grey)
+    axes.set(xlabel="variance w' Sigma w", ylabel="utility minus mean, beta = 1", ylim=(0, 3.0))
     axes.legend(frameon=False)
     drawing.plain(axes)
-    drawing.provenance(drawn, result)
-    return drawn
+    return drawing.provenance(drawn, result)
+
+
+FIGURES = {"figure_7": draw}

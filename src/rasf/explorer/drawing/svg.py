@@ -1,4 +1,4 @@
-"""The few pieces that every picture is made of: escaped SVG elements, short numbers, and the frame around a picture.
+"""The pieces that pictures are made of: escaped SVG elements, short numbers, legends, and the frame around a picture.
 
 A picture is one string, an SVG document that also stands inside a page. What comes from outside (names of policies,
 labels) passes through `text` or an attribute and is escaped there. A picture carries its own style sheet (`palette`),
@@ -8,7 +8,7 @@ a title and a description in words, so that it says its message alone: in a file
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from xml.sax.saxutils import escape, quoteattr
 
@@ -20,6 +20,7 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 _PREFIX = re.compile("[A-Za-z][A-Za-z0-9_-]*")
 _NARROW, _WIDE = set("fijlrtI.,:;!|'()[] -"), set("mwMW%@")
 
+SIZE = 13  # of words
 Attribute = str | float | int | None
 
 
@@ -42,6 +43,11 @@ def shown(value: float, digits: int = 3) -> str:
     return "0" if float(rounded) == 0 else rounded.replace("-", "−")
 
 
+def counted(number_of: int, thing: str) -> str:
+    """One cell, two cells."""
+    return f"{number_of} {thing}" if number_of == 1 else f"{number_of} {thing}s"
+
+
 def element(name: str, *children: str, **attributes: Attribute) -> str:
     """An element around markup; `class_` and `font_size` become class and font-size, None is left out."""
     given = "".join(
@@ -53,6 +59,16 @@ def element(name: str, *children: str, **attributes: Attribute) -> str:
     )
     inside = "".join(children)
     return f"<{name}{given}>{inside}</{name}>" if inside else f"<{name}{given}/>"
+
+
+def edged(name: str, kind: str, **attributes: Attribute) -> str:
+    """An element over a wider one of class `kind-edge`, which keeps it apart from what is behind."""
+    return element(name, class_=f"{kind}-edge", **attributes) + element(name, class_=kind, **attributes)
+
+
+def hatch(id: str, size: int, marks: str) -> str:
+    """Definitions with one pattern, a tile of these marks."""
+    return element("defs", element("pattern", marks, id=id, width=size, height=size, patternUnits="userSpaceOnUse"))
 
 
 def text(words: str, x: float, y: float, **attributes: Attribute) -> str:
@@ -96,25 +112,37 @@ def shorten(words: str, size: float, room: float) -> str:
     return kept.rstrip(" ,;:") + "…"
 
 
-def check_prefix(id_prefix: str) -> None:
-    """Refuse a prefix that would not make valid ids."""
+def legend_lines(items: Iterable[tuple[str, str]], left: float, y: float, width: float) -> tuple[str, float]:
+    """Marks with their words side by side, in as many lines as it takes; also the height of the last line's middle."""
+    parts, x = [], left
+    for mark, words in items:
+        needed = 26 + text_width(words, SIZE) + 14
+        if x > left and x + needed - 14 > left + width:
+            x, y = left, y + 23
+        said = text(shorten(words, SIZE, width - 26), 16, 4.5)
+        parts.append(element("g", mark, said, transform=f"translate({number(x + 9)} {number(y)})"))
+        x += needed
+    return "".join(parts), y
+
+
+def heat_legend(title: str, ticks: Sequence[tuple[float, str]], left: float, y: float, width: float) -> str:
+    """The scale of heat under its title; ticks are shares of the scale with their words, from 0 to 1."""
+    wide = width / palette.HEAT
+    parts = [text(title, left, y, class_="strong")]
+    for step in range(palette.HEAT):
+        x, fill = left + step * wide, palette.heat_colour(step)
+        parts.append(element("rect", x=x, y=y + 9, width=wide, height=14, fill=fill))
+    parts.append(element("rect", class_="frame", x=left, y=y + 9, width=width, height=14))
+    for share, words in ticks:
+        anchor = "start" if share == 0 else "end" if share == 1 else "middle"
+        parts.append(text(words, left + share * width, y + 38, class_="soft tick", text_anchor=anchor))
+    return "".join(parts)
+
+
+def picture(width: float, height: float, body: str, *, kind: str, title: str, description: str, id_prefix: str) -> str:
+    """The whole document; `kind` is its class beside `rasf`, `id_prefix` keeps its ids apart from other pictures'."""
     if not _PREFIX.fullmatch(id_prefix):
         raise ValueError(f"id_prefix must be a letter, then letters, digits, - or _, got {id_prefix!r}")
-
-
-def picture(
-    width: float,
-    height: float,
-    body: str,
-    *,
-    kind: str,
-    title: str,
-    description: str,
-    id_prefix: str,
-    data: Mapping[str, float] | None = None,
-) -> str:
-    """The whole document; `kind` is its class beside `rasf`, `data` become data attributes of the root."""
-    check_prefix(id_prefix)
     return element(
         "svg",
         element("title", escape(_clean(title)), id=f"{id_prefix}-title"),
@@ -128,7 +156,6 @@ def picture(
         role="img",
         class_=f"rasf {kind}",
         aria_labelledby=f"{id_prefix}-title {id_prefix}-desc",
-        **{f"data_{key}": value for key, value in (data or {}).items()},
     )
 
 

@@ -5,113 +5,76 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from nicegui import ui
 from nicegui.events import GenericEventArguments
 
 from rasf.arrays import Floats
 from rasf.explorer.drawing.arm import draw_arm, from_view, to_view
-from rasf.explorer.drawing.svg import element
-from rasf.explorer.pages.controls import ChoiceField, Picture, Playback, Words, button
-from rasf.explorer.pages.map import MOVES
-from rasf.explorer.pages.scene import ScenePage
+from rasf.explorer.pages.controls import Words
+from rasf.explorer.pages.map import ARROW_KEYS
+from rasf.explorer.pages.page import RolloutPage
 from rasf.explorer.scenes.scene import ArmOutcome, ArmScene, Scores
-from rasf.explorer.state import LAYERS, State
+from rasf.explorer.state import State
 
 _MOVE = 0.02  # metres that an arrow key moves the tip
 _WAYS = ("−", "0", "+")  # of a joint's torque
 
 
-class ArmPage(ScenePage[ArmScene, ArmOutcome]):
+class ArmPage(RolloutPage[ArmOutcome]):
     """The arm in motion over the objective; a resting tip is chosen by a click or by arrow keys."""
 
+    scene: ArmScene
+    kind, rate = "arm", 25.0
     episodes = 8  # of 500 steps: what two cores do in a quarter of a second
     actions = tuple(f"shoulder {first}, elbow {second}" for first in _WAYS for second in _WAYS)
     brief = tuple(f"{first} / {second}" for first in _WAYS for second in _WAYS)
+    label = "Arm: arrow keys move the tip"
+    help = "Click a place, or move with the arrow keys, to see the scores there."
+    click_script = "(e) => emit(explorer.place(e))"
 
-    def build_picture(self) -> None:
-        """Layers, the arm, the player."""
-        with ui.element("div").classes("picture-head"):
-            ChoiceField("Layer", LAYERS["arm"], self.state.layer, self._layer_picked, hide_label=True)
-            button("Next seed", self._next_seed, "quiet", "Roll out with other chances")
-        player = ui.element("div")
-        self.picture = Picture("arm")
-        self.picture.props(
-            'tabindex=0 role=application aria-describedby=arm-help aria-label="Arm: arrow keys move the tip"'
-        )
-        self.picture.on("click", self._clicked, js_handler="(e) => emit(explorer.place(e))")
-        self.picture.on("keydown", self._key, js_handler="(e) => explorer.key(e, emit)")
-        x, y = to_view(self.scene.arm, (0.0, 0.0)).tolist()
-        with player:
-            self._player = Playback(
-                self.picture, 25.0, self._scrubbed, self._rollout_picked, lambda: None, origin=(x, y)
-            )
+    def build_below(self) -> None:
         self._circle = Words("", "small soft")
-        Words("Click a place, or move with the arrow keys, to see the scores there.", "small soft").props("id=arm-help")
+
+    def show_below(self) -> None:
+        """Where the arm spends its time."""
+        if self.chosen is not None:
+            inside, away = self.chosen.in_circle.estimate, self.chosen.distance.estimate
+            near = f"; in the second half {100 * away:.1f} cm from the heaviest target"
+            self._circle.text = f"In risky circles {100 * inside:.0f} % of the time{'' if math.isnan(away) else near}."
 
     def draw(self, state: State) -> str:
         """The objective, the arm, and the chosen tip."""
-        scene, arm = self.scene, self.scene.arm
-        w, risk = np.array(state.w), self.family_of(state).make(state.level)
-        outcome, elbow, tip, trail, failed = self.chosen, None, None, None, None
+        scene, arm, outcome = self.scene, self.scene.arm, self.chosen
+        w, rollout, step = np.array(state.w), None, 0
         if outcome is not None:
-            rollout = min(state.rollout, len(outcome.tips) - 1)
-            step = min(state.step, outcome.tips.shape[1] - 1)
-            elbow, tip = outcome.elbows[rollout, step], outcome.tips[rollout, step]
-            trail, failed = outcome.tips[rollout], outcome.failed[rollout]
-        names = [weight.name for weight in scene.weights]
-        picture = draw_arm(
-            arm, scene.field(w, risk), elbow=elbow, tip=tip, trail=trail, failed=failed, names=names,
-            target=heaviest(w[: len(arm.targets)]), show_field=state.layer == "objective",
-        )  # fmt: skip
-        return picture if state.tip is None else _marked(picture, to_view(arm, state.tip))
+            which, step = min(state.rollout, outcome.played - 1), min(state.step, outcome.tips.shape[1] - 1)
+            rollout = outcome.elbows[which], outcome.tips[which], outcome.failed[which]
+        return draw_arm(
+            arm,
+            scene.field(w, self.risk_of(state)) if state.layer == "objective" else None,
+            rollout=rollout,
+            step=step,
+            target=heaviest(w[: len(arm.targets)]),
+            selected=state.tip,
+        )
 
-    def scores_of(self, state: State) -> tuple[str, Scores | None]:
-        """At the chosen tip."""
+    def scores_of(self, state: State) -> tuple[str, Scores | str]:
         if state.tip is None:
-            return "Scores: click a place", None
-        risk = self.family_of(state).make(state.level)
+            return "Scores: click a place", ""
         where = f"Scores with the tip at rest at ({state.tip[0]:.2f}, {state.tip[1]:.2f}) m"
-        return where, self.scene.at(state.tip, np.array(state.w), risk)
+        return where, self.scene.at(state.tip, np.array(state.w), self.risk_of(state))
 
-    def show_more(self) -> None:
-        """Where the arm spends its time."""
-        if self.chosen is not None:
-            inside, away = self.chosen.in_circle, self.chosen.distance
-            near = f"; in the second half {100 * away.estimate:.1f} cm from the heaviest target"
-            near = "" if math.isnan(away.estimate) else near
-            self._circle.text = f"In risky circles {100 * inside.estimate:.0f} % of the time{near}."
+    def frames(self, outcome: ArmOutcome, rollout: int) -> tuple[list[list[float]], list[int]]:
+        """Shoulder, elbow and tip at every step."""
+        elbows, tips = outcome.elbows[rollout], outcome.tips[rollout]
+        places = [to_view(self.scene.arm, joint) for joint in (np.zeros_like(tips), elbows, tips)]
+        return np.concatenate(places, axis=1).round(2).tolist(), [0] * len(tips)
 
-    def load_rollout(self) -> None:
-        """Elbows and tips of a rollout, as places in the picture."""
-        if self.chosen is None or not len(self.chosen.tips):
-            return
-        rollout = min(self.state.rollout, len(self.chosen.tips) - 1)
-        arm = self.scene.arm
-        places = np.concatenate([to_view(arm, self.chosen.elbows[rollout]), to_view(arm, self.chosen.tips[rollout])], 1)
-        step = min(self.state.step, len(places) - 1)
-        self._player.load(places.round(2).tolist(), None, len(self.chosen.tips), rollout, step)
-
-    def _layer_picked(self, layer: str) -> None:
-        self.change(layer=layer)
-
-    def _scrubbed(self, step: int, context: int) -> None:
-        if step >= 0:
-            self.change(step=step)
-
-    def _rollout_picked(self, rollout: int) -> None:
-        if self.chosen is not None and 0 <= rollout < len(self.chosen.tips):
-            self.change(rollout=rollout, step=0)
-            self.load_rollout()
-
-    def _next_seed(self) -> None:
-        self.change(seed=self.state.seed + 1)
-
-    def _clicked(self, event: GenericEventArguments) -> None:
+    def clicked(self, event: GenericEventArguments) -> None:
         if event.args is not None:
             self._choose(from_view(self.scene.arm, np.array(event.args, float)))
 
-    def _key(self, event: GenericEventArguments) -> None:
-        down, right = MOVES.get(event.args, (0, 0))
+    def key(self, event: GenericEventArguments) -> None:
+        down, right = ARROW_KEYS.get(event.args, (0, 0))
         x, y = self.state.tip or (0.1, 0.1)
         self._choose(np.array([x + _MOVE * right, y - _MOVE * down]))
 
@@ -126,13 +89,3 @@ class ArmPage(ScenePage[ArmScene, ArmOutcome]):
 def heaviest(weights: Floats) -> int | None:
     """The target that counts most, if one does."""
     return int(np.argmax(weights)) if weights.max() > 0 else None
-
-
-def _marked(picture: str, place: Floats) -> str:
-    left, top = float(place[0]) - 8, float(place[1]) - 8
-    halo, square = (
-        element("rect", x=left, y=top, width=16, height=16, fill="none", stroke=f"var(--{colour})", stroke_width=width)
-        for colour, width in (("paper", 5.0), ("ink", 2.5))
-    )
-    before, end, _ = picture.rpartition("</svg>")
-    return before + element("g", halo, square, class_="chosen-tip") + end

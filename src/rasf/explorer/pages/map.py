@@ -2,141 +2,101 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
+from rasf.envs.grid import MOVES
 from rasf.explorer.drawing.map import centre, draw_map
-from rasf.explorer.drawing.map_legend import counted
-from rasf.explorer.pages.controls import ChoiceField, Picture, Playback, Words, button
-from rasf.explorer.pages.scene import ScenePage
-from rasf.explorer.scenes.scene import MapOutcome, MapScene, Scores
-from rasf.explorer.state import LAYERS, State
+from rasf.explorer.drawing.svg import counted
+from rasf.explorer.pages.controls import Words, button
+from rasf.explorer.pages.page import RolloutPage
+from rasf.explorer.scenes.scene import ACTIONS, Layout, MapOutcome, MapScene, Scores
+from rasf.explorer.state import State
 
-MOVES = {"ArrowLeft": (0, -1), "ArrowUp": (-1, 0), "ArrowRight": (0, 1), "ArrowDown": (1, 0)}
-_SHOWN = {"drivers": ("arrows", "drivers"), "visits": ("arrows", "visits"), "trajectory": ("arrows",)}
+ARROW_KEYS = {f"Arrow{name.title()}": move for name, move in MOVES.items()}  # rows down, columns right
 
 
-class MapPage(ScenePage[MapScene, MapOutcome]):
+class MapPage(RolloutPage[MapOutcome]):
     """Arrows by driver, visits, trajectories; a cell is chosen by a click or by arrow keys."""
 
-    episodes = 500
-    actions = brief = ("left", "up", "right", "down")
+    scene: MapScene
+    kind, episodes, rate = "map", 500, 6.0
+    actions = brief = ACTIONS
+    label = "Map: arrow keys move the cell"
+    help = "Click a cell, or move with the arrow keys, to see why it is chosen."
+    click_script = "(e) => { const cell = e.target.closest('[data-cell]'); if (cell) emit(cell.dataset.cell); }"
 
-    def build_picture(self) -> None:
-        """Layers, the map, the player."""
-        with ui.element("div").classes("picture-head"):
-            self._layers = ChoiceField("Layer", LAYERS["map"], self.state.layer, self._layer_picked, hide_label=True)
-            self._seed = button("Next seed", self._next_seed, "quiet", "Roll out with other chances")
-        player = ui.element("div")
-        self.picture = Picture("map")
-        self.picture.props(
-            'tabindex=0 role=application aria-describedby=map-help aria-label="Map: arrow keys move the cell"'
-        )
-        self.picture.on(
-            "click",
-            self._clicked,
-            js_handler="(e) => { const cell = e.target.closest('[data-cell]'); if (cell) emit(cell.dataset.cell); }",
-        )
-        self.picture.on("keydown", self._key, js_handler="(e) => explorer.key(e, emit)")
+    def build_below(self) -> None:
         with ui.element("div").classes("picture-head") as self._after:
             self._collected = Words("", "small soft")
-            button("As at the start", self._as_at_the_start, "quiet", "Show what is done with nothing collected")
+            hint = "Show what is done with nothing collected"
+            button("As at the start", lambda: self.go_to_start(self.state.rollout), "quiet", hint)
         self._after.visible = False
-        with player:
-            self._player = Playback(self.picture, 6.0, self._scrubbed, self._rollout_picked, self._played)
-        Words("Click a cell, or move with the arrow keys, to see why it is chosen.", "small soft").props("id=map-help")
+
+    def show_below(self) -> None:
+        count = self.state.context.bit_count()
+        self._after.visible = count > 0
+        collecting = f"after collecting {counted(count, 'object')}, hollow on the map"
+        self._collected.text = f"Arrows and scores are for {collecting}."
 
     def draw(self, state: State) -> str:
-        """GPI on the map."""
-        scene, risk = self.scene, self.family_of(state).make(state.level)
-        outcome = self.chosen
-        path = None if outcome is None or state.layer != "trajectory" else self._path(outcome, state)
+        scene, outcome, layer = self.scene, self.chosen, state.layer
+        path = None
+        if outcome is not None and layer == "trajectory":
+            path = outcome.paths[min(state.rollout, outcome.played - 1)]
         return draw_map(
             scene.layout,
-            scene.policy(np.array(state.w), risk, state.context),
+            scene.policy(np.array(state.w), self.risk_of(state), state.context),
             names=scene.policies,
-            visits=None if outcome is None or state.layer != "visits" else outcome.visits,
+            visits=outcome.visits if outcome is not None and layer == "visits" else None,
             path=path,
             step=None if path is None else min(state.step, len(path) - 1),
             selected=state.cell,
             context=state.context,
-            show=_SHOWN[state.layer] if outcome is not None or state.layer != "visits" else ("arrows",),
+            drivers=layer == "drivers",
         )
 
-    def scores_of(self, state: State) -> tuple[str, Scores | None]:
-        """In the chosen cell."""
+    def scores_of(self, state: State) -> tuple[str, Scores | str]:
         if state.cell is None:
-            return "Scores", None
+            return "Scores", ""
         row, column = divmod(state.cell, self.scene.layout.columns)
-        risk = self.family_of(state).make(state.level)
-        scores = self.scene.cell(state.cell, np.array(state.w), risk, state.context)
+        scores = self.scene.cell(state.cell, np.array(state.w), self.risk_of(state), state.context)
         count = state.context.bit_count()
         after = f", after collecting {counted(count, 'object')}" if count else ""
-        return f"Scores in row {row + 1}, column {column + 1}{after}", scores
+        why = scores if scores.seen else why_nobody_acts(self.scene.layout, state.cell)
+        return f"Scores in row {row + 1}, column {column + 1}{after}", why
 
-    def show_more(self) -> None:
-        """What was collected."""
-        count = self.state.context.bit_count()
-        self._after.visible = count > 0
-        self._collected.text = (
-            f"Arrows and scores are for after collecting {counted(count, 'object')}, hollow on the map."
-        )
+    def frames(self, outcome: MapOutcome, rollout: int) -> tuple[list[list[float]], list[int]]:
+        places = [list(centre(self.scene.layout, int(cell))) for cell in outcome.paths[rollout]]
+        return places, [int(context) for context in outcome.contexts[rollout]]
 
-    def load_rollout(self) -> None:
-        """The cells of a rollout, as places in the picture."""
-        if self.chosen is None or not self.chosen.paths:
-            return
-        path = self._path(self.chosen, self.state)
-        contexts = self.chosen.contexts[min(self.state.rollout, len(self.chosen.paths) - 1)]
-        step = min(self.state.step, len(path) - 1)
-        frames = [list(centre(self.scene.layout, int(cell))) for cell in path]
-        self._player.load(frames, [int(c) for c in contexts], len(self.chosen.paths), self.state.rollout, step)
-        if (step, int(contexts[step])) != (self.state.step, self.state.context):
-            self.change(step=step, context=int(contexts[step]))
-
-    def _path(self, outcome: MapOutcome, state: State) -> Any:
-        return outcome.paths[min(state.rollout, len(outcome.paths) - 1)]
-
-    def _layer_picked(self, layer: str) -> None:
-        self.change(layer=layer)
-
-    def _played(self) -> None:
+    def played(self) -> None:
         if self.state.layer != "trajectory":
-            self._layers.set("trajectory")
+            self.layers.set("trajectory")
             self.change(layer="trajectory")
 
-    def _scrubbed(self, step: int, context: int) -> None:
-        if 0 <= context < 2 ** len(self.scene.layout.objects) and step >= 0:
-            self.change(step=step, context=context)
-
-    def _rollout_picked(self, rollout: int) -> None:
-        if self.chosen is not None and 0 <= rollout < len(self.chosen.paths):
-            self.change(rollout=rollout, step=0, context=0)
-            self.load_rollout()
-
-    def _as_at_the_start(self) -> None:
-        self.change(step=0, context=0)
-        self.load_rollout()
-
-    def _next_seed(self) -> None:
-        self.change(seed=self.state.seed + 1)
-
-    def _clicked(self, event: GenericEventArguments) -> None:
+    def clicked(self, event: GenericEventArguments) -> None:
         cell = int(event.args)
-        if 0 <= cell < self.scene.layout.rows * self.scene.layout.columns and cell not in self.scene.layout.walls:
+        if 0 <= cell < len(self.scene.layout.symbols) and cell not in self.scene.layout.walls:
             self.change(cell=cell)
 
-    def _key(self, event: GenericEventArguments) -> None:
-        layout = self.scene.layout
+    def key(self, event: GenericEventArguments) -> None:
+        layout, move = self.scene.layout, ARROW_KEYS.get(event.args)
         here = layout.start if self.state.cell is None else self.state.cell
-        if event.args in MOVES:
-            here = step_over_walls(here, MOVES[event.args], layout.rows, layout.columns, layout.walls)
+        if move is not None:
+            here = step_over_walls(here, move, layout.rows, layout.columns, layout.walls)
         self.change(cell=here)
-        if event.args not in MOVES:
+        if move is None:
             self.tell_place()
+
+
+def why_nobody_acts(layout: Layout, cell: int) -> str:
+    """Why a cell has no scores, in words."""
+    if cell in layout.walls:
+        return "A wall."
+    ends = (*layout.goals, *(layout.hazards if layout.hazards_end else ()))
+    return "The episode ends here." if cell in ends else "Nothing was learned here."
 
 
 def step_over_walls(cell: int, move: tuple[int, int], rows: int, columns: int, walls: tuple[int, ...]) -> int:

@@ -5,44 +5,37 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from nicegui import background_tasks, ui
 from nicegui.events import GenericEventArguments, UploadEventArguments
 
-from rasf.explorer.exports import file_name
 from rasf.explorer.jobs import sentence_of
 from rasf.explorer.pages.arm import ArmPage
-from rasf.explorer.pages.controls import ChoiceField, Words, button
+from rasf.explorer.pages.controls import ChoiceField, Progress, Words, button, panel
 from rasf.explorer.pages.library import LibraryPage
 from rasf.explorer.pages.map import MapPage
-from rasf.explorer.pages.scene import PageContext
-from rasf.explorer.state import State, default_state, from_query, kind_of
+from rasf.explorer.pages.numbers import file_name
+from rasf.explorer.pages.page import Page, PageContext
+from rasf.explorer.scenes.library import LibraryScene
+from rasf.explorer.scenes.scene import ArmScene, MapScene, Scene
+from rasf.explorer.state import State, default_state, from_query
 from rasf.explorer.views import View, Views, is_of_a_file
 from rasf.library.file import load
-from rasf.library.policy_library import PolicyLibrary
 
 _LARGEST = 2 * 1024**3  # bytes of an uploaded file
-_PAGES: dict[str, Any] = {"map": MapPage, "arm": ArmPage, "library": LibraryPage}
 
 
-class Notice(ui.element):
-    """A sentence that stays until it is closed."""
-
-    def __init__(self, sentence: str, on_close: Callable[[Notice], object]) -> None:
-        super().__init__("div")
-        self.sentence = sentence
-        self.classes("notice")
-
-        def close() -> None:
-            on_close(self)
-            self.delete()
-
-        with self:
-            Words(sentence, "", "p")
-            button("Close", close, "quiet")
+def page_of(scene: Scene, state: State, context: PageContext) -> Page:
+    """The page that shows a scene, built into the present slot."""
+    if isinstance(scene, MapScene):
+        return MapPage(scene, state, context)
+    if isinstance(scene, ArmScene):
+        return ArmPage(scene, state, context)
+    assert isinstance(scene, LibraryScene)
+    return LibraryPage(scene, state, context)
 
 
 class Shell:
@@ -52,9 +45,9 @@ class Shell:
         self._views, self._query, self._seed = views, query, seed
         self._client = ui.context.client
         self._states: dict[str, State] = {}
-        self._shown: list[Notice] = []
+        self._shown: dict[str, ui.element] = {}  # notices, by their sentences
         self._tabs: dict[str, Words] = {}
-        self._page: Any = None
+        self._page: Page | None = None
         self._view = views.first()
         self._build(may_open_paths)
         asked = query.get("view")
@@ -82,18 +75,12 @@ class Shell:
                 self._build_open(may_open_paths)
             with ui.element("div").classes("bar-right"):
                 themes = {"auto": "Auto", "light": "Light", "dark": "Dark"}
-                ChoiceField("Theme", themes, "auto", lambda _: None, hide_label=True, theme=True).classes("theme")
+                ChoiceField("Theme", themes, "auto", lambda _: None, theme=True).classes("theme")
                 copy = Words("Copy link", "button quiet copy-link", "button").props("type=button")
                 copy.on("click", self._copied, js_handler="async () => emit(await explorer.copyLink())")
-                button("SVG", self._save_svg, "quiet save-svg", "Save the picture as SVG").props(
-                    'aria-label="Save SVG"'
-                )
-                button("PNG", self._save_png, "quiet save-png", "Save the picture as PNG").props(
-                    'aria-label="Save PNG"'
-                )
-                button("CSV", self._save_csv, "quiet save-csv", "Save the numbers as CSV").props(
-                    'aria-label="Save CSV"'
-                )
+                for name, what in (("SVG", "picture"), ("PNG", "picture"), ("CSV", "numbers")):
+                    save = button(name, partial(self._save, name), "quiet", f"Save the {what} as {name}")
+                    save.props(f'aria-label="Save {name}"')
             # in the bar, which stays in sight on a scrolled page
             self._notices = ui.element("div").classes("notices").props("role=alert")
         header.move(target_index=0)
@@ -122,6 +109,7 @@ class Shell:
                 upload.on("rejected", self._rejected)
                 choose = Words("Choose a file ...", "button quiet", "button").props("type=button")
                 choose.on("click", js_handler=f"() => runMethod({upload.id}, 'pickFiles', [])")
+                self._close_file = button("Close this file", self._close_view, "quiet", "For all visitors")
 
     # views
 
@@ -140,30 +128,33 @@ class Shell:
         background_tasks.create(self._when_ready(view))
 
     def _build_loading(self, view: View) -> None:
-        with ui.element("section").classes("panel loading").props("role=status"):
-            Words(view.title, "", "h1")
-            Words(view.making, "soft")
-            with ui.element("div").classes("progress-row"):
-                self._bar = ui.element("progress").props('max=1 aria-label="Progress"')
-                cancel = button("Cancel", lambda: give_up(), "quiet cancel")
-            about = Words("All visitors share this view: Cancel gives it up for all of them.", "small soft")
-
         def give_up() -> None:
             view.stop()
-            cancel.visible, about.text = False, "Giving up, as soon as the present step is done."
+            self._progress.cancel.visible = False
+            about.text = "Giving up, as soon as the present step is done."
+
+        with panel(view.title, "loading").props("role=status"):
+            Words(view.title, "", "h1")
+            Words(view.making, "soft")
+            self._progress = Progress("Progress", give_up)
+            about = Words("All visitors share this view: Cancel gives it up for all of them.", "small soft")
 
     def _build_failed(self, view: View) -> None:
-        with ui.element("section").classes("panel loading").props("role=status"):
+        with panel(view.title, "loading").props("role=status"):
             Words(view.title, "", "h1")
             Words(str(view.error), "soft")
             button("Start again", lambda: self._show(view))
 
     def _show_nav(self) -> None:
         """Mark the present view; buttons that are there stay, as one of them may have the focus."""
-        for i, view in enumerate(self._views):
+        views = list(self._views)
+        for key in self._tabs.keys() - {view.key for view in views}:
+            self._tabs.pop(key).delete()
+        self._close_file.visible = is_of_a_file(self._view.key)
+        for i, view in enumerate(views):
             if view.key not in self._tabs:
                 with self._nav:
-                    tab = button(view.title, lambda view=view: self._show(view), "tab")  # type: ignore[misc]
+                    tab = button(view.title, partial(self._show, view), "tab")
                     self._tabs[view.key] = tab.props(f"data-view={view.key}")
                 tab.move(target_index=i)
             if view is self._view:
@@ -179,7 +170,7 @@ class Shell:
             if self._view is not view or self._client.is_deleted:
                 return
             if view.share is not None:
-                self._bar.props(f"value={view.share:.3f}")
+                self._progress.tell(view.share)
         if self._view is not view or self._page is not None or self._client.is_deleted:
             return
         self._content.clear()
@@ -187,17 +178,17 @@ class Shell:
             if view.scene is None:
                 self._build_failed(view)
                 return
-            state = self._state_of(view)
-            desk = PageContext(self.say, self.announce, self._remember)
-            self._page = _PAGES[kind_of(view.scene)](view.scene, state, desk, view.provenance)
+            state = self._state_of(view.key, view.scene)
+            context = PageContext(self.say, self.announce, self._remember, view.provenance)
+            self._page = page_of(view.scene, state, context)
 
-    def _state_of(self, view: View) -> State:
-        if view.key in self._states:
-            return self._states[view.key]
-        if self._query.get("view", view.key) != view.key:
-            return default_state(view.key, view.scene, self._seed)
-        state, complaints = from_query(self._query, view.key, view.scene, self._seed)
-        self._query = {"view": view.key}  # a link is for the view it names, once
+    def _state_of(self, key: str, scene: Scene) -> State:
+        if key in self._states:
+            return self._states[key]
+        if self._query.get("view", key) != key:
+            return default_state(key, scene, self._seed)
+        state, complaints = from_query(self._query, key, scene, self._seed)
+        self._query = {"view": key}  # a link is for the view it names, once
         if complaints:
             self.say(" ".join(complaints))
         return state
@@ -215,12 +206,13 @@ class Shell:
 
     def say(self, sentence: str) -> None:
         """A sentence that must be seen; it stays until it is closed or the third one after it comes."""
-        if self._client.is_deleted or any(notice.sentence == sentence for notice in self._shown):
+        if self._client.is_deleted or sentence in self._shown:
             return
         while len(self._shown) >= 3:
-            self._shown.pop(0).delete()
-        with self._notices:
-            self._shown.append(Notice(sentence, self._shown.remove))
+            self._shown.pop(next(iter(self._shown))).delete()
+        with self._notices, ui.element("div").classes("notice") as self._shown[sentence]:
+            Words(sentence)
+            button("Close", lambda: self._shown.pop(sentence).delete(), "quiet")
 
     def announce(self, sentence: str) -> None:
         """A sentence for those who listen."""
@@ -240,24 +232,18 @@ class Shell:
         else:
             self.say("The browser did not allow copying; the link is in the address bar.")
 
-    def _save_svg(self) -> None:
-        if self._page is None or self._page.svg is None:
-            self.say("There is no picture to save yet.")
+    def _save(self, kind: str) -> None:
+        page = self._page
+        if page is None or (page.svg is None and kind != "CSV"):
+            self.say("There is nothing to save yet.")
             return
-        self._client.download(self._page.svg.encode(), file_name(self._page.state, "svg"), "image/svg+xml")
-
-    def _save_png(self) -> None:
-        if self._page is None or self._page.svg is None:
-            self.say("There is no picture to save yet.")
-            return
-        name = file_name(self._page.state, "png")
-        self._run(f"explorer.savePng({json.dumps(self._page.picture.html_id)}, {json.dumps(name)})")
-
-    def _save_csv(self) -> None:
-        if self._page is None:
-            self.say("There are no numbers to save yet.")
-            return
-        self._client.download(self._page.csv().encode(), file_name(self._page.state, "csv"), "text/csv")
+        name = file_name(page.state, kind.lower())
+        if kind == "CSV":
+            self._client.download(page.csv().encode(), name, "text/csv")
+        elif kind == "SVG":
+            self._client.download(str(page.svg).encode(), name, "image/svg+xml")
+        else:
+            self._run(f"explorer.savePng({json.dumps(page.picture.html_id)}, {json.dumps(name)})")
 
     # opening
 
@@ -281,13 +267,18 @@ class Shell:
 
     async def _open(self, path: Path, name: str) -> None:
         try:
-            library: PolicyLibrary = await asyncio.to_thread(load, path)
+            library = await asyncio.to_thread(load, path)
         except (ValueError, OSError) as error:
             self.say(sentence_of(error).replace(str(path), name))
             return
         finally:
             self._close_panel()
         self._show(self._views.add_library(library, name))
+
+    def _close_view(self) -> None:
+        self._close_panel()
+        self._views.remove(self._view)
+        self._show(self._views.first())
 
     def _close_panel(self) -> None:
         """It would hide what is said or shown."""

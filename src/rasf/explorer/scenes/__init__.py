@@ -1,1 +1,1 @@
-"""What the explorer computes: worlds under a library, scored, rolled out and swept along the risk dial. No drawing."""
+"""What the explorer computes: each scene answers for one world, with numbers, for any reward weights and risk."""

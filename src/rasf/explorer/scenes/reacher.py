@@ -14,19 +14,21 @@ from dataclasses import replace
 
 import numpy as np
 
+from rasf.agents import LawKind
 from rasf.arrays import Floats
+from rasf.checks import weights as checked_weights
+from rasf.checks import whole
 from rasf.envs.reacher.arm import LINK, TIP, tip_position
 from rasf.envs.reacher.world import TRAINING_TARGETS, Reacher
-from rasf.experiments.reacher.maps import grid
-from rasf.explorer.scenes.families import entropic, mean_variance, neutral_only, served, trained_for
-from rasf.explorer.scenes.outcomes import check_request, measures, within
-from rasf.explorer.scenes.scene import Arm, ArmOutcome, Family, Field, Scores, Stop, Stopped, Weight
+from rasf.experiments.reacher.beliefs import grid
+from rasf.explorer.scenes.families import entropic, mean_variance, served, trained_for
+from rasf.explorer.scenes.scene import Arm, ArmOutcome, ArmScene, Field, Scores, Stop, Stopped, Weight, measures, within
 from rasf.library.networks.policies import NetworkPolicies
 from rasf.library.networks.reacher import arm_chances, roll_out_arm
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 from rasf.risk import MeanVariance, Risk
-from rasf.statistics import Interval
-from rasf.statistics.normal_intervals import normal_mean
+from rasf.statistics.intervals import Interval, normal_mean
+from rasf.transfer import gpi
 
 ENVIRONMENT = "rasf/Reacher-v0"
 _LONGEST = 5_000  # steps of an episode: a stranger's file may ask for any number
@@ -36,10 +38,9 @@ _DEFAULT_TARGET = 10
 _NEUTRAL = MeanVariance(0.0)
 
 
-class ReacherScene:
-    """An `ArmScene`; see the module's header."""
+class ReacherScene(ArmScene):
+    """See the module's header."""
 
-    key = "reacher"
     title = "Reacher"
     about = (
         "An arm of two links brings its tip to the targets that earn something; in the shaded circles every step "
@@ -49,49 +50,41 @@ class ReacherScene:
 
     def __init__(self, library: PolicyLibrary) -> None:
         sources = library.sources
-        if library.environment["id"] != ENVIRONMENT or not isinstance(sources, NetworkPolicies):
+        if library.environment.id != ENVIRONMENT or not isinstance(sources, NetworkPolicies):
             raise ValueError(f"library must be networks of {ENVIRONMENT}, got {library!r}")
-        self.library, self.world = library, world_of(library)
-        self._sources = sources
-        self.arm = Arm(
-            self.world.target_positions(),
-            self.world.risky,
-            self.world.radius,
-            (LINK, TIP),
-            sum(target in TRAINING_TARGETS for target in self.world.targets),
-        )
-        self.weights = _weights(self.world)
-        dials = served(sources, (mean_variance(-12.0, 4.0, 0.5, -6.0), entropic(-2.0, 1.0, 0.1, -1.0)))
-        self.families: tuple[Family, ...] = dials or (neutral_only(),)
+        self.library, self.world, self._sources = library, world_of(library), sources
+        world = self.world
+        training = sum(target in TRAINING_TARGETS for target in world.targets)
+        self.arm = Arm(world.target_positions(), world.risky, world.radius, (LINK, TIP), training)
+        self.weights = _weights(world)
+        self.families = served(sources, (mean_variance(-12.0, 4.0, 0.5, -6.0), entropic(-2.0, 1.0, 0.1, -1.0)))
         self.policies = tuple(_in_words(policy) for policy in library.policies)
         where = grid(_POINTS)
         self._tips: Floats = where.tips[where.reached]
         self._cell = float(where.tips[0, 1, 0] - where.tips[0, 0, 0])
-        self._obs = np.asarray(self.world.observe(where.states), np.float32)  # (2 P, n), one elbow after the other
+        self._obs = np.asarray(world.observe(where.states), np.float32)  # (2 P, n), one elbow after the other
         self._moments: tuple[Floats, Floats] | None = None
         self._warming = threading.Lock()
 
     def warm(self, stop: Stop = lambda: False) -> None:
         """Compute what no slider changes, and compile what the first moves need: some seconds of work."""
         self._learn_moments(stop)
-        w, usual = np.array([weight.default for weight in self.weights]), self.families[0]
-        self.at((0.0, 0.0), w, usual.make(usual.default))
-        self.roll_out(w, usual.make(usual.default), 1, 0, stop)
+        w, risk = self.default_task, self.families[0].make(self.families[0].default)
+        self.at((0.0, 0.0), w, risk)
+        self.roll_out(w, risk, 1, 0, stop)
 
     def _learn_moments(self, stop: Stop) -> None:
         """Mean and variance of every feature at all postures; whoever asks meanwhile waits for it."""
         with self._warming:
-            if self._moments is not None or self._sources.describe()["law"] != "histogram":
+            if self._moments is not None or self._sources.law_kind is not LawKind.HISTOGRAM:
                 return
             found = []
             for feature in np.eye(self._sources.n_features):
                 if stop():
                     raise Stopped
                 found.append(self._sources.scores(self._obs, feature, _NEUTRAL))
-            self._moments = (
-                np.stack([one.mean for one in found], axis=-1),
-                np.stack([one.spread**2 for one in found], axis=-1),
-            )
+            mean, variance = [one.mean for one in found], [one.std**2 for one in found]
+            self._moments = np.stack(mean, axis=-1), np.stack(variance, axis=-1)
 
     def random_task(self, rng: np.random.Generator) -> Floats:
         """One target, at the usual cost of a failure."""
@@ -101,51 +94,44 @@ class ReacherScene:
         return task
 
     def field(self, w: Floats, risk: Risk) -> Field:
-        """The objective wherever the tip may rest."""
         values = self._values(w, risk)
-        best = values.max(axis=-1)  # (K, 2 P)
-        both = best.max(axis=0).reshape(2, -1)
+        both = values.max(axis=(0, 2)).reshape(2, -1)
         side = both.argmax(axis=0)
-        driver = np.take_along_axis(best.argmax(axis=0).reshape(2, -1), side[None], axis=0)[0]
+        driver = np.asarray(gpi(values).source).reshape(2, -1)[side, np.arange(len(side))]
         return Field(self._tips, both.max(axis=0), driver, self._cell)
 
     def at(self, tip: tuple[float, float], w: Floats, risk: Risk) -> Scores:
-        """Every policy and action with the arm at rest, its tip at the grid's place nearest to this."""
         nearest = int(((self._tips - np.asarray(tip, np.float64)) ** 2).sum(axis=1).argmin())
         sides = self._obs[[nearest, nearest + len(self._tips)]]
         found = self._sources.scores(sides, self._checked(w), risk)
         side = int(found.values.max(axis=(0, 2)).argmax())
         values = found.values[:, side]
-        action = int(values.max(axis=0).argmax())
-        return Scores(
-            values, found.mean[:, side], found.spread[:, side], action, int(values[:, action].argmax()), True,
-            self.library.gamma,
-        )  # fmt: skip
+        action, driver = map(int, gpi(values))
+        return Scores(values, found.mean[:, side], found.std[:, side], action, driver, True, self.library.gamma)
 
     def roll_out(self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False) -> ArmOutcome:
-        """Act from random postures; the same seed gives the same chances."""
-        check_request(episodes, seed)
+        """Act from random postures."""
         weights = self._checked(w)
-        rolled = roll_out_arm(self._sources, self.world, weights, risk, arm_chances(self.world, episodes, seed), stop)
+        chances = arm_chances(self.world, whole("episodes", episodes), whole("seed", seed, 0))
+        rolled = roll_out_arm(self._sources, self.world, weights, risk, chances, stop)
         if rolled is None:
             raise Stopped
         tips = tip_position(rolled.states)  # (T + 1, n, 2)
         features = self.world.tip(rolled.states[:-1], rolled.states[1:])
         returns, failed = rolled.phi.sum(axis=0) @ weights, rolled.phi[..., -1]
-        lengths = np.full(episodes, len(rolled.phi))
-        played = slice(0, _PLAYED)
+        failures, lengths = failed.sum(axis=0), np.full(episodes, len(rolled.phi))
         elbows = LINK * np.stack([np.cos(rolled.states[..., 0]), np.sin(rolled.states[..., 0])], axis=-1)
         return ArmOutcome(
             returns,
-            failed.sum(axis=0),
+            failures,
             lengths,
             # one rollout may fail many times, so failures are a count even where none did
-            measures(returns, failed.sum(axis=0), lengths) | {"failures": within(normal_mean(failed.sum(axis=0)), 0.0)},
+            measures(returns, failures, lengths) | {"failures": within(normal_mean(failures), 0.0)},
             within(normal_mean(self.world.in_circle(features).mean(axis=0)), 0.0, 1.0),
             self._from_heaviest(features[len(features) // 2 :], weights),
-            elbows[1:, played].swapaxes(0, 1),
-            tips[1:, played].swapaxes(0, 1),
-            failed[:, played].T.astype(np.int64),
+            elbows[1:, :_PLAYED].swapaxes(0, 1),
+            tips[1:, :_PLAYED].swapaxes(0, 1),
+            failed[:, :_PLAYED].T.astype(np.int64),
         )
 
     def _from_heaviest(self, tips: Floats, w: Floats) -> Interval:
@@ -160,31 +146,27 @@ class ReacherScene:
         weights = self._checked(w)
         if isinstance(risk, MeanVariance):
             self._learn_moments(lambda: False)
-        if not isinstance(risk, MeanVariance) or self._moments is None:
-            return self._sources.scores(self._obs, weights, risk).values
-        mean, variance = self._moments
-        return np.asarray(risk.moments(mean @ weights, variance @ weights**2), np.float64)
+            if self._moments is not None:
+                mean, variance = self._moments
+                return np.asarray(risk.moments(mean @ weights, variance @ weights**2), np.float64)
+        return self._sources.scores(self._obs, weights, risk).values
 
     def _checked(self, w: Floats) -> Floats:
-        weights = np.asarray(w, np.float64)
-        if weights.shape != (self._sources.n_features,) or not np.isfinite(weights).all():
-            raise ValueError(f"w must be {self._sources.n_features} finite numbers, got {weights.tolist()}")
-        return weights
+        return checked_weights("w", w, self._sources.n_features)
 
 
 def world_of(library: PolicyLibrary) -> Reacher:
     """The world that a library's environment was made with."""
-    kept = dict(library.environment["kwargs"])
-    if kept.get("engine", "closed_form") != "closed_form":
-        raise ValueError(f"engine must be closed_form, whose arm is shown here, got {kept['engine']!r}")
-    kept = {name: kept[name] for name in Reacher.__match_args__ if name in kept}
-    world, limit = Reacher(**kept), library.environment["max_episode_steps"]
+    given = library.environment.kwargs
+    if given.get("engine", "closed_form") != "closed_form":
+        raise ValueError(f"engine must be closed_form, whose arm is shown here, got {given['engine']!r}")
+    kept = {name: given[name] for name in Reacher.__match_args__ if name in given}
+    world, limit = Reacher(**kept), library.environment.max_episode_steps
     if limit is not None:
         world = replace(world, episode_length=min(world.episode_length, limit))
     if world.episode_length > _LONGEST:
         raise ValueError(f"episode_length must be at most {_LONGEST} to be shown, got {world.episode_length}")
-    sizes = (world.observation_size, world.n_features, world.n_actions)
-    sources = library.sources
+    sizes, sources = (world.observation_size, world.n_features, world.n_actions), library.sources
     if sizes != (sources.n_inputs, sources.n_features, sources.n_actions):
         raise ValueError(f"library must have the observation, features and actions of its reacher, {sizes}")
     return world

@@ -1,22 +1,29 @@
 """What the explorer's pages ask of a world, and what they get: numbers. Computing is done below, drawing elsewhere.
 
-A scene answers for any reward weights w and any risk of its families. `policy` and `cell` answer while a slider moves;
+    Scene          sliders for the reward weights w, families of risks with their dials
+    RolloutScene   a scene that acts from the start: `MapScene` on a map, `ArmScene` with the reacher's arm
+
+A scene answers for any w and any risk of its families. `policy`, `cell`, `field` and `at` answer while a slider moves;
 `roll_out` is asked when it rests, from another thread, and may be asked to stop. A map's policy may depend on more
 than the cell: on what was collected, as a bit mask, the `context`; 0 is the beginning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from rasf.arrays import Floats, Ints
+from rasf.envs.grid import MOVES, START
+from rasf.library.evaluation import WORST
 from rasf.risk import Risk
-from rasf.statistics import Interval
+from rasf.statistics.intervals import Interval, normal_mean, normal_tail, normal_variance, wilson_share
 
+ACTIONS = tuple(MOVES)  # on all maps: left, up, right, down
 Stop = Callable[[], bool]  # long work asks it now and then, and gives up where it says True
 
 
@@ -26,26 +33,18 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Weight:
-    """A slider: the weight of one feature."""
+    """A slider: the weight of one feature; a random task draws it, or leaves it at its default."""
 
     name: str
     low: float
     high: float
     step: float
     default: float
-
-
-def draw_task(weights: tuple[Weight, ...], drawn: Collection[int], rng: np.random.Generator) -> Floats:
-    """The sliders' defaults, but for those drawn: anywhere on their way."""
-    task = np.array([weight.default for weight in weights], np.float64)
-    for i in drawn:
-        places = round((weights[i].high - weights[i].low) / weights[i].step)
-        task[i] = round(weights[i].low + weights[i].step * int(rng.integers(places + 1)), 6)
-    return np.clip(task, [weight.low for weight in weights], [weight.high for weight in weights])
+    drawn: bool = True
 
 
 @dataclass(frozen=True)
-class Family:
+class RiskFamily:
     """A family of risks and its dial, from `low`, the most averse, to `high`; at `neutral` only the mean counts."""
 
     name: str  # as `rasf.risk.names` has it, and as the link says it
@@ -70,7 +69,7 @@ class Scores:
 
     values: Floats  # (K, A), -inf where a policy takes no part
     mean: Floats  # (K, A)
-    spread: Floats  # (K, A), nan where the law does not know it
+    std: Floats  # (K, A), nan where the law does not know it
     action: int
     driver: int
     seen: bool  # whether anything was learned here
@@ -84,52 +83,83 @@ class Outcome:
     returns: Floats  # (n,) undiscounted
     failures: Floats  # (n,) failures of each rollout
     lengths: Ints  # (n,)
-    measures: dict[str, Interval]  # return, variance, cvar, failures, length
+    measures: dict[str, Interval]  # return, return_variance, return_cvar, failures, length
     exact: frozenset[str] = field(default=frozenset(), kw_only=True)  # measures that are computed, not estimated
     utilities: dict[str, float] = field(default_factory=dict, kw_only=True)  # at the start, where they are known
 
+    @property
+    def played(self) -> int:
+        """How many rollouts can be played back."""
+        return 0
 
-class Dialled(Protocol):
-    """What every scene has: sliders and dials."""
+
+O_co = TypeVar("O_co", bound=Outcome, covariant=True)
+
+
+def measures(returns: Floats, failures: Floats, lengths: Ints) -> dict[str, Interval]:
+    """What rollouts (n,) come to; CVaR is the mean of the worst tenth.
+
+    Intervals are in closed form: bootstrap intervals of 500 rollouts would take longer than the rollouts.
+    """
+    at_most_one = bool(np.isin(failures, (0.0, 1.0)).all())
+    return {
+        "return": normal_mean(returns),
+        "return_variance": normal_variance(returns),
+        "return_cvar": normal_tail(returns, WORST),
+        "failures": wilson_share(failures) if at_most_one else within(normal_mean(failures), 0.0),
+        "length": normal_mean(lengths.astype(np.float64)),
+    }
+
+
+def within(interval: Interval, low: float, high: float = np.inf) -> Interval:
+    """The part of an interval that is possible."""
+    return Interval(interval.estimate, max(interval.low, low), min(interval.high, high))
+
+
+class Scene(ABC):
+    """What every scene has: sliders, dials, and what its source policies were trained for."""
+
+    layers: ClassVar[dict[str, str]]  # what the picture can show: as the link says it, and in words
+    title: str
+    about: str  # what is seen, and what a failure is, in a few sentences
+    weights: tuple[Weight, ...]  # one slider per feature
+    families: tuple[RiskFamily, ...]  # the risks it can be asked for; the first is the usual one
+    policies: tuple[str, ...]  # what each source policy was trained for, in words
 
     @property
-    def weights(self) -> tuple[Weight, ...]:
-        """One slider a feature."""
-
-    @property
-    def families(self) -> tuple[Family, ...]:
-        """The risks it can be asked for; the first is the usual one."""
+    def default_task(self) -> Floats:
+        return np.array([weight.default for weight in self.weights], np.float64)
 
     def random_task(self, rng: np.random.Generator) -> Floats:
-        """Weights as tasks of this world have them."""
+        """Weights as tasks of this world have them: those that are drawn, anywhere on their way."""
+        task = self.default_task
+        for i, weight in enumerate(self.weights):
+            if weight.drawn:
+                places = round((weight.high - weight.low) / weight.step)
+                place = round(weight.low + weight.step * int(rng.integers(places + 1)), 6)
+                task[i] = np.clip(place, weight.low, weight.high)
+        return task
+
+    def family(self, name: str) -> RiskFamily:
+        return next(family for family in self.families if family.name == name)
+
+    def warm(self, stop: Stop) -> None:
+        """Have done before anybody looks what is slow the first time only, as compiling."""
+        if stop():
+            raise Stopped
 
 
-class Shown(Dialled, Protocol):
-    """What maps and arms have in common."""
+class RolloutScene(Scene, Generic[O_co]):
+    """A scene that acts."""
 
-    @property
-    def key(self) -> str:
-        """As the link says it."""
-
-    @property
-    def title(self) -> str:
-        """A heading."""
-
-    @property
-    def about(self) -> str:
-        """What is seen, and what a failure is, in a few sentences."""
-
-    @property
-    def policies(self) -> tuple[str, ...]:
-        """What each source policy was trained for, in words."""
-
-    def roll_out(self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False) -> Outcome:
+    @abstractmethod
+    def roll_out(self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False) -> O_co:
         """Act from the start; the same seed gives the same chances, whatever w and risk are."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A map: one symbol a cell, row by row, and what the symbols mean."""
+    """A map: one symbol per cell, row by row, and what the symbols mean."""
 
     rows: int
     columns: int
@@ -141,6 +171,16 @@ class Layout:
     goals: tuple[int, ...]
     objects: tuple[int, ...]  # cells whose bits, in this order, make the context
     hazards_end: bool = False  # whether every hazard is the end, so that nobody acts there
+
+    @classmethod
+    def of(
+        cls, shape: tuple[int, int], symbols: str, meaning: dict[str, str], *kinds: str, hazards_end: bool = False
+    ) -> Layout:
+        """A map with its start at S; `kinds` are the symbols of walls, hazards, goals and objects, in this order."""
+        walls, hazards, goals, objects = (
+            tuple(cell for cell, symbol in enumerate(symbols) if symbol in kind) for kind in kinds
+        )
+        return cls(*shape, symbols, meaning, symbols.index(START), walls, hazards, goals, objects, hazards_end)
 
 
 @dataclass(frozen=True)
@@ -159,22 +199,38 @@ class MapOutcome(Outcome):
     paths: tuple[Ints, ...]  # cells of the first few rollouts, the start included
     contexts: tuple[Ints, ...]  # what was collected at every step of them
 
-
-class MapScene(Shown, Protocol):
-    """Four rooms, or the grid. Actions are left, up, right, down."""
-
     @property
-    def layout(self) -> Layout:
-        """The map."""
+    def played(self) -> int:
+        return len(self.paths)
 
+
+class MapScene(RolloutScene[MapOutcome]):
+    """Four rooms, or the grid."""
+
+    layers: ClassVar[dict[str, str]] = {"drivers": "Who drives", "visits": "Visits", "trajectory": "Trajectory"}
+    layout: Layout
+
+    @abstractmethod
     def policy(self, w: Floats, risk: Risk, context: int = 0) -> MapPolicy:
         """GPI on the whole map."""
 
+    @abstractmethod
     def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0) -> Scores:
         """Why GPI does what it does in one cell."""
 
-    def roll_out(self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False) -> MapOutcome:
-        """Act from the start; the same seed gives the same chances, whatever w and risk are."""
+    def warm(self, stop: Stop) -> None:
+        w, risk = self.default_task, self.families[0].make(self.families[0].default)
+        self.policy(w, risk)
+        self.cell(self.layout.start, w, risk)
+        self.roll_out(w, risk, 2, 0, stop)
+
+    def check_place(self, cell: int, context: int) -> None:
+        """Refuse what is not on the map."""
+        cells, contexts = len(self.layout.symbols), 2 ** len(self.layout.objects)
+        if not 0 <= cell < cells:
+            raise ValueError(f"cell must be 0 to {cells - 1}, got {cell}")
+        if not 0 <= context < contexts:
+            raise ValueError(f"context must be 0 to {contexts - 1}, a bit for each object, got {context}")
 
 
 @dataclass(frozen=True)
@@ -208,36 +264,21 @@ class ArmOutcome(Outcome):
     tips: Floats  # (m, T, 2)
     failed: Ints  # (m, T) 1 where a failure happened
 
+    @property
+    def played(self) -> int:
+        return len(self.tips)
 
-class ArmScene(Shown, Protocol):
+
+class ArmScene(RolloutScene[ArmOutcome]):
     """The reacher."""
 
-    @property
-    def arm(self) -> Arm:
-        """The geometry."""
+    layers: ClassVar[dict[str, str]] = {"objective": "Objective", "plain": "Arm only"}
+    arm: Arm
 
+    @abstractmethod
     def field(self, w: Floats, risk: Risk) -> Field:
         """The objective wherever the tip may rest."""
 
+    @abstractmethod
     def at(self, tip: tuple[float, float], w: Floats, risk: Risk) -> Scores:
         """Every policy and action with the arm at rest, its tip here (or at the nearest place it can reach)."""
-
-    def roll_out(self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False) -> ArmOutcome:
-        """Act from random postures; the same seed gives the same chances."""
-
-
-@dataclass(frozen=True)
-class Point:
-    """One place on the frontier."""
-
-    level: float
-    returns: Interval
-    failures: Interval
-
-
-@dataclass(frozen=True)
-class Frontier:
-    """Return against failures as the dial runs over its range."""
-
-    family: str
-    points: tuple[Point, ...]

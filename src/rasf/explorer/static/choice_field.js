@@ -1,7 +1,7 @@
 // One of a few: radio buttons that look like one row of buttons. The server sets it by `stamp`. With `theme` it is the
 // browser's own affair: the choice is kept there, and made before anything is drawn.
 export default {
-  props: { label: String, hideLabel: Boolean, options: Array, value: String, stamp: Number, theme: Boolean },
+  props: { label: String, options: Array, value: String, stamp: Number, theme: Boolean },
   data() {
     return { local: this.theme ? explorer.chosenTheme() : this.value };
   },
@@ -22,7 +22,7 @@ export default {
   },
   template: `
     <fieldset class="choice-field">
-      <legend :class="{'only-heard': hideLabel}">{{ label }}</legend>
+      <legend class="only-heard">{{ label }}</legend>
       <div class="choice-row">
         <label v-for="option in options" :class="{chosen: option[0] === local}">
           <input type="radio" :name="$attrs.id" :value="option[0]" :checked="option[0] === local" @change="take(option[0])">

@@ -10,7 +10,10 @@ const explorer = {
   },
   link(query) {
     const link = "?" + query;
-    if (location.search !== link) history.replaceState(history.state, "", link);
+    const view = (search) => new URLSearchParams(search).get("view");
+    const before = view(location.search);
+    if (before && before !== view(link)) history.pushState(null, "", link);
+    else if (location.search !== link) history.replaceState(history.state, "", link);
   },
   async copyLink() {
     try {
@@ -55,6 +58,9 @@ const explorer = {
   },
 };
 window.explorer = explorer;
+
+// Back and Forward lead to a view that was seen before: its link says all
+window.addEventListener("popstate", () => location.reload());
 
 document.addEventListener("keydown", (event) => {
   const panel = event.key === "Escape" && document.querySelector("details.open-file[open]");

@@ -1,8 +1,8 @@
 // Plays rollouts in the browser: moves what the picture calls agent (a map) or link1, link2, tip (an arm).
-// frames: [[x, y], ..] or [[elbow x, elbow y, tip x, tip y], ..] in units of the picture; the server hears `scrub`
-// where the context changes or the player rests, and answers with a new picture, into which the mover is put at once.
+// frames: [[x, y], ..], or x and y of shoulder, elbow and tip, in units of the picture; the server hears `scrub` where the
+// context changes or the player rests, and answers with a new picture, into which the mover is put at once.
 export default {
-  props: { frames: Array, contexts: Array, origin: Array, picture: String, rollouts: Number, rollout: Number,
+  props: { frames: Array, contexts: Array, picture: String, rollouts: Number, rollout: Number,
            at: Number, stamp: Number, rate: Number },
   data() {
     return { step: this.at, playing: false };
@@ -59,13 +59,13 @@ export default {
       this.tell();
     },
     go(step) {
-      const before = this.contexts?.[this.step];
+      const before = this.contexts[this.step];
       this.step = step;
       this.place();
-      if (this.contexts && this.contexts[step] !== before) this.tell();
+      if (this.contexts[step] !== before) this.tell();
     },
     tell() {
-      this.$emit("scrub", { step: this.step, context: this.contexts?.[this.step] ?? 0 });
+      this.$emit("scrub", this.step);
     },
     place() {
       const frame = this.frames[this.step];
@@ -76,8 +76,8 @@ export default {
           for (const [key, value] of Object.entries(values)) mover.setAttribute(key, value);
       };
       if (frame.length === 2) return set("agent", { transform: `translate(${frame[0]},${frame[1]})` });
-      const [ex, ey, tx, ty] = frame;
-      set("link1", { x1: this.origin[0], y1: this.origin[1], x2: ex, y2: ey });
+      const [sx, sy, ex, ey, tx, ty] = frame;
+      set("link1", { x1: sx, y1: sy, x2: ex, y2: ey });
       set("link2", { x1: ex, y1: ey, x2: tx, y2: ty });
       set("tip", { cx: tx, cy: ty });
       set("elbow", { cx: ex, cy: ey });

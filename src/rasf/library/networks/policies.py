@@ -2,9 +2,9 @@
 
 What the weights w allow to be done once is done once, and kept for the next observation:
 
-    point, residual   psi . w and w' Sigma w are linear in the last layer, so w is folded into it: of d numbers (or
-                      d (d + 1) / 2) an action there remains one
-    histogram         N probabilities for each feature that w weighs; the other heads are not read
+    psi, Sigma    psi . w and w' Sigma w are linear in the last layer, so w is folded into it: of d numbers (or
+                  d (d + 1) / 2) per action there remains one
+    histograms    N probabilities for each feature that w weighs; the other heads are not read
 
 A batch is one compiled jax program, padded to a power of two; it depends neither on w nor on beta (but on the number of
 features weighed, and on a risk of histograms that has no beta). One observation of folded networks is a few products in
@@ -12,49 +12,68 @@ numpy: at the paper's size that takes 40 us where the dispatch of a compiled cal
 are no faster. Batches are not numpy's, nor are histograms, whose matrices are large: BLAS gives those to threads that
 spin, and a core that another process holds makes it wait tens of milliseconds.
 
-A point law knows no spread, so it serves the mean only. Arrays have shape (K, ..), as in `rasf.deep.networks`, without
-the padding of the last layer. The two ways, and batches of other sizes, agree to rounding in float32.
+A law of the mean alone knows no standard deviation, so it serves the mean only. Arrays have shape (K, ..), as in
+`rasf.deep.networks`, without the padding of the last layer. The two ways, and batches of other sizes, agree to rounding
+in float32. Stored are, by name, beside a description that is held against them,
+
+    <part>/hidden/<i>/weight (K, n, m)   .../bias (K, m)       float32, or float16 for half the room
+    <part>/heads/weight (K, m, A, X)     .../bias (K, A, X)
+    atoms (d, N)                                               float64, of histograms
+
+A part is "histogram", "psi" or "Sigma"; X is d N, d or d (d + 1) / 2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Self
+from itertools import pairwise
+from typing import Any, NamedTuple, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Array, Floats, Ints
-from rasf.deep.agent import Agent
-from rasf.deep.laws import Histogram, Law, MeanOnly, Networks
+from rasf.agents import Family, LawKind
+from rasf.arrays import Array, Bools, Floats, Ints
+from rasf.checks import number, one_of, whole
+from rasf.deep.agent import LAWS, Agent
+from rasf.deep.laws import Histogram, Law, Networks, TaskHeads, make_law
 from rasf.deep.networks import Heads, Layer, Network, encode, read_heads
+from rasf.files import Arrays
 from rasf.library.frozen_policies import Scores
-from rasf.library.networks import arrays as network_arrays
 from rasf.risk import Entropic, MeanVariance, Risk
 from rasf.risk.base import histogram_moments
+from rasf.transfer import gpi_actions, packed_weights
 
 Single = npt.NDArray[np.float32]
+Made = TypeVar("Made")
+RiskForm = Callable[[Array], Risk] | Risk  # what programs are compiled for: a class that takes beta, or a whole risk
 _KEPT = 4  # weightings whose folded or chosen heads are kept
 _MOST_NUMBERS = 2**22  # of a batch's outputs at once
+_PARTS = {
+    LawKind.HISTOGRAM: ("histogram",), LawKind.MEAN: ("psi",), LawKind.MEAN_COVARIANCE: ("psi", "Sigma")
+}  # fmt: skip
+_PRECISIONS: dict[str, np.dtype[Any]] = {"single": np.dtype(np.float32), "half": np.dtype(np.float16)}
 
 
-class HistogramProgram(NamedTuple):
-    """`act` for jax code: choose(network, atoms, w, obs, beta, form), with arguments network, atoms, w and beta."""
+class HistogramTask(NamedTuple):
+    """A task for programs of histograms: networks with the heads of its active features, their atoms and weights."""
 
-    choose: Callable[..., Array]
-    arguments: tuple[Any, ...]
-    form: Any
+    network: Network
+    atoms: Array
+    weights: Array
+    beta: float | None
 
 
 class NetworkPolicies:
     """See the module's header; `networks` is one stack of K networks for each part of the law."""
 
+    family = Family.NETWORKS
+
     def __init__(self, law: Law, gamma: float, networks: Networks) -> None:
-        self.law, self.gamma = law, gamma
+        self.law, self.gamma, self.law_kind, self.n_features = law, gamma, law.kind, law.features
         self.networks = tuple(_plain(one, shape) for one, shape in zip(networks, law.shapes(), strict=True))
         self.policies, self.n_inputs = self.networks[0].hidden[0].weight.shape[:2]
         self.n_actions: int = self.networks[0].heads.bias.shape[1]
@@ -68,10 +87,10 @@ class NetworkPolicies:
             raise ValueError("agent must have a network for each task; one that sees the task makes no library")
         return cls(agent.law, agent.settings.gamma, networks)
 
-    @property
-    def n_features(self) -> int:
-        """d."""
-        return len(self.law.atoms) if isinstance(self.law, Histogram) else self.law.shapes()[0].numbers
+    def shared_settings(self) -> dict[str, Any]:
+        """Settings of the agent that policies must share to be in one library."""
+        atoms = {"atoms": len(self.law.atoms[0])} if isinstance(self.law, Histogram) else {}
+        return {"gamma": self.gamma, "widths": self.widths, **atoms}
 
     def check(self, risk: Risk) -> None:
         """Refuse a risk that these laws cannot serve."""
@@ -79,84 +98,66 @@ class NetworkPolicies:
             raise ValueError(f"risk must be a rasf risk such as MeanVariance(-4.0), got {risk!r}")
         if _beta(risk) == 0:
             return
-        if isinstance(self.law, MeanOnly):
+        if self.law_kind is LawKind.MEAN:
             raise ValueError(f"risk must be neutral, as MeanVariance(0), for networks that know means only, got {risk}")
-        form = "independent" if isinstance(self.law, Histogram) else "moments"
+        form = "independent" if self.law_kind is LawKind.HISTOGRAM else "moments"
         if form not in risk.supports:
             raise ValueError(f"risk must be one that scores {form!r} laws, which these networks have, got {risk}")
 
     def scores(self, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> Scores:
         """GPE of every policy at observations (B, n)."""
         self.check(risk)
-        histogram = isinstance(self.law, Histogram)
+        histogram = self.law_kind is LawKind.HISTOGRAM
         answer = partial(self._run, _score_histograms) if histogram else self._of_moments
         found = [[np.asarray(part)[:, : len(few)] for part in answer(few, w, risk)] for few in self._chunks(obs)]
         joined = (np.concatenate(parts, axis=1, dtype=np.float64) for parts in zip(*found, strict=True))
         values, mean, variance = joined
-        spread = np.full_like(mean, np.nan) if isinstance(self.law, MeanOnly) else np.sqrt(variance)
-        return Scores(values, mean, spread, self.seen(obs))
+        std = np.full_like(mean, np.nan) if self.law_kind is LawKind.MEAN else np.sqrt(variance)
+        return Scores(values, mean, std, self.seen(obs))
 
-    def seen(self, obs: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    def seen(self, obs: npt.NDArray[Any]) -> Bools:
         """Everywhere: networks always have an answer."""
         return np.ones(len(obs), np.bool_)
 
     def act(self, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> Ints:
-        """Actions (B,) by GPI; ties go to the lowest."""
+        """Actions (B,) by GPI."""
         self.check(risk)
-        if isinstance(self.law, Histogram):
-            found = [
-                np.asarray(self._run(_choose_by_histograms, few, w, risk))[: len(few)] for few in self._chunks(obs)
-            ]
+        if self.law_kind is LawKind.HISTOGRAM:
+            found = [np.asarray(self._run(choose_by_histograms, few, w, risk))[: len(few)] for few in self._chunks(obs)]
         else:
-            found = [_gpi(self._of_moments(few, w, risk)[0]) for few in self._chunks(obs)]
+            found = [gpi_actions(self._of_moments(few, w, risk)[0]) for few in self._chunks(obs)]
         return np.concatenate(found, dtype=np.int64)
 
     def act_one(self, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> int:
         """The action for one observation (n,), quickly."""
-        if isinstance(self.law, Histogram):
+        if self.law_kind is LawKind.HISTOGRAM:
             return int(self.act(obs[None], w, risk)[0])
         self.check(risk)
-        return int(_gpi(self._of_moments(np.asarray(obs, np.float32)[None], w, risk)[0])[0])
+        return int(gpi_actions(self._of_moments(np.asarray(obs, np.float32)[None], w, risk)[0])[0])
 
-    def histogram_program(self, w: Floats, risk: Risk) -> HistogramProgram | None:
-        """For loops that are compiled as a whole; None if the networks are no histograms."""
-        self.check(risk)
-        if not isinstance(self.law, Histogram):
-            return None
-        return HistogramProgram(_choose_by_histograms, *self._arguments(w, risk))
+    def histogram_task(self, w: Floats, risk: Risk) -> tuple[HistogramTask, RiskForm]:
+        """What `choose_by_histograms` takes, also inside loops that are compiled as a whole."""
+        active, beta = w != 0, _beta(risk)
+        heads = self._keep(active.tobytes(), lambda: self._active_heads(active))
+        weights = w[active] if active.any() else np.zeros(1)
+        form = risk if beta is None else type(risk)  # beta is an argument
+        return HistogramTask(heads.networks[0], heads.atoms[0], weights.astype(np.float32), beta), form
 
-    def arrays(self, precision: str = "single") -> dict[str, npt.NDArray[Any]]:
-        """All that must be stored, beside `describe`; precision "half" takes half the room."""
-        return network_arrays.named(self.law, self.networks, precision)
+    def _active_heads(self, active: Bools) -> TaskHeads:
+        """The heads of the features that are active, for every policy the same."""
+        same = np.tile(active.astype(np.float32), (self.policies, 1))
+        heads = self.law.task_heads(self.networks, same, max(1, int(active.sum())))
+        on_device: TaskHeads = jax.tree.map(jnp.asarray, heads)
+        return on_device
 
-    def describe(self) -> dict[str, Any]:
-        """Sizes and law, as JSON."""
-        sizes = {"policies": self.policies, "inputs": self.n_inputs, "actions": self.n_actions}
-        return network_arrays.describe(self.law) | sizes | {"widths": list(self.widths), "gamma": self.gamma}
+    def _run(self, program: Callable[..., Any], obs: Single, w: Floats, risk: Risk) -> Any:
+        """A compiled program of histograms."""
+        task, form = self.histogram_task(w, risk)
+        return program(task, _padded(obs), form)
 
-    @classmethod
-    def restore(cls, description: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """The sources with this description and these arrays, all of which are checked."""
-        return cls(*network_arrays.restored(description, arrays))
-
-    @classmethod
-    def merge(cls, parts: Sequence[Self]) -> Self:
-        """The policies of all parts, one after the other."""
-        if not parts:
-            raise ValueError("parts must hold networks at least once, got none")
-        first = parts[0].describe() | {"policies": None}
-        for other in parts[1:]:
-            for name, size in (other.describe() | {"policies": None}).items():
-                if size != first[name]:
-                    raise ValueError(f"networks to merge must agree in {name}, got {first[name]} and {size}")
-            if other.law != parts[0].law:
-                raise ValueError("networks to merge must have the same atoms: their supports differ")
-        networks = jax.tree.map(lambda *same: np.concatenate(same), *(part.networks for part in parts))
-        return cls(parts[0].law, parts[0].gamma, networks)
-
-    def _of_moments(self, obs: Single, w: Floats, risk: Risk) -> tuple[Any, Any, Any]:
-        """Values, mean and variance (K, B, A), of point and residual networks."""
-        folded: list[_Prepared] = self._keep(w.tobytes(), lambda: self._fold(w))
+    def _of_moments(self, obs: Single, w: Floats, risk: Risk) -> tuple[Array, Array, Array]:
+        """Values, mean and variance (K, B, A), of networks of psi and Sigma."""
+        folded = self._keep(w.tobytes(), lambda: self._fold(w))
         if len(obs) == 1:
             read = [_forward(one.network, obs) for one in folded]
         else:
@@ -165,39 +166,16 @@ class NetworkPolicies:
         mean, variance = read[0], np.maximum(read[1], 0.0) if len(read) > 1 else np.zeros_like(read[0])
         return (mean if _beta(risk) == 0 else risk.moments(mean, variance)), mean, variance
 
-    def _fold(self, w: Floats) -> list[_Prepared]:
+    def _fold(self, w: Floats) -> list[_Folded]:
         """Networks whose heads give psi . w, and w' Sigma w."""
-        rows, columns = np.triu_indices(len(w))
-        factors = (w, np.where(rows == columns, 1.0, 2.0) * w[rows] * w[columns])
         return [
-            _Prepared(Network(one.hidden, Layer(*(part @ factor.astype(np.float32)[:, None] for part in one.heads))))
-            for one, factor in zip(self.networks, factors, strict=False)
+            _Folded(Network(one.hidden, Layer(*(part @ factor.astype(np.float32)[:, None] for part in one.heads))))
+            for one, factor in zip(self.networks, (w, packed_weights(w)), strict=False)
         ]
 
-    def _run(self, program: Callable[..., Any], obs: Single, w: Floats, risk: Risk) -> Any:
-        """A compiled program of histograms."""
-        (network, atoms, weights, beta), form = self._arguments(w, risk)
-        return program(network, atoms, weights, _padded(obs), beta, form)
-
-    def _arguments(self, w: Floats, risk: Risk) -> tuple[tuple[Any, ...], Any]:
-        """What programs of histograms take: networks, atoms, weights and beta, and the form they are compiled for."""
-        weighed, beta = w != 0, _beta(risk)
-        chosen: _Chosen = self._keep(weighed.tobytes(), lambda: self._choose_heads(np.flatnonzero(weighed)))
-        form = risk if beta is None else type(risk)  # beta is an argument
-        return (chosen.on_device, chosen.atoms, w[chosen.index].astype(np.float32), beta), form
-
-    def _choose_heads(self, index: Ints) -> _Chosen:
-        assert isinstance(self.law, Histogram)
-        index = index if len(index) else np.zeros(1, np.int64)
-        (network,), atoms = self.networks, np.array(self.law.atoms, np.float32)
-        if len(index) < len(atoms):
-            by_head = (part.reshape(*part.shape[:-1], *atoms.shape)[..., index, :] for part in network.heads)
-            network = Network(network.hidden, Layer(*(part.reshape(*part.shape[:-2], -1) for part in by_head)))
-        return _Chosen(network, index, atoms[index])
-
-    def _keep(self, key: bytes, make: Callable[[], Any]) -> Any:
+    def _keep(self, key: bytes, make: Callable[[], Made]) -> Made:
         """What was made for a key; the oldest is forgotten."""
-        found = self._kept.get(key)
+        found: Made | None = self._kept.get(key)
         if found is None:
             for oldest in list(self._kept)[: 1 - _KEPT]:  # a list, since another thread may ask meanwhile
                 self._kept.pop(oldest, None)
@@ -211,12 +189,76 @@ class NetworkPolicies:
         for at in range(0, max(1, len(obs)), most):
             yield np.asarray(obs[at : at + most], np.float32)
 
+    def describe(self) -> dict[str, Any]:
+        """Sizes and law, as JSON."""
+        return {
+            "law": self.law_kind.value,
+            "features": self.n_features,
+            "atoms": self.shared_settings().get("atoms"),
+            "policies": self.policies,
+            "inputs": self.n_inputs,
+            "actions": self.n_actions,
+            "widths": list(self.widths),
+            "gamma": self.gamma,
+        }
 
-@dataclass
-class _Prepared:
-    """Networks in numpy, and where jax computes once it is asked to."""
+    def arrays(self, precision: str = "single") -> Arrays:
+        """All that must be stored, beside `describe`; precision "half" takes half the room."""
+        one_of("precision", precision, _PRECISIONS)
+        layout = _layout(self.law, self.policies, (self.n_inputs, *self.widths), self.n_actions)
+        named = zip(layout, jax.tree.leaves(self.networks), strict=True)
+        arrays = {name: _rounded(array, _PRECISIONS[precision]) for name, array in named}
+        return arrays | ({"atoms": np.array(self.law.atoms)} if isinstance(self.law, Histogram) else {})
 
-    network: Network
+    @classmethod
+    def restore(cls, description: Mapping[str, object], arrays: Arrays) -> Self:
+        """The policies with this description and these arrays, all of which are checked."""
+        one_of("law", description.get("law"), LAWS)
+        kind = LawKind(str(description["law"]))
+        policies, inputs, actions, features = (
+            whole(name, description.get(name)) for name in ("policies", "inputs", "actions", "features")
+        )
+        widths, gamma = description.get("widths"), number("gamma", description.get("gamma"), 0.0, 1.0)
+        if not isinstance(widths, list) or not widths:
+            raise ValueError(f"widths must be a list of sizes, got {widths!r}")
+        if gamma == 1:
+            raise ValueError("gamma must be below 1, got 1")
+        atoms = None
+        if kind is LawKind.HISTOGRAM:
+            n = whole("atoms", description.get("atoms"), 2)
+            atoms = _checked(arrays, "atoms", (features, n), (np.dtype(np.float64),))
+            if not (np.diff(atoms, axis=1) > 0).all():
+                raise ValueError("atoms must be in increasing order")
+        law, sizes = make_law(kind, features, atoms), (inputs, *(whole("widths", width) for width in widths))
+        layout = _layout(law, policies, sizes, actions)
+        leaves = [_checked(arrays, name, shape) for name, shape in layout.items()]
+        surplus = arrays.keys() - layout.keys() - ({"atoms"} if atoms is not None else set())
+        if surplus:
+            raise ValueError(f"arrays must be those of {kind} networks only, got {min(surplus)!r} too")
+        like = (Network((Layer(0, 0),) * len(widths), Layer(0, 0)),) * len(law.shapes())
+        return cls(law, gamma, jax.tree.unflatten(jax.tree.structure(like), leaves))
+
+    @classmethod
+    def merge(cls, parts: Sequence[Self]) -> Self:
+        """The policies of all parts, one after the other."""
+        if not parts:
+            raise ValueError("parts must hold networks at least once, got none")
+        first = parts[0].describe() | {"policies": None}
+        for other in parts[1:]:
+            for name, size in (other.describe() | {"policies": None}).items():
+                if size != first[name]:
+                    raise ValueError(f"networks to merge must agree in {name}, got {first[name]} and {size}")
+            if np.any(_atoms_used(other.law) != _atoms_used(parts[0].law)):
+                raise ValueError("networks to merge must have the same atoms: their supports differ")
+        networks = jax.tree.map(lambda *same: np.concatenate(same), *(part.networks for part in parts))
+        return cls(parts[0].law, parts[0].gamma, networks)
+
+
+class _Folded:
+    """A folded network in numpy, and where jax computes once it is asked to."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
 
     @cached_property
     def on_device(self) -> Network:
@@ -224,12 +266,9 @@ class _Prepared:
         return network
 
 
-@dataclass
-class _Chosen(_Prepared):
-    """Histogram networks with the heads of the features `index`, whose atoms are (F, N)."""
-
-    index: Ints
-    atoms: Single
+def _atoms_used(law: Law) -> Single:
+    """Atoms in the precision that networks compute with; none of other laws."""
+    return np.array(law.atoms if isinstance(law, Histogram) else 0.0, np.float32)
 
 
 def _plain(network: Network, shape: Heads) -> Network:
@@ -247,19 +286,15 @@ def _padded(obs: Single) -> Single:
     return padded
 
 
-def _forward(folded: Network, x: Single) -> Any:
+def _forward(folded: Network, x: Single) -> Single:
     """Outputs (K, B, A) of folded networks in numpy, for the inputs x (B, n)."""
-    h: Any = x
+    h = x
     for layer in folded.hidden:
         h = h @ layer.weight
         h += layer.bias[:, None]
         np.tanh(h, out=h)
-    return h @ folded.heads.weight[..., 0] + folded.heads.bias[:, None, :, 0]
-
-
-def _gpi(scores: Any) -> Any:
-    """Actions (B,) of scores (K, B, A)."""
-    return scores.max(axis=0).argmax(axis=-1)
+    outputs: Single = h @ folded.heads.weight[..., 0] + folded.heads.bias[:, None, :, 0]
+    return outputs
 
 
 def _beta(risk: Risk) -> float | None:
@@ -277,22 +312,59 @@ def _outputs(network: Network, obs: Array, shape: Heads) -> Array:
     return read_heads(network.heads, encode(network, obs), shape)
 
 
-def _values(outputs: Array, atoms: Array, w: Array, beta: Array, form: Any) -> Array:
-    risk: Risk = form if beta is None else form(beta)
-    return risk.independent_log(outputs, atoms, w)
+def _values(outputs: Array, task: HistogramTask, form: RiskForm) -> Array:
+    risk = form if isinstance(form, Risk) else form(task.beta)
+    return risk.independent_log(outputs, task.atoms, task.weights)
 
 
 @partial(jax.jit, static_argnames="form")
-def _score_histograms(network: Network, atoms: Array, w: Array, obs: Array, beta: Array, form: Any) -> Any:
+def _score_histograms(task: HistogramTask, obs: Array, form: RiskForm) -> tuple[Array, Array, Array]:
     """Values, mean and variance (K, B, A)."""
-    outputs = _outputs(network, obs, Heads(*atoms.shape))
-    mean, variance = histogram_moments(jax.nn.softmax(outputs), atoms)
-    return _values(outputs, atoms, w, beta, form), jnp.sum(mean * w, axis=-1), jnp.sum(variance * w**2, axis=-1)
+    outputs = _outputs(task.network, obs, Heads(*task.atoms.shape))
+    mean, variance = histogram_moments(jax.nn.softmax(outputs), task.atoms)
+    w = task.weights
+    return _values(outputs, task, form), jnp.sum(mean * w, axis=-1), jnp.sum(variance * w**2, axis=-1)
 
 
 @partial(jax.jit, static_argnames="form")
-def _choose_by_histograms(network: Network, atoms: Array, w: Array, obs: Array, beta: Array, form: Any) -> Any:
-    """Actions (B,)."""
-    return jnp.argmax(
-        jnp.max(_values(_outputs(network, obs, Heads(*atoms.shape)), atoms, w, beta, form), axis=0), axis=-1
-    )
+def choose_by_histograms(task: HistogramTask, obs: Array, form: RiskForm) -> Array:
+    """Actions (B,) at observations (B, n), by GPI; task and form are a `NetworkPolicies.histogram_task`."""
+    return gpi_actions(_values(_outputs(task.network, obs, Heads(*task.atoms.shape)), task, form))
+
+
+def _layout(law: Law, policies: int, sizes: tuple[int, ...], actions: int) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the stored arrays, in the order of the networks' leaves."""
+    layout: dict[str, tuple[int, ...]] = {}
+    for part, heads in zip(_PARTS[law.kind], law.shapes(), strict=True):
+        layers: dict[str, tuple[int, ...]] = {f"hidden/{i}": pair for i, pair in enumerate(pairwise(sizes))}
+        for place, shape in (layers | {"heads": (sizes[-1], actions, heads.size)}).items():
+            layout[f"{part}/{place}/weight"] = (policies, *shape)
+            layout[f"{part}/{place}/bias"] = (policies, *shape[1:])
+    return layout
+
+
+def _rounded(array: Single, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    with np.errstate(over="ignore"):
+        rounded = array.astype(dtype, copy=False)
+    if not _all_finite(rounded):
+        raise ValueError(f"precision must be 'single' here: a weight of {np.abs(array).max():g} is beyond half's range")
+    return rounded
+
+
+def _checked(
+    arrays: Arrays, name: str, shape: tuple[int, ...], dtypes: Sequence[np.dtype[Any]] = tuple(_PRECISIONS.values())
+) -> npt.NDArray[Any]:
+    array = arrays.get(name)
+    if array is None:
+        raise ValueError(f"arrays must hold {name!r}, which is missing")
+    if array.shape != shape or array.dtype not in dtypes:
+        wanted = " or ".join(map(str, dtypes))
+        raise ValueError(f"array {name!r} must have shape {shape} and type {wanted}, got {array.shape}, {array.dtype}")
+    if not _all_finite(array):
+        raise ValueError(f"array {name!r} must be finite")
+    return array
+
+
+def _all_finite(array: npt.NDArray[Any]) -> bool:
+    # extremes in place of isfinite: nothing is allocated, and a nan shows in both
+    return bool(np.isfinite(array.min()) and np.isfinite(array.max()))

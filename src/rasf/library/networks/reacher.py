@@ -1,4 +1,4 @@
-"""Rollouts of a network library with the reacher's arm, many at once, in pieces between which one may stop.
+"""The reacher for network libraries: its description, and rollouts of its arm, many at once, which may be stopped.
 
 Histogram networks act inside one compiled program, 50 steps at a time, with the scores that `NetworkPolicies.act` has;
 other networks are asked step by step. Eight rollouts make a block, and blocks run side by side in threads: a block's
@@ -11,21 +11,69 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
+from rasf.agents import LawKind
 from rasf.arrays import Array, Floats
+from rasf.envs.gymnasium.description import EnvironmentDescription, plain
+from rasf.envs.gymnasium.encoder import Encoder
 from rasf.envs.reacher.world import START_ANGLES, Noise, Reacher
-from rasf.library.networks.policies import NetworkPolicies
+from rasf.library.networks.policies import HistogramTask, NetworkPolicies, RiskForm, choose_by_histograms
 from rasf.risk import Risk
+
+if TYPE_CHECKING:
+    from rasf.envs.gymnasium.vector import FeatureVector
 
 _PIECE = 50  # steps between two questions whether to stop: some tens of milliseconds
 _BLOCK = 8  # fixed, whatever the machine: rounding depends on the size of a batch
+
+
+def reacher_description(world: Reacher) -> EnvironmentDescription:
+    """What a library keeps of a reacher: the description of its Gymnasium environment, made without Gymnasium."""
+    low, high = world.observation_bounds.T.astype(np.float32).tolist()
+    bounds = world.feature_bounds.astype(np.float32).tolist()
+    changed = {f.name: plain(getattr(world, f.name)) for f in fields(world) if getattr(world, f.name) != f.default}
+    return EnvironmentDescription(
+        id="rasf/Reacher-v0",
+        kwargs=changed,
+        observations={"kind": "box", "shape": [len(low)], "dtype": "float32", "low": low, "high": high},
+        n_actions=world.n_actions,
+        first_action=0,
+        n_features=world.n_features,
+        bounds=tuple((lowest, highest) for lowest, highest in bounds),
+        phi=None,
+        max_episode_steps=None,
+    )
+
+
+class ReacherAdapter:
+    """A reacher by itself, without Gymnasium, in the words that `learn` has for environments."""
+
+    names_failures = True
+
+    def __init__(self, world: Reacher) -> None:
+        self.world, self.n_actions, self.n_features = world, world.n_actions, world.n_features
+        self.encoder = Encoder(self.describe().observations)
+        self.bounds = self.declared_bounds = np.array(self.describe().bounds)
+
+    def describe(self) -> EnvironmentDescription:
+        return reacher_description(self.world)
+
+    def random_tasks(self, count: int, rng: np.random.Generator) -> Floats | None:
+        return None
+
+    def stepped(self) -> FeatureVector:
+        """Its Gymnasium environment, for what needs single steps."""
+        from rasf.envs.gymnasium.vector import open_vector
+
+        return open_vector("rasf/Reacher-v0", **self.describe().kwargs)
 
 
 class ArmChances(NamedTuple):
@@ -74,15 +122,15 @@ def roll_out_arm(
 def _one_block(
     sources: NetworkPolicies, world: Reacher, w: Floats, risk: Risk, chances: ArmChances, stop: Callable[[], bool]
 ) -> ArmRollouts | None:
-    program = sources.histogram_program(w, risk)
-    state: Any = chances.states
-    found: list[tuple[Any, Any]] = []
-    for begin in range(0, world.episode_length, _PIECE if program is not None else 1):
+    compiled = sources.histogram_task(w, risk) if sources.law_kind is LawKind.HISTOGRAM else None
+    state: Array = chances.states
+    found: list[tuple[Array, Array]] = []
+    for begin in range(0, world.episode_length, 1 if compiled is None else _PIECE):
         if stop():
             return None
-        if program is not None:
+        if compiled is not None:
             noise = Noise(*(part[begin : begin + _PIECE] for part in chances.noise))
-            state, piece = _some_steps(world, program.choose, program.form, program.arguments, state, noise)
+            state, piece = _some_steps(world, *compiled, state, noise)
         else:
             noise = Noise(*(part[begin] for part in chances.noise))
             state, phi = world.advance(state, sources.act(world.observe(state), w, risk), noise)
@@ -92,15 +140,14 @@ def _one_block(
     return ArmRollouts(np.concatenate([chances.states[None], states]), phi)
 
 
-@partial(jax.jit, static_argnames=("world", "choose", "form"))
+@partial(jax.jit, static_argnames=("world", "form"))
 def _some_steps(
-    world: Reacher, choose: Callable[..., Array], form: Any, arguments: Any, state: Array, noise: Noise
-) -> Any:
+    world: Reacher, task: HistogramTask, form: RiskForm, state: Array, noise: Noise
+) -> tuple[Array, tuple[Array, Array]]:
     """The state after, and every step's next state and features."""
-    network, atoms, w, beta = arguments
 
     def step(state: Array, noise: Noise) -> tuple[Array, tuple[Array, Array]]:
-        action = choose(network, atoms, w, world.observe(state), beta, form)
+        action = choose_by_histograms(task, world.observe(state), form)
         after, phi = world.advance(state, action, noise)
         return after, (after, phi)
 

@@ -1,21 +1,37 @@
 """Episodes of a tabular library in the four-room world: many, quickly, for any (w, risk), and they can be given up.
 
-The chances of an episode are drawn before, from the seed alone, so that two risks meet the same ones.
+All chance is drawn beforehand, from the seed alone: whoever acts, episode e meets draws[e, t] at step t, so two risks
+meet the same chances. Episodes are compiled and run without the interpreter's lock. Greedy actions are those of
+`TablePolicies.act`, and are remembered alike. Where only the risk itself can score a state, an episode that comes to
+one whose action is not known waits there, and goes on in the next call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
-from rasf.arrays import Floats
-from rasf.envs.four_room import ACTIONS, FourRoom
+from rasf.arrays import Bools, Floats, Ints
+from rasf.compiled import compiled
+from rasf.envs.four_room import ACTIONS, FourRoom, World, step
 from rasf.library.tables.policies import TablePolicies
 from rasf.risk import Risk
-from rasf.tabular.rollout import Walks, begin_walks, numbers_of, walk
+from rasf.tabular.frozen import PreparedTask, act_one, as_bits
 
 _AT_ONCE = 100  # episodes between two questions whether to stop: a few milliseconds
+
+
+class Walks(NamedTuple):
+    """n episodes of up to T steps; entries beyond an episode's length say nothing."""
+
+    cells: Ints  # (n, T + 1) int32, the start first
+    flags: Ints  # (n, T + 1) int64, what was collected by then
+    phi: Floats  # (n, d) features summed
+    lengths: Ints  # (n,) steps so far
+    over: Bools  # (n,)
+    waiting: Ints  # (n,) the state whose action is not known, or -1
 
 
 def chances(rooms: FourRoom, episodes: int, seed: int) -> Floats:
@@ -28,31 +44,58 @@ def walk_four_room(
 ) -> Walks | None:
     """An episode from the start for each row of draws (n, steps); None if `stop` said so on the way."""
     check_rooms(sources, rooms)
-    task, world = sources.prepared(w, risk), rooms.world()
-    walks, numbers = begin_walks(world, draws, rooms.n_features), numbers_of(world, rooms.shape)
-    for begin in range(0, len(draws), _AT_ONCE):
-        end = min(begin + _AT_ONCE, len(draws))
-        waiting = True
-        while waiting:
+    task, world, (n, steps) = sources.prepared(w, risk), rooms.world(), draws.shape
+    cells, flags = np.zeros((n, steps + 1), np.int32), np.zeros((n, steps + 1), np.int64)
+    cells[:, 0] = world.start
+    over, waiting = np.zeros(n, np.bool_), np.full(n, -1)
+    walks = Walks(cells, flags, np.zeros((n, rooms.n_features)), np.zeros(n, np.int64), over, waiting)
+    whole_bits = as_bits(np.arange(max(*rooms.shape, 2), dtype=np.float64))
+    row = np.zeros(sources.n_inputs, np.uint64)
+    for begin in range(0, n, _AT_ONCE):
+        end = begin + _AT_ONCE
+        while True:
             if stop():
                 return None
-            waiting = walk(
-                world,
-                numbers,
-                task.state_index,
-                task.frozen,
-                task.scoring,
-                task.linear,
-                task.known,
-                draws,
-                begin,
-                end,
-                walks,
-            )
-            if waiting:
-                states = walks.waiting[begin:end]
-                task.find_actions(np.unique(states[states >= 0]))
+            walk(world, rooms.shape[1], whole_bits, row, task, draws[begin:end], begin, walks)
+            states = waiting[begin:end]
+            if (states < 0).all():
+                break
+            sources.find_actions(task, risk, np.unique(states[states >= 0]))
     return walks
+
+
+@compiled(_nrt=False, nogil=True)
+def walk(
+    world: World, columns: int, bits: Ints, row: Ints, task: PreparedTask, draws: Floats, begin: int, walks: Walks
+) -> None:
+    """Take the episodes begin, begin + 1, .. as far as they get, one for each row of draws.
+
+    An observation is written as `rasf/FourRoom-v0` shows it, row, column, one flag per object, into `row` (uint64, room
+    for one) by the bits of the numbers 0.0, 1.0, ..
+    """
+    for n in range(len(draws)):
+        e = begin + n
+        if walks.over[e]:
+            continue
+        walks.waiting[e] = -1
+        t = walks.lengths[e]
+        ended = False
+        while t < draws.shape[1] and not ended:
+            cell, flags = np.int64(walks.cells[e, t]), walks.flags[e, t]
+            row[0], row[1] = bits[cell // columns], bits[cell % columns]
+            for i in range(len(row) - 2):
+                row[2 + i] = bits[(flags >> i) & 1]
+            action = act_one(task, row)
+            if action < 0:
+                walks.waiting[e] = -1 - action
+                break
+            cell, flags, feature, ended = step(world, cell, flags, action, draws[n, t])
+            t += 1
+            walks.cells[e, t], walks.flags[e, t] = cell, flags
+            if feature >= 0:
+                walks.phi[e, feature] += 1.0
+        walks.lengths[e] = t
+        walks.over[e] = walks.waiting[e] < 0
 
 
 def check_rooms(sources: TablePolicies, rooms: FourRoom) -> None:

@@ -1,23 +1,28 @@
 """Tabular policies for a library: (Ra)SFQL on any environment with few observations, in the compiled loop where it can.
 
-`rasf/FourRoom-v0`, unwrapped, is learned by the compiled loop of its world; everything else is stepped from Python.
+`rasf/FourRoom-v0`, unwrapped, is learned by the compiled loop of its world; everything else is stepped from Python, one
+call of the same kernels per transition. The policies of a base library, which learn no more, take part in GPI: where
+one of them scores higher than all policies that learn, its action is taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from rasf.arrays import Floats
+from rasf.envs.four_room import FourRoom, FourRoomEnv
 from rasf.envs.gymnasium.single import FeatureEnvironment
 from rasf.library.frozen_policies import FrozenPolicies
-from rasf.library.progress import Callback, Trained, TrainingProgress
+from rasf.library.progress import Reporter, Trained
 from rasf.library.tables.policies import TablePolicies
-from rasf.risk import Risk
-from rasf.tabular.environments import SuccessorAgent, learn_environment
 from rasf.tabular.learner import SuccessorLearner, SuccessorSettings
+from rasf.transfer import gpi_actions
+
+_SHOWN_EVERY = 500  # steps
+_EXPLORATION = 5  # its stream of random numbers
 
 
 def train_tables(
@@ -26,85 +31,85 @@ def train_tables(
     settings: SuccessorSettings,
     steps_per_task: int,
     seed: int,
-    callback: Callback,
-    elders: FrozenPolicies | None = None,
+    report: Reporter,
+    base_library: FrozenPolicies | None = None,
 ) -> Trained:
     """Learn the tasks (n, d) one after the other."""
+    learner = SuccessorLearner(env.n_features, env.n_actions, settings, seed, len(tasks))
+    total, failures = np.full((2, len(tasks)), np.nan)
+
+    def show(task: int, step: int, rewards: float, failed: float) -> bool:
+        total[task], failures[task] = rewards, failed
+        return report(task, step, rewards, failed)
+
     rooms = compiled_rooms(env)
-    if rooms is not None and elders is None:
-        return _train_four_room(rooms, tasks, settings, steps_per_task, seed, callback)
-    agent = SuccessorAgent(
-        env.n_features,
-        env.n_actions,
-        settings,
-        seed,
-        len(tasks),
-        None if elders is None else _advice(elders, settings.risk),
-    )
-    total, failures = learn_environment(
-        _Coded(env),
-        agent,
-        tasks,
-        steps_per_task,
-        seed,
-        callback=lambda task, step, total, failures: callback(TrainingProgress(task, step, total, failures)),
-    )
-    sources = TablePolicies.from_agent(agent, env.encoder.size)
-    weights = agent.learner.learner.w[: len(total)].copy()
-    return Trained(sources, weights, {"return": total, "failures": failures})
+    if rooms is not None and base_library is None:
+        for task, w in enumerate(tasks):
+            outcome = learner.learn_four_room(rooms, w, steps_per_task)
+            if show(task, steps_per_task, outcome.total, outcome.failures):
+                break
+        keys = learner.four_room_keys(rooms)
+    else:
+        keys = learn_by_steps(learner, env, tasks, steps_per_task, seed, show, base_library)
+    begun = learner.task + 1
+    history = {"return": total[:begun], "failures": failures[:begun]}
+    return Trained(TablePolicies.from_learner(learner, keys), learner.memory.w[:begun].copy(), history)
 
 
-def compiled_rooms(env: FeatureEnvironment) -> Any:
+def compiled_rooms(env: FeatureEnvironment) -> FourRoom | None:
     """The `FourRoom` of an environment that is just that, or None."""
     from gymnasium.wrappers import OrderEnforcing
-
-    from rasf.envs.four_room_env import FourRoomEnv
 
     inner = env.env.env if type(env.env) is OrderEnforcing else env.env
     return inner.rooms if type(inner) is FourRoomEnv and not env.has_phi else None
 
 
-def _train_four_room(
-    rooms: Any, tasks: Floats, settings: SuccessorSettings, steps_per_task: int, seed: int, callback: Callback
-) -> Trained:
-    learner = SuccessorLearner(rooms.n_features, 4, settings, seed, len(tasks))
-    outcomes = []
+def learn_by_steps(
+    learner: SuccessorLearner,
+    env: FeatureEnvironment,
+    tasks: Floats,
+    steps_per_task: int,
+    seed: int,
+    show: Callable[[int, int, float, float], bool],
+    base_library: FrozenPolicies | None = None,
+) -> Floats:
+    """Learn the tasks on any environment, one step after the other; the keys (S, n) of the learner's rows."""
+    settings, rng = learner.settings, np.random.default_rng([seed, _EXPLORATION])
+    keys: list[Floats] = []
+    rows: dict[bytes, int] = {}
+
+    def row_of(obs: Any) -> int:
+        key = env.encoder.key(obs)
+        row = rows.setdefault(key.tobytes(), len(keys))
+        if row == len(keys):
+            keys.append(key)
+            learner.add_row()
+        return row
+
+    obs = env.reset(seed)
     for task, w in enumerate(tasks):
-        outcomes.append(learner.learn_four_room(rooms, w, steps_per_task))
-        if callback(TrainingProgress(task, steps_per_task, outcomes[-1].total, outcomes[-1].failures)):
-            break
-    history = {
-        "return": np.array([outcome.total for outcome in outcomes]),
-        "failures": np.array([outcome.failures for outcome in outcomes], np.float64),
-    }
-    return Trained(TablePolicies.from_four_room(learner, rooms), learner.learner.w[: len(outcomes)].copy(), history)
-
-
-def _advice(elders: FrozenPolicies, risk: Risk) -> Any:
-    """Best action and score of the older policies at a state, given as the bytes of its numbers."""
-
-    def best(key: Hashable, w: Floats) -> tuple[int, float]:
-        assert isinstance(key, bytes)
-        found = elders.scores(np.frombuffer(key, np.float64)[None], w, risk)
-        if not found.seen[0]:
-            return 0, -np.inf
-        scores = found.values[:, 0].max(axis=0)
-        action = int(scores.argmax())
-        return action, float(scores[action])
-
-    return best
-
-
-class _Coded:
-    """An environment in Gymnasium's words whose observations are the numbers that identify a state."""
-
-    def __init__(self, env: FeatureEnvironment) -> None:
-        self._env = env
-
-    def reset(self, seed: int | None = None) -> tuple[Floats, dict[str, Any]]:
-        return self._env.encoder.key(self._env.reset(seed)), {}
-
-    def step(self, action: int) -> tuple[Floats, Floats, bool, bool, dict[str, Any]]:
-        step = self._env.step(action)
-        info = {"failure": step.failure} if self._env.names_failures else {}
-        return self._env.encoder.key(step.obs), step.phi, step.terminated, step.truncated, info
+        if task > 0:
+            obs = env.reset()
+        learner.begin_task(None if settings.learn_w else w)
+        total, failures = 0.0, 0
+        for step in range(1, steps_per_task + 1):
+            row = row_of(obs)
+            action, driver, slot = learner.choose(row)
+            if base_library is not None:
+                found = base_library.scores(keys[row][None], learner.weights, settings.risk)
+                lead = int(gpi_actions(found.values)[0])
+                if found.seen[0] and found.values[:, 0, lead].max() > learner.best_score(row):
+                    action, driver = lead, task
+            if rng.random() < settings.epsilon:
+                action = int(rng.integers(env.n_actions))
+            after = env.step(action)
+            reward = float(after.phi @ w)
+            next_row = None if after.terminated else row_of(after.obs)
+            learner.learn(row, action, driver, slot, after.phi, reward, next_row)
+            total, failures = total + reward, failures + after.failure
+            obs = env.reset() if after.terminated or after.truncated else after.obs
+            if step == steps_per_task or step % _SHOWN_EVERY == 0:
+                named = float(failures) if env.names_failures else np.nan
+                if show(task, step, total, named):
+                    return np.array(keys)
+    return np.array(keys)

@@ -20,9 +20,9 @@ from contextlib import contextmanager, suppress
 from multiprocessing import current_process, get_context
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
 
-from rasf.sweep.engines.base import Ended, Job
+from rasf.checks import whole
+from rasf.sweep.drive import Ended, Job
 from rasf.sweep.engines.machine import jax_cache, resident_gb
 from rasf.sweep.runs import NO_LIMITS, Limits, Run
 from rasf.sweep.worker import JobError, try_job
@@ -53,11 +53,6 @@ class _Worker:
         if self.since is not None:
             self.since = time.monotonic()
         self.pipe.send([run.describe() for run in job])
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.join()
-        self.pipe.close()
 
 
 @contextmanager
@@ -97,48 +92,39 @@ def _work(folder: Path, pipe: Connection, driver: int) -> None:
 
 
 class LocalEngine:
-    """See the module's header; `gpus` are the ids of devices, one worker each, else there are `workers` of them."""
+    """An `Engine`; `gpus` are the ids of devices, one worker each, else there are `workers` of them."""
 
     def __init__(self, folder: Path, workers: int, limits: Limits = NO_LIMITS, gpus: Sequence[str] = ()) -> None:
-        if workers < 1:
-            raise ValueError(f"workers must be at least 1, got {workers}")
+        whole("workers", workers)
         self.gpus = len(gpus)
         self._folder, self._limits = folder, limits
         self._places: list[str | None] = list(gpus) if gpus else [None] * workers  # for workers that are not there yet
         self._workers: list[_Worker] = []
 
     def free(self) -> int:
-        """Places without a job."""
         return len(self._places) + len(self._workers) - self.running()
 
     def running(self) -> int:
-        """Jobs under way."""
         return sum(worker.job is not None for worker in self._workers)
 
     def start(self, job: Job) -> None:
-        """Give a job to an idle worker, or to a new one."""
         worker = next((worker for worker in self._workers if worker.job is None), None)
         if worker is None:
             worker = _Worker(self._folder, self._places.pop(0))
             self._workers.append(worker)
-        try:
+        with suppress(OSError):  # it died while idle; `wait` finds it out
             worker.give(job)
-        except OSError:  # it died while idle; `wait` finds it out
-            return
 
     def wait(self, seconds: float) -> list[Ended]:
-        """Jobs that were done, that failed, or whose worker died or took too much."""
         until = time.monotonic() + seconds
         while True:
             ended = [found for worker in list(self._workers) if (found := self._look_at(worker)) is not None]
             left = until - time.monotonic()
             if ended or left <= 0 or not self.running():
                 return ended
-            watched: list[Any] = [worker.pipe for worker in self._workers]
-            wait(watched, min(left, _LOOK_EVERY_S))
+            wait([worker.pipe for worker in self._workers], min(left, _LOOK_EVERY_S))
 
     def close(self) -> None:
-        """Kill all workers."""
         for worker in list(self._workers):
             self._remove(worker)
 
@@ -178,6 +164,8 @@ class LocalEngine:
         return None if worker.job is None else Ended(worker.job, JobError(f"its worker died ({cause})"), lost=True)
 
     def _remove(self, worker: _Worker) -> None:
-        worker.end()
+        worker.process.kill()
+        worker.process.join()
+        worker.pipe.close()
         self._workers.remove(worker)
         self._places.append(worker.gpu)

@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
 
+from rasf.files import user_cache
+
 _GB = 1e9
 
 
@@ -45,8 +47,7 @@ def gpus() -> list[str]:
 
 def jax_cache() -> str:
     """Where programs that JAX compiled are kept: of this host alone, as another's processor may lack instructions."""
-    home = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
-    return str(home / "rasf" / f"jax-{socket.gethostname()}")
+    return str(user_cache() / f"jax-{socket.gethostname()}")
 
 
 def _is_installed(plugin: str) -> bool:

@@ -15,7 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rasf.sweep.engines.base import Ended, Job
+from rasf.checks import whole
+from rasf.sweep.drive import Ended, Job
 from rasf.sweep.engines.local import LocalEngine
 from rasf.sweep.runs import NO_LIMITS, Limits, Run
 from rasf.sweep.store import Store
@@ -37,7 +38,7 @@ def _import_ray() -> Any:
 
 
 class RayEngine:
-    """See the module's header; `workers` jobs at a time, else one for each GPU (`use_gpus`) or core of the cluster."""
+    """An `Engine`; `workers` jobs at a time, else one for each GPU (`use_gpus`) or core of the cluster."""
 
     def __init__(
         self,
@@ -47,8 +48,8 @@ class RayEngine:
         address: str | None = None,
         use_gpus: bool = False,
     ) -> None:
-        if workers is not None and workers < 1:
-            raise ValueError(f"workers must be at least 1, got {workers}")
+        if workers is not None:
+            whole("workers", workers)
         self._ray = _import_ray()
         self._folder, self._workers, self._limits = str(folder.resolve()), workers, limits
         self._jobs: dict[Any, Job] = {}
@@ -60,21 +61,18 @@ class RayEngine:
         self._task = self._ray.remote(num_cpus=1, max_retries=0, **needs)(_do)
 
     def free(self) -> int:
-        """Places without a job; the cluster may grow and shrink."""
+        # the cluster may grow and shrink
         places = self._workers or max(1, int(self._has("GPU" if self.gpus else "CPU")))
         return max(0, places - len(self._jobs))
 
     def running(self) -> int:
-        """Jobs that the cluster has."""
         return len(self._jobs)
 
     def start(self, job: Job) -> None:
-        """Submit a job."""
         described = [run.describe() for run in job]
         self._jobs[self._task.remote(self._folder, described, tuple(self._limits), sys.path)] = job
 
     def wait(self, seconds: float) -> list[Ended]:
-        """Jobs that were done, that failed, or that were lost with their process or node."""
         waiting = list(self._jobs)
         if not waiting or not self._ray.wait(waiting, timeout=seconds)[0]:
             return []
@@ -82,32 +80,28 @@ class RayEngine:
         return [self._ended(task, self._jobs.pop(task)) for task in ready]
 
     def close(self) -> None:
-        """Cancel what is under way, and leave the cluster, which ends one that was started here."""
         for task in self._jobs:
             self._ray.cancel(task, force=True)
         self._jobs.clear()
         if self._ours:
-            self._ray.shutdown()
+            self._ray.shutdown()  # which ends a cluster that was started here
 
     def _ended(self, task: Any, job: Job) -> Ended:
         errors = self._ray.exceptions
         try:
-            trouble, lost = self._ray.get(task)
+            found, lost = self._ray.get(task)
         except errors.RayTaskError as error:
             return Ended(job, JobError(f"Ray could not do it: {error.cause!r}", str(error)))
         except errors.RayError as error:
             return Ended(job, JobError(f"its Ray worker was lost ({type(error).__name__})"), lost=True)
-        return Ended(job, None if trouble is None else JobError(*trouble), lost)
+        return Ended(job, None if found is None else JobError(*found), lost)
 
     def _connect(self, address: str | None) -> None:
-        quiet = {"logging_level": "ERROR", "log_to_driver": False}
+        new = {"include_dashboard": False, "num_cpus": self._workers} if address is None else {}
         try:
             if address is not None and ":" in address:
                 _knock(address)
-            if address is None:
-                self._ray.init(address="local", include_dashboard=False, num_cpus=self._workers, **quiet)
-            else:
-                self._ray.init(address=address, **quiet)
+            self._ray.init(address=address or "local", logging_level="ERROR", log_to_driver=False, **new)
         except (OSError, ValueError, RuntimeError) as error:
             first = (str(error).splitlines() or ["no reason given"])[0]
             raise ValueError(f"there is no Ray cluster at {address or 'this machine'}: {first}") from None
@@ -126,7 +120,7 @@ def _knock(address: str) -> None:
 def _do(
     folder: str, described: list[dict[str, Any]], limits: tuple[Any, ...], path: list[str]
 ) -> tuple[tuple[str, str] | None, bool]:
-    """The task: a job's trouble, and whether its worker was lost; `path` is where the driver finds modules."""
+    """The task: a job's error, and whether its worker was lost; `path` is where the driver finds modules."""
     import ray
 
     sys.path += [each for each in path if each not in sys.path]
@@ -138,8 +132,8 @@ def _do(
     engine = _engine(folder, limits, tuple(str(each) for each in ray.get_gpu_ids()))
     engine.start(tuple(map(Run.from_description, described)))
     while True:
-        for _, trouble, lost in engine.wait(_WAIT_S):
-            return None if trouble is None else (trouble.reason, trouble.details), lost
+        for _, error, lost in engine.wait(_WAIT_S):
+            return None if error is None else (error.reason, error.details), lost
 
 
 @cache

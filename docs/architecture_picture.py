@@ -1,0 +1,112 @@
+"""The rooms of rasf and who imports whom, from the real import graph: `python docs/architecture_picture.py` redraws.
+
+Writes docs/figures/architecture.svg. An arrow is left out where a longer way implies it, so that the picture stays
+readable; the page's table lists every direct import. `tests/docs/test_architecture.py` checks that both are current.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import grimp
+
+FIGURE = Path(__file__).parent / "figures" / "architecture.svg"
+PAGE = Path(__file__).parent / "architecture.md"
+ROWS: tuple[dict[str, int], ...] = (  # rooms and where they stand, from the user's side down
+    {"cli": 320},
+    {"explorer": 320},
+    {"experiments": 320},
+    {"sweep": 430},
+    {"library": 430},
+    {"planning": 90, "tabular": 330, "deep": 530},
+    {"envs": 210},
+    {"mdp": 90, "transfer": 245, "agents": 400, "statistics": 555},
+    {"risk": 320},
+)
+BASE = ("compiled", "checks", "files", "arrays")  # which most rooms import: drawn without arrows
+_ROOMS = [room for row in ROWS for room in row] + list(BASE)
+_WIDTH, _STEP, _BOX = 640, 74, (128, 38)
+_BEGIN, _END = "<!-- imports: written by docs/architecture_picture.py -->", "<!-- end of imports -->"
+
+
+def imports() -> dict[str, set[str]]:
+    """The rooms that each room imports, anywhere in its modules."""
+    graph = grimp.build_graph("rasf", cache_dir=None)
+    found = {child.removeprefix("rasf.") for child in graph.find_children("rasf")} - {"__main__"}
+    if found != set(_ROOMS):
+        raise ValueError(f"ROWS and BASE must name the rooms of rasf; they differ in {sorted(found ^ set(_ROOMS))}")
+    edges: dict[str, set[str]] = {room: set() for room in _ROOMS}
+    for module in graph.modules:
+        for imported in graph.find_modules_directly_imported_by(module):
+            source, target = (name.split(".")[1] if "." in name else "" for name in (module, imported))
+            if source in edges and target in edges and source != target:
+                edges[source].add(target)
+    return edges
+
+
+def reduced(edges: dict[str, set[str]]) -> dict[str, set[str]]:
+    """The edges that no longer way implies."""
+
+    def reach(rooms: Iterable[str]) -> set[str]:
+        below = set(rooms)
+        for room in rooms:
+            below |= reach(edges[room])
+        return below
+
+    return {
+        room: {target for target in targets if not any(target in reach(edges[other]) for other in targets - {target})}
+        for room, targets in edges.items()
+    }
+
+
+def picture() -> str:
+    """The picture as SVG text."""
+    width, height = _BOX
+    places = {room: (x, _STEP * level + _STEP / 2) for level, row in enumerate(ROWS) for room, x in row.items()}
+    total = _STEP * (len(ROWS) + 1)
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {total}" font-family="sans-serif" '
+        'font-size="15" role="img" aria-label="Rooms of rasf and their imports">',
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+        '<path d="M0 0 8 4 0 8z" fill="#667"/></marker></defs>',
+        f'<rect width="{_WIDTH}" height="{total}" fill="#ffffff"/>',
+    ]
+    for room, targets in reduced(imports()).items():
+        if room not in places:
+            continue
+        for target in sorted(targets & places.keys()):
+            (x, y), (to_x, to_y) = places[room], places[target]
+            y, to_y = y + height / 2, to_y - height / 2
+            middle = (y + to_y) / 2
+            curve = f"M{x:.0f} {y:.0f} C{x:.0f} {middle:.0f} {to_x:.0f} {middle:.0f} {to_x:.0f} {to_y:.0f}"
+            lines.append(f'<path d="{curve}" fill="none" stroke="#667" stroke-width="1.3" marker-end="url(#tip)"/>')
+    for room, (x, y) in places.items():
+        box = f'x="{x - width / 2:.0f}" y="{y - height / 2:.0f}" width="{width}" height="{height}" rx="6"'
+        lines.append(f'<rect {box} fill="#eef3fa" stroke="#345"/>')
+        lines.append(f'<text x="{x:.0f}" y="{y + 5:.0f}" text-anchor="middle" fill="#123">{room}</text>')
+    y = total - _STEP / 2
+    bar = f'x="26" y="{y - height / 2:.0f}" width="{_WIDTH - 52}" height="{height}" rx="6"'
+    lines.append(f'<rect {bar} fill="#f4f4f4" stroke="#345"/>')
+    names = " · ".join(BASE)
+    lines.append(f'<text x="{_WIDTH / 2:.0f}" y="{y + 5:.0f}" text-anchor="middle" fill="#123">{names}</text>')
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def table() -> str:
+    """The rooms and all their direct imports, as Markdown."""
+    edges = imports()
+    rows = [f"| `{room}` | {', '.join(f'`{one}`' for one in _ROOMS if one in edges[room]) or '-'} |" for room in _ROOMS]
+    return "\n".join(["| room | imports |", "| --- | --- |", *rows])
+
+
+def page_with_table() -> str:
+    """The page with a current table."""
+    text = PAGE.read_text(encoding="utf-8")
+    before, rest = text.split(_BEGIN)
+    return f"{before}{_BEGIN}\n{table()}\n{_END}{rest.split(_END)[1]}"
+
+
+if __name__ == "__main__":
+    FIGURE.write_text(picture(), encoding="utf-8")
+    PAGE.write_text(page_with_table(), encoding="utf-8")

@@ -1,0 +1,55 @@
+"""Maps drawn in text, one symbol per cell, on which an agent moves: what the grid and the four rooms have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import ClassVar
+
+MOVES = {"left": (0, -1), "up": (-1, 0), "right": (0, 1), "down": (1, 0)}
+START, GOAL, EMPTY = "S", "G", "."
+
+
+class CellMap:
+    """A map `layout` with one start S and a goal G; cell (i, j) is number i columns + j, and blanks do not count."""
+
+    layout: str
+    wall: ClassVar[str]
+
+    def check_map(self, is_known: Callable[[str], bool], known: str) -> None:
+        """Refuse a map that is not a rectangle, has a symbol that is not known, not one start, or no goal."""
+        if not self.rows or len({len(row) for row in self.rows}) != 1:
+            raise ValueError("layout must have rows of equal length")
+        for symbol in sorted(set(self.cells)):
+            if not is_known(symbol):
+                raise ValueError(f"layout must hold {known}, got {symbol!r}")
+        if self.cells.count(START) != 1:
+            raise ValueError(f"layout must have exactly one start S, got {self.cells.count(START)}")
+        if GOAL not in self.cells:
+            raise ValueError("layout must have a goal G")
+
+    @cached_property
+    def rows(self) -> list[str]:
+        return ["".join(line.split()) for line in self.layout.strip().splitlines()]
+
+    @cached_property
+    def cells(self) -> str:
+        """The symbols in order of the cells."""
+        return "".join(self.rows)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return len(self.rows), len(self.rows[0])
+
+    @property
+    def start(self) -> int:
+        return self.cells.index(START)
+
+    def move(self, cell: int, action: int) -> int:
+        """Where a move leads: off the grid or into a wall it stays."""
+        rows, columns = self.shape
+        down, right = tuple(MOVES.values())[action]
+        i, j = cell // columns + down, cell % columns + right
+        inside = 0 <= i < rows and 0 <= j < columns
+        return i * columns + j if inside and self.rows[i][j] != self.wall else cell

@@ -1,0 +1,165 @@
+"""What trained networks believe, and the truth: maps over positions of the tip (the paper's Figures 13 and 14), and how
+far mean-variance is from the entropic utility on learned histograms (claim R15).
+
+Maps, at rest with the tip at a grid point, both elbow solutions averaged:
+
+    objective (i, j)   max over actions of mean + beta variance of policy i on task j
+    variance (i, j)    of the return of policy i on task j, when it takes its own greedy action
+    truth (i, j)       the same variance by Monte Carlo rollouts of policy i
+
+The exact entropic utility, by the sum rule in log space, is always finite. Written plainly, exp(beta w z) overflows.
+And it hangs on the tails: softmax leaves a trace of mass on every atom, and at the far end of the failure feature a
+trace counts exp(180) times at the paper's beta = -3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from rasf.arrays import Array, Bools, Floats
+from rasf.deep.agent import Agent, Tasks
+from rasf.deep.laws import Networks
+from rasf.envs.reacher.arm import ELBOW_LIMIT, angles_reaching
+from rasf.envs.reacher.world import Reacher
+from rasf.risk import Entropic, MeanVariance
+from rasf.risk.base import Risk
+from rasf.transfer import gpi_actions
+
+_HALF_WIDTH = 0.22
+_TRACE = 1e-9  # of mass, on every atom
+
+
+class Grid(NamedTuple):
+    """Tips (G, G, 2), which of them the arm reaches (G, G), and the states (2 P, 4) of both elbows there."""
+
+    tips: Floats
+    reached: Bools
+    states: npt.NDArray[np.float32]
+
+
+def grid(points: int) -> Grid:
+    """A square grid of tip positions."""
+    axis = np.linspace(-_HALF_WIDTH, _HALF_WIDTH, points)
+    tips = np.stack(np.meshgrid(axis, axis), axis=-1)
+    angles = angles_reaching(tips)
+    reached = (np.abs(np.nan_to_num(angles[..., 1], nan=np.inf)) <= ELBOW_LIMIT).all(axis=0)
+    q1 = (angles[..., 0] + np.pi) % (2 * np.pi) - np.pi
+    states = np.stack([q1, angles[..., 1], np.zeros_like(q1), np.zeros_like(q1)], axis=-1)[:, reached]
+    return Grid(tips, reached, states.reshape(-1, 4).astype(np.float32))
+
+
+def on_grid(where: Grid, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Values (.., P) of the reached points as maps (.., G, G), nan elsewhere."""
+    maps = np.full((*values.shape[:-1], *where.reached.shape), np.nan, np.float32)
+    maps[..., where.reached] = values
+    return maps
+
+
+class Beliefs(NamedTuple):
+    """Objective and variance (K, T, P) at the reached points, and the share of states where the variance is < 0."""
+
+    objective: Array
+    variance: Array
+    negative: Array
+
+
+def beliefs(agent: Agent, world: Reacher, where: Grid, networks: Networks, beta: Array, tasks: Tasks) -> Beliefs:
+    """What the networks say about all tasks; the first K tasks are those of the K policies."""
+    risk = agent.settings.risk(beta)
+    obs = world.observe(jnp.asarray(where.states))
+    own = jnp.argmax(agent.own_scores(networks, obs, tasks.weights[: agent.policies], risk), axis=-1)
+
+    def of_task(task: Tasks) -> tuple[Array, Array]:
+        mean, variance = agent.moments(agent.task_heads(networks, task.weights), obs, task.inputs)
+        objective = jnp.max(risk.moments(mean, jnp.maximum(variance, 0.0)), axis=-1)
+        return objective, jnp.take_along_axis(variance, own[:, :, None], axis=-1)[..., 0]
+
+    objective, variance = jax.lax.map(of_task, tasks)
+    return Beliefs(_both_elbows(objective), _both_elbows(variance), jnp.mean(variance < 0))
+
+
+def true_variance(
+    agent: Agent,
+    world: Reacher,
+    where: Grid,
+    networks: Networks,
+    beta: Array,
+    tasks: Tasks,
+    key: Array,
+    *,
+    rollouts: int,
+    steps: int,
+) -> Array:
+    """Variance (K, T, P) of the discounted return over `steps` greedy steps of each policy, on every task."""
+    risk, gamma, K = agent.settings.risk(beta), agent.settings.gamma, agent.policies
+    own = tasks.weights[:K]
+    state = jnp.broadcast_to(jnp.asarray(where.states), (K, rollouts, *where.states.shape)).reshape(K, -1, 4)
+
+    def step(carry: tuple[Array, Array], t: Array) -> tuple[tuple[Array, Array], None]:
+        state, total = carry
+        action = jnp.argmax(agent.own_scores(networks, world.observe(state), own, risk), axis=-1)
+        keys = jax.random.split(jax.random.fold_in(key, t), state.shape[:2])
+        state, phi = jax.vmap(jax.vmap(world.step))(keys, state, action)
+        return (state, total + gamma**t * phi), None
+
+    (_, total), _ = jax.lax.scan(step, (state, jnp.zeros((*state.shape[:2], world.n_features))), jnp.arange(steps))
+    returns = jnp.einsum("kbd,td->ktb", total, tasks.weights).reshape(K, len(tasks.weights), rollouts, -1)
+    return _both_elbows(jnp.moveaxis(jnp.var(returns, axis=2, ddof=1), 1, 0))
+
+
+def _both_elbows(values: Array) -> Array:
+    """Mean over the two elbows of values (T, K, 2 P), as (K, T, P)."""
+    return jnp.moveaxis(jnp.mean(values.reshape(*values.shape[:2], 2, -1), axis=2), 0, 1)
+
+
+@dataclass(frozen=True)
+class _Formula(Risk):
+    """A utility of independent features, as a function of their probabilities (.., d, N), atoms (d, N) and weights."""
+
+    formula: Callable[[Array, Array, Array], Array]
+    supports: ClassVar[frozenset[str]] = frozenset({"independent"})
+
+    def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
+        return self.formula(probs, atoms, w)
+
+
+def compare_risks(
+    agent: Agent, world: Reacher, networks: Networks, beta: Array, tasks: Tasks, states: Array
+) -> dict[str, Array]:
+    """Over states (T, n, 4) of every task: how often GPI's actions agree, how far scores are apart, what overflows.
+
+    apart: quantiles 0.1, 0.5, 0.9 of |entropic - mean-variance|. level: the median |mean-variance|. trace: quantiles of
+    the change by a trace of mass. lost: the share of scores that the plain formula cannot compute.
+    """
+
+    def as_written(probs: Array, atoms: Array, w: Array) -> Array:
+        return jnp.sum(jnp.log(jnp.sum(probs * jnp.exp(beta * w[:, None] * atoms), axis=-1)) / beta, axis=-1)
+
+    def with_trace(probs: Array, atoms: Array, w: Array) -> Array:
+        return Entropic(beta).independent((1 - _TRACE * probs.shape[-1]) * probs + _TRACE, atoms, w)
+
+    rules = (MeanVariance(beta), Entropic(beta), _Formula(as_written), _Formula(with_trace))
+
+    def of_task(task: tuple[Array, Array, Array]) -> tuple[Array, ...]:
+        w, task_input, here = task
+        task_heads, obs = agent.task_heads(networks, w), world.observe(here)
+        approximate, exact, plain, traced = (agent.scores(task_heads, obs, task_input, rule) for rule in rules)
+        return approximate, exact, plain, traced, gpi_actions(approximate) == gpi_actions(exact)
+
+    # scores (T, K, n, A)
+    approximate, exact, plain, traced, same = jax.lax.map(of_task, (tasks.weights, tasks.inputs, states))
+    at = jnp.array([0.1, 0.5, 0.9])
+    return {
+        "agree": jnp.mean(same),
+        "apart": jnp.quantile(jnp.abs(exact - approximate), at),
+        "level": jnp.median(jnp.abs(approximate)),
+        "trace": jnp.quantile(jnp.abs(traced - exact), at),
+        "lost": jnp.mean(~jnp.isfinite(plain)),
+    }

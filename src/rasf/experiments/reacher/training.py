@@ -1,0 +1,296 @@
+"""One run, an agent at one beta with one seed: what determines it, how it is trained beside others, what is measured.
+
+Runs that differ in beta, seed and target only are lanes of one program, on whatever device jax finds. Every so many
+steps the lanes are evaluated on all tasks, at the end of every task maps are made, and at the very end more of both.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import rasf
+from rasf.agents import AGENTS, LawKind
+from rasf.arrays import Array
+from rasf.checks import number, one_of, whole
+from rasf.deep.agent import BOOTSTRAPS, DEEP_AGENTS, Agent, Tasks, preset
+from rasf.deep.evaluate import rollouts
+from rasf.deep.fit import Schedule, fit
+from rasf.deep.laws import Networks
+from rasf.deep.train import Lane, RunConfig
+from rasf.envs.reacher.arm import tip_position
+from rasf.envs.reacher.world import TRAINING_TARGETS, Reacher
+from rasf.experiments.reacher.beliefs import beliefs, compare_risks, grid, true_variance
+from rasf.files import Arrays
+from rasf.library.progress import ScalarLog
+from rasf.risk import MeanVariance
+from rasf.sweep.engines.machine import peak_gb
+
+if TYPE_CHECKING:
+    from rasf.library.policy_library import PolicyLibrary
+
+BETAS = (0.0, -1.0, -2.0, -3.0, -4.0)  # of the paper
+TRAINING = tuple(range(len(TRAINING_TARGETS)))
+TARGETS = tuple(range(len(Reacher().targets)))
+CHECKPOINT_EVERY_S = 600.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """What determines a run's numbers; the sizes are the paper's.
+
+    beta: the paper's, the bare factor of the variance: -3 is MeanVariance(-6). target: C51 alone on this target, which
+    it does not see; returns are normalised by it. width: of both hidden layers. rollouts: for each task, on an
+    evaluation. map_points, truth_rollouts, truth_steps: of the maps in `beliefs`. library: keep the policies, too.
+    """
+
+    agent: str
+    beta: float
+    seed: int
+    target: int | None = None
+    bootstrap: str = "own"
+    target_networks: bool = True
+    steps_per_task: int = 200_000
+    evaluate_every: int = 5_000
+    rollouts: int = 5
+    final_rollouts: int = 100
+    width: int = 256
+    atoms: int = 51
+    target_period: int = 1_000
+    map_points: int = 31
+    truth_rollouts: int = 48
+    truth_steps: int = 80
+    library: bool = False
+
+    def __post_init__(self) -> None:
+        one_of("agent", self.agent, DEEP_AGENTS)
+        number("beta", self.beta)
+        one_of("bootstrap", self.bootstrap, BOOTSTRAPS)
+        for name in SIZES:
+            whole(name, getattr(self, name))
+        for name in ("target_networks", "library"):
+            one_of(name, getattr(self, name), (True, False))
+        if self.target is not None:
+            one_of("target", whole("target", self.target, 0), TARGETS)
+            if self.agent not in ("c51", "rac51"):
+                raise ValueError(f"target is for the agents c51 and rac51 only, got {self.agent}")
+        if self.library and not AGENTS[self.agent].makes_library:
+            raise ValueError(f"library is for agents with a law of the features, got {self.agent}")
+
+    @property
+    def variant(self) -> str:
+        """The agent, and what sets it apart from the paper's."""
+        alone, gpi = " alone" * (self.target is not None), " gpi" * (self.bootstrap == "gpi")
+        return f"{self.agent}{alone}{gpi}{'' if self.target_networks else ' no-target'}"
+
+    @property
+    def label(self) -> str:
+        """The name under which it is reported, with those that differ in the seed only."""
+        return f"{self.variant} {self.beta:g}"
+
+    @property
+    def training(self) -> tuple[int, ...]:
+        """The targets it trains on."""
+        return TRAINING if self.target is None else (self.target,)
+
+    @property
+    def evaluated(self) -> tuple[int, ...]:
+        """The targets it is measured on."""
+        return TARGETS if self.target is None else (self.target,)
+
+
+SIZES = tuple(one.name for one in fields(Run) if type(one.default) is int)
+
+
+class LaneProgram:
+    """Runs as lanes of one program: trains and measures them; scalars go to the log, if there is one.
+
+    agent: as it trains. tester: the same agent, prepared to score all tasks.
+    """
+
+    def __init__(self, runs: Sequence[Run], log: ScalarLog | None = None) -> None:
+        self.runs, self.log, self.world = list(runs), log, Reacher()
+        self.sizes = one = runs[0]
+        sizes = {"widths": (one.width, one.width), "atoms": one.atoms}
+        period = one.target_period if one.target_networks else 0
+        settings = preset(one.agent, bootstrap=one.bootstrap, target_period=period, **sizes)
+        self.agent = Agent.for_world(settings, self.world, self._tasks(one, one.training))
+        self.tasks = _stacked([self._tasks(run, run.evaluated) for run in runs])
+        self.tester = self.agent.for_weights(np.asarray(self.tasks.weights))
+        beta = jnp.array([MeanVariance.from_paper(run.beta).beta for run in runs], jnp.float32)
+        training = _stacked([self._tasks(run, run.training) for run in runs])
+        self.configs = RunConfig(jnp.stack([_key(run) for run in runs]), beta, beta, training)
+        self.has_maps = settings.law is not LawKind.MEAN and not settings.conditioned
+        self._curve = jax.jit(jax.vmap(partial(self._outcome, n=one.rollouts)))
+        known, where = (self.tester, self.world), grid(one.map_points)
+        self._rollouts = partial(rollouts, *known)
+        truth = partial(true_variance, *known, where, rollouts=one.truth_rollouts, steps=one.truth_steps)
+        self._truth, self._beliefs = (jax.jit(_one_by_one(each)) for each in (truth, partial(beliefs, *known, where)))
+        self._risks = jax.jit(_one_by_one(partial(compare_risks, *known)))
+
+    def _tasks(self, run: Run, targets: tuple[int, ...]) -> Tasks:
+        n_inputs = 2 if run.target is None else 0
+        return Tasks(self.world.tasks(targets), self.world.target_positions(targets)[:, :n_inputs])
+
+    def train(
+        self,
+        checkpoint: Path | None = None,
+        tick: Callable[[], None] = lambda: None,
+        checkpoint_every_s: float = CHECKPOINT_EVERY_S,
+    ) -> list[Arrays]:
+        """Train all lanes from the checkpoint, if there is one, or from the beginning; what was found of each.
+
+        Of the seconds (of training, and in all) every run has its share, so that the shares add up to what was spent.
+        """
+        begin, one = time.perf_counter(), self.sizes
+        lanes, history = fit(
+            self.agent,
+            self.world,
+            self.configs,
+            Schedule(one.steps_per_task, len(one.training), one.evaluate_every),
+            self.evaluate,
+            description={"runs": [asdict(run) for run in self.runs], "version": rasf.__version__},
+            checkpoint=checkpoint,
+            checkpoint_every_s=checkpoint_every_s,
+            tick=tick,
+        )
+        trained = time.perf_counter() - begin
+        found = {name: np.moveaxis(part, 0, 1) for name, part in history.items()} | self.final(lanes)  # lanes in front
+        seconds = np.array([trained, time.perf_counter() - begin]) / len(self.runs)
+        shared = {"seconds": seconds, "peak_gb": np.array([_peak_gb()])}
+        self.networks = lanes.learner.online
+        return [{name: np.array(part[lane]) for name, part in found.items()} | shared for lane in range(len(self.runs))]
+
+    def library(self, lane: int, found: Arrays) -> PolicyLibrary:
+        """The policies of a trained lane, one for each training task, as a library for `rasf/Reacher-v0`."""
+        from rasf.library.file import versions
+        from rasf.library.networks.reacher import reacher_description
+        from rasf.library.networks.train import network_library
+
+        run = self.runs[lane]
+        tasks = self.world.tasks(run.training)
+        K, d = tasks.shape
+        phi = run.steps_per_task * found["training_phi"].reshape(K, -1, d).mean(axis=1, dtype=float)  # summed up (K, d)
+        history = {
+            "return": np.sum(phi * tasks, axis=1),
+            "failures": np.rint(phi[:, -1]),
+            "loss": found["loss"].reshape(K, -1)[:, -1],
+            "clipped": found["clipped"].reshape(K, -1, 2)[:, -1],
+        }
+        provenance = {
+            "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "device": jax.devices()[0].device_kind,
+            "versions": versions(),
+            "seed": run.seed,
+            "steps_per_task": run.steps_per_task,
+            "run": asdict(run),
+            "complete": True,
+        }
+        return network_library(
+            self.agent,
+            jax.tree.map(lambda part: np.asarray(part[lane]), self.networks),
+            environment=reacher_description(self.world),
+            tasks=tasks,
+            risk=MeanVariance.from_paper(run.beta),
+            history=history,
+            provenance=provenance,
+            notes=(f"trained by `rasf reproduce reacher`: {run.label} of the paper, seed {run.seed}",),
+        )
+
+    def evaluate(self, step: int, lanes: Lane) -> dict[str, Array]:
+        """For `fit`: curves always, maps at the end of a task."""
+        online, beta = lanes.learner.online, self.configs.beta
+        found = self._curve(online, self._keys(1, step), beta, self.tasks)
+        if self.log is not None:
+            for lane, run in enumerate(self.runs):
+                alone = "" if run.target is None else f"_target{run.target}"
+                name = f"{run.variant.replace(' ', '-')}/beta{run.beta:g}_seed{run.seed}{alone}"
+                self.log.write_tasks(name, step, {key: part[lane] for key, part in found.items()})
+        if self.has_maps and step and step % self.sizes.steps_per_task == 0:
+            own = np.arange(self.agent.policies)  # each policy on its own task
+            believed = self._beliefs(online, beta, self.tasks)
+            truth = self._truth(online, beta, self.tasks, self._keys(3, step))
+            found |= {
+                "map_variance": believed.variance[:, own, own].astype(jnp.float16),
+                "map_negative": believed.negative,
+                "map_truth": truth[:, own, own].astype(jnp.float16),
+            }
+        return found
+
+    def final(self, lanes: Lane) -> Arrays:
+        """Many rollouts, with the paper's scores and with those that know the discount; maps of the objective.
+
+        And the tips of three rollouts for each task.
+        """
+        online, beta = lanes.learner.online, self.configs.beta
+        arguments = (online, self._keys(4, 0), beta, self.tasks)
+        n = self.sizes.final_rollouts
+        outcome = jax.jit(jax.vmap(partial(self._outcome, n=n), in_axes=(0, 0, 0, 0, None)))
+        found: Arrays = {}
+        for way, risk_discount in (("final", 1.0), ("aware", self.tester.settings.gamma)):
+            found |= {f"{way}_{name}": np.asarray(part) for name, part in outcome(*arguments, risk_discount).items()}
+        states = jax.jit(jax.vmap(partial(self._rollouts, n=3, record=True)))(*arguments).states
+        found["tips"] = np.asarray(tip_position(states).astype(jnp.float16))
+        if self.tester.settings.law is LawKind.HISTOGRAM:
+            some = states[:, :, :, ::25].reshape(*states.shape[:2], -1, states.shape[-1])
+            compared = self._risks(online, beta, self.tasks, some)
+            found |= {f"risk_{name}": np.asarray(part) for name, part in compared.items()}
+        if self.has_maps:
+            found["map_objective"] = np.asarray(self._beliefs(online, beta, self.tasks).objective.astype(jnp.float16))
+        return found
+
+    def _keys(self, purpose: int, step: int) -> Array:
+        both = jax.vmap(lambda key: jax.random.fold_in(jax.random.fold_in(key, 2**31 + purpose), step))
+        return both(self.configs.key)
+
+    def _outcome(
+        self, online: Networks, key: Array, beta: Array, tasks: Tasks, risk_discount: Array | float = 1.0, *, n: int
+    ) -> dict[str, Array]:
+        """Of every task, means over n rollouts: return, failures, time in circles, distance held in the second half."""
+        world, half = self.world, self.world.episode_length // 2
+
+        def measure(step: Array, state: Array) -> Array:
+            tip = tip_position(state)
+            late = jnp.where(step >= half, world.episode_length / (world.episode_length - half), 0.0)
+            return jnp.concatenate([world.in_circle(tip)[None].astype(jnp.float32), late * world.distances(tip)])
+
+        rolled = self._rollouts(online, key, beta, tasks, n, risk_discount=risk_discount, measure=measure)
+        goal = jnp.argmax(tasks.weights[:, :-1], axis=1)
+        held = jnp.take_along_axis(rolled.measured[..., 1:], goal[:, None, None], axis=-1)[..., 0]
+        returns = jnp.einsum("trd,td->tr", rolled.phi, tasks.weights)
+        return {
+            "return": jnp.mean(returns, axis=1),
+            "return_variance": jnp.var(returns, axis=1),
+            "discounted": jnp.mean(jnp.einsum("trd,td->tr", rolled.discounted, tasks.weights), axis=1),
+            "failures": jnp.mean(rolled.phi[..., -1], axis=1),
+            "in_circle": jnp.mean(rolled.measured[..., 0], axis=1),
+            "distance": jnp.mean(held, axis=1),
+        }
+
+
+def _key(run: Run) -> Array:
+    key = jax.random.key(run.seed)
+    return key if run.target is None else jax.random.fold_in(key, run.target)
+
+
+def _stacked(tasks: Sequence[Tasks]) -> Tasks:
+    return Tasks(*(jnp.array(np.stack(parts), jnp.float32) for parts in zip(*tasks, strict=True)))
+
+
+def _one_by_one(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Maps take much memory: one lane after the other."""
+    return lambda *arguments: jax.lax.map(lambda lane: function(*lane), arguments)
+
+
+def _peak_gb() -> float:
+    """Memory in use at most so far: of the device where it counts it, else of this process."""
+    counted = jax.devices()[0].memory_stats()
+    return float(counted["peak_bytes_in_use"] / 1e9) if counted else peak_gb()

@@ -1,0 +1,169 @@
+"""Scores (runs, tasks): one number for them, its interval, and one algorithm against another.
+
+Mean: sum_it x_it / (n T). Interquartile mean (IQM): sort all m = n T scores, leave out the floor(m / 4) smallest and as
+many of the largest, and average the others. Robust like a median, and less noisy with few runs. Where m is not a
+multiple of 4, whole scores are left out and none is weighted by a fraction, as do scipy.stats.trim_mean(scores, 0.25,
+axis=None) and published tables of IQMs, so that numbers compare. The price: a bit more than half of the scores count,
+all of them if m < 4, and writing every score down twice can move the IQM slightly.
+
+Stratified interval: in each resample, n runs of every task are drawn with replacement among the n of that task.
+
+Ours x (n, T) against theirs y (m, T) on the same tasks. Difference: S(x) - S(y) for a statistic S. Probability of
+improvement: that a run of ours beats a run of theirs on a task, mean over tasks, ties counting half:
+
+    P = 1/T sum_t P_t,    P_t = 1/(n m) sum_ij [x_it > y_jt] + [x_it = y_jt] / 2,
+
+where n m P_t is the statistic U of Mann and Whitney. It says how often, not how much; 1/2 is no improvement.
+
+Unpaired: the runs of the two are resampled independently. Paired, where run i of both shares its seed (and with it
+tasks and noise): n = m, pairs are resampled, and P_t = 1/n sum_i [x_it > y_it] + [x_it = y_it] / 2. What the pairs
+share cancels in the difference: the interval of a mean is that of the differences x_it - y_it. Note that the
+interquartile mean of the differences, `stratified_interval(x - y)`, is not the difference of interquartile means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from rasf.arrays import Floats, Ints
+from rasf.statistics.intervals import Interval
+from rasf.statistics.resampling import blocks
+
+Statistic = Callable[[Floats], Floats]
+
+
+def mean_score(scores: npt.ArrayLike) -> Floats:
+    """Mean over runs and tasks of scores (.., runs, tasks)."""
+    return np.asarray(_finite("scores", scores).mean(axis=(-2, -1)))
+
+
+def interquartile_mean(scores: npt.ArrayLike) -> Floats:
+    """Mean of the middle half of all scores (.., runs, tasks)."""
+    values = _finite("scores", scores)
+    ordered = np.sort(values.reshape(*values.shape[:-2], -1), axis=-1)
+    left_out = ordered.shape[-1] // 4
+    return np.asarray(ordered[..., left_out : ordered.shape[-1] - left_out].mean(axis=-1))
+
+
+def stratified_interval(
+    scores: npt.ArrayLike, statistic: Statistic = interquartile_mean, *, seed: int = 0, whole_runs: bool = False
+) -> Interval:
+    """Interval of a statistic of scores (runs, tasks); it takes scores (.., runs, tasks) and gives (..)."""
+    return _interval(lambda drawn: _of(statistic, drawn), (_several("scores", scores),), seed, whole_runs)
+
+
+def paired_difference(
+    ours: npt.ArrayLike,
+    theirs: npt.ArrayLike,
+    statistic: Statistic = mean_score,
+    *,
+    seed: int = 0,
+    whole_runs: bool = False,
+) -> Interval:
+    """Interval of statistic(ours) - statistic(theirs), run i of both (runs, tasks) sharing its seed."""
+    return _interval(lambda x, y: _of(statistic, x) - _of(statistic, y), _paired(ours, theirs), seed, whole_runs)
+
+
+def probability_of_improvement(
+    ours: npt.ArrayLike, theirs: npt.ArrayLike, *, paired: bool = False, seed: int = 0, whole_runs: bool = False
+) -> Interval:
+    """Probability that a run of ours (n, tasks) beats one of theirs (m, tasks); paired, the one of the same seed."""
+    if paired:
+        return stratified_interval(_wins(*_paired(ours, theirs)), mean_score, seed=seed, whole_runs=whole_runs)
+    first, second = _same_tasks(ours, theirs)
+    wins = _wins(first.T[:, :, None], second.T[:, None, :])  # (tasks, n, m)
+    generators = np.random.default_rng(seed).spawn(2)
+    drawn = []
+    for block in blocks(2 * (first.size + second.size)):
+        mine, other = (
+            _times_drawn(_drawn_runs(generator, block, scores.shape, whole_runs), len(scores))
+            for scores, generator in zip((first, second), generators, strict=True)
+        )
+        # sums of halves: exact, whatever the order in which they are added
+        drawn.append(((mine @ wins) * other).sum(axis=(0, 2)) / wins.size)
+    return Interval.of(wins.mean(), drawn, min(len(first), len(second)))
+
+
+def _interval(statistic: Callable[..., Floats], scores: tuple[Floats, ...], seed: int, whole_runs: bool) -> Interval:
+    """Of a statistic of several scores (runs, tasks) that are resampled together."""
+    generator, columns, drawn = np.random.default_rng(seed), np.arange(scores[0].shape[1]), []
+    for block in blocks(sum(part.size for part in scores)):
+        runs = _drawn_runs(generator, block, scores[0].shape, whole_runs)
+        drawn.append(statistic(*(part[runs, columns] for part in scores)))
+    return Interval.of(statistic(*scores), drawn, len(scores[0]))
+
+
+def _drawn_runs(generator: np.random.Generator, block: int, shape: tuple[int, int], whole_runs: bool) -> Ints:
+    """Indices (block, runs, tasks) of the runs resampled for every task; (block, runs, 1) of whole runs."""
+    runs, tasks = shape
+    return generator.integers(runs, size=(block, runs, 1 if whole_runs else tasks))
+
+
+def _times_drawn(drawn: Ints, runs: int) -> Floats:
+    """How often every run was drawn, (tasks, block, runs), from indices (block, runs, tasks)."""
+    block, _, tasks = drawn.shape
+    cells = (np.arange(tasks) * block + np.arange(block)[:, None, None]) * runs + drawn
+    return np.bincount(cells.ravel(), minlength=tasks * block * runs).reshape(tasks, block, runs).astype(np.float64)
+
+
+def _wins(ours: Floats, theirs: Floats) -> Floats:
+    """1 where ours is more, 1/2 where they are equal, 0 where it is less."""
+    twice: Ints = np.add(ours > theirs, ours >= theirs, dtype=np.int64)
+    return twice / 2
+
+
+def _of(statistic: Statistic, scores: Floats) -> Floats:
+    """The statistic, refused if it is not one number for each (runs, tasks)."""
+    found = np.asarray(statistic(scores), np.float64)
+    if found.shape != scores.shape[:-2]:
+        raise ValueError(
+            f"statistic must turn scores (.., runs, tasks) into numbers (..), turned {scores.shape} into {found.shape}."
+        )
+    return found
+
+
+def _finite(name: str, scores: npt.ArrayLike) -> Floats:
+    """Scores (.., runs, tasks) as float64, none of the axes empty."""
+    try:
+        found = np.asarray(scores)
+        if found.dtype.kind not in "biuf":
+            raise TypeError
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be an array of numbers (runs, tasks), got {type(scores).__name__}.") from None
+    if found.ndim < 2 or found.size == 0:
+        raise ValueError(f"{name} must have at least one run and one task (runs, tasks), got shape {found.shape}.")
+    values = found.astype(np.float64, copy=False)
+    bad = ~np.isfinite(values)
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise ValueError(f"{name} must be finite, got {values[where]} at index {where}.")
+    return values
+
+
+def _several(name: str, scores: npt.ArrayLike) -> Floats:
+    """Scores (runs, tasks) of at least two runs, which an interval needs."""
+    values = _finite(name, scores)
+    if values.ndim != 2:
+        raise ValueError(f"{name} must be an array (runs, tasks), got shape {values.shape}.")
+    if len(values) < 2:
+        raise ValueError(f"{name} must have at least 2 runs for an interval, got {len(values)}.")
+    return values
+
+
+def _same_tasks(ours: npt.ArrayLike, theirs: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Scores of two algorithms on the same tasks, (n, tasks) and (m, tasks)."""
+    first, second = _several("ours", ours), _several("theirs", theirs)
+    if first.shape[1] != second.shape[1]:
+        raise ValueError(f"theirs must have the tasks of ours, {first.shape[1]}, got {second.shape[1]}.")
+    return first, second
+
+
+def _paired(ours: npt.ArrayLike, theirs: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Scores of two algorithms in which run i of both shares its seed, (n, tasks) each."""
+    first, second = _same_tasks(ours, theirs)
+    if len(first) != len(second):
+        raise ValueError(f"theirs must have the runs of ours to be paired, {len(first)}, got {len(second)}.")
+    return first, second

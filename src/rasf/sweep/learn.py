@@ -1,0 +1,246 @@
+"""The experiment `learn`: `rasf.learn` on any environment, for many agents, tasks, risks and seeds.
+
+Its parameters are the arguments of `rasf.learn`, as plain values; any other name is a setting of the agent:
+
+    env, env_kwargs          an id, or MODULE:ID; arguments of the environment
+    tasks                    how many to draw, weights (n, d), or a file of them (.csv, .json, .npy)
+    agent, steps_per_task, gamma, num_envs, learn_w, support
+    risk                     one or several, such as "mean-variance:-4"; a policy for each task and risk
+    epsilon, widths, ..      settings
+    evaluate                 a table: tasks (weights or a file; those trained on by default), risk (neutral and those
+                             trained for by default), episodes, seed, max_steps, discount_aware
+
+A run saves its library as libraries/ID.rasf of the sweep's folder. ID is a hash of what determines training, so whoever
+changes only what is evaluated does not train again. The combined table has what training saw, a mean over policies, and
+for each risk the measures of evaluation, a mean over weightings: `return@neutral`, `return_cvar@mean-variance:-4`. The
+run's arrays hold each of them: `history_NAME`, one entry per policy, `evaluated_w` (n, d), and `MEASURE@RISK` (n, 3),
+estimate, low and high of its interval for each weighting.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache, partial
+from itertools import chain, product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rasf.agents import AGENTS, AgentSpec, Family, LawKind, check_risks, library_agent
+from rasf.checks import bounds, number, task_weights, whole
+from rasf.risk.names import is_neutral, risk_to_text
+from rasf.sweep import arguments
+from rasf.sweep.runs import Outcome, Parameter, Run, Value, alone
+from rasf.sweep.store import report_progress, sweep_folder
+
+if TYPE_CHECKING:
+    from rasf.arrays import Floats
+    from rasf.library.policy_library import PolicyLibrary
+    from rasf.library.progress import TrainingProgress
+    from rasf.risk import Risk
+
+_REPORT_EVERY_S = 2.0
+
+
+def _table(name: str, value: object) -> dict[str, Parameter]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{name} must be a table, got {value!r}")
+    return value
+
+
+_ARGUMENTS: dict[str, arguments.Reader] = {
+    "env": arguments.text,
+    "env_kwargs": _table,
+    "tasks": arguments.tasks,
+    "agent": arguments.text,
+    "risk": arguments.risks,
+    "steps_per_task": whole,
+    "gamma": number,
+    "num_envs": whole,
+    "learn_w": arguments.flag,
+    "support": arguments.weights,
+}
+_EVALUATION: dict[str, arguments.Reader] = {
+    "tasks": arguments.weights_or_file,
+    "risk": arguments.risks,
+    "episodes": partial(whole, least=2),
+    "seed": arguments.seed,
+    "max_steps": whole,
+    "discount_aware": arguments.flag,
+}
+
+
+class Learn:
+    """See the module's header."""
+
+    structured = ("tasks", "risk", "support", "widths", "env_kwargs", "evaluate")
+
+    def check(self, parameters: Mapping[str, Parameter]) -> Mapping[str, Parameter]:
+        """What cannot be is refused before the sweep starts; files of weights become the weights."""
+        for name in ("env", "tasks"):
+            if name not in parameters:
+                raise ValueError(f"{name} is missing")
+        read, evaluated = _read(parameters), _read_evaluation(parameters)
+        n_features, chosen = _look(read["env"], json.dumps(read.get("env_kwargs", {})))
+        agent = chosen if read.get("agent", "auto") == "auto" else library_agent(read["agent"])
+        _check_settings(
+            agent, {name: value for name, value in read.items() if name == "gamma" or name not in _ARGUMENTS}
+        )
+        check_risks(agent, read.get("risk", []))
+        for risk in evaluated.get("risk", []):
+            _check_acting(agent, risk, bool(read.get("always_covariance")))
+        if "support" in read:
+            bounds("support", read["support"], n_features)
+        kept = dict(parameters)
+        if not isinstance(read["tasks"], int):
+            kept["tasks"] = task_weights("tasks", read["tasks"], n_features).tolist()
+        if "tasks" in evaluated:
+            w = task_weights("evaluate.tasks", evaluated["tasks"], n_features)
+            kept["evaluate"] = _table("evaluate", parameters["evaluate"]) | {"tasks": w.tolist()}
+        return kept
+
+    def uses_gpus(self, runs: Sequence[Run]) -> bool:
+        """Networks do; an agent that is chosen by itself may turn out to be a table, which does not."""
+        named = {str(run.parameters.get("agent", "auto")) for run in runs} - {"auto"}
+        return any(AGENTS[name].family is Family.NETWORKS for name in named)
+
+    def pack(self, runs: Sequence[Run], gpus: int) -> list[list[Run]]:
+        return alone(runs)
+
+    def execute(self, runs: Sequence[Run], scratch: Path) -> list[Outcome]:
+        return [_execute(run, scratch) for run in runs]
+
+
+LEARN = Learn()
+
+
+def _read(parameters: Mapping[str, Parameter]) -> dict[str, Any]:
+    """The arguments of `rasf.learn`; settings as they are."""
+    given = {name: value for name, value in parameters.items() if name != "evaluate"}
+    read: dict[str, Any] = {}
+    read |= {name: _ARGUMENTS[name](name, value) if name in _ARGUMENTS else value for name, value in given.items()}
+    return read | {"env": arguments.import_environment(read["env"])}
+
+
+def _read_evaluation(parameters: Mapping[str, Parameter]) -> dict[str, Any]:
+    given = _table("evaluate", parameters.get("evaluate", {}))
+    for name in given:
+        if name not in _EVALUATION:
+            raise ValueError(f"evaluate.{name} is unknown; known are {', '.join(_EVALUATION)}")
+    return {name: _EVALUATION[name](f"evaluate.{name}", value) for name, value in given.items()}
+
+
+@cache
+def _look(env: str, kwargs: str) -> tuple[int, AgentSpec]:
+    """The number of features of an environment, and the agent that would be chosen for it."""
+    from rasf.envs.gymnasium.single import open_environment
+    from rasf.library.learn import choose_agent
+
+    try:
+        opened = open_environment(env, **json.loads(kwargs))
+    except Exception as error:  # whatever an environment of the user's may raise
+        raise ValueError(f"env {env!r} cannot be used: {error}") from error
+    try:
+        return opened.n_features, choose_agent(opened, 0)[0]
+    finally:
+        opened.close()
+
+
+def _check_settings(agent: AgentSpec, settings: Mapping[str, object]) -> None:
+    from rasf.library.learn import setting_names, with_settings
+
+    if agent.family is Family.TABLES:
+        from rasf.tabular.learner import SuccessorSettings
+
+        base: Any = SuccessorSettings()
+    else:
+        from rasf.deep.agent import preset
+
+        base = preset(agent.name)
+    for name, value in settings.items():
+        if name not in setting_names(base):
+            known = ", ".join(dict.fromkeys((*_ARGUMENTS, "evaluate", *setting_names(base))))
+            raise ValueError(f"{name} is unknown; known are {known}")
+        try:
+            with_settings(base, {name: value})
+        except ValueError as error:
+            sentence = str(error)
+            raise ValueError(sentence if sentence.startswith(name) else f"{name}: {sentence}") from None
+
+
+def _check_acting(agent: AgentSpec, risk: Risk, always_covariance: bool) -> None:
+    """Refuse a risk that the library of an agent will not be able to serve: better known before training."""
+    form = "independent" if agent.law is LawKind.HISTOGRAM else "moments"
+    means_only = agent.neutral and agent.law is not LawKind.HISTOGRAM and not always_covariance
+    if not is_neutral(risk) and (means_only or form not in risk.supports):
+        raise ValueError(f"evaluate.risk must be one that {agent} can act for, got {risk_to_text(risk)}")
+
+
+def _execute(run: Run, scratch: Path) -> Outcome:
+    library, path = _library(run, scratch)
+    arrays = {f"history_{name}": part for name, part in library.history.items()}
+    scalars: dict[str, Value] = {"library": f"{path.parent.name}/{path.name}", "policies": len(library.policies)}
+    if run.parameters.get("agent", "auto") == "auto":
+        scalars["agent"] = library.agent
+    seen = {f"train_{name}": float(library.history[name].mean()) for name in ("return", "failures")}
+    scalars |= {name: mean for name, mean in seen.items() if not math.isnan(mean)}  # nan: the environment names none
+    if "evaluate" in run.parameters:
+        measured = _evaluate(library, _read(run.parameters)["env"], _read_evaluation(run.parameters))
+        scalars |= {name: float(part[:, 0].mean()) for name, part in measured.items() if "@" in name}
+        arrays |= measured
+    return Outcome(scalars, arrays)
+
+
+def _library(run: Run, scratch: Path) -> tuple[PolicyLibrary, Path]:
+    """The run's library, trained now or before; and its file."""
+    from rasf.library.file import load
+    from rasf.library.learn import learn
+
+    training = Run(run.kind, {name: value for name, value in run.parameters.items() if name != "evaluate"}, run.seed)
+    path = sweep_folder(scratch) / "libraries" / f"{training.id}.rasf"
+    if path.exists():
+        with suppress(ValueError):  # a damaged file counts as absent
+            return load(path), path
+    options = _read(run.parameters)
+    learn(**options, seed=run.seed, callback=_reporter(options, scratch)).save(path)
+    return load(path), path
+
+
+def _reporter(options: Mapping[str, Any], scratch: Path) -> Callable[[TrainingProgress], None]:
+    """A callback that says, now and then, how much of the training is done."""
+    tasks, agent = options["tasks"], options.get("agent", "auto")
+    if agent == "auto" and "steps_per_task" not in options:
+        return lambda progress: None  # only the agent that is chosen knows how many
+    steps = options.get("steps_per_task") or AGENTS[agent].steps_per_task
+    policies = (tasks if isinstance(tasks, int) else len(tasks)) * len(options.get("risk", [None]))
+    said = time.monotonic()
+
+    def report(progress: TrainingProgress) -> None:
+        nonlocal said
+        if time.monotonic() - said > _REPORT_EVERY_S:
+            said = time.monotonic()
+            report_progress(scratch, min(1.0, (progress.policy + progress.step / steps) / policies))
+
+    return report
+
+
+def _evaluate(library: PolicyLibrary, env: str, options: dict[str, Any]) -> dict[str, Floats]:
+    """Measures by MEASURE@RISK (n, 3), and the weightings (n, d) they are of."""
+    w = options.pop("tasks", None)
+    if w is None:
+        w = np.array(list(dict.fromkeys(policy.w for policy in library.policies)))
+    risks = options.pop("risk", None) or arguments.risks_of(library)
+    named = {arguments.short_risk(risk_to_text(risk)): risk for risk in risks}
+    compared = [library.compare(env, one, named, **options) for one in w]
+    found = {"evaluated_w": w}
+    reports = [report for each in compared for report in each.reports.values()]
+    for name, measure in product(named, dict.fromkeys(chain(*(report.measures for report in reports)))):
+        # where an environment names failures only when they happen, a weighting may have none
+        rows = [each.reports[name].measures.get(measure, (0.0, 0.0, 0.0)) for each in compared]
+        found[f"{measure}@{name}"] = np.array([tuple(row) for row in rows])
+    return found
