@@ -46,7 +46,7 @@ class AgentSpec:
     """An agent.
 
     title: as the paper writes it. risks: the classes it can be trained for. neutral: it is trained for the mean only,
-    and `risky` names its risk-aware form. constants: settings that differ from its family's defaults.
+    and `risk_aware_form` names its risk-aware form. constants: settings that differ from its family's defaults.
     """
 
     name: str
@@ -54,12 +54,12 @@ class AgentSpec:
     family: Family
     law: LawKind
     risks: tuple[type[Risk], ...] = (MeanVariance,)
-    risky: str | None = None
+    risk_aware_form: str | None = None
     constants: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def neutral(self) -> bool:
-        return self.risky is not None
+        return self.risk_aware_form is not None
 
     @property
     def makes_library(self) -> bool:
@@ -78,12 +78,12 @@ _TABLES, _NETWORKS = Family.TABLES, Family.NETWORKS
 AGENTS: dict[str, AgentSpec] = {
     spec.name: spec
     for spec in (
-        AgentSpec("sfql", "SFQL", _TABLES, LawKind.TABLE, risky="rasfql"),
+        AgentSpec("sfql", "SFQL", _TABLES, LawKind.TABLE, risk_aware_form="rasfql"),
         AgentSpec("rasfql", "RaSFQL", _TABLES, LawKind.TABLE, constants={"always_covariance": True}),
-        AgentSpec("q-learning", "Q-learning", _TABLES, LawKind.REWARD, risky="raprql"),
-        AgentSpec("prql", "PRQL", _TABLES, LawKind.REWARD, risky="raprql"),
+        AgentSpec("q-learning", "Q-learning", _TABLES, LawKind.REWARD, risk_aware_form="raprql"),
+        AgentSpec("prql", "PRQL", _TABLES, LawKind.REWARD, risk_aware_form="raprql"),
         AgentSpec("raprql", "RaPRQL", _TABLES, LawKind.REWARD),
-        AgentSpec("sfc51", "SFC51", _NETWORKS, LawKind.HISTOGRAM, _RISKY, risky="rasfc51"),
+        AgentSpec("sfc51", "SFC51", _NETWORKS, LawKind.HISTOGRAM, _RISKY, risk_aware_form="rasfc51"),
         AgentSpec("rasfc51", "RaSFC51", _NETWORKS, LawKind.HISTOGRAM, _RISKY),
         AgentSpec("sfdqn", "SFDQN", _NETWORKS, LawKind.MEAN, _RISKY, "sfdqn-residual"),
         AgentSpec("sfdqn-residual", "SFDQN, residual covariance", _NETWORKS, LawKind.MEAN_COVARIANCE),
@@ -112,9 +112,29 @@ def check_risks(spec: AgentSpec, risks: Sequence[Risk]) -> None:
         if not isinstance(risk, Risk):
             raise ValueError(f"risk must be a rasf risk such as MeanVariance(-4.0), or several, got {risk!r}")
         if spec.neutral and not is_neutral(risk):
-            raise ValueError(f"agent {spec.name!r} is risk-neutral; for {risk_to_text(risk)} use {spec.risky!r}")
+            raise ValueError(
+                f"agent {spec.name!r} is risk-neutral; for {risk_to_text(risk)} use {spec.risk_aware_form!r}"
+            )
         if not isinstance(risk, spec.risks):
             names = " or ".join(kind.__name__ for kind in spec.risks)
-            can_act = ("independent" if spec.law is LawKind.HISTOGRAM else "moments") in risk.supports
-            then = "; it can act, though" if can_act else ""
+            then = "; it can act, though" if can_act(spec.law, risk) else ""
             raise ValueError(f"risk must be {names} to train {spec.name}, got {risk_to_text(risk)}{then}")
+
+
+def can_act(law: LawKind, risk: Risk, *, covariance: bool = True) -> bool:
+    """Whether policies with this law can act at a risk; a table may have learned no covariance."""
+    form = "independent" if law is LawKind.HISTOGRAM else "moments"
+    return is_neutral(risk) or (covariance and law is not LawKind.MEAN and form in risk.supports)
+
+
+def check_acting(law: LawKind, risk: Risk, *, covariance: bool = True) -> None:
+    """Refuse a risk that policies with this law cannot act at."""
+    if not isinstance(risk, Risk):
+        raise ValueError(f"risk must be a rasf risk such as MeanVariance(-4.0), got {risk!r}")
+    if can_act(law, risk, covariance=covariance):
+        return
+    if not covariance or law is LawKind.MEAN:
+        raise ValueError(f"risk must be neutral, as MeanVariance(0), where no covariance was learned, got {risk!r}")
+    wanted = "sums of independent features" if law is LawKind.HISTOGRAM else "mean and variance, as MeanVariance does"
+    way_out = "; for Entropic train rasfc51, or assume a law with Elliptical" * isinstance(risk, Entropic)
+    raise ValueError(f"risk must be one that can score {wanted}, got {risk!r}{way_out}")

@@ -12,7 +12,7 @@ from sweep_help import HEAD, executions, spec_of
 from typer.testing import CliRunner
 
 from rasf.cli import sweep as cli_sweep
-from rasf.sweep.drive import Progress
+from rasf.sweep.drive import SweepProgress
 from rasf.sweep.engines import machine
 from rasf.sweep.engines.local import LocalEngine
 from rasf.sweep.store import Store
@@ -154,8 +154,8 @@ def test_an_interrupted_sweep_says_how_to_go_on(tmp_path):
 @pytest.mark.parametrize(
     ("progress", "words"),
     [
-        (Progress(10, 2, 1, 3, fresh=1, seconds=100.0), ("2 of 10", "36.0/h", "0:11:40")),
-        (Progress(10, 2, 1, 3, fresh=1, seconds=10.0), ("6.0/min", "0:01:10")),
+        (SweepProgress(10, 2, 1, 3, fresh=1, seconds=100.0), ("2 of 10", "36.0/h", "0:11:40")),
+        (SweepProgress(10, 2, 1, 3, fresh=1, seconds=10.0), ("6.0/min", "0:01:10")),
     ],
 )
 def test_progress_in_words(progress, words):

@@ -15,7 +15,7 @@ from probe_worlds import Walk
 
 from rasf.deep.agent import Agent, Tasks, preset
 from rasf.deep.fit import Schedule, _check, _check_sizes, _label, _resume, _save, fit, period_of
-from rasf.deep.train import Progress, RunConfig
+from rasf.deep.train import PeriodStats, RunConfig
 from rasf.files import load_file, save_file
 from rasf.risk import Entropic
 
@@ -386,7 +386,7 @@ def progress(phi_min=0.0, phi_max=1.0, loss=1.0):
     """Of 2 lanes, 3 periods and 2 features, fine but for one entry."""
     low, high, losses = np.zeros((2, 3, 2)), np.ones((2, 3, 2)), np.ones((2, 3))
     low[1, 2, 1], high[1, 2, 1], losses[1, 2] = phi_min, phi_max, loss
-    return Progress(losses, np.zeros((2, 3, 2)), low, low, high)
+    return PeriodStats(losses, np.zeros((2, 3, 2)), low, low, high)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from sweep_help import HEAD, InlineEngine, executions, spec_of, stable_bytes, sweep
 
 from rasf.sweep import drive as drive_module
-from rasf.sweep.drive import Ended, Progress, jobs_of, progress_of
+from rasf.sweep.drive import Ended, SweepProgress, jobs_of, progress_of
 from rasf.sweep.store import Store, report_progress
 from rasf.sweep.worker import JobError, do_job, try_job
 
@@ -200,13 +200,13 @@ def test_progress_is_told_and_published(tmp_path, monkeypatch):
         driven = progress_of(store)
         assert (driven.total, driven.done, driven.failed, driven.fresh) == (3, 2, 1, 2)
         assert driven.rate > 0
-    assert progress_of(store) == Progress(3, 2, 1)  # nobody drives it: no rate
+    assert progress_of(store) == SweepProgress(3, 2, 1)  # nobody drives it: no rate
 
 
 def test_rate_and_time_left():
-    progress = Progress(total=10, done=6, failed=1, running=2, fresh=4, seconds=8.0)
+    progress = SweepProgress(total=10, done=6, failed=1, running=2, fresh=4, seconds=8.0)
     assert (progress.waiting, progress.rate, progress.seconds_left) == (1, 0.5, 6.0)
-    assert Progress(10, 6).seconds_left is None
+    assert SweepProgress(10, 6).seconds_left is None
 
 
 class Slow(InlineEngine):
@@ -254,9 +254,9 @@ def test_a_share_that_makes_no_sense_is_none(tmp_path):
 
 
 def test_time_left_counts_what_is_under_way():
-    progress = Progress(total=10, done=2, running=4, fresh=2, seconds=8.0, begun=2.0)
+    progress = SweepProgress(total=10, done=2, running=4, fresh=2, seconds=8.0, begun=2.0)
     assert (progress.rate, progress.seconds_left) == (0.5, 12.0)
-    resumed = Progress(total=10, done=2, running=4, fresh=2, seconds=8.0, begun=2.0, inherited=2.0)
+    resumed = SweepProgress(total=10, done=2, running=4, fresh=2, seconds=8.0, begun=2.0, inherited=2.0)
     assert (resumed.rate, resumed.seconds_left) == (0.25, 24.0)
 
 

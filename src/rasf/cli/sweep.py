@@ -19,7 +19,7 @@ from rasf.cli.options import silence_box_warnings
 from rasf.cli.terminal import INTERRUPTED, check_folder, console, say
 
 if TYPE_CHECKING:
-    from rasf.sweep.drive import Engine, Progress
+    from rasf.sweep.drive import Engine, SweepProgress
     from rasf.sweep.spec import Spec
     from rasf.sweep.store import Store
 
@@ -136,7 +136,7 @@ def _engine(spec: Spec, store: Store, name: EngineName, address: str | None, wor
     return LocalEngine(store.folder, workers or machine.cores(), spec.limits, gpus)
 
 
-def progress_table(name: str, progress: Progress) -> Table:
+def progress_table(name: str, progress: SweepProgress) -> Table:
     """How a sweep stands, as one row of numbers."""
     cells = {
         "done": f"{progress.done} of {progress.total}",

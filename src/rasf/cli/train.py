@@ -3,8 +3,8 @@
 Before the work, a rehearsal: the same call with one step per task. It finds what would fail after hours (weights of the
 wrong size, networks that do not fit the library they should join), draws the tasks and chooses the agent.
 
-Ctrl-C stops soon and keeps what was learned; a second one leaves at once and writes no library. A library
-that is there is replaced only if that is asked for, and keeps its log where its successor does not come about.
+Ctrl-C stops soon and keeps what was learned; a second one leaves at once and writes no library. An existing library is
+replaced only with `--overwrite`, and keeps its log if the new one is not saved.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def _train(job: _Job, policies: int, steps: int) -> None:
 
 @contextmanager
 def _log_of_old(job: _Job) -> Iterator[Callable[[], None]]:
-    """Put the log of a library that is there back if no other takes its place; how, for who leaves without a word."""
+    """Restore the log of an existing library unless a new one is saved; gives the function that restores it."""
     log = job.log.absolute()  # whoever puts it back may be in another folder by then
     kept = log.read_bytes() if job.out.exists() and log.exists() else None
 

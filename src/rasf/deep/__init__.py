@@ -1,1 +1,1 @@
-"""Deep agents: feature-return laws by networks, trained in one fused loop."""
+"""Deep agents: feature-return laws by networks, trained in one fused loop or stepped from Python."""

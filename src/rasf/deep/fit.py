@@ -30,7 +30,7 @@ from rasf.arrays import Array, Floats
 from rasf.checks import whole
 from rasf.deep import train
 from rasf.deep.agent import Agent
-from rasf.deep.train import Lane, Progress, RunConfig, World
+from rasf.deep.train import Lane, PeriodStats, RunConfig, World
 from rasf.files import Arrays, Header, load_file, save_file
 
 Evaluate = Callable[[int, Lane], dict[str, Array]]  # (steps so far, lanes) -> arrays to keep
@@ -109,7 +109,7 @@ def _compiled_start(agent: Agent, world: World, steps: int) -> Callable[[RunConf
 
 
 @lru_cache(maxsize=8)
-def _compiled_advance(agent: Agent, world: World, periods: int, length: int) -> Callable[..., tuple[Lane, Progress]]:
+def _compiled_advance(agent: Agent, world: World, periods: int, length: int) -> Callable[..., tuple[Lane, PeriodStats]]:
     one_lane = partial(train.advance, agent, world, periods, length)
     return jax.jit(jax.vmap(one_lane, in_axes=(0, 0, None, None, None)), donate_argnums=(1,))
 
@@ -240,7 +240,7 @@ def _extended(history: Arrays, found: dict[str, Array]) -> Arrays:
     }
 
 
-def _check(progress: Progress, bounds: Floats, step: int, length: int) -> None:
+def _check(progress: PeriodStats, bounds: Floats, step: int, length: int) -> None:
     """Refuse features that are not finite or outside their bounds, and a loss that is not finite."""
     where = f"between steps {step} and {step + length}"
     low, high = np.asarray(progress.phi_min).min(axis=(0, 1)), np.asarray(progress.phi_max).max(axis=(0, 1))

@@ -76,7 +76,7 @@ class RunConfig(NamedTuple):
     tasks: Tasks
 
 
-class Progress(NamedTuple):
+class PeriodStats(NamedTuple):
     """What a target period of training showed: mean loss, mean clipped mass (2,), and phi's mean, least and most."""
 
     loss: Array
@@ -114,15 +114,15 @@ def advance(
     begin: Array,
     task_begin: Array,
     task: Array,
-) -> tuple[Lane, Progress]:
+) -> tuple[Lane, PeriodStats]:
     """The lane after `periods` of `length` steps from step `begin`, on the `task` that began at step `task_begin`."""
 
-    def period(lane: Lane, first: Array) -> tuple[Lane, Progress]:
+    def period(lane: Lane, first: Array) -> tuple[Lane, PeriodStats]:
         draws = _draw(agent, world, config.key, first, length)
         inner = partial(_step, agent, world, config, task_begin, task)
         lane, (loss, clipped, phi) = jax.lax.scan(inner, lane, (first + jnp.arange(length), draws))
         lane = lane._replace(learner=agent.copy_target(lane.learner))
-        return lane, Progress(
+        return lane, PeriodStats(
             jnp.mean(loss), jnp.mean(clipped, axis=0), jnp.mean(phi, axis=0), jnp.min(phi, axis=0), jnp.max(phi, axis=0)
         )
 

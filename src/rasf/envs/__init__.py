@@ -1,1 +1,1 @@
-"""Environments: exact finite MDPs and their Gymnasium forms."""
+"""Environments: the paper's grid, four-room and reacher, and any Gymnasium environment as a source of features."""

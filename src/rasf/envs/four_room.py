@@ -65,7 +65,7 @@ _CLASS_COLOURS = (
 )
 
 
-class World(NamedTuple):
+class RoomArrays(NamedTuple):
     """The map as arrays, for compiled code."""
 
     destination: Ints  # (cells, 4) cell after each move
@@ -78,7 +78,7 @@ class World(NamedTuple):
 
 
 @compiled(_nrt=False, forceinline=True)
-def step(world: World, cell: int, flags: int, action: int, draw: float) -> tuple[int, int, int, bool]:
+def step(world: RoomArrays, cell: int, flags: int, action: int, draw: float) -> tuple[int, int, int, bool]:
     """One move: the new cell and flags, the feature that is 1 (-1: none), and whether the episode has terminated.
 
     `draw` in [0, 1) decides whether a trap fires.
@@ -137,7 +137,7 @@ class FourRoom(CellMap):
         rewards = rng.uniform(-1, 1, (count, self.n_classes))
         return np.concatenate([rewards, np.tile(self.task(np.zeros(self.n_classes))[-2:], (count, 1))], axis=1)
 
-    def world(self) -> World:
+    def world(self) -> RoomArrays:
         """The map as arrays."""
         cells = self.cells
         destination = [[self.move(cell, action) for action in range(len(MOVES))] for cell in range(len(cells))]
@@ -145,7 +145,7 @@ class FourRoom(CellMap):
         object_at = np.full(len(cells), -1, np.int64)  # wide, since flags are shifted by it
         object_at[objects] = np.arange(len(objects))
         kinds = {TRAP: _TRAP, GOAL: _GOAL}
-        return World(
+        return RoomArrays(
             np.array(destination, np.int32),
             object_at,
             np.array([int(cells[cell]) - 1 for cell in objects], np.int32),

@@ -82,7 +82,7 @@ class Report:
         }
 
     def remarks(self) -> list[str]:
-        """What the measures hide, in sentences."""
+        """Sentences on what the measures do not show: unseen observations, truncated episodes."""
         found, truncated = [], int(self.truncated.sum())
         if self.unseen > 0:
             found.append(f"{self.unseen:.1%} of the decisions were at observations that no policy knows")
@@ -190,7 +190,7 @@ def run_episodes(
                 callback(begun - len(running))
             if not running:
                 break
-    named = failure is not None or any(environment.names_failures for environment in environments)
+    named = failure is not None or any(environment.reports_failures for environment in environments)
     share = unseen / int(lengths.sum())
     counted = failures if named else None
     return Report(w, risk, sources.gamma, phi @ w, discounted @ w, phi, counted, lengths, truncated, share)

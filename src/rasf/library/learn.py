@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -138,7 +138,7 @@ def learn(
             libraries.append(PolicyLibrary(*kept))
             if report.stopped:
                 break
-        if world.names_failures:  # perhaps only when one happened: the policies that never met one have none
+        if world.reports_failures:  # perhaps only when one happened: the policies that never met one have none
             for library in libraries:
                 np.nan_to_num(library.history["failures"], copy=False)
     for note in notes:
@@ -165,12 +165,15 @@ def _open(
     What is made here will be closed.
     """
     if hasattr(env, "feature_bounds"):  # a world without Gymnasium, which need not be installed
+        from rasf.envs.reacher.world import Reacher
         from rasf.library.networks.reacher import ReacherAdapter
 
+        if not isinstance(env, Reacher):
+            raise ValueError(f"env must be a rasf.envs.reacher.Reacher where it is a world, got {type(env).__name__}")
         spec = _of_networks(agent, "a compiled world")
         if phi is not None or kwargs or num_envs > 1:
             raise ValueError("phi, env_kwargs and num_envs are for Gymnasium's environments, got a compiled world")
-        return ReacherAdapter(cast("Reacher", env)), spec, []
+        return ReacherAdapter(env), spec, []
     import gymnasium
 
     from rasf.envs.gymnasium.single import open_environment
@@ -211,8 +214,8 @@ def choose_agent(env: FeatureEnvironment, seed: int) -> tuple[AgentSpec, str]:
         return networks, "its observations are not whole numbers of a bounded range, which recur exactly"
     if encoder.size > _LARGE:
         return networks, f"its observations have {encoder.size} numbers each, too many for a table's keys"
-    if encoder.few is not None and encoder.few <= _FEW:
-        return table, f"it has at most {encoder.few} observations"
+    if encoder.n_possible is not None and encoder.n_possible <= _FEW:
+        return table, f"it has at most {encoder.n_possible} observations"
     rng, seen = np.random.default_rng(seed), set()
     obs = env.reset(seed)
     for _ in range(_WALK):

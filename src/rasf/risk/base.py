@@ -114,7 +114,7 @@ class Risk:
         raise self._unsupported("mixture")
 
     def at_discount(self, z: Array) -> Self:
-        """The risk of the return still to come, once it counts z times: ranks X as this risk ranks z X."""
+        """The equivalent risk for what remains of the return, discounted by z: ranks X as this risk ranks z X."""
         raise ValueError(f"{type(self).__name__} has no discount-aware form")
 
     def _unsupported(self, form: str) -> ValueError:

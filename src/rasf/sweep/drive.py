@@ -57,7 +57,7 @@ class Engine(Protocol):
 
 
 @dataclass
-class Progress:
+class SweepProgress:
     """How a sweep stands, in runs."""
 
     total: int
@@ -87,10 +87,10 @@ class Progress:
         return None if self.rate is None else (self.total - self.done - self.failed - self.begun) / self.rate
 
 
-def progress_of(store: Store) -> Progress:
+def progress_of(store: Store) -> SweepProgress:
     """How the sweep of a folder stands; what runs, and how fast, is what its driver last said."""
     runs = store.runs()
-    progress = Progress(len(runs), sum(map(store.is_finished, runs)), len(store.failures(runs)))
+    progress = SweepProgress(len(runs), sum(map(store.is_finished, runs)), len(store.failures(runs)))
     if store.driver() is not None:
         said = store.published()
         for name in ("running", "losses", "fresh", "seconds", "begun", "inherited"):
@@ -118,8 +118,8 @@ def drive(
     store: Store,
     engine: Engine,
     jobs: Sequence[Job],
-    show: Callable[[Progress], None] = lambda progress: None,
-) -> Progress:
+    show: Callable[[SweepProgress], None] = lambda progress: None,
+) -> SweepProgress:
     """Run the jobs; the caller holds `store.driving()` and has declared the sweep."""
     try:
         return _Driver(spec, store, engine, jobs).run(show)
@@ -138,9 +138,9 @@ class _Driver:
         self._running: list[Job] = []
         self._began, self._published = time.monotonic(), -_PUBLISH_EVERY_S
         done, failed = sum(map(store.is_finished, spec.runs)), len(store.failures(spec.runs))
-        self._progress = Progress(done + failed + sum(map(len, jobs)), done, failed)
+        self._progress = SweepProgress(done + failed + sum(map(len, jobs)), done, failed)
 
-    def run(self, show: Callable[[Progress], None]) -> Progress:
+    def run(self, show: Callable[[SweepProgress], None]) -> SweepProgress:
         progress = self._progress
         while self._waiting or self._engine.running():
             while self._waiting and self._engine.free():
@@ -184,7 +184,7 @@ class _Driver:
     def _begun(self, jobs: Sequence[Job]) -> float:
         return sum(len(job) * self._store.share(job) for job in jobs)
 
-    def _tell(self, show: Callable[[Progress], None]) -> None:
+    def _tell(self, show: Callable[[SweepProgress], None]) -> None:
         now = time.monotonic()
         self._progress.seconds = now - self._began
         publish = now - self._published >= _PUBLISH_EVERY_S

@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rasf.agents import AGENTS, AgentSpec, Family, LawKind, check_risks, library_agent
+from rasf.agents import AGENTS, AgentSpec, Family, LawKind, can_act, check_risks, library_agent
 from rasf.checks import bounds, number, task_weights, whole
-from rasf.risk.names import is_neutral, risk_to_text
+from rasf.risk.names import risk_to_text
 from rasf.sweep import arguments
 from rasf.sweep.runs import Outcome, Parameter, Run, Value, alone
 from rasf.sweep.store import report_progress, sweep_folder
@@ -175,9 +175,8 @@ def _check_settings(agent: AgentSpec, settings: Mapping[str, object]) -> None:
 
 def _check_acting(agent: AgentSpec, risk: Risk, always_covariance: bool) -> None:
     """Refuse a risk that the library of an agent will not be able to serve: better known before training."""
-    form = "independent" if agent.law is LawKind.HISTOGRAM else "moments"
     means_only = agent.neutral and agent.law is not LawKind.HISTOGRAM and not always_covariance
-    if not is_neutral(risk) and (means_only or form not in risk.supports):
+    if not can_act(agent.law, risk, covariance=not means_only):
         raise ValueError(f"evaluate.risk must be one that {agent} can act for, got {risk_to_text(risk)}")
 
 

@@ -32,7 +32,7 @@ import numpy.typing as npt
 from rasf import checks
 from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
-from rasf.envs.four_room import FourRoom, World, step
+from rasf.envs.four_room import FourRoom, RoomArrays, step
 from rasf.tabular.sfql import Rows, new_rows, put_all, slot_of
 from rasf.tabular.table import initial_noise
 
@@ -188,7 +188,7 @@ def finish_episode(scores: Scores, rule: Rule, t: int, driver: int, gained: floa
 
 @compiled(_nrt=False)
 def run_task(
-    world: World,
+    world: RoomArrays,
     step_limit: int,
     memory: Memory,
     scores: Scores,
@@ -242,7 +242,7 @@ def run_task(
 
 
 def learn_tasks(
-    world: World, step_limit: int, tasks: Floats, steps: int, rule: Rule
+    world: RoomArrays, step_limit: int, tasks: Floats, steps: int, rule: Rule
 ) -> Iterator[tuple[tuple[float, int, int], Memory, Scores, Ints]]:
     """After each task its outcome, memory, scores and the episodes' drivers; the next overwrites the last three."""
     n = len(tasks)

@@ -11,8 +11,8 @@ so only entries within that of the best are scored anew. That is exact: ties and
 GPI asks for the best action only. So an action's best score is made exact only if the old one could be the row's best
 now; updates mark what they may have changed, and the next visit makes it exact again.
 
-Ties follow `rasf.transfer`: `best_action` is its `gpi`, and `greedy`, by which the learner acts, its `driver_first`, the
-order of Algorithm 1. Equally good ways to a goal do tie exactly, so results of SFQL depend on the order.
+Ties follow `rasf.transfer`: `best_action` is its `gpi`, and `greedy`, by which the learner acts, is its `driver_first`,
+the order of Algorithm 1. Equally good ways to a goal do tie exactly, so results of SFQL depend on the order.
 """
 
 from __future__ import annotations

@@ -208,7 +208,7 @@ STEP, CELL, FLAGS, TAKEN, FAILURES, EPISODES = 0, 1, 2, 3, 4, 5
 
 @compiled(_nrt=False)
 def run_task(
-    world: four_room.World,
+    world: four_room.RoomArrays,
     step_limit: int,
     memory: Memory,
     t: int,
@@ -264,7 +264,7 @@ def run_task(
 
 @compiled(_nrt=False)
 def roll_out(
-    world: four_room.World,
+    world: four_room.RoomArrays,
     memory: Memory,
     t: int,
     coefs: Floats,

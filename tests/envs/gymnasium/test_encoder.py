@@ -85,21 +85,25 @@ def test_an_encoder_comes_back_from_json(space):
     for obs in (space.sample() for _ in range(5)):
         np.testing.assert_array_equal(again.vector(obs), encoder.vector(obs))
         np.testing.assert_array_equal(again.key(obs), encoder.key(obs))
-    assert (again.few, again.integers, again.describe()) == (encoder.few, encoder.integers, encoder.describe())
+    assert (again.n_possible, again.integers, again.describe()) == (
+        encoder.n_possible,
+        encoder.integers,
+        encoder.describe(),
+    )
 
 
 def test_few_counts_what_is_possible():
-    assert Encoder.of(spaces.Discrete(5)).few == 5
-    assert Encoder.of(spaces.MultiDiscrete([13, 13, *[2] * 18])).few == 13 * 13 * 2**18
-    assert Encoder.of(spaces.Box(0, 5, (4,), np.int32)).few == 6**4
-    assert Encoder.of(spaces.Box(np.array([0, -1]), np.array([1, 1]), dtype=np.int8)).few == 2 * 3
-    assert Encoder.of(spaces.Box(np.array([0, 0]), np.array([1, 2]), dtype=np.int8)).few == 2 * 3
-    assert Encoder.of(spaces.Tuple((spaces.Discrete(2), spaces.MultiBinary(3)))).few == 16
+    assert Encoder.of(spaces.Discrete(5)).n_possible == 5
+    assert Encoder.of(spaces.MultiDiscrete([13, 13, *[2] * 18])).n_possible == 13 * 13 * 2**18
+    assert Encoder.of(spaces.Box(0, 5, (4,), np.int32)).n_possible == 6**4
+    assert Encoder.of(spaces.Box(np.array([0, -1]), np.array([1, 1]), dtype=np.int8)).n_possible == 2 * 3
+    assert Encoder.of(spaces.Box(np.array([0, 0]), np.array([1, 2]), dtype=np.int8)).n_possible == 2 * 3
+    assert Encoder.of(spaces.Tuple((spaces.Discrete(2), spaces.MultiBinary(3)))).n_possible == 16
     many = Encoder.of(spaces.MultiBinary(63))
-    assert many.few is None
+    assert many.n_possible is None
     assert many.integers
     for space in (spaces.Box(0, 1, (2,), np.float32), spaces.Box(-(2**62), 2**62, (1,), np.int64)):
-        assert Encoder.of(space).few is None
+        assert Encoder.of(space).n_possible is None
         assert not Encoder.of(space).integers
 
 
@@ -199,4 +203,4 @@ def test_a_bad_description_is_refused(description):
 def test_a_large_description_costs_nothing_until_used():
     encoder = Encoder({**BOX, "shape": [2**15, 2**15]})
     assert encoder.size == 2**30
-    assert encoder.few is None
+    assert encoder.n_possible is None

@@ -47,7 +47,7 @@ def test_mo_gymnasium_environments_are_passed_on_bit_for_bit(env_id):
         obs = step.obs
         if terminated or truncated:
             obs, (own_obs, _) = env.reset(), own.reset()
-    assert not env.names_failures
+    assert not env.reports_failures
     json.dumps(env.describe().to_json(), allow_nan=False)
     env.close()
 
@@ -101,7 +101,7 @@ def test_phi_sees_the_whole_step_and_actions_start_at_zero():
     last = env.step(1)
     assert last.phi[:6].tolist() == [2, noise[3], 6, 3, noise[4], 4]
     assert (last.terminated, last.truncated, last.failure) == (True, False, bool(noise[4] < 0.5))
-    assert env.names_failures
+    assert env.reports_failures
 
 
 def test_a_wrapper_gives_the_features_as_the_reward():
@@ -163,7 +163,7 @@ def test_truncation_is_not_termination():
 
 def test_registered_time_limits_hold():
     env = open_environment("FrozenLake-v1", lambda obs, action, next_obs, info: [next_obs, 1.0], is_slippery=False)
-    assert (env.describe().max_episode_steps, env.n_features, env.encoder.few) == (100, 2, 16)
+    assert (env.describe().max_episode_steps, env.n_features, env.encoder.n_possible) == (100, 2, 16)
     env.reset(seed=0)
     ends = [env.step(0)[2:4] for _ in range(100)]
     assert ends[-1] == (False, True)
@@ -185,7 +185,7 @@ def test_the_same_seed_gives_the_same_bits():
                 trace.append(env.reset().tolist())
         traces.append(trace)
     assert traces[0] == traces[1]
-    assert env.names_failures
+    assert env.reports_failures
 
 
 def test_estimated_bounds_widen_what_was_seen_and_keep_what_is_declared():

@@ -69,7 +69,7 @@ def test_gymnasiums_vector_environments_equal_single_ones(mode, copied, seed):
     until_end = 1 + next(t for t, step in enumerate(expected[1]) if (step[2] | step[3]).any())
     same(vector, seed, actions[:until_end], (expected[0], expected[1][:until_end]))
     same(vector, seed, actions, expected)  # a reset forgets that an episode has just ended
-    assert vector.names_failures
+    assert vector.reports_failures
 
 
 def test_copies_equal_single_environments():
@@ -79,7 +79,7 @@ def test_copies_equal_single_environments():
     same(vector, 3, actions, by_hand(singles, seeds_from(3, 4), actions, next_step=False))
     assert seeds_from(3, 2) == seeds_from(3, 4)[:2]
     assert len(set(seeds_from(0, 50) + seeds_from(1, 50))) == 100
-    assert vector.names_failures
+    assert vector.reports_failures
 
 
 @pytest.mark.parametrize("env_id", ["resource-gathering-v0", "breakable-bottles-v0", "minecart-v0"])
@@ -91,7 +91,7 @@ def test_copies_of_mo_gymnasium_environments_equal_single_ones(env_id):
     same(vector, 11, actions, by_hand(singles, seeds_from(11, 3), actions, next_step=False))
     assert vector.describe().id == env_id
     assert vector.describe() == singles[0].describe()
-    assert not vector.names_failures
+    assert not vector.reports_failures
     vector.close()
 
 
@@ -163,7 +163,7 @@ def test_a_vector_environment_of_the_users_own():
     assert step.phi.tolist() == [[1, 1], [1, 0]]
     assert (step.terminated.tolist(), step.truncated.tolist()) == ([True, False], [False, True])
     assert step.failure.tolist() == [True, False]
-    assert vector.names_failures
+    assert vector.reports_failures
     json.dumps(vector.describe().to_json(), allow_nan=False)
 
 

@@ -45,10 +45,10 @@ def test_seeds_of_tuning_are_not_reported(tmp_path):
 
 
 def test_algorithms_of_a_seed_meet_the_same_tasks_and_other_seeds_do_not():
-    first, *others = [runs.Run(name, 0.0, 5, 3, 10) for name in ("sfql", "prql", "q-learning")]
+    first, *others = [runs.FourRoomRun(name, 0.0, 5, 3, 10) for name in ("sfql", "prql", "q-learning")]
     for run in others:
         np.testing.assert_array_equal(runs.tasks_of(first), runs.tasks_of(run))
-    assert not np.array_equal(runs.tasks_of(first), runs.tasks_of(runs.Run("sfql", 0.0, 6, 3, 10)))
+    assert not np.array_equal(runs.tasks_of(first), runs.tasks_of(runs.FourRoomRun("sfql", 0.0, 6, 3, 10)))
 
 
 def test_the_papers_runs_differ_and_are_those_that_tick():

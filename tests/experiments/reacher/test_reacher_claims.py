@@ -7,7 +7,7 @@ from rasf.envs.reacher.world import Reacher
 from rasf.experiments.reacher.beliefs import grid
 from rasf.experiments.reacher.claims import RULES, finding, judge, wall_time
 from rasf.experiments.reacher.measures import RISKS, Measures, measures, title
-from rasf.experiments.reacher.training import TARGETS, Run
+from rasf.experiments.reacher.training import TARGETS, ReacherRun
 
 SEEDS, EVALUATIONS = 6, 21
 NAMES = [f"{agent} {risk}" for agent in ("rasfc51", "rac51") for risk in RISKS] + ["sfdqn 0"]
@@ -87,10 +87,12 @@ def test_measures_join_runs_by_seed_and_normalise():
         return {"return": np.full((3, tasks), level), "failures": np.zeros((3, tasks)), "seconds": np.zeros(2)}
 
     like = {"agent": "rasfc51", "beta": -3.0, "evaluate_every": 10, "map_points": 7}
-    found = {Run(seed=seed, **like): arrays(level) for seed, level in ((7, 6.0), (5, 6.0), (1, 3.5))}
-    found[Run(seed=7, **like)]["tips"] = np.zeros(1)  # of some seeds only
+    found = {ReacherRun(seed=seed, **like): arrays(level) for seed, level in ((7, 6.0), (5, 6.0), (1, 3.5))}
+    found[ReacherRun(seed=7, **like)]["tips"] = np.zeros(1)  # of some seeds only
     alone = {"return": np.array([[1.0], [9.0]]), "final_return": np.array([11.0])}
-    normaliser = {Run("rac51", 0.0, s, target=target, evaluate_every=40): alone for s in (0, 1) for target in TARGETS}
+    normaliser = {
+        ReacherRun("rac51", 0.0, s, target=target, evaluate_every=40): alone for s in (0, 1) for target in TARGETS
+    }
     measured = measures(normaliser | found)  # the normaliser, which trains for longer, first
     assert list(measured.arrays) == ["rasfc51 -3"]
     np.testing.assert_array_equal(measured.arrays["rasfc51 -3"]["seed"], [1, 5, 7])
@@ -104,7 +106,7 @@ def test_measures_join_runs_by_seed_and_normalise():
     [({}, "sfdqn -3"), ({"bootstrap": "gpi"}, "sfdqn gpi -3"), ({"target_networks": False}, "sfdqn no-target -3")],
 )
 def test_labels_tell_variants_apart(changes, name):
-    assert Run("sfdqn", -3.0, 0, **changes).label == name
+    assert ReacherRun("sfdqn", -3.0, 0, **changes).label == name
 
 
 def test_titles_are_the_papers():

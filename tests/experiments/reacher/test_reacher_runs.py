@@ -27,7 +27,7 @@ from rasf.experiments.common.results import shipped
 from rasf.experiments.reacher import figures
 from rasf.experiments.reacher import runs as reacher
 from rasf.experiments.reacher.runs import Options, Results, read_stacked, swept, unswept
-from rasf.experiments.reacher.training import BETAS, SIZES, TARGETS, LaneProgram, Run
+from rasf.experiments.reacher.training import BETAS, SIZES, TARGETS, LaneProgram, ReacherRun
 from rasf.library.progress import ScalarLog
 from rasf.sweep.engines import machine
 from rasf.sweep.runs import Outcome
@@ -36,7 +36,7 @@ from rasf.sweep.store import Store
 
 SHIPPED = Path(__file__).parents[3] / "runs"
 SHIPPED_RESULT = Path(str(resources.files("rasf.experiments"))) / "shipped" / "reacher.json"
-TOY = Run(
+TOY = ReacherRun(
     "rasfc51",
     0.0,
     0,
@@ -188,7 +188,7 @@ def test_other_sizes_seeds_and_agents_are_other_runs(found, tmp_path):
     for change in ({"seed": 1}, {"atoms": 4}, {"agent": "sfc51"}, {"library": True}):
         assert arrays_of(replace(TOY, **change), tmp_path) is None
     assert unswept(swept(TOY)) == TOY
-    assert swept(Run("rasfc51", -3.0, 2)).parameters == {"agent": "rasfc51", "beta": -3.0}
+    assert swept(ReacherRun("rasfc51", -3.0, 2)).parameters == {"agent": "rasfc51", "beta": -3.0}
 
 
 def test_a_file_cut_off_has_no_runs(found, tmp_path):
@@ -377,7 +377,7 @@ for name in ("gymnasium", "mo_gymnasium", "mujoco", "pydantic"):
 import rasf.cli.main
 from rasf.experiments import reproduce
 from rasf.experiments.reacher import figures, runs
-from rasf.experiments.reacher.training import LaneProgram, Run
+from rasf.experiments.reacher.training import LaneProgram, ReacherRun
 assert reproduce.total_ticks("reacher", "quick") == 18
 program = LaneProgram([{replace(TOY, agent="sfdqn")!r}])
 program.library(0, program.train()[0]).save({str(tmp_path / "made.rasf")!r})

@@ -13,7 +13,7 @@ from reacher_often import OFTEN, OFTEN_NAME
 
 from quick_compilation import quick_compilation  # noqa: F401
 from rasf.experiments.reacher.runs import LANES, MANY_LANES, REACHER, batches, swept
-from rasf.experiments.reacher.training import Run
+from rasf.experiments.reacher.training import ReacherRun
 from rasf.sweep import runs as sweep
 from rasf.sweep.drive import drive, jobs_of
 from rasf.sweep.engines.local import LocalEngine
@@ -105,7 +105,7 @@ def test_the_papers_runs_on_gpus(gpus, rasfc51):
 
 # --- faults
 
-TOY = Run(
+TOY = ReacherRun(
     "sfdqn",
     0.0,
     0,

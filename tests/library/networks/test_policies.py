@@ -154,9 +154,9 @@ def test_a_risk_that_a_law_cannot_serve_is_refused():
     for law, risk, sentence in (
         ("point", MeanVariance(-1.0), "risk must be neutral, as MeanVariance"),
         ("point", CVaR(0.1), "risk must be neutral"),
-        ("residual", Entropic(-1.0), "risk must be one that scores 'moments' laws.*got Entropic"),
-        ("histogram", SkewNormal(-1.0), "risk must be one that scores 'independent' laws.*got SkewNormal"),
-        ("histogram", NestedEntropic(-1.0), "risk must be one that scores 'independent' laws"),
+        ("residual", Entropic(-1.0), "risk must .*got Entropic"),
+        ("histogram", SkewNormal(-1.0), "risk must .*got SkewNormal"),
+        ("histogram", NestedEntropic(-1.0), "risk must"),
     ):
         _, _, sources = make(law)
         asked = (

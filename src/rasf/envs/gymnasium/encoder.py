@@ -61,7 +61,7 @@ class Encoder:
         return all(leaf.ways is not None for leaf in self._leaves)
 
     @property
-    def few(self) -> int | None:
+    def n_possible(self) -> int | None:
         """How many observations are possible; None where they cannot be counted or are more than 2^62."""
         ways = [way for leaf in self._leaves for way in leaf.ways or ()]
         if not self.integers or sum(entries * math.log2(values) for values, entries in ways) > MAX_FEW_BITS:

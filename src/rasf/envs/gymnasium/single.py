@@ -5,7 +5,7 @@ such a reward, from a function `phi(obs, action, next_obs, info)`; `action` is t
 Actions of a `FeatureEnvironment` are 0 to n_actions - 1, whatever the space starts with.
 
     bounds          (d, 2), lowest and highest of each feature in a step, from `reward_space`; None where one has none
-    failure         what the environment names in info["failure"]; `names_failures` says whether it ever did
+    failure         what the environment names in info["failure"]; `reports_failures` says whether it ever did
     terminated      a true end, nothing is earned after it; `truncated` only stops the clock. Both are passed on as is.
 
 What an environment gets wrong (nan, another shape than declared) is refused in the step where it happens.
@@ -107,7 +107,7 @@ class FeatureEnvironment(FeatureSource):
         self.n_actions = len(self._actions)
         self._stepped = env if phi is None else FeatureReward(env, phi)
         self._phi = _phi_of(self._stepped)
-        self.names_failures = self._running = False
+        self.reports_failures = self._running = False
         declared = declared_bounds(self._stepped)
         self.declared_bounds = _open_bounds(env, None) if declared is None else declared
 
@@ -121,7 +121,7 @@ class FeatureEnvironment(FeatureSource):
         obs, info = checked_reset(self._stepped, seed)
         own_randomness(self.env)
         allowed(self.encoder.check, obs)
-        self.names_failures |= "failure" in info
+        self.reports_failures |= "failure" in info
         self._running = True
         return obs
 
@@ -133,7 +133,7 @@ class FeatureEnvironment(FeatureSource):
             raise ValueError(f"action must be 0 to {self.n_actions - 1}, got {action!r}")
         obs, reward, terminated, truncated, info = checked("step", self._stepped.step(self._actions[action]))
         allowed(self.encoder.check, obs)
-        self.names_failures |= "failure" in info
+        self.reports_failures |= "failure" in info
         self._running = not (terminated or truncated)
         features = numbers_of(reward)
         if features.shape != (self.n_features,):

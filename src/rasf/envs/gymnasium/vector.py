@@ -89,8 +89,8 @@ class SyncEnvs(_Vector):
                 raise ValueError("env must make the same environment every time, got two that differ")
 
     @property
-    def names_failures(self) -> bool:
-        return any(environment.names_failures for environment in self.environments)
+    def reports_failures(self) -> bool:
+        return any(environment.reports_failures for environment in self.environments)
 
     def reset(self, seed: int | None = None) -> Inputs:
         """Begin n episodes, with the seeds `seeds_from` gives."""
@@ -134,7 +134,7 @@ class VectorEnvAdapter(_Vector):
         self.encoder = Encoder.of(env.single_observation_space)
         actions = actions_of(env.single_action_space)
         self._start, self.n_actions = actions[0], len(actions)
-        self.names_failures = self._running = False
+        self.reports_failures = self._running = False
         self._ended = np.zeros(self.num_envs, np.bool_)
         self._raw: Any = None
         declared = declared_bounds(env) if phi is None else phi_bounds(phi)
@@ -145,7 +145,7 @@ class VectorEnvAdapter(_Vector):
         raw, info = checked_reset(self.env, seed)
         for environment in getattr(self.env.unwrapped, "envs", ()):
             own_randomness(environment)
-        self.names_failures |= "failure" in info
+        self.reports_failures |= "failure" in info
         self._running = True
         self._ended[:] = False
         self._keep(raw)
@@ -231,7 +231,7 @@ class VectorEnvAdapter(_Vector):
     def _named_in(self, info: Info) -> Bools:
         if "failure" not in info:
             return np.zeros(self.num_envs, np.bool_)
-        self.names_failures = True
+        self.reports_failures = True
         return np.asarray(info["failure"]).astype(np.bool_) & info.get("_failure", True)
 
     def _final(self, info: Info, i: int) -> Inputs:

@@ -1,4 +1,4 @@
-"""The arm of `reacher_arm` inside MuJoCo: the same constants, MuJoCo's own equations of motion.
+"""The arm of `rasf.envs.reacher.arm` inside MuJoCo: the same constants, MuJoCo's own equations of motion.
 
 The model has neither contact, limits, damping nor armature of its own. Drag enters as an applied force; so does the
 push that takes the speeds MuJoCo would reach to those the arm allows (the elbow's limit and the top speed).

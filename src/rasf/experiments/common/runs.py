@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
-from rasf.sweep.drive import Progress, drive, jobs_of
+from rasf.sweep.drive import SweepProgress, drive, jobs_of
 from rasf.sweep.runs import Parameter
 from rasf.sweep.spec import Spec
 from rasf.sweep.store import Store
@@ -26,7 +26,7 @@ def run_all(
 
     store, ticked = Store(folder), already_ticked
 
-    def show(progress: Progress) -> None:
+    def show(progress: SweepProgress) -> None:
         nonlocal ticked
         reached = int(progress.done + progress.begun)
         for _ in range(reached - ticked):

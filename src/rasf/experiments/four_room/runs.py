@@ -60,7 +60,7 @@ PRESETS = {
 
 
 @dataclass(frozen=True)
-class Run:
+class FourRoomRun:
     """What to run; `risk` is the paper's beta or omega."""
 
     algorithm: str
@@ -74,30 +74,34 @@ class Run:
     rollouts: int = 0  # on every novel task, after training
 
 
-def tuning_runs(size: Preset) -> dict[tuple[float, float, float], list[Run]]:
+def tuning_runs(size: Preset) -> dict[tuple[float, float, float], list[FourRoomRun]]:
     """PRQL for every omega, eta and tau, on seeds that are not reported."""
     seeds = range(TUNING_SEED, TUNING_SEED + size.tuning_seeds)
     return {
-        (omega, eta, tau): [Run("prql", omega, s, size.tasks, size.steps, eta=eta, tau=tau) for s in seeds]
+        (omega, eta, tau): [FourRoomRun("prql", omega, s, size.tasks, size.steps, eta=eta, tau=tau) for s in seeds]
         for omega, eta, tau in product(RISKS, ETAS, TAUS)
     }
 
 
-def reported_runs(size: Preset, first_seed: int, tuned: Mapping[float, tuple[float, float]]) -> dict[str, list[Run]]:
+def reported_runs(
+    size: Preset, first_seed: int, tuned: Mapping[float, tuple[float, float]]
+) -> dict[str, list[FourRoomRun]]:
     """All others, by the name of their curve: (Ra)SFQL, (Ra)PRQL with the eta and tau of each omega, Q-learning.
 
     SFQL and RaSFQL at -2 also act on the novel tasks.
     """
     same = (size.tasks, size.steps)
     seeds = range(first_seed, first_seed + size.seeds)
-    groups: dict[str, list[Run]] = {}
+    groups: dict[str, list[FourRoomRun]] = {}
     for beta in RISKS:
         rollouts = size.rollouts if beta in (0.0, -2.0) else 0
-        groups[f"sfql independent {beta:g}"] = [Run("sfql", beta, s, *same, rollouts=rollouts) for s in seeds]
-        groups[f"sfql shared {beta:g}"] = [Run("sfql", beta, s, *same, "shared") for s in seeds[: size.shared_seeds]]
+        groups[f"sfql independent {beta:g}"] = [FourRoomRun("sfql", beta, s, *same, rollouts=rollouts) for s in seeds]
+        groups[f"sfql shared {beta:g}"] = [
+            FourRoomRun("sfql", beta, s, *same, "shared") for s in seeds[: size.shared_seeds]
+        ]
     for omega, (eta, tau) in tuned.items():
-        groups[f"prql {omega:g}"] = [Run("prql", omega, s, *same, eta=eta, tau=tau) for s in seeds]
-    groups["q-learning"] = [Run("q-learning", 0.0, s, *same) for s in seeds]
+        groups[f"prql {omega:g}"] = [FourRoomRun("prql", omega, s, *same, eta=eta, tau=tau) for s in seeds]
+    groups["q-learning"] = [FourRoomRun("q-learning", 0.0, s, *same) for s in seeds]
     return groups
 
 
@@ -137,7 +141,7 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Resul
     return Result("four-room", preset, seed, wall_time, numbers, judge(curves, novel))
 
 
-def _finished(runs: Sequence[Run], store: Store) -> list[Finished]:
+def _finished(runs: Sequence[FourRoomRun], store: Store) -> list[Finished]:
     found = []
     for run in runs:
         one = store.finished(swept(run))
@@ -152,12 +156,12 @@ def _stacked(group: list[Finished]) -> Arrays:
     return {name: np.stack([one.arrays[name] for one in group]) for name in group[0].arrays}
 
 
-def tasks_of(run: Run) -> Floats:
+def tasks_of(run: FourRoomRun) -> Floats:
     """The run's tasks (n, 5), a function of the seed alone."""
     return FourRoom().random_tasks(run.tasks, np.random.default_rng([run.seed, 77]))
 
 
-def _policy_reuse(run: Run) -> Arrays:
+def _policy_reuse(run: FourRoomRun) -> Arrays:
     from rasf.tabular import prql
 
     history = prql.train(
@@ -174,7 +178,7 @@ def _policy_reuse(run: Run) -> Arrays:
     return {"return": history.returns, "failures": history.failures.astype(np.float64)}
 
 
-def _successor(run: Run) -> Arrays:
+def _successor(run: FourRoomRun) -> Arrays:
     from rasf.tabular.learner import SuccessorLearner, SuccessorSettings
 
     rooms = FourRoom()
@@ -192,7 +196,7 @@ def _successor(run: Run) -> Arrays:
     return found | (_novel(run, rooms, learner) if run.rollouts else {})
 
 
-def _novel(run: Run, rooms: FourRoom, learner: SuccessorLearner) -> Arrays:
+def _novel(run: FourRoomRun, rooms: FourRoom, learner: SuccessorLearner) -> Arrays:
     """Rollouts on the 27 novel tasks in the three ways of acting: features (27, rollouts, 5), visits (27, cells)."""
     fading = [AVERSE.at_discount(learner.settings.gamma**t) for t in range(rooms.step_limit)]
     found: Arrays = {}
@@ -211,11 +215,11 @@ def _novel(run: Run, rooms: FourRoom, learner: SuccessorLearner) -> Arrays:
 
 
 class FourRoomExperiment:
-    """`kind = "four-room"` of a sweep: parameters are the fields of `Run`."""
+    """`kind = "four-room"` of a sweep: parameters are the fields of `FourRoomRun`."""
 
     def check(self, parameters: Mapping[str, sweep.Parameter]) -> dict[str, sweep.Parameter]:
-        """Refuse what `Run` does not know, and values that cannot be; all fields, so that ids are those of `swept`."""
-        given = with_defaults(Run, parameters)
+        """Refuse unknown names and values that cannot be; gives all fields, so that ids are those of `swept`."""
+        given = with_defaults(FourRoomRun, parameters)
         one_of("algorithm", given["algorithm"], ALGORITHMS)
         one_of("noise", given["noise"], NOISES)
         for name, least in (("tasks", 1), ("steps", 1), ("rollouts", 0)):
@@ -234,7 +238,7 @@ class FourRoomExperiment:
         """Train, and act on the novel tasks if asked; total return and failures for the table, all arrays beside it."""
         outcomes = []
         for each in runs:
-            run = Run(seed=each.seed, **each.parameters)  # type: ignore[arg-type]
+            run = FourRoomRun(seed=each.seed, **each.parameters)  # type: ignore[arg-type]
             found = _successor(run) if run.algorithm == "sfql" else _policy_reuse(run)
             outcomes.append(sweep.Outcome({name: float(found[name].sum()) for name in ("return", "failures")}, found))
         return outcomes
@@ -243,10 +247,10 @@ class FourRoomExperiment:
 FOUR_ROOM = FourRoomExperiment()
 
 
-def swept(run: Run) -> sweep.Run:
+def swept(run: FourRoomRun) -> sweep.Run:
     """The run as `rasf.sweep` knows it."""
     return sweep.Run("four-room", {name: value for name, value in asdict(run).items() if name != "seed"}, run.seed)
 
 
-def _spec(runs: Sequence[Run]) -> Spec:
+def _spec(runs: Sequence[FourRoomRun]) -> Spec:
     return Spec("four-room", tuple(map(swept, runs)))

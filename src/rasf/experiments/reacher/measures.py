@@ -15,7 +15,7 @@ import numpy as np
 
 from rasf.agents import AGENTS
 from rasf.arrays import Array, Floats
-from rasf.experiments.reacher.training import BETAS, SIZES, TRAINING, Run
+from rasf.experiments.reacher.training import BETAS, SIZES, TRAINING, ReacherRun
 from rasf.files import Arrays
 from rasf.statistics import standard_error
 
@@ -29,7 +29,7 @@ _SHOWN_TIPS = ("rasfc51 -3", "rasfc51 0", "rac51 -3")
 def title(name: str) -> str:
     """What figures call the runs of a label: "rasfc51 -3" is RaSFC51 (3), and "rasfc51 0" is SFC51."""
     agent, beta = name.rsplit(" ", 1)
-    neutral = next((spec.title for spec in AGENTS.values() if spec.risky == agent), AGENTS[agent].title)
+    neutral = next((spec.title for spec in AGENTS.values() if spec.risk_aware_form == agent), AGENTS[agent].title)
     return neutral if beta == "0" else f"{AGENTS[agent].title} ({beta.lstrip('-')})"
 
 
@@ -41,7 +41,7 @@ class Measures:
     begin: Floats
     end: Floats
     steps: Floats
-    map_points: int = Run.map_points
+    map_points: int = ReacherRun.map_points
 
     def seeds(self, name: str) -> int:
         """How many seeds."""
@@ -70,10 +70,10 @@ class Measures:
         return values.sum(axis=1) if what == "failures" else values.mean(axis=1)
 
 
-def measures(found: Mapping[Run, Arrays]) -> Measures:
+def measures(found: Mapping[ReacherRun, Arrays]) -> Measures:
     """Gather the arrays of finished runs, among which must be the normaliser's."""
     alone: dict[int, list[Arrays]] = defaultdict(list)
-    by_label: dict[str, list[Run]] = defaultdict(list)
+    by_label: dict[str, list[ReacherRun]] = defaultdict(list)
     for run, arrays in found.items():
         if run.target is None:
             by_label[run.label].append(run)
@@ -93,7 +93,7 @@ def measures(found: Mapping[Run, Arrays]) -> Measures:
     return Measures(joined, np.array(begin, float), np.array(end, float), steps, one.map_points)
 
 
-def summary(measured: Measures, found: Mapping[Run, Arrays]) -> dict[str, Any]:
+def summary(measured: Measures, found: Mapping[ReacherRun, Arrays]) -> dict[str, Any]:
     """The numbers that figures are drawn from."""
     one = next(run for run in found if run.target is None)
     settings = {name: getattr(one, name) for name in SIZES if name != "width"} | {"widths": [one.width, one.width]}

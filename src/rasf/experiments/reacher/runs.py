@@ -1,10 +1,10 @@
 """The reacher experiment (the paper's Figures 4, 6 and 10 to 14): all its runs, and `rasf reproduce reacher`.
 
-Runs have names in groups, the batches; a batch is a query, and nothing but a way to ask for some of them. They are
-executed as an experiment of `rasf.sweep`: on a GPU many are lanes of one program, on a CPU each is alone. A step of
-RaSFC51 is bound by the memory's bandwidth: more lanes take longer, not less, so up to `LANES` go together (half an hour
-and 4 GB on an H200), fewer where several GPUs can share them. The other agents are bound by the number of small
-operations, and lanes are almost free: up to `MANY_LANES` go together, as many as were ever tried (140 s).
+Runs are the unit. A batch is a named group of them, by which some can be asked for. They are executed as an experiment
+of `rasf.sweep`: on a GPU many are lanes of one program, on a CPU each is alone. A step of RaSFC51 is bound by the
+memory's bandwidth: more lanes take longer, not less, so up to `LANES` go together (half an hour and 4 GB on an H200),
+fewer where several GPUs can share them. The other agents are bound by the number of small operations, and lanes are
+almost free: up to `MANY_LANES` go together, as many as were ever tried (140 s).
 
     OUT/reacher-sweep                  the folder of the sweep, with a file for each finished run
     OUT/reacher-sweep/libraries        ID.rasf, the policies of runs that keep them
@@ -35,7 +35,7 @@ from rasf.experiments.common import runs as common
 from rasf.experiments.common.results import Result
 from rasf.experiments.reacher.claims import judge
 from rasf.experiments.reacher.measures import measures, summary
-from rasf.experiments.reacher.training import BETAS, CHECKPOINT_EVERY_S, TARGETS, TRAINING, LaneProgram, Run
+from rasf.experiments.reacher.training import BETAS, CHECKPOINT_EVERY_S, TARGETS, TRAINING, LaneProgram, ReacherRun
 from rasf.files import Arrays, write_atomically
 from rasf.library.progress import ScalarLog
 from rasf.sweep import runs as sweep
@@ -45,7 +45,7 @@ from rasf.sweep.store import Finished, Store, report_progress, sweep_folder
 
 LANES, MANY_LANES = 20, 120
 _TENSORBOARD = "RASF_TENSORBOARD"  # tells workers the folder for scalars
-_PAPER = Run("rasfc51", 0.0, 0)
+_PAPER = ReacherRun("rasfc51", 0.0, 0)
 _QUICK = replace(
     _PAPER,
     steps_per_task=10_000,
@@ -63,7 +63,7 @@ _QUICK = replace(
 _QUICK_ALONE = replace(_QUICK, steps_per_task=40_000, evaluate_every=10_000)
 
 
-def batches(preset: str, seed: int) -> dict[str, list[Run]]:
+def batches(preset: str, seed: int) -> dict[str, list[ReacherRun]]:
     """The runs of a preset, in named groups."""
     if preset == "quick":
         one = (seed,)
@@ -90,11 +90,11 @@ def batches(preset: str, seed: int) -> dict[str, list[Run]]:
     }
 
 
-def _runs(agent: str, betas: Sequence[float], seeds: Sequence[int], like: Run = _PAPER) -> list[Run]:
+def _runs(agent: str, betas: Sequence[float], seeds: Sequence[int], like: ReacherRun = _PAPER) -> list[ReacherRun]:
     return [replace(like, agent=agent, beta=beta, seed=seed) for beta in betas for seed in seeds]
 
 
-def _alone(seeds: Sequence[int], like: Run = _PAPER) -> list[Run]:
+def _alone(seeds: Sequence[int], like: ReacherRun = _PAPER) -> list[ReacherRun]:
     return [replace(one, target=target) for one in _runs("rac51", (0.0,), seeds, like) for target in TARGETS]
 
 
@@ -115,7 +115,7 @@ class Options:
 _ALL = Options()
 
 
-def chosen(preset: str, seed: int, options: Options) -> list[Run]:
+def chosen(preset: str, seed: int, options: Options) -> list[ReacherRun]:
     """The runs of the batches that the options name; one of them keeps its policies, if a library is asked for."""
     every = batches(preset, seed)
     for name in options.only:
@@ -196,18 +196,18 @@ class Results:
         files = sorted((folder / "reacher-runs").glob("*.safetensors"))
         self.stacked = {run: found for path in files for run, found in read_stacked(path).items()}
 
-    def find(self, runs: Iterable[Run]) -> dict[Run, Finished]:
+    def find(self, runs: Iterable[ReacherRun]) -> dict[ReacherRun, Finished]:
         """Those of the runs that are finished."""
         found = {run: self.stacked.get(run) or self.store.finished(swept(self.as_kept(run))) for run in runs}
         return {run: kept for run, kept in found.items() if kept is not None}
 
-    def as_kept(self, run: Run) -> Run:
+    def as_kept(self, run: ReacherRun) -> ReacherRun:
         """The run as the sweep has it: one that also kept its policies will do."""
         other = replace(run, library=run.library or AGENTS[run.agent].makes_library)
         return other if other != run and self.store.is_finished(swept(other)) else run
 
 
-def read_stacked(path: Path) -> dict[Run, Finished]:
+def read_stacked(path: Path) -> dict[ReacherRun, Finished]:
     """The runs in a file of version 0.1, which has those of a batch stacked on axis 0; none if it is damaged.
 
     Seconds are those of all together, here shared out; tips are of the first seed at every beta.
@@ -220,7 +220,7 @@ def read_stacked(path: Path) -> dict[Run, Finished]:
     except (SafetensorError, KeyError, ValueError):
         return {}
     settings = {name: batch[name] for name in ("agent", "bootstrap", "target_networks")} | batch["size"]
-    like = Run(beta=0.0, seed=0, width=settings.pop("widths")[0], **settings)
+    like = ReacherRun(beta=0.0, seed=0, width=settings.pop("widths")[0], **settings)
     tips = dict(zip(batch["betas"], arrays.pop("tips"), strict=True))
     lanes = list(zip(*(arrays.pop(name).tolist() for name in ("beta", "seed", "target")), strict=True))
     seconds = arrays.pop("seconds") / len(lanes)
@@ -236,14 +236,14 @@ def read_stacked(path: Path) -> dict[Run, Finished]:
 
 
 class ReacherExperiment:
-    """`kind = "reacher"` of a sweep: parameters are the fields of `Run`."""
+    """`kind = "reacher"` of a sweep: parameters are the fields of `ReacherRun`."""
 
     def __init__(self, checkpoint_every_s: float = CHECKPOINT_EVERY_S) -> None:
         self._checkpoint_every_s = checkpoint_every_s
 
     def check(self, parameters: Mapping[str, sweep.Parameter]) -> Mapping[str, sweep.Parameter]:
-        """Refuse what `Run` does not know, and values that cannot be; what is as in the paper is left out."""
-        return swept(Run(seed=0, **common.with_defaults(Run, parameters))).parameters
+        """Refuse what `ReacherRun` does not know, and values that cannot be; what is as in the paper is left out."""
+        return swept(ReacherRun(seed=0, **common.with_defaults(ReacherRun, parameters))).parameters
 
     def uses_gpus(self, runs: Sequence[sweep.Run]) -> bool:
         return True
@@ -252,7 +252,7 @@ class ReacherExperiment:
         """Where there is a GPU, runs that may be lanes of one program together."""
         if not gpus:
             return sweep.alone(runs)
-        groups: dict[Run, list[sweep.Run]] = defaultdict(list)
+        groups: dict[ReacherRun, list[sweep.Run]] = defaultdict(list)
         for each in runs:
             one = unswept(each)
             alike = replace(one, beta=0.0, seed=0, target=None if one.target is None else 0, library=False)
@@ -294,16 +294,16 @@ class ReacherExperiment:
 REACHER = ReacherExperiment()
 
 
-def swept(run: Run) -> sweep.Run:
+def swept(run: ReacherRun) -> sweep.Run:
     """The run as `rasf.sweep` knows it; what is as in the paper is not named."""
-    usual = {one.name: one.default for one in fields(Run)}
+    usual = {one.name: one.default for one in fields(ReacherRun)}
     parameters = {name: value for name, value in asdict(run).items() if name != "seed" and value != usual[name]}
     return sweep.Run("reacher", parameters, run.seed)
 
 
-def unswept(run: sweep.Run) -> Run:
+def unswept(run: sweep.Run) -> ReacherRun:
     """The run that `swept` was given."""
-    return Run(seed=run.seed, **run.parameters)  # type: ignore[arg-type]
+    return ReacherRun(seed=run.seed, **run.parameters)  # type: ignore[arg-type]
 
 
 def _library_path(run: sweep.Run, folder: Path) -> Path:

@@ -44,7 +44,7 @@ CHECKPOINT_EVERY_S = 600.0
 
 
 @dataclass(frozen=True)
-class Run:
+class ReacherRun:
     """What determines a run's numbers; the sizes are the paper's.
 
     beta: the paper's, the bare factor of the variance: -3 is MeanVariance(-6). target: C51 alone on this target, which
@@ -107,7 +107,7 @@ class Run:
         return TARGETS if self.target is None else (self.target,)
 
 
-SIZES = tuple(one.name for one in fields(Run) if type(one.default) is int)
+SIZES = tuple(one.name for one in fields(ReacherRun) if type(one.default) is int)
 
 
 class LaneProgram:
@@ -116,7 +116,7 @@ class LaneProgram:
     agent: as it trains. tester: the same agent, prepared to score all tasks.
     """
 
-    def __init__(self, runs: Sequence[Run], log: ScalarLog | None = None) -> None:
+    def __init__(self, runs: Sequence[ReacherRun], log: ScalarLog | None = None) -> None:
         self.runs, self.log, self.world = list(runs), log, Reacher()
         self.sizes = one = runs[0]
         sizes = {"widths": (one.width, one.width), "atoms": one.atoms}
@@ -136,7 +136,7 @@ class LaneProgram:
         self._truth, self._beliefs = (jax.jit(_one_by_one(each)) for each in (truth, partial(beliefs, *known, where)))
         self._risks = jax.jit(_one_by_one(partial(compare_risks, *known)))
 
-    def _tasks(self, run: Run, targets: tuple[int, ...]) -> Tasks:
+    def _tasks(self, run: ReacherRun, targets: tuple[int, ...]) -> Tasks:
         n_inputs = 2 if run.target is None else 0
         return Tasks(self.world.tasks(targets), self.world.target_positions(targets)[:, :n_inputs])
 
@@ -276,7 +276,7 @@ class LaneProgram:
         }
 
 
-def _key(run: Run) -> Array:
+def _key(run: ReacherRun) -> Array:
     key = jax.random.key(run.seed)
     return key if run.target is None else jax.random.fold_in(key, run.target)
 

@@ -96,7 +96,7 @@ def heat_colour(step: int) -> str:
 
 
 def looks(drivers: list[int]) -> dict[int, int]:
-    """A look for each source, most important first: as far as can be one and the same whatever else drives."""
+    """A look for each source, most important first; a source keeps its look, where possible, whichever others drive."""
     found: dict[int, int] = {}
     for driver in drivers:
         if len(found) >= DRIVERS:

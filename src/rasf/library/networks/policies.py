@@ -35,7 +35,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from rasf.agents import Family, LawKind
+from rasf.agents import Family, LawKind, check_acting
 from rasf.arrays import Array, Bools, Floats, Ints
 from rasf.checks import number, one_of, whole
 from rasf.deep.agent import LAWS, Agent
@@ -94,15 +94,7 @@ class NetworkPolicies:
 
     def check(self, risk: Risk) -> None:
         """Refuse a risk that these laws cannot serve."""
-        if not isinstance(risk, Risk):
-            raise ValueError(f"risk must be a rasf risk such as MeanVariance(-4.0), got {risk!r}")
-        if _beta(risk) == 0:
-            return
-        if self.law_kind is LawKind.MEAN:
-            raise ValueError(f"risk must be neutral, as MeanVariance(0), for networks that know means only, got {risk}")
-        form = "independent" if self.law_kind is LawKind.HISTOGRAM else "moments"
-        if form not in risk.supports:
-            raise ValueError(f"risk must be one that scores {form!r} laws, which these networks have, got {risk}")
+        check_acting(self.law_kind, risk)
 
     def scores(self, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> Scores:
         """GPE of every policy at observations (B, n)."""

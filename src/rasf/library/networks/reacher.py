@@ -56,7 +56,7 @@ def reacher_description(world: Reacher) -> EnvironmentDescription:
 class ReacherAdapter:
     """A reacher by itself, without Gymnasium, in the words that `learn` has for environments."""
 
-    names_failures = True
+    reports_failures = True
 
     def __init__(self, world: Reacher) -> None:
         self.world, self.n_actions, self.n_features = world, world.n_actions, world.n_features

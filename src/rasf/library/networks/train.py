@@ -195,7 +195,7 @@ def _train_stepped(
             if learned is not None:
                 lately.append((learned.loss, *learned.clipped))
             training.total[task] += float((step.phi[step.valid] @ w).sum())
-            if env.names_failures:
+            if env.reports_failures:
                 if np.isnan(training.failures[task]):  # the first that is named: there were none before
                     training.failures[:] = 0.0
                 training.failures[task] += int(step.failure[step.valid].sum())

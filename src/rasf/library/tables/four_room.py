@@ -1,7 +1,7 @@
-"""Episodes of a tabular library in the four-room world: many, quickly, for any (w, risk), and they can be given up.
+"""Fast rollouts of a tabular library in the four-room world, for the explorer: any (w, risk), and work can be stopped.
 
-All chance is drawn beforehand, from the seed alone: whoever acts, episode e meets draws[e, t] at step t, so two risks
-meet the same chances. Episodes are compiled and run without the interpreter's lock. Greedy actions are those of
+All random numbers are drawn beforehand, from the seed alone: whoever acts, episode e meets draws[e, t] at step t, so
+two risks meet the same. Episodes are compiled and run without the interpreter's lock. Greedy actions are those of
 `TablePolicies.act`, and are remembered alike. Where only the risk itself can score a state, an episode that comes to
 one whose action is not known waits there, and goes on in the next call.
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 from rasf.arrays import Bools, Floats, Ints
 from rasf.compiled import compiled
-from rasf.envs.four_room import ACTIONS, FourRoom, World, step
+from rasf.envs.four_room import ACTIONS, FourRoom, RoomArrays, step
 from rasf.library.tables.policies import TablePolicies
 from rasf.risk import Risk
 from rasf.tabular.frozen import PreparedTask, act_one, as_bits
@@ -66,7 +66,7 @@ def walk_four_room(
 
 @compiled(_nrt=False, nogil=True)
 def walk(
-    world: World, columns: int, bits: Ints, row: Ints, task: PreparedTask, draws: Floats, begin: int, walks: Walks
+    world: RoomArrays, columns: int, bits: Ints, row: Ints, task: PreparedTask, draws: Floats, begin: int, walks: Walks
 ) -> None:
     """Take the episodes begin, begin + 1, .. as far as they get, one for each row of draws.
 

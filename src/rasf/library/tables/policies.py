@@ -24,7 +24,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from rasf.agents import Family, LawKind
+from rasf.agents import Family, LawKind, check_acting
 from rasf.arrays import Bools, Floats, Ints
 from rasf.checks import number, one_of, whole
 from rasf.library.frozen_policies import Scores
@@ -120,15 +120,7 @@ class TablePolicies:
 
     def check(self, risk: Risk) -> None:
         """Refuse a risk that mean and variance cannot serve, or any but a neutral one where no Sigma was learned."""
-        if not isinstance(risk, Risk):
-            raise ValueError(f"risk must be a rasf risk such as MeanVariance(-4.0), got {risk!r}")
-        if isinstance(risk, MeanVariance | Entropic) and concrete(risk.beta) == 0:
-            return
-        if self.sigma is SigmaForm.NONE:
-            raise ValueError(f"risk must be neutral (beta 0) where no covariance was learned, got {risk!r}")
-        if "moments" not in risk.supports:
-            way_out = "; for Entropic train rasfc51, or assume a law with Elliptical" * isinstance(risk, Entropic)
-            raise ValueError(f"risk must score mean and variance, as MeanVariance and CVaR do, got {risk!r}{way_out}")
+        check_acting(self.law_kind, risk, covariance=self.sigma is not SigmaForm.NONE)
 
     def scores(self, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> Scores:
         """GPE of every policy at observations (B, n)."""

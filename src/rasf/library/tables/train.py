@@ -109,7 +109,7 @@ def learn_by_steps(
             total, failures = total + reward, failures + after.failure
             obs = env.reset() if after.terminated or after.truncated else after.obs
             if step == steps_per_task or step % _SHOWN_EVERY == 0:
-                named = float(failures) if env.names_failures else np.nan
+                named = float(failures) if env.reports_failures else np.nan
                 if show(task, step, total, named):
                     return np.array(keys)
     return np.array(keys)
