@@ -50,7 +50,8 @@ class AgentSettings:
     conditioned: one network learns the law of the reward and sees the task's input, in place of K networks that learn
     the laws of the features. bounds: the support of such a network's histogram. relabel: it learns every transition for
     all training tasks, not only for the one that was active. bootstrap: a' from the policy itself, or by GPI over all.
-    target_period: steps between copies to the target networks; 0 for none. risk: takes beta.
+    target_period: steps between copies to the target networks; 0 for none. separate_heads: the heads of each feature
+    are initialised as a layer of their own. adam_epsilon: what Adam adds below the line. risk: takes beta.
     """
 
     law: LawKind = LawKind.HISTOGRAM
@@ -65,6 +66,8 @@ class AgentSettings:
     learning_rate: float = 1e-3
     batch: int = 32
     epsilon: float = 0.1
+    separate_heads: bool = False
+    adam_epsilon: float = 1e-8
     risk: Callable[[Array], Risk] = MeanVariance
 
     def __post_init__(self) -> None:
@@ -77,7 +80,7 @@ class AgentSettings:
             checks.whole("widths", width)
         for name, least in (("atoms", 2), ("batch", 1), ("target_period", 0)):
             checks.whole(name, getattr(self, name), least)
-        for name, most in (("gamma", 1.0), ("epsilon", 1.0), ("learning_rate", np.inf)):
+        for name, most in (("gamma", 1.0), ("epsilon", 1.0), ("learning_rate", np.inf), ("adam_epsilon", np.inf)):
             checks.number(name, getattr(self, name), 0.0, most)
         if self.gamma == 1:
             raise ValueError("gamma must be below 1 for the returns of networks, got 1")
@@ -169,13 +172,14 @@ class Agent:
     @property
     def optimiser(self) -> optax.GradientTransformation:
         """Adam, as the paper uses it."""
-        return optax.adam(self.settings.learning_rate)
+        return optax.adam(self.settings.learning_rate, eps=self.settings.adam_epsilon)
 
     def init(self, key: Array) -> Learner:
         """A learner with random networks."""
-        shapes = self.law.shapes()
+        shapes, chosen = self.law.shapes(), self.settings
+        sizes = (self.policies, self.inputs, chosen.widths, self.actions)
         online = tuple(
-            init_network(one, self.policies, self.inputs, self.settings.widths, self.actions, shape)
+            init_network(one, *sizes, shape, separate_heads=chosen.separate_heads)
             for one, shape in zip(jax.random.split(key, len(shapes)), shapes, strict=True)
         )
         return self.copy_target(Learner(online, (), self.optimiser.init(online)))

@@ -50,9 +50,16 @@ class Heads(NamedTuple):
 
 
 def init_network(
-    key: Array, policies: int, inputs: int, widths: tuple[int, ...], actions: int, shape: Heads
+    key: Array,
+    policies: int,
+    inputs: int,
+    widths: tuple[int, ...],
+    actions: int,
+    shape: Heads,
+    *,
+    separate_heads: bool = False,
 ) -> Network:
-    """Glorot-uniform weights and zero biases; the heads count as one layer."""
+    """Glorot-uniform weights and zero biases; the heads count as one layer, or each as one with all its actions."""
     sizes = (inputs, *widths)
     *hidden_keys, head_key = jax.random.split(key, len(sizes))
     hidden = tuple(
@@ -60,7 +67,8 @@ def init_network(
         for one, n, m in zip(hidden_keys, sizes[:-1], sizes[1:], strict=True)
     )
     outputs = (actions, shape.size)
-    weight = _glorot(head_key, (policies, sizes[-1], *outputs), sizes[-1] + actions * shape.size)
+    of_one_layer = actions * (shape.numbers if separate_heads else shape.size)
+    weight = _glorot(head_key, (policies, sizes[-1], *outputs), sizes[-1] + of_one_layer)
     return Network(hidden, _aligned(Layer(weight, jnp.zeros((policies, *outputs)))))
 
 

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Array, Bools, Floats
+from rasf.arrays import Array, Bools, Floats, Ints
 from rasf.deep.agent import Agent, Tasks
 from rasf.deep.laws import Networks
 from rasf.envs.reacher.arm import ELBOW_LIMIT, angles_reaching
@@ -70,11 +70,13 @@ class Beliefs(NamedTuple):
     negative: Array
 
 
-def beliefs(agent: Agent, world: Reacher, where: Grid, networks: Networks, beta: Array, tasks: Tasks) -> Beliefs:
-    """What the networks say about all tasks; the first K tasks are those of the K policies."""
+def beliefs(
+    agent: Agent, world: Reacher, where: Grid, own_tasks: Ints, networks: Networks, beta: Array, tasks: Tasks
+) -> Beliefs:
+    """What the networks say about all tasks; own_tasks (K,): which of them are those of the K policies."""
     risk = agent.settings.risk(beta)
     obs = world.observe(jnp.asarray(where.states))
-    own = jnp.argmax(agent.own_scores(networks, obs, tasks.weights[: agent.policies], risk), axis=-1)
+    own = jnp.argmax(agent.own_scores(networks, obs, tasks.weights[own_tasks], risk), axis=-1)
 
     def of_task(task: Tasks) -> tuple[Array, Array]:
         mean, variance = agent.moments(agent.task_heads(networks, task.weights), obs, task.inputs)
@@ -89,6 +91,7 @@ def true_variance(
     agent: Agent,
     world: Reacher,
     where: Grid,
+    own_tasks: Ints,
     networks: Networks,
     beta: Array,
     tasks: Tasks,
@@ -99,7 +102,7 @@ def true_variance(
 ) -> Array:
     """Variance (K, T, P) of the discounted return over `steps` greedy steps of each policy, on every task."""
     risk, gamma, K = agent.settings.risk(beta), agent.settings.gamma, agent.policies
-    own = tasks.weights[:K]
+    own = tasks.weights[own_tasks]
     state = jnp.broadcast_to(jnp.asarray(where.states), (K, rollouts, *where.states.shape)).reshape(K, -1, 4)
 
     def step(carry: tuple[Array, Array], t: Array) -> tuple[tuple[Array, Array], None]:

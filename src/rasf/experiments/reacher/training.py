@@ -50,6 +50,9 @@ class ReacherRun:
     beta: the paper's, the bare factor of the variance: -3 is MeanVariance(-6). target: C51 alone on this target, which
     it does not see; returns are normalised by it. width: of both hidden layers. rollouts: for each task, on an
     evaluation. map_points, truth_rollouts, truth_steps: of the maps in `beliefs`. library: keep the policies, too.
+
+    What the paper leaves open: bootstrap, target_networks, separate_heads and adam_epsilon of the agent, late_tip of
+    the world, risky_last: the two training targets in circles come last, not first.
     """
 
     agent: str
@@ -58,6 +61,10 @@ class ReacherRun:
     target: int | None = None
     bootstrap: str = "own"
     target_networks: bool = True
+    separate_heads: bool = False
+    adam_epsilon: float = 1e-8
+    late_tip: bool = False
+    risky_last: bool = False
     steps_per_task: int = 200_000
     evaluate_every: int = 5_000
     rollouts: int = 5
@@ -73,10 +80,11 @@ class ReacherRun:
     def __post_init__(self) -> None:
         one_of("agent", self.agent, DEEP_AGENTS)
         number("beta", self.beta)
+        number("adam_epsilon", self.adam_epsilon, 0.0)
         one_of("bootstrap", self.bootstrap, BOOTSTRAPS)
         for name in SIZES:
             whole(name, getattr(self, name))
-        for name in ("target_networks", "library"):
+        for name in (one.name for one in fields(self) if type(one.default) is bool):
             one_of(name, getattr(self, name), (True, False))
         if self.target is not None:
             one_of("target", whole("target", self.target, 0), TARGETS)
@@ -87,9 +95,20 @@ class ReacherRun:
 
     @property
     def variant(self) -> str:
-        """The agent, and what sets it apart from the paper's."""
-        alone, gpi = " alone" * (self.target is not None), " gpi" * (self.bootstrap == "gpi")
-        return f"{self.agent}{alone}{gpi}{'' if self.target_networks else ' no-target'}"
+        """The agent, and what sets it apart from the paper's; finer maps and more atoms do, coarser and fewer do not."""
+        usual = {one.name: one.default for one in fields(self)}
+        apart = {
+            "alone": self.target is not None,
+            "gpi": self.bootstrap == "gpi",
+            "no-target": not self.target_networks,
+            "separate-heads": self.separate_heads,
+            f"adam-{self.adam_epsilon:g}": self.adam_epsilon != usual["adam_epsilon"],
+            "late-tip": self.late_tip,
+            "risky-last": self.risky_last,
+            f"{self.atoms}-atoms": self.atoms > usual["atoms"],
+            "fine-maps": self.map_points > usual["map_points"],
+        }
+        return " ".join([self.agent, *(word for word, differs in apart.items() if differs)])
 
     @property
     def label(self) -> str:
@@ -99,7 +118,9 @@ class ReacherRun:
     @property
     def training(self) -> tuple[int, ...]:
         """The targets it trains on."""
-        return TRAINING if self.target is None else (self.target,)
+        if self.target is not None:
+            return (self.target,)
+        return (*TRAINING[2:], *TRAINING[:2]) if self.risky_last else TRAINING
 
     @property
     def evaluated(self) -> tuple[int, ...]:
@@ -117,11 +138,17 @@ class LaneProgram:
     """
 
     def __init__(self, runs: Sequence[ReacherRun], log: ScalarLog | None = None) -> None:
-        self.runs, self.log, self.world = list(runs), log, Reacher()
         self.sizes = one = runs[0]
-        sizes = {"widths": (one.width, one.width), "atoms": one.atoms}
-        period = one.target_period if one.target_networks else 0
-        settings = preset(one.agent, bootstrap=one.bootstrap, target_period=period, **sizes)
+        self.runs, self.log, self.world = list(runs), log, Reacher(late_tip=one.late_tip)
+        settings = preset(
+            one.agent,
+            bootstrap=one.bootstrap,
+            target_period=one.target_period if one.target_networks else 0,
+            separate_heads=one.separate_heads,
+            adam_epsilon=one.adam_epsilon,
+            widths=(one.width, one.width),
+            atoms=one.atoms,
+        )
         self.agent = Agent.for_world(settings, self.world, self._tasks(one, one.training))
         self.tasks = _stacked([self._tasks(run, run.evaluated) for run in runs])
         self.tester = self.agent.for_weights(np.asarray(self.tasks.weights))
@@ -132,8 +159,9 @@ class LaneProgram:
         self._curve = jax.jit(jax.vmap(partial(self._outcome, n=one.rollouts)))
         known, where = (self.tester, self.world), grid(one.map_points)
         self._rollouts = partial(rollouts, *known)
-        truth = partial(true_variance, *known, where, rollouts=one.truth_rollouts, steps=one.truth_steps)
-        self._truth, self._beliefs = (jax.jit(_one_by_one(each)) for each in (truth, partial(beliefs, *known, where)))
+        mapped = (*known, where, np.searchsorted(one.evaluated, one.training))
+        truth = partial(true_variance, *mapped, rollouts=one.truth_rollouts, steps=one.truth_steps)
+        self._truth, self._beliefs = (jax.jit(_one_by_one(each)) for each in (truth, partial(beliefs, *mapped)))
         self._risks = jax.jit(_one_by_one(partial(compare_risks, *known)))
 
     def _tasks(self, run: ReacherRun, targets: tuple[int, ...]) -> Tasks:
@@ -215,13 +243,14 @@ class LaneProgram:
                 name = f"{run.variant.replace(' ', '-')}/beta{run.beta:g}_seed{run.seed}{alone}"
                 self.log.write_tasks(name, step, {key: part[lane] for key, part in found.items()})
         if self.has_maps and step and step % self.sizes.steps_per_task == 0:
-            own = np.arange(self.agent.policies)  # each policy on its own task
+            policies, own = np.arange(self.agent.policies), np.array(self.sizes.training)  # each on its own task
             believed = self._beliefs(online, beta, self.tasks)
             truth = self._truth(online, beta, self.tasks, self._keys(3, step))
             found |= {
-                "map_variance": believed.variance[:, own, own].astype(jnp.float16),
+                "map_variance": believed.variance[:, policies, own].astype(jnp.float16),
                 "map_negative": believed.negative,
-                "map_truth": truth[:, own, own].astype(jnp.float16),
+                "map_truth": truth[:, policies, own].astype(jnp.float16),
+                "map_variance_pairs": believed.variance.astype(jnp.float16),  # every policy on every task
             }
         return found
 
@@ -244,7 +273,9 @@ class LaneProgram:
             compared = self._risks(online, beta, self.tasks, some)
             found |= {f"risk_{name}": np.asarray(part) for name, part in compared.items()}
         if self.has_maps:
-            found["map_objective"] = np.asarray(self._beliefs(online, beta, self.tasks).objective.astype(jnp.float16))
+            printed = jnp.full_like(beta, MeanVariance.from_paper(-1.0).beta)  # Figure 13's formula
+            for name, factor in (("map_objective", beta), ("map_objective_as_printed", printed)):
+                found[name] = np.asarray(self._beliefs(online, factor, self.tasks).objective.astype(jnp.float16))
         return found
 
     def _keys(self, purpose: int, step: int) -> Array:
