@@ -25,12 +25,24 @@ Numbers = dict[str, Any]  # what JSON knows, and arrays
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What our runs say about one claim; `seeds` is how many independent runs or instances stand behind it."""
+class Reading:
+    """What our runs say by one reading of a claim; number: one of `measured`, for a table."""
 
     verdict: Verdict
     measured: str
     seeds: int
+    number: str = ""
+
+
+@dataclass(frozen=True)
+class Finding(Reading):
+    """What our runs say about one claim; sample: what stands behind it, where that is not seeds."""
+
+    sample: str = ""
+    second_reading: Reading | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sample", self.sample or f"{self.seeds} seed{'s' * (self.seeds != 1)}")
 
 
 @dataclass(frozen=True)
@@ -59,10 +71,14 @@ def load(path: Path) -> Result:
     """Read a result file back."""
     try:
         given = json.loads(path.read_text())
-        given["findings"] = {key: Finding(**finding) for key, finding in given["findings"].items()}
+        given["findings"] = {key: _finding(**finding) for key, finding in given["findings"].items()}
         return Result(**given)
     except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} is not a result file of rasf: {error}") from error
+
+
+def _finding(second_reading: Numbers | None = None, **given: Any) -> Finding:
+    return Finding(**given, second_reading=Reading(**second_reading) if second_reading else None)
 
 
 def shipped() -> dict[str, Result]:

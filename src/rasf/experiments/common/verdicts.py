@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TypeVar
 
-from rasf.experiments.common.results import Finding, Verdict
+from rasf.experiments.common.results import Reading, Verdict
 from rasf.statistics import Interval
 
 _FEWEST_SEEDS = 5
+AnyReading = TypeVar("AnyReading", bound=Reading)
 
 
 def holds(condition: bool) -> Verdict:
@@ -45,6 +47,6 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     return next((verdict for verdict in ("does not hold", "not decided") if verdict in given), "holds")
 
 
-def with_enough_seeds(finding: Finding) -> Finding:
-    """The finding, undecided if too few seeds stand behind it."""
-    return finding if finding.seeds >= _FEWEST_SEEDS else replace(finding, verdict="not decided")
+def with_enough_seeds(reading: AnyReading) -> AnyReading:
+    """The reading, undecided if too few seeds stand behind it."""
+    return reading if reading.seeds >= _FEWEST_SEEDS else replace(reading, verdict="not decided")

@@ -3,7 +3,8 @@
 A run is an algorithm with a seed, through all tasks, as an experiment of `rasf.sweep`; a finished one is a file, so an
 interrupted batch goes on where it stopped. Every algorithm of a seed meets the same tasks, so differences are paired by
 seed. beta and omega are the paper's, the bare factor of the variance: beta = -2 is MeanVariance(-4). PRQL's eta and tau
-are searched for every omega, as the paper did, on seeds that are not reported.
+are searched for every omega, as the paper did, on seeds that are not reported. Where the paper can be read in two ways,
+the other one is run too: initial noise, w learned or given, Sigma full or diagonal, the step of PRQL's C, its scores.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import chain, product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +26,16 @@ from rasf.envs.four_room import FourRoom
 from rasf.experiments.common.results import Result
 from rasf.experiments.common.runs import run_all, with_defaults
 from rasf.experiments.four_room.claims import judge
-from rasf.experiments.four_room.measures import AVERSE, NOVEL_TASKS, RISKS, Arrays, curve_summary, novel_summary
+from rasf.experiments.four_room.measures import (
+    AVERSE,
+    NOVEL_TASKS,
+    RISKS,
+    Arrays,
+    choices,
+    curve_summary,
+    novel_summary,
+    search_summary,
+)
 from rasf.risk import MeanVariance
 from rasf.sweep import runs as sweep
 from rasf.sweep.spec import Spec
@@ -39,6 +49,14 @@ TUNING_SEED = 1_000_000  # tuning runs use seeds from here on, reported runs nev
 ETAS, TAUS = (0.1, 0.3, 0.5), (1.0, 10.0, 100.0)
 ALGORITHMS = tuple(spec.name for spec in AGENTS.values() if spec.family is Family.TABLES and spec.neutral)
 NOISES = ("independent", "shared")
+# PRQL as we read it, and other readings: each is tuned by itself
+POLICY_REUSE: dict[str, dict[str, Any]] = {
+    "prql": {},
+    "prql c-step-0.1": {"rho": 0.2},  # the step is alpha rho, and alpha is 0.5
+    "prql as-printed": {"as_printed": True},
+}
+_WITHOUT_C = "prql c-step-0.1"  # at omega 0 the step of C changes nothing
+Setting = tuple[str, float]  # name in POLICY_REUSE, omega
 
 
 @dataclass(frozen=True)
@@ -72,19 +90,30 @@ class FourRoomRun:
     eta: float = 0.0
     tau: float = 1.0
     rollouts: int = 0  # on every novel task, after training
+    learn_w: bool = True
+    covariance: str = "full"
+    rho: float = 0.1
+    as_printed: bool = False
 
 
-def tuning_runs(size: Preset) -> dict[tuple[float, float, float], list[FourRoomRun]]:
+def policy_reuse_settings() -> list[Setting]:
+    """What is tuned by itself: every reading of PRQL at every omega."""
+    return [(name, omega) for name, omega in product(POLICY_REUSE, RISKS) if omega or name != _WITHOUT_C]
+
+
+def tuning_runs(size: Preset) -> dict[tuple[Setting, tuple[float, float]], list[FourRoomRun]]:
     """PRQL for every omega, eta and tau, on seeds that are not reported."""
     seeds = range(TUNING_SEED, TUNING_SEED + size.tuning_seeds)
     return {
-        (omega, eta, tau): [FourRoomRun("prql", omega, s, size.tasks, size.steps, eta=eta, tau=tau) for s in seeds]
-        for omega, eta, tau in product(RISKS, ETAS, TAUS)
+        ((name, omega), (eta, tau)): [
+            FourRoomRun("prql", omega, s, size.tasks, size.steps, eta=eta, tau=tau, **POLICY_REUSE[name]) for s in seeds
+        ]
+        for (name, omega), eta, tau in product(policy_reuse_settings(), ETAS, TAUS)
     }
 
 
 def reported_runs(
-    size: Preset, first_seed: int, tuned: Mapping[float, tuple[float, float]]
+    size: Preset, first_seed: int, tuned: Mapping[Setting, tuple[float, float]]
 ) -> dict[str, list[FourRoomRun]]:
     """All others, by the name of their curve: (Ra)SFQL, (Ra)PRQL with the eta and tau of each omega, Q-learning.
 
@@ -99,15 +128,19 @@ def reported_runs(
         groups[f"sfql shared {beta:g}"] = [
             FourRoomRun("sfql", beta, s, *same, "shared") for s in seeds[: size.shared_seeds]
         ]
-    for omega, (eta, tau) in tuned.items():
-        groups[f"prql {omega:g}"] = [FourRoomRun("prql", omega, s, *same, eta=eta, tau=tau) for s in seeds]
+        groups[f"sfql w-given {beta:g}"] = [FourRoomRun("sfql", beta, s, *same, learn_w=False) for s in seeds]
+    groups["sfql diagonal -2"] = [FourRoomRun("sfql", -2.0, s, *same, covariance="diagonal") for s in seeds]
+    for (name, omega), (eta, tau) in tuned.items():
+        groups[f"{name} {omega:g}"] = [
+            FourRoomRun("prql", omega, s, *same, eta=eta, tau=tau, **POLICY_REUSE[name]) for s in seeds
+        ]
     groups["q-learning"] = [FourRoomRun("q-learning", 0.0, s, *same) for s in seeds]
     return groups
 
 
 def total_ticks(preset: str) -> int:
     """How many runs there are."""
-    size, any_setting = PRESETS[preset], dict.fromkeys(RISKS, (ETAS[0], TAUS[0]))
+    size, any_setting = PRESETS[preset], dict.fromkeys(policy_reuse_settings(), (ETAS[0], TAUS[0]))
     return sum(map(len, chain(tuning_runs(size).values(), reported_runs(size, 0, any_setting).values())))
 
 
@@ -120,25 +153,34 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Resul
     tuning = tuning_runs(size)
     tried = list(chain(*tuning.values()))
     run_all(_spec(tried), store.folder, tick)
-    settings = {setting: _finished(runs, store) for setting, runs in tuning.items()}
-    returns = {setting: _stacked(group)["return"].sum(axis=1).mean() for setting, group in settings.items()}
-    tuned = {omega: max(product(ETAS, TAUS), key=lambda setting: returns[omega, *setting]) for omega in RISKS}
+    settings = {searched: _finished(runs, store) for searched, runs in tuning.items()}
+    returns = {searched: _stacked(group)["return"].sum(axis=1) for searched, group in settings.items()}  # (seeds,)
+    tuned = {
+        setting: max(product(ETAS, TAUS), key=lambda pair: returns[setting, pair].mean())
+        for setting in policy_reuse_settings()
+    }
     reported = reported_runs(size, seed, tuned)
     run_all(_spec([*tried, *chain(*reported.values())]), store.folder, tick, already_ticked=len(tried))
     finished = {name: _finished(runs, store) for name, runs in reported.items()}
     curves = {name: _stacked(group) for name, group in finished.items()}
     novel = {"neutral": curves["sfql independent 0"], "averse": curves["sfql independent -2"]}
+    searches = {
+        f"{name} {omega:g}": {pair: returns[(name, omega), pair] for pair in product(ETAS, TAUS)}
+        for name, omega in policy_reuse_settings()
+    }
     numbers = {
         "settings": vars(size),
-        "tuned": {f"{omega:g}": {"eta": eta, "tau": tau} for omega, (eta, tau) in tuned.items()},
+        "tuned": {f"{name} {omega:g}": {"eta": eta, "tau": tau} for (name, omega), (eta, tau) in tuned.items()},
+        "searched": {name: search_summary(search) for name, search in searches.items()},
         "curves": {name: curve_summary(arrays) for name, arrays in curves.items()},
+        "choices": choices(curves),
         "novel": {name: novel_summary(arrays) for name, arrays in novel.items()},
     }
     # from the first run to the last, interruptions included, if that is longer than we took
     every = chain(*settings.values(), *finished.values())
     ended = [datetime.fromisoformat(one.provenance["date"]) for one in every]
     wall_time = max(time.perf_counter() - begin, (max(ended) - min(ended)).total_seconds())
-    return Result("four-room", preset, seed, wall_time, numbers, judge(curves, novel))
+    return Result("four-room", preset, seed, wall_time, numbers, judge(curves, novel, searches))
 
 
 def _finished(runs: Sequence[FourRoomRun], store: Store) -> list[Finished]:
@@ -172,6 +214,8 @@ def _policy_reuse(run: FourRoomRun) -> Arrays:
         eta=run.eta,
         tau=run.tau,
         noise_scale=0.01,
+        rho=run.rho,
+        as_printed=run.as_printed,
         reuse=run.algorithm == "prql",
         seed=run.seed,
     )
@@ -184,6 +228,8 @@ def _successor(run: FourRoomRun) -> Arrays:
     rooms = FourRoom()
     settings = SuccessorSettings(
         risk=MeanVariance.from_paper(run.risk),
+        learn_w=run.learn_w,
+        covariance=run.covariance,  # type: ignore[arg-type]
         initial_noise=run.noise,  # type: ignore[arg-type]
         always_covariance=run.rollouts > 0,  # so that neutral sources can be evaluated with risk
     )
@@ -222,9 +268,12 @@ class FourRoomExperiment:
         given = with_defaults(FourRoomRun, parameters)
         one_of("algorithm", given["algorithm"], ALGORITHMS)
         one_of("noise", given["noise"], NOISES)
+        one_of("covariance", given["covariance"], ("full", "diagonal"))
+        for name in ("learn_w", "as_printed"):
+            one_of(name, given[name], (True, False))
         for name, least in (("tasks", 1), ("steps", 1), ("rollouts", 0)):
             whole(name, given[name], least)
-        for name in ("risk", "eta", "tau"):
+        for name in ("risk", "eta", "tau", "rho"):
             number(name, given[name])
         return given
 

@@ -17,19 +17,21 @@ def three_routes(routes: list[list[int]]) -> Finding:
     different = len({tuple(route) for route in routes}) == 3
     lengths = ", ".join(str(len(route) - 1) for route in routes)
     text = f"routes of source (20, 20), source (0, 0) and target take {lengths} moves and "
-    return Finding(holds(different), text + ("all differ" if different else "do not all differ"), 1)
+    text += "all differ" if different else "do not all differ"
+    return Finding(holds(different), text, 1, f"{lengths} moves", "exact")
 
 
 def optimal(utility: Floats, best: Floats, at_start: float) -> Finding:
     """G2: risk-averse GPI is optimal wherever it may come to."""
     gap = float(np.abs(utility - best).max())
     text = f"largest |U - U*| over {len(utility)} reachable states is {gap:.1e}; U(S) = {at_start:.4f}"
-    return Finding(holds(gap <= _EXACT), text, 1)
+    return Finding(holds(gap <= _EXACT), text, 1, f"{gap:.0e}", "exact")
 
 
 def suboptimal(got: float, ideal: float) -> Finding:
     """G3: risk-neutral GPI is not optimal at the start."""
-    return Finding(holds(got < ideal - _EXACT), f"U(S) = {got:.4f} against U* = {ideal:.4f}", 1)
+    text = f"U(S) = {got:.4f} against U* = {ideal:.4f}"
+    return Finding(holds(got < ideal - _EXACT), text, 1, f"{got:.2f} < {ideal:.2f}", "exact")
 
 
 def stitches(differs: list[int], states: int, got: float, theirs: list[float]) -> Finding:
@@ -39,6 +41,8 @@ def stitches(differs: list[int], states: int, got: float, theirs: list[float]) -
         f"differs from the sources in {differs[0]} and {differs[1]} of {states} states; "
         f"U(S) = {got:.4f} against {theirs[0]:.4f} and {theirs[1]:.4f}",
         1,
+        f"{got:.2f} > {max(theirs):.2f}",
+        "exact",
     )
 
 
@@ -52,7 +56,9 @@ def varies_less(returns: dict[str, Floats], hits: dict[str, dict[str, int]], see
         f"variance {averse:.1f} against {neutral:.1f}, ratio {ratio.estimate:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
     )
     counts = ", ".join(f"{trap}: {count} against {hits['neutral'][trap]}" for trap, count in hits["averse"].items())
-    return Finding(below(ratio, 1.0), f"{text}; trap hits {counts}", n)
+    return Finding(
+        below(ratio, 1.0), f"{text}; trap hits {counts}", 1, f"ratio {ratio.estimate:.2f}", f"{n:,} rollouts"
+    )
 
 
 def evaluation_matters(cross: dict[str, dict[str, float]], targets: int) -> Finding:
@@ -65,5 +71,7 @@ def evaluation_matters(cross: dict[str, dict[str, float]], targets: int) -> Find
         holds(act > train),
         f"grid, mean U(S) over {targets} targets: evaluating with risk adds {act:.2f}, training with risk adds "
         f"{train:.2f} (" + ", ".join(f"{key}: {value:.2f}" for key, value in u.items()) + ")",
-        targets,
+        1,
+        f"{act:.2f} against {train:.2f}",
+        f"{targets} target tasks, exact",
     )

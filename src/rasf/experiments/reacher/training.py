@@ -95,18 +95,18 @@ class ReacherRun:
 
     @property
     def variant(self) -> str:
-        """The agent, and what sets it apart from the paper's; finer maps and more atoms do, coarser and fewer do not."""
-        usual = {one.name: one.default for one in fields(self)}
+        """The agent, and what sets it apart from the paper's; finer maps and more atoms do, not coarser and fewer."""
+        usual = type(self)
         apart = {
             "alone": self.target is not None,
             "gpi": self.bootstrap == "gpi",
             "no-target": not self.target_networks,
             "separate-heads": self.separate_heads,
-            f"adam-{self.adam_epsilon:g}": self.adam_epsilon != usual["adam_epsilon"],
+            f"adam-{self.adam_epsilon:g}": self.adam_epsilon != usual.adam_epsilon,
             "late-tip": self.late_tip,
             "risky-last": self.risky_last,
-            f"{self.atoms}-atoms": self.atoms > usual["atoms"],
-            "fine-maps": self.map_points > usual["map_points"],
+            f"{self.atoms}-atoms": self.atoms > usual.atoms,
+            "fine-maps": self.map_points > usual.map_points,
         }
         return " ".join([self.agent, *(word for word, differs in apart.items() if differs)])
 

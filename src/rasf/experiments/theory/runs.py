@@ -28,6 +28,7 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Resul
         "theorem 1": measures.bounds(n, seed, optimal_sources=False, discounted=False, tick=tick),
         "theorem 2": measures.bounds(n, seed, optimal_sources=True, discounted=False, tick=tick),
         "theorem 3": measures.backup_errors(n, seed, discounted=False, tick=tick),
+        "theorem 3, one step": measures.one_step(),
         "theorem 1 discounted": measures.bounds(n, seed, optimal_sources=False, discounted=True, tick=tick),
         "theorem 2 discounted": measures.bounds(n, seed, optimal_sources=True, discounted=True, tick=tick),
         "theorem 3 discounted": measures.backup_errors(n, seed, discounted=True, tick=tick),
