@@ -7,6 +7,9 @@ the second moment of Psi' about psi~', that is Sigma' + f f^T, then
 
 so 3 eps bounds it wherever eps bounds |e|^2 and |C|. With the true Sigma' there is gamma^2 E[f f^T] more, and f is an
 error of the *next* decision, about which the theorem's eps_h(s, a) says nothing.
+
+The paper says "a matrix-compatible norm". What is needed is |C^T| = |C| and |e e^T| <= |e|^2, as the spectral and the
+Frobenius norm have it. The induced infinity norm lacks both, by factors of up to d: there (2 d + 1) eps bounds it.
 """
 
 from dataclasses import dataclass
@@ -39,7 +42,8 @@ class Backup:
         return np.linalg.norm(self.Sigma - self.result, norm)
 
     def eps(self, norm):
-        return max(np.sum(self.e**2), np.linalg.norm(self.C, norm))
+        squared = np.max(self.e**2) if norm == np.inf else np.sum(self.e**2)
+        return max(squared, np.linalg.norm(self.C, norm))
 
 
 def backups(problem: Problem, policy, horizon, e, f, about_wrong_mean):
@@ -97,18 +101,28 @@ def test_with_the_true_covariance_and_a_uniform_error(seed, setting, size, shape
         assert one.miss(norm) <= constant * eps + 1e-10 * (1 + np.abs(one.result).max())
 
 
-def fork(phi):
-    """State 0 leads to 1 or 2, evenly, with features phi[0] or phi[1]; from there the end, with nothing more."""
-    nothing = np.zeros(len(phi[0]))
-    rows = [[(0.5, 1, np.array(phi[0])), (0.5, 2, np.array(phi[1]))], [(1.0, 3, nothing)], [(1.0, 3, nothing)], []]
-    return Problem([[row] for row in rows], frozenset([3]))
+@examples(40)
+@given(SEEDS, SETTINGS, SIZES, SHAPES)
+def test_in_the_induced_infinity_norm_with_a_larger_constant(seed, setting, size, shape):
+    for one in backups(*random_case(seed, setting, size, shape), about_wrong_mean=True):
+        rounding = 1e-10 * (1 + np.abs(one.result).max())
+        assert one.miss(np.inf) <= (2 * len(one.e) + 1) * one.eps(np.inf) + rounding
 
 
-def at_the_fork(phi, e, f, about_wrong_mean):
-    d = len(phi[0])
-    e_all, f_all = np.zeros((4, 1, d)), np.zeros((4, d))
-    e_all[0, 0], f_all[1], f_all[2] = e, f[0], f[1]
-    return next(backups(fork(phi), np.zeros(4, int), 2, e_all, f_all, about_wrong_mean))
+def fork(phi, chances):
+    """State 0 leads to state k + 1 with features phi[k] and probability chances[k]; the end follows, with no more."""
+    end, nothing = len(phi) + 1, np.zeros(len(phi[0]))
+    branches = [(p, k + 1, np.array(features)) for k, (p, features) in enumerate(zip(chances, phi, strict=True))]
+    rows = [branches, *([(1.0, end, nothing)] for _ in phi), []]
+    return Problem([[row] for row in rows], frozenset([end]))
+
+
+def at_the_fork(phi, e, f, about_wrong_mean, chances=(0.5, 0.5)):
+    problem = fork(phi, chances)
+    n, d = problem.n_states, len(e)
+    e_all, f_all = np.zeros((n, 1, d)), np.zeros((n, d))
+    e_all[0, 0], f_all[1:-1] = e, f
+    return next(backups(problem, np.zeros(n, int), 2, e_all, f_all, about_wrong_mean))
 
 
 def test_with_the_true_covariance_the_bound_can_fail_by_any_factor():
@@ -129,6 +143,41 @@ def test_a_uniform_error_saves_the_spectral_norm_but_not_the_frobenius_norm():
         assert one.eps(norm) == 1.0
         assert max(np.sum(f**2) for f in one.f) == 1.0
         assert one.miss(norm) == pytest.approx(miss)
+
+
+def test_with_a_uniform_error_the_frobenius_constant_is_sharp():
+    # as above, but f also shows in e's direction, rarely: enough for C to be parallel to e e^T - E[f f^T]
+    p, (u, e) = 0.999, np.eye(2)
+    f = np.array([u, -u, e, -e])
+    surprise = np.array([-1 / p, -1 / p, 1 / (1 - p), 1 / (1 - p)])[:, None] / np.sqrt(2) * f
+    chances = [p / 2, p / 2, (1 - p) / 2, (1 - p) / 2]
+    one = at_the_fork(surprise - f, e, f, about_wrong_mean=False, chances=chances)
+    assert one.eps("fro") == pytest.approx(1.0)
+    assert max(np.sum(f**2) for f in one.f) == 1.0
+    assert one.miss("fro") == pytest.approx(2 + p * np.sqrt(2))
+    assert one.miss("fro") > 3.41
+
+
+@pytest.mark.parametrize("d", [1, 3, 4, 13])
+@pytest.mark.parametrize("size", [0.1, 1.0])
+def test_in_the_induced_infinity_norm_one_certain_step_errs_by_d_eps(d, size):
+    # nothing is uncertain and nothing follows; psi~ is off by the same in every feature: 13 eps where 3 are promised
+    problem = Problem([[[(1.0, 1, np.arange(1.0, d + 1))]], [[]]], frozenset([1]))
+    e = np.full((2, 1, d), size) * [[[1.0]], [[0.0]]]
+    one = next(backups(problem, np.zeros(2, int), 2, e, np.zeros((2, d)), about_wrong_mean=True))
+    assert not one.Sigma.any()
+    for norm, factor in ((2, 1), ("fro", 1), (np.inf, d)):
+        assert one.miss(norm) == pytest.approx(factor * one.eps(norm))
+    assert one.eps(np.inf) == pytest.approx(size**2)
+
+
+@pytest.mark.parametrize("d", [2, 13])
+def test_in_the_induced_infinity_norm_the_larger_constant_is_sharp(d):
+    # e = (1, .., 1), f = +-u, delta~ = +-(1, .., 1) - e: C = (1, .., 1) u^T has rows of sum 1, its transpose one of d
+    ones, u = np.ones(d), np.eye(d)[0]
+    one = at_the_fork([ones - u, u - ones], ones, [u, -u], about_wrong_mean=True)
+    assert one.eps(np.inf) == 1.0
+    assert one.miss(np.inf) == pytest.approx(2 * d + 1)
 
 
 def test_the_printed_hypothesis_at_h_does_not_suffice():

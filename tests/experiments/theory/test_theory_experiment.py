@@ -33,6 +33,26 @@ def test_the_printed_form_of_theorem_3_is_caught_failing():
     assert found[measures.TRUE]["largest_error_over_eps"] > 100
 
 
+@pytest.mark.parametrize("features", [2, 13])
+def test_theorem_3_fails_in_the_induced_infinity_norm_after_one_step(features):
+    found = measures.one_step(features)
+    assert found["features"] == features
+    assert found["error_over_eps"] == pytest.approx({"spectral": 1, "Frobenius": 1, "induced infinity": features})
+
+
+def test_theorem_3_fails_in_the_induced_infinity_norm_on_random_mdps():
+    found = measures.backup_errors(30, 0, discounted=False, tick=no_tick)
+    infinity = found[measures.INFINITY]
+    assert 0 < infinity["broken"] < found["checks"]
+    assert 3 < infinity["largest_error_over_eps"] <= 5  # (2 d + 1) eps, with two features
+
+
+def test_t4_tells_the_norm_and_keeps_its_verdict(result):
+    finding = result.findings["T4"]
+    assert finding.verdict == "holds"
+    assert "13 eps" in finding.measured.split("infinity norm")[1]
+
+
 def test_scoring_with_z_1_for_ever_is_caught_failing():
     found = measures.forgetful_scoring(40, 0, tick=no_tick)
     assert found["worse_than_best_source"] > 0

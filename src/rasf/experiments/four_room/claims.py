@@ -13,7 +13,7 @@ from itertools import product
 
 import numpy as np
 
-from rasf.arrays import Bools, Floats
+from rasf.arrays import Bools, Floats, Ints
 from rasf.experiments.common.results import Finding, Reading, Verdict
 from rasf.experiments.common.verdicts import below, side, with_enough_seeds, within, worst
 from rasf.experiments.four_room.measures import (
@@ -37,6 +37,7 @@ from rasf.statistics import (
 Curves = Mapping[str, Arrays]
 Searches = Mapping[str, Mapping[Pair, Floats]]  # returns (seeds,) by "prql -2", then by eta and tau
 _FIRST = 16  # tasks
+_RESAMPLES = 1_000
 _DANGERS = {"traps": trap_cells(), "objects beside traps": dangerous_objects()}
 
 
@@ -225,20 +226,16 @@ SECOND: dict[str, Callable[[Curves], Reading]] = {
 
 
 def _sensitive(searches: Searches) -> Reading:
-    """F14: the best eta and tau against the worst, at every omega."""
-    ratios = {}
+    """F14: the best eta and tau against the worst, at every omega; the worst may lose, so no ratio."""
+    verdicts, texts = [], []
     for risk in RISKS:
-        search = searches[f"prql {risk:g}"]
-        best, *_, poorest = sorted(search.values(), key=np.mean, reverse=True)
-        ratios[f"{risk:g}"] = ratio_interval(best, poorest)
-    text = ", ".join(f"{risk}: {ratio}" for risk, ratio in ratios.items())
-    spans = [ratio.estimate for ratio in ratios.values()]
-    return Reading(
-        worst(side(ratio, 2.0) for ratio in ratios.values()),
-        f"return of the best of nine settings over that of the worst, on the tuning seeds, at {text}",
-        len(best),
-        f"{min(spans):.1f} to {max(spans):.1f} times",
-    )
+        best, *_, poorest = sorted(searches[f"prql {risk:g}"].values(), key=np.mean, reverse=True)
+        more = mean_interval(best - 2 * poorest)
+        verdicts.append(side(more))
+        texts.append(f"{risk:g}: {best.mean():.0f} against {poorest.mean():.0f}, more than twice it by {more}")
+    text = "return of the best and of the worst of nine settings, on the tuning seeds, at " + "; ".join(texts)
+    number = f"{poorest.mean():,.0f} to {best.mean():,.0f} (-4)"
+    return Reading(worst(verdicts), text, len(best), number)
 
 
 def _steps_on(novel: Mapping[str, Arrays], way: str, mask: Bools) -> Floats:
@@ -275,22 +272,25 @@ def _almost_always(novel: Mapping[str, Arrays]) -> Reading:
 
 
 def _alike(novel: Mapping[str, Arrays]) -> Reading:
-    """F15: overlap of visits between agents on a task, and between tasks of an agent."""
-    averse, neutral = (
+    """F15: overlap of the mean visits of two agents on a task, and of one agent on two tasks; seeds are resampled."""
+    visits = [
         novel[way][f"visits_{way}"] / novel[way][f"visits_{way}"].sum(axis=2, keepdims=True)
         for way in ("averse", "neutral")
-    )
+    ]
 
-    def overlap(first: Floats, second: Floats) -> Floats:
-        return np.minimum(first, second).sum(axis=-1)
+    def overlaps(chosen: Ints) -> tuple[float, float]:
+        averse, neutral = (each[chosen].mean(axis=0) for each in visits)
+        n = len(averse)
+        pairs = [np.minimum(each[:, None], each).sum(axis=-1) for each in (averse, neutral)]  # (27, 27), 1 on itself
+        across = np.mean([(pair.sum() - n) / (n * (n - 1)) for pair in pairs])
+        return float(np.minimum(averse, neutral).sum(axis=-1).mean()), float(across)
 
-    same = overlap(averse, neutral).mean(axis=1)
-    tasks = range(len(NOVEL_TASKS))
-    pairs = [(i, j) for i, j in product(tasks, tasks) if i < j]
-    across = np.mean([overlap(visits[:, i], visits[:, j]) for visits in (averse, neutral) for i, j in pairs], axis=0)
-    gap = mean_interval(same - across)
-    text = f"the two agents on a task {same.mean():.2f}, one agent on two tasks {across.mean():.2f}, difference {gap}"
-    return Reading(side(gap), text, len(same), f"{same.mean():.2f} against {across.mean():.2f}")
+    seeds, rng = len(visits[0]), np.random.default_rng(0)
+    same, across = overlaps(np.arange(seeds))
+    drawn = [np.subtract(*overlaps(rng.integers(seeds, size=seeds))) for _ in range(_RESAMPLES)]
+    gap = Interval.of(same - across, [np.array(drawn)], seeds)
+    text = f"the two agents on a task {same:.2f}, one agent on two tasks {across:.2f}, difference {gap}"
+    return Reading(side(gap), text, seeds, f"{same:.2f} against {across:.2f}")
 
 
 def _named(novel: Mapping[str, Arrays]) -> Reading:
