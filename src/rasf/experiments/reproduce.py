@@ -41,7 +41,7 @@ def draw(path: Path) -> list[Path]:
     """Redraw the figures of a saved result beside it."""
     from rasf.experiments.common import drawing
 
-    result = results.load(path)
+    result = results.load(path, with_arrays=True)
     drawn = {name: draw_one(result) for name, draw_one in _part(result.experiment, "figures").FIGURES.items()}
     return [drawing.save(figure, path.parent / f"{name}.png") for name, figure in drawn.items() if figure is not None]
 

@@ -1,7 +1,7 @@
 """Results with provenance: what a run measured, from which seed and settings, on what, in how much time.
 
-One JSON file an experiment. Figures are drawn from it, never from a running computation, and `claims` reads its
-verdicts. Results of our own runs ship with the package.
+One JSON file an experiment, and beside it one for large arrays where there are such. Figures are drawn from them, never
+from a running computation, and `claims` reads the verdicts. Results of our own runs ship with the package.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
@@ -18,10 +18,11 @@ from typing import Any, Literal
 import numpy as np
 
 import rasf
-from rasf.files import write_text
+from rasf.files import Arrays, load_file, save_file, write_text
 
 Verdict = Literal["holds", "does not hold", "not decided"]
 Numbers = dict[str, Any]  # what JSON knows, and arrays
+_ARRAYS = ".arrays"
 
 
 @dataclass(frozen=True)
@@ -59,19 +60,25 @@ class Result:
     python: str = platform.python_version()
     device: str = f"{platform.machine()} CPU, {os.cpu_count()} cores"
     date: str = field(default_factory=lambda: datetime.now(UTC).strftime("%Y-%m-%d"))
+    arrays: Arrays = field(default_factory=dict)
 
     def save(self, folder: Path) -> Path:
-        """Write `folder`/<experiment>.json, whole or not at all."""
+        """Write `folder`/<experiment>.json, and <experiment>.arrays if there are any, whole or not at all."""
         path = folder / f"{self.experiment}.json"
-        write_text(path, json.dumps(_plain(asdict(self))) + "\n")
+        if self.arrays:
+            save_file(path.with_suffix(_ARRAYS), {"experiment": self.experiment}, self.arrays)
+        write_text(path, json.dumps(_plain(asdict(replace(self, arrays={})))) + "\n")
         return path
 
 
-def load(path: Path) -> Result:
-    """Read a result file back."""
+def load(path: Path, with_arrays: bool = False) -> Result:
+    """Read a result file back; its arrays too, if they are wanted and there."""
     try:
         given = json.loads(path.read_text())
         given["findings"] = {key: _finding(**finding) for key, finding in given["findings"].items()}
+        beside = path.with_suffix(_ARRAYS)
+        if with_arrays and beside.exists():
+            given["arrays"] = load_file(beside)[1]
         return Result(**given)
     except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} is not a result file of rasf: {error}") from error

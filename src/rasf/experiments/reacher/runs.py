@@ -33,8 +33,8 @@ from rasf.agents import AGENTS, LawKind
 from rasf.checks import one_of
 from rasf.experiments.common import runs as common
 from rasf.experiments.common.results import Result
-from rasf.experiments.reacher.claims import judge
-from rasf.experiments.reacher.measures import measures, summary
+from rasf.experiments.reacher.measures import map_arrays, measures, summary
+from rasf.experiments.reacher.second_readings import judge
 from rasf.experiments.reacher.training import BETAS, CHECKPOINT_EVERY_S, TARGETS, TRAINING, LaneProgram, ReacherRun
 from rasf.files import Arrays, write_atomically
 from rasf.library.progress import ScalarLog
@@ -46,6 +46,7 @@ from rasf.sweep.store import Finished, Store, report_progress, sweep_folder
 LANES, MANY_LANES = 20, 120
 _TENSORBOARD = "RASF_TENSORBOARD"  # tells workers the folder for scalars
 _PAPER = ReacherRun("rasfc51", 0.0, 0)
+_FINE = replace(_PAPER, map_points=61)
 _QUICK = replace(
     _PAPER,
     steps_per_task=10_000,
@@ -85,6 +86,17 @@ def batches(preset: str, seed: int) -> dict[str, list[ReacherRun]]:
         "rasfc51-betas": _runs("rasfc51", others, seeds[:5]),
         "rasfc51-betas-more": _runs("rasfc51", others, seeds[5:9]),
         "rasfc51-betas-last": _runs("rasfc51", others, seeds[9:]),
+        "residual-more": _runs("sfdqn-residual", (-3.0,), seeds[5:]),
+        "residual-neutral": _runs("sfdqn-residual", (0.0,), seeds),
+        "alone-averse": _alone(seeds, beta=-3.0),
+        "fine-maps": _runs("rasfc51", (0.0, -3.0), seeds[:3], _FINE),
+        "residual-fine-maps": _runs("sfdqn-residual", (-3.0,), seeds[:3], _FINE),
+        "rasfc51-gpi": _runs("rasfc51", (-3.0,), seeds[:3], replace(_PAPER, bootstrap="gpi")),
+        "rasfc51-separate-heads": _runs("rasfc51", (-3.0,), seeds[:3], replace(_PAPER, separate_heads=True)),
+        "rasfc51-risky-last": _runs("rasfc51", (-3.0,), seeds[:3], replace(_PAPER, risky_last=True)),
+        "rasfc51-late-tip": _runs("rasfc51", (-3.0,), seeds[:3], replace(_PAPER, late_tip=True)),
+        "rasfc51-adam": _runs("rasfc51", (-3.0,), seeds[:3], replace(_PAPER, adam_epsilon=1e-7)),
+        "rasfc51-atoms": _runs("rasfc51", (-3.0,), seeds[:3], replace(_PAPER, atoms=201)),
         "sfdqn-gpi": _runs("sfdqn", (0.0,), seeds, replace(_PAPER, bootstrap="gpi")),
         "sfdqn-no-target": _runs("sfdqn", (0.0,), seeds, replace(_PAPER, target_networks=False)),
     }
@@ -94,8 +106,8 @@ def _runs(agent: str, betas: Sequence[float], seeds: Sequence[int], like: Reache
     return [replace(like, agent=agent, beta=beta, seed=seed) for beta in betas for seed in seeds]
 
 
-def _alone(seeds: Sequence[int], like: ReacherRun = _PAPER) -> list[ReacherRun]:
-    return [replace(one, target=target) for one in _runs("rac51", (0.0,), seeds, like) for target in TARGETS]
+def _alone(seeds: Sequence[int], like: ReacherRun = _PAPER, beta: float = 0.0) -> list[ReacherRun]:
+    return [replace(one, target=target) for one in _runs("rac51", (beta,), seeds, like) for target in TARGETS]
 
 
 @dataclass(frozen=True)
@@ -172,7 +184,7 @@ def summarise(preset: str, seed: int, folder: Path) -> Result | str:
     there = {name: results.find(runs) for name, runs in groups.items()}
     complete = {name: group for name, group in there.items() if len(group) == len(groups[name])}
     found = {one: kept.arrays for group in complete.values() for one, kept in group.items()}
-    if not any(one.target is not None for one in found):
+    if not any(one.target is not None and not one.beta for one in found):
         return f"to sum up {folder}, run the batch 'alone' too, which normalises returns"
     if all(one.target is not None for one in found):
         return f"to sum up {folder}, run an agent's batch too; 'alone' only normalises returns"
@@ -181,7 +193,8 @@ def summarise(preset: str, seed: int, folder: Path) -> Result | str:
     lanes = {name: {"seconds": seconds[name], "lanes": len(group)} for name, group in complete.items()}
     devices = "; ".join(sorted({_device(kept) for group in complete.values() for kept in group.values()}))
     numbers = summary(measured, found) | {"batches": lanes}
-    return Result("reacher", preset, seed, sum(seconds.values()), numbers, judge(measured), device=devices)
+    spent, maps = sum(seconds.values()), map_arrays(measured)
+    return Result("reacher", preset, seed, spent, numbers, judge(measured), device=devices, arrays=maps)
 
 
 def _device(kept: Finished) -> str:
