@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from types import MappingProxyType
+from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
+from rasf.checks import one_of
 from rasf.cli.terminal import check_folder, check_writable, console, counted, interruptible
 
 _COLOURS = {"holds": "green", "does not hold": "red", "not decided": "yellow", "not measured": "dim"}
+_GLANCE = {"does not hold": "does not", "not decided": "undecided", "not measured": "-"}
+_PLURAL = {"holds": "hold", "does not hold": "do not", "not decided": "are not decided", "not measured": "not measured"}
 
 
 class ExperimentName(StrEnum):
@@ -88,6 +94,7 @@ def reproduce(
     if library is not None:
         check_writable("library", library)
     from rasf.experiments import reproduce as experiments
+    from rasf.experiments.common.claims import table
 
     options: dict[str, dict[str, object]] = {name: {} for name in names}
     if "reacher" in names:
@@ -105,39 +112,93 @@ def reproduce(
         if isinstance(result, str):
             console.print(f"the runs are kept; {result}", highlight=False, soft_wrap=True)
             continue
-        _print_claims([{"id": key, **vars(finding)} for key, finding in result.findings.items()], f"{name}: findings")
+        _print_claims([row for row in table({name: result}) if row["id"] in result.findings])
         for path in files:
             console.print(f"wrote {path}", highlight=False)
 
 
 def claims(
+    ids: Annotated[list[str] | None, typer.Argument(help="Only these claims, and all about each, such as R1.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON list instead of a table.")] = False,
     results: Annotated[Path | None, typer.Option(help="Folder with results of your own; ours by default.")] = None,
 ) -> None:
-    """Every claim of the paper, and what our runs say about it.
+    """Every claim of the paper, and what our runs say about it, by a first and by a second reading.
 
-    Example: `rasf claims --json`
+    Example: `rasf claims`, `rasf claims R1`, `rasf claims --json`
     """
     from rasf.experiments.common.claims import table
     from rasf.experiments.common.results import in_folder, shipped
 
     rows = table(shipped() if results is None else in_folder(results))
+    known = {row["id"]: row for row in rows}
+    for name in ids or ():
+        one_of("id", name, known)
+    chosen = [known[name] for name in ids] if ids else rows
     if as_json:
-        sys.stdout.write(json.dumps(rows, indent=1) + "\n")
+        sys.stdout.write(json.dumps(chosen, indent=1) + "\n")
+    elif ids:
+        for row in chosen:
+            _print_claim(row)
     else:
-        _print_claims(rows, "The paper's claims in our runs")
+        _print_claims(rows)
+        console.print("`rasf claims R1` tells all about one: the paper's words, both rules, every number", style="dim")
 
 
-def _print_claims(rows: Sequence[dict[str, object]], title: str) -> None:
+def _print_claims(rows: Sequence[dict[str, Any]]) -> None:
+    """A line each."""
     if not rows:
         return  # some batches alone decide no claim
-    headings = [name for name in ("id", "claim", "verdict", "measured", "seeds") if name in rows[0]]
-    shown = Table(title=title, title_justify="left", show_lines=True)
-    for heading in headings:
-        shown.add_column(heading, justify="right" if heading == "seeds" else "left", overflow="fold")
+    seconds = [row["second_reading"] for row in rows if row["second_reading"]]
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    widths = {"id": 3, "verdict": 9} | ({"2nd": 9} if seconds else {}) | {"measured": 22}
+    left = console.width - sum(widths.values()) - 2 * len(widths)
+    widths = {"id": 3, "claim": max(12, min(left, max(len(row["short"]) for row in rows)))} | widths
+    for heading, width in widths.items():
+        shown.add_column(heading, no_wrap=True, overflow="ellipsis", width=width)
     for row in rows:
-        colour = _COLOURS[str(row["verdict"])]
-        cells = dict(row) | {"verdict": f"[{colour}]{row['verdict']}[/]", "seeds": row["seeds"] or ""}
-        cells["measured"] = str(row["measured"]).replace("[", "\\[")
-        shown.add_row(*(str(cells[heading]) for heading in headings))
+        second = row["second_reading"]
+        verdicts = [_coloured(row["verdict"], _GLANCE)]
+        if seconds:
+            verdicts.append(_coloured(second["verdict"], _GLANCE) if second else "")
+        shown.add_row(row["id"], escape(row["short"]), *verdicts, escape(row["number"]))
     console.print(shown)
+    by_second = f"; by a second reading of {len(seconds)}: {_counted(seconds)}" if seconds else ""
+    console.print(f"{_counted(rows)}{by_second}", highlight=False)
+
+
+def _counted(readings: Sequence[dict[str, Any]]) -> str:
+    counts = Counter(reading["verdict"] for reading in readings)
+    return ", ".join(f"{counts[verdict]} {words}" for verdict, words in _PLURAL.items() if counts[verdict])
+
+
+def _coloured(verdict: str, words: Mapping[str, str] = MappingProxyType({})) -> str:
+    return f"[{_COLOURS[verdict]}]{words.get(verdict, verdict)}[/]"
+
+
+def _print_claim(row: dict[str, Any]) -> None:
+    """All about one."""
+    second = row["second_reading"] or {}
+    drawn = f"docs/figures/{row['figure']}.png, drawn by `rasf reproduce`" if row["figure"] else ""
+    lines = {
+        "": f"[bold]{row['id']}[/], {row['where']}: {escape(row['claim'])}",
+        "the paper": escape(f'"{row["sentence"]}"'),
+        "measured as": escape(row["metric"]),
+        "rule": escape(row["rule"]),
+        "verdict": _coloured(row["verdict"]),
+        "measured": escape(row["measured"]),
+        "from": escape(row["sample"]),
+        "second reading": escape(second.get("rule", "")),
+        "why": escape(second.get("reason", "")),
+        "verdict ": _coloured(second["verdict"]) if second else "",
+        "measured ": escape(second.get("measured", "")),
+        "from ": f"{second['seeds']} seeds" if second.get("seeds") else "",
+        "figure": drawn,
+    }
+    shown = Table(box=None, pad_edge=False, show_header=False)
+    shown.add_column(style="dim", no_wrap=True)
+    shown.add_column(overflow="fold")
+    for heading, text in lines.items():
+        if text:
+            shown.add_row(heading, text)
+    console.print(shown, highlight=False)
+    console.print()

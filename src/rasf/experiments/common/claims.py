@@ -64,6 +64,6 @@ def together(findings: list[Finding]) -> Finding | None:
         verdicts.pop() if len(verdicts) == 1 else "not decided",
         "; ".join(f"{finding.measured}: {finding.verdict}" for finding in findings),
         max(finding.seeds for finding in findings),
-        "; ".join(finding.number for finding in findings),
+        "; ".join(filter(None, (finding.number for finding in findings))),
         "; ".join(finding.sample for finding in findings),
     )

@@ -1,4 +1,8 @@
-"""Figures 2, 4, 6 and 10 to 14, each a function of the saved result; None where the runs it shows are not there."""
+"""Figures 2, 4, 6 and 10 to 14, each a function of the saved result; None where the runs it shows are not there.
+
+As the paper prints them; beside three of them is what it does not show: RaC51 on the training tasks, the objective that
+Figure 13's formula has, and the true variance.
+"""
 
 from __future__ import annotations
 
@@ -43,9 +47,8 @@ _SFDQN = (
 )
 _RELABELLED = (("rac51-relabelled -3", "RaC51 (3), relabelled", drawing.GREY, (0, (5, 1, 1, 1))),)
 _ROLLOUTS = ("rasfc51 -3", "rasfc51 0", "rac51 -3")
-_VARIANCES = (("rasfc51 -3", title("rasfc51 -3")), ("sfdqn-residual -3", "SFDQN with the residual covariance (3)"))
 _SIDES = (("variance", "learned"), ("truth", "Monte Carlo"))
-_SHOWN_TASKS = (0, 4, 9)  # one training task and two test tasks, all in risky circles
+_SHOWN_TASKS = (0, 4, 10)  # one training task and two test tasks, all in risky circles
 
 
 def figure_2_reacher(result: Result) -> Figure:
@@ -102,17 +105,26 @@ def _finish(axes: Axes, result: Result, title: str) -> None:
 
 
 def figure_4(result: Result) -> Figure | None:
-    """Training tasks, test return, test failures."""
+    """Training tasks, test return, test failures; faded is C51, as in the paper."""
+    return _figure_4(result, "rac51 0")
+
+
+def figure_4_rac51(result: Result) -> Figure | None:
+    """The same with RaC51 faded, which is what the text speaks of (R2)."""
+    return _figure_4(result, "rac51 -3")
+
+
+def _figure_4(result: Result, faded: str) -> Figure | None:
     agents = result.numbers["agents"]
-    if "rasfc51 -3" not in agents or "rac51 -3" not in agents:
+    if not {"rasfc51 -3", "rac51 -3", faded} <= agents.keys():
         return None
     drawn = drawing.figure(13, 3.6)
     left, middle, right = drawn.subplots(1, 3)
     for task, colour in zip(TRAINING, _SHADES, strict=False):
-        for name, alpha in (("rasfc51 -3", 1.0), ("rac51 -3", 0.35)):
+        for name, alpha in (("rasfc51 -3", 1.0), (faded, 0.35)):
             both = {key: np.array(agents[name]["train_return"][key])[:, task] for key in ("mean", "se")}
             _curve(left, result, both, f"RaSFC51, task {task + 1}" if alpha == 1 else None, color=colour, alpha=alpha)
-    _finish(left, result, "normalised return on training tasks (faded: RaC51)")
+    _finish(left, result, f"normalised return on training tasks (faded: {title(faded)})")
     left.axhline(0.75, color=drawing.GREY, linewidth=0.8, linestyle="--")
     _curves(middle, result, "test_return", _MAIN + _RELABELLED)
     _curves(right, result, "test_failures", _MAIN)
@@ -203,67 +215,127 @@ def figures_11_12(result: Result) -> Figure | None:
     return drawing.provenance(drawn, result)
 
 
-def _map(axes: Axes, points: int, values: Floats, task: int, low: float, high: float, peak: bool) -> AxesImage:
-    where = grid(points)
-    shown = on_grid(where, np.array(values, np.float32))
-    half = where.tips[0, -1, 0]
-    image = axes.imshow(shown, origin="lower", extent=(-half, half, -half, half), vmin=low, vmax=high, cmap="viridis")
-    world = Reacher()
-    outline = {"fill": False, "color": "white", "linewidth": 0.6, "alpha": 0.7}
-    for risky in world.risky:
-        axes.add_patch(Circle(world.targets[risky], world.radius, **outline))
-    axes.plot(*world.targets[task], "x", color=drawing.RED, markersize=4)
-    if peak:
-        best = where.tips[where.reached][np.argmax(values)]
-        axes.plot(*best, "o", color="white", markersize=3, markeredgecolor="black")
-    axes.set(xticks=[], yticks=[], xlim=(-0.24, 0.24), ylim=(-0.24, 0.24))
+def _label(result: Result, agent: str, beta: str) -> str | None:
+    """The runs whose maps are kept for this agent and beta."""
+    kept = result.numbers["map_points"]
+    return next((name for name in kept if (name.split()[0], name.rsplit(" ", 1)[1]) == (agent, beta)), None)
+
+
+def _mosaic(
+    axes: Axes, points: int, maps: Floats, tasks: Sequence[int], limits: Floats, peaks: bool = False
+) -> AxesImage:
+    """Maps (rows, columns, P) side by side: row r belongs to tasks[r], limits (rows, 2) are its darkest and brightest.
+
+    x marks the target, o the peak, circles are risky.
+    """
+    where, world = grid(points), Reacher()
+    side, cell = 2 * where.tips[0, -1, 0], 2.08 * where.tips[0, -1, 0]
+    rows, columns, _ = maps.shape
+    low, high = limits[:, 0, None, None], limits[:, 1, None, None]
+    scaled = on_grid(where, ((maps - low) / (high - low)).astype(np.float32))
+    angle = np.linspace(0, 2 * np.pi, 40)
+    ring = world.radius * np.stack([np.cos(angle), np.sin(angle)])
+    for row in range(rows):
+        for column in range(columns):
+            at = np.array([column * cell, -row * cell])
+            edge = (at[0] - side / 2, at[0] + side / 2, at[1] - side / 2, at[1] + side / 2)
+            image = axes.imshow(scaled[row, column], origin="lower", extent=edge, vmin=0, vmax=1, cmap="viridis")
+            for risky in world.risky:
+                axes.plot(*(ring + (at + world.targets[risky])[:, None]), color="white", linewidth=0.4, alpha=0.7)
+            axes.plot(*(at + world.targets[tasks[row]]), "x", color=drawing.RED, markersize=2.5, markeredgewidth=0.7)
+            if peaks:
+                best = at + where.tips[where.reached][np.argmax(maps[row, column])]
+                axes.plot(*best, "o", color="white", markersize=2, markeredgecolor="black", markeredgewidth=0.4)
+    axes.set(xlim=(-0.55 * cell, (columns - 0.45) * cell), ylim=(-(rows - 0.45) * cell, 0.55 * cell), aspect="equal")
+    axes.set_xticks([column * cell for column in range(columns)], [str(column + 1) for column in range(columns)])
+    axes.set_yticks([-row * cell for row in range(rows)], [str(task + 1) for task in tasks])
+    axes.tick_params(length=0, labelsize=6)
+    axes.spines[:].set_visible(False)
     return image
 
 
 def figure_13(result: Result) -> Figure | None:
-    """The objective of every policy (columns) on every task (rows), risk-aware and neutral; colours scale by row."""
-    maps = result.numbers["maps"]
-    sides = [name for name in ("rasfc51 -3", "rasfc51 0") if name in maps]
-    if not sides:
+    """The objective of every policy (columns) on every task (rows), risk-aware and neutral, each with its own beta."""
+    return _figure_13(result, "objective", "at its own beta")
+
+
+def figure_13_as_printed(result: Result) -> Figure | None:
+    """The same with the formula that is printed under the paper's figure, mean - variance, for both."""
+    return _figure_13(result, "objective_as_printed", "mean - variance")
+
+
+def _figure_13(result: Result, key: str, words: str) -> Figure | None:
+    names = [name for beta in ("-3", "0") if (name := _label(result, "rasfc51", beta)) is not None]
+    names = [name for name in names if f"{name}/{key}" in result.arrays]
+    if not names:
         return None
-    drawn = drawing.figure(4.2 * len(sides), 12)
-    for part, name in zip(drawn.subfigures(1, len(sides), squeeze=False)[0], sides, strict=True):
-        part.suptitle(f"{title(name)}: objective of policy i on task j (x target, o peak)", fontsize=9)
-        objective = np.array(maps[name]["objective"])
-        policies, tasks = objective.shape[:2]
-        for task, line in enumerate(part.subplots(tasks, policies, squeeze=False)):
-            low, high = objective[:, task].min(), objective[:, task].max()
-            for policy, axes in enumerate(line):
-                _map(axes, maps["points"], objective[policy, task], task, low, high, peak=True)
-                if task == 0:
-                    axes.set_title(f"i = {policy + 1}", fontsize=7)
-            line[0].set_ylabel(f"j = {task + 1}", fontsize=7)
+    drawn = drawing.figure(3.4 * len(names), 9.6)
+    for axes, name in zip(drawn.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+        maps = np.moveaxis(result.arrays[f"{name}/{key}"].astype(float), 0, 1)  # tasks, policies
+        limits = np.stack([maps.min(axis=(1, 2)), maps.max(axis=(1, 2))], axis=1)
+        _mosaic(axes, result.numbers["map_points"][name], maps, range(len(maps)), limits, peaks=True)
+        axes.set_title(f"{title(name)}: {words} (x target, o peak)", fontsize=8)
+        axes.set_xlabel("policy; colours scale by row", fontsize=7)
+        axes.set_ylabel("task", fontsize=7)
     return drawing.provenance(drawn, result)
 
 
 def figure_14(result: Result) -> Figure | None:
-    """The variance of each policy's return on its own task, after 1 to 4 tasks (rows): learned, and by Monte Carlo."""
-    maps = result.numbers["maps"]
-    agents = [(name, label) for name, label in _VARIANCES if name in maps]
-    if not agents:
+    """The variance of every policy's return (columns) on every task (rows), after 1 to 4 tasks, mean over seeds."""
+    names = [name for agent in ("rasfc51", "sfdqn-residual") if (name := _label(result, agent, "-3")) is not None]
+    names = [name for name in names if f"{name}/variance_pairs" in result.arrays]
+    if not names:
         return None
-    high = float(np.quantile([maps[name]["truth"] for name, _ in agents], 0.99))
-    drawn = drawing.figure(10.5, 5.2 * len(agents) + 0.3)
     n = len(TRAINING)
-    columns = [(key, label, policy) for key, label in _SIDES for policy in range(n)]
-    for part, (name, label) in zip(drawn.subfigures(len(agents), 1, squeeze=False)[:, 0], agents, strict=True):
-        part.suptitle(f"{label}: variance of the return of policy i on task i", fontsize=9)
-        panels = part.subplots(n, len(columns))
-        for stage, line in enumerate(panels):
-            for (key, side, policy), axes in zip(columns, line, strict=True):
-                values = maps[name][key][stage][policy]
-                image = _map(axes, maps["points"], values, policy, 0.0, high, peak=False)
-                if stage == 0:
-                    axes.set_title(f"{side}, i = {policy + 1}", fontsize=7)
-            line[0].set_ylabel(f"after {stage + 1} task{'s' if stage else ''}", fontsize=7)
-        part.colorbar(image, ax=panels, shrink=0.8, extend="max")
+    drawn = drawing.figure(8.4, 6.4 * len(names))
+    high = float(np.quantile(result.arrays[f"{names[0]}/variance_pairs"][-1], 0.99))
+    for line, name in zip(drawn.subplots(len(names), n, squeeze=False), names, strict=True):
+        for stage, axes in enumerate(line):
+            maps = np.moveaxis(result.arrays[f"{name}/variance_pairs"][stage].astype(float), 0, 1)
+            image = _mosaic(axes, result.numbers["map_points"][name], maps, range(len(maps)), _up_to(high, len(maps)))
+            axes.set_title(f"{title(name)}, after {stage + 1} task{'s' * (stage > 0)}", fontsize=7)
+            axes.set_xlabel("policy", fontsize=7)
+        line[0].set_ylabel("task", fontsize=7)
+        bar = drawn.colorbar(image, ax=line, shrink=0.5, extend="max", ticks=[0, 1])
+        bar.ax.set_yticklabels(["0", f"{high:.2g}"], fontsize=7)
     return drawing.provenance(drawn, result)
 
 
-_DRAWN = (figure_2_reacher, figure_4, figure_6, figure_10, figures_11_12, figure_13, figure_14)
+def figure_14_truth(result: Result) -> Figure | None:
+    """The variance of each policy on its own task, after 1 to 4 tasks (rows): learned, and by Monte Carlo."""
+    names = [name for agent in ("rasfc51", "sfdqn-residual") if (name := _label(result, agent, "-3")) is not None]
+    if not names:
+        return None
+    n = len(TRAINING)
+    high = float(np.quantile(result.arrays[f"{names[0]}/truth"], 0.99))
+    drawn = drawing.figure(8.4, 4.6 * len(names))
+    for line, name in zip(drawn.subplots(len(names), len(_SIDES), squeeze=False), names, strict=True):
+        for axes, (key, words) in zip(line, _SIDES, strict=True):
+            # every policy is a column with its own target: transposed, so that rows share one
+            maps = np.moveaxis(result.arrays[f"{name}/{key}"].astype(float), 0, 1)  # policies, stages
+            image = _mosaic(axes, result.numbers["map_points"][name], maps, TRAINING, _up_to(high, n))
+            axes.set_title(f"{title(name)}: {words}", fontsize=8)
+            axes.set_xlabel("after so many tasks", fontsize=7)
+        line[0].set_ylabel("policy, on its own task", fontsize=7)
+        bar = drawn.colorbar(image, ax=line, shrink=0.6, extend="max", ticks=[0, 1])
+        bar.ax.set_yticklabels(["0", f"{high:.2g}"], fontsize=7)
+    return drawing.provenance(drawn, result)
+
+
+def _up_to(high: float, rows: int) -> Floats:
+    return np.tile([0.0, high], (rows, 1))
+
+
+_DRAWN = (
+    figure_2_reacher,
+    figure_4,
+    figure_4_rac51,
+    figure_6,
+    figure_10,
+    figures_11_12,
+    figure_13,
+    figure_13_as_printed,
+    figure_14,
+    figure_14_truth,
+)
 FIGURES = {each.__name__: each for each in _DRAWN}

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
 
 BETAS = (0.0, -1.0, -2.0, -3.0, -4.0)  # of the paper
+AGREEMENT_BETAS = (-0.05, -0.2, -0.5, -1.0, -2.0, -3.0, -4.0)  # where mean-variance is held to the entropic utility
 TRAINING = tuple(range(len(TRAINING_TARGETS)))
 TARGETS = tuple(range(len(Reacher().targets)))
 CHECKPOINT_EVERY_S = 600.0
@@ -272,6 +273,13 @@ class LaneProgram:
             some = states[:, :, :, ::25].reshape(*states.shape[:2], -1, states.shape[-1])
             compared = self._risks(online, beta, self.tasks, some)
             found |= {f"risk_{name}": np.asarray(part) for name, part in compared.items()}
+            found["risk_agree_by_beta"] = np.stack(
+                [
+                    np.asarray(self._risks(online, jnp.full_like(beta, other), self.tasks, some)["agree"])
+                    for other in (MeanVariance.from_paper(one).beta for one in AGREEMENT_BETAS)
+                ],
+                axis=1,
+            )
         if self.has_maps:
             printed = jnp.full_like(beta, MeanVariance.from_paper(-1.0).beta)  # Figure 13's formula
             for name, factor in (("map_objective", beta), ("map_objective_as_printed", printed)):
