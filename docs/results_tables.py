@@ -15,7 +15,6 @@ from rasf.experiments.common.results import shipped
 
 PAGE = Path(__file__).parent / "results.md"
 _MARKS = {"holds": "**holds**", "does not hold": "does not", "not decided": "undecided", "not measured": "-"}
-_SECTIONS = {"G": "the-motivating-example", "F": "four-room", "R": "reacher", "T": "the-theorems"}
 _PLURAL = {
     "holds": "hold",
     "does not hold": "do not",
@@ -41,7 +40,7 @@ def glance() -> str:
     lines = ["| | the paper says | first reading | second | measured |", "| --- | --- | --- | --- | --- |"]
     for row in rows:
         second = row["second_reading"]
-        link = f"[{row['id']}](#{_SECTIONS[row['id'][0]]})"
+        link = f"[{row['id']}](#{row['id'].lower()})"
         verdicts = (_MARKS[row["verdict"]], _MARKS[second["verdict"]] if second else "")
         lines.append(f"| {link} | {row['short']} ({row['where']}) | {' | '.join(verdicts)} | {row['number']} |")
     seconds = [row["second_reading"] for row in rows if row["second_reading"]]
@@ -56,26 +55,29 @@ def _counted(readings: Sequence[dict[str, Any]]) -> str:
 
 def four_room_choices() -> str:
     """What each other reading of four-room changes."""
-    return _choices("four-room", {"return": "return", "failures": "failures"}, "{:,.0f}", "{:+,.0f} [{:,.0f}, {:,.0f}]")
+    return _choices("four-room", {"return": ("return", ",.0f"), "failures": ("failures", ",.0f")})
 
 
 def reacher_choices() -> str:
     """What each other reading of the reacher changes."""
-    shown = {"train_return": "training return", "test_return": "test return", "test_failures": "test failures"}
-    return _choices("reacher", shown, "{:.3g}", "{:+.3g} [{:.3g}, {:.3g}]")
+    shown = {
+        "train_return": ("training return", ".2f"),
+        "test_return": ("test return", ".2f"),
+        "test_failures": ("test failures", ".1f"),
+    }
+    return _choices("reacher", shown)
 
 
-def _choices(experiment: str, shown: dict[str, str], plain: str, interval: str) -> str:
-    lines = [
-        f"| what is chosen otherwise | of | seeds | {' | '.join(shown.values())} |",
-        "| --- | --- | --- |" + " --- |" * len(shown),
-    ]
+def _choices(experiment: str, shown: dict[str, tuple[str, str]]) -> str:
+    """shown: for each measure its heading and how its numbers are written."""
+    headings = " | ".join(heading for heading, _ in shown.values())
+    lines = [f"| what is chosen otherwise | of | seeds | {headings} |", "| --- | --- | --- |" + " --- |" * len(shown)]
     for row in shipped()[experiment].numbers["choices"]:
-        cells = [
-            f"{plain.format(row[what]['before'])} to {plain.format(row[what]['after'])}: "
-            + interval.format(*row[what]["change"])
-            for what in shown
-        ]
+        cells = []
+        for what, (_, form) in shown.items():
+            before, after, (change, low, high) = (row[what][name] for name in ("before", "after", "change"))
+            written = [format(number, form) for number in (before, after, low, high)]
+            cells.append(f"{written[0]} to {written[1]}: {change:+{form}} [{written[2]}, {written[3]}]")
         lines.append(f"| {row['choice']} | {_LABELS[row['of']]} | {row['seeds']} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -90,12 +92,12 @@ TABLES: dict[str, Callable[[], str]] = {
 def with_tables(page: str) -> str:
     """The page with every table between its marks written anew."""
     for name, make in TABLES.items():
-        begin, end = f"<!-- {name}: written by docs/results_tables.py -->\n", f"\n<!-- end of {name} -->"
+        begin, end = f"<!-- {name}: written by docs/results_tables.py -->", f"<!-- end of {name} -->"
         before, found, rest = page.partition(begin)
         _, ended, after = rest.partition(end)
         if not found or not ended:
             raise ValueError(f"the page must have the marks of the table {name!r}")
-        page = f"{before}{begin}\n{make()}\n{end}{after}"
+        page = f"{before}{begin}\n\n{make()}\n\n{end}{after}"
     return page
 
 

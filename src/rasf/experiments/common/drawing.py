@@ -25,9 +25,9 @@ _COLOURS = (BLUE, RED, GREEN, ORANGE, GREY)
 _BINS, _TALL = 40, 0.62  # of a histogram; its height, of a row's
 
 
-def figure(width: float, height: float) -> Figure:
+def figure(width: float, height: float, dpi: int = 160) -> Figure:
     """An empty figure that needs no display."""
-    return Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    return Figure(figsize=(width, height), dpi=dpi, layout="constrained", facecolor="white")
 
 
 def plain(axes: Axes) -> None:
@@ -47,7 +47,7 @@ def provenance(drawn: Figure, result: Result) -> Figure:
 
 def save(drawn: Figure, path: Path) -> Path:
     """Write a PNG, whole or not at all."""
-    write_atomically(path, lambda partial: drawn.savefig(partial, dpi=160, format="png"))
+    write_atomically(path, lambda partial: drawn.savefig(partial, dpi="figure", format="png"))
     return path
 
 

@@ -48,6 +48,7 @@ _SFDQN = (
 _RELABELLED = (("rac51-relabelled -3", "RaC51 (3), relabelled", drawing.GREY, (0, (5, 1, 1, 1))),)
 _ROLLOUTS = ("rasfc51 -3", "rasfc51 0", "rac51 -3")
 _SIDES = (("variance", "learned"), ("truth", "Monte Carlo"))
+_MAP_DPI = 110  # a map has few points, and many maps make large files
 _SHOWN_TASKS = (0, 4, 10)  # one training task and two test tasks, all in risky circles
 
 
@@ -239,7 +240,15 @@ def _mosaic(
         for column in range(columns):
             at = np.array([column * cell, -row * cell])
             edge = (at[0] - side / 2, at[0] + side / 2, at[1] - side / 2, at[1] + side / 2)
-            image = axes.imshow(scaled[row, column], origin="lower", extent=edge, vmin=0, vmax=1, cmap="viridis")
+            image = axes.imshow(
+                scaled[row, column],
+                origin="lower",
+                extent=edge,
+                vmin=0,
+                vmax=1,
+                cmap="viridis",
+                interpolation="nearest",
+            )
             for risky in world.risky:
                 axes.plot(*(ring + (at + world.targets[risky])[:, None]), color="white", linewidth=0.4, alpha=0.7)
             axes.plot(*(at + world.targets[tasks[row]]), "x", color=drawing.RED, markersize=2.5, markeredgewidth=0.7)
@@ -269,7 +278,7 @@ def _figure_13(result: Result, key: str, words: str) -> Figure | None:
     names = [name for name in names if f"{name}/{key}" in result.arrays]
     if not names:
         return None
-    drawn = drawing.figure(3.4 * len(names), 9.6)
+    drawn = drawing.figure(3.4 * len(names), 9.6, _MAP_DPI)
     for axes, name in zip(drawn.subplots(1, len(names), squeeze=False)[0], names, strict=True):
         maps = np.moveaxis(result.arrays[f"{name}/{key}"].astype(float), 0, 1)  # tasks, policies
         limits = np.stack([maps.min(axis=(1, 2)), maps.max(axis=(1, 2))], axis=1)
@@ -287,15 +296,15 @@ def figure_14(result: Result) -> Figure | None:
     if not names:
         return None
     n = len(TRAINING)
-    drawn = drawing.figure(8.4, 6.4 * len(names))
+    drawn = drawing.figure(8.4, 5.5 * len(names), _MAP_DPI)
     high = float(np.quantile(result.arrays[f"{names[0]}/variance_pairs"][-1], 0.99))
     for line, name in zip(drawn.subplots(len(names), n, squeeze=False), names, strict=True):
         for stage, axes in enumerate(line):
             maps = np.moveaxis(result.arrays[f"{name}/variance_pairs"][stage].astype(float), 0, 1)
             image = _mosaic(axes, result.numbers["map_points"][name], maps, range(len(maps)), _up_to(high, len(maps)))
-            axes.set_title(f"{title(name)}, after {stage + 1} task{'s' * (stage > 0)}", fontsize=7)
+            axes.set_title(f"after {stage + 1} task{'s' * (stage > 0)}", fontsize=7)
             axes.set_xlabel("policy", fontsize=7)
-        line[0].set_ylabel("task", fontsize=7)
+        line[0].set_ylabel(f"{title(name)}: task", fontsize=8)
         bar = drawn.colorbar(image, ax=line, shrink=0.5, extend="max", ticks=[0, 1])
         bar.ax.set_yticklabels(["0", f"{high:.2g}"], fontsize=7)
     return drawing.provenance(drawn, result)
@@ -308,7 +317,7 @@ def figure_14_truth(result: Result) -> Figure | None:
         return None
     n = len(TRAINING)
     high = float(np.quantile(result.arrays[f"{names[0]}/truth"], 0.99))
-    drawn = drawing.figure(8.4, 4.6 * len(names))
+    drawn = drawing.figure(8.4, 4.2 * len(names), _MAP_DPI)
     for line, name in zip(drawn.subplots(len(names), len(_SIDES), squeeze=False), names, strict=True):
         for axes, (key, words) in zip(line, _SIDES, strict=True):
             # every policy is a column with its own target: transposed, so that rows share one

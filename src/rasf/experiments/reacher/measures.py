@@ -188,13 +188,16 @@ def shown_maps(measured: Measures) -> list[str]:
 
 def map_arrays(measured: Measures) -> Arrays:
     """Maps as they are drawn, mean over seeds, at the reached points, by label and name."""
-    return {
-        f"{name}/{key}": arrays[f"map_{key}"].mean(axis=0).astype(np.float16)
-        for name in shown_maps(measured)
-        for arrays in [measured.arrays[name]]
-        for key in ("objective", "objective_as_printed", "variance", "truth", "variance_pairs")
-        if f"map_{key}" in arrays
-    }
+    objectives, variances = ("objective", "objective_as_printed"), ("variance", "truth", "variance_pairs")
+    found = {}
+    for name in shown_maps(measured):
+        arrays = measured.arrays[name]
+        agent, *_, beta = name.split()
+        drawn = (objectives if agent == "rasfc51" else ()) + (variances if beta != "0" else ())
+        for key in drawn:
+            if f"map_{key}" in arrays:
+                found[f"{name}/{key}"] = arrays[f"map_{key}"].mean(axis=0).astype(np.float16)
+    return found
 
 
 def _curves_and_finals(measured: Measures, name: str) -> dict[str, Any]:

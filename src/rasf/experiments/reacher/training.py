@@ -50,7 +50,8 @@ class ReacherRun:
 
     beta: the paper's, the bare factor of the variance: -3 is MeanVariance(-6). target: C51 alone on this target, which
     it does not see; returns are normalised by it. width: of both hidden layers. rollouts: for each task, on an
-    evaluation. map_points, truth_rollouts, truth_steps: of the maps in `beliefs`. library: keep the policies, too.
+    evaluation. map_points, truth_rollouts, truth_steps: of the maps in `beliefs`; finer ones than the paper's size also
+    keep the variance of every policy on every task. library: keep the policies, too.
 
     What the paper leaves open: bootstrap, target_networks, separate_heads and adam_epsilon of the agent, late_tip of
     the world, risky_last: the two training targets in circles come last, not first.
@@ -251,8 +252,9 @@ class LaneProgram:
                 "map_variance": believed.variance[:, policies, own].astype(jnp.float16),
                 "map_negative": believed.negative,
                 "map_truth": truth[:, policies, own].astype(jnp.float16),
-                "map_variance_pairs": believed.variance.astype(jnp.float16),  # every policy on every task
             }
+            if self.sizes.map_points > ReacherRun.map_points:
+                found["map_variance_pairs"] = believed.variance.astype(jnp.float16)
         return found
 
     def final(self, lanes: Lane) -> Arrays:

@@ -1,0 +1,40 @@
+"""The results page says what the shipped results say."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import results_tables
+from rasf.experiments.common.claims import table
+from rasf.experiments.common.results import shipped
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "results.md").read_text()
+WORDS = {"holds": r"holds?", "does not hold": r"(does|do) not hold", "not decided": r"is undecided"}
+
+
+def test_its_tables_are_current():
+    assert results_tables.with_tables(PAGE) == PAGE, "run `python docs/results_tables.py`"
+
+
+def test_a_page_without_the_marks_is_refused():
+    with pytest.raises(ValueError, match="glance"):
+        results_tables.with_tables("nothing here")
+
+
+@pytest.mark.parametrize("row", table(shipped()), ids=lambda row: row["id"])
+def test_every_claim_has_its_place_and_its_verdict(row):
+    """The sentence of a claim begins with its verdict."""
+    lines = [line for line in PAGE.splitlines() if f'<a id="{row["id"].lower()}"></a>' in line]
+    assert len(lines) == 1
+    said = lines[0].split("**")[1]
+    assert re.search(rf"\b{row['id']}\b", said)
+    assert re.search(WORDS[row["verdict"]], said), said
+
+
+def test_the_readme_counts_the_verdicts():
+    readme = (DOCS.parent / "README.md").read_text().replace("\n", " ")
+    verdicts = [row["verdict"] for row in table(shipped())]
+    held, refuted, open_ = (verdicts.count(verdict) for verdict in WORDS)
+    assert f"{len(verdicts)} claims {held} hold, {refuted} do not and {open_} are not decided" in readme
