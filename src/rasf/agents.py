@@ -1,6 +1,7 @@
 """The table of agents: what each is called, what it learns, which risks it serves, and with which constants.
 
     sfql, rasfql                    tables: psi, and for rasfql its covariance
+    rasf-model                      tables of psi and its covariance, planned on a model that keeps all experience
     prql, raprql, q-learning        tables of the reward alone (policy reuse, and without it)
     sfc51, rasfc51                  networks: a histogram for every feature
     sfdqn, sfdqn-residual           networks: psi, and for the second its covariance from residuals
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from rasf.risk import Entropic, MeanVariance, Risk
+from rasf.risk import Entropic, MeanVariance, NestedEntropic, Risk
 from rasf.risk.names import is_neutral, risk_to_text
 
 
@@ -47,6 +48,7 @@ class AgentSpec:
 
     title: as the paper writes it. risks: the classes it can be trained for. neutral: it is trained for the mean only,
     and `risk_aware_form` names its risk-aware form. constants: settings that differ from its family's defaults.
+    plans: it keeps a model of all experience and plans on it, for all risks at once.
     """
 
     name: str
@@ -56,6 +58,7 @@ class AgentSpec:
     risks: tuple[type[Risk], ...] = (MeanVariance,)
     risk_aware_form: str | None = None
     constants: Mapping[str, Any] = field(default_factory=dict)
+    plans: bool = False
 
     @property
     def neutral(self) -> bool:
@@ -80,6 +83,7 @@ AGENTS: dict[str, AgentSpec] = {
     for spec in (
         AgentSpec("sfql", "SFQL", _TABLES, LawKind.TABLE, risk_aware_form="rasfql"),
         AgentSpec("rasfql", "RaSFQL", _TABLES, LawKind.TABLE, constants={"always_covariance": True}),
+        AgentSpec("rasf-model", "RaSF-model", _TABLES, LawKind.TABLE, (MeanVariance, NestedEntropic), plans=True),
         AgentSpec("q-learning", "Q-learning", _TABLES, LawKind.REWARD, risk_aware_form="raprql"),
         AgentSpec("prql", "PRQL", _TABLES, LawKind.REWARD, risk_aware_form="raprql"),
         AgentSpec("raprql", "RaPRQL", _TABLES, LawKind.REWARD),

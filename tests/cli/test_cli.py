@@ -1,4 +1,5 @@
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from typer.testing import CliRunner
 
 from rasf.cli.main import app, main
 from rasf.experiments import demo, reproduce
+from rasf.experiments.common.claims import CLAIMS
+from rasf.experiments.common.results import Finding, Reading, Result
 
 
 def rasf_process(*arguments, cwd):
@@ -20,17 +23,80 @@ def rasf_process(*arguments, cwd):
         signal.signal(signal.SIGINT, before)
 
 
-def test_claims_as_json_has_the_promised_keys():
-    out = CliRunner().invoke(app, ["claims", "--json"])
-    assert out.exit_code == 0
-    rows = json.loads(out.stdout)
-    assert all({"id", "verdict", "measured", "seeds"} <= set(row) for row in rows)
+@pytest.fixture
+def own_results(tmp_path):
+    """A folder with results of three claims."""
+    second = Reading("not decided", "a second number, 0.2 [0.1, 0.3]", 7, "0.2")
+    findings = {
+        "R1": Finding("does not hold", "a first [red] number, 0.5 [0.4, 0.6]", 10, "0.5", second_reading=second),
+        "R2": Finding("holds", "another number", 9),
+        "G5": Finding("holds", "a ratio", 1, "0.48", "4,321 rollouts"),
+    }
+    Result("made-up", "quick", 0, 1.0, {}, findings).save(tmp_path)
+    return str(tmp_path)
 
 
-def test_claims_as_a_table_names_every_claim():
-    out = CliRunner().invoke(app, ["claims"], env={"COLUMNS": "160"})
-    assert out.exit_code == 0
-    assert all(f" {key} " in out.stdout for key in ("G1", "F10", "R15", "T7"))
+def shown_claims(*arguments, columns=80):
+    out = CliRunner().invoke(app, ["claims", *arguments], env={"COLUMNS": str(columns)})
+    assert out.exit_code == 0, out.output
+    return out.stdout
+
+
+def test_claims_as_json_have_the_promised_keys(own_results):
+    rows = json.loads(shown_claims("--json"))
+    assert all({"id", "verdict", "measured", "seeds", "second_reading"} <= set(row) for row in rows)
+    assert [row["id"] for row in rows] == [claim.id for claim in CLAIMS]
+    for row, claim in zip(rows, CLAIMS, strict=True):
+        assert (row["second_reading"] is not None) == bool(claim.second_rule)
+    rows = {row["id"]: row for row in json.loads(shown_claims("--json", "--results", own_results))}
+    assert (rows["R1"]["verdict"], rows["R1"]["seeds"]) == ("does not hold", 10)
+    second = rows["R1"]["second_reading"]
+    assert (second["verdict"], second["measured"]) == ("not decided", "a second number, 0.2 [0.1, 0.3]")
+    assert second["rule"] == next(claim.second_rule for claim in CLAIMS if claim.id == "R1")
+    assert rows["R2"]["second_reading"]["verdict"] == rows["T1"]["verdict"] == "not measured"
+
+
+def test_some_claims_as_json(own_results):
+    every = {row["id"]: row for row in json.loads(shown_claims("--json", "--results", own_results))}
+    assert json.loads(shown_claims("R1", "--json", "--results", own_results)) == [every["R1"]]
+    assert json.loads(shown_claims("T3", "F5", "--json", "--results", own_results)) == [every["T3"], every["F5"]]
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("own", [False, True])
+def test_claims_are_a_line_each_and_fit_the_screen(columns, own, own_results):
+    lines = shown_claims(*(["--results", own_results] if own else []), columns=columns).splitlines()
+    assert max(map(len, lines)) <= columns
+    ids = [line.split()[0] for line in lines if re.match(r"[GFRT]\d+ ", line)]
+    assert ids == [claim.id for claim in CLAIMS]
+    assert len(lines) <= len(CLAIMS) + 8  # a heading before, some words after
+
+
+def test_a_line_has_both_verdicts_and_a_number(own_results):
+    lines = {line.split()[0]: line for line in shown_claims("--results", own_results, columns=120).splitlines() if line}
+    shorts = {claim.id: claim.short for claim in CLAIMS}
+    for name, rest in {"R1": "does not undecided 0.5", "R2": "holds -", "G5": "holds 0.48", "T1": "-"}.items():
+        assert " ".join(lines[name].split()) == f"{name} {shorts[name]} {rest}"
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_all_about_one_claim(columns, own_results):
+    shown = shown_claims("R1", "--results", own_results, columns=columns)
+    assert max(map(len, shown.splitlines())) <= columns
+    words = " ".join(shown.split())
+    claim = next(claim for claim in CLAIMS if claim.id == "R1")
+    first = [claim.sentence, claim.rule, "does not hold", "a first [red] number, 0.5 [0.4, 0.6]", "10 seeds"]
+    second = [claim.second_rule, claim.second_reason, "not decided", "a second number, 0.2 [0.1, 0.3]", "7 seeds"]
+    places = [words.index(part) for part in [*first, *second, f"docs/figures/{claim.figure}.png"]]
+    assert places == sorted(places)
+
+
+def test_of_several_claims_all_is_told_in_the_order_asked_for(own_results):
+    words = " ".join(shown_claims("G5", "T1", "R2", "--results", own_results).split())
+    sentences = {claim.id: claim.sentence for claim in CLAIMS}
+    places = [words.index(part) for part in ("G5", sentences["G5"], "4,321 rollouts", "T1", "R2", sentences["R2"])]
+    assert places == sorted(places)
+    assert not any(sentence in words for name, sentence in sentences.items() if name[0] == "F")
 
 
 def without(modules, *arguments, cwd, first=""):
@@ -71,6 +137,8 @@ def test_demo_tells_both_stories_saves_the_picture_and_needs_no_posix(tmp_path):
     [
         (["claims", "--results", "nowhere"], "nowhere is not a folder with results"),
         (["claims", "--results", "."], ". is not a folder with results"),
+        (["claims", "R99"], "id must"),
+        (["claims", "R1", "R99", "--json"], "id must"),
         (["demo", "--out", "/proc/nowhere/picture.png"], "out cannot be written: /proc: "),
         (["demo", "--out", "/proc/picture.png"], "out cannot be written: /proc: "),
         (["reproduce", "theory", "--out", "file"], "file: Not a directory"),

@@ -356,7 +356,7 @@ def test_ctrl_c_saves_a_usable_library(begin, here):
 def test_ctrl_c_twice_leaves_at_once_saves_nothing_and_keeps_what_was_there(old, begin, here):
     for name, content in old.items():
         (here / name).write_text(content)
-    process = begin(0.5, "--overwrite")  # training looks up in minutes only
+    process = begin(0.1, "--overwrite")  # training looks up after a minute only
     wait_for(process, (here / "stepping").exists)
     process.send_signal(signal.SIGINT)
     assert "stopping soon" in process.stderr.readline()
@@ -390,18 +390,26 @@ def test_ctrl_c_twice_while_a_library_is_saved_leaves_no_half_of_it(trained, com
 
 def test_nothing_but_sweeps_needs_posix(here):
     """Windows has no fcntl; only what the engines of sweeps do may ask for it."""
-    without = "import sys; sys.modules['fcntl'] = None; from rasf.__main__ import main; main()"
-    commands = [
-        ["demo", "--help"],
-        ["explore", "--help"],
-        ["sweep", "--help"],
-        ["train", "coin:Coin-v0", "--w", "1,0", "--steps-per-task", "50", "--out", "a.rasf"],
-        ["evaluate", "a.rasf", "--env", "coin:Coin-v0", "--w", "1,0", "--episodes", "2"],
-    ]
-    for arguments in commands:
-        done = subprocess.run([sys.executable, "-c", without, *arguments], capture_output=True, text=True, cwd=here)
-        assert done.returncode == 0, (arguments, done.stderr)
     modules = ("rasf.experiments.demo", "rasf.experiments.reproduce", "rasf.explorer.app", "rasf.sweep.store")
-    code = f"import sys; sys.modules['fcntl'] = None; import {', '.join(modules)}"
+    code = f"""
+import sys
+sys.modules["fcntl"] = None
+import {", ".join(modules)}
+from rasf.__main__ import main
+for arguments in (
+    ["demo", "--help"],
+    ["explore", "--help"],
+    ["sweep", "--help"],
+    ["train", "coin:Coin-v0", "--w", "1,0", "--steps-per-task", "50", "--out", "a.rasf"],
+    ["evaluate", "a.rasf", "--env", "coin:Coin-v0", "--w", "1,0", "--episodes", "2"],
+):
+    sys.argv = ["rasf", *arguments]
+    try:
+        main()
+    except SystemExit as left:
+        assert not left.code, arguments
+    else:
+        raise AssertionError(arguments)
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=here)
     assert done.returncode == 0, done.stderr

@@ -91,17 +91,29 @@ class Server:
 
 
 class Watched:
-    """A page that remembers what went wrong in it, and whom it asked for something."""
+    """A page that remembers what went wrong in it, and whom it asked for something, until it is left."""
 
-    def __init__(self, context):
-        self.troubles, self.hosts = [], set()
-        self.page = context.new_page()
-        self.page.on("console", lambda m: m.type in ("error", "warning") and self.troubles.append(m.text))
-        self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
-        self.page.on("requestfailed", lambda request: self.troubles.append(f"failed: {request.url}"))
-        self.page.on("response", lambda r: r.status >= 400 and self.troubles.append(f"{r.status}: {r.url}"))
-        self.page.on("request", lambda request: self.hosts.add(request.url.split("/")[2].split(":")[0]))
-        self.page.on("websocket", lambda socket: self.hosts.add(socket.url.split("/")[2].split(":")[0]))
+    def __init__(self, page):
+        self.page, self.troubles, self.hosts = page, [], set()
+        self._hear = {
+            "console": lambda m: m.type in ("error", "warning") and self.troubles.append(m.text),
+            "pageerror": lambda error: self.troubles.append(str(error)),
+            "requestfailed": lambda request: self.troubles.append(f"failed: {request.url}"),
+            "response": lambda r: r.status >= 400 and self.troubles.append(f"{r.status}: {r.url}"),
+            "request": lambda request: self.hosts.add(request.url.split("/")[2].split(":")[0]),
+            "websocket": lambda socket: self.hosts.add(socket.url.split("/")[2].split(":")[0]),
+        }
+        for event, hear in self._hear.items():
+            page.on(event, hear)
+
+    def leave(self):
+        """Leave the page as a browser that was never here."""
+        for event, hear in self._hear.items():
+            self.page.remove_listener(event, hear)  # what leaving breaks off is no trouble
+        self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        self.page.context.clear_cookies()
+        self.page.context.clear_permissions()
+        self.page.goto("about:blank")
 
 
 def settled(page, frontier=True):

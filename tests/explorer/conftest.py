@@ -43,25 +43,37 @@ def server(library, chrome):
     running.close()
 
 
-@pytest.fixture
-def visit(server, chrome):
-    """Open the explorer with a query, in a fresh browser context; troubles in it fail the test."""
-    contexts, pages = [], []
+@pytest.fixture(scope="session")
+def tab(chrome):
+    """A page for one test after the other: it has the explorer's scripts from the first on."""
+    return new_page(chrome)
 
-    def go(query="", *, troubles_expected=False, **options):
-        options = {"viewport": {"width": 1280, "height": 900}} | options
-        context = chrome.new_context(**options)
-        context.set_default_timeout(15_000)
-        contexts.append(context)
-        watched = Watched(context)
-        if not troubles_expected:
-            pages.append(watched)
-        watched.page.goto(server.url + query)
-        return watched
+
+def new_page(chrome):
+    context = chrome.new_context()
+    context.set_default_timeout(15_000)
+    return context.new_page()
+
+
+@pytest.fixture
+def visit(server, chrome, tab):
+    """Open the explorer with a query, in another browser each time; troubles in it fail the test."""
+    visited = []
+
+    def go(query="", *, width=1280, height=900, scheme="light", permissions=()):
+        page = new_page(chrome) if visited else tab
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=scheme)
+        page.context.grant_permissions(permissions)
+        visited.append(Watched(page))
+        page.goto(server.url + query)
+        return visited[-1]
 
     yield go
-    for watched in pages:
+    for watched in visited:
+        watched.leave()
+        if watched.page is not tab:
+            watched.page.context.close()
+    for watched in visited:
         assert watched.troubles == []
         assert watched.hosts <= {"127.0.0.1"}
-    for context in contexts:
-        context.close()

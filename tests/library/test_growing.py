@@ -7,7 +7,6 @@ from gymnasium import spaces
 from library_worlds import corridor, random_world, scripted
 
 import rasf
-from quick_compilation import quick_compilation  # noqa: F401
 from rasf import CVaR, Entropic, MeanVariance
 
 NEUTRAL, AVERSE = MeanVariance(0.0), MeanVariance(-1.0)

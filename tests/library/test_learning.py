@@ -9,7 +9,6 @@ from gymnasium import spaces
 from library_worlds import gamble, random_world, scripted
 
 import rasf
-from quick_compilation import quick_compilation  # noqa: F401
 from rasf import CVaR, Entropic, MeanVariance, NestedEntropic
 from rasf.envs.four_room import FourRoom
 from rasf.library.progress import TrainingLog

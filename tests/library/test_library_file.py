@@ -11,7 +11,6 @@ from library_worlds import random_world
 
 import rasf
 import rasf.agents
-from quick_compilation import quick_compilation  # noqa: F401
 from rasf import CVaR, Entropic, MeanVariance
 from rasf import files as storage
 

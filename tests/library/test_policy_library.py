@@ -6,7 +6,6 @@ from gymnasium import spaces
 from library_worlds import gamble, random_world, scripted
 
 import rasf
-from quick_compilation import quick_compilation  # noqa: F401
 from rasf import CVaR, Elliptical, Entropic, MeanVariance, NestedEntropic
 from rasf.envs.gymnasium.single import open_environment
 

@@ -37,7 +37,7 @@ def new_scores(values) -> Scores:
 @pytest.mark.parametrize(("omega", "noise_scale"), [(0.0, 0.0), (-2.0, 0.0), (-2.0, 0.01)])
 @pytest.mark.parametrize(
     ("four_room", "steps"),
-    [(FourRoom(step_limit=37), 3000), (FourRoom(SMALL_MAP, 0.3, step_limit=9), 500)],
+    [(FourRoom(step_limit=37), 1500), (FourRoom(SMALL_MAP, 0.3, step_limit=9), 500)],
     ids=["paper", "small"],
 )
 def test_equals_the_twin(four_room, steps, omega, noise_scale, as_printed):

@@ -56,7 +56,7 @@ VARIANCES = [
 @pytest.mark.parametrize("alpha_w", [0.5, 0.0])
 def test_small_map(variance_weight, sigma, shared, alpha_w):
     rule = make_rule(variance_weight=variance_weight, sigma=sigma, shared_noise=shared, seed=3)
-    kernel, twin = run_both(SMALL, rule, 7, 400, 15, 0.12, alpha_w)
+    kernel, twin = run_both(SMALL, rule, 6, 300, 15, 0.12, alpha_w)
     assert_same_tables(kernel, twin)
     assert min(twin.bumps, twin.cut_short, twin.other_drivers) > 20
 
@@ -65,7 +65,7 @@ def test_small_map(variance_weight, sigma, shared, alpha_w):
 @pytest.mark.parametrize(("variance_weight", "sigma"), [*VARIANCES[:2], VARIANCES[4]])
 def test_paper_map(variance_weight, sigma, shared):
     rule = make_rule(variance_weight=variance_weight, sigma=sigma, shared_noise=shared)
-    kernel, twin = run_both(PAPER, rule, 6, 800, 60, 0.12, 0.5)
+    kernel, twin = run_both(PAPER, rule, 5, 600, 60, 0.12, 0.5)
     assert_same_tables(kernel, twin)
     assert kernel.pauses > 6  # growth came in the middle of tasks
     assert min(twin.bumps, twin.cut_short, twin.other_drivers) > 20
@@ -86,7 +86,7 @@ def test_paper_map_for_long(shared):
 def test_pure_exploration(four_room, shared, alpha_w):
     """The driver is then often not the policy whose action is taken."""
     rule = make_rule(shared_noise=shared, seed=11)
-    kernel, twin = run_both(four_room, rule, 6, 400, 25, 1.0, alpha_w)
+    kernel, twin = run_both(four_room, rule, 5, 300, 25, 1.0, alpha_w)
     assert_same_tables(kernel, twin)
     assert twin.other_drivers > 20
 

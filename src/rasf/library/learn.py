@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -73,7 +73,7 @@ def learn(
     `phi(obs, action, next_obs, info)` gives them. `rasf/FourRoom-v0` (tables) and `rasf/Reacher-v0` (networks, on
     whatever device jax has) have compiled loops, which are taken unless an argument needs single steps.
     tasks: weights (n, d), or a number of tasks, drawn from the environment's own distribution or from [-1, 1]^d.
-    agent: auto, sfql, rasfql (tables), sfc51, rasfc51, sfdqn, sfdqn-residual (networks).
+    agent: auto, sfql, rasfql, rasf-model (tables), sfc51, rasfc51, sfdqn, sfdqn-residual (networks).
     risk: what the policies are trained for; several give a policy for each task and risk.
     num_envs: environments that networks learn from side by side. learn_w: tables learn w from the rewards, as in the
     paper, instead of being told. support: (d, 2), bounds of the discounted feature returns, for histograms.
@@ -102,8 +102,8 @@ def learn(
         chosen = settings | ({} if gamma is None else {"gamma": checks.number("gamma", gamma)})
         if support is not None and spec.law is not LawKind.HISTOGRAM:
             raise ValueError(f"support is for histograms; {spec} has none")
-        if learn_w and spec.family is Family.NETWORKS:
-            raise ValueError(f"learn_w is for tables; {spec} is told the weights, as in the paper")
+        if learn_w and (spec.plans or spec.family is Family.NETWORKS):
+            raise ValueError(f"learn_w is for sfql and rasfql; {spec} is told the weights")
 
         def train(one: Risk, report: Reporter) -> Trained:
             if spec.family is Family.TABLES:
@@ -120,10 +120,23 @@ def learn(
             more: Header = {"bounds": bounds, "support": support, "base_library": base}
             return train_networks(world, weights, network, one, steps, seed, report, notes, **more)
 
+        def train_all() -> Iterator[Trained]:
+            """For one risk after the other, until somebody stops it."""
+            if spec.plans:
+                from rasf.library.tables.model import train_model
+                from rasf.tabular.model import ModelSettings
+
+                model = with_settings(ModelSettings(), chosen)
+                yield from train_model(world, weights, risks, model, steps, seed, reports, notes, base)
+                return
+            for one, report in zip(risks, reports, strict=True):
+                yield train(one, report)
+                if report.stopped:
+                    return
+
         libraries: list[PolicyLibrary] = []
-        for index, one in enumerate(risks):
-            report = Reporter(callback, weights, one, index * len(weights))
-            trained = train(one, report)
+        reports = [Reporter(callback, weights, one, index * len(weights)) for index, one in enumerate(risks)]
+        for one, trained in zip(risks, train_all(), strict=False):
             policies = tuple(SourcePolicy(tuple(w), one) for w in trained.weights.tolist())
             provenance = {
                 "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -132,12 +145,10 @@ def learn(
                 "steps_per_task": steps,
                 "settings": {name: repr(value) for name, value in chosen.items()},
                 "seconds": round(time.perf_counter() - begin, 1),
-                "complete": not report.stopped,
+                "complete": not any(report.stopped for report in reports),
             }
             kept = (trained.sources, described, policies, (spec,), trained.history, tuple(notes), provenance)
             libraries.append(PolicyLibrary(*kept))
-            if report.stopped:
-                break
         if world.reports_failures:  # perhaps only when one happened: the policies that never met one have none
             for library in libraries:
                 np.nan_to_num(library.history["failures"], copy=False)

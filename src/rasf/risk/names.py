@@ -8,13 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from rasf.risk.base import Risk, concrete
 from rasf.risk.cvar import CVaR
-from rasf.risk.entropic import Entropic
+from rasf.risk.entropic import Entropic, NestedEntropic
 from rasf.risk.mean_variance import MeanVariance
 
-_MADE_BY: dict[str, Callable[[float], Risk]] = {"mean-variance": MeanVariance, "entropic": Entropic, "cvar": CVaR}
+_MADE_BY: dict[str, Callable[[float], Risk]] = {
+    "mean-variance": MeanVariance,
+    "entropic": Entropic,
+    "nested-entropic": NestedEntropic,
+    "cvar": CVaR,
+}
+_BY_BETA: dict[type[Any], str] = {
+    MeanVariance: "mean-variance",
+    Entropic: "entropic",
+    NestedEntropic: "nested-entropic",
+}
 EXAMPLES = "neutral, mean-variance:-4, entropic:-1 or cvar:0.1"
 
 
@@ -32,7 +43,7 @@ def is_neutral(risk: Risk) -> bool:
     """Whether a risk is the mean."""
     if isinstance(risk, CVaR):
         return risk.alpha == 1
-    return isinstance(risk, MeanVariance | Entropic) and concrete(risk.beta) == 0
+    return isinstance(risk, MeanVariance | Entropic | NestedEntropic) and concrete(risk.beta) == 0
 
 
 def risk_from_text(text: str) -> Risk:
@@ -64,7 +75,7 @@ def risk_to_text(risk: Risk) -> str:
         return f"cvar:{float(risk.alpha)!r}"
     if isinstance(risk, UnknownRisk):
         return risk.text
-    if not isinstance(risk, MeanVariance | Entropic):
-        return repr(risk)
-    name = "mean-variance" if isinstance(risk, MeanVariance) else "entropic"
-    return "neutral" if is_neutral(risk) else f"{name}:{float(risk.beta)!r}"
+    for kind, name in _BY_BETA.items():
+        if isinstance(risk, kind):
+            return "neutral" if is_neutral(risk) else f"{name}:{float(risk.beta)!r}"
+    return repr(risk)

@@ -8,7 +8,8 @@ numbers, psi (d) and the learned entries of Sigma:
     cell c     of group[c]; for action a, entries[c A + a] .. entries[c A + a + 1], by policy
     entry e    the numbers value[e] (m,) of the group's policies first[e], .., last[e]
 
-A policy in no stretch still holds the noise it began with, Sigma = 0. That is a function of the learner's seed, the row
+A policy in no stretch still holds the noise it began with, Sigma = 0; or, where the group's noise is NO_NOISE, it has
+nothing to say there, and takes no part. That is a function of the learner's seed, the row
 it gave the state and the policy, so it is drawn again where it is needed, and scored as the learner's own GPI would:
 acting with frozen policies is acting with the learner. Most of a row's policies are such, and few of the others have
 tried every action, so a four-room run of 128 tasks takes half the learner's memory.
@@ -30,10 +31,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Floats, Ints
+from rasf.arrays import Bools, Floats, Ints
 from rasf.compiled import compiled
 from rasf.tabular.learner import SuccessorLearner
 from rasf.tabular.table import BASE, COUNT, Rule, Table, drawn_psi, largest_noise
+
+NO_NOISE = -1.0  # of a group whose policies say nothing where they have learned nothing
 
 
 class Frozen(NamedTuple):
@@ -48,7 +51,7 @@ class Frozen(NamedTuple):
     value: npt.NDArray[np.float32]  # (E, m)
     policies: Ints  # (G + 1,) int64: the group's policies are policies[g] .. policies[g + 1]
     seed: Ints  # (G,) uint64
-    noise: Floats  # (G,) float64, the scale of the noise
+    noise: Floats  # (G,) float64, the scale of the noise, or NO_NOISE
 
 
 class StateIndex(NamedTuple):
@@ -191,6 +194,8 @@ def best_noise(task: PreparedTask, cell: int, a: int) -> float:
     """The largest mean among the policies of the cell that hold noise; -inf if none does."""
     frozen, A = task.frozen, task.n_actions
     g, best, policy = frozen.group[cell], -np.inf, np.int64(0)
+    if frozen.noise[g] < 0.0:
+        return best
     stop = frozen.entries[cell * A + a + 1]
     for e in range(frozen.entries[cell * A + a], stop + 1):
         below = np.int64(frozen.first[e]) if e < stop else frozen.policies[g + 1] - frozen.policies[g]
@@ -213,7 +218,8 @@ def greedy(task: PreparedTask, state: int) -> int:
                 if score > best or (score == best and a < action):
                     best, action = score, a
     for cell in range(frozen.states[state], frozen.states[state + 1]):
-        if largest_noise(frozen.noise[frozen.group[cell]]) * task.size < best:
+        noise = frozen.noise[frozen.group[cell]]
+        if noise < 0.0 or largest_noise(noise) * task.size < best:
             continue  # no noise can be as good
         for a in range(A):
             score = best_noise(task, cell, a)
@@ -278,7 +284,7 @@ def best_of(values: Floats, ends: Ints, A: int, states: Ints, known: Ints) -> No
 def policy_moments(task: PreparedTask, states: Ints, mean: Floats, variance: Floats, has_cell: Ints) -> None:
     """Mean and variance (K, B, A), not clipped, of every policy at `states` (B,); zeros at -1 and where no cell is.
 
-    has_cell (K, B) says which policies' group knows the state.
+    has_cell (K, B) says which policies' group knows the state. A policy that has nothing to say has the mean nan.
     """
     frozen, A = task.frozen, task.n_actions
     for b in range(len(states)):
@@ -295,6 +301,8 @@ def policy_moments(task: PreparedTask, states: Ints, mean: Floats, variance: Flo
                         e += 1
                     if e < stop and base + frozen.first[e] <= j:
                         mean[j, b, a], variance[j, b, a] = entry_mean(task, e), entry_variance(task, e)
+                    elif frozen.noise[frozen.group[cell]] < 0.0:
+                        mean[j, b, a] = np.nan
                     else:
                         mean[j, b, a] = noise_mean(task, cell, j - base, a)
 
@@ -304,7 +312,9 @@ def mark_learned(frozen: Frozen, A: int, d: int, learned: Ints) -> None:
     """learned (S,): whether any policy has changed its first numbers; taken for granted where these were zero."""
     for state in range(len(learned)):
         for cell in range(frozen.states[state], frozen.states[state + 1]):
-            learned[state] = learned[state] or frozen.noise[frozen.group[cell]] == 0.0
+            noise = frozen.noise[frozen.group[cell]]
+            some = frozen.entries[(cell + 1) * A] > frozen.entries[cell * A]
+            learned[state] = learned[state] or noise == 0.0 or (noise < 0.0 and some)
             for a in range(A):
                 for e in range(frozen.entries[cell * A + a], frozen.entries[cell * A + a + 1]):
                     if learned[state]:
@@ -342,6 +352,32 @@ def freeze(learner: SuccessorLearner) -> Frozen:
         policies=np.array([0, learner.task + 1]),
         seed=np.array([learner.seed], np.uint64),
         noise=np.array([rule.noise_scale]),
+    )
+
+
+def freeze_tables(values: npt.NDArray[np.float32], known: Bools) -> Frozen:
+    """Policies whose numbers (K, S, A, m) are known where `known` (S, A) says so, with nothing to say elsewhere."""
+    K, S, A, _ = values.shape
+    begins = np.ones((K, S, A), np.bool_)
+    begins[1:] = (values[1:] != values[:-1]).any(axis=3)  # a stretch of policies with the same numbers is one entry
+    begins &= known
+    order = np.moveaxis(begins, 0, 2)  # by state, action, policy
+    s, a, first = np.nonzero(order)
+    # a stretch ends before the next one of the same state and action begins
+    same = np.zeros(len(first), np.bool_)
+    same[:-1] = (s[1:] == s[:-1]) & (a[1:] == a[:-1])
+    last = np.where(same, np.append(first[1:], 0) - 1, K - 1)
+    return Frozen(
+        states=np.arange(S + 1),
+        group=np.zeros(S, np.int32),
+        row=np.arange(S, dtype=np.int32),
+        entries=np.concatenate([[0], np.cumsum(order.sum(axis=2).ravel())]).astype(np.int64),
+        first=first.astype(np.int16),
+        last=last.astype(np.int16),
+        value=np.ascontiguousarray(values[first, s, a]),
+        policies=np.array([0, K]),
+        seed=np.zeros(1, np.uint64),
+        noise=np.full(1, NO_NOISE),
     )
 
 

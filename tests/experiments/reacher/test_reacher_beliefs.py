@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from deep.deep_twin import outputs, plain_networks, random_learner, softmax
+from deep.deep_twin import constant_networks, outputs, plain_networks, random_learner, softmax
 from quick_compilation import quick_compilation  # noqa: F401
 from rasf.deep.agent import Agent, Tasks, preset
 from rasf.envs.reacher.arm import ELBOW_LIMIT, tip_position
@@ -16,6 +16,7 @@ from rasf.envs.reacher.world import Reacher
 from rasf.experiments.reacher.beliefs import beliefs, compare_risks, grid, on_grid, true_variance
 
 WORLD = Reacher(action_noise=0.0, failure_probability=0.0)
+IN_ORDER, RISKY_LAST = np.arange(4), np.array([2, 3, 0, 1])  # the own tasks of four policies
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +48,11 @@ def test_values_are_put_where_they_belong():
     assert np.isnan(maps[:, ~where.reached]).all()
 
 
-def test_beliefs_are_the_scores_of_single_states(small):
+@pytest.mark.parametrize("own_tasks", [IN_ORDER, RISKY_LAST])
+def test_beliefs_are_the_scores_of_single_states(small, own_tasks):
     agent, networks, tasks = small
     where = grid(5)
-    found = beliefs(agent, WORLD, where, networks, jnp.array(-6.0), tasks)
+    found = beliefs(agent, WORLD, where, own_tasks, networks, jnp.array(-6.0), tasks)
     n = int(where.reached.sum())
     assert found.objective.shape == found.variance.shape == (4, 12, n)
     risk = agent.settings.risk(-6.0)
@@ -60,7 +62,7 @@ def test_beliefs_are_the_scores_of_single_states(small):
         obs = WORLD.observe(jnp.asarray(where.states[elbow * n + point]))[None]
         mean, variance = agent.moments(agent.task_heads(networks, tasks.weights[task]), obs, tasks.inputs[task])
         values.append(float(jnp.max(mean[policy, 0] - 3.0 * variance[policy, 0])))
-        own = int(jnp.argmax(agent.own_scores(networks, obs, tasks.weights[:4], risk)[policy, 0]))
+        own = int(jnp.argmax(agent.own_scores(networks, obs, tasks.weights[own_tasks], risk)[policy, 0]))
         spreads.append(float(variance[policy, 0, own]))
     assert found.objective[policy, task, point] == pytest.approx(np.mean(values), rel=1e-4)
     assert found.variance[policy, task, point] == pytest.approx(np.mean(spreads), rel=1e-4)
@@ -71,7 +73,9 @@ def test_without_chance_the_true_variance_is_zero(small):
     agent, networks, tasks = small
     where = grid(5)
     settings = {"rollouts": 3, "steps": 4}
-    certain = true_variance(agent, WORLD, where, networks, jnp.array(-6.0), tasks, jax.random.key(0), **settings)
+    certain = true_variance(
+        agent, WORLD, where, IN_ORDER, networks, jnp.array(-6.0), tasks, jax.random.key(0), **settings
+    )
     assert certain.shape == (4, 12, int(where.reached.sum()))
     np.testing.assert_allclose(certain, 0.0, atol=1e-10)
 
@@ -81,11 +85,36 @@ def test_one_step_in_a_circle_has_the_variance_of_its_failure(small):
     agent, networks, tasks = small
     p = 0.3
     world = replace(WORLD, failure_probability=p, radius=1.0)
-    where = grid(3)
+    where = grid(4)
     found = true_variance(
-        agent, world, where, networks, jnp.array(-6.0), tasks, jax.random.key(1), rollouts=4_000, steps=1
+        agent, world, where, IN_ORDER, networks, jnp.array(-6.0), tasks, jax.random.key(1), rollouts=4_000, steps=1
     )
+    assert found.shape == (4, 12, 4)
     np.testing.assert_allclose(found, 9 * p * (1 - p), rtol=0.08)
+
+
+class Loud(Reacher):
+    """Every feature is the same normal number, as large as the action's index and one."""
+
+    def step(self, key, state, action):
+        return state, (action + 1) * jax.random.normal(key) * jnp.ones(self.n_features)
+
+
+@pytest.mark.parametrize("own_tasks", [IN_ORDER, RISKY_LAST])
+def test_the_truth_is_that_of_policies_that_act_for_their_own_tasks(small, own_tasks):
+    """Where action j is best for the task of target j, the returns of its policy spread as (j + 1) |sum of w|."""
+    agent, _, tasks = small
+    logits = np.zeros((4, 13, 9, 5))
+    logits[:, :, :, 0] = 30.0  # the lowest atom
+    for feature in range(9):
+        logits[:, feature, feature] = [0.0, 0.0, 0.0, 0.0, 30.0]
+    networks = constant_networks(agent, [logits])
+    found = true_variance(
+        agent, Loud(), grid(4), own_tasks, networks, jnp.array(0.0), tasks, jax.random.key(1), rollouts=4_000, steps=1
+    )
+    assert found.shape == (4, 12, 4)
+    spread = (own_tasks + 1.0)[:, None] * np.asarray(tasks.weights).sum(axis=1)
+    np.testing.assert_allclose(found, np.broadcast_to(spread[:, :, None] ** 2, found.shape), rtol=0.12)
 
 
 # --- risks on learned histograms

@@ -174,7 +174,7 @@ def test_saved_files_hold_what_is_shown(visit):
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")])
 def test_nothing_is_cut_off(visit, width, scheme):
-    page = visit("", viewport={"width": width, "height": 800}, color_scheme=scheme).page
+    page = visit(width=width, height=800, scheme=scheme).page
     settled(page)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.get_by_text("Open a library ...").click()

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from deep.deep_twin import create_agent, outputs, plain_networks, random_learner, softmax
-from quick_compilation import quick_compilation  # noqa: F401
 from rasf.deep.agent import Tasks, preset
 from rasf.library.networks import policies as network_policies
 from rasf.library.networks.policies import NetworkPolicies

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import rasf
-from quick_compilation import quick_compilation  # noqa: F401
 from rasf.deep.agent import Agent, Tasks, preset
 from rasf.deep.fit import Schedule, _compiled_advance, fit, start_lanes
 from rasf.deep.train import RunConfig

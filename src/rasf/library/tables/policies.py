@@ -8,7 +8,8 @@ An observation is its numbers (n,), the `Encoder`'s. What is answered where litt
 - A state that no learner has visited: mean 0, std 0, value risk.moments(0, 0) for all, so `act` gives action 0.
 - A state that was visited, but where nothing was learned (an episode was cut off there): the policies' initial noise,
   as the learner's own GPI has it. In both cases `seen` is False. Learners without noise cannot tell the second case.
-- A policy that has learned nothing for an action of a state its learner knows: its initial noise, for the same reason.
+- A policy that has learned nothing for an action of a state its learner knows: its initial noise, for the same reason;
+  one that was planned on a model takes no part there, as in the next case.
 - A policy whose learner has never visited a state that others of a merged library know: it takes no part in the choice:
   value -inf, mean 0, std nan.
 
@@ -31,7 +32,16 @@ from rasf.library.frozen_policies import Scores
 from rasf.risk import Elliptical, Entropic, MeanVariance, Risk, SkewNormal
 from rasf.risk.base import concrete
 from rasf.tabular import frozen as kernels
-from rasf.tabular.frozen import Frozen, PreparedTask, as_bits, freeze, make_index, states_of
+from rasf.tabular.frozen import (
+    NO_NOISE,
+    Frozen,
+    PreparedTask,
+    as_bits,
+    freeze,
+    freeze_tables,
+    make_index,
+    states_of,
+)
 from rasf.tabular.learner import SuccessorLearner
 from rasf.tabular.table import SigmaForm
 from rasf.transfer import packed_weights
@@ -69,6 +79,11 @@ class TablePolicies:
             raise ValueError(f"keys must have shape ({S}, n), a row for each state visited, got {numbers.shape}")
         sizes = (learner.n_actions, learner.n_features, float(settings.gamma), settings.sigma)
         return cls(numbers, freeze(learner), *sizes)
+
+    @classmethod
+    def from_tables(cls, keys: Floats, values: npt.NDArray[np.float32], known: Bools, d: int, gamma: float) -> Self:
+        """Policies whose psi (d) and packed Sigma are values (K, S, A, m), known for the actions (S, A) only."""
+        return cls(np.array(keys, np.float64), freeze_tables(values, known), values.shape[2], d, gamma, SigmaForm.FULL)
 
     @classmethod
     def restore(cls, description: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
@@ -131,8 +146,8 @@ class TablePolicies:
         np.maximum(variance, 0.0, out=variance)
         values = _values(risk, mean, variance)
         std = np.full(shape, np.nan) if self.sigma is SigmaForm.NONE else np.sqrt(variance)
-        outside = ~has_cell & (state >= 0)
-        values[outside], std[outside] = -np.inf, np.nan
+        outside = np.isnan(mean) | (~has_cell & (state >= 0))[..., None]
+        values[outside], mean[outside], std[outside] = -np.inf, 0.0, np.nan
         return Scores(values, mean, std, self._is_learned(state))
 
     def seen(self, obs: npt.NDArray[Any]) -> Bools:
@@ -304,8 +319,8 @@ def _check_arrays(keys: Floats, frozen: Frozen, A: int, d: int, sigma: SigmaForm
         raise ValueError("first and last must rise within every cell and action")
     if not np.isfinite(frozen.value).all():
         raise ValueError("value must be finite, got nan or infinite numbers")
-    if not (np.isfinite(frozen.noise) & (frozen.noise >= 0)).all():
-        raise ValueError("noise must be finite and not negative")
+    if not (np.isfinite(frozen.noise) & ((frozen.noise >= 0) | (frozen.noise == NO_NOISE))).all():
+        raise ValueError(f"noise must be finite and not negative, or {NO_NOISE:g}")
 
 
 def _check_offsets(name: str, offsets: Ints, end: int, strictly: bool) -> None:

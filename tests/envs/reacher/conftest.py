@@ -1,0 +1,1 @@
+from quick_compilation import kept_compilation  # noqa: F401

@@ -1,0 +1,1 @@
+from quick_compilation import quick_compilation  # noqa: F401
