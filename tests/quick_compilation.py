@@ -11,16 +11,16 @@ import jax
 import pytest
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
+FOLDER = "jax_compilation_cache_dir"
+KEEP_ALL = {"jax_persistent_cache_min_compile_time_secs": 0.0, "jax_persistent_cache_min_entry_size_bytes": -1}
+QUICK = "jax_disable_most_optimizations"
+
 
 @contextmanager
 def _kept(config):
     worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
-    changes = {
-        # one folder a worker: none reads what another is still writing
-        "jax_compilation_cache_dir": str(config.cache.mkdir(f"jax-{worker}")),
-        "jax_persistent_cache_min_compile_time_secs": 0.0,
-        "jax_persistent_cache_min_entry_size_bytes": -1,
-    }
+    # one folder a worker: none reads what another is still writing
+    changes = {FOLDER: str(config.cache.mkdir(f"jax-{worker}")), **KEEP_ALL}
     before = {name: getattr(jax.config, name) for name in changes}
     for name, value in changes.items():
         jax.config.update(name, value)
@@ -39,8 +39,14 @@ def kept_compilation(request):
 
 @pytest.fixture(autouse=True, scope="module")
 def quick_compilation(request):
-    optimised = jax.config.read("jax_disable_most_optimizations")
+    before = jax.config.read(QUICK)
     with _kept(request.config):
-        jax.config.update("jax_disable_most_optimizations", True)
+        jax.config.update(QUICK, True)
         yield
-        jax.config.update("jax_disable_most_optimizations", optimised)
+        jax.config.update(QUICK, before)
+
+
+def as_in_this_process():
+    """What another process must find in its environment to compile quickly and into the same folder."""
+    settings = {FOLDER: getattr(jax.config, FOLDER), QUICK: jax.config.read(QUICK), **KEEP_ALL}
+    return {name.upper(): str(value) for name, value in settings.items()}

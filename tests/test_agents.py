@@ -126,12 +126,12 @@ def test_names_without_a_risk_refuse_one(name):
     neutral = not name.startswith("ra") and name != "sfdqn-residual"
     if neutral:
         for risk in (AVERSE, Entropic(-1.0), CVaR(0.5)):
-            with pytest.raises(ValueError, match=f"agent '{name}' is risk-neutral; for .* use '.+'") as refused:
+            with pytest.raises(ValueError, match=f"'{name}' is risk-neutral; .* use") as refused:
                 check_agent(name, [NEUTRAL, risk])
             check_agent(str(refused.value).rsplit("'", 2)[1], [AVERSE])
     else:
         check_agent(name, [NEUTRAL, AVERSE])
-        with pytest.raises(ValueError, match=rf"risk must be .* to train {name}, got cvar:0.5; it can act, though"):
+        with pytest.raises(ValueError, match=rf"^risk .* {name}, .* it can act"):
             check_agent(name, [CVaR(0.5)])
 
 
@@ -139,7 +139,7 @@ def test_entropic_risk_trains_histograms_only():
     check_agent("rasfc51", [Entropic(-1.0)])
     for name in ("rasfql", "sfdqn-residual"):
         # nor can it act with the moments that these agents learn, so nothing is promised
-        with pytest.raises(ValueError, match=f"risk must be MeanVariance to train {name}, got entropic:-1.0$"):
+        with pytest.raises(ValueError, match=f"MeanVariance .* {name}, got entropic:-1.0$"):
             check_agent(name, [Entropic(-1.0)])
 
 

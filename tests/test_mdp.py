@@ -228,5 +228,5 @@ def test_a_missing_or_unreachable_end_matters_only_without_discount_and_horizon(
     assert plan(endless, [1.0], Entropic(-1.0), horizon=3).value[0, 0] == pytest.approx(3.0)
     discounted = FiniteMDP.from_transitions(loop, 2, 1, terminal, gamma=0.5)
     assert plan(discounted, [1.0], Entropic(-1.0)).value[0] == pytest.approx(2.0)
-    with pytest.raises(ValueError, match="gamma = 1 without a horizon needs"):
+    with pytest.raises(ValueError, match="gamma = 1"):
         plan(endless, [1.0])

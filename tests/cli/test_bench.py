@@ -89,7 +89,7 @@ def test_damaged_lines_of_the_history_do_not_count(folder):
 
 def test_a_benchmark_that_fails_says_why(folder):
     (folder / "broken").touch()
-    with pytest.raises(ValueError, match=r"fake\.py failed: no reference installed"):
+    with pytest.raises(ValueError, match=r"fake\.py failed"):
         measure(folder)
     assert not (folder / "history.jsonl").exists()
 

@@ -208,7 +208,7 @@ def test_the_figure_shows_every_episode_and_marks_mean_and_cvar(trained):
             values, counts = np.unique(report.returns, return_counts=True)
             np.testing.assert_allclose([bar.get_x() + bar.get_width() / 2 for bar in bars], values)
             np.testing.assert_allclose([bar.get_height() / bars[0].get_height() for bar in bars], counts / counts[0])
-    with pytest.raises(ValueError, match="1 to 12 comparisons, got 13"):
+    with pytest.raises(ValueError, match="comparisons, got 13"):
         drawing.comparison(compared[:1] * 13, False, "a test")
 
 

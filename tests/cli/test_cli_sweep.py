@@ -84,7 +84,7 @@ def test_a_kind_is_found_in_the_folder_we_are_in_by_workers_too(rasf, tmp_path, 
 
 def test_a_bad_file_starts_nothing(rasf, tmp_path):
     (tmp_path / "spec.toml").write_text(HEAD + "[limits]\nmemory_gb = 1000000\n")
-    with pytest.raises(ValueError, match=r"line 4: memory_gb is 1000000, but this machine has"):
+    with pytest.raises(ValueError, match="line 4: memory_gb"):
         rasf("spec.toml")
     assert [path.name for path in tmp_path.iterdir()] == ["spec.toml"]
 
@@ -95,7 +95,7 @@ def test_a_sweep_that_is_driven_is_left_alone_and_can_be_looked_at(rasf, tmp_pat
     with store.driving():
         store.declare(spec)
         store.publish({"running": 2, "fresh": 1, "seconds": 2.0})
-        with pytest.raises(ValueError, match="is being driven by process"):
+        with pytest.raises(ValueError, match="driven by process"):
             rasf("spec.toml", "--dir", "s")
         said = rasf("status", "s")[1]
         assert "0 of 2" in said
@@ -106,9 +106,9 @@ def test_a_sweep_that_is_driven_is_left_alone_and_can_be_looked_at(rasf, tmp_pat
 
 def test_arguments_that_make_no_sense_are_refused(rasf, tmp_path):
     spec_of(tmp_path, HEAD)
-    with pytest.raises(ValueError, match="address is for --engine ray"):
+    with pytest.raises(ValueError, match=r"^address"):
         rasf("spec.toml", "--address", "here:6379")
-    with pytest.raises(ValueError, match="is not the folder of a sweep"):
+    with pytest.raises(ValueError, match="folder of a sweep"):
         rasf("status", tmp_path)
     assert rasf("spec.toml", "--workers", 0)[0] == 2
     assert rasf("spec.toml", "--engine", "clouds")[0] == 2

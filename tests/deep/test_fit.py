@@ -180,7 +180,7 @@ OTHER_WEIGHTS = TASKS._replace(weights=TASKS.weights + np.float32(1e-6) * (TASKS
 )
 def test_another_configuration_is_refused(stopped, change, differs):
     before = stopped.read_bytes()
-    with pytest.raises(ValueError, match="is a checkpoint of another configuration; remove it or choose") as refusal:
+    with pytest.raises(ValueError, match="another configuration") as refusal:
         run(stopped, **change)
     assert str(refusal.value).endswith(f"(what differs: {differs})")
     assert "\n" not in str(refusal.value)
@@ -196,7 +196,7 @@ def test_checkpoints_of_older_versions_are_refused(stopped):
         {name: header[name] for name in header if name != "step"},
     ):
         save_file(stopped, label, arrays)
-        with pytest.raises(ValueError, match="is a checkpoint of another version of rasf; remove it") as refusal:
+        with pytest.raises(ValueError, match="another version") as refusal:
             run(stopped)
         assert "\n" not in str(refusal.value)
 

@@ -68,7 +68,7 @@ def greedy_policies(agent, learner):
     scores = jax.jit(partial(agent.own_scores, risk=MeanVariance(BETA)))(
         learner.online, jnp.eye(MDP.n_states), jnp.asarray(TASKS, jnp.float32)
     )
-    return np.argmax(scores, axis=-1)
+    return np.argmax(np.asarray(scores), axis=-1)
 
 
 def outputs_of(agent, learner):

@@ -281,7 +281,7 @@ def test_what_is_not_finite_is_refused_and_not_stored(changes, culprit):
     learner = make("sfdqn")
     learner.act(np.zeros((2, OBS)))
     step = Step(np.zeros((2, OBS)), np.zeros((2, 2)), np.zeros(2, bool), np.ones(2, bool))
-    with pytest.raises(ValueError, match=f"the environment gave {culprit} not finite"):
+    with pytest.raises(ValueError, match=f"{culprit} not finite"):
         learner.observe(*step._replace(**changes))
     assert learner.transitions == 0
     learner.act(np.zeros((2, OBS)))
@@ -292,7 +292,7 @@ def test_what_is_not_finite_is_refused_and_not_stored(changes, culprit):
 def test_a_loss_that_is_not_finite_is_refused():
     learner = make("sfdqn", learning_rate=1e38)
     feed(learner, 5)
-    with pytest.raises(ValueError, match="the loss was not finite by update 8"):
+    with pytest.raises(ValueError, match=r"loss .* update 8"):
         learner.learn(8)
 
 

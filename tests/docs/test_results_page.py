@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import results_tables
-from rasf.experiments.common.claims import table
+from rasf.experiments.common.claims import is_ours, table
 from rasf.experiments.common.results import shipped
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -23,7 +23,10 @@ def test_a_page_without_the_marks_is_refused():
         results_tables.with_tables("nothing here")
 
 
-@pytest.mark.parametrize("row", table(shipped()), ids=lambda row: row["id"])
+PAPERS = [row for row in table(shipped()) if not is_ours(row)]
+
+
+@pytest.mark.parametrize("row", PAPERS, ids=lambda row: row["id"])
 def test_every_claim_has_its_place_and_its_verdict(row):
     """The sentence of a claim begins with its verdict."""
     lines = [line for line in PAGE.splitlines() if f'<a id="{row["id"].lower()}"></a>' in line]
@@ -35,6 +38,6 @@ def test_every_claim_has_its_place_and_its_verdict(row):
 
 def test_the_readme_counts_the_verdicts():
     readme = (DOCS.parent / "README.md").read_text().replace("\n", " ")
-    verdicts = [row["verdict"] for row in table(shipped())]
+    verdicts = [row["verdict"] for row in PAPERS]
     held, refuted, open_ = (verdicts.count(verdict) for verdict in WORDS)
     assert f"{len(verdicts)} claims {held} hold, {refuted} do not and {open_} are not decided" in readme

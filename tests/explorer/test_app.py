@@ -11,7 +11,7 @@ from rasf.explorer.views import Views
 def test_a_port_that_is_taken_is_said_in_a_sentence_that_names_the_option():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(ValueError, match=rf"127.0.0.1, port {port}, cannot be used: .*; --port takes another one"):
+        with pytest.raises(ValueError, match=f"port {port}, cannot .*--port"):
             serve(None, port=port, show=False)
 
 

@@ -159,7 +159,7 @@ def test_a_discount_aware_library_counts_later_risks_less():
             return mean
 
     assert library.evaluate(world, [1.0], Plain(), 2).episodes == 2
-    with pytest.raises(ValueError, match="Plain has no discount-aware form"):
+    with pytest.raises(ValueError, match=r"Plain .* discount-aware"):
         library.evaluate(world, [1.0], Plain(), 2, discount_aware=True)
 
 
@@ -326,7 +326,7 @@ def test_what_cannot_be_compared_is_refused(library, risks, said):
 
 
 def test_an_old_keyword_names_the_new_one(library):
-    with pytest.raises(TypeError, match="watch is now called callback"):
+    with pytest.raises(TypeError, match=r"watch .* callback"):
         library.compare(gamble(), W, [NEUTRAL], 3, watch=None)
 
 
@@ -356,7 +356,7 @@ def test_environments_that_were_made_here_are_closed_also_when_they_break(librar
 
     library.evaluate(make, W, NEUTRAL, 20)
     assert len(made) == 16
-    with pytest.raises(ValueError, match="the features of a step must be finite"):
+    with pytest.raises(ValueError, match=r"features .* finite"):
         library.evaluate(lambda: make(np.s_[:, :, 3]), W, NEUTRAL, 3)
     with pytest.raises(ValueError, match="the n_features"):
         library.evaluate(lambda: made.append(random_world(0)) or made[-1], W, NEUTRAL, 3)

@@ -101,7 +101,7 @@ def test_growing_takes_over_what_must_be_the_same(options):
     assert grown.sources.policies == 4
     for name, value in {"gamma": 0.7, "widths": (16,), "atoms": 7}.items():
         if name in options or name == "gamma":
-            with pytest.raises(ValueError, match=f"{name} must be that of the library that grows"):
+            with pytest.raises(ValueError, match=f"^{name} must"):
                 old.grow(None, 1, **{name: value})  # before an environment is looked at
     if "widths" in options:
         assert old.grow(world(), 2, widths=[8], steps_per_task=8).sources.policies == 4
@@ -210,8 +210,8 @@ def test_what_does_not_fit_is_not_merged():
     for no_list in (table, [1], [table, "a.rasf"]):
         with pytest.raises(ValueError, match="libraries must"):
             rasf.merge(no_list)
-    with pytest.raises(ValueError, match="networks to merge must agree in"):
+    with pytest.raises(ValueError, match="networks to merge"):
         rasf.merge([learned(steps_per_task=8, **NETS), learned(steps_per_task=8, **ATOMS)])
     narrow = learned(steps_per_task=8, support=[[0, 1], [0, 1]], **ATOMS)
-    with pytest.raises(ValueError, match="must have the same atoms: their supports differ"):
+    with pytest.raises(ValueError, match="same atoms"):
         rasf.merge([learned(steps_per_task=8, **ATOMS), narrow])

@@ -193,7 +193,7 @@ def test_a_risk_that_cannot_be_read_back_is_kept_as_its_text(stored, tmp_path):
 def refused(path, header, arrays):
     """The one sentence by which a file with right checksums is refused."""
     storage.save_file(path, header, arrays)
-    with pytest.raises(ValueError, match="is not a policy library that this rasf can read") as reason:
+    with pytest.raises(ValueError, match="not a policy library") as reason:
         rasf.load(path)
     text = str(reason.value)
     assert text.startswith(str(path))

@@ -128,7 +128,7 @@ def test_a_learner_is_one_line():
     learner = rasf.WeightLearner(2).update([1.0, 2.0], 5.0)
     assert repr(learner) == "<WeightLearner: w = [1. 2.] from 1 samples, 1 of 2 directions never seen>"
     assert repr(learner.update([1.0, 0.0], 1.0)) == "<WeightLearner: w = [1. 2.] from 2 samples>"
-    assert "\n" not in repr(rasf.WeightLearner(1000))
+    assert "\n" not in repr(rasf.WeightLearner(100))
 
 
 def test_before_any_data_nothing_is_known():

@@ -111,10 +111,10 @@ def test_mean_variance_of_a_policy_comes_from_its_moments():
 @pytest.mark.parametrize("horizon", [None, 3])
 def test_risks_without_a_dynamic_programme_are_refused(risk, horizon):
     mdp = random_problem(0, gamma=0.9).mdp
-    with pytest.raises(ValueError, match="has no dynamic programme; plan with Entropic"):
+    with pytest.raises(ValueError, match="no dynamic programme"):
         plan(mdp, [1.0, 0.0], risk, horizon)
     if isinstance(risk, CVaR):
-        with pytest.raises(ValueError, match="no exact recursion for CVaR"):
+        with pytest.raises(ValueError, match="exact recursion for CVaR"):
             evaluate_policy(mdp, [0] * 4, [1.0, 0.0], risk, horizon)
 
 

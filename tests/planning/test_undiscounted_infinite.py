@@ -45,13 +45,13 @@ def test_never_ending_in_a_cycle(beta, there, back, expected):
 
 @pytest.mark.parametrize("cycle", [[[(1.0, 1, 1.0)], [(1.0, 0, -1.0)]], [[(0.5, 0, 1.0), (0.5, 0, -1.0)]]])
 def test_no_mean_where_the_sum_has_no_limit(cycle):
-    with pytest.raises(ValueError, match="never ends and its total reward has no limit"):
+    with pytest.raises(ValueError, match="reward has no limit"):
         value_of_action_0(with_way_out(*cycle), 0.0)
 
 
 def test_a_policy_that_may_earn_either_infinity():
     problem = with_way_out([(0.5, 1, 0.0), (0.5, 2, 0.0)], [(1.0, 1, 1.0)], [(1.0, 2, -1.0)])
-    with pytest.raises(ValueError, match="may be inf or -inf"):
+    with pytest.raises(ValueError, match="inf or -inf"):
         value_of_action_0(problem, 0.0)
     # for beta < 0 the worst counts, for beta > 0 the best
     assert value_of_action_0(problem, -0.5)[:3] == [-INF, INF, -INF]
@@ -146,5 +146,5 @@ def test_a_risk_seeker_stays_for_the_rare_windfall():
 def test_planning_refuses_states_that_cannot_end():
     problem = chain([(1.0, 0, 1.0)], [(1.0, 2, 1.0)], terminal=(2,))
     for call in (lambda: plan(problem.mdp, [1.0]), lambda: evaluate_policy(problem.mdp, [0, 0, 0], [1.0])):
-        with pytest.raises(ValueError, match="none can be reached from 0"):
+        with pytest.raises(ValueError, match="reached from 0"):
             call()

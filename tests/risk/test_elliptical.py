@@ -138,7 +138,7 @@ def test_negative_variance_estimates_count_as_zero(law):
 
 @pytest.mark.parametrize("beta", [-1.0, 1e-300, 0.5, np.float64(1e-9)])
 def test_student_is_refused_unless_beta_is_zero(beta):
-    with pytest.raises(ValueError, match="Student law has no entropic utility: beta must be 0"):
+    with pytest.raises(ValueError, match=r"Student .* beta must"):
         Elliptical(beta, "student")
     with pytest.raises(ValueError, match="Student"):
         EllipticalMixture(beta, ("normal", "student"))
@@ -330,7 +330,7 @@ def test_mixture_batches_under_jit():
 @pytest.mark.parametrize("columns", [1, 3])
 def test_wrong_number_of_columns(columns):
     part = np.full(columns, 1 / columns)
-    with pytest.raises(ValueError, match="must have 2 columns, one per law, got shape"):
+    with pytest.raises(ValueError, match="2 columns"):
         EllipticalMixture(-1.0, ("normal", "normal")).mixture(part, part, part)
 
 

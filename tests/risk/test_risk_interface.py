@@ -57,7 +57,7 @@ def test_supports_is_truthful(risk, forms, form):
         assert score.shape == (2,)
         assert np.all(np.isfinite(score))
         return
-    with pytest.raises(ValueError, match=f"^{type(risk).__name__} cannot score {form}; it supports ") as refusal:
+    with pytest.raises(ValueError, match=f"^{type(risk).__name__} cannot score {form};") as refusal:
         getattr(risk, form)(*arguments)
     assert "\n" not in str(refusal.value)
     assert all(offered in str(refusal.value) for offered in forms)
@@ -92,7 +92,7 @@ def test_logarithms_of_probabilities_score_like_the_probabilities(risk, forms):
     with np.errstate(divide="ignore"):
         log_probs = np.log(probs)  # one atom has no mass
     if "independent" not in forms:
-        with pytest.raises(ValueError, match=f"^{type(risk).__name__} cannot score independent; it supports "):
+        with pytest.raises(ValueError, match=f"^{type(risk).__name__} cannot score independent;"):
             risk.independent_log(log_probs, atoms, w)
         return
     score = risk.independent_log(log_probs, atoms, w)
@@ -106,14 +106,14 @@ def test_logarithms_of_probabilities_score_like_the_probabilities(risk, forms):
 
 
 def test_a_mixture_says_what_it_can_score():
-    with pytest.raises(ValueError, match=r"EllipticalMixture cannot score samples.*mixture"):
+    with pytest.raises(ValueError, match=r"cannot score samples.*mixture"):
         EllipticalMixture(-1.0, ("normal",)).samples(np.ones(3))
 
 
 def test_the_nested_risk_is_for_planning():
     with pytest.raises(ValueError, match="it is for planning"):
         NestedEntropic(-1.0).samples(np.ones(3))
-    with pytest.raises(ValueError, match=r"^NestedEntropic has no discount-aware form"):
+    with pytest.raises(ValueError, match=r"^NestedEntropic .* discount-aware"):
         NestedEntropic(-1.0).at_discount(0.5)
 
 

@@ -88,7 +88,7 @@ def test_negative_variance_estimate_without_skew_counts_as_zero():
 
 @pytest.mark.parametrize("skew", [1.001 * LARGEST, -1.001 * LARGEST, 10.0])
 def test_impossible_skew_is_refused(skew):
-    with pytest.raises(ValueError, match="skew is too large for the variance"):
+    with pytest.raises(ValueError, match="skew is too large"):
         SkewNormal(-1.0).moments(0.0, 1.0, skew)
     with pytest.raises(ValueError, match="skew is too large"):
         SkewNormal(-1.0).moments(np.zeros(2), np.ones(2), np.array([0.0, skew]))

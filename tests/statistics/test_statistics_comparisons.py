@@ -183,7 +183,7 @@ def test_what_is_refused(function):
 
 
 def test_pairs_need_as_many_runs():
-    with pytest.raises(ValueError, match="theirs must have the runs"):
+    with pytest.raises(ValueError, match="theirs must"):
         paired_difference(np.ones((5, 3)), np.ones((4, 3)))
-    with pytest.raises(ValueError, match="theirs must have the runs"):
+    with pytest.raises(ValueError, match="theirs must"):
         probability_of_improvement(np.ones((5, 3)), np.ones((4, 3)), paired=True)

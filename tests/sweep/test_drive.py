@@ -153,7 +153,7 @@ def test_packs_do_not_depend_on_what_is_finished(tmp_path):
 def test_a_full_disk_stops_the_sweep_which_goes_on_later(tmp_path, trace):
     spec = spec_of(tmp_path, RAISING.format(tmp_path / "room").replace("raise", "full"))
     engine = InlineEngine(tmp_path / "s")
-    with pytest.raises(ValueError, match=r"the disk is full \(OSError: \[Errno 28\].*'/somewhere'\); make room and"):
+    with pytest.raises(ValueError, match=r"disk is full .*'/somewhere'"):
         sweep(tmp_path / "s", spec, engine)
     assert engine.closed
     assert Store(tmp_path / "s").failures(spec.runs) == {}

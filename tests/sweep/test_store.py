@@ -77,7 +77,7 @@ def test_a_second_driver_is_told_who_the_first_is_and_changes_nothing(store):
     with store.driving():
         (store.folder / ".sweep.json.123").touch()
         second = Store(store.folder)
-        with pytest.raises(ValueError, match=r"is being driven by process \d+ on "), second.driving():
+        with pytest.raises(ValueError, match=r"process \d+ on "), second.driving():
             pass
         assert (store.folder / ".sweep.json.123").exists()
         assert second.driver().startswith("process ")
@@ -98,7 +98,7 @@ def test_a_driver_removes_what_killed_writers_left_and_nothing_else(store, tmp_p
 
 def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path):
     (tmp_path / "scratch").mkdir()
-    with pytest.raises(ValueError, match="is neither empty nor the folder of a sweep"), Store(tmp_path).driving():
+    with pytest.raises(ValueError, match="neither empty nor"), Store(tmp_path).driving():
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["scratch"]
 
@@ -109,7 +109,7 @@ def test_a_folder_belongs_to_one_sweep(store, tmp_path):
     larger = spec_of(tmp_path, HEAD + "seeds = 3")
     store.declare(larger)
     assert store.runs() == list(larger.runs)
-    with pytest.raises(ValueError, match="belongs to the sweep 'try', not to 'other'"):
+    with pytest.raises(ValueError, match="'try', not to 'other'"):
         store.declare(spec_of(tmp_path, HEAD.replace("try", "other")))
     assert store.runs() == list(larger.runs)
 
@@ -118,7 +118,7 @@ def test_a_damaged_declaration_is_written_again(store, tmp_path):
     spec = spec_of(tmp_path, HEAD)
     store.declare(spec)
     (store.folder / "sweep.json").write_text("{")
-    with pytest.raises(ValueError, match="is not the folder of a sweep"):
+    with pytest.raises(ValueError, match="not the folder"):
         store.declared()
     store.declare(spec)
     assert json.loads((store.folder / "sweep.json").read_text())["name"] == "try"

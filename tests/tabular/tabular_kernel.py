@@ -1,8 +1,8 @@
 """The compiled learner, driven from Python, and everything its table says."""
 
-import numba
 import numpy as np
 
+from rasf.compiled import compiled
 from rasf.tabular import sfql
 from rasf.tabular.scores import NOW_VERSION
 from rasf.tabular.table import Rule, SigmaForm, find_policy, read, reserve
@@ -93,7 +93,7 @@ def contents(table, rule, policies, m):
     return out
 
 
-@numba.njit
+@compiled()
 def _read_all(table, rule, scratch, out):
     # compiled only because a run holds some 10^5 of them
     for row in range(out.shape[0]):

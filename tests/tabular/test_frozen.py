@@ -113,7 +113,7 @@ def test_four_room_states_have_the_numbers_of_gymnasium_observations():
 
 
 def test_what_cannot_be_frozen_is_refused():
-    with pytest.raises(ValueError, match="must have begun a task"):
+    with pytest.raises(ValueError, match="begun a task"):
         freeze(SuccessorLearner(2, 3, SuccessorSettings(), 0, 1))
     learner = trained(SuccessorSettings(), tasks=1)
     with pytest.raises(ValueError, match="another world"):
@@ -123,7 +123,7 @@ def test_what_cannot_be_frozen_is_refused():
     stepped = SuccessorLearner(ROOMS.n_features, 4, SuccessorSettings(), 0, 1)
     stepped.begin_task()
     stepped.add_row()
-    with pytest.raises(ValueError, match="learned in the four-room world"):
+    with pytest.raises(ValueError, match="four-room world"):
         stepped.four_room_keys(ROOMS)
     with pytest.raises(ValueError, match="another world"):
         stepped.learn_four_room(ROOMS, np.ones(ROOMS.n_features), 10)

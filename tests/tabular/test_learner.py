@@ -129,7 +129,7 @@ def test_bad_calls_are_refused():
             call()
     with pytest.raises(ValueError, match="call begin_task first"):
         fresh.add_row()
-    with pytest.raises(ValueError, match="4 actions, the learner 4 and 3"):
+    with pytest.raises(ValueError, match="learner 4 and 3"):
         SuccessorLearner(ROOMS.n_features, 3, AVERSE, 0, 1).learn_four_room(ROOMS, np.ones(4), 10)
     with pytest.raises(ValueError, match="another world"):
         learner.roll_out(FourRoom("S12G"), np.zeros((1, 14)), 0.0, np.zeros((1, 5, 3)))

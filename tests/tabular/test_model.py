@@ -17,10 +17,11 @@ def walked(seed=0, steps=600, prior=20.0, groups=True, **settings):
     """A learner that has walked at random through a random world, with endings; its transitions."""
     rng = np.random.default_rng(seed)
     after = rng.integers(S, size=(S, A, 2))
-    learner = ModelLearner(D, A, ModelSettings(prior=prior, tolerance=0.0, **settings), seed)
+    learner = ModelLearner(D, A, ModelSettings(prior=prior, tolerance=0.0, doubt=0.0, **settings), seed)
     learner.plan(np.array([1.0, -0.5, -2.0]), rasf.NestedEntropic(-1.0))
     for _ in range(S):
         learner.add_row()
+    learner.prior = prior
     if groups:
         learner.numbers = (0,)
         learner.set_groups(np.arange(S) % 3, 3)
@@ -95,12 +96,11 @@ def test_the_process_has_the_law_of_the_header(prior):
 
 def test_an_action_that_never_failed_is_not_safe():
     """Ten tries without an end, in a group where one in ten ends: the plan expects some."""
-    learner = ModelLearner(2, 1, ModelSettings(prior=20.0), 0)
+    learner = ModelLearner(2, 1, ModelSettings(prior=20.0, doubt=0.0), 0)
     learner.plan([1.0, -10.0])
     for _ in range(2):
         learner.add_row()
-    learner.numbers = (0,)
-    learner.set_groups(np.zeros(2, np.int64), 1)
+    learner.prior = 20.0
     for n in range(100):
         learner.learn(1, 0, [0.0, float(n % 10 == 0)], None if n % 10 == 0 else 1)
     for _ in range(10):
@@ -112,7 +112,7 @@ def test_an_action_that_never_failed_is_not_safe():
 
 
 def test_what_was_never_tried_is_worth_the_optimism_and_nothing_at_the_end():
-    learner = ModelLearner(1, 2, ModelSettings(optimism=0.3, prior=0.0), 0)
+    learner = ModelLearner(1, 2, ModelSettings(optimism=0.3, prior=0.0, doubt=0.0), 0)
     learner.plan([2.0])
     learner.add_row()
     learner.learn(0, 0, [0.1], None)
@@ -124,8 +124,19 @@ def test_what_was_never_tried_is_worth_the_optimism_and_nothing_at_the_end():
     assert learner.value(0) == pytest.approx(0.06)
 
 
+def test_what_was_tried_once_may_hold_more():
+    """One try worth 0 and one of doubt worth 0.3; a plan for good knows no doubt."""
+    learner = ModelLearner(1, 1, ModelSettings(optimism=0.3, doubt=1.0, prior=0.0), 0)
+    learner.plan([1.0])
+    learner.add_row()
+    learner.learn(0, 0, [0.0], None)
+    assert learner.value(0) == pytest.approx(0.15)
+    learner.policy([1.0])
+    assert learner.value(0) == 0.0
+
+
 def test_exploration_keeps_to_actions_that_are_nearly_as_good():
-    learner = ModelLearner(1, 3, ModelSettings(epsilon=0.5, margin=0.1, prior=0.0), 0)
+    learner = ModelLearner(1, 3, ModelSettings(epsilon=0.5, margin=0.1, prior=0.0, doubt=0.0), 0)
     learner.plan([1.0])
     learner.add_row()
     for action, reward in enumerate((1.0, 0.95, -1.0)):

@@ -1,11 +1,11 @@
 """One update as printed, and what it converges to: the exact mean and covariance of the feature return."""
 
-import numba
 import numpy as np
 import pytest
 from tabular_kernel import contents, make_rule
 
 from rasf import successor_moments
+from rasf.compiled import compiled
 from rasf.envs.grid import Grid
 from rasf.tabular.table import (
     SigmaForm,
@@ -46,7 +46,7 @@ def test_one_update(sigma):
         np.testing.assert_allclose(before, expected, rtol=1e-6)
 
 
-@numba.njit
+@compiled()
 def _sweeps(table, rule, pairs, entries, successor, phi, policy, terminal, after, delta):
     """One sampled transition from each of the pairs (s, a), bootstrapped with the policy's own action."""
     for n in range(len(pairs)):

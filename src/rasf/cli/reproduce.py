@@ -146,6 +146,8 @@ def claims(
 
 def _print_claims(rows: Sequence[dict[str, Any]]) -> None:
     """A line each."""
+    from rasf.experiments.common.claims import is_ours
+
     if not rows:
         return  # some batches alone decide no claim
     seconds = [row["second_reading"] for row in rows if row["second_reading"]]
@@ -163,7 +165,9 @@ def _print_claims(rows: Sequence[dict[str, Any]]) -> None:
         shown.add_row(row["id"], escape(row["short"]), *verdicts, escape(row["number"]))
     console.print(shown)
     by_second = f"; by a second reading of {len(seconds)}: {_counted(seconds)}" if seconds else ""
-    console.print(f"{_counted(rows)}{by_second}", highlight=False)
+    papers, ours = ([row for row in rows if is_ours(row) is own] for own in (False, True))
+    said = [f"of the paper's {_counted(papers)}{by_second}"] * bool(papers) + [f"of ours {_counted(ours)}"] * bool(ours)
+    console.print("; ".join(said), highlight=False)
 
 
 def _counted(readings: Sequence[dict[str, Any]]) -> str:

@@ -43,7 +43,7 @@ def is_neutral(risk: Risk) -> bool:
     """Whether a risk is the mean."""
     if isinstance(risk, CVaR):
         return risk.alpha == 1
-    return isinstance(risk, MeanVariance | Entropic | NestedEntropic) and concrete(risk.beta) == 0
+    return isinstance(risk, MeanVariance | Entropic) and concrete(risk.beta) == 0
 
 
 def risk_from_text(text: str) -> Risk:

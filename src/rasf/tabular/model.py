@@ -10,12 +10,15 @@ other in beta, and has no recursion of its own.
 
 What the counts do not say:
 
-- An action that was never tried in a state is worth `optimism` times the largest reward known.
-- Endings are rare and must not come as a surprise: an action that failed in none of ten tries is not safe. States that
-  are alike in those numbers of the observation that endings depend on are a group, and to the counts of (s, a) are
-  added `prior` tries that ended as often as those of the same action in the whole group. Which numbers matter is found
-  from the data (`numbers_that_matter`); where none does, all states are one group, and one try is added. An untried
-  action ends as its group does, too.
+- An action that was never tried in a state is worth `optimism` times the largest reward known. One that was tried once
+  may yet have outcomes that were not seen: while a task is learned, `doubt` tries of that worth are added to its own.
+- Bad endings are rare and must not come as a surprise: an action that failed in none of ten tries is not safe. States
+  that are alike in those numbers of the observation that failures depend on are a group. A failure is an ending with a
+  reward below 0 by the task at hand. To the counts of (s, a) are added some tries that failed as often as those of the
+  same action in the whole group, and went on as the others did. Which numbers matter is found from the data
+  (`numbers_that_matter`; where none does, all states are one group), and so is how many tries are added, `prior` at
+  most (`strength`): few where the states of a group are not alike, lest all of them look dangerous. An untried action
+  fails as its group does, too.
 - Exploration minds the risk: it takes, with probability epsilon, one of the actions whose score is within `margin`
   times the largest reward of the best one.
 
@@ -28,12 +31,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from scipy.special import gammaln
+from scipy.special import betaln, gammaln
 
 from rasf import checks
 from rasf.arrays import Bools, Floats, Ints
@@ -47,6 +51,8 @@ from rasf.tabular.learner import TaskOutcome
 
 _ENDINGS = 8  # kinds of endings that the prior knows, the first ones that were seen
 _MOST_NUMBERS = 3  # of an observation, that a group is made of
+_PAIRED = 20  # numbers that are tried in pairs
+_SURE = 3.0  # nats
 _FIRST_LOOK = 1_000  # steps until groups are made, and then again at every doubling
 _MOST_WORK = 2_000  # backups a state when a task begins: a bound that convergence does not need
 _MOST_AT_ONCE = 10_000  # backups after a step; what is left is done after the next ones
@@ -62,6 +68,7 @@ class ModelSettings:
     epsilon: float = 0.03
     margin: float = 0.1
     optimism: float = 0.3
+    doubt: float = 1.0
     prior: float = 20.0
     groups: Literal["auto", "none"] = "auto"
     tolerance: float = 1e-3
@@ -71,7 +78,7 @@ class ModelSettings:
             checks.number(name, getattr(self, name), 0.0, 1.0)
         if not 0 < self.gamma < 1:
             raise ValueError(f"gamma must be above 0 and below 1, got {self.gamma}")
-        for name in ("margin", "prior", "tolerance"):
+        for name in ("margin", "doubt", "prior", "tolerance"):
             checks.number(name, getattr(self, name), 0.0)
         checks.number("optimism", self.optimism)
         checks.one_of("groups", self.groups, ("auto", "none"))
@@ -118,6 +125,7 @@ class Rule(NamedTuple):
     beta: float
     gamma: float
     untried: float
+    doubt: float
     prior: float
     threshold: float
 
@@ -145,12 +153,15 @@ def backup(model: Model, rule: Rule, row: int) -> float:
         # the law is (1 - prior) of what was seen, and prior of the group's endings, else of what was seen not to end
         prior = rule.prior / (rule.prior + tries) if tries > 0 else 1.0
         total, largest, goes_on = 0.0, -np.inf, prior
+        seen = tries / (tries + rule.doubt) if tries > 0 else 1.0
+        if seen < 1.0:
+            total, largest = add(rule.beta, total, largest, 1.0 - seen, rule.untried)
         if known > 0 and prior > 0:
             for kind in range(len(model.ending)):
                 e = model.ending[kind]
-                if e >= 0 and model.group_endings[group, action, e] > 0:
+                if e >= 0 and model.reward[kind] < 0.0 and model.group_endings[group, action, e] > 0:
                     weight = prior * model.group_endings[group, action, e] / known
-                    total, largest = add(rule.beta, total, largest, weight, model.reward[kind])
+                    total, largest = add(rule.beta, total, largest, seen * weight, model.reward[kind])
                     goes_on -= weight
         goes_on = max(goes_on, 0.0)
         if tries == 0:
@@ -170,7 +181,7 @@ def backup(model: Model, rule: Rule, row: int) -> float:
                     weight += goes_on * model.times[o] / went_on
                 elif went_on == 0:
                     weight += goes_on * model.times[o] / tries
-                total, largest = add(rule.beta, total, largest, weight, x)
+                total, largest = add(rule.beta, total, largest, seen * weight, x)
                 o = model.next_outcome[o]
         score = total if rule.beta == 0.0 else (largest + np.log(total)) / rule.beta
         model.score[row, action] = score
@@ -276,8 +287,9 @@ class ModelLearner:
         self._kind_of: dict[bytes, int] = {}
         self.numbers: tuple[int, ...] = ()  # of an observation, that groups are made of
         self._group_of: dict[bytes, int] = {}
+        self.prior = min(1.0, float(settings.prior))  # until it was looked at
         self.w, self.beta, self.pessimistic, self.steps = np.zeros(n_features), 0.0, False, 0
-        self.planning_seconds = 0.0
+        self.planning_seconds, self._seconds_a_backup = 0.0, 0.0
         self._rooms: FourRoom | None = None
         self._row_of: Any = None
         self._model = _empty(n_actions)
@@ -322,17 +334,21 @@ class ModelLearner:
         model.used[HEAD], model.used[LENGTH] = 0, n
         model.worklist[:n] = np.arange(n)[::-1]  # states that were found late are often near the end
         model.queued[:n] = True
+        before = self.backups
         work(model, self.rule, _MOST_WORK * n)
-        self.planning_seconds += time.perf_counter() - begin
+        took = time.perf_counter() - begin
+        self.planning_seconds += took
+        if self.backups > before:
+            self._seconds_a_backup = took / (self.backups - before)
 
     @property
     def rule(self) -> Rule:
         """For the task that is learned."""
         chosen, unit = self.settings, self.unit
-        # where nothing tells dangerous states from others, many tries at the rate of all would make every one dangerous
-        prior = chosen.prior if self.numbers else min(chosen.prior, 1.0)
-        untried = -unit / (1 - chosen.gamma) if self.pessimistic else chosen.optimism * unit
-        return Rule(self.beta, chosen.gamma, untried, prior, chosen.tolerance * unit)
+        untried, doubt = chosen.optimism * unit, chosen.doubt
+        if self.pessimistic:
+            untried, doubt = -unit / (1 - chosen.gamma), 0.0
+        return Rule(self.beta, chosen.gamma, untried, doubt, self.prior, chosen.tolerance * unit)
 
     def add_row(self, group: int = 0) -> int:
         """A new state; its number."""
@@ -366,11 +382,22 @@ class ModelLearner:
             return False
         table = np.asarray(keys)
         numbers = numbers_that_matter(table, *self._endings())
-        if numbers == self.numbers:
-            return False
-        self.numbers, self._group_of = numbers, {}
-        self.set_groups(np.array([self.group_of(key) for key in table]), max(1, len(self._group_of)))
-        return True
+        changed = numbers != self.numbers
+        if changed:
+            self.numbers, self._group_of = numbers, {}
+            self.set_groups(np.array([self.group_of(key) for key in table]), max(1, len(self._group_of)))
+        self._weigh_prior()
+        return changed
+
+    def _weigh_prior(self) -> None:
+        """How many tries the prior is worth, from what is known of failures by the task at hand."""
+        tries, endings = self._failures()
+        failures, group = endings.sum(axis=2), self._model.group[: self.states]
+        pooled = np.zeros_like(self._model.group_tries), np.zeros_like(self._model.group_tries)
+        np.add.at(pooled[0], group, tries)
+        np.add.at(pooled[1], group, failures)
+        rate = (pooled[1] / np.maximum(pooled[0], 1.0))[group]
+        self.prior = strength(tries, failures, rate, float(self.settings.prior))
 
     def group_of(self, key: Floats) -> int:
         """The group of a state with these numbers (n,)."""
@@ -396,6 +423,13 @@ class ModelLearner:
         model.group[:n] = ids
         self._model = model._replace(group_tries=pooled[0], group_endings=pooled[1])
         self._plan_anew()
+
+    def _failures(self) -> tuple[Floats, Floats]:
+        """The same, of endings that are failures by the task at hand."""
+        tries, endings = self._endings()
+        for kind in np.flatnonzero(self._model.ending >= 0):
+            endings[..., self._model.ending[kind]] *= self._model.reward[kind] < 0
+        return tries, endings
 
     def _endings(self) -> tuple[Floats, Floats]:
         """Tries (S, A), and how many of them ended in each way (S, A, _ENDINGS)."""
@@ -423,9 +457,9 @@ class ModelLearner:
     # --- what is known, as a process
 
     def finite_mdp(self) -> FiniteMDP:
-        """What is known as a `FiniteMDP`, with the prior's endings; the last state is the end.
+        """What is known as a `FiniteMDP`, with the prior's failures by the task at hand; the last state is the end.
 
-        An action that was never tried ends at once, with no features but those of the group's endings.
+        An action that was never tried ends at once, with no features but those of the group's failures.
         """
         model, n, A, d = self._model, self.states, self.n_actions, self.n_features
         o = int(model.used[OUTCOMES])
@@ -435,7 +469,7 @@ class ModelLearner:
         added = self.rule.prior
         prior = np.where(flat > 0, added / np.maximum(added + flat, 1e-300), 1.0)
         pooled = model.group_tries[model.group[:n]].reshape(-1)
-        of_kind = np.flatnonzero(model.ending >= 0)
+        of_kind = np.flatnonzero((model.ending >= 0) & (model.reward < 0))
         share = model.group_endings[model.group[:n]].reshape(n * A, -1)[:, model.ending[of_kind]]
         ends = np.where(pooled[:, None] > 0, prior[:, None] * share / np.maximum(pooled, 1.0)[:, None], 0.0)
         goes_on = np.maximum(prior * (flat > 0) + (flat == 0) - ends.sum(axis=1), 0.0)
@@ -490,8 +524,12 @@ class ModelLearner:
             before = int(progress[STEP])
             chosen = (self.settings.epsilon, self.settings.margin * self.unit)
             room = (rooms.step_limit, rooms.shape[1], np.array(self.numbers, np.int64))
+            begin, backups = time.perf_counter(), self.backups
             run_four_room(world, *room, self._model, self.rule, self._row_of, *chosen, draws[:look], progress, total)
             self.steps += int(progress[STEP]) - before
+            # compiled code has no clock: as many backups as there were, each as long as those that were timed
+            spent = time.perf_counter() - begin
+            self.planning_seconds += min(spent, (self.backups - backups) * self._seconds_a_backup)
             if self.regroup(self.four_room_keys()):
                 self._number_four_room_groups()
         return TaskOutcome(float(total[0]), int(progress[FAILURES]), int(progress[EPISODES]))
@@ -617,40 +655,53 @@ def outcome_actions(first: Ints, next_outcome: Ints, actions: Ints) -> None:
 def numbers_that_matter(keys: Floats, tries: Floats, endings: Floats) -> tuple[int, ...]:
     """The numbers of an observation that tell best how actions end, of keys (S, n); () where none does.
 
-    tries (S, A), endings (S, A, E). One number after the other is added, or two that matter together only, while the
-    evidence rises.
+    tries (S, A), endings (S, A, E). One number after the other is added, or two at once, since a row may matter with
+    its column only, as long as the evidence rises by more than choosing among so many would by chance.
     """
-    chosen: tuple[int, ...] = ()
-    best = _evidence(np.zeros(len(keys), np.int64), tries, endings)
     codes = [np.unique(column, return_inverse=True)[1] for column in keys.T]
     able = [i for i, code in enumerate(codes) if code.max(initial=0) > 0]
-    ids = np.zeros(len(keys), np.int64)
+    chosen: tuple[int, ...] = ()
+    ids: Ints = np.zeros(len(keys), np.int64)
+    best = _evidence(ids, tries, endings)
+
+    def joined(more: tuple[int, ...]) -> Ints:
+        together = ids
+        for i in more:
+            together = together * (codes[i].max() + 1) + codes[i]
+        return together
+
     while len(chosen) < _MOST_NUMBERS:
-        found = {i: _evidence(ids * (codes[i].max() + 1) + codes[i], tries, endings) for i in able if i not in chosen}
+        left = [i for i in able if i not in chosen]
+        found: dict[tuple[int, ...], float] = {(i,): _evidence(joined((i,)), tries, endings) for i in left}
+        if len(chosen) + 2 <= _MOST_NUMBERS:
+            likely = sorted(left, key=lambda i: -found[(i,)])[:_PAIRED]
+            for pair in combinations(sorted(likely), 2):
+                found[pair] = _evidence(joined(pair), tries, endings)
         if not found:
             break
-        winner = max(found, key=lambda i: found[i])
-        if found[winner] <= best:
-            # two numbers may matter together where neither does alone, as a row and a column
-            pairs = {
-                (i, j): _evidence(
-                    (ids * (codes[i].max() + 1) + codes[i]) * (codes[j].max() + 1) + codes[j], tries, endings
-                )
-                for i in able
-                for j in able
-                if i < j and i not in chosen and j not in chosen and len(chosen) + 2 <= _MOST_NUMBERS
-            }
-            if not pairs or max(pairs.values()) <= best:
-                break
-            pair = max(pairs, key=lambda both: pairs[both])
-            best = pairs[pair]
-            for i in pair:
-                ids = ids * (codes[i].max() + 1) + codes[i]
-            chosen += pair
-            continue
-        best, chosen = found[winner], (*chosen, winner)
-        ids = ids * (codes[winner].max() + 1) + codes[winner]
+        winner = max(found, key=lambda more: found[more])
+        if found[winner] <= best + np.log(len(found)) + _SURE:
+            break
+        ids, best, chosen = joined(winner), found[winner], chosen + winner
     return tuple(sorted(chosen))
+
+
+def strength(tries: Floats, failures: Floats, rate: Floats, most: float) -> float:
+    """Of a prior with these rates (S, A): how many tries it is worth, `most` at most.
+
+    That under which the failures of every state and action are most likely, from a Beta law: many where states of a
+    group are alike, few where they are not.
+    """
+    there = (tries > 0) & (rate > 0) & (rate < 1)
+    n, k, p = tries[there], failures[there], rate[there]
+    if not len(n):
+        return most
+
+    def likely(m: float) -> float:
+        a, b = m * p, m * (1 - p)
+        return float(np.sum(betaln(k + a, n - k + b) - betaln(a, b)))
+
+    return max((m for m in (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, most) if m <= most), key=likely, default=most)
 
 
 def _evidence(ids: Ints, tries: Floats, endings: Floats) -> float:

@@ -139,18 +139,18 @@ def test_values_that_no_code_can_hold_are_refused():
     with pytest.raises(ValueError, match="obs must"):
         box.vector([1e300, 0.0])  # beyond float32
     for bad in (-3, 2, 0.5):
-        with pytest.raises(ValueError, match="whole numbers from -2 to 1"):
+        with pytest.raises(ValueError, match="-2 to 1"):
             Encoder.of(spaces.Discrete(4, start=-2)).vector(bad)
-    with pytest.raises(ValueError, match=r"whole numbers from 0 to \[2, 1\]"):
+    with pytest.raises(ValueError, match=r"0 to \[2, 1\]"):
         Encoder.of(spaces.MultiDiscrete([3, 2])).vector([0, 2])
     pair = Encoder.of(spaces.Tuple((spaces.Discrete(2), spaces.Discrete(2))))
-    with pytest.raises(ValueError, match=r"same number of observations in all its arrays, got \[1, 2\]"):
+    with pytest.raises(ValueError, match=r"arrays, got \[1, 2\]"):
         pair.batch_keys(([0], [0, 1]))
 
 
 @pytest.mark.parametrize("space", [spaces.Text(3), spaces.Sequence(spaces.Discrete(2)), None])
 def test_other_spaces_are_refused(space):
-    with pytest.raises(ValueError, match="must be Discrete, MultiDiscrete, MultiBinary, Box, Dict or Tuple, got"):
+    with pytest.raises(ValueError, match="must be Discrete, "):
         Encoder.of(space)
 
 

@@ -84,7 +84,7 @@ def test_bounds_come_from_the_reward_space_or_phi():
     phi.bounds = [[0, 3], [1, 1]]
     assert open_environment(Corridor(), phi).bounds.tolist() == [[0, 3], [1, 1]]
     phi.bounds = [[0, 3], [2, 1]]
-    with pytest.raises(ValueError, match=r"phi.bounds must be \(d, 2\)"):
+    with pytest.raises(ValueError, match=r"phi\.bounds must"):
         open_environment(Corridor(), phi)
 
 
@@ -129,7 +129,7 @@ def test_an_environment_in_the_wrapper_is_as_one_opened_with_phi():
     bounds = [[0.0, 3.0], [-np.inf, 1.0]]
     declared = open_environment(FeatureReward(Corridor(), lambda *_: [1.0, 1.0], bounds))
     assert declared.declared_bounds.tolist() == bounds
-    with pytest.raises(ValueError, match=r"bounds must be \(d, 2\)"):
+    with pytest.raises(ValueError, match="bounds must"):
         FeatureReward(Corridor(), corridor_phi, [1.0, 2.0])
 
 

@@ -216,7 +216,7 @@ def test_bad_steps_are_refused_when_they_happen():
             with pytest.raises(ValueError, match=f"actions must be {message}"):
                 each.step(actions)
     native.step([0, 0])
-    with pytest.raises(ValueError, match=r"must give info\['final_obs'\] at an end"):
+    with pytest.raises(ValueError, match="'final_obs'"):
         native.step([0, 0])
 
     box = spaces.Box(-np.inf, np.inf, (1,), np.float64)
@@ -242,5 +242,5 @@ def test_bad_steps_are_refused_when_they_happen():
 
 def test_gymnasium_s_own_vector_class_with_vector_rewards_is_refused_in_a_sentence():
     native = SyncVectorEnv([lambda: gym.make("rasf/FourRoom-v0")] * 2)
-    with pytest.raises(ValueError, match=r"no room for rewards that are vectors; give an id with num_envs, or"):
+    with pytest.raises(ValueError, match="rewards that are vectors"):
         open_vector(native)

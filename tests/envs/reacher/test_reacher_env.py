@@ -169,7 +169,7 @@ def test_bad_arguments_are_refused(arguments, message):
 def test_without_mujoco_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)
     monkeypatch.delitem(sys.modules, "rasf.envs.reacher.mujoco", raising=False)
-    with pytest.raises(ImportError, match=r"needs the package mujoco: pip install rasf\[mujoco\]"):
+    with pytest.raises(ImportError, match=r"rasf\[mujoco\]"):
         ReacherEnv(engine="mujoco")
     ReacherEnv().reset(seed=0)
 

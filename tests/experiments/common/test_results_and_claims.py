@@ -132,8 +132,9 @@ def test_what_experiments_say_together():
 
 
 def test_every_claim_has_all_its_words():
-    assert len(CLAIMS) == 47
-    assert len({claim.id for claim in CLAIMS}) == 47
+    papers = [claim for claim in CLAIMS if claim.where != "ours"]
+    assert len(papers) == 47
+    assert len({claim.id for claim in CLAIMS}) == len(CLAIMS)
     may_be_empty = {"second_rule", "second_reason", "figure"}
     for claim in CLAIMS:
         for name in {each.name for each in fields(Claim)} - may_be_empty:

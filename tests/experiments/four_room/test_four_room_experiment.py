@@ -13,7 +13,7 @@ from rasf.sweep.spec import read_spec
 from rasf.sweep.store import Store
 from rasf.tabular import prql
 
-TINY = runs.Preset(seeds=2, tasks=2, steps=300, tuning_seeds=1, shared_seeds=2, rollouts=2)
+TINY = runs.Preset(seeds=2, tasks=2, steps=300, tuning_seeds=1, shared_seeds=2, rollouts=2, optimum_tasks=0)
 UNTUNED = dict.fromkeys(runs.policy_reuse_settings(), (0.3, 1.0))
 GOOD = {"algorithm": "sfql", "risk": -1.0, "tasks": 2, "steps": 10}
 
@@ -31,7 +31,8 @@ def small(tmp_path_factory):
 
 def test_every_claim_gets_a_verdict(small):
     findings = small[1].findings
-    assert set(findings) == {*(f"F{n}" for n in range(1, 18)), "T7"}
+    ours = {f"M{n}" for n in range(1, 6)}
+    assert set(findings) == {*(f"F{n}" for n in range(1, 18)), "T7"} | ours
     assert {claim for claim, one in findings.items() if one.second_reading} == {"F5", "F7", "F8", "F10", "F11", "F12"}
 
 
@@ -71,7 +72,10 @@ def test_the_papers_runs_differ_and_are_those_that_tick():
     assert len(reported["q-learning"]) == 30
     assert sum(map(len, tuning.values())) == 14 * 9 * 5
     every = [runs.swept(run) for group in chain(tuning.values(), reported.values()) for run in group]
-    assert len({run.id for run in every}) == len(every) == runs.total_ticks("paper") == 630 + 380 + 420 + 30
+    ours = [len(reported[f"{name} {risk}"]) for name in ("rasf-model", "optimum") for risk in (0, -2)]
+    assert ours == [30] * 4
+    assert {run.tasks for run in reported["optimum 0"]} == {4}
+    assert len({run.id for run in every}) == len(every) == runs.total_ticks("paper") == 630 + 380 + 420 + 30 + 120
     for run in every:
         runs.FOUR_ROOM.check(run.parameters)
 
@@ -215,7 +219,7 @@ def test_bad_parameters_are_refused(changes, words):
 def test_figures_are_drawn_from_the_saved_file(small):
     folder, result = small
     saved = results.load(result.save(folder))
-    panels = {"figure_2_four_room": 1, "figure_3": 3, "figure_8": 4, "figure_9": 54}
+    panels = {"figure_2_four_room": 1, "figure_3": 3, "figure_8": 4, "figure_9": 54, "figure_model": 2}
     assert {name: len(draw(saved).axes) for name, draw in figures.FIGURES.items()} == panels
 
 

@@ -17,7 +17,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from typer.testing import CliRunner
 
 import rasf
-from quick_compilation import quick_compilation  # noqa: F401
+from quick_compilation import as_in_this_process, quick_compilation  # noqa: F401
 from rasf.cli.main import app
 from rasf.envs.gymnasium.single import open_environment
 from rasf.envs.reacher.world import Reacher
@@ -136,7 +136,7 @@ def test_scalars_for_tensorboard(logged):
 
 def test_without_tensorboard_there_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboard.summary.writer.event_file_writer", None)
-    with pytest.raises(ValueError, match="TensorBoard is not installed; pip install"):
+    with pytest.raises(ValueError, match=r"^TensorBoard"):
         ScalarLog(tmp_path)
 
 
@@ -224,7 +224,7 @@ def test_the_driver_asks_for_no_device_and_tells_workers_where_scalars_go(found,
     monkeypatch.setattr(common, "run_all", fail)
     monkeypatch.setattr(machine, "gpus", lambda: ["0"])
     monkeypatch.setattr(jax, "devices", lambda *_: pytest.fail("it would take hold of the GPU"))
-    with pytest.raises(ValueError, match="1 of 2 runs failed"):
+    with pytest.raises(ValueError, match="runs failed"):
         reacher.run("quick", 0, lambda: None, tmp_path, Options(tensorboard=tmp_path / "scalars"))
     assert "RASF_TENSORBOARD" not in os.environ
 
@@ -238,10 +238,11 @@ def test_summary_and_figures_of_what_is_there(found, tmp_path, monkeypatch):
     result = reacher.summarise("quick", 0, tmp_path)
     assert result.numbers["agents"]["rasfc51 -3"]["seeds"] == 1
     assert result.numbers["batches"].keys() == {"rasfc51", "alone"}
-    assert set(result.findings) == {"R1", "R4", "R11", "R15"}
+    assert set(result.findings) == {"R1", "R4", "R11", "R15", "R16", "R17", "R18"}
     assert all(finding.verdict == "not decided" for finding in result.findings.values())  # one seed
     drawn = {path.stem for path in reproduce.draw(result.save(tmp_path))}
-    assert drawn == {"figure_2_reacher", "figure_6", "figure_10", "figures_11_12", "figure_13", "figure_14"}
+    maps = {"figure_13", "figure_13_as_printed", "figure_14_truth"}  # figure_14 needs finer ones
+    assert drawn == {"figure_2_reacher", "figure_6", "figure_10", "figures_11_12"} | maps
 
 
 @pytest.mark.parametrize(
@@ -282,7 +283,7 @@ def test_shipped_runs_are_not_run_again(tmp_path, monkeypatch):
 
 def test_the_papers_batches_have_every_beta_and_seed_once():
     paper = list(chain(*reacher.batches("paper", 0).values()))
-    assert len({swept(run).id for run in paper}) == len(paper) == 50 + 120 + 50 + 30 + 5 + 20
+    assert len({swept(run).id for run in paper}) == len(paper) == 50 + 240 + 50 + 30 + 20 + 20 + 9 + 18
     averse = {(run.beta, run.seed) for run in paper if run.agent == "rasfc51"}
     assert averse == {(beta, seed) for beta in BETAS for seed in range(10)}
 
@@ -310,10 +311,8 @@ def test_bad_options_end_in_one_sentence(arguments, sentence, tmp_path, monkeypa
 @pytest.fixture
 def _compile_as_here(monkeypatch):
     """In other processes."""
-    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", jax.config.jax_compilation_cache_dir)
-    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+    for name, value in ({"JAX_PLATFORMS": "cpu"} | as_in_this_process()).items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.mark.slow  # half a minute; `test_reacher_sweep` has the workers, the test without gymnasium the library
@@ -381,7 +380,7 @@ from rasf.experiments import reproduce
 from rasf.experiments.reacher import figures, runs
 from rasf.experiments.reacher.training import LaneProgram, ReacherRun
 assert reproduce.total_ticks("reacher", "quick") == 18
-program = LaneProgram([{replace(TOY, agent="sfdqn")!r}])
+program = LaneProgram([{replace(TOY, agent="sfdqn", evaluate_every=20)!r}])
 program.library(0, program.train()[0]).save({str(tmp_path / "made.rasf")!r})
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)

@@ -6,12 +6,11 @@ import signal
 from collections import defaultdict
 from dataclasses import replace
 
-import jax
 import numpy as np
 import pytest
 from reacher_often import OFTEN, OFTEN_NAME
 
-from quick_compilation import quick_compilation  # noqa: F401
+from quick_compilation import as_in_this_process, quick_compilation  # noqa: F401
 from rasf.experiments.reacher.runs import LANES, MANY_LANES, REACHER, batches, swept
 from rasf.experiments.reacher.training import ReacherRun
 from rasf.sweep import runs as sweep
@@ -82,9 +81,16 @@ def test_any_betas_and_seeds_go_together_and_one_that_keeps_its_policies_too():
 
 
 @pytest.mark.parametrize(
-    ("gpus", "rasfc51"), [(1, [20, 20, 10]), (2, [20, 20, 10]), (3, [17, 17, 16]), (8, [7] * 7 + [1]), (50, [1] * 50)]
+    ("gpus", "rasfc51", "others"),  # of the agent as the paper has it; then finer maps, and six choices of three seeds
+    [
+        (1, [20, 20, 10], [6] + [3] * 6),
+        (2, [20, 20, 10], [3, 3] + [2, 1] * 6),
+        (3, [17, 17, 16], [2, 2, 2] + [1, 1, 1] * 6),
+        (8, [7] * 7 + [1], [1] * 24),
+        (50, [1] * 50, [1] * 24),
+    ],
 )
-def test_the_papers_runs_on_gpus(gpus, rasfc51):
+def test_the_papers_runs_on_gpus(gpus, rasfc51, others):
     runs = [swept(run) for group in batches("paper", 0).values() for run in group]
     jobs = REACHER.pack(runs, gpus)
     check_jobs(jobs, runs)
@@ -92,11 +98,11 @@ def test_the_papers_runs_on_gpus(gpus, rasfc51):
     for job in jobs:
         sizes[job[0].parameters["agent"], "target" in job[0].parameters].append(len(job))
     assert dict(sizes) == {
-        ("rasfc51", False): rasfc51,  # spread over the GPUs
-        ("rac51", True): [MANY_LANES],
+        ("rasfc51", False): rasfc51 + others,  # spread over the GPUs
+        ("rac51", True): [MANY_LANES, MANY_LANES],
         ("rac51", False): [50],
         ("sfdqn", False): [10, 10, 10],
-        ("sfdqn-residual", False): [5],
+        ("sfdqn-residual", False): [20, 3],
         ("rac51-relabelled", False): [20],
     }
     assert max(sizes["rasfc51", False]) <= LANES
@@ -131,11 +137,10 @@ class Killing(LocalEngine):
         return super().wait(min(seconds, 0.02))
 
 
-@pytest.mark.slow  # tests/sweep/test_kills.py kills quicker runs, tests/deep/test_fit.py resumes smaller ones
+@pytest.mark.slow  # tests/sweep/engines/test_kills.py kills quicker runs, tests/deep/test_fit.py resumes smaller ones
 def test_lanes_killed_in_the_middle_go_on_to_the_same_arrays(tmp_path, monkeypatch):
-    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")  # workers compile as we do
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", jax.config.jax_compilation_cache_dir)
-    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+    for name, value in as_in_this_process().items():
+        monkeypatch.setenv(name, value)
     runs = [sweep.Run(OFTEN_NAME, swept(replace(TOY, seed=seed)).parameters, seed) for seed in (0, 1)]
     spec, store = Spec("toy", tuple(runs)), Store(tmp_path / "sweep")
     with store.driving():

@@ -48,7 +48,7 @@ class TestTicks:
         assert tick_words([0.0, 10.0]) == ["0", "10"]
 
     def test_infinity_is_refused(self):
-        with pytest.raises(ValueError, match="low and high must be finite"):
+        with pytest.raises(ValueError, match="low and high"):
             round_ticks(0.0, np.inf)
 
     def test_a_scale_keeps_to_its_axis(self):

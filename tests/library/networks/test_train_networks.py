@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import rasf
+from quick_compilation import as_in_this_process
 from rasf.deep.agent import Agent, Tasks, preset
 from rasf.deep.fit import Schedule, _compiled_advance, fit, start_lanes
 from rasf.deep.train import RunConfig
@@ -245,14 +246,8 @@ print(rasf.load(sys.argv[1]).act(np.zeros(4, np.float32), w=world.tasks((5,))[0]
 
 def test_it_works_without_gymnasium(library, tmp_path):
     path = tmp_path / "reacher.rasf"
-    as_here = {
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-        "JAX_COMPILATION_CACHE_DIR": jax.config.jax_compilation_cache_dir,
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_GYMNASIUM, str(path)], capture_output=True, text=True, env=os.environ | as_here
-    )
+    command = [sys.executable, "-c", WITHOUT_GYMNASIUM, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | as_in_this_process())
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) in range(9)
     found = rasf.load(path)

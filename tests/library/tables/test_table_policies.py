@@ -176,7 +176,7 @@ def test_what_was_learned_differently_does_not_merge(sources):
         (trained(covariance="diagonal", tasks=1), "sigma"),
         (trained(gamma=0.9, tasks=1), "gamma"),
     ):
-        with pytest.raises(ValueError, match=f"parts must all have the same {name}"):
+        with pytest.raises(ValueError, match=f"parts .* same {name}"):
             TablePolicies.merge([sources, TablePolicies.from_learner(other, other.four_room_keys(ROOMS))])
     with pytest.raises(ValueError, match="same features"):
         TablePolicies.merge([sources, random_sources(np.random.default_rng(0))])

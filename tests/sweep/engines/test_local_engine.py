@@ -122,7 +122,7 @@ def test_workers_that_cannot_start_stop_the_sweep(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "multiprocessing.spawn.get_command_line", lambda **_: [sys.executable, "-c", "import sys; sys.exit(4)"]
     )
-    with pytest.raises(ValueError, match=r"workers cannot start \(exit code 4\)"):
+    with pytest.raises(ValueError, match=r"workers .*\(exit code 4\)"):
         sweep(tmp_path / "s", spec_of(tmp_path, HEAD), LocalEngine(tmp_path / "s", 1))
 
 

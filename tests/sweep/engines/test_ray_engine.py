@@ -14,14 +14,14 @@ HERE = Path(__file__).parent.parent
 
 def test_a_missing_ray_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ValueError, match=r"the engine 'ray' needs Ray: pip install 'rasf\[ray\]'"):
+    with pytest.raises(ValueError, match=r"rasf\[ray\]"):
         RayEngine(tmp_path)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:door"])
 def test_an_address_where_nobody_listens_is_refused(tmp_path, monkeypatch, address):
     monkeypatch.setitem(sys.modules, "ray", types.SimpleNamespace(is_initialized=lambda: False))  # it is not asked
-    with pytest.raises(ValueError, match=f"there is no Ray cluster at {address}: "):
+    with pytest.raises(ValueError, match=f"cluster at {address}"):
         RayEngine(tmp_path, address=address)
 
 

@@ -30,6 +30,11 @@ class Claim:
     figure: str = ""
 
 
+def is_ours(row: Mapping[str, Any]) -> bool:
+    """Whether a row of `table` is a goal of our own, not a claim of the paper."""
+    return bool(row["where"] == "ours")
+
+
 def _read() -> tuple[Claim, ...]:
     written = resources.files("rasf.experiments.common") / "claims.toml"
     return tuple(Claim(id, **given) for id, given in tomllib.loads(written.read_text("utf-8")).items())

@@ -23,6 +23,14 @@ _FIGURE_3 = (
     ("prql -2", AGENTS["raprql"], drawing.BLUE, "-."),
     ("prql 0", AGENTS["prql"], drawing.RED, ":"),
 )
+_MODEL = (
+    ("rasf-model -2", "RaSF-model (-2)", drawing.GREEN, "-"),
+    ("rasf-model 0", "RaSF-model (0)", drawing.ORANGE, "-"),
+    ("sfql w-given -2", "RaSFQL (-2), w given", drawing.GREEN, "--"),
+    ("sfql w-given 0", "SFQL, w given", drawing.ORANGE, "--"),
+    ("sfql independent -2", "RaSFQL (-2)", drawing.GREEN, ":"),
+    ("sfql independent 0", "SFQL", drawing.ORANGE, ":"),
+)
 _SHADES = (drawing.INK, drawing.BLUE, drawing.GREEN, drawing.ORANGE, drawing.RED)
 _STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1)))
 
@@ -136,4 +144,30 @@ def _band(axes: Axes, curve: dict[str, Any], which: str, label: str, colour: str
     axes.fill_between(tasks, mean - error, mean + error, color=colour, alpha=0.2, linewidth=0)
 
 
-FIGURES = {"figure_2_four_room": figure_2, "figure_3": figure_3, "figure_8": figure_8, "figure_9": figure_9}
+def figure_model(result: Result) -> Figure:
+    """Beyond the paper: what keeping all experience gives, and how far the exact optimum is."""
+    curves = result.numbers["curves"]
+    drawn = drawing.figure(11, 3.8)
+    for axes, what in zip(drawn.subplots(1, 2), ("return", "failures"), strict=True):
+        for name, label, colour, style in _MODEL:
+            _band(axes, curves[name][what], "cumulative_mean", label, colour, style)
+        tasks = len(curves["sfql independent 0"][what]["mean"])
+        for risk, colour in (("0", drawing.ORANGE), ("-2", drawing.GREEN)):
+            if f"optimum {risk}" in curves:
+                a_task = float(np.mean(curves[f"optimum {risk}"][what]["mean"]))
+                line = {"color": colour, "linestyle": (0, (1, 2)), "linewidth": 1.2}
+                axes.plot([0, tasks], [0, tasks * a_task], label=f"exact optimum ({risk})", **line)
+        drawing.plain(axes)
+        axes.set_title(f"cumulative {what}", fontsize=9)
+        axes.set_xlabel("tasks", fontsize=8)
+    drawn.axes[0].legend(fontsize=7)
+    return drawing.provenance(drawn, result)
+
+
+FIGURES = {
+    "figure_2_four_room": figure_2,
+    "figure_3": figure_3,
+    "figure_8": figure_8,
+    "figure_9": figure_9,
+    "figure_model": figure_model,
+}

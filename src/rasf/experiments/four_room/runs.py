@@ -5,6 +5,7 @@ interrupted batch goes on where it stopped. Every algorithm of a seed meets the 
 seed. beta and omega are the paper's, the bare factor of the variance: beta = -2 is MeanVariance(-4). PRQL's eta and tau
 are searched for every omega, as the paper did, on seeds that are not reported. Where the paper can be read in two ways,
 the other one is run too: initial noise, w learned or given, Sigma full or diagonal, the step of PRQL's C, its scores.
+Beyond the paper: `rasf-model`, which keeps all experience, and the exact optimum of some tasks.
 """
 
 from __future__ import annotations
@@ -42,12 +43,13 @@ from rasf.sweep.spec import Spec
 from rasf.sweep.store import Finished, Store
 
 if TYPE_CHECKING:
-    from rasf.tabular.learner import SuccessorLearner
+    from rasf.tabular.learner import SuccessorLearner, TaskOutcome
 
 NOVEL_EPSILON = 0.12  # the figure's caption; the text says 0.1
 TUNING_SEED = 1_000_000  # tuning runs use seeds from here on, reported runs never do
 ETAS, TAUS = (0.1, 0.3, 0.5), (1.0, 10.0, 100.0)
-ALGORITHMS = tuple(spec.name for spec in AGENTS.values() if spec.family is Family.TABLES and spec.neutral)
+PAPERS = tuple(spec.name for spec in AGENTS.values() if spec.family is Family.TABLES and spec.neutral)
+ALGORITHMS = (*PAPERS, "rasf-model", "optimum")  # the last is the exact one, known from the world and not learned
 NOISES = ("independent", "shared")
 # PRQL as we read it, and other readings: each is tuned by itself
 POLICY_REUSE: dict[str, dict[str, Any]] = {
@@ -69,11 +71,12 @@ class Preset:
     tuning_seeds: int
     shared_seeds: int
     rollouts: int
+    optimum_tasks: int  # of every seed, the first ones, that are solved exactly
 
 
 PRESETS = {
-    "quick": Preset(seeds=2, tasks=24, steps=10_000, tuning_seeds=1, shared_seeds=2, rollouts=20),
-    "paper": Preset(seeds=30, tasks=128, steps=20_000, tuning_seeds=5, shared_seeds=10, rollouts=100),
+    "quick": Preset(seeds=2, tasks=24, steps=10_000, tuning_seeds=1, shared_seeds=2, rollouts=20, optimum_tasks=1),
+    "paper": Preset(seeds=30, tasks=128, steps=20_000, tuning_seeds=5, shared_seeds=10, rollouts=100, optimum_tasks=4),
 }
 
 
@@ -135,6 +138,11 @@ def reported_runs(
             FourRoomRun("prql", omega, s, *same, eta=eta, tau=tau, **POLICY_REUSE[name]) for s in seeds
         ]
     groups["q-learning"] = [FourRoomRun("q-learning", 0.0, s, *same) for s in seeds]
+    solved = min(size.optimum_tasks, size.tasks)
+    for beta in (0.0, -2.0):
+        groups[f"rasf-model {beta:g}"] = [FourRoomRun("rasf-model", beta, s, *same) for s in seeds]
+        if solved:
+            groups[f"optimum {beta:g}"] = [FourRoomRun("optimum", beta, s, solved, size.steps) for s in seeds]
     return groups
 
 
@@ -235,11 +243,7 @@ def _successor(run: FourRoomRun) -> Arrays:
     )
     learner = SuccessorLearner(rooms.n_features, 4, settings, run.seed, run.tasks)
     outcomes = [learner.learn_four_room(rooms, w, run.steps) for w in tasks_of(run)]
-    found = {
-        "return": np.array([outcome.total for outcome in outcomes]),
-        "failures": np.array([outcome.failures for outcome in outcomes], np.float64),
-    }
-    return found | (_novel(run, rooms, learner) if run.rollouts else {})
+    return _history(outcomes) | (_novel(run, rooms, learner) if run.rollouts else {})
 
 
 def _novel(run: FourRoomRun, rooms: FourRoom, learner: SuccessorLearner) -> Arrays:
@@ -258,6 +262,50 @@ def _novel(run: FourRoomRun, rooms: FourRoom, learner: SuccessorLearner) -> Arra
         found[f"features_{way}"] = np.stack(features)
         found[f"visits_{way}"] = np.stack(visits).astype(np.float64)
     return found
+
+
+def _model(run: FourRoomRun) -> Arrays:
+    from rasf.tabular.model import ModelLearner, ModelSettings
+
+    begin, rooms = time.perf_counter(), FourRoom()
+    learner = ModelLearner(rooms.n_features, 4, ModelSettings(), run.seed)
+    risk = MeanVariance.from_paper(run.risk)
+    outcomes = [learner.learn_four_room(rooms, w, risk, run.steps) for w in tasks_of(run)]
+    return _history(outcomes) | {
+        "seconds": np.array([time.perf_counter() - begin, learner.planning_seconds]),
+        "states": np.array([float(learner.states)]),
+    }
+
+
+def _optimum(run: FourRoomRun) -> Arrays:
+    """What the exact optimum of each task earns in as many steps."""
+    from rasf.experiments.four_room.optimum import follow, solve
+    from rasf.tabular.model import ModelSettings
+
+    rooms, beta = FourRoom(), float(MeanVariance.from_paper(run.risk).beta)
+    returns, failures = np.zeros((2, run.tasks))
+    for task, w in enumerate(tasks_of(run)):
+        _, action = solve(rooms, w, beta, ModelSettings().gamma)
+        draws, failed = np.random.default_rng([run.seed, task, 0]).random((run.steps, 3)), np.zeros(1, np.int64)
+        returns[task] = follow(rooms.world(), rooms.step_limit, w, action, 0.0, draws, failed)
+        failures[task] = failed[0]
+    return {"return": returns, "failures": failures}
+
+
+def _history(outcomes: Sequence[TaskOutcome]) -> Arrays:
+    return {
+        "return": np.array([outcome.total for outcome in outcomes]),
+        "failures": np.array([outcome.failures for outcome in outcomes], np.float64),
+    }
+
+
+_EXECUTE = {
+    "sfql": _successor,
+    "prql": _policy_reuse,
+    "q-learning": _policy_reuse,
+    "rasf-model": _model,
+    "optimum": _optimum,
+}
 
 
 class FourRoomExperiment:
@@ -288,7 +336,7 @@ class FourRoomExperiment:
         outcomes = []
         for each in runs:
             run = FourRoomRun(seed=each.seed, **each.parameters)  # type: ignore[arg-type]
-            found = _successor(run) if run.algorithm == "sfql" else _policy_reuse(run)
+            found = _EXECUTE[run.algorithm](run)
             outcomes.append(sweep.Outcome({name: float(found[name].sum()) for name in ("return", "failures")}, found))
         return outcomes
 

@@ -69,7 +69,7 @@ def train_model(
     numbers = f"on the numbers {list(learner.numbers)}" if learner.numbers else "on no number"
     work = f"{learner.planning_seconds:.1f} s, {learner.backups / max(learner.steps, 1):.1f} backups a step"
     notes.append(
-        f"the model has {learner.states} states after {learner.steps} steps; endings depend {numbers} of an "
+        f"the model has {learner.states} states after {learner.steps} steps; failures depend {numbers} of an "
         f"observation; planning took {work}"
     )
     found = []
@@ -139,10 +139,11 @@ def acting_risk(risk: Risk) -> Risk:
 
 def evaluated(learner: ModelLearner, keys: Floats, tasks: Floats, risk: Risk) -> TablePolicies:
     """A policy for each task at a risk, planned on the learner's model, with its exact psi and Sigma there."""
-    mdp, tried, S, d = learner.finite_mdp(), learner.tried(), learner.states, learner.n_features
+    tried, S, d = learner.tried(), learner.states, learner.n_features
     packed = packed_indices(d)
     values = np.zeros((len(tasks), S, learner.n_actions, d + len(packed[0])), np.float32)
     for policy, w in enumerate(tasks):
-        psi, Sigma = successor_moments(mdp, learner.policy(w, risk))
+        actions = learner.policy(w, risk)
+        psi, Sigma = successor_moments(learner.finite_mdp(), actions)
         values[policy] = np.concatenate([psi[:S], Sigma[:S][..., packed[0], packed[1]]], axis=-1)
     return TablePolicies.from_tables(keys, values, tried, d, float(learner.settings.gamma))
