@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+import kept_programs
+
 
 @pytest.fixture(autouse=True, scope="session")
 def nothing_is_synced():
@@ -11,3 +13,8 @@ def nothing_is_synced():
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(os, "fsync", lambda file: None)
         yield
+
+
+def pytest_sessionfinish(session):
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        kept_programs.gather(session.config)

@@ -4,12 +4,13 @@
 little optimisation, for networks and worlds; what is held to a precision is better compiled as users have it.
 """
 
-import os
 from contextlib import contextmanager
 
 import jax
 import pytest
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
+
+import kept_programs
 
 FOLDER = "jax_compilation_cache_dir"
 KEEP_ALL = {"jax_persistent_cache_min_compile_time_secs": 0.0, "jax_persistent_cache_min_entry_size_bytes": -1}
@@ -18,9 +19,7 @@ QUICK = "jax_disable_most_optimizations"
 
 @contextmanager
 def _kept(config):
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
-    # one folder a worker: none reads what another is still writing
-    changes = {FOLDER: str(config.cache.mkdir(f"jax-{worker}")), **KEEP_ALL}
+    changes = {FOLDER: kept_programs.folder(config, "jax"), **KEEP_ALL}
     before = {name: getattr(jax.config, name) for name in changes}
     for name, value in changes.items():
         jax.config.update(name, value)
@@ -46,7 +45,11 @@ def quick_compilation(request):
         jax.config.update(QUICK, before)
 
 
+def keeping(folder):
+    """What another process must find in its environment to keep its programs in this folder."""
+    return {name.upper(): str(value) for name, value in {FOLDER: folder, **KEEP_ALL}.items()}
+
+
 def as_in_this_process():
-    """What another process must find in its environment to compile quickly and into the same folder."""
-    settings = {FOLDER: getattr(jax.config, FOLDER), QUICK: jax.config.read(QUICK), **KEEP_ALL}
-    return {name.upper(): str(value) for name, value in settings.items()}
+    """The same, to keep them in our folder and compile as we do, while we wait for it."""
+    return keeping(getattr(jax.config, FOLDER)) | {QUICK.upper(): str(jax.config.read(QUICK))}

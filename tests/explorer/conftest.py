@@ -2,6 +2,8 @@ import pytest
 from browser import Server, Watched, open_browser
 
 import rasf
+from kept_programs import folder
+from quick_compilation import keeping
 
 
 @pytest.fixture(scope="session")
@@ -36,9 +38,9 @@ def chrome():
 
 
 @pytest.fixture(scope="session")
-def server(library, chrome):
+def server(library, chrome, request):
     """The explorer with the small library's file."""
-    running = Server(library[1])
+    running = Server(library[1], environment=keeping(folder(request.config, "server-jax")))
     yield running
     running.close()
 

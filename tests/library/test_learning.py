@@ -362,7 +362,7 @@ def test_an_old_keyword_names_the_new_one(old, new):
     ({"epsilon": "much"}, "epsilon must|settings must"),
     ({"support": [[0, 1], [0, 1]]}, "support is for histograms; rasfql has none"),
     ({"agent": "sfdqn", "support": [[0, 1], [0, 1]]}, "support is for histograms; sfdqn has none"),
-    ({"agent": "sfdqn", "learn_w": True}, "learn_w is for tables"),
+    ({"agent": "sfdqn", "learn_w": True}, "^learn_w is for"),
     ({"agent": "sfdqn", "gamma": 1.0}, "gamma must"),
     ({"agent": "sfdqn", "widths": 64}, "widths must|settings must"),
     ({"agent": "sfdqn", "num_envs": 2}, "num_envs=2 needs an environment's id or a function"),

@@ -25,7 +25,7 @@ from rasf.library.file import versions
 from rasf.library.frozen_policies import FrozenPolicies
 from rasf.library.policy_library import NEUTRAL, PolicyLibrary, SourcePolicy, merge
 from rasf.library.progress import Callback, Reporter, Trained
-from rasf.risk import MeanVariance, Risk
+from rasf.risk import Risk
 from rasf.risk.names import is_neutral
 
 if TYPE_CHECKING:
@@ -108,15 +108,12 @@ def learn(
         def train(one: Risk, report: Reporter) -> Trained:
             if spec.family is Family.TABLES:
                 from rasf.library.tables.train import train_tables
-                from rasf.tabular.learner import SuccessorSettings
 
-                assert isinstance(one, MeanVariance)
-                table = with_settings(SuccessorSettings(risk=one, learn_w=learn_w, **spec.constants), chosen)
+                table = with_settings(replace(default_settings(spec), risk=one, learn_w=learn_w), chosen)
                 return train_tables(world, weights, table, steps, seed, report, base)
-            from rasf.deep.agent import preset
             from rasf.library.networks.train import train_networks
 
-            network = with_settings(replace(preset(spec.name), risk=type(one)), chosen)
+            network = with_settings(replace(default_settings(spec), risk=type(one)), chosen)
             more: Header = {"bounds": bounds, "support": support, "base_library": base}
             return train_networks(world, weights, network, one, steps, seed, report, notes, **more)
 
@@ -124,9 +121,8 @@ def learn(
             """For one risk after the other, until somebody stops it."""
             if spec.plans:
                 from rasf.library.tables.model import train_model
-                from rasf.tabular.model import ModelSettings
 
-                model = with_settings(ModelSettings(), chosen)
+                model = with_settings(default_settings(spec), chosen)
                 yield from train_model(world, weights, risks, model, steps, seed, reports, notes, base)
                 return
             for one, report in zip(risks, reports, strict=True):
@@ -291,6 +287,21 @@ def _tasks(
 
 
 _Settings = TypeVar("_Settings", bound="DataclassInstance")
+
+
+def default_settings(spec: AgentSpec) -> Any:
+    """The settings of an agent as it is."""
+    if spec.plans:
+        from rasf.tabular.model import ModelSettings
+
+        return ModelSettings(**spec.constants)
+    if spec.family is Family.TABLES:
+        from rasf.tabular.learner import SuccessorSettings
+
+        return SuccessorSettings(**spec.constants)
+    from rasf.deep.agent import preset
+
+    return preset(spec.name)
 
 
 def setting_names(base: DataclassInstance) -> list[str]:

@@ -152,16 +152,9 @@ def _look(env: str, kwargs: str) -> tuple[int, AgentSpec]:
 
 
 def _check_settings(agent: AgentSpec, settings: Mapping[str, object]) -> None:
-    from rasf.library.learn import setting_names, with_settings
+    from rasf.library.learn import default_settings, setting_names, with_settings
 
-    if agent.family is Family.TABLES:
-        from rasf.tabular.learner import SuccessorSettings
-
-        base: Any = SuccessorSettings()
-    else:
-        from rasf.deep.agent import preset
-
-        base = preset(agent.name)
+    base = default_settings(agent)
     for name, value in settings.items():
         if name not in setting_names(base):
             known = ", ".join(dict.fromkeys((*_ARGUMENTS, "evaluate", *setting_names(base))))

@@ -16,9 +16,9 @@ What the counts do not say:
   that are alike in those numbers of the observation that failures depend on are a group. A failure is an ending with a
   reward below 0 by the task at hand. To the counts of (s, a) are added some tries that failed as often as those of the
   same action in the whole group, and went on as the others did. Which numbers matter is found from the data
-  (`numbers_that_matter`; where none does, all states are one group), and so is how many tries are added, `prior` at
-  most (`strength`): few where the states of a group are not alike, lest all of them look dangerous. An untried action
-  fails as its group does, too.
+  (`numbers_that_matter`), and so is how many tries are added, `prior` at most (`strength`): few where the states of a
+  group are not alike. An untried action fails as its group does, too. Until numbers that matter are found, and where
+  none does, there is no prior: at the rate of all states every one would look dangerous, and nothing be found out.
 - Exploration minds the risk: it takes, with probability epsilon, one of the actions whose score is within `margin`
   times the largest reward of the best one.
 
@@ -52,7 +52,8 @@ from rasf.tabular.learner import TaskOutcome
 _ENDINGS = 8  # kinds of endings that the prior knows, the first ones that were seen
 _MOST_NUMBERS = 3  # of an observation, that a group is made of
 _PAIRED = 20  # numbers that are tried in pairs
-_SURE = 3.0  # nats
+_SURE = 8.0  # nats
+_STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # of a prior, in tries
 _FIRST_LOOK = 1_000  # steps until groups are made, and then again at every doubling
 _MOST_WORK = 2_000  # backups a state when a task begins: a bound that convergence does not need
 _MOST_AT_ONCE = 10_000  # backups after a step; what is left is done after the next ones
@@ -151,7 +152,7 @@ def backup(model: Model, rule: Rule, row: int) -> float:
         tries = model.tries[row, action]
         known = model.group_tries[group, action]
         # the law is (1 - prior) of what was seen, and prior of the group's endings, else of what was seen not to end
-        prior = rule.prior / (rule.prior + tries) if tries > 0 else 1.0
+        prior = rule.prior / (rule.prior + tries) if rule.prior > 0 else 0.0
         total, largest, goes_on = 0.0, -np.inf, prior
         seen = tries / (tries + rule.doubt) if tries > 0 else 1.0
         if seen < 1.0:
@@ -165,7 +166,7 @@ def backup(model: Model, rule: Rule, row: int) -> float:
                     goes_on -= weight
         goes_on = max(goes_on, 0.0)
         if tries == 0:
-            total, largest = add(rule.beta, total, largest, goes_on, rule.untried)
+            total, largest = add(rule.beta, total, largest, 1.0 - prior + goes_on, rule.untried)
         else:
             went_on = 0
             o = model.first[row, action]
@@ -287,7 +288,7 @@ class ModelLearner:
         self._kind_of: dict[bytes, int] = {}
         self.numbers: tuple[int, ...] = ()  # of an observation, that groups are made of
         self._group_of: dict[bytes, int] = {}
-        self.prior = min(1.0, float(settings.prior))  # until it was looked at
+        self.prior = min(_STRENGTHS[0], float(settings.prior))  # until it was looked at
         self.w, self.beta, self.pessimistic, self.steps = np.zeros(n_features), 0.0, False, 0
         self.planning_seconds, self._seconds_a_backup = 0.0, 0.0
         self._rooms: FourRoom | None = None
@@ -348,7 +349,9 @@ class ModelLearner:
         untried, doubt = chosen.optimism * unit, chosen.doubt
         if self.pessimistic:
             untried, doubt = -unit / (1 - chosen.gamma), 0.0
-        return Rule(self.beta, chosen.gamma, untried, doubt, self.prior, chosen.tolerance * unit)
+        # the rate of states that nothing tells apart would make all of them look dangerous
+        prior = self.prior if self.numbers else 0.0
+        return Rule(self.beta, chosen.gamma, untried, doubt, prior, chosen.tolerance * unit)
 
     def add_row(self, group: int = 0) -> int:
         """A new state; its number."""
@@ -467,12 +470,12 @@ class ModelLearner:
         row = model.source[:o].astype(np.int64) * A + self._actions()
         counts, flat = model.times[:o].astype(float), tries.ravel()
         added = self.rule.prior
-        prior = np.where(flat > 0, added / np.maximum(added + flat, 1e-300), 1.0)
+        prior = added / np.maximum(added + flat, 1e-300)
         pooled = model.group_tries[model.group[:n]].reshape(-1)
         of_kind = np.flatnonzero((model.ending >= 0) & (model.reward < 0))
         share = model.group_endings[model.group[:n]].reshape(n * A, -1)[:, model.ending[of_kind]]
         ends = np.where(pooled[:, None] > 0, prior[:, None] * share / np.maximum(pooled, 1.0)[:, None], 0.0)
-        goes_on = np.maximum(prior * (flat > 0) + (flat == 0) - ends.sum(axis=1), 0.0)
+        goes_on = np.maximum(np.where(flat > 0, prior, 1.0) - ends.sum(axis=1), 0.0)
         on = model.successor[:o] >= 0
         went_on = np.bincount(row, weights=counts * on, minlength=n * A)
         p = (1 - prior[row]) * counts / flat[row]
@@ -689,19 +692,20 @@ def numbers_that_matter(keys: Floats, tries: Floats, endings: Floats) -> tuple[i
 def strength(tries: Floats, failures: Floats, rate: Floats, most: float) -> float:
     """Of a prior with these rates (S, A): how many tries it is worth, `most` at most.
 
-    That under which the failures of every state and action are most likely, from a Beta law: many where states of a
-    group are alike, few where they are not.
+    From a Beta law for the failures of every state and action: the least under which they are nearly as likely as under
+    any. Many where states of a group are alike, few where they are not, and while little is known: a strong prior at
+    the rate of states that are not alike makes all of them look dangerous, and nothing would ever be found out.
     """
     there = (tries > 0) & (rate > 0) & (rate < 1)
     n, k, p = tries[there], failures[there], rate[there]
-    if not len(n):
-        return most
 
     def likely(m: float) -> float:
         a, b = m * p, m * (1 - p)
         return float(np.sum(betaln(k + a, n - k + b) - betaln(a, b)))
 
-    return max((m for m in (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, most) if m <= most), key=likely, default=most)
+    found = {m: likely(m) for m in sorted({*_STRENGTHS, most}) if 0 < m <= most}
+    best = max(found.values(), default=0.0)
+    return next((m for m in found if found[m] >= best - _SURE), most)
 
 
 def _evidence(ids: Ints, tries: Floats, endings: Floats) -> float:

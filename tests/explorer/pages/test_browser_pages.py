@@ -46,7 +46,7 @@ def test_back_and_forward_lead_to_views_seen_before(visit):
     assert "cell=112&" in page.evaluate("location.search")
 
 
-def test_a_bad_link_is_answered_in_sentences(visit):
+def test_a_bad_link_is_answered_in_sentences(visit, server):
     page = visit("?view=grid&w=1,2&risk=<b>x</b>&cell=999&layer=x&step=-1").page
     notices = page.get_by_role("alert")
     expect(notices).to_contain_text("The link's w must be 4 numbers")
@@ -56,12 +56,12 @@ def test_a_bad_link_is_answered_in_sentences(visit):
     expect(notices.locator(".notice")).to_have_count(1)  # a fourth sentence would push the first out
     notices.get_by_role("button", name="Close").click()
     expect(notices.locator(".notice")).to_have_count(0)
-    other = visit("?view=moon").page
-    expect(other.get_by_role("alert")).to_contain_text("The link's view must be one of file-")
-    settled(other)
-    foreign = visit("?view=file-00000000&w=1").page
-    expect(foreign.get_by_role("alert")).to_contain_text("The link is of a library that is not open here")
-    expect(foreign.locator(".notice")).to_have_count(1)
+    page.goto(server.url + "?view=moon")
+    expect(notices).to_contain_text("The link's view must be one of file-")
+    settled(page)
+    page.goto(server.url + "?view=file-00000000&w=1")
+    expect(notices).to_contain_text("The link is of a library that is not open here")
+    expect(notices.locator(".notice")).to_have_count(1)
 
 
 ENDLESS = """

@@ -131,7 +131,6 @@ def test_same_seed_same_bits():
     [
         ({"risk": rasf.Entropic(-1.0)}, "risk must"),
         ({"learn_w": True}, "learn_w"),
-        ({"steps_per_task": 1, "risk": [NEUTRAL, AVERSE]}, "steps_per_task"),
         ({"alpha": 0.5}, "settings"),
         ({"gamma": 1.0}, "gamma"),
     ],

@@ -46,9 +46,7 @@ def train_model(
     """
     learner = ModelLearner(env.n_features, env.n_actions, settings, seed)
     total, failures = np.full((2, len(risks), len(tasks)), np.nan)
-    shares = [steps_per_task // len(risks) + (r < steps_per_task % len(risks)) for r in range(len(risks))]
-    if min(shares) == 0:
-        raise ValueError(f"steps_per_task must be at least {len(risks)}, a step for each risk, got {steps_per_task}")
+    shares = [max(1, steps_per_task // len(risks) + (r < steps_per_task % len(risks))) for r in range(len(risks))]
     rooms = compiled_rooms(env) if base_library is None else None
     walk = None if rooms is not None else _Walk(learner, env, seed, base_library)
     for (task, w), (r, risk) in product(enumerate(tasks), enumerate(risks)):
