@@ -7,7 +7,8 @@ import pytest
 
 import rasf
 from rasf.envs.four_room import FourRoom
-from rasf.tabular.model import ModelLearner, ModelSettings, numbers_that_matter
+from rasf.tabular.groups import numbers_that_matter
+from rasf.tabular.model import ModelLearner, ModelSettings
 
 S, A, D = 12, 3, 3
 SMALL = "S.1\n.T.\n2.G"

@@ -15,10 +15,10 @@ What the counts do not say:
 - Bad endings are rare and must not come as a surprise: an action that failed in none of ten tries is not safe. States
   that are alike in those numbers of the observation that failures depend on are a group. A failure is an ending with a
   reward below 0 by the task at hand. To the counts of (s, a) are added some tries that failed as often as those of the
-  same action in the whole group, and went on as the others did. Which numbers matter is found from the data
-  (`numbers_that_matter`), and so is how many tries are added, `prior` at most (`strength`): few where the states of a
-  group are not alike. An untried action fails as its group does, too. Until numbers that matter are found, and where
-  none does, there is no prior: at the rate of all states every one would look dangerous, and nothing be found out.
+  same action in the whole group, and went on as the others did. Which numbers matter, and how many tries are added,
+  `prior` at most, is found from the data (`groups`): few where the states of a group are not alike. An untried action
+  fails as its group does, too. Until numbers that matter are found, and where none does, there is no prior: at the rate
+  of all states every one would look dangerous, and nothing be found out.
 - Exploration minds the risk: it takes, with probability epsilon, one of the actions whose score is within `margin`
   times the largest reward of the best one.
 
@@ -31,13 +31,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from scipy.special import betaln, gammaln
 
 from rasf import checks
 from rasf.arrays import Bools, Floats, Ints
@@ -47,13 +45,10 @@ from rasf.envs.four_room import FourRoom
 from rasf.mdp import FiniteMDP
 from rasf.risk import MeanVariance, NestedEntropic, Risk
 from rasf.risk.base import concrete
+from rasf.tabular.groups import STRENGTHS, numbers_that_matter, strength
 from rasf.tabular.learner import TaskOutcome
 
 _ENDINGS = 8  # kinds of endings that the prior knows, the first ones that were seen
-_MOST_NUMBERS = 3  # of an observation, that a group is made of
-_PAIRED = 20  # numbers that are tried in pairs
-_SURE = 8.0  # nats
-_STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # of a prior, in tries
 _FIRST_LOOK = 1_000  # steps until groups are made, and then again at every doubling
 _MOST_WORK = 2_000  # backups a state when a task begins: a bound that convergence does not need
 _MOST_AT_ONCE = 10_000  # backups after a step; what is left is done after the next ones
@@ -288,7 +283,7 @@ class ModelLearner:
         self._kind_of: dict[bytes, int] = {}
         self.numbers: tuple[int, ...] = ()  # of an observation, that groups are made of
         self._group_of: dict[bytes, int] = {}
-        self.prior = min(_STRENGTHS[0], float(settings.prior))  # until it was looked at
+        self.prior = min(STRENGTHS[0], float(settings.prior))  # until it was looked at
         self.w, self.beta, self.pessimistic, self.steps = np.zeros(n_features), 0.0, False, 0
         self.planning_seconds, self._seconds_a_backup = 0.0, 0.0
         self._rooms: FourRoom | None = None
@@ -652,79 +647,7 @@ def outcome_actions(first: Ints, next_outcome: Ints, actions: Ints) -> None:
                 o = next_outcome[o]
 
 
-# --- groups
-
-
-def numbers_that_matter(keys: Floats, tries: Floats, endings: Floats) -> tuple[int, ...]:
-    """The numbers of an observation that tell best how actions end, of keys (S, n); () where none does.
-
-    tries (S, A), endings (S, A, E). One number after the other is added, or two at once, since a row may matter with
-    its column only, as long as the evidence rises by more than choosing among so many would by chance.
-    """
-    codes = [np.unique(column, return_inverse=True)[1] for column in keys.T]
-    able = [i for i, code in enumerate(codes) if code.max(initial=0) > 0]
-    chosen: tuple[int, ...] = ()
-    ids: Ints = np.zeros(len(keys), np.int64)
-    best = _evidence(ids, tries, endings)
-
-    def joined(more: tuple[int, ...]) -> Ints:
-        together = ids
-        for i in more:
-            together = together * (codes[i].max() + 1) + codes[i]
-        return together
-
-    while len(chosen) < _MOST_NUMBERS:
-        left = [i for i in able if i not in chosen]
-        found: dict[tuple[int, ...], float] = {(i,): _evidence(joined((i,)), tries, endings) for i in left}
-        if len(chosen) + 2 <= _MOST_NUMBERS:
-            likely = sorted(left, key=lambda i: -found[(i,)])[:_PAIRED]
-            for pair in combinations(sorted(likely), 2):
-                found[pair] = _evidence(joined(pair), tries, endings)
-        if not found:
-            break
-        winner = max(found, key=lambda more: found[more])
-        if found[winner] <= best + np.log(len(found)) + _SURE:
-            break
-        ids, best, chosen = joined(winner), found[winner], chosen + winner
-    return tuple(sorted(chosen))
-
-
-def strength(tries: Floats, failures: Floats, rate: Floats, most: float) -> float:
-    """Of a prior with these rates (S, A): how many tries it is worth, `most` at most.
-
-    From a Beta law for the failures of every state and action: the least under which they are nearly as likely as under
-    any. Many where states of a group are alike, few where they are not, and while little is known: a strong prior at
-    the rate of states that are not alike makes all of them look dangerous, and nothing would ever be found out.
-    """
-    there = (tries > 0) & (rate > 0) & (rate < 1)
-    n, k, p = tries[there], failures[there], rate[there]
-
-    def likely(m: float) -> float:
-        a, b = m * p, m * (1 - p)
-        return float(np.sum(betaln(k + a, n - k + b) - betaln(a, b)))
-
-    found = {m: likely(m) for m in sorted({*_STRENGTHS, most}) if 0 < m <= most}
-    best = max(found.values(), default=0.0)
-    return next((m for m in found if found[m] >= best - _SURE), most)
-
-
-def _evidence(ids: Ints, tries: Floats, endings: Floats) -> float:
-    """Log of the marginal likelihood of all endings for groups ids (S,): a Dirichlet law for each group and action.
-
-    Its mean is the rate in all of the data and its weight one try, so a group in which nothing ended costs little, and
-    endings that come together in few groups pay.
-    """
-    _, ids = np.unique(ids, return_inverse=True)
-    groups, A = int(ids.max(initial=0)) + 1, tries.shape[1]
-    at = (ids[:, None] * A + np.arange(A)).ravel()
-    n = np.bincount(at, weights=tries.ravel(), minlength=groups * A)
-    ways = endings.sum(axis=(0, 1)) > 0
-    k = [np.bincount(at, weights=endings[:, :, e].ravel(), minlength=groups * A) for e in np.flatnonzero(ways)]
-    counts = np.column_stack([*k, n - np.sum(k, axis=0)]) if k else n[:, None]
-    weight = counts.sum(axis=0) / max(n.sum(), 1.0)
-    weight = np.maximum(weight, 1e-12)
-    terms = gammaln(counts + weight) - gammaln(weight)
-    return float(terms.sum() - (gammaln(n + 1.0)).sum())
+# --- when groups are made, and room
 
 
 def _is_time(steps: int) -> bool:
