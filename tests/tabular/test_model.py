@@ -19,7 +19,8 @@ def walked(seed=0, steps=600, prior=20.0, groups=True, **settings):
     rng = np.random.default_rng(seed)
     after = rng.integers(S, size=(S, A, 2))
     learner = ModelLearner(D, A, ModelSettings(prior=prior, tolerance=0.0, doubt=0.0, **settings), seed)
-    learner.plan(np.array([1.0, -0.5, -2.0]), rasf.NestedEntropic(-1.0))
+    learner.begin_task(np.array([1.0, -0.5, -2.0]))
+    learner.plan(rasf.NestedEntropic(-1.0))
     for _ in range(S):
         learner.add_row()
     if groups:
@@ -64,7 +65,8 @@ def test_the_plan_is_that_of_the_exact_planner(beta, prior, groups):
     learner, _ = walked(prior=prior, groups=groups, optimism=0.0)
     w, risk = np.array([0.7, -0.3, -1.5]), rasf.NestedEntropic(beta)
     exact = rasf.plan(learner.finite_mdp(), w, risk)
-    learner.plan(w, risk)
+    learner.begin_task(w)
+    learner.plan(risk)
     np.testing.assert_allclose([learner.value(s) for s in range(S)], exact.value[:S], atol=1e-8)
 
 
@@ -97,7 +99,8 @@ def test_the_process_has_the_law_of_the_header(prior):
 def test_an_action_that_never_failed_is_not_safe():
     """Ten tries without an end, in a group where one in ten ends: the plan expects some."""
     learner = ModelLearner(2, 1, ModelSettings(prior=20.0, doubt=0.0), 0)
-    learner.plan([1.0, -10.0])
+    learner.begin_task([1.0, -10.0])
+    learner.plan()
     for _ in range(2):
         learner.add_row()
     learner.numbers, learner.prior = (0,), 20.0
@@ -113,21 +116,25 @@ def test_an_action_that_never_failed_is_not_safe():
 
 def test_what_was_never_tried_is_worth_the_optimism_and_nothing_at_the_end():
     learner = ModelLearner(1, 2, ModelSettings(optimism=0.3, prior=0.0, doubt=0.0), 0)
-    learner.plan([2.0])
+    learner.begin_task([2.0])
+    learner.plan()
     learner.add_row()
     learner.learn(0, 0, [0.1], None)
-    learner.plan([2.0])
+    learner.begin_task([2.0])
+    learner.plan()
     assert learner.unit == pytest.approx(0.2)
     assert learner.value(0) == pytest.approx(0.2)  # the first action, 0.1 x 2; the other is worth 0.06
     assert learner.policy([-2.0])[0] == 0  # of what was tried, though it costs
-    learner.plan([-2.0])
+    learner.begin_task([-2.0])
+    learner.plan()
     assert learner.value(0) == pytest.approx(0.06)
 
 
 def test_what_was_tried_once_may_hold_more():
     """One try worth 0 and one of doubt worth 0.3; a plan for good knows no doubt."""
     learner = ModelLearner(1, 1, ModelSettings(optimism=0.3, doubt=1.0, prior=0.0), 0)
-    learner.plan([1.0])
+    learner.begin_task([1.0])
+    learner.plan()
     learner.add_row()
     learner.learn(0, 0, [0.0], None)
     assert learner.value(0) == pytest.approx(0.15)
@@ -137,7 +144,8 @@ def test_what_was_tried_once_may_hold_more():
 
 def test_exploration_keeps_to_actions_that_are_nearly_as_good():
     learner = ModelLearner(1, 3, ModelSettings(epsilon=0.5, margin=0.1, prior=0.0, doubt=0.0), 0)
-    learner.plan([1.0])
+    learner.begin_task([1.0])
+    learner.plan()
     learner.add_row()
     for action, reward in enumerate((1.0, 0.95, -1.0)):
         learner.learn(0, action, [reward], None)
@@ -167,13 +175,16 @@ def test_growing_changes_nothing(monkeypatch):
         learner = ModelLearner(5, 4, ModelSettings(), 0)
         rooms = FourRoom()
         for w in rooms.random_tasks(2, np.random.default_rng(0)):
+            learner.begin_task(w)
             outcome = learner.learn_four_room(rooms, w, rasf.MeanVariance(-4.0), 3_000)
         return outcome, [learner.value(s) for s in range(learner.states)]
 
     usual = values()
-    from rasf.tabular import model
+    from rasf.tabular import counts
 
-    monkeypatch.setattr(model, "_empty", lambda n, rows=4, outcomes=4, make=model._empty: make(n, rows, outcomes))
+    monkeypatch.setattr(
+        counts, "new_model", lambda n, rows=4, outcomes=4, make=counts.new_model: make(n, rows, outcomes)
+    )
     assert values() == usual
 
 
@@ -182,6 +193,7 @@ def test_the_compiled_world_is_learned_to_its_optimum():
     rooms = FourRoom(SMALL, trap_probability=0.3, step_limit=30)
     learner = ModelLearner(rooms.n_features, 4, ModelSettings(groups="none", optimism=2.0), 3)
     w = rooms.task([0.5, 1.0])
+    learner.begin_task(w)
     outcome = learner.learn_four_room(rooms, w, rasf.MeanVariance(0.0), 3_000)
     start = np.flatnonzero((learner.four_room_keys() == 0).all(axis=1))[0]
     learner.policy(w)
@@ -211,4 +223,4 @@ def test_bad_settings_are_refused(changes, name):
 
 def test_a_risk_that_cannot_be_planned_is_refused():
     with pytest.raises(ValueError, match="risk must"):
-        ModelLearner(1, 1, ModelSettings(), 0).plan([1.0], rasf.CVaR(0.1))
+        ModelLearner(1, 1, ModelSettings(), 0).plan(rasf.CVaR(0.1))

@@ -102,8 +102,8 @@ def learn(
         chosen = settings | ({} if gamma is None else {"gamma": checks.number("gamma", gamma)})
         if support is not None and spec.law is not LawKind.HISTOGRAM:
             raise ValueError(f"support is for histograms; {spec} has none")
-        if learn_w and (spec.plans or spec.family is Family.NETWORKS):
-            raise ValueError(f"learn_w is for sfql and rasfql; {spec} is told the weights")
+        if learn_w and spec.family is Family.NETWORKS:
+            raise ValueError(f"learn_w is for tables; {spec} is told the weights")
 
         def train(one: Risk, report: Reporter) -> Trained:
             if spec.family is Family.TABLES:
@@ -122,7 +122,7 @@ def learn(
             if spec.plans:
                 from rasf.library.tables.model import train_model
 
-                model = with_settings(default_settings(spec), chosen)
+                model = with_settings(replace(default_settings(spec), learn_w=learn_w), chosen)
                 yield from train_model(world, weights, risks, model, steps, seed, reports, notes, base)
                 return
             for one, report in zip(risks, reports, strict=True):

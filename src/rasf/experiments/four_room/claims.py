@@ -16,6 +16,7 @@ import numpy as np
 from rasf.arrays import Bools, Floats, Ints
 from rasf.experiments.common.results import Finding, Reading, Verdict
 from rasf.experiments.common.verdicts import below, side, with_enough_seeds, within, worst
+from rasf.experiments.four_room import own_claims
 from rasf.experiments.four_room.measures import (
     NOVEL_TASKS,
     RISKS,
@@ -37,7 +38,6 @@ from rasf.statistics import (
 Curves = Mapping[str, Arrays]
 Searches = Mapping[str, Mapping[Pair, Floats]]  # returns (seeds,) by "prql -2", then by eta and tau
 _FIRST = 16  # tasks
-_SOON = 32  # tasks
 _RESAMPLES = 1_000
 _DANGERS = {"traps": trap_cells(), "objects beside traps": dangerous_objects()}
 
@@ -52,10 +52,11 @@ def judge(curves: Curves, novel: Mapping[str, Arrays], searches: Searches) -> di
             said = "the same" if other.verdict == first[claim].verdict else other.verdict
             text = f"{first[claim].measured}. Shared initial noise: {said} ({other.measured})"
             first[claim] = replace(first[claim], measured=text)
-    if "rasf-model 0" in curves:
-        first |= {claim: rule(curves) for claim, rule in OWN.items()}
     first |= {claim: rule(novel) for claim, rule in ON_NOVEL_TASKS.items()} | {"F14": _sensitive(searches)}
     second = {claim: rule(curves) for claim, rule in SECOND.items()} | {"F10": _almost_always(novel)}
+    if "rasf-model 0" in curves:
+        first |= {claim: rule(curves) for claim, rule in own_claims.RULES.items()}
+        second |= {claim: rule(curves) for claim, rule in own_claims.SECOND.items()}
     return {
         claim: Finding(
             **vars(with_enough_seeds(reading)),
@@ -225,53 +226,6 @@ SECOND: dict[str, Callable[[Curves], Reading]] = {
     "F8": lambda curves: _f8(curves, "w-given", refuted_by=1),
     "F11": lambda curves: _f11(curves, "w-given"),
     "F12": _less_than_neutral,
-}
-
-
-def _at_least(curves: Curves, name: str, tasks: int | None, least: float, most_failures: float = np.inf) -> Reading:
-    """M1 to M3: return and failures of the first tasks."""
-    returns, failures = (mean_interval(curves[name][what][:, :tasks].sum(axis=1)) for what in ("return", "failures"))
-    text = f"return {_long(returns)}, failures {_long(failures)}"
-    verdict = worst([side(returns, least), below(failures, most_failures)])
-    number = f"{returns.estimate:,.0f} / {failures.estimate:,.0f}"
-    return Reading(verdict, text, len(curves[name]["return"]), number)
-
-
-def _long(interval: Interval) -> str:
-    return "{:,.0f} [{:,.0f}, {:,.0f}]".format(*interval)
-
-
-def _seconds(curves: Curves) -> Reading:
-    """M4: time of a run, and the share of planning in it."""
-    both = np.concatenate([curves[f"rasf-model {risk}"]["seconds"] for risk in ("0", "-2")])
-    seconds, share = mean_interval(both[:, 0]), float((both[:, 1] / both[:, 0]).mean())
-    text = f"{seconds} s a run, the longest {both[:, 0].max():.3g} s; planning is {share:.0%} of it"
-    return Reading(below(seconds, 30.0), text, len(both), f"{seconds.estimate:.1f} s")
-
-
-def _near_the_optimum(curves: Curves) -> Reading:
-    """M5: the last quarter of the tasks against the exact optimum of others of the same distribution, a task."""
-    texts, verdicts = [], []
-    for risk in ("0", "-2"):
-        if f"optimum {risk}" not in curves:
-            return Reading("not decided", "the optimum was not solved", 0)
-        learned, best = curves[f"rasf-model {risk}"]["return"], curves[f"optimum {risk}"]["return"]
-        late = learned[:, -max(1, learned.shape[1] // 4) :].mean(axis=1)
-        share = ratio_interval(late, best.mean(axis=1))
-        failed = [curves[f"{name} {risk}"]["failures"].mean() for name in ("rasf-model", "optimum")]
-        verdicts.append(side(share, 0.9))
-        texts.append(
-            f"{risk}: {share} of the optimum's {best.mean():.0f} a task, failures {failed[0]:.2f} and {failed[1]:.2f}"
-        )
-    return Reading(worst(verdicts), "; ".join(texts), len(late), f"{share.estimate:.0%} of it")
-
-
-OWN: dict[str, Callable[[Curves], Reading]] = {
-    "M1": lambda curves: _at_least(curves, "rasf-model -2", None, 140_000, 1_500),
-    "M2": lambda curves: _at_least(curves, "rasf-model 0", None, 150_000),
-    "M3": lambda curves: _at_least(curves, "rasf-model -2", _SOON, 28_000, 600),
-    "M4": _seconds,
-    "M5": _near_the_optimum,
 }
 
 

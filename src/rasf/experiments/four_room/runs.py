@@ -41,15 +41,17 @@ from rasf.risk import MeanVariance
 from rasf.sweep import runs as sweep
 from rasf.sweep.spec import Spec
 from rasf.sweep.store import Finished, Store
+from rasf.tabular.learner import TaskOutcome
 
 if TYPE_CHECKING:
-    from rasf.tabular.learner import SuccessorLearner, TaskOutcome
+    from rasf.tabular.learner import SuccessorLearner
 
 NOVEL_EPSILON = 0.12  # the figure's caption; the text says 0.1
 TUNING_SEED = 1_000_000  # tuning runs use seeds from here on, reported runs never do
 ETAS, TAUS = (0.1, 0.3, 0.5), (1.0, 10.0, 100.0)
 PAPERS = tuple(spec.name for spec in AGENTS.values() if spec.family is Family.TABLES and spec.neutral)
-ALGORITHMS = (*PAPERS, "rasf-model", "optimum")  # the last is the exact one, known from the world and not learned
+# beyond the paper: rasf-model, also for two risks from one stream; RaSFQL turned from level to level; the exact optimum
+ALGORITHMS = (*PAPERS, "rasf-model", "rasf-model-both", "rasfql-dial", "optimum")
 NOISES = ("independent", "shared")
 # PRQL as we read it, and other readings: each is tuned by itself
 POLICY_REUSE: dict[str, dict[str, Any]] = {
@@ -72,12 +74,20 @@ class Preset:
     shared_seeds: int
     rollouts: int
     optimum_tasks: int  # of every seed, the first ones, that are solved exactly
+    library_seeds: int  # whose libraries are held to what they promise
+    library_rollouts: int
 
 
 PRESETS = {
-    "quick": Preset(seeds=2, tasks=24, steps=10_000, tuning_seeds=1, shared_seeds=2, rollouts=20, optimum_tasks=1),
-    "paper": Preset(seeds=30, tasks=128, steps=20_000, tuning_seeds=5, shared_seeds=10, rollouts=100, optimum_tasks=4),
-}
+    "quick": Preset(
+        seeds=2, tasks=24, steps=10_000, tuning_seeds=1, shared_seeds=2, rollouts=20, optimum_tasks=1, library_seeds=1,
+        library_rollouts=100,
+    ),
+    "paper": Preset(
+        seeds=30, tasks=128, steps=20_000, tuning_seeds=5, shared_seeds=10, rollouts=100, optimum_tasks=4,
+        library_seeds=10, library_rollouts=500,
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -140,9 +150,18 @@ def reported_runs(
     groups["q-learning"] = [FourRoomRun("q-learning", 0.0, s, *same) for s in seeds]
     solved = min(size.optimum_tasks, size.tasks)
     for beta in (0.0, -2.0):
-        groups[f"rasf-model {beta:g}"] = [FourRoomRun("rasf-model", beta, s, *same) for s in seeds]
+        groups[f"rasf-model {beta:g}"] = [FourRoomRun("rasf-model", beta, s, *same, learn_w=False) for s in seeds]
+        groups[f"rasf-model w-learned {beta:g}"] = [FourRoomRun("rasf-model", beta, s, *same) for s in seeds]
         if solved:
             groups[f"optimum {beta:g}"] = [FourRoomRun("optimum", beta, s, solved, size.steps) for s in seeds]
+    held: dict[str, Any] = {"rollouts": size.library_rollouts, "learn_w": False}
+    for name, algorithm, beta in (
+        ("rasf-model library 0", "rasf-model", 0.0),
+        ("rasf-model library -2", "rasf-model", -2.0),
+        ("rasf-model library both", "rasf-model-both", -2.0),
+        ("rasfql dial", "rasfql-dial", -2.0),
+    ):
+        groups[name] = [FourRoomRun(algorithm, beta, s, *same, **held) for s in seeds[: size.library_seeds]]
     return groups
 
 
@@ -265,16 +284,50 @@ def _novel(run: FourRoomRun, rooms: FourRoom, learner: SuccessorLearner) -> Arra
 
 
 def _model(run: FourRoomRun) -> Arrays:
+    """All risks of the run from one stream, each for its share of a task's steps; libraries held to their promises."""
+    from rasf.experiments.four_room import promises
+    from rasf.library.tables.policies import TablePolicies
     from rasf.tabular.model import ModelLearner, ModelSettings
 
-    begin, rooms = time.perf_counter(), FourRoom()
-    learner = ModelLearner(rooms.n_features, 4, ModelSettings(), run.seed)
-    risk = MeanVariance.from_paper(run.risk)
-    outcomes = [learner.learn_four_room(rooms, w, risk, run.steps) for w in tasks_of(run)]
-    return _history(outcomes) | {
+    begin, rooms, tasks = time.perf_counter(), FourRoom(), tasks_of(run)
+    betas = (0.0, run.risk) if run.algorithm == "rasf-model-both" else (run.risk,)
+    learner = ModelLearner(rooms.n_features, 4, ModelSettings(learn_w=run.learn_w), run.seed)
+    outcomes = []
+    for w in tasks:
+        learner.begin_task(None if run.learn_w else w)
+        of_task = [
+            learner.learn_four_room(rooms, w, MeanVariance.from_paper(beta), run.steps // len(betas)) for beta in betas
+        ]
+        outcomes.append(TaskOutcome(*(sum(each) for each in zip(*of_task, strict=True))))
+    found = _history(outcomes) | {
         "seconds": np.array([time.perf_counter() - begin, learner.planning_seconds]),
         "states": np.array([float(learner.states)]),
     }
+    if not run.rollouts:
+        return found
+    libraries = {beta: promises.library_of(learner, tasks, beta) for beta in betas}
+    acting = [promises.dial(library, run.seed, run.rollouts, (beta,)) for beta, library in libraries.items()]
+    found["novel_return"] = np.stack([one["dial_return"][:, 0] for one in acting])  # (risks, 27)
+    found["novel_failures"] = np.stack([one["dial_failed"][:, 0].mean(axis=1) for one in acting])
+    if len(betas) > 1:
+        found |= promises.dial(TablePolicies.merge(list(libraries.values())), run.seed, run.rollouts)
+        parts = [promises.alone(learner, tasks, beta, run.seed, run.rollouts) for beta in betas]
+        found |= {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return found
+
+
+def _rasfql_dial(run: FourRoomRun) -> Arrays:
+    """RaSFQL's library, trained at the run's risk, at all levels of the dial."""
+    from rasf.experiments.four_room import promises
+    from rasf.library.tables.policies import TablePolicies
+    from rasf.tabular.learner import SuccessorLearner, SuccessorSettings
+
+    rooms = FourRoom()
+    settings = SuccessorSettings(risk=MeanVariance.from_paper(run.risk), learn_w=run.learn_w)
+    learner = SuccessorLearner(rooms.n_features, 4, settings, run.seed, run.tasks)
+    outcomes = [learner.learn_four_room(rooms, w, run.steps) for w in tasks_of(run)]
+    library = TablePolicies.from_learner(learner, learner.four_room_keys(rooms))
+    return _history(outcomes) | promises.dial(library, run.seed, run.rollouts)
 
 
 def _optimum(run: FourRoomRun) -> Arrays:
@@ -304,6 +357,8 @@ _EXECUTE = {
     "prql": _policy_reuse,
     "q-learning": _policy_reuse,
     "rasf-model": _model,
+    "rasf-model-both": _model,
+    "rasfql-dial": _rasfql_dial,
     "optimum": _optimum,
 }
 

@@ -49,7 +49,10 @@ def train_model(
     shares = [max(1, steps_per_task // len(risks) + (r < steps_per_task % len(risks))) for r in range(len(risks))]
     rooms = compiled_rooms(env) if base_library is None else None
     walk = None if rooms is not None else _Walk(learner, env, seed, base_library)
+    known = np.array(tasks)
     for (task, w), (r, risk) in product(enumerate(tasks), enumerate(risks)):
+        if r == 0:
+            learner.begin_task(None if settings.learn_w else w)
 
         def show(step: int, rewards: float, failed: float, r: int = r, task: int = task) -> bool:
             total[r, task], failures[r, task] = rewards, failed
@@ -61,6 +64,7 @@ def train_model(
         else:
             assert walk is not None
             stopped = walk.learn(w, risk, shares[r], show)
+        known[task] = learner.weights
         if stopped:
             break
     keys = learner.four_room_keys() if walk is None else np.array(walk.keys)
@@ -75,7 +79,7 @@ def train_model(
         begun = int(np.isfinite(total[r]).sum())
         if begun:
             history = {"return": total[r, :begun], "failures": failures[r, :begun]}
-            found.append(Trained(evaluated(learner, keys, tasks[:begun], risk), tasks[:begun].copy(), history))
+            found.append(Trained(evaluated(learner, keys, known[:begun], risk), known[:begun].copy(), history))
     return found
 
 
@@ -94,18 +98,20 @@ class _Walk:
     def learn(self, w: Floats, risk: Risk, steps: int, show: Callable[[int, float, float], bool]) -> bool:
         """A task at a risk, from a start of the environment; whether somebody stopped it."""
         env, learner = self._env, self._learner
-        learner.plan(w, risk)
+        learner.plan(risk)
         obs, self._seed = env.reset(self._seed), None
         total, failures = 0.0, 0
         for step in range(1, steps + 1):
             row = self._row(obs)
             action = learner.choose(row, *self._rng.random(2))
             if self._base is not None:
-                action = self._advised(row, w, risk, action)
+                action = self._advised(row, learner.weights, risk, action)
             after = env.step(action)
+            reward = float(after.phi @ w)
             learner.learn(row, action, after.phi, None if after.terminated else self._row(after.obs))
+            learner.observe_reward(after.phi, reward)
             learner.regroup(self.keys)
-            total, failures = total + float(after.phi @ w), failures + after.failure
+            total, failures = total + reward, failures + after.failure
             obs = env.reset() if after.terminated or after.truncated else after.obs
             if step == steps or step % _SHOWN_EVERY == 0:
                 named = float(failures) if env.reports_failures else np.nan
