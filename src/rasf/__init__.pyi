@@ -4,6 +4,7 @@ from . import envs as envs
 from . import risk as risk
 from .agents import AgentSpec as AgentSpec
 from .envs.gymnasium.description import EnvironmentDescription as EnvironmentDescription
+from .envs.gymnasium.recorder import Recorder as Recorder
 from .envs.gymnasium.single import FeatureReward as FeatureReward
 from .envs.gymnasium.single import Step as Step
 from .library.evaluation import Comparison as Comparison
@@ -11,6 +12,10 @@ from .library.evaluation import Report as Report
 from .library.file import load as load
 from .library.frozen_policies import Explanation as Explanation
 from .library.learn import learn as learn
+from .library.logs.estimate import Estimate as Estimate
+from .library.logs.learn import learn_from as learn_from
+from .library.logs.log import Coverage as Coverage
+from .library.logs.log import Log as Log
 from .library.policy_library import PolicyLibrary as PolicyLibrary
 from .library.policy_library import SourcePolicy as SourcePolicy
 from .library.policy_library import merge as merge

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
     from rasf.statistics import Interval
 
+_ENDS = ("", "_low", "_high")
 _SHOWN = 12  # policies
 
 
@@ -72,16 +73,22 @@ def print_library(file: Path, library: PolicyLibrary) -> None:
         say(f"note: {note}")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     totals = [name for name in ("return", "failures") if name in library.history]
-    for heading in ("policy", "w", "risk", *totals):
+    promises = all(f"value{end}" in library.history for end in _ENDS)  # of a library from a log
+    for heading in ("policy", "w", "risk", *totals, *["promised"] * promises):
         table.add_column(heading, justify="left" if heading in ("w", "risk") else "right")
     for number, policy in enumerate(library.policies[:_SHOWN]):
         seen = [_number(library.history[name][number]) for name in totals]
+        if promises:
+            seen.append(_interval(*(float(library.history[f"value{end}"][number]) for end in _ENDS)))
         table.add_row(str(number), _weights(policy.w), printable(short_risk(risk_to_text(policy.risk))), *seen)
     console.print(table)
     if len(library.policies) > _SHOWN:
         say(f"and {len(library.policies) - _SHOWN} more")
     if totals:
-        say(f"{' and '.join(totals)} {'are totals' if len(totals) > 1 else 'is a total'} over training")
+        over = "the log" if promises else "training"
+        say(f"{' and '.join(totals)} {'are totals' if len(totals) > 1 else 'is a total'} over {over}")
+    if promises:
+        say("promised is the risk's value of the discounted return from where the log's episodes began, 95 %")
     say(_how_to_evaluate(file, library))
 
 
@@ -111,12 +118,20 @@ def _made(provenance: object) -> Iterator[str]:
     made_with = provenance.get("versions")
     version = made_with.get("rasf", "?") if isinstance(made_with, dict) else "?"
     said = f"made {provenance.get('made', '?')} by rasf {version}, seed {provenance.get('seed', '?')}, "
-    said += f"{provenance.get('steps_per_task', '?')} steps per task, {provenance.get('seconds', '?')} s"
+    from_log = provenance.get("log")
+    steps = (
+        f"{provenance.get('steps_per_task', '?')} steps per task" if from_log is None else f"from the log {from_log}"
+    )
+    said += f"{steps}, {provenance.get('seconds', '?')} s"
     yield said + ("" if provenance.get("complete", True) else ", stopped early")
 
 
 def _cell(interval: Interval) -> str:
-    return f"{_number(interval.estimate)}\n[dim]\\[{_number(interval.low)}, {_number(interval.high)}][/]"
+    return _interval(*interval)
+
+
+def _interval(estimate: float, low: float, high: float) -> str:
+    return f"{_number(estimate)}\n[dim]\\[{_number(low)}, {_number(high)}][/]"
 
 
 def _signed(interval: Interval) -> str:

@@ -32,6 +32,7 @@ from rasf.cli.terminal import (
     stepped,
 )
 from rasf.files import write_atomically
+from rasf.risk.names import risk_to_text
 from rasf.sweep import arguments
 
 if TYPE_CHECKING:
@@ -58,7 +59,9 @@ _READERS: dict[str, arguments.Reader] = {
     "overwrite": arguments.flag,
     "log": read.path,
     "tensorboard": read.path,
+    "from": arguments.text,
 }
+_FROM_LOG = {"env", *_TASKS, "risk", "gamma", "seed", "set", "out", "overwrite", "from"}  # what a log can do with
 _SCALARS = ("return", "failures", "reward_per_step", "loss", "clipped", "steps_per_second")  # for TensorBoard
 _LIBRARY_AGENTS = ", ".join(agent.name for agent in AGENTS.values() if agent.makes_library)
 
@@ -100,6 +103,14 @@ def train(
     ] = None,
     log: Annotated[Path | None, typer.Option(help="JSON lines of training. Default: beside --out.")] = None,
     tensorboard: Annotated[Path | None, typer.Option(help="Folder for TensorBoard scalars.")] = None,
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="LOG",
+            help="A log to learn from, in place of an environment: a Recorder's folder, .npz, .parquet, minari:ID.",
+        ),
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with these names; flags win over it.")] = None,
 ) -> None:
     """Train a library of policies on an environment with discrete actions.
@@ -113,9 +124,15 @@ def train(
     Example: `rasf train --config minecart.toml --seed 1 --tensorboard runs`
 
     Example: `rasf train --grow gathering.rasf --w 1,1,0 --out more.rasf`
+
+    Example: `rasf train --from gathering-log --tasks 8 --risk mean-variance:-4 --gamma .9 --out gathering.rasf`
     """
-    job = _job(read.gather(ctx, _READERS, _TASKS))
+    values = read.gather(ctx, _READERS, _TASKS)
     read.silence_box_warnings()
+    if "from" in values:
+        _train_from(values)
+        return
+    job = _job(values)
     with Console(stderr=True).status(f"looking at {printable(job.env)}"):
         rehearsed = job.learn(steps_per_task=1, learn_w=False)
     known = 0 if job.base is None else len(job.base.policies)
@@ -141,8 +158,34 @@ class _Job(NamedTuple):
         return grow(self.env, **self.options | more)
 
 
-def _job(values: dict[str, Any]) -> _Job:
-    """Everything that is known to be wrong without the environment is refused here."""
+def _train_from(values: dict[str, Any]) -> None:
+    """Learn from a log, and say what it covers and what is promised."""
+    from rasf.library.logs.learn import learn_from
+
+    useless = values.keys() - _FROM_LOG
+    if useless:
+        raise ValueError(f"{', '.join(sorted(useless))} cannot be given with --from: a log was recorded already")
+    _check_settings(values.get("set", {}), {*signature(learn_from).parameters} - {"least_tries", "resamples"})
+    out = _new_file(values)
+    given = {name: values[name] for name in ("risk", "gamma", "seed") if name in values}
+    env = arguments.import_environment(values["env"]) if "env" in values else None
+    tasks = next(values[name] for name in _TASKS if name in values)
+    with Console(stderr=True).status(f"learning from {printable(values['from'])}"):
+        library = learn_from(values["from"], tasks=tasks, env=env, **given, **values.get("set", {}))
+        library.save(out)
+    for note in library.notes:
+        say(f"note: {note}")
+    say(f"wrote {out}, {counted_policies(len(library.policies))} of {library.agent}")
+    held = library.history
+    say("what the policies promise, discounted, from where the log's episodes began:")
+    for k, policy in enumerate(library.policies):
+        promised = "{:.4g} [{:.4g}, {:.4g}]".format(*(held[f"value{end}"][k] for end in ("", "_low", "_high")))
+        say(f"  policy {k}: {promised} for w {','.join(f'{w:g}' for w in policy.w)}, {risk_to_text(policy.risk)}")
+    say(f"see it with `rasf evaluate {out}`")
+
+
+def _new_file(values: dict[str, Any]) -> Path:
+    """Where the library goes; what must be there to begin is."""
     if "out" not in values:
         raise ValueError("out must say where to save the library, such as --out gathering.rasf")
     if not any(name in values for name in _TASKS):
@@ -154,6 +197,12 @@ def _job(values: dict[str, Any]) -> _Job:
             f"out must be a new file, and {out} exists; replace it with --overwrite, or go on from it with "
             f"--grow {out} --out OTHER"
         )
+    return out
+
+
+def _job(values: dict[str, Any]) -> _Job:
+    """Everything that is known to be wrong without the environment is refused here."""
+    out = _new_file(values)
     beside = out.with_suffix(".log.jsonl") if out.suffix == ".rasf" else out.with_name(f"{out.name}.log.jsonl")
     log = check_writable("log", values.get("log", beside))
     if log.resolve() == out.resolve():
@@ -176,9 +225,7 @@ def _options(values: dict[str, Any], env: str, base: PolicyLibrary | None) -> di
     from rasf.library.learn import learn
 
     kwargs, settings = values.get("env-arg", {}), values.get("set", {})
-    for name in settings:
-        if name != "learn_w" and name in (*signature(learn).parameters, "gamma"):
-            raise ValueError(f"set must name a setting of the agent; {name} is none, or has an option of its own")
+    _check_settings(settings, {*signature(learn).parameters} - {"learn_w"})
     if isinstance(settings.get("widths"), int):  # of --set widths=64
         settings |= {"widths": [settings["widths"]]}
     options = {
@@ -187,6 +234,12 @@ def _options(values: dict[str, Any], env: str, base: PolicyLibrary | None) -> di
     }
     named = {"risk", "agent", "gamma", "support", "seed", "num-envs"} & values.keys()
     return options | {name.replace("-", "_"): values[name] for name in named} | settings
+
+
+def _check_settings(settings: dict[str, Any], taken: set[str]) -> None:
+    for name in settings:
+        if name in taken:
+            raise ValueError(f"set must name a setting of the agent; {name} is none, or has an option of its own")
 
 
 def _train(job: _Job, policies: int, steps: int) -> None:

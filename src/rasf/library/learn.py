@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -22,7 +22,6 @@ from rasf.arrays import Floats
 from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription
 from rasf.files import Header
 from rasf.library.file import versions
-from rasf.library.frozen_policies import FrozenPolicies
 from rasf.library.policy_library import NEUTRAL, PolicyLibrary, SourcePolicy, merge
 from rasf.library.progress import Callback, Reporter, Trained
 from rasf.risk import Risk
@@ -82,7 +81,7 @@ def learn(
     kept. settings: constants of the agent, such as epsilon, alpha, widths, atoms, learning_rate.
     """
     begin = time.perf_counter()
-    risks = _risks(risk)
+    risks = checked_risks(risk)
     seed, num_envs = checks.whole("seed", seed, 0), checks.whole("num_envs", num_envs)
     if agent != "auto":
         check_risks(library_agent(agent), risks)  # before an environment is opened
@@ -97,7 +96,9 @@ def learn(
         bounds = None
         if spec.law is LawKind.HISTOGRAM and support is None and (base is None or base.law_kind is not spec.law):
             bounds = _bounds(world, seed, notes)  # from which the support is derived
-        weights = _tasks(tasks, world, seed, base, notes)
+        # a library that grows must not draw its old tasks again
+        drawing = [seed, 77] if base is None else [seed, 77, base.policies]
+        weights = drawn_tasks(tasks, world.n_features, world.random_tasks, drawing, notes)
         steps = spec.steps_per_task if steps_per_task is None else checks.whole("steps_per_task", steps_per_task)
         chosen = settings | ({} if gamma is None else {"gamma": checks.number("gamma", gamma)})
         if support is not None and spec.law is not LawKind.HISTOGRAM:
@@ -153,7 +154,7 @@ def learn(
     return merge(libraries) if len(libraries) > 1 else libraries[0]
 
 
-def _risks(given: Risk | Sequence[Risk]) -> list[Risk]:
+def checked_risks(given: Risk | Sequence[Risk]) -> list[Risk]:
     """One or several, checked; every way to say neutral becomes the same, which all agents can train for."""
     if not isinstance(given, Risk | list | tuple) or given in ([], ()):
         raise ValueError(f"risk must be a rasf risk such as MeanVariance(-4.0), or a list of them, got {given!r}")
@@ -266,17 +267,18 @@ def _bounds(world: Opened, seed: int, notes: list[str]) -> Floats | None:
     return bounds
 
 
-def _tasks(
-    tasks: npt.ArrayLike | int, world: Opened, seed: int, base: FrozenPolicies | None, notes: list[str]
+def drawn_tasks(
+    tasks: npt.ArrayLike | int,
+    d: int,
+    of_its_own: Callable[[int, np.random.Generator], Floats | None] | None,
+    seed: Sequence[int],
+    notes: list[str],
 ) -> Floats:
-    """Weights (n, d), given or drawn."""
-    d = world.n_features
+    """Weights (n, d): given, or drawn from the environment's own distribution where it has one."""
     if not isinstance(tasks, int | np.integer):
         return checks.task_weights("tasks", tasks, d)
-    count = checks.whole("tasks", tasks)
-    # a library that grows must not draw its old tasks again
-    rng = np.random.default_rng([seed, 77] if base is None else [seed, 77, base.policies])
-    own = world.random_tasks(count, rng)
+    count, rng = checks.whole("tasks", tasks), np.random.default_rng(seed)
+    own = None if of_its_own is None else of_its_own(count, rng)
     if own is not None:
         return checks.task_weights("the environment's random_tasks", own, d)
     notes.append(f"the environment has no distribution of tasks: {count} weightings were drawn from [-1, 1]^{d}")

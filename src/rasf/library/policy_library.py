@@ -32,6 +32,7 @@ from rasf.transfer import gpi
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import Environment, FeatureEnvironment, Phi
     from rasf.library.evaluation import Comparison, FailureRule, Report
+    from rasf.library.logs.estimate import Estimate
 
 NEUTRAL = MeanVariance(0.0)
 Encode: TypeAlias = Callable[[object], np.ndarray]
@@ -190,7 +191,7 @@ class PolicyLibrary:
                 environments.append(opened)
                 if opened.env is not env:
                     closing.callback(opened.close)
-                self._check_environment(opened.describe())
+                self.check_environment(opened.describe())
                 if opened.env is env:  # the caller's own cannot be copied
                     break
             for name, risk in named.items():
@@ -199,6 +200,22 @@ class PolicyLibrary:
                     self, environments, weights, risk, seeds, max_steps, discount_aware, failure, told
                 )
         return Comparison(reports)
+
+    def evaluate_from(
+        self,
+        data: Any,
+        w: npt.ArrayLike,
+        risk: Risk = NEUTRAL,
+        *,
+        resamples: int = 100,
+        seed: int = 0,
+        env: Environment | None = None,
+        phi: Phi | None = None,
+    ) -> Estimate:
+        """What acting by this library would earn, from a log alone, and how sure that is; data as for `learn_from`."""
+        from rasf.library.logs.learn import evaluate_from
+
+        return evaluate_from(self, data, w, risk, resamples=resamples, seed=seed, env=env, phi=phi)
 
     def grow(self, env: Environment, tasks: npt.ArrayLike | int, **options: Any) -> PolicyLibrary:
         """A library with further tasks, learned as `rasf.learn` does; while they are learned, the old policies help.
@@ -231,7 +248,7 @@ class PolicyLibrary:
         if given is None and self.environment.phi is not None:
             raise ValueError(f"phi must be given, as in training, where it was {self.environment.phi}")
 
-    def _check_environment(self, found: EnvironmentDescription) -> None:
+    def check_environment(self, found: EnvironmentDescription) -> None:
         """Refuse an environment that is not like the one trained in."""
         self._require_phi(found.phi)
         different = self.environment.difference(found, INTERFACE)

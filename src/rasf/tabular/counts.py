@@ -52,8 +52,8 @@ class Rule(NamedTuple):
     beta: float
     gamma: float
     untried: float  # worth of an action that was not tried
-    doubted: float  # worth of the tries that are added to those of every action
-    doubt: float  # how many
+    least: int  # tries below which an action counts as one that was not, where others have more
+    doubt: float  # tries of that worth that are added to those of every action
     prior: float
     threshold: float
 
@@ -75,15 +75,21 @@ def backup(model: Model, rule: Rule, row: int) -> float:
     n_actions = model.tries.shape[1]
     group = model.group[row]
     top, chosen = -np.inf, 0
+    most = 0
+    for action in range(n_actions):
+        most = max(most, model.tries[row, action])
+    least = min(rule.least, most)
     for action in range(n_actions):
         tries = model.tries[row, action]
+        if tries < least:
+            tries = 0
         known = model.group_tries[group, action]
         # the law is (1 - prior) of what was seen, and prior of the group's endings, else of what was seen not to end
         prior = rule.prior / (rule.prior + tries) if rule.prior > 0 else 0.0
         total, largest, goes_on = 0.0, -np.inf, prior
         seen = tries / (tries + rule.doubt) if tries > 0 else 1.0
         if seen < 1.0:
-            total, largest = add(rule.beta, total, largest, 1.0 - seen, rule.doubted)
+            total, largest = add(rule.beta, total, largest, 1.0 - seen, rule.untried)
         if known > 0 and prior > 0:
             for kind in range(len(model.ending)):
                 e = model.ending[kind]
@@ -158,8 +164,8 @@ def add_row(model: Model, rule: Rule, group: int) -> int:
 
 
 @compiled(_nrt=False)
-def count(model: Model, row: int, action: int, kind: int, after: int) -> None:
-    """One transition; after = -1 is the end."""
+def count(model: Model, row: int, action: int, kind: int, after: int) -> int:
+    """One transition; after = -1 is the end. The number of its outcome."""
     group = model.group[row]
     model.group_tries[group, action] += 1.0
     if after < 0:
@@ -173,7 +179,7 @@ def count(model: Model, row: int, action: int, kind: int, after: int) -> None:
     while o >= 0:
         if model.kind[o] == kind and model.successor[o] == after:
             model.times[o] += 1
-            return
+            return int(o)
         o = model.next_outcome[o]
     o = model.used[OUTCOMES]
     model.used[OUTCOMES] += 1
@@ -183,13 +189,14 @@ def count(model: Model, row: int, action: int, kind: int, after: int) -> None:
     if after >= 0:
         model.next_before[o] = model.before[after]
         model.before[after] = o
+    return int(o)
 
 
 @compiled(_nrt=False)
-def count_all(model: Model, rows: Ints, actions: Ints, kinds: Ints, afters: Ints) -> None:
-    """Many transitions; there must be room for their outcomes."""
+def count_all(model: Model, rows: Ints, actions: Ints, kinds: Ints, afters: Ints, outcomes: Ints) -> None:
+    """Many transitions, for whose outcomes there must be room; `outcomes` (N,) are their numbers."""
     for n in range(len(rows)):
-        count(model, rows[n], actions[n], kinds[n], afters[n])
+        outcomes[n] = count(model, rows[n], actions[n], kinds[n], afters[n])
 
 
 @compiled(_nrt=False)

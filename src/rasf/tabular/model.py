@@ -24,8 +24,8 @@ What the counts do not say:
 - Weights that are not given (`learn_w`) are learned from the rewards; until one is known it is taken to be good, by
   `curiosity` standard deviations of what the tasks before had (`weight_belief`).
 
-A policy that will learn no more is planned without optimism: an action that was never tried is taken only where none
-was, and `pessimism` tries that cost the largest reward known, and end, are added to those of every action.
+A policy that will learn no more is planned without optimism: an action that was never tried, or fewer than
+`least_tries` times, is taken only where no other was.
 
 Planning is incremental (`counts`): what a transition changes is followed backwards as far as values move by more than
 `tolerance` times the largest reward.
@@ -33,6 +33,7 @@ Planning is incremental (`counts`): what a transition changes is followed backwa
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -110,7 +111,7 @@ class ModelLearner:
         self._w = np.zeros(n_features)
         self._belief = WeightBelief(n_features, settings.curiosity) if settings.learn_w else None
         self._given = False  # whether the weights of the task at hand are known
-        self._pessimism: float | None = None  # of a plan that is not for learning
+        self._least_tries: int | None = None  # of a plan that is not for learning
         self.planning_seconds, self._seconds_a_backup = 0.0, 0.0
         self._rooms: FourRoom | None = None
         self._row_of: Any = None
@@ -161,14 +162,14 @@ class ModelLearner:
         else:
             self._belief.begin_task()
             self._given = False
+        self._model = self._model._replace(reward=self._rewards())
 
-    def plan(self, risk: Risk = _NEUTRAL, pessimism: float | None = None) -> None:
+    def plan(self, risk: Risk = _NEUTRAL, least_tries: int | None = None) -> None:
         """Plan all that is known for the task at hand and a risk, and learn with that plan from now on.
 
-        pessimism: for a policy that will learn no more; see the header.
+        least_tries: for a policy that will learn no more; see the header.
         """
-        self.beta, self._pessimism = recursion_beta(risk), pessimism
-        self._model = self._model._replace(reward=self._rewards())
+        self.beta, self._least_tries = recursion_beta(risk), least_tries
         self._plan_anew()
 
     def observe_reward(self, phi: npt.ArrayLike, reward: float) -> None:
@@ -199,13 +200,12 @@ class ModelLearner:
     def rule(self) -> Rule:
         """For the task that is learned."""
         chosen, unit = self.settings, self.unit
-        untried = doubted = chosen.optimism * unit
-        doubt = chosen.doubt
-        if self._pessimism is not None:
-            untried, doubted, doubt = -unit / (1 - chosen.gamma), -unit, self._pessimism
+        untried, least, doubt = chosen.optimism * unit, 0, chosen.doubt
+        if self._least_tries is not None:
+            untried, least, doubt = -unit / (1 - chosen.gamma), self._least_tries, 0.0
         # the rate of states that nothing tells apart would make all of them look dangerous
         prior = self.prior if self.numbers else 0.0
-        return Rule(self.beta, chosen.gamma, untried, doubted, doubt, prior, chosen.tolerance * unit)
+        return Rule(self.beta, chosen.gamma, untried, least, doubt, prior, chosen.tolerance * unit)
 
     def add_row(self, group: int = 0) -> int:
         """A new state; its number."""
@@ -233,10 +233,10 @@ class ModelLearner:
         self.planning_seconds += time.perf_counter() - begin
         self.steps += 1
 
-    def learn_all(self, rows: Ints, actions: Ints, phi: Floats, next_rows: Ints, keys: Floats) -> None:
+    def learn_all(self, rows: Ints, actions: Ints, phi: Floats, next_rows: Ints, keys: Floats) -> Ints:
         """Transitions (N,) at once, as from a log; next row -1 is the end. keys (S, n) are the numbers of the states.
 
-        Nothing is planned yet: `begin_task` and `plan` are next.
+        The number of every transition's outcome. Nothing is planned yet: `begin_task` and `plan` are next.
         """
         while self.states < len(keys):
             self.add_row()
@@ -244,10 +244,23 @@ class ModelLearner:
         kinds = np.array([self.kind(one) for one in distinct])[which.ravel()]
         while self._model.used[OUTCOMES] + len(rows) + 2 > len(self._model.kind):
             self._model = counts.grown(self._model)
-        counts.count_all(self._model, rows, actions, kinds, next_rows)
+        outcomes = np.zeros(len(rows), np.int64)
+        counts.count_all(self._model, rows, actions, kinds, next_rows, outcomes)
         self.steps += len(rows)
         if self.settings.groups == "auto":
             self._regroup(keys)
+        return outcomes
+
+    def resampled(self, times: Ints) -> ModelLearner:
+        """A learner that has seen every outcome (O,) so many times instead, with the same groups and prior."""
+        other, n = copy.copy(self), self.states
+        actions, model = self._actions(), self._model
+        seen, tries = model.times.copy(), np.zeros_like(model.tries)
+        seen[: len(times)] = times
+        np.add.at(tries, (model.source[: len(times)], actions), times)
+        other._model = model._replace(times=seen, tries=tries, used=model.used.copy())
+        other._model = other._model._replace(**other._pooled(model.group[:n], len(model.group_tries)))
+        return other
 
     def regroup(self, keys: Sequence[Floats] | Floats) -> bool:
         """Make groups anew where it is time; keys (S, n) are the numbers of the states. Whether they have changed."""
@@ -259,14 +272,13 @@ class ModelLearner:
         if changed:
             self.numbers, self._group_of = numbers, {}
             self.set_groups(np.array([self.group_of(key) for key in table]), max(1, len(self._group_of)))
-        self._weigh_prior()
+        self.weigh_prior()
         return changed
 
-    def _weigh_prior(self) -> None:
+    def weigh_prior(self) -> None:
         """How many tries the prior is worth, from what is known of failures by the task at hand."""
         if not self.numbers:
             return
-        self._model = self._model._replace(reward=self._rewards())
         tries, endings = self._failures()
         failures, group = endings.sum(axis=2), self._model.group[: self.states]
         pooled = np.zeros_like(self._model.group_tries), np.zeros_like(self._model.group_tries)
@@ -291,14 +303,17 @@ class ModelLearner:
 
     def set_groups(self, ids: Ints, groups: int) -> None:
         """The group (S,) of every state, of so many; what is pooled is counted anew, and all is planned anew."""
+        self._model.group[: self.states] = ids
+        self._model = self._model._replace(**self._pooled(ids, groups))
+        self._plan_anew()
+
+    def _pooled(self, ids: Ints, groups: int) -> dict[str, Any]:
+        """What the states of each group saw together."""
         tries, endings = self._endings()
-        model, n = self._model, self.states
         pooled = np.zeros((groups, self.n_actions)), np.zeros((groups, self.n_actions, MOST_ENDINGS))
         np.add.at(pooled[0], ids, tries)
         np.add.at(pooled[1], ids, endings)
-        model.group[:n] = ids
-        self._model = model._replace(group_tries=pooled[0], group_endings=pooled[1])
-        self._plan_anew()
+        return {"group_tries": pooled[0], "group_endings": pooled[1]}
 
     def _failures(self) -> tuple[Floats, Floats]:
         """The same, of endings that are failures by the task at hand."""
@@ -341,7 +356,7 @@ class ModelLearner:
         o = int(model.used[OUTCOMES])
         tries, _ = self._endings()
         row = model.source[:o].astype(np.int64) * A + self._actions()
-        counts, flat = model.times[:o].astype(float), tries.ravel()
+        times, flat = model.times[:o].astype(float), tries.ravel()
         added = self.rule.prior
         prior = added / np.maximum(added + flat, 1e-300)
         pooled = model.group_tries[model.group[:n]].reshape(-1)
@@ -350,10 +365,10 @@ class ModelLearner:
         ends = np.where(pooled[:, None] > 0, prior[:, None] * share / np.maximum(pooled, 1.0)[:, None], 0.0)
         goes_on = np.maximum(np.where(flat > 0, prior, 1.0) - ends.sum(axis=1), 0.0)
         on = model.successor[:o] >= 0
-        went_on = np.bincount(row, weights=counts * on, minlength=n * A)
-        p = (1 - prior[row]) * counts / flat[row]
-        p += np.where(on, goes_on[row] * counts / np.maximum(went_on[row], 1.0), 0.0)
-        p += np.where((went_on[row] == 0) & ~on, goes_on[row] * counts / flat[row], 0.0)
+        went_on = np.bincount(row, weights=times * on, minlength=n * A)
+        p = (1 - prior[row]) * times / np.maximum(flat[row], 1.0)
+        p += np.where(on, goes_on[row] * times / np.maximum(went_on[row], 1.0), 0.0)
+        p += np.where((went_on[row] == 0) & ~on, goes_on[row] * times / np.maximum(flat[row], 1.0), 0.0)
         at, e = np.nonzero(ends)
         untried = np.flatnonzero(flat == 0)
         rows = np.concatenate([row, at, untried])
@@ -365,16 +380,17 @@ class ModelLearner:
         P = sp.csr_array((probability[order], successor[order], indptr), shape=((n + 1) * A, n + 1))
         return FiniteMDP(P, phi[order], terminal=[n], gamma=self.settings.gamma)
 
-    def policy(self, w: npt.ArrayLike, risk: Risk = _NEUTRAL, pessimism: float = 0.0) -> Ints:
+    def policy(self, w: npt.ArrayLike, risk: Risk = _NEUTRAL, least_tries: int = 1) -> Ints:
         """Actions (S + 1,) for the weights w and a risk on all that is known by now."""
         self.begin_task(w)
-        self._weigh_prior()
-        self.plan(risk, pessimism)
+        self.weigh_prior()
+        self.plan(risk, least_tries)
         return np.append(self._model.best[: self.states], 0).astype(np.int64)
 
-    def tried(self) -> Bools:
-        """Which actions (S, A) were ever tried."""
-        return np.asarray(self._model.tries[: self.states] > 0)
+    def tried(self, least_tries: int = 1) -> Bools:
+        """Which actions (S, A) were tried so often, or as often as any in a state where none was."""
+        tries = self._model.tries[: self.states]
+        return np.asarray((tries >= np.minimum(least_tries, tries.max(axis=1, keepdims=True))) & (tries > 0))
 
     # --- the four-room world, compiled
 

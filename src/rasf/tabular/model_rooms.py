@@ -36,7 +36,8 @@ def run(
 
     draws are uniform: explore or not, which action, whether a trap fires. `numbers` of an observation make a group.
     What is `paid` (K,) for a kind of features may differ from what the model believes: by more than `surprise`, the
-    loop stops, and its entry of `progress` is that kind, else -1. `most` backups follow a step."""
+    loop stops, and its entry of `progress` is that kind, else -1. `most` backups follow a step.
+    """
     n_cells, largest = world.destination.shape[0], max(columns, world.destination.shape[0] // columns)
     cell, flags, taken = progress[CELL], progress[FLAGS], progress[TAKEN]
     row = -1

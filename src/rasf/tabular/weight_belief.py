@@ -3,7 +3,8 @@
 A normal law: before a reward is seen, the mean and covariance of the tasks before, and every reward narrows it, exactly
 where rewards have no noise. What is not yet known is taken to be good, one standard deviation above its mean by
 default, so that it is found out; weights that were the same in all tasks, as the price of a failure, need not be found
-out again."""
+out again.
+"""
 
 from __future__ import annotations
 

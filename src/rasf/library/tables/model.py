@@ -141,13 +141,13 @@ def acting_risk(risk: Risk) -> Risk:
     return MeanVariance(risk.beta) if isinstance(risk, NestedEntropic) else risk
 
 
-def evaluated(learner: ModelLearner, keys: Floats, tasks: Floats, risk: Risk) -> TablePolicies:
+def evaluated(learner: ModelLearner, keys: Floats, tasks: Floats, risk: Risk, least_tries: int = 1) -> TablePolicies:
     """A policy for each task at a risk, planned on the learner's model, with its exact psi and Sigma there."""
-    tried, S, d = learner.tried(), learner.states, learner.n_features
+    tried, S, d = learner.tried(least_tries), learner.states, learner.n_features
     packed = packed_indices(d)
     values = np.zeros((len(tasks), S, learner.n_actions, d + len(packed[0])), np.float32)
     for policy, w in enumerate(tasks):
-        actions = learner.policy(w, risk)
+        actions = learner.policy(w, risk, least_tries)
         psi, Sigma = successor_moments(learner.finite_mdp(), actions)
         values[policy] = np.concatenate([psi[:S], Sigma[:S][..., packed[0], packed[1]]], axis=-1)
     return TablePolicies.from_tables(keys, values, tried, d, float(learner.settings.gamma))

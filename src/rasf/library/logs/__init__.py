@@ -1,0 +1,1 @@
+"""Libraries from logs: reading them, learning from them, and how sure that is."""

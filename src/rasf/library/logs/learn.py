@@ -1,0 +1,129 @@
+"""`learn_from`: a library from a log alone, without an environment."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rasf import checks
+from rasf.agents import AGENTS, check_risks
+from rasf.arrays import Floats
+from rasf.files import Arrays
+from rasf.library.file import versions
+from rasf.library.learn import checked_risks, drawn_tasks, with_settings
+from rasf.library.logs.estimate import Estimate, LoggedModel
+from rasf.library.logs.log import Log
+from rasf.library.policy_library import NEUTRAL, PolicyLibrary, SourcePolicy, merge
+from rasf.library.tables.model import acting_risk, evaluated
+from rasf.risk import Risk
+from rasf.tabular.model import ModelSettings
+
+if TYPE_CHECKING:
+    from rasf.envs.gymnasium.single import Environment, Phi
+
+_AGENT = AGENTS["rasf-model"]
+_PARTS = ("value", "mean", "std")
+
+
+def learn_from(
+    data: Any,
+    *,
+    tasks: npt.ArrayLike | int,
+    risk: Risk | Sequence[Risk] = NEUTRAL,
+    gamma: float | None = None,
+    seed: int = 0,
+    env: Environment | None = None,
+    phi: Phi | None = None,
+    least_tries: int = 5,
+    resamples: int = 100,
+    **settings: Any,
+) -> PolicyLibrary:
+    """A library of tabular policies from recorded transitions; no environment is stepped.
+
+    data: a `Recorder`'s folder, a .npz or .parquet file, "minari:ID" or a Minari dataset, a dict of arrays, or a
+    `rasf.Log`. env: an id or an environment that the log must come from; where arrays do not say it, also how their
+    observations are meant. phi: phi(obs, action, next_obs, info), where the log has no features. tasks, risk, gamma,
+    seed: as for `rasf.learn`. least_tries: what was tried less often in a state is not trusted: no policy takes such an
+    action, nor does acting, where another was tried as often. resamples: of the episodes, from which comes how sure the
+    predictions are. settings: of `rasf-model`.
+
+    `history` has, for every policy, `value`, `mean` and `std` of its discounted return from where the log's episodes
+    began, predicted on the model of the log, each with `_low` and `_high` (95 %), and `thin`, the share of the time
+    where the action was tried fewer than ten times. `notes` say what the log covers.
+    """
+    begin, risks = time.perf_counter(), checked_risks(risk)
+    check_risks(_AGENT, risks)
+    checks.whole("least_tries", least_tries)
+    checks.whole("resamples", resamples, 0)
+    chosen = settings | ({} if gamma is None else {"gamma": checks.number("gamma", gamma)})
+    log = Log.read(data, env=env, phi=phi)
+    model = LoggedModel(log, with_settings(ModelSettings(), chosen), resamples, checks.whole("seed", seed, 0))
+    coverage = model.states.coverage(log)
+    notes = [str(coverage)]
+    weights = drawn_tasks(tasks, log.environment.n_features, None, [seed, 77], notes)
+    libraries = []
+    for one in risks:
+        sources = evaluated(model.learner, model.states.keys, weights, one, least_tries)
+        history = _history(log, weights, [_estimate(model, w, one, least_tries) for w in weights])
+        provenance = {
+            "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "versions": versions(),
+            "seed": seed,
+            "log": os.fspath(data) if isinstance(data, str | os.PathLike) else type(data).__name__,
+            "coverage": vars(coverage),
+            "settings": {name: repr(value) for name, value in (chosen | {"least_tries": least_tries}).items()},
+            "seconds": round(time.perf_counter() - begin, 1),
+            "complete": True,
+        }
+        policies = tuple(SourcePolicy(tuple(w), one) for w in weights.tolist())
+        libraries.append(
+            PolicyLibrary(sources, log.environment, policies, (_AGENT,), history, tuple(notes), provenance)
+        )
+    return merge(libraries) if len(libraries) > 1 else libraries[0]
+
+
+def _estimate(model: LoggedModel, w: Floats, risk: Risk, least_tries: int) -> Estimate:
+    return model.estimate(model.learner.policy(w, risk, least_tries), w, acting_risk(risk))
+
+
+def _history(log: Log, weights: Floats, estimates: Sequence[Estimate]) -> Arrays:
+    """What the log earned for each task, as training would have, and what is predicted of the policies."""
+    failures = np.nan if log.failure is None else float(log.failure.sum())
+    found: Arrays = {"return": log.phi.sum(axis=0) @ weights.T, "failures": np.full(len(weights), failures)}
+    for name in _PARTS:
+        parts = np.array([getattr(one, name) for one in estimates])
+        found |= {f"{name}{end}": parts[:, i] for i, end in enumerate(("", "_low", "_high"))}
+    return found | {"thin": np.array([one.thin for one in estimates])}
+
+
+def evaluate_from(
+    library: PolicyLibrary,
+    data: Any,
+    w: npt.ArrayLike,
+    risk: Risk,
+    *,
+    resamples: int,
+    seed: int,
+    env: Environment | None,
+    phi: Phi | None,
+) -> Estimate:
+    """What `PolicyLibrary.evaluate_from` answers."""
+    weights = checks.weights("w", w, library.n_features)
+    library.sources.check(risk)
+    log = Log.read(data, env=env, phi=phi)
+    library.check_environment(log.environment)
+    settings = with_settings(ModelSettings(), {"gamma": library.gamma})
+    model = LoggedModel(log, settings, checks.whole("resamples", resamples, 0), checks.whole("seed", seed, 0))
+    model.learner.begin_task(weights)
+    model.learner.weigh_prior()
+    keys = model.states.keys
+    actions = np.append(library.sources.act(keys, weights, risk), 0)
+    begins = log.obs[np.append(True, log.last[:-1])]
+    of_sources = library.sources.scores(begins, weights, risk).values.max(axis=2)  # (sources, episodes)
+    best = float(of_sources.mean(axis=1).max())
+    return model.estimate(actions, weights, risk, best)

@@ -1,0 +1,196 @@
+"""`Log`: transitions that somebody recorded, checked, with what they can and cannot tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rasf.arrays import Bools, Floats, Ints
+from rasf.envs.gymnasium.description import EnvironmentDescription
+from rasf.envs.gymnasium.encoder import Encoder
+
+_RECUR = 1.1  # visits a state, below which nothing can be learned by a table
+_FEW = 100  # steps, of which nothing can be said
+
+
+@dataclass(frozen=True, repr=False)
+class Log:
+    """N transitions in episodes, one after the other; made by `Log.read`.
+
+    obs, next_obs: (N, n) the numbers of an observation. actions: (N,) from 0. phi: (N, d) features. terminated: (N,),
+    nothing follows. episode: (N,). failure: (N,), where failures are named.
+    """
+
+    environment: EnvironmentDescription
+    obs: Floats
+    actions: Ints
+    phi: Floats
+    next_obs: Floats
+    terminated: Bools
+    episode: Ints
+    failure: Bools | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be a log, with the row where it shows."""
+        n, known = len(self.actions), self.environment
+        if n == 0:
+            raise ValueError("a log must have one transition at least, got none")
+        size = Encoder(known.observations).size
+        for name, width in (("obs", size), ("next_obs", size), ("phi", known.n_features)):
+            part = getattr(self, name)
+            if part.shape != (n, width):
+                raise ValueError(f"{name} must have shape ({n}, {width}), got {part.shape}")
+            wrong = np.flatnonzero(~np.isfinite(part).all(axis=1))
+            if len(wrong):
+                raise ValueError(f"{name} must be finite; row {wrong[0]} of the log is not: {part[wrong[0]].tolist()}")
+        outside = np.flatnonzero((self.actions < 0) | (self.actions >= known.n_actions))
+        if len(outside):
+            first = known.first_action
+            raise ValueError(
+                f"actions must be {first} to {first + known.n_actions - 1}; row {outside[0]} of the log has "
+                f"{self.actions[outside[0]] + first}"
+            )
+        self._check_episodes()
+
+    def _check_episodes(self) -> None:
+        ends = self.last
+        begins = np.flatnonzero(np.append(True, ends[:-1]))
+        again = np.sort(self.episode[begins])
+        if (again[1:] == again[:-1]).any():
+            name = again[1:][again[1:] == again[:-1]][0]
+            raise ValueError(f"the steps of an episode must follow one another; episode {name} comes back")
+        early = np.flatnonzero(self.terminated & ~ends)
+        if len(early):
+            raise ValueError(f"nothing can follow the end of an episode; row {early[0]} of the log terminated")
+        holes = np.flatnonzero(~ends[:-1] & (self.next_obs[:-1] != self.obs[1:]).any(axis=1))
+        if len(holes):
+            raise ValueError(
+                f"the log has a hole after row {holes[0]}: the next step of episode {self.episode[holes[0]]} begins "
+                "elsewhere; mark a cut as truncated, or as another episode"
+            )
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    def __repr__(self) -> str:
+        return f"<Log: {len(self)} steps in {self.episodes} episodes of {self.environment.title}>"
+
+    @property
+    def last(self) -> Bools:
+        """Which transitions (N,) are the last of their episode."""
+        return np.append(self.episode[1:] != self.episode[:-1], True)
+
+    @property
+    def episodes(self) -> int:
+        return int(self.last.sum())
+
+    @staticmethod
+    def read(data: Any, **options: Any) -> Log:
+        """A log from a recorder's folder, .npz, .parquet, a Minari dataset, a dict of arrays; see `rasf.learn_from`.
+
+        options: `env` and `phi`, as there.
+        """
+        from rasf.library.logs.formats import read
+
+        return read(data, **options)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the log as .npz or .parquet, whole or not at all."""
+        from rasf.library.logs.formats import save
+
+        save(self, path)
+
+    def coverage(self) -> Coverage:
+        """What the log can tell."""
+        return States.of(self).coverage(self)
+
+
+@dataclass(frozen=True)
+class States:
+    """The states of a log: their keys (S, n), and the row of every transition's state and successor, -1 for an end."""
+
+    keys: Floats
+    row: Ints
+    next_row: Ints
+
+    @classmethod
+    def of(cls, log: Log) -> States:
+        """Numbered by their numbers, in order."""
+        follows = ~log.terminated
+        keys, which = np.unique(np.concatenate([log.obs, log.next_obs[follows]]) + 0.0, axis=0, return_inverse=True)
+        which = which.ravel()
+        next_row = np.full(len(log), -1)
+        next_row[follows] = which[len(log) :]
+        return cls(keys, which[: len(log)], next_row)
+
+    def tries(self, log: Log) -> Ints:
+        """How often each action was taken in each state (S, A)."""
+        A = log.environment.n_actions
+        return np.bincount(self.row * A + log.actions, minlength=len(self.keys) * A).reshape(-1, A)
+
+    def coverage(self, log: Log) -> Coverage:
+        """What the log can tell."""
+        tries = self.tries(log)
+        visits = tries.sum(axis=1)
+        seen = visits > 0
+        return Coverage(
+            steps=len(log),
+            episodes=log.episodes,
+            states=len(tries),
+            once=int((visits == 1).sum()),
+            never_left=int((~seen).sum()),
+            untried=float((tries[seen] == 0).mean()),
+            tried_once=float((tries[seen] == 1).mean()),
+            most_tries=int(tries.max()),
+        )
+
+    def check_recurring(self, log: Log) -> None:
+        """Refuse a log whose states hardly ever come back."""
+        if len(log) >= _FEW and len(log) < _RECUR * len(np.unique(self.row)):
+            raise ValueError(
+                f"the observations of a log must recur for a table to learn: {len(log)} steps were in "
+                f"{len(np.unique(self.row))} different states"
+            )
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What a log can tell: how many states, how much of them was tried.
+
+    once: states visited once. never_left: states that were only arrived at. untried, tried_once: shares of the actions
+    of visited states.
+    """
+
+    steps: int
+    episodes: int
+    states: int
+    once: int
+    never_left: int
+    untried: float
+    tried_once: float
+    most_tries: int
+
+    def __str__(self) -> str:
+        return (
+            f"the log has {self.steps:,} steps in {self.episodes:,} episodes and {self.states:,} states, {self.once:,} "
+            f"of them visited once and {self.never_left:,} never left; of the actions in visited states "
+            f"{self.untried:.0%} were never tried and {self.tried_once:.0%} once"
+        )
+
+
+def plain_description(n: int, actions: int, features: int, first_action: int = 0) -> EnvironmentDescription:
+    """Of an environment of which only arrays are known: n numbers an observation, any."""
+    space = {"kind": "box", "shape": [n], "dtype": "float64", "low": None, "high": None}
+    return EnvironmentDescription(None, {}, space, actions, first_action, features, None, None, None)
+
+
+def as_flags(name: str, given: npt.ArrayLike, n: int) -> Bools:
+    """An array of flags (n,)."""
+    flags = np.asarray(given)
+    if flags.shape != (n,) or flags.dtype.kind not in "biuf" or not np.isin(flags, (0, 1)).all():
+        raise ValueError(f"{name} must be {n} flags, true or false, got {flags.dtype} of shape {flags.shape}")
+    return flags.astype(np.bool_)
