@@ -100,8 +100,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     learner, rooms = train(options.policies)
-    sources = TablePolicies.from_learner(learner, learner.four_room_keys(rooms))
-    freezing = seconds(lambda: TablePolicies.from_learner(learner, learner.four_room_keys(rooms)))
+    sources = TablePolicies.from_learner(learner, learner.four_room_keys())
+    freezing = seconds(lambda: TablePolicies.from_learner(learner, learner.four_room_keys()))
     rng = np.random.default_rng(1)
     keys, w = sources.arrays()["keys"], rooms.random_tasks(1, rng)[0]
     for risk in RISKS.values():  # compiles

@@ -13,6 +13,7 @@ import pytest
 from cli_help import files_in, lines_of
 
 import rasf
+from coin_world import Coin
 from rasf.library import learn as learning
 from rasf.library.file import load
 from rasf.risk.names import risk_from_text
@@ -29,12 +30,13 @@ def test_train_saves_what_learn_gives_and_logs_every_watch(learned, command, her
     for name, array in learned.sources.arrays().items():
         np.testing.assert_array_equal(trained.sources.arrays()[name], array)
     lines = lines_of(here / "coin.log.jsonl")
-    assert [(line["policy"], line["step"]) for line in lines] == [(k, step) for k in range(4) for step in (500, 600)]
+    # two tasks, each led by the two risks for 300 steps; policies are numbered risk by risk
+    assert [(line["policy"], line["step"]) for line in lines] == [(k, 300) for k in (0, 2, 1, 3)]
     for line in lines:
         policy = trained.policies[line["policy"]]
         assert (tuple(line["w"]), risk_from_text(line["risk"])) == policy
         assert line["loss"] is line["clipped"] is None
-    ends = lines[1::2]
+    ends = sorted(lines, key=lambda line: line["policy"])
     np.testing.assert_array_equal([line["return"] for line in ends], trained.history["return"])
     np.testing.assert_array_equal([line["failures"] for line in ends], trained.history["failures"])
     assert [line["seconds"] for line in lines] == sorted(line["seconds"] for line in lines)
@@ -43,7 +45,7 @@ def test_train_saves_what_learn_gives_and_logs_every_watch(learned, command, her
 def test_train_says_what_it_does_and_shows_the_rate(command):
     code, out, err = command("train", "coin:Coin-v0", "--tasks", 3, "--steps-per-task", 600, "--out", "a.rasf")
     assert code == 0
-    assert "Coin-v0: 3 policies, 600 steps each" in out
+    assert "Coin-v0: 3 policies, 600 steps a task" in out
     assert "note: agent rasfql was chosen because it has at most 2 observations" in out
     assert "note: the environment has no distribution of tasks" in out
     assert "wrote a.rasf, 3 policies of rasfql, and a.log.jsonl" in out
@@ -413,3 +415,50 @@ for arguments in (
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=here)
     assert done.returncode == 0, done.stderr
+
+
+# --- from a log
+
+
+@pytest.fixture
+def coin_log(here):
+    with rasf.Recorder(Coin(), here / "log") as env:
+        env.reset(seed=0)
+        for step in range(300):
+            if any(env.step(step % 2)[2:4]):
+                env.reset()
+    return "log"
+
+
+def test_a_library_is_learned_from_a_log(coin_log, command, here):
+    given = ("--from", coin_log, "--w", "1,-1", "--risk", "neutral", "--risk", "mean-variance:-4", "--gamma", ".9")
+    code, out, err = command("train", *given, "--set", "least_tries=2", "--out", "a.rasf")
+    assert (code, err) == (0, "")
+    library = load("a.rasf")
+    assert library.agent == "rasf-model"
+    assert "note: the log has 300 steps" in out
+    assert "wrote a.rasf, 2 policies of rasf-model" in out
+    assert f"policy 0: {library.history['value'][0]:.4g} [" in out
+    code, out, _ = command("evaluate", "a.rasf")
+    assert code == 0
+    assert "from the log log" in out
+    assert "promised" in out
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--from", "none", "--w", "1,-1"), "none does not exist"),
+        (("--from", "log", "--w", "1"), "tasks must be weights of shape (n, 2)"),
+        (("--from", "log", "--w", "1,-1", "--num-envs", 2, "--support", "0,1"), "num-envs, support cannot be given"),
+        (("--from", "log", "--w", "1,-1", "--set", "tasks=3"), "tasks is none, or has an option"),
+        (("--from", "log"), "tasks must be given"),
+        (("FrozenLake-v1", "--from", "log", "--w", "1,-1"), "reward is one number"),
+        (("resource-gathering-v0", "--from", "log", "--w", "1,-1"), "the log is of another environment"),
+    ],
+)
+def test_what_a_log_cannot_do_is_said_in_a_sentence(coin_log, command, given, said):
+    code, _, err = command("train", *given, "--out", "a.rasf")
+    assert code != 0
+    assert said in err
+    assert len(err.strip().splitlines()) == 1

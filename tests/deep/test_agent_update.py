@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from deep_twin import Twin, assert_same_networks, constant_networks, create_agent, outputs, random_learner, softmax
 
-from rasf.deep.agent import Tasks, preset
+from rasf.deep.agent import Agent, Policies, Tasks, preset
 from rasf.deep.replay import Batch
 from rasf.risk import MeanVariance
 
@@ -138,3 +138,41 @@ def test_online_networks_choose_and_target_networks_evaluate():
     )
     _, loss, _ = jax.jit(partial(agent.update, tasks=tasks, risk=MeanVariance(0.0)))(learner, batch)
     assert loss == pytest.approx((3.0 + 0.5 * 8.0 - 1.0) ** 2 / 2)
+
+
+@pytest.mark.parametrize("name", ["rasfc51", "residual"])
+def test_policies_of_several_risks_learn_as_if_each_risk_were_alone(name):
+    """Six networks, three tasks at two risks, against two agents of three networks."""
+    settings = replace(AGENTS[name][0], widths=(4,), atoms=5, gamma=0.8, learning_rate=0.02)
+    betas, rng = (-3.0, 0.5), np.random.default_rng(2)
+    with jax.enable_x64(True):
+        alone = create_agent(settings, OBS, ACTIONS, BOUNDS, TASKS)
+        learners = [alone.init(jax.random.key(seed)) for seed in (1, 2)]
+        atoms = np.array(alone.law.atoms) if name == "rasfc51" else None
+        together = Agent.create(settings, OBS, ACTIONS, TASKS, atoms, policies=6)
+        policies = Policies(jax.numpy.tile(TASKS.weights, (2, 1)), jax.numpy.repeat(jax.numpy.array(betas), 3))
+        joined = jax.tree.map(lambda *parts: jax.numpy.concatenate(parts), *[one.online for one in learners])
+        both = together.init(jax.random.key(0))
+        both = both._replace(online=joined, target=joined)
+        update = jax.jit(lambda learner, batch: together.update(learner, batch, TASKS, policies))
+        for _ in range(3):
+            batch = make_batch(rng, TASKS)
+            both, loss, _ = update(both, batch)
+            losses = 0.0
+            for r, beta in enumerate(betas):
+                learners[r], one, _ = alone.update(learners[r], batch, TASKS, MeanVariance(beta))
+                losses += one
+            assert float(loss) == pytest.approx(float(losses), rel=1e-10)
+    expected = jax.tree.map(lambda *parts: np.concatenate(parts), *[one.online for one in learners])
+    jax.tree.map(partial(np.testing.assert_allclose, atol=1e-10), both.online, expected)
+
+
+def test_gpi_bootstrap_goes_by_the_risk_of_each_policy():
+    settings = preset("rasfc51", widths=(4,), atoms=5, gamma=0.8, bootstrap="gpi")
+    agent = create_agent(settings, OBS, ACTIONS, BOUNDS, TASKS)
+    learner, betas = random_learner(agent), jax.numpy.array([-3.0, 0.0, 2.0])
+    batch = make_batch(np.random.default_rng(5), TASKS)
+    found = jax.jit(agent._bootstrap_actions)(learner.online, batch.next_obs, TASKS.weights, betas)
+    for k, beta in enumerate(betas):
+        alone = agent._bootstrap_actions(learner.online, batch.next_obs, TASKS.weights, MeanVariance(beta))
+        np.testing.assert_array_equal(found[k], alone[k])

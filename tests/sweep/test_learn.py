@@ -174,7 +174,7 @@ def test_a_run_says_how_far_it_is(tmp_path, monkeypatch):
     monkeypatch.setattr(learn_module, "_REPORT_EVERY_S", -1.0)
     monkeypatch.setattr(learn_module, "report_progress", lambda scratch, share: told.append(share))
     sweep(tmp_path / "s", spec_of(tmp_path, COIN.replace("300", "1000") + 'risk = ["neutral", "mean-variance:-4"]\n'))
-    assert told == [share / 8 for share in range(1, 9)]  # every 500 steps of 4 policies with 1000 each
+    assert told == [share / 4 for share in range(1, 5)]  # two tasks, each led by two risks for 500 steps
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,8 @@ class Kernel:
         """Total reward, failures and finished episodes."""
         progress, total = np.zeros(6, np.int64), np.zeros(1)
         progress[sfql.CELL] = world.start
-        constants = (self.t, rewards, epsilon, alpha_w, draws)
+        path = np.zeros((len(draws), 4), np.int64)
+        constants = (self.t, rewards, epsilon, alpha_w, draws, path)
         while progress[sfql.STEP] < len(draws):
             self.make_room(4)
             before = progress[sfql.STEP]

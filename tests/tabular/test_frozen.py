@@ -48,7 +48,7 @@ def frozen_numbers(sources, state, m):
 ])  # fmt: skip
 def test_every_policy_holds_what_the_learner_says_bit_by_bit(chosen):
     learner = trained(chosen)
-    sources = TablePolicies.from_learner(learner, learner.four_room_keys(ROOMS))
+    sources = TablePolicies.from_learner(learner, learner.four_room_keys())
     assert sources.states == learner.states > 10
     d, m = learner.n_features, len(learner.memory.after)
     i, j = packed_indices(d, diagonal=chosen.covariance == "diagonal")
@@ -97,7 +97,7 @@ def test_policies_that_agree_are_kept_apart_from_the_one_between_them():
 
 def test_four_room_states_have_the_numbers_of_gymnasium_observations():
     learner = trained(SuccessorSettings())
-    row_of = {key.tobytes(): row for row, key in enumerate(learner.four_room_keys(ROOMS))}
+    row_of = {key.tobytes(): row for row, key in enumerate(learner.four_room_keys())}
     env = gym.make("rasf/FourRoom-v0", layout=ROOMS.layout, trap_probability=0.3, step_limit=30)
     rng, met = np.random.default_rng(0), 0
     observation, info = env.reset(seed=0)
@@ -119,12 +119,12 @@ def test_what_cannot_be_frozen_is_refused():
     with pytest.raises(ValueError, match="another world"):
         learner.add_row()
     with pytest.raises(ValueError, match="another world"):
-        learner.four_room_keys(FourRoom("S..1\n..XT\n..2G"))
+        learner.lead_four_room(FourRoom("S..1\n..XT\n..2G"), np.ones(ROOMS.n_features), 10)
     stepped = SuccessorLearner(ROOMS.n_features, 4, SuccessorSettings(), 0, 1)
     stepped.begin_task()
     stepped.add_row()
     with pytest.raises(ValueError, match="four-room world"):
-        stepped.four_room_keys(ROOMS)
+        stepped.four_room_keys()
     with pytest.raises(ValueError, match="another world"):
         stepped.learn_four_room(ROOMS, np.ones(ROOMS.n_features), 10)
 

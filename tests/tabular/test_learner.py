@@ -1,5 +1,7 @@
 """The learner around the kernels: seeds, growth, rollouts, and bad input."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -194,3 +196,21 @@ def test_a_row_for_every_decision_solves_a_finite_horizon():
     assert len(rows) > 4
     for (h, state), row in rows.items():
         assert (learner.moments(0, row).psi @ w).max() == pytest.approx(best[h, state], abs=1e-3)
+
+
+@pytest.mark.parametrize("learn_w", [False, True])
+def test_who_follows_the_path_of_a_twin_learns_the_same(learn_w):
+    """All that is learned of a step depends on the step, not on who took it."""
+    settings = SuccessorSettings(risk=MeanVariance(-4.0), learn_w=learn_w)
+    leader, follower = (SuccessorLearner(ROOMS.n_features, 4, settings, 3, 3) for _ in range(2))
+    for w in ROOMS.random_tasks(3, np.random.default_rng(0)):
+        for learner in (leader, follower):
+            learner.begin_task(None if learn_w else w)
+        for stretch in range(2):
+            _, path = leader.lead_four_room(ROOMS, w, 700, stretch)
+            follower.follow_four_room(ROOMS, w, path)
+    np.testing.assert_array_equal(leader.memory.w, follower.memory.w)
+    np.testing.assert_array_equal(leader.four_room_keys(), follower.four_room_keys())
+    for policy, row in product(range(3), range(0, leader.states, 7)):
+        for mine, theirs in zip(leader.moments(policy, row), follower.moments(policy, row), strict=True):
+            np.testing.assert_array_equal(mine, theirs)

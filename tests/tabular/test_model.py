@@ -9,6 +9,7 @@ import rasf
 from rasf.envs.four_room import FourRoom
 from rasf.tabular.groups import numbers_that_matter
 from rasf.tabular.model import ModelLearner, ModelSettings
+from rasf.tabular.weight_belief import WeightBelief
 
 S, A, D = 12, 3, 3
 SMALL = "S.1\n.T.\n2.G"
@@ -150,10 +151,10 @@ def test_exploration_keeps_to_actions_that_are_nearly_as_good():
     for action, reward in enumerate((1.0, 0.95, -1.0)):
         learner.learn(0, action, [reward], None)
     draws = np.random.default_rng(0).random((400, 2))
-    taken = np.bincount([learner.choose(0, *draw) for draw in draws], minlength=3)
+    taken = np.bincount([learner.explore(0, 0, *draw) for draw in draws], minlength=3)
     assert taken[2] == 0
     assert 60 < taken[1] < 140  # half of the half that explores
-    assert learner.choose(0, 0.5, 0.9) == 0  # not below epsilon
+    assert learner.explore(0, 0, 0.5, 0.9) == 0  # not below epsilon
 
 
 def test_rows_and_columns_that_matter_are_found_and_others_are_not():
@@ -224,3 +225,91 @@ def test_bad_settings_are_refused(changes, name):
 def test_a_risk_that_cannot_be_planned_is_refused():
     with pytest.raises(ValueError, match="risk must"):
         ModelLearner(1, 1, ModelSettings(), 0).plan(rasf.CVaR(0.1))
+
+
+# --- weights that are learned
+
+
+def test_a_reward_tells_its_weights_and_tasks_before_tell_the_rest():
+    belief = WeightBelief(2, curiosity=1.0)
+    belief.begin_task()
+    assert belief.rewards(np.eye(2)) == pytest.approx([1.0, 1.0])  # nothing known: one standard deviation above 0
+    belief.observe(np.array([1.0, 0.0]), 0.5)
+    belief.observe(np.array([1.0, 1.0]), -1.5)
+    assert belief.mean == pytest.approx([0.5, -2.0], abs=1e-3)
+    assert belief.rewards(np.eye(2)) == pytest.approx([0.5, -2.0], abs=1e-2)
+    for first in (-0.5, 0.2, 0.7, -0.9, 0.1, 0.6, -0.3, 0.4):
+        belief.begin_task()
+        belief.observe(np.array([1.0, 0.0]), first)
+        belief.observe(np.array([0.0, 1.0]), -2.0)
+    belief.begin_task()
+    assert belief.mean[1] == pytest.approx(-2.0, abs=0.01)
+    taken_to_be = belief.rewards(np.eye(2))
+    assert taken_to_be[0] > 0.4  # varied: well above the mean
+    assert taken_to_be[1] < -1.7  # was the same in all tasks
+
+
+def test_beliefs_are_those_of_bayes():
+    """Against the normal posterior, all at once."""
+    rng = np.random.default_rng(0)
+    belief = WeightBelief(3, curiosity=0.0)
+    for _ in range(5):
+        belief.begin_task()
+        belief.mean = rng.normal(size=3)
+    belief.begin_task()
+    mean, covariance, noise = belief.mean, belief.covariance, (1e-4 * belief.scale) ** 2
+    phi, rewards = rng.normal(size=(2, 3)), rng.normal(size=2)
+    gain = covariance @ phi.T @ np.linalg.inv(phi @ covariance @ phi.T + noise * np.eye(2))
+    for each, reward in zip(phi, rewards, strict=True):
+        belief.observe(each, reward)
+    np.testing.assert_allclose(belief.mean, mean + gain @ (rewards - phi @ mean), rtol=1e-4)
+    np.testing.assert_allclose(belief.covariance, covariance - gain @ phi @ covariance, atol=1e-6)
+
+
+def test_the_four_rooms_are_learned_with_weights_that_are_learned():
+    rooms = FourRoom(SMALL)
+    learner = ModelLearner(rooms.n_features, 4, ModelSettings(learn_w=True), 0)
+    (w,) = rooms.random_tasks(1, np.random.default_rng(1))
+    learner.begin_task(None)
+    outcome = learner.learn_four_room(rooms, w, rasf.MeanVariance(0.0), 3_000)
+    assert outcome.total > 0
+    model = learner._model
+    met = np.unique(model.kind[: model.used[1]])  # kind 1 + i is feature i
+    known = met[met > 0] - 1
+    assert len(known) >= 2
+    assert learner.weights[known] == pytest.approx(w[known], abs=0.02)
+    with pytest.raises(ValueError, match="w must be given"):
+        ModelLearner(2, 2, ModelSettings(), 0).begin_task(None)
+
+
+# --- what was tried too little
+
+
+def test_what_was_tried_too_little_is_taken_only_where_nothing_else_was():
+    learner = ModelLearner(1, 3, ModelSettings(prior=0.0), 0)
+    learner.begin_task([1.0])
+    learner.plan()
+    learner.add_row()
+    for action, reward, times in ((0, 1.0, 6), (1, 5.0, 2)):
+        for _ in range(times):
+            learner.learn(0, action, [reward], None)
+    assert [learner.policy([1.0], least_tries=least)[0] for least in (1, 2, 3, 6, 7)] == [1, 1, 0, 0, 0]
+    np.testing.assert_array_equal(learner.tried(3), [[True, False, False]])
+    np.testing.assert_array_equal(learner.tried(7), [[True, False, False]])  # none was: the most that was
+    np.testing.assert_array_equal(learner.tried(), [[True, True, False]])
+
+
+def test_what_is_learned_at_once_is_what_is_learned_step_by_step():
+    learner, seen = walked(groups=False)
+    other = ModelLearner(D, A, learner.settings, 0)
+    plain = [(s, a, f, -1 if n is None else n) for s, a, f, n in seen]
+    rows, actions, phi, after = (np.array(part) for part in zip(*plain, strict=True))
+    outcomes = other.learn_all(rows, actions, phi, after, np.arange(S, dtype=float)[:, None])
+    assert len(np.unique(outcomes)) == len({(s, a, f, n) for s, a, f, n in seen})
+    for w in ([1.0, 0.0, -1.0], [0.0, 1.0, -0.1]):
+        np.testing.assert_array_equal(learner.policy(w), other.policy(w))
+    doubled = other.resampled(2 * np.bincount(outcomes))
+    one, two = learner.finite_mdp(), doubled.finite_mdp()
+    assert one.probability.sum() == pytest.approx(two.probability.sum())
+    exact = [rasf.plan(mdp, [1.0, 0.0, -1.0], rasf.NestedEntropic(-1.0)).value for mdp in (one, two)]
+    np.testing.assert_allclose(exact[0], exact[1])

@@ -245,8 +245,10 @@ def _check_settings(settings: dict[str, Any], taken: set[str]) -> None:
 def _train(job: _Job, policies: int, steps: int) -> None:
     from rasf.library.progress import ScalarLog, TrainingLog
 
-    board, total = None if job.tensorboard is None else ScalarLog(job.tensorboard), policies * steps
-    say(f"{job.env}: {counted_policies(policies)}, {steps:,} steps each")
+    board, risks = None if job.tensorboard is None else ScalarLog(job.tensorboard), len(job.options.get("risk", [None]))
+    total = policies // risks * steps
+    all_from_one = f", {risks} risks from one stream" if risks > 1 else ""
+    say(f"{job.env}: {counted_policies(policies)}, {steps:,} steps a task{all_from_one}")
     with stepped() as bar, _log_of_old(job) as undo, Interrupt(bar, undo) as interrupt, TrainingLog(job.log) as log:
         task = bar.add_task("compiling", total=total)
 
@@ -255,10 +257,10 @@ def _train(job: _Job, policies: int, steps: int) -> None:
             if board is not None:
                 known = {name: line[name] for name in _SCALARS if line[name] is not None}
                 board.write(f"policy_{progress.policy:03d}", progress.step, known)
-            doing, done = f"policy {progress.policy + 1} of {policies}", progress.policy * steps + progress.step
-            bar.update(task, completed=min(done, (progress.policy + 1) * steps), description=doing)
-            interrupt.at = f"{doing}, step {progress.step:,} of {steps:,}"
-            interrupt.stopped = interrupt.asked and done < total
+            doing = f"policy {progress.policy + 1} of {policies}"
+            bar.update(task, completed=round(progress.share * total), description=doing)
+            interrupt.at = f"{doing}, step {progress.step:,} of {max(1, steps // risks):,}"
+            interrupt.stopped = interrupt.asked and progress.share < 1
             return interrupt.stopped
 
         library = job.learn(steps_per_task=steps, callback=callback)

@@ -108,6 +108,13 @@ class Tasks(NamedTuple):
     inputs: Array
 
 
+class Policies(NamedTuple):
+    """What each of K policies learns for: weights (K, d), and the beta (K,) of its risk."""
+
+    weights: Array
+    beta: Array
+
+
 class Learner(NamedTuple):
     """What training changes."""
 
@@ -138,14 +145,17 @@ class Agent:
         n_actions: int,
         training: Tasks,
         atoms: Array | None = None,
+        policies: int | None = None,
     ) -> Agent:
         """The agent for a world with these sizes and these training tasks.
 
-        atoms: (d, N), of histograms; a conditioned network has its own, from the settings' bounds.
+        atoms: (d, N), of histograms; a conditioned network has its own, from the settings' bounds. policies: how many
+        there are, one for each task by default.
         """
         observation_size = checks.whole("observation_size", observation_size)
         weights, seen = checks.task_weights("weights of training", training.weights), np.shape(training.inputs)
-        (n_tasks, d), policies, inputs = weights.shape, len(weights), observation_size
+        (n_tasks, d), inputs = weights.shape, observation_size
+        policies = n_tasks if policies is None else checks.whole("policies", policies)
         if len(seen) != 2 or seen[0] != n_tasks:
             raise ValueError(f"inputs of training must have shape ({n_tasks}, c), one row per task, got {seen}")
         if settings.conditioned:
@@ -201,25 +211,34 @@ class Agent:
         """Mean and variance (K, B, A) of the return on the task of `task_heads`."""
         return self.law.moments(self._outputs(task_heads, self._see(obs, task_input)), task_heads)
 
-    def own_scores(self, networks: Networks, obs: Array, w: Array, risk: Risk) -> Array:
+    def own_scores(self, networks: Networks, obs: Array, w: Array, risk: Risk | Array) -> Array:
         """Scores (K, B, A) of each policy for its own weights w (K, d); obs (B, n), or (K, B, n) for each its own.
 
-        A conditioned network has one policy, w = 1, and `obs` includes the task's input.
+        risk: one for all, or betas (K,), for each its own. A conditioned network has one policy, w = 1, and `obs`
+        includes the task's input.
         """
         task_heads = self.law.task_heads(networks, w, self.active_features)
-        return self.law.scores(self._outputs(task_heads, obs), task_heads, risk)
+        outputs = self._outputs(task_heads, obs)
+        if isinstance(risk, Risk):
+            return self.law.scores(outputs, task_heads, risk)
+        return self.law.scores_by_each(outputs, task_heads, self.settings.risk, risk)
 
-    def update(self, learner: Learner, batch: Batch, tasks: Tasks, risk: Risk) -> tuple[Learner, Array, Array]:
-        """One step of Adam on a batch; also its loss, and the mass (2,) clipped at the ends of the support."""
+    def update(
+        self, learner: Learner, batch: Batch, tasks: Tasks, risk: Risk | Policies
+    ) -> tuple[Learner, Array, Array]:
+        """One step of Adam on a batch; also its loss, and the mass (2,) clipped at the ends of the support.
+
+        Policy k learns for task k at the one risk, or for what `Policies` say.
+        """
         if self.settings.relabel:
             batch = _for_every_task(batch, len(tasks.weights))
         tasks = Tasks(jnp.asarray(tasks.weights), jnp.asarray(tasks.inputs))
         task_input = tasks.inputs[batch.task]
         x, x_next = self._see(batch.obs, task_input), self._see(batch.next_obs, task_input)
-        phi, w = batch.phi, tasks.weights
+        phi, (w, by) = batch.phi, risk if isinstance(risk, Policies) else (tasks.weights, risk)
         if self.settings.conditioned:
-            phi, w = jnp.sum(phi * w[batch.task], axis=-1, keepdims=True), jnp.ones((1, 1))
-        next_action = self._bootstrap_actions(learner.online, x_next, w, risk)
+            phi, w = jnp.sum(phi * tasks.weights[batch.task], axis=-1, keepdims=True), jnp.ones((1, 1))
+        next_action = self._bootstrap_actions(learner.online, x_next, w, by)
         following = self._outputs_of(learner.target or learner.online, x_next, next_action)
         discount = self.settings.gamma * batch.not_terminated
         action = jnp.broadcast_to(batch.action, next_action.shape)
@@ -231,12 +250,18 @@ class Agent:
         steps, optimiser = self.optimiser.update(gradient, learner.optimiser)
         return Learner(optax.apply_updates(learner.online, steps), learner.target, optimiser), value, clipped
 
-    def _bootstrap_actions(self, networks: Networks, x: Array, w: Array, risk: Risk) -> Array:
-        """Actions (K, B) that policy k chooses at the next state, for its weights w (K, d)."""
+    def _bootstrap_actions(self, networks: Networks, x: Array, w: Array, risk: Risk | Array) -> Array:
+        """Actions (K, B) that policy k chooses at the next state, for its weights w (K, d) at its risk."""
         if self.settings.bootstrap == "own":
             return jnp.argmax(self.own_scores(networks, x, w, risk), axis=-1)
-        by_all = jax.vmap(lambda own: gpi_actions(self.own_scores(networks, x, self._weights_for_all(own), risk)))
-        return by_all(w)
+
+        def by_all(own: Array, own_risk: Risk | Array) -> Array:
+            shared = own_risk if isinstance(own_risk, Risk) else self.settings.risk(own_risk)
+            return gpi_actions(self.own_scores(networks, x, self._weights_for_all(own), shared))
+
+        if isinstance(risk, Risk):
+            return jax.vmap(lambda own: by_all(own, risk))(w)
+        return jax.vmap(by_all)(w, risk)
 
     def _weights_for_all(self, w: Array) -> Array:
         w = jnp.ones(1) if self.settings.conditioned else jnp.asarray(w)

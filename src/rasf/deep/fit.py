@@ -164,22 +164,32 @@ def _check_sizes(agent: Agent, world: World, configs: RunConfig, schedule: Sched
     beta, bootstrap_beta, weights, inputs = map(np.shape, numbers.values())
     lanes = jax.random.key_data(configs.key).shape[:-1]
     stacked = len(weights) == 3 and 0 not in weights and inputs[:-1] == weights[:-1]
-    if not stacked or not lanes == beta == bootstrap_beta == weights[:1]:
+    if not stacked or beta not in (lanes, weights[:2]) or not lanes == bootstrap_beta == weights[:1]:
         raise ValueError(
             "configs must have lanes in front of every part: keys (L,), betas (L,), weights (L, T, d), inputs "
             f"(L, T, c); got key {lanes}, " + ", ".join(f"{name} {np.shape(part)}" for name, part in numbers.items())
         )
+    (_, tasks, d), conditioned = weights, agent.settings.conditioned
+    policies = 1 if conditioned else tasks
+    if configs.policies is not None:
+        learned, betas = map(np.shape, configs.policies)
+        policies = agent.policies
+        if learned != (*lanes, policies, d) or betas != learned[:-1]:
+            raise ValueError(
+                f"policies of configs must have weights {(*lanes, policies, d)} and a beta for each, got {learned} and "
+                f"{betas}"
+            )
+        numbers |= {f"{name} of policies": part for name, part in configs.policies._asdict().items()}
     for name, part in numbers.items():
         wrong = np.asarray(part)[~np.isfinite(part)]
         if wrong.size:
             raise ValueError(f"{name} of configs must be finite, got {wrong[0]}")
-    (_, tasks, d), conditioned = weights, agent.settings.conditioned
     for who, what, has, fits in (
         ("agent", "actions", agent.actions, world.n_actions),
         ("agent", "inputs", agent.inputs, world.observation_size + conditioned * inputs[-1]),
         ("configs", "features", d, len(world.feature_bounds)),
         ("agent", "features", agent.law.features, 1 if conditioned else d),
-        ("agent", "policies", agent.policies, 1 if conditioned else tasks),
+        ("agent", "policies", agent.policies, policies),
         ("schedule", "tasks", schedule.tasks, tasks),
     ):
         if has != fits:

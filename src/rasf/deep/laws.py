@@ -20,6 +20,7 @@ the projected operator, not to the law itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
@@ -63,6 +64,11 @@ class Law(Protocol):
 
     def scores(self, outputs: Parts, task_heads: TaskHeads, risk: Risk) -> Array:
         """Risk-adjusted value (K, B, A) of the outputs of `task_heads`."""
+
+    def scores_by_each(
+        self, outputs: Parts, task_heads: TaskHeads, risk: Callable[[Array], Risk], beta: Array
+    ) -> Array:
+        """The same where every policy has a risk of its own, by its beta (K,)."""
 
     def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
         """Mean and variance (K, B, A) of the return; a variance that was learned may come out negative."""
@@ -108,6 +114,14 @@ class Histogram:
 
         return jax.vmap(of_policy)(outputs[0], task_heads.atoms, task_heads.weights)
 
+    def scores_by_each(
+        self, outputs: Parts, task_heads: TaskHeads, risk: Callable[[Array], Risk], beta: Array
+    ) -> Array:
+        def of_policy(logits: Array, atoms: Array, w: Array, own: Array) -> Array:
+            return risk(own).independent_log(logits, atoms, w)
+
+        return jax.vmap(of_policy)(outputs[0], task_heads.atoms, task_heads.weights, beta)
+
     def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
         mean, variance = histogram_moments(jax.nn.softmax(outputs[0]), task_heads.atoms[:, None, None])
         weights = task_heads.weights[:, None, None]
@@ -139,6 +153,12 @@ class MeanOnly:
         """The risk of mean and variance; a negative variance counts as zero."""
         mean, variance = self.moments(outputs, task_heads)
         return risk.moments(mean, jnp.maximum(variance, 0.0))
+
+    def scores_by_each(
+        self, outputs: Parts, task_heads: TaskHeads, risk: Callable[[Array], Risk], beta: Array
+    ) -> Array:
+        mean, variance = self.moments(outputs, task_heads)
+        return jax.vmap(lambda m, v, own: risk(own).moments(m, v))(mean, jnp.maximum(variance, 0.0), beta)
 
     def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
         mean = jnp.einsum("kbad,kd->kba", outputs[0][:, :, :, 0], task_heads.weights)

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from rasf.arrays import Array, Floats, Ints
 from rasf.deep import replay
-from rasf.deep.agent import Agent, Learner, Tasks
+from rasf.deep.agent import Agent, Learner, Policies, Tasks
 from rasf.deep.laws import Networks
 from rasf.deep.replay import Batch, HostReplay
 from rasf.risk.base import check_beta
@@ -47,32 +47,45 @@ class Learned(NamedTuple):
 class SteppedLearner:
     """An agent that learns task after task from `num_envs` environments at once.
 
-    `tasks` are those the agent was created for. The replay holds the last `capacity` transitions; give the number of
-    steps planned, and it forgets nothing. `learn` owes an update for each transition and does them `together`, a power
-    of two, in one call (by default 4, or the next not above the number of environments).
+    `tasks` are those the agent was created for, or those of the stream that `policies` learn from. beta: to act by, one
+    or (T,) for each task, and to learn by, where no policies are given. The replay holds the last `capacity`
+    transitions; give the number of steps planned, and it forgets nothing. `learn` owes an update for each transition
+    and does them `together`, a power of two, in one call (by default 4, or the next not above the number of
+    environments).
     """
 
     def __init__(
         self,
         agent: Agent,
         tasks: Tasks,
-        beta: float,
+        beta: float | npt.ArrayLike,
         seed: int,
         num_envs: int,
         capacity: int,
         together: int | None = None,
+        policies: Policies | None = None,
     ) -> None:
-        check_beta(beta)
         n_tasks, n_features = np.shape(tasks.weights)
-        if not agent.settings.conditioned and n_tasks != agent.policies:
-            raise ValueError(f"tasks must be the {agent.policies} the agent was created for, got {n_tasks}")
+        betas = np.asarray(beta, np.float64)
+        for one in betas.ravel().tolist():
+            check_beta(one)
+        if betas.shape not in ((), (n_tasks,)) or (betas.ndim and policies is None):
+            raise ValueError(
+                f"beta must be one number, or, with policies, one for each of {n_tasks} tasks, got {beta!r}"
+            )
+        learned = n_tasks if policies is None else len(policies.weights)
+        if not agent.settings.conditioned and learned != agent.policies:
+            raise ValueError(f"tasks must be the {agent.policies} the agent was created for, got {learned}")
         if not 1 <= num_envs <= capacity:
             raise ValueError(f"num_envs must be at least 1 and at most capacity, got {num_envs} and {capacity}")
         if together is None:
             together = max(_TOGETHER, _power_of_two(num_envs))
         if together < 1 or together != _power_of_two(together):
             raise ValueError(f"together must be a power of two, got {together}")
-        self.agent, self.beta, self.updates, self.task = agent, float(beta), 0, 0
+        self.agent, self.updates, self.task = agent, 0, 0
+        self._betas = np.broadcast_to(betas, (n_tasks,))
+        # what `Agent.update` learns for: a beta, or policies
+        self._learned_for = float(betas) if policies is None else Policies(*map(jnp.float32, policies))
         self._tasks = Tasks(*(jnp.asarray(part, jnp.float32) for part in tasks))
         self._size = agent.inputs - (self._tasks.inputs.shape[1] if agent.settings.conditioned else 0)
         self._num_envs, self._together, self._owed = num_envs, together, 0
@@ -83,6 +96,11 @@ class SteppedLearner:
         self._base_scores: BaseScores | None = None
         self._no_base = jnp.full((num_envs, agent.actions), -jnp.inf)
         self._acted: tuple[npt.NDArray[np.float32], Ints] | None = None
+
+    @property
+    def beta(self) -> float:
+        """Of the risk that acts."""
+        return float(self._betas[self.task])
 
     @property
     def networks(self) -> Networks:
@@ -149,7 +167,7 @@ class SteppedLearner:
             until_copy = period - self.updates % period if period else left
             span = _power_of_two(min(left, until_copy, _LONGEST_SCAN))  # so that few lengths compile
             rows = self._replay.sample(self._sampling, (span, self.agent.settings.batch))
-            self._learner, loss, clipped = self._programs.update(self._learner, self._tasks, self.beta, rows)
+            self._learner, loss, clipped = self._programs.update(self._learner, self._tasks, self._learned_for, rows)
             found.append((loss, clipped))
             left, self.updates = left - span, self.updates + span
             if span == until_copy and period:
@@ -189,12 +207,15 @@ def _programs(agent: Agent, observation_size: int) -> _Programs:
         scores = agent.scores(task_heads, obs, tasks.inputs[task], risk(beta))
         return gpi_actions(jnp.concatenate([scores, base[None]]))
 
-    def update(learner: Learner, tasks: Tasks, beta: Array, rows: Array) -> tuple[Learner, Array, Array]:
+    def update(
+        learner: Learner, tasks: Tasks, learned_for: Array | Policies, rows: Array
+    ) -> tuple[Learner, Array, Array]:
         """Updates on rows (updates, B, ..); the sums of losses and of clipped mass."""
+        by = learned_for if isinstance(learned_for, Policies) else risk(learned_for)
 
         def one(learner: Learner, drawn: Array) -> tuple[Learner, tuple[Array, Array]]:
             batch = replay.unpack(drawn, observation_size)
-            learner, loss, clipped = agent.update(learner, batch, tasks, risk(beta))
+            learner, loss, clipped = agent.update(learner, batch, tasks, by)
             return learner, (loss, clipped)
 
         learner, (loss, clipped) = jax.lax.scan(one, learner, rows)

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 
 from rasf.arrays import Array
 from rasf.deep import replay
-from rasf.deep.agent import Agent, Learner, Tasks
+from rasf.deep.agent import Agent, Learner, Policies, Tasks
 from rasf.deep.replay import Batch
 from rasf.transfer import gpi_actions
 
@@ -68,12 +68,17 @@ class Lane(NamedTuple):
 
 
 class RunConfig(NamedTuple):
-    """What distinguishes one run from another: its key, its risk when acting and when bootstrapping, its tasks."""
+    """What distinguishes one run from another: its key, its tasks, its risk when acting and when bootstrapping.
+
+    beta: (), or (T,), by which to act on each of the tasks. policies: what the policies learn for, where that is not
+    the tasks at the one `bootstrap_beta`.
+    """
 
     key: Array
     beta: Array
     bootstrap_beta: Array
     tasks: Tasks
+    policies: Policies | None = None
 
 
 class PeriodStats(NamedTuple):
@@ -149,11 +154,13 @@ def _step(
     state = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), draws.reset, lane.state)
     obs = world.observe(state)
     task_heads = agent.task_heads(lane.learner.online, config.tasks.weights[task])
-    scores = agent.scores(task_heads, obs[None], config.tasks.inputs[task], agent.settings.risk(config.beta))
+    beta = config.beta if jnp.ndim(config.beta) == 0 else config.beta[task]
+    scores = agent.scores(task_heads, obs[None], config.tasks.inputs[task], agent.settings.risk(beta))
     action = jnp.where(draws.explore, draws.action, gpi_actions(scores[:, 0]))
     next_state, phi = world.advance(state, action, draws.noise)
     transition = Batch(obs, action, phi, world.observe(next_state), jnp.ones(()), task)
     rows = replay.store(lane.rows, step, transition)
     batch = replay.sample(rows, step + 1, draws.sample, world.observation_size)
-    learner, loss, clipped = agent.update(lane.learner, batch, config.tasks, agent.settings.risk(config.bootstrap_beta))
+    learned = agent.settings.risk(config.bootstrap_beta) if config.policies is None else config.policies
+    learner, loss, clipped = agent.update(lane.learner, batch, config.tasks, learned)
     return Lane(learner, next_state, rows), (loss, clipped, phi)

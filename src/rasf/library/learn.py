@@ -73,7 +73,8 @@ def learn(
     whatever device jax has) have compiled loops, which are taken unless an argument needs single steps.
     tasks: weights (n, d), or a number of tasks, drawn from the environment's own distribution or from [-1, 1]^d.
     agent: auto, sfql, rasfql, rasf-model (tables), sfc51, rasfc51, sfdqn, sfdqn-residual (networks).
-    risk: what the policies are trained for; several give a policy for each task and risk.
+    risk: what the policies are trained for; several give a policy for each task and risk, all from one stream of steps:
+    each risk leads for its share of `steps_per_task`.
     num_envs: environments that networks learn from side by side. learn_w: tables learn w from the rewards, as in the
     paper, instead of being told. support: (d, 2), bounds of the discounted feature returns, for histograms.
     base_library: a library whose policies help to explore, and stay as they are.
@@ -106,33 +107,32 @@ def learn(
         if learn_w and spec.family is Family.NETWORKS:
             raise ValueError(f"learn_w is for tables; {spec} is told the weights")
 
-        def train(one: Risk, report: Reporter) -> Trained:
-            if spec.family is Family.TABLES:
-                from rasf.library.tables.train import train_tables
-
-                table = with_settings(replace(default_settings(spec), risk=one, learn_w=learn_w), chosen)
-                return train_tables(world, weights, table, steps, seed, report, base)
-            from rasf.library.networks.train import train_networks
-
-            network = with_settings(replace(default_settings(spec), risk=type(one)), chosen)
-            more: Header = {"bounds": bounds, "support": support, "base_library": base}
-            return train_networks(world, weights, network, one, steps, seed, report, notes, **more)
-
         def train_all() -> Iterator[Trained]:
-            """For one risk after the other, until somebody stops it."""
+            """For every risk, all of them from one stream."""
             if spec.plans:
                 from rasf.library.tables.model import train_model
 
                 model = with_settings(replace(default_settings(spec), learn_w=learn_w), chosen)
                 yield from train_model(world, weights, risks, model, steps, seed, reports, notes, base)
                 return
-            for one, report in zip(risks, reports, strict=True):
-                yield train(one, report)
-                if report.stopped:
-                    return
+            if spec.family is Family.TABLES:
+                from rasf.library.tables.train import train_tables
+
+                plain = replace(default_settings(spec), learn_w=learn_w)
+                tables = [with_settings(replace(plain, risk=one), chosen) for one in risks]
+                yield from train_tables(world, weights, tables, steps, seed, reports, base)
+                return
+            from rasf.library.networks.train import train_networks
+
+            kinds = {type(one) for one in risks if not is_neutral(one)} or {type(NEUTRAL)}
+            if len(kinds) > 1:
+                raise ValueError("risk must be of one kind for networks, which learn all risks together, got several")
+            network = with_settings(replace(default_settings(spec), risk=kinds.pop()), chosen)
+            more: Header = {"bounds": bounds, "support": support, "base_library": base}
+            yield from train_networks(world, weights, network, risks, steps, seed, reports, notes, **more)
 
         libraries: list[PolicyLibrary] = []
-        reports = [Reporter(callback, weights, one, index * len(weights)) for index, one in enumerate(risks)]
+        reports = [Reporter(callback, weights, risks, place, steps) for place in range(len(risks))]
         for one, trained in zip(risks, train_all(), strict=False):
             policies = tuple(SourcePolicy(tuple(w), one) for w in trained.weights.tolist())
             provenance = {

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -40,7 +40,8 @@ _CLIPPED = ("clipped_below", "clipped_above")
 class TrainingProgress:
     """Which policy learns, its steps, rewards and failures so far, and what it learns for.
 
-    failures: nan where the environment has not named any. extras: of networks, the loss and the clipped mass.
+    failures: nan where the environment has not named any. extras: of networks, the loss and the clipped mass. share: of
+    all training, that is done.
     """
 
     policy: int
@@ -50,23 +51,30 @@ class TrainingProgress:
     extras: Mapping[str, float] = field(default_factory=dict)
     w: tuple[float, ...] = ()
     risk: Risk = _NEUTRAL
+    share: float = 0.0
 
 
 Callback = Callable[[TrainingProgress], bool | None]
 
 
 class Reporter:
-    """Shows a callback where the training of some tasks (n, d) for one risk stands, until it answers True."""
+    """Shows a callback where the training of some tasks (n, d) for one risk stands, until it answers True.
 
-    def __init__(self, callback: Callback | None, tasks: Floats, risk: Risk, first_policy: int) -> None:
-        self._callback, self._tasks, self._risk, self._first = callback, tasks.tolist(), risk, first_policy
+    risks lead in turn, each for its share of a task's `steps`; `place` is that of this one among them.
+    """
+
+    def __init__(self, callback: Callback | None, tasks: Floats, risks: Sequence[Risk], place: int, steps: int) -> None:
+        self._callback, self._tasks, self._risk = callback, tasks.tolist(), risks[place]
+        self._risks, self._place, self._steps = len(risks), place, max(1, steps // len(risks))
         self.stopped = False
 
     def __call__(self, task: int, step: int, total: float, failures: float, extras: Mapping[str, float] = {}) -> bool:
         """Whether to stop; what was learned so far is kept."""
         if self._callback is not None:
-            for_task = tuple(self._tasks[task]), self._risk
-            seen = TrainingProgress(self._first + task, step, total, failures, extras, *for_task)
+            n, stretch = len(self._tasks), task * self._risks + self._place
+            share = (stretch + min(1.0, step / self._steps)) / (n * self._risks)
+            for_task = tuple(self._tasks[task]), self._risk, share
+            seen = TrainingProgress(self._place * n + task, step, total, failures, extras, *for_task)
             self.stopped = bool(self._callback(seen))
         return self.stopped
 

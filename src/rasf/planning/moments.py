@@ -23,6 +23,7 @@ from rasf.planning.bellman import WINDOW, remaining_change
 from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, ends_surely, states_text
 
 _SOLVE_TOLERANCE = 1e-12
+_NEARLY_CERTAIN = 2  # successors a state, up to which factors stay as sparse as the chain
 
 
 class Moments(NamedTuple):
@@ -106,7 +107,7 @@ def _one_step(mdp: FiniteMDP, phi: Floats, expect: sp.csr_array, psi_own: Floats
 def _solve(chain: sp.csr_array, discount: float, constant: Floats) -> Floats:
     """x = constant + discount chain x, by factors where they stay small, by iteration where they might not."""
     n = chain.shape[0]
-    if n <= DIRECT_SOLVE_STATES:
+    if n <= DIRECT_SOLVE_STATES or chain.nnz <= _NEARLY_CERTAIN * n:
         return splinalg.splu(sp.csc_array(sp.eye_array(n) - discount * chain)).solve(constant)
     x, earlier = constant, np.zeros_like(constant)
     while True:

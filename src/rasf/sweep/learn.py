@@ -199,24 +199,19 @@ def _library(run: Run, scratch: Path) -> tuple[PolicyLibrary, Path]:
         with suppress(ValueError):  # a damaged file counts as absent
             return load(path), path
     options = _read(run.parameters)
-    learn(**options, seed=run.seed, callback=_reporter(options, scratch)).save(path)
+    learn(**options, seed=run.seed, callback=_reporter(scratch)).save(path)
     return load(path), path
 
 
-def _reporter(options: Mapping[str, Any], scratch: Path) -> Callable[[TrainingProgress], None]:
+def _reporter(scratch: Path) -> Callable[[TrainingProgress], None]:
     """A callback that says, now and then, how much of the training is done."""
-    tasks, agent = options["tasks"], options.get("agent", "auto")
-    if agent == "auto" and "steps_per_task" not in options:
-        return lambda progress: None  # only the agent that is chosen knows how many
-    steps = options.get("steps_per_task") or AGENTS[agent].steps_per_task
-    policies = (tasks if isinstance(tasks, int) else len(tasks)) * len(options.get("risk", [None]))
     said = time.monotonic()
 
     def report(progress: TrainingProgress) -> None:
         nonlocal said
         if time.monotonic() - said > _REPORT_EVERY_S:
             said = time.monotonic()
-            report_progress(scratch, min(1.0, (progress.policy + progress.step / steps) / policies))
+            report_progress(scratch, progress.share)
 
     return report
 

@@ -200,20 +200,20 @@ def count_all(model: Model, rows: Ints, actions: Ints, kinds: Ints, afters: Ints
 
 
 @compiled(_nrt=False)
-def choose(model: Model, row: int, epsilon: float, margin: float, explore: float, which: float) -> int:
-    """The best action, or at times another that is nearly as good; two uniform numbers decide."""
-    if explore >= epsilon:
-        return int(model.best[row])
+def explore(model: Model, row: int, action: int, epsilon: float, margin: float, whether: float, which: float) -> int:
+    """This action, or at times one that is nearly as good as the best; two uniform numbers decide."""
+    if whether >= epsilon:
+        return action
     bar, able = model.value[row] - margin, 0
-    for action in range(model.score.shape[1]):
-        able += model.score[row, action] >= bar
+    for other in range(model.score.shape[1]):
+        able += model.score[row, other] >= bar
     wanted = int(which * able)
-    for action in range(model.score.shape[1]):
-        if model.score[row, action] >= bar:
+    for other in range(model.score.shape[1]):
+        if model.score[row, other] >= bar:
             if wanted == 0:
-                return action
+                return other
             wanted -= 1
-    return int(model.best[row])
+    return action
 
 
 @compiled(_nrt=False)

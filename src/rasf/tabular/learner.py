@@ -123,22 +123,44 @@ class SuccessorLearner:
         rewards = checks.weights("w", w, self.n_features)
         self._check_rooms(rooms)
         self.begin_task(None if self.settings.learn_w else rewards)
+        return self.lead_four_room(rooms, rewards, steps)[0]
+
+    def lead_four_room(
+        self, rooms: FourRoom, rewards: Floats, steps: int, stretch: int = 0
+    ) -> tuple[TaskOutcome, Ints]:
+        """Learn the current task, which pays rewards (d,), from the start; and the path (steps, 4), for other learners.
+
+        stretch: which one of the task's this is, so that chances differ.
+        """
+        self._check_rooms(rooms)
         world = rooms.world()
-        draws = np.random.default_rng([self.seed, self.task, _TRAINING]).random((steps, 3))
+        stream = [self.seed, self.task, _TRAINING, stretch] if stretch else [self.seed, self.task, _TRAINING]
+        draws, path = np.random.default_rng(stream).random((steps, 3)), np.zeros((steps, 4), np.int64)
         progress, total = np.zeros(6, np.int64), np.zeros(1)
         progress[sfql.CELL] = world.start
-        alpha_w = self.settings.alpha_w if self.settings.learn_w else 0.0
-        constants = (self.task, rewards, float(self.settings.epsilon), float(alpha_w), draws)
+        constants = (self.task, rewards, float(self.settings.epsilon), self._alpha_w, draws, path)
         while progress[sfql.STEP] < steps:
             self._make_room()
             sfql.run_task(world, rooms.step_limit, self.memory, *constants, progress, total)
-        return TaskOutcome(float(total[0]), int(progress[sfql.FAILURES]), int(progress[sfql.EPISODES]))
+        return TaskOutcome(float(total[0]), int(progress[sfql.FAILURES]), int(progress[sfql.EPISODES])), path
 
-    def four_room_keys(self, rooms: FourRoom) -> Floats:
+    def follow_four_room(self, rooms: FourRoom, rewards: Floats, path: Ints) -> None:
+        """Learn the current task from the path (steps, 4) of another learner."""
+        self._check_rooms(rooms)
+        progress = np.zeros(6, np.int64)
+        while progress[sfql.STEP] < len(path):
+            self._make_room()
+            sfql.follow_path(self.memory, self.task, rewards, self._alpha_w, path, progress)
+
+    @property
+    def _alpha_w(self) -> float:
+        return float(self.settings.alpha_w) if self.settings.learn_w else 0.0
+
+    def four_room_keys(self) -> Floats:
         """The states of the table's rows as `rasf/FourRoom-v0` shows them (S, n): row, column, collected flags."""
         if self._rooms is None:
             raise ValueError("learner must have learned in the four-room world, got one without states of it")
-        self._check_rooms(rooms)
+        rooms = self._rooms
         rows, state = self.memory.rows, np.empty(self.states, np.int64)
         state[rows.values[rows.keys >= 0]] = rows.keys[rows.keys >= 0]
         flags, cell = np.divmod(state, len(rooms.cells))

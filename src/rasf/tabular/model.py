@@ -212,10 +212,14 @@ class ModelLearner:
         self._make_room()
         return int(counts.add_row(self._model, self.rule, group))
 
-    def choose(self, row: int, explore: float, which: float) -> int:
-        """The action that is best by the plan, or one nearly as good; two uniform numbers decide."""
+    def best_action(self, row: int) -> int:
+        """The action that is best by the plan."""
+        return int(self._model.best[row])
+
+    def explore(self, row: int, action: int, whether: float, which: float) -> int:
+        """This action, or at times one that is nearly as good as the best; two uniform numbers decide."""
         chosen = self.settings
-        return int(counts.choose(self._model, row, chosen.epsilon, chosen.margin * self.unit, explore, which))
+        return int(counts.explore(self._model, row, action, chosen.epsilon, chosen.margin * self.unit, whether, which))
 
     def value(self, row: int) -> float:
         """The plan's utility of a state."""

@@ -9,7 +9,7 @@ import numpy as np
 from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
 from rasf.envs import four_room
-from rasf.tabular.counts import OUTCOMES, ROWS, Model, Rule, add_row, choose, count, put, work
+from rasf.tabular.counts import OUTCOMES, ROWS, Model, Rule, add_row, count, explore, put, work
 
 STEP, CELL, FLAGS, TAKEN, FAILURES, EPISODES, SURPRISE = range(7)  # entries of `progress`
 
@@ -47,7 +47,7 @@ def run(
             break
         if row < 0:
             row = row_of_state(model, rule, row_of, cell, flags, n_cells, columns, largest, numbers)
-        action = choose(model, row, epsilon, margin, draws[n, 0], draws[n, 1])
+        action = explore(model, row, model.best[row], epsilon, margin, draws[n, 0], draws[n, 1])
         cell, flags, feature, terminated = four_room.step(world, cell, flags, action, draws[n, 2])
         taken += 1
         if feature >= 0:

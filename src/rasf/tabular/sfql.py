@@ -216,13 +216,15 @@ def run_task(
     epsilon: float,
     alpha_w: float,
     draws: Floats,
+    path: Ints,
     progress: Ints,
     total: Floats,
 ) -> None:
     """Learn task t of the four-room world until its draws or the pools are used up; `progress` says how far it got.
 
     `rewards` (d,) are the task's true weights; alpha_w = 0 means that w is given. draws (steps, 3) are uniform: explore
-    or not, which action, whether a trap fires. `total` (1,) sums the rewards.
+    or not, which action, whether a trap fires. path (steps, 4) is written: state, action, feature or -1, next state or
+    -1 after the end. `total` (1,) sums the rewards.
     """
     n_cells, n_actions = world.destination.shape
     cell, flags, taken = progress[CELL], progress[FLAGS], progress[TAKEN]
@@ -236,7 +238,9 @@ def run_task(
         action, driver, slot = choose(memory, t, row)
         if draws[n, 0] < epsilon:
             action = int(draws[n, 1] * n_actions)
+        path[n, 0], path[n, 1] = cell + n_cells * flags, action
         cell, flags, feature, terminated = four_room.step(world, cell, flags, action, draws[n, 2])
+        path[n, 2], path[n, 3] = feature, -1 if terminated else cell + n_cells * flags
         taken += 1
         for i in range(len(phi)):
             phi[i] = 0.0
@@ -260,6 +264,27 @@ def run_task(
             row = -1
         progress[STEP] = n + 1
     progress[CELL], progress[FLAGS], progress[TAKEN] = cell, flags, taken
+
+
+@compiled(_nrt=False)
+def follow_path(memory: Memory, t: int, rewards: Floats, alpha_w: float, path: Ints, progress: Ints) -> None:
+    """Learn task t from steps (n, 4) that another learner took, until they or the pools are used up."""
+    phi = memory.phi
+    for n in range(progress[STEP], len(path)):
+        if not has_room(memory, t):
+            break
+        row = row_of(memory, t, path[n, 0])
+        _, driver, slot = choose(memory, t, row)
+        feature = path[n, 2]
+        for i in range(len(phi)):
+            phi[i] = 0.0
+        if feature >= 0:
+            phi[feature] = 1.0
+            if alpha_w > 0:
+                learn_weights(memory, t, phi, rewards[feature], alpha_w)
+        next_row = row_of(memory, t, path[n, 3]) if path[n, 3] >= 0 else -1
+        learn(memory, t, row, path[n, 1], driver, slot, phi, next_row)
+        progress[STEP] = n + 1
 
 
 @compiled(_nrt=False)

@@ -6,6 +6,7 @@ import pytest
 
 import rasf
 from rasf.envs.four_room import FourRoom
+from rasf.envs.grid import Grid
 from rasf.library.tables.four_room import chances, walk_four_room
 
 NEUTRAL, AVERSE = rasf.MeanVariance(0.0), rasf.MeanVariance(-4.0)
@@ -130,7 +131,6 @@ def test_same_seed_same_bits():
     ("changes", "word"),
     [
         ({"risk": rasf.Entropic(-1.0)}, "risk must"),
-        ({"learn_w": True}, "learn_w"),
         ({"alpha": 0.5}, "settings"),
         ({"gamma": 1.0}, "gamma"),
     ],
@@ -138,3 +138,12 @@ def test_same_seed_same_bits():
 def test_what_it_cannot_do_is_refused(changes, word):
     with pytest.raises(ValueError, match=word):
         rasf.learn("rasf/Grid-v0", agent="rasf-model", tasks=GRID, **changes)
+
+
+def test_weights_may_be_learned():
+    tasks = [Grid(slip=0.0).task(costs) for costs in ((20, 20), (0, 0), (20, 0))]
+    given = {"agent": "rasf-model", "tasks": tasks, "steps_per_task": 3_000, "gamma": 0.9, "env_kwargs": {"slip": 0.0}}
+    told, learned = (rasf.learn("rasf/Grid-v0", learn_w=learn_w, **given) for learn_w in (False, True))
+    assert learned.history["return"][-1] > 0.8 * told.history["return"][-1]
+    np.testing.assert_allclose(np.array([policy.w for policy in told.policies]), tasks)
+    assert np.array(learned.policies[-1].w)[:2] == pytest.approx(tasks[-1][:2], abs=0.5)

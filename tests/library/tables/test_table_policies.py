@@ -44,7 +44,7 @@ def learner():
 
 @pytest.fixture(scope="module")
 def sources(learner):
-    return TablePolicies.from_learner(learner, learner.four_room_keys(ROOMS))
+    return TablePolicies.from_learner(learner, learner.four_room_keys())
 
 
 @pytest.mark.parametrize("risk", RISKS, ids=repr)
@@ -69,7 +69,7 @@ def test_scores_and_choices_are_those_of_gpe_and_gpi_on_dense_arrays(learner, so
 @pytest.mark.parametrize("changes", [{}, {"covariance": "diagonal"}, {"initial_noise": "shared"}, {"steps": 40}])
 def test_acting_is_what_the_learner_would_choose(changes):
     learner = trained(**changes)
-    sources = TablePolicies.from_learner(learner, learner.four_room_keys(ROOMS))
+    sources = TablePolicies.from_learner(learner, learner.four_room_keys())
     w = learner.memory.w[learner.task]
     chosen = [learner.choose(row)[0] for row in range(sources.states)]
     best = sources.scores(sources.arrays()["keys"], w, AVERSE).values.max(0)
@@ -177,7 +177,7 @@ def test_what_was_learned_differently_does_not_merge(sources):
         (trained(gamma=0.9, tasks=1), "gamma"),
     ):
         with pytest.raises(ValueError, match=f"parts .* same {name}"):
-            TablePolicies.merge([sources, TablePolicies.from_learner(other, other.four_room_keys(ROOMS))])
+            TablePolicies.merge([sources, TablePolicies.from_learner(other, other.four_room_keys())])
     with pytest.raises(ValueError, match="same features"):
         TablePolicies.merge([sources, random_sources(np.random.default_rng(0))])
     with pytest.raises(ValueError, match="at least one"):
@@ -214,7 +214,7 @@ def test_a_state_where_nothing_was_learned_is_not_seen():
 
 def test_without_sigma_only_neutral_risks_are_served():
     learner = trained(risk=MeanVariance(0.0))
-    neutral = TablePolicies.from_learner(learner, learner.four_room_keys(ROOMS))
+    neutral = TablePolicies.from_learner(learner, learner.four_room_keys())
     keys, w = neutral.arrays()["keys"], ROOMS.task([1.0, 0.5])
     scores = neutral.scores(keys, w, Entropic(0.0))
     np.testing.assert_array_equal(scores.values, scores.mean)

@@ -85,7 +85,7 @@ PRESETS = {
     ),
     "paper": Preset(
         seeds=30, tasks=128, steps=20_000, tuning_seeds=5, shared_seeds=10, rollouts=100, optimum_tasks=4,
-        library_seeds=10, library_rollouts=500,
+        library_seeds=30, library_rollouts=500,
     ),
 }  # fmt: skip
 
@@ -155,6 +155,8 @@ def reported_runs(
         if solved:
             groups[f"optimum {beta:g}"] = [FourRoomRun("optimum", beta, s, solved, size.steps) for s in seeds]
     held: dict[str, Any] = {"rollouts": size.library_rollouts, "learn_w": False}
+    if solved:
+        groups["optimum novel"] = [FourRoomRun("optimum", 0.0, first_seed, len(NOVEL_TASKS), size.steps, **held)]
     for name, algorithm, beta in (
         ("rasf-model library 0", "rasf-model", 0.0),
         ("rasf-model library -2", "rasf-model", -2.0),
@@ -326,7 +328,7 @@ def _rasfql_dial(run: FourRoomRun) -> Arrays:
     settings = SuccessorSettings(risk=MeanVariance.from_paper(run.risk), learn_w=run.learn_w)
     learner = SuccessorLearner(rooms.n_features, 4, settings, run.seed, run.tasks)
     outcomes = [learner.learn_four_room(rooms, w, run.steps) for w in tasks_of(run)]
-    library = TablePolicies.from_learner(learner, learner.four_room_keys(rooms))
+    library = TablePolicies.from_learner(learner, learner.four_room_keys())
     return _history(outcomes) | promises.dial(library, run.seed, run.rollouts)
 
 
@@ -336,8 +338,10 @@ def _optimum(run: FourRoomRun) -> Arrays:
     from rasf.tabular.model import ModelSettings
 
     rooms, beta = FourRoom(), float(MeanVariance.from_paper(run.risk).beta)
+    # with rollouts: of the novel tasks
+    weights = [rooms.task(rewards) for rewards in NOVEL_TASKS[: run.tasks]] if run.rollouts else tasks_of(run)
     returns, failures = np.zeros((2, run.tasks))
-    for task, w in enumerate(tasks_of(run)):
+    for task, w in enumerate(weights):
         _, action = solve(rooms, w, beta, ModelSettings().gamma)
         draws, failed = np.random.default_rng([run.seed, task, 0]).random((run.steps, 3)), np.zeros(1, np.int64)
         returns[task] = follow(rooms.world(), rooms.step_limit, w, action, 0.0, draws, failed)

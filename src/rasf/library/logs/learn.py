@@ -19,7 +19,8 @@ from rasf.library.learn import checked_risks, drawn_tasks, with_settings
 from rasf.library.logs.estimate import Estimate, LoggedModel
 from rasf.library.logs.log import Log
 from rasf.library.policy_library import NEUTRAL, PolicyLibrary, SourcePolicy, merge
-from rasf.library.tables.model import acting_risk, evaluated
+from rasf.library.tables.model import evaluated
+from rasf.library.tables.walk import acting_risk
 from rasf.risk import Risk
 from rasf.tabular.model import ModelSettings
 

@@ -7,7 +7,7 @@ or learns from several environments side by side, is stepped from Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from rasf import checks
 from rasf.agents import AGENTS, LawKind
 from rasf.arrays import Floats
-from rasf.deep.agent import Agent, AgentSettings, Tasks
+from rasf.deep.agent import Agent, AgentSettings, Policies, Tasks
 from rasf.deep.fit import Schedule, chunks, period_of
 from rasf.deep.laws import Histogram, Networks, support_atoms
 from rasf.deep.stepping import BaseScores, SteppedLearner
@@ -70,51 +70,58 @@ def train_networks(
     env: FeatureVector | ReacherAdapter,
     tasks: Floats,
     settings: AgentSettings,
-    risk: Risk,
+    risks: Sequence[Risk],
     steps_per_task: int,
     seed: int,
-    report: Reporter,
+    reports: Sequence[Reporter],
     notes: list[str],
     *,
     bounds: Floats | None = None,
     support: npt.ArrayLike | None = None,
     base_library: FrozenPolicies | None = None,
-) -> Trained:
-    """Learn the tasks (n, d) one after the other; `notes` gains what was decided on the way.
+) -> list[Trained]:
+    """Learn the tasks (n, d) one after the other; what came of it for each risk. `notes` gains what was decided.
 
     Histograms have the given support, that of the base library, or one derived from the bounds (d, 2) of the features;
     where bounds are given, every step must keep those that the environment declares. The policies of the base library
     take part in GPI.
 
-    All policies learn from every transition, so a policy whose own task was never reached has learned too; it is kept
-    only if its task was begun.
+    There is a policy for each risk and task, and all of them learn from every transition: each risk leads for its share
+    of a task's steps. A policy whose own task was never reached has learned too; it is kept only if its task was begun.
     """
     atoms, declared = None, None
     if settings.law is LawKind.HISTOGRAM:
         atoms = _atoms(settings, support, base_library, bounds, tasks.shape[1])
         declared = None if bounds is None else env.declared_bounds
-    given = Tasks(tasks.astype(np.float32), np.zeros((len(tasks), 0), np.float32))
-    agent = Agent.create(settings, env.encoder.vector_size, env.n_actions, given, atoms)
-    assert isinstance(risk, MeanVariance | Entropic)  # others cannot be trained for
-    training, beta = _Training(tasks, steps_per_task, report), float(risk.beta)
+    assert all(isinstance(risk, MeanVariance | Entropic) for risk in risks)  # others cannot be trained for
+    stream = _Stream(tasks, risks, max(1, steps_per_task // len(risks)), reports)
+    given, policies = stream.tasks, stream.policies
+    agent = Agent.create(
+        settings, env.encoder.vector_size, env.n_actions, given, atoms, None if policies is None else len(policies.beta)
+    )
     if isinstance(env, ReacherAdapter) and base_library is not None:
         env = env.stepped()
     world = compiled_reacher(env) if base_library is None else None
     if world is not None:
         if _COMPILED not in notes:
             notes.append(_COMPILED)
-        networks = _train_compiled(training, agent, world, given, beta, seed)
+        networks = _train_compiled(stream, agent, world, seed)
     else:
         assert not isinstance(env, ReacherAdapter)
-        learner = SteppedLearner(agent, given, beta, seed, env.num_envs, len(tasks) * (steps_per_task + env.num_envs))
-        advice = None if base_library is None else _advice(base_library, risk)
-        networks = _train_stepped(training, learner, env, seed, _bounds_check(declared), advice)
-    kept = jax.tree.map(lambda part: np.asarray(part[: training.begun]), networks)
-    history = training.history()
-    clipped = float(np.nanmax(history["clipped"].sum(axis=1), initial=0.0))
+        capacity = len(given.weights) * (stream.steps + env.num_envs)
+        learner = SteppedLearner(agent, given, stream.acting, seed, env.num_envs, capacity, policies=policies)
+        networks = _train_stepped(stream, learner, env, seed, _bounds_check(declared), base_library)
+    begun = stream.begun_tasks
+    clipped = 0.0
+    found = []
+    for r in range(len(risks)):
+        kept = jax.tree.map(lambda part, r=r: np.asarray(part[r * len(tasks) : r * len(tasks) + begun]), networks)
+        history = stream.history(r, begun)
+        clipped = max(clipped, float(np.nanmax(history["clipped"].sum(axis=1), initial=0.0)))
+        found.append(Trained(NetworkPolicies.from_agent(agent, kept), tasks[:begun].copy(), history))
     if clipped > _MUCH_CLIPPED:
         notes.append(f"{clipped:.1%} of the histograms' mass was clipped at the ends of the support; give a wider one")
-    return Trained(NetworkPolicies.from_agent(agent, kept), tasks[: training.begun].copy(), history)
+    return found
 
 
 def compiled_reacher(env: FeatureVector | ReacherAdapter) -> Reacher | None:
@@ -133,59 +140,74 @@ def compiled_reacher(env: FeatureVector | ReacherAdapter) -> Reacher | None:
     return inner.world if type(inner) is ReacherEnv and inner.engine == "closed_form" else None
 
 
-class _Training:
-    """What training showed so far, one entry per task, and the report of it."""
+class _Stream:
+    """The stretches of training, one for each task and risk that leads, and what they showed so far."""
 
-    def __init__(self, tasks: Floats, steps_per_task: int, report: Reporter) -> None:
-        self.tasks, self.steps_per_task, self._report, self.begun = tasks, steps_per_task, report, 0
-        self.total, self.failures = np.zeros(len(tasks)), np.full(len(tasks), np.nan)
-        self.extras = np.full((len(tasks), 3), np.nan)  # loss and clipped mass
+    def __init__(self, tasks: Floats, risks: Sequence[Risk], steps: int, reports: Sequence[Reporter]) -> None:
+        self.steps, self.begun, self._reports, self._risks = steps, 0, reports, len(risks)
+        self.w = np.repeat(tasks, len(risks), axis=0)  # task by task, each for all risks
+        self.risks = list(risks) * len(tasks)
+        self.tasks = Tasks(self.w.astype(np.float32), np.zeros((len(self.w), 0), np.float32))
+        beta = np.array([risk.beta for risk in risks], np.float32)  # type: ignore[attr-defined]
+        self.acting = np.tile(beta, len(tasks)) if len(risks) > 1 else float(beta[0])
+        self.policies = None  # those of the stretches
+        if len(risks) > 1:  # risk by risk, so that the policies of each are together
+            weights = np.tile(tasks.astype(np.float32), (len(risks), 1))
+            self.policies = Policies(weights, np.repeat(beta, len(tasks)))
+        self.total, self.failures = np.zeros(len(self.w)), np.full(len(self.w), np.nan)
+        self.extras = np.full((len(self.w), 3), np.nan)  # loss and clipped mass
 
-    def show(self, task: int, step: int) -> bool:
-        """Whether to stop after so many steps of a task."""
-        extras = dict(zip(_EXTRAS, self.extras[task].tolist(), strict=True))
-        return self._report(task, step, float(self.total[task]), float(self.failures[task]), extras)
+    @property
+    def begun_tasks(self) -> int:
+        return -(-self.begun // self._risks)
 
-    def history(self) -> Arrays:
+    def show(self, stretch: int, step: int) -> bool:
+        """Whether to stop after so many steps of a stretch."""
+        extras = dict(zip(_EXTRAS, self.extras[stretch].tolist(), strict=True))
+        task, r = divmod(stretch, self._risks)
+        return self._reports[r](task, step, float(self.total[stretch]), float(self.failures[stretch]), extras)
+
+    def history(self, r: int, begun: int) -> Arrays:
+        """Of one risk, an entry for each of the tasks that were begun."""
         named = {"return": self.total, "failures": self.failures}
         named |= {"loss": self.extras[:, 0], "clipped": self.extras[:, 1:]}
-        return {name: part[: self.begun].copy() for name, part in named.items()}
+        return {name: part[r :: self._risks][:begun].copy() for name, part in named.items()}
 
 
-def _train_compiled(
-    training: _Training, agent: Agent, world: Reacher, tasks: Tasks, beta: float, seed: int
-) -> Networks:
+def _train_compiled(stream: _Stream, agent: Agent, world: Reacher, seed: int) -> Networks:
     """The networks after one lane of the fused loop; the last feature of the reacher is its failures."""
-    one = RunConfig(jax.random.key(seed), jnp.float32(beta), jnp.float32(beta), tasks)
+    beta = jnp.asarray(stream.acting, jnp.float32)
+    first = jnp.float32(np.ravel(stream.acting)[0])
+    one = RunConfig(jax.random.key(seed), beta, first, stream.tasks, stream.policies)
     configs = jax.tree.map(lambda part: jnp.asarray(part)[None], one)
-    period, steps = period_of(agent), training.steps_per_task
-    schedule = Schedule(steps, len(tasks.weights), max(1, _SHOWN_EVERY // period) * period)
-    training.failures[:] = 0.0
+    period, steps = period_of(agent), stream.steps
+    schedule = Schedule(steps, len(stream.w), max(1, _SHOWN_EVERY // period) * period)
+    stream.failures[:] = 0.0
     for chunk in chunks(agent, world, configs, schedule):
-        task, phi = chunk.task, chunk.length * np.asarray(chunk.phi[0], np.float64)
-        training.begun = task + 1
-        training.total[task] += float(phi @ training.tasks[task])
-        training.failures[task] += np.rint(phi[-1])
-        training.extras[task] = chunk.loss[0], *chunk.clipped[0]
-        if training.show(task, chunk.step - task * steps):
+        now, phi = chunk.task, chunk.length * np.asarray(chunk.phi[0], np.float64)
+        stream.begun = now + 1
+        stream.total[now] += float(phi @ stream.w[now])
+        stream.failures[now] += np.rint(phi[-1])
+        stream.extras[now] = chunk.loss[0], *chunk.clipped[0]
+        if stream.show(now, chunk.step - now * steps):
             break
     return jax.tree.map(lambda part: part[0], chunk.lanes.learner.online)
 
 
 def _train_stepped(
-    training: _Training,
+    stream: _Stream,
     learner: SteppedLearner,
     env: FeatureVector,
     seed: int,
     check: Callable[[npt.NDArray[Any]], None],
-    advice: Callable[[Floats], BaseScores] | None,
+    base_library: FrozenPolicies | None,
 ) -> Networks:
     """The networks after the environments were stepped from Python."""
-    stopped, steps = False, training.steps_per_task
-    for task, w in enumerate(training.tasks):
-        training.begun = task + 1
-        learner.begin_task(task, None if advice is None else advice(w))
-        obs = env.reset(seed) if task == 0 else env.reset()
+    stopped, steps = False, stream.steps
+    for now, (w, risk) in enumerate(zip(stream.w, stream.risks, strict=True)):
+        stream.begun = now + 1
+        learner.begin_task(now, None if base_library is None else _advice(base_library, w, risk))
+        obs = env.reset(seed) if now == 0 else env.reset()
         taken, shown, lately = 0, 0, []
         while taken < steps and not stopped:
             step = env.step(learner.act(obs))
@@ -194,25 +216,25 @@ def _train_stepped(
             learned = learner.learn()
             if learned is not None:
                 lately.append((learned.loss, *learned.clipped))
-            training.total[task] += float((step.phi[step.valid] @ w).sum())
+            stream.total[now] += float((step.phi[step.valid] @ w).sum())
             if env.reports_failures:
-                if np.isnan(training.failures[task]):  # the first that is named: there were none before
-                    training.failures[:] = 0.0
-                training.failures[task] += int(step.failure[step.valid].sum())
+                if np.isnan(stream.failures[now]):  # the first that is named: there were none before
+                    stream.failures[:] = 0.0
+                stream.failures[now] += int(step.failure[step.valid].sum())
             taken, obs = taken + int(step.valid.sum()), step.obs
             if taken >= steps or taken - shown >= _SHOWN_EVERY:
                 if lately:
-                    training.extras[task] = np.mean(lately, axis=0)
+                    stream.extras[now] = np.mean(lately, axis=0)
                 shown, lately = taken, []
-                stopped = training.show(task, taken)
+                stopped = stream.show(now, taken)
         if stopped:
             break
     return learner.networks
 
 
-def _advice(base_library: FrozenPolicies, risk: Risk) -> Callable[[Floats], BaseScores]:
-    """For weights w, how the best policy of the base library scores observations."""
-    return lambda w: lambda obs: base_library.scores(obs, w, risk).values.max(axis=0)
+def _advice(base_library: FrozenPolicies, w: Floats, risk: Risk) -> BaseScores:
+    """How the best policy of the base library scores observations."""
+    return lambda obs: base_library.scores(obs, w, risk).values.max(axis=0)
 
 
 def _atoms(

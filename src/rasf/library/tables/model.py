@@ -8,9 +8,8 @@ takes no part in GPI there; a state in which none was tried has not been seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -20,10 +19,11 @@ from rasf.library.frozen_policies import FrozenPolicies
 from rasf.library.progress import Reporter, Trained
 from rasf.library.tables.policies import TablePolicies
 from rasf.library.tables.train import compiled_rooms
+from rasf.library.tables.walk import Walk, shares
 from rasf.planning.moments import successor_moments
-from rasf.risk import MeanVariance, NestedEntropic, Risk
+from rasf.risk import Risk
 from rasf.tabular.model import ModelLearner, ModelSettings
-from rasf.transfer import gpi_actions, packed_indices
+from rasf.transfer import packed_indices
 
 _SHOWN_EVERY = 500  # steps
 _EXPLORATION = 6  # its stream of random numbers
@@ -46,9 +46,9 @@ def train_model(
     """
     learner = ModelLearner(env.n_features, env.n_actions, settings, seed)
     total, failures = np.full((2, len(risks), len(tasks)), np.nan)
-    shares = [max(1, steps_per_task // len(risks) + (r < steps_per_task % len(risks))) for r in range(len(risks))]
+    steps = shares(steps_per_task, risks)
     rooms = compiled_rooms(env) if base_library is None else None
-    walk = None if rooms is not None else _Walk(learner, env, seed, base_library)
+    walk = None if rooms is not None else Walk(_OfModel(learner), env, seed, _EXPLORATION, base_library)
     known = np.array(tasks)
     for (task, w), (r, risk) in product(enumerate(tasks), enumerate(risks)):
         if r == 0:
@@ -59,11 +59,12 @@ def train_model(
             return reports[r](task, step, rewards, failed)
 
         if rooms is not None:
-            outcome = learner.learn_four_room(rooms, w, risk, shares[r])
-            stopped = show(shares[r], outcome.total, outcome.failures)
+            outcome = learner.learn_four_room(rooms, w, risk, steps[r])
+            stopped = show(steps[r], outcome.total, outcome.failures)
         else:
             assert walk is not None
-            stopped = walk.learn(w, risk, shares[r], show)
+            learner.plan(risk)
+            stopped = walk(w, risk, steps[r], show)
         known[task] = learner.weights
         if stopped:
             break
@@ -83,62 +84,36 @@ def train_model(
     return found
 
 
-class _Walk:
-    """One step after the other through any environment; keys (n,) are the numbers of the learner's rows."""
+class _OfModel:
+    """A model as a learner of steps."""
 
-    def __init__(
-        self, learner: ModelLearner, env: FeatureEnvironment, seed: int, base_library: FrozenPolicies | None
-    ) -> None:
-        self._learner, self._env, self._base = learner, env, base_library
-        self._rng = np.random.default_rng([seed, _EXPLORATION])
-        self._rows: dict[bytes, int] = {}
-        self._seed: int | None = seed  # of the first reset
-        self.keys: list[Floats] = []
+    def __init__(self, learner: ModelLearner) -> None:
+        self._learner, self._keys = learner, list[Floats]()
 
-    def learn(self, w: Floats, risk: Risk, steps: int, show: Callable[[int, float, float], bool]) -> bool:
-        """A task at a risk, from a start of the environment; whether somebody stopped it."""
-        env, learner = self._env, self._learner
-        learner.plan(risk)
-        obs, self._seed = env.reset(self._seed), None
-        total, failures = 0.0, 0
-        for step in range(1, steps + 1):
-            row = self._row(obs)
-            action = learner.choose(row, *self._rng.random(2))
-            if self._base is not None:
-                action = self._advised(row, learner.weights, risk, action)
-            after = env.step(action)
-            reward = float(after.phi @ w)
-            learner.learn(row, action, after.phi, None if after.terminated else self._row(after.obs))
-            learner.observe_reward(after.phi, reward)
-            learner.regroup(self.keys)
-            total, failures = total + reward, failures + after.failure
-            obs = env.reset() if after.terminated or after.truncated else after.obs
-            if step == steps or step % _SHOWN_EVERY == 0:
-                named = float(failures) if env.reports_failures else np.nan
-                if show(step, total, named):
-                    return True
-        return False
+    @property
+    def weights(self) -> Floats:
+        return self._learner.weights
 
-    def _advised(self, row: int, w: Floats, risk: Risk, action: int) -> int:
-        """The base library's action where it promises more than the plan."""
-        assert self._base is not None
-        found = self._base.scores(self.keys[row][None], w, acting_risk(risk))
-        lead = int(gpi_actions(found.values)[0])
-        promised = found.values[:, 0, lead].max()
-        return lead if found.seen[0] and promised > self._learner.value(row) else action
+    def add_row(self, key: Floats) -> None:
+        self._keys.append(key)
+        self._learner.add_row(self._learner.group_of(key))
 
-    def _row(self, obs: Any) -> int:
-        key = self._env.encoder.key(obs)
-        row = self._rows.setdefault(key.tobytes(), len(self.keys))
-        if row == len(self.keys):
-            self.keys.append(key)
-            self._learner.add_row(self._learner.group_of(key))
-        return row
+    def greedy(self, row: int) -> int:
+        return self._learner.best_action(row)
 
+    def best_score(self, row: int) -> float:
+        return self._learner.value(row)
 
-def acting_risk(risk: Risk) -> Risk:
-    """The risk of mean and variance that is nearest to one by which sources are planned."""
-    return MeanVariance(risk.beta) if isinstance(risk, NestedEntropic) else risk
+    def follow_advice(self) -> None:
+        pass  # whoever chose, what follows is counted
+
+    def explore(self, row: int, action: int, rng: np.random.Generator) -> int:
+        return self._learner.explore(row, action, *rng.random(2))
+
+    def learn(self, row: int, action: int, phi: Floats, reward: float, next_row: int | None) -> None:
+        self._learner.learn(row, action, phi, next_row)
+        self._learner.observe_reward(phi, reward)
+        self._learner.regroup(self._keys)
 
 
 def evaluated(learner: ModelLearner, keys: Floats, tasks: Floats, risk: Risk, least_tries: int = 1) -> TablePolicies:

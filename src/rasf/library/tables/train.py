@@ -1,14 +1,13 @@
 """Tabular policies for a library: (Ra)SFQL on any environment with few observations, in the compiled loop where it can.
 
 `rasf/FourRoom-v0`, unwrapped, is learned by the compiled loop of its world; everything else is stepped from Python, one
-call of the same kernels per transition. The policies of a base library, which learn no more, take part in GPI: where
-one of them scores higher than all policies that learn, its action is taken.
+call of the same kernels per transition. For several risks there is a learner each; whoever leads, all learn every step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 
@@ -18,42 +17,93 @@ from rasf.envs.gymnasium.single import FeatureEnvironment
 from rasf.library.frozen_policies import FrozenPolicies
 from rasf.library.progress import Reporter, Trained
 from rasf.library.tables.policies import TablePolicies
+from rasf.library.tables.walk import Walk, shares
 from rasf.tabular.learner import SuccessorLearner, SuccessorSettings
-from rasf.transfer import gpi_actions
 
-_SHOWN_EVERY = 500  # steps
 _EXPLORATION = 5  # its stream of random numbers
 
 
 def train_tables(
     env: FeatureEnvironment,
     tasks: Floats,
-    settings: SuccessorSettings,
+    settings: Sequence[SuccessorSettings],
     steps_per_task: int,
     seed: int,
-    report: Reporter,
+    reports: Sequence[Reporter],
     base_library: FrozenPolicies | None = None,
-) -> Trained:
-    """Learn the tasks (n, d) one after the other."""
-    learner = SuccessorLearner(env.n_features, env.n_actions, settings, seed, len(tasks))
-    total, failures = np.full((2, len(tasks)), np.nan)
+) -> list[Trained]:
+    """Learn the tasks (n, d) one after the other, for all risks from one stream; what came of it for each risk."""
+    learners = [SuccessorLearner(env.n_features, env.n_actions, each, seed, len(tasks)) for each in settings]
+    together = _Together(learners)
+    total, failures = np.full((2, len(settings), len(tasks)), np.nan)
+    rooms = compiled_rooms(env) if base_library is None else None
+    walk = None if rooms is not None else Walk(together, env, seed, _EXPLORATION, base_library)
+    steps = shares(steps_per_task, [each.risk for each in settings])
+    for (task, w), (r, each) in product(enumerate(tasks), enumerate(settings)):
+        if r == 0:
+            together.begin_task(w)
+        together.leader = r
 
-    def show(task: int, step: int, rewards: float, failed: float) -> bool:
-        total[task], failures[task] = rewards, failed
-        return report(task, step, rewards, failed)
+        def show(step: int, rewards: float, failed: float, r: int = r, task: int = task) -> bool:
+            total[r, task], failures[r, task] = rewards, failed
+            return reports[r](task, step, rewards, failed)
 
-    rooms = compiled_rooms(env)
-    if rooms is not None and base_library is None:
-        for task, w in enumerate(tasks):
-            outcome = learner.learn_four_room(rooms, w, steps_per_task)
-            if show(task, steps_per_task, outcome.total, outcome.failures):
-                break
-        keys = learner.four_room_keys(rooms)
-    else:
-        keys = learn_by_steps(learner, env, tasks, steps_per_task, seed, show, base_library)
-    begun = learner.task + 1
-    history = {"return": total[:begun], "failures": failures[:begun]}
-    return Trained(TablePolicies.from_learner(learner, keys), learner.memory.w[:begun].copy(), history)
+        if rooms is not None:
+            outcome, path = learners[r].lead_four_room(rooms, w, steps[r], stretch=r)
+            for other in learners[:r] + learners[r + 1 :]:
+                other.follow_four_room(rooms, w, path)
+            stopped = show(steps[r], outcome.total, outcome.failures)
+        else:
+            assert walk is not None
+            stopped = walk(w, each.risk, steps[r], show)
+        if stopped:
+            break
+    found = []
+    for r, learner in enumerate(learners):
+        begun = learner.task + 1  # also where the risk has not led yet: all learn every step
+        keys = np.array(walk.keys) if walk is not None else learner.four_room_keys()
+        history = {"return": np.nan_to_num(total[r, :begun]), "failures": failures[r, :begun]}
+        found.append(Trained(TablePolicies.from_learner(learner, keys), learner.memory.w[:begun].copy(), history))
+    return found
+
+
+class _Together:
+    """Learners for several risks, on the same rows."""
+
+    def __init__(self, learners: Sequence[SuccessorLearner]) -> None:
+        self._learners, self.leader = learners, 0
+        self._chosen: list[tuple[int, int, int]] = []  # of every learner: action, driving policy, its slot
+
+    @property
+    def weights(self) -> Floats:
+        return self._learners[self.leader].weights
+
+    def begin_task(self, w: Floats) -> None:
+        for learner in self._learners:
+            learner.begin_task(None if learner.settings.learn_w else w)
+
+    def add_row(self, key: Floats) -> None:
+        for learner in self._learners:
+            learner.add_row()
+
+    def greedy(self, row: int) -> int:
+        self._chosen = [learner.choose(row) for learner in self._learners]
+        return self._chosen[self.leader][0]
+
+    def best_score(self, row: int) -> float:
+        return self._learners[self.leader].best_score(row)
+
+    def follow_advice(self) -> None:
+        action, _, slot = self._chosen[self.leader]
+        self._chosen[self.leader] = action, self._learners[self.leader].task, slot
+
+    def explore(self, row: int, action: int, rng: np.random.Generator) -> int:
+        leader = self._learners[self.leader]
+        return int(rng.integers(leader.n_actions)) if rng.random() < leader.settings.epsilon else action
+
+    def learn(self, row: int, action: int, phi: Floats, reward: float, next_row: int | None) -> None:
+        for learner, (_, driver, slot) in zip(self._learners, self._chosen, strict=True):
+            learner.learn(row, action, driver, slot, phi, reward, next_row)
 
 
 def compiled_rooms(env: FeatureEnvironment) -> FourRoom | None:
@@ -62,54 +112,3 @@ def compiled_rooms(env: FeatureEnvironment) -> FourRoom | None:
 
     inner = env.env.env if type(env.env) is OrderEnforcing else env.env
     return inner.rooms if type(inner) is FourRoomEnv and not env.has_phi else None
-
-
-def learn_by_steps(
-    learner: SuccessorLearner,
-    env: FeatureEnvironment,
-    tasks: Floats,
-    steps_per_task: int,
-    seed: int,
-    show: Callable[[int, int, float, float], bool],
-    base_library: FrozenPolicies | None = None,
-) -> Floats:
-    """Learn the tasks on any environment, one step after the other; the keys (S, n) of the learner's rows."""
-    settings, rng = learner.settings, np.random.default_rng([seed, _EXPLORATION])
-    keys: list[Floats] = []
-    rows: dict[bytes, int] = {}
-
-    def row_of(obs: Any) -> int:
-        key = env.encoder.key(obs)
-        row = rows.setdefault(key.tobytes(), len(keys))
-        if row == len(keys):
-            keys.append(key)
-            learner.add_row()
-        return row
-
-    obs = env.reset(seed)
-    for task, w in enumerate(tasks):
-        if task > 0:
-            obs = env.reset()
-        learner.begin_task(None if settings.learn_w else w)
-        total, failures = 0.0, 0
-        for step in range(1, steps_per_task + 1):
-            row = row_of(obs)
-            action, driver, slot = learner.choose(row)
-            if base_library is not None:
-                found = base_library.scores(keys[row][None], learner.weights, settings.risk)
-                lead = int(gpi_actions(found.values)[0])
-                if found.seen[0] and found.values[:, 0, lead].max() > learner.best_score(row):
-                    action, driver = lead, task
-            if rng.random() < settings.epsilon:
-                action = int(rng.integers(env.n_actions))
-            after = env.step(action)
-            reward = float(after.phi @ w)
-            next_row = None if after.terminated else row_of(after.obs)
-            learner.learn(row, action, driver, slot, after.phi, reward, next_row)
-            total, failures = total + reward, failures + after.failure
-            obs = env.reset() if after.terminated or after.truncated else after.obs
-            if step == steps_per_task or step % _SHOWN_EVERY == 0:
-                named = float(failures) if env.reports_failures else np.nan
-                if show(task, step, total, named):
-                    return np.array(keys)
-    return np.array(keys)

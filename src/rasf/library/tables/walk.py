@@ -1,0 +1,114 @@
+"""Steps through any environment from Python, for tables that learn: observations become rows, tasks and risks lead.
+
+All risks learn from one stream: each leads for its share of a task's steps, and every step is learned for all of them.
+The policies of a base library, which learn no more, take part in GPI: where one of them scores higher than all that
+learn, its action is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from rasf.arrays import Floats
+from rasf.envs.gymnasium.single import FeatureEnvironment
+from rasf.library.frozen_policies import FrozenPolicies
+from rasf.risk import MeanVariance, NestedEntropic, Risk
+from rasf.transfer import gpi_actions
+
+_SHOWN_EVERY = 500  # steps
+
+
+class TableLearner(Protocol):
+    """What learns from steps; rows are states, numbered from 0 as they are met."""
+
+    @property
+    def weights(self) -> Floats:
+        """The weights (d,) of the task at hand, as far as they are known."""
+
+    def add_row(self, key: Floats) -> None:
+        """A state with the numbers (n,) of an observation."""
+
+    def greedy(self, row: int) -> int:
+        """The action of whoever leads."""
+
+    def best_score(self, row: int) -> float:
+        """Of the greedy action that was just asked for."""
+
+    def follow_advice(self) -> None:
+        """The action is not its own: another's was better."""
+
+    def explore(self, row: int, action: int, rng: np.random.Generator) -> int:
+        """This action, or at times another."""
+
+    def learn(self, row: int, action: int, phi: Floats, reward: float, next_row: int | None) -> None:
+        """One transition; no next row is the end."""
+
+
+class Walk:
+    """Through one environment; keys (n,) are the numbers of the learner's rows."""
+
+    def __init__(
+        self,
+        learner: TableLearner,
+        env: FeatureEnvironment,
+        seed: int,
+        stream: int,
+        base_library: FrozenPolicies | None = None,
+    ) -> None:
+        self._learner, self._env, self._base = learner, env, base_library
+        self._rng = np.random.default_rng([seed, stream])
+        self._rows: dict[bytes, int] = {}
+        self._seed: int | None = seed  # of the first reset
+        self.keys: list[Floats] = []
+
+    def __call__(self, w: Floats, risk: Risk, steps: int, show: Callable[[int, float, float], bool]) -> bool:
+        """A task that pays by the weights w, from a start of the environment; whether somebody stopped it."""
+        env, learner = self._env, self._learner
+        obs, self._seed = env.reset(self._seed), None
+        total, failures = 0.0, 0
+        for step in range(1, steps + 1):
+            row = self._row(obs)
+            action = learner.greedy(row)
+            if self._base is not None:
+                action = self._advised(self._base, row, risk, action)
+            action = learner.explore(row, action, self._rng)
+            after = env.step(action)
+            reward = float(after.phi @ w)
+            learner.learn(row, action, after.phi, reward, None if after.terminated else self._row(after.obs))
+            total, failures = total + reward, failures + after.failure
+            obs = env.reset() if after.terminated or after.truncated else after.obs
+            if step == steps or step % _SHOWN_EVERY == 0:
+                named = float(failures) if env.reports_failures else np.nan
+                if show(step, total, named):
+                    return True
+        return False
+
+    def _advised(self, base: FrozenPolicies, row: int, risk: Risk, action: int) -> int:
+        """The base library's action where it promises more."""
+        found = base.scores(self.keys[row][None], self._learner.weights, acting_risk(risk))
+        lead = int(gpi_actions(found.values)[0])
+        if not found.seen[0] or found.values[:, 0, lead].max() <= self._learner.best_score(row):
+            return action
+        self._learner.follow_advice()
+        return lead
+
+    def _row(self, obs: Any) -> int:
+        key = self._env.encoder.key(obs)
+        row = self._rows.setdefault(key.tobytes(), len(self.keys))
+        if row == len(self.keys):
+            self.keys.append(key)
+            self._learner.add_row(key)
+        return row
+
+
+def acting_risk(risk: Risk) -> Risk:
+    """The risk of mean and variance that is nearest to one by which sources are planned."""
+    return MeanVariance(risk.beta) if isinstance(risk, NestedEntropic) else risk
+
+
+def shares(steps: int, risks: Sequence[Risk]) -> list[int]:
+    """How many of a task's steps each risk leads for."""
+    return [max(1, steps // len(risks) + (r < steps % len(risks))) for r in range(len(risks))]
