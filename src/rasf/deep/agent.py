@@ -52,6 +52,9 @@ class AgentSettings:
     all training tasks, not only for the one that was active. bootstrap: a' from the policy itself, or by GPI over all.
     target_period: steps between copies to the target networks; 0 for none. separate_heads: the heads of each feature
     are initialised as a layer of their own. adam_epsilon: what Adam adds below the line. risk: takes beta.
+
+    Beyond the paper: average, whose acting networks are the mean over about the last so many updates, 0 for none;
+    corrected, histograms that know how much of their variance is the projection's; updates, for each step.
     """
 
     law: LawKind = LawKind.HISTOGRAM
@@ -68,6 +71,9 @@ class AgentSettings:
     epsilon: float = 0.1
     separate_heads: bool = False
     adam_epsilon: float = 1e-8
+    average: int = 0
+    corrected: bool = False
+    updates: int = 1
     risk: Callable[[Array], Risk] = MeanVariance
 
     def __post_init__(self) -> None:
@@ -78,7 +84,7 @@ class AgentSettings:
             raise ValueError(f"widths must be sizes of layers such as widths=(64, 64), got {self.widths!r}")
         for width in self.widths:
             checks.whole("widths", width)
-        for name, least in (("atoms", 2), ("batch", 1), ("target_period", 0)):
+        for name, least in (("atoms", 2), ("batch", 1), ("target_period", 0), ("average", 0), ("updates", 1)):
             checks.whole(name, getattr(self, name), least)
         for name, most in (("gamma", 1.0), ("epsilon", 1.0), ("learning_rate", np.inf), ("adam_epsilon", np.inf)):
             checks.number(name, getattr(self, name), 0.0, most)
@@ -121,6 +127,7 @@ class Learner(NamedTuple):
     online: Networks
     target: Networks
     optimiser: optax.OptState
+    average: Networks = ()
 
 
 @dataclass(frozen=True)
@@ -164,7 +171,7 @@ class Agent:
         wanted, given = (d, settings.atoms), () if atoms is None else np.shape(atoms)
         if given != wanted and (given or settings.law is LawKind.HISTOGRAM):
             raise ValueError(f"atoms must have shape {wanted} for these tasks and settings, got {given}")
-        law = make_law(settings.law, d, atoms)
+        law = make_law(settings.law, d, atoms, settings.corrected)
         return cls(settings, law, policies, inputs, checks.whole("n_actions", n_actions), d).for_weights(weights)
 
     @classmethod
@@ -192,7 +199,12 @@ class Agent:
             init_network(one, *sizes, shape, separate_heads=chosen.separate_heads)
             for one, shape in zip(jax.random.split(key, len(shapes)), shapes, strict=True)
         )
-        return self.copy_target(Learner(online, (), self.optimiser.init(online)))
+        average = jax.tree.map(jnp.copy, online) if chosen.average else ()
+        return self.copy_target(Learner(online, (), self.optimiser.init(online), average))
+
+    def acting(self, learner: Learner) -> Networks:
+        """The networks to act by: the averaged ones, where there are any."""
+        return learner.average or learner.online
 
     def copy_target(self, learner: Learner) -> Learner:
         """The learner with its target networks, where it has any, brought up to date."""
@@ -248,7 +260,13 @@ class Agent:
 
         (value, clipped), gradient = jax.value_and_grad(loss, has_aux=True)(learner.online)
         steps, optimiser = self.optimiser.update(gradient, learner.optimiser)
-        return Learner(optax.apply_updates(learner.online, steps), learner.target, optimiser), value, clipped
+        online = optax.apply_updates(learner.online, steps)
+        average: Networks = ()
+        if self.settings.average:
+            # from the first update on: a mean over all so far, later over about the last `average`
+            share = 1.0 / jnp.minimum(optimiser[0].count, self.settings.average)
+            average = jax.tree.map(lambda mean, new: mean + share * (new - mean), learner.average, online)
+        return Learner(online, learner.target, optimiser, average), value, clipped
 
     def _bootstrap_actions(self, networks: Networks, x: Array, w: Array, risk: Risk | Array) -> Array:
         """Actions (K, B) that policy k chooses at the next state, for its weights w (K, d) at its risk."""

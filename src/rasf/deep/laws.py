@@ -14,8 +14,14 @@ Histograms are those of C51, feature by feature, on fixed atoms with the project
     support       z_j = low + j Delta,  [low, high] = [phi_min, phi_max] / (1 - gamma),  Delta = (high - low) / (N - 1)
     projection    m_j = sum_k clip(1 - |clip(phi + gamma z_k) - z_j| / Delta, 0, 1) p_k
 
-It keeps the mean while nothing is clipped, and widens the variance a little: histograms converge to the fixed point of
-the projected operator, not to the law itself.
+It keeps the mean while nothing is clipped, and widens the variance: between two atoms, with weights 1 - f and f, by
+Delta^2 f (1 - f) at every update. Histograms converge to the fixed point of the projected operator, not to the law
+itself. How much variance of a histogram is the projection's own, c, obeys the recursion of a variance,
+
+    c = E_p[Delta^2 f (1 - f)] + gamma^2 c(s', a'),
+
+so a `corrected` histogram learns it beside the probabilities, one more number a head, and it is taken off: risks of
+mean and variance are given the variance less c, others the histogram drawn together about its mean until it has that.
 """
 
 from __future__ import annotations
@@ -33,6 +39,7 @@ from rasf import checks
 from rasf.agents import LawKind
 from rasf.arrays import Array, Floats
 from rasf.deep.networks import Heads, Network, choose_heads
+from rasf.risk import MeanVariance
 from rasf.risk.base import Risk, histogram_moments
 from rasf.transfer import packed_indices, packed_weights
 
@@ -77,26 +84,27 @@ class Law(Protocol):
         """Loss, and clipped mass (2,), of outputs (K, B, H, M) at (s, a) against those at (s', a')."""
 
 
-def make_law(kind: LawKind, features: int, atoms: npt.ArrayLike | None = None) -> Law:
-    """The law of this kind; atoms (d, N) are those of histograms."""
+def make_law(kind: LawKind, features: int, atoms: npt.ArrayLike | None = None, corrected: bool = False) -> Law:
+    """The law of this kind; atoms (d, N) are those of histograms, which may be corrected."""
     if kind is LawKind.HISTOGRAM:
-        return Histogram(tuple(map(tuple, np.asarray(atoms, np.float64).tolist())))
+        return Histogram(tuple(map(tuple, np.asarray(atoms, np.float64).tolist())), corrected)
     return MeanOnly(features) if kind is LawKind.MEAN else MeanCovariance(features)
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """Probabilities on `atoms` (d, N), kept as nested tuples."""
+    """Probabilities on `atoms` (d, N), kept as nested tuples; `corrected`: see the module's header."""
 
     kind: ClassVar[LawKind] = LawKind.HISTOGRAM
     atoms: tuple[tuple[float, ...], ...]
+    corrected: bool = False
 
     @property
     def features(self) -> int:
         return len(self.atoms)
 
     def shapes(self, active: int | None = None) -> tuple[Heads, ...]:
-        return (Heads(len(self.atoms) if active is None else active, len(self.atoms[0])),)
+        return (Heads(len(self.atoms) if active is None else active, len(self.atoms[0]) + self.corrected),)
 
     def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:
         """The heads of the features that w weighs, in order, filled up with features of weight zero."""
@@ -109,30 +117,57 @@ class Histogram:
         return TaskHeads((chosen,), atoms[index], jnp.take_along_axis(w, index, axis=-1))
 
     def scores(self, outputs: Parts, task_heads: TaskHeads, risk: Risk) -> Array:
-        def of_policy(logits: Array, atoms: Array, w: Array) -> Array:
-            return risk.independent_log(logits, atoms, w)
-
-        return jax.vmap(of_policy)(outputs[0], task_heads.atoms, task_heads.weights)
+        return jax.vmap(lambda *given: self._score(risk, *given))(outputs[0], task_heads.atoms, task_heads.weights)
 
     def scores_by_each(
         self, outputs: Parts, task_heads: TaskHeads, risk: Callable[[Array], Risk], beta: Array
     ) -> Array:
-        def of_policy(logits: Array, atoms: Array, w: Array, own: Array) -> Array:
-            return risk(own).independent_log(logits, atoms, w)
+        def of_policy(numbers: Array, atoms: Array, w: Array, own: Array) -> Array:
+            return self._score(risk(own), numbers, atoms, w)
 
         return jax.vmap(of_policy)(outputs[0], task_heads.atoms, task_heads.weights, beta)
 
+    def _score(self, risk: Risk, numbers: Array, atoms: Array, w: Array) -> Array:
+        """Of one policy's numbers (B, A, H, M)."""
+        if not self.corrected:
+            return risk.independent_log(numbers, atoms, w)
+        logits = numbers[..., :-1]
+        mean, variance, own = self._moments(numbers, atoms)
+        if isinstance(risk, MeanVariance):
+            return risk.moments(jnp.sum(mean * w, axis=-1), jnp.sum(own * w**2, axis=-1))
+        narrower = jnp.sqrt(own / jnp.maximum(variance, 1e-12))
+        drawn = mean[..., None] + narrower[..., None] * (atoms - mean[..., None])
+        return risk.independent_log(logits, drawn, w)
+
+    def _moments(self, numbers: Array, atoms: Array) -> tuple[Array, Array, Array]:
+        """Mean and variance (.., H) of the histograms, and the variance less that of the projection."""
+        mean, variance = histogram_moments(jax.nn.softmax(numbers[..., :-1]), atoms)
+        spacing = atoms[..., 1] - atoms[..., 0]
+        return mean, variance, jnp.maximum(variance - spacing**2 * jnp.maximum(numbers[..., -1], 0.0), 0.0)
+
     def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
-        mean, variance = histogram_moments(jax.nn.softmax(outputs[0]), task_heads.atoms[:, None, None])
-        weights = task_heads.weights[:, None, None]
+        atoms, weights = task_heads.atoms[:, None, None], task_heads.weights[:, None, None]
+        if self.corrected:
+            mean, _, variance = self._moments(outputs[0], atoms)
+        else:
+            mean, variance = histogram_moments(jax.nn.softmax(outputs[0]), atoms)
         return jnp.sum(mean * weights, axis=-1), jnp.sum(variance * weights**2, axis=-1)
 
     def loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
-        """Cross-entropy against the projected histograms, summed over atoms, features and policies."""
+        """Cross-entropy against the projected histograms, summed over atoms, features and policies.
+
+        Where they are corrected, also half the squared error of c, in units of the squared spacing.
+        """
+        n = len(self.atoms[0])
+        logits, probs = chosen[0][..., :n], jax.nn.softmax(following[0][..., :n])
         over_features = jax.vmap(project, in_axes=(1, 0, None, 0), out_axes=(1, 0))
         over_batch = jax.vmap(over_features, in_axes=(1, 0, 0, None), out_axes=(1, 0))
-        target, clipped = over_batch(jax.nn.softmax(following[0]), phi, discount, jnp.array(self.atoms))
-        entropy = -jnp.sum(jax.lax.stop_gradient(target) * jax.nn.log_softmax(chosen[0]))
+        target, clipped = over_batch(probs, phi, discount, jnp.array(self.atoms))
+        entropy = -jnp.sum(jax.lax.stop_gradient(target) * jax.nn.log_softmax(logits))
+        if self.corrected:
+            added = widening(probs, phi, discount, jnp.array(self.atoms))
+            wanted = added + discount[:, None] ** 2 * jnp.maximum(following[0][..., n], 0.0)
+            entropy += jnp.sum((chosen[0][..., n] - jax.lax.stop_gradient(wanted)) ** 2) / 2
         return entropy / len(phi), jnp.mean(clipped, axis=(0, 1))
 
 
@@ -212,6 +247,18 @@ def support_atoms(bounds: npt.ArrayLike, gamma: float, n: int, *, with_zero: boo
     if with_zero:  # divided first, so that the same seed gives the same library as before, to the last bit
         ends, gamma = ends / (1 - gamma), 0.0
     return np.linspace(ends[:, 0], ends[:, 1], checks.whole("atoms", n, 2), axis=1) / (1 - gamma)
+
+
+def widening(probs: Array, phi: Array, discount: Array, atoms: Array) -> Array:
+    """What a projection adds to the variance (K, B, d), in squared spacings: the mean of f (1 - f).
+
+    probs (K, B, d, N), phi (B, d), discount (B,), atoms (d, N). What is clipped lands on an atom.
+    """
+    low, spacing = atoms[:, 0], atoms[:, 1] - atoms[:, 0]
+    moved = jnp.clip(phi[..., None] + discount[:, None, None] * atoms, atoms[:, :1], atoms[:, -1:])
+    place = (moved - low[:, None]) / spacing[:, None]
+    f = place - jnp.floor(place)
+    return jnp.einsum("kbdn,bdn->kbd", probs, f * (1 - f))
 
 
 def project(probs: Array, phi: Array, discount: Array, atoms: Array) -> tuple[Array, Array]:

@@ -104,8 +104,10 @@ class SteppedLearner:
 
     @property
     def networks(self) -> Networks:
-        """A copy of the online networks, in numpy."""
-        copy: Networks = jax.tree.map(np.array, self._learner.online)  # a view would keep updates from working in place
+        """A copy of the networks to act by, in numpy."""
+        copy: Networks = jax.tree.map(
+            np.array, self.agent.acting(self._learner)
+        )  # a view would keep updates from working in place
         return copy
 
     @property
@@ -128,7 +130,7 @@ class SteppedLearner:
         action = self._exploring.integers(self.agent.actions, size=self._num_envs)
         if not explore.all():
             base = self._no_base if self._base_scores is None else self._checked(self._base_scores(seen))
-            greedy = self._programs.act(self._learner.online, self._tasks, self.task, self.beta, seen, base)
+            greedy = self._programs.act(self.agent.acting(self._learner), self._tasks, self.task, self.beta, seen, base)
             action = np.where(explore, action, greedy)
         self._acted = seen, action
         return action
@@ -151,7 +153,7 @@ class SteppedLearner:
             culprit = "an observation" if np.isfinite(replay.unpack(rows, self._size).phi).all() else "features"
             raise ValueError(f"the environment gave {culprit} not finite in float32 after {self.transitions} steps")
         self._replay.store(rows)
-        self._owed += len(rows)
+        self._owed += len(rows) * self.agent.settings.updates
 
     def learn(self, updates: int | None = None) -> Learned | None:
         """Do `updates` updates, or those that are owed; None where there are none to do."""

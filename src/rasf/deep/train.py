@@ -142,7 +142,7 @@ def _draw(agent: Agent, world: World, key: Array, first: Array, length: int) -> 
         noise=jax.vmap(world.noise)(jax.random.split(keys[1], length)),
         explore=jax.random.uniform(keys[2], (length,)) < agent.settings.epsilon,
         action=jax.random.randint(keys[3], (length,), 0, agent.actions),
-        sample=jax.random.bits(keys[4], (length, agent.settings.batch)),
+        sample=jax.random.bits(keys[4], (length, agent.settings.updates * agent.settings.batch)),
     )
 
 
@@ -153,14 +153,18 @@ def _step(
     fresh = (step - task_begin) % world.episode_length == 0
     state = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), draws.reset, lane.state)
     obs = world.observe(state)
-    task_heads = agent.task_heads(lane.learner.online, config.tasks.weights[task])
+    task_heads = agent.task_heads(agent.acting(lane.learner), config.tasks.weights[task])
     beta = config.beta if jnp.ndim(config.beta) == 0 else config.beta[task]
     scores = agent.scores(task_heads, obs[None], config.tasks.inputs[task], agent.settings.risk(beta))
     action = jnp.where(draws.explore, draws.action, gpi_actions(scores[:, 0]))
     next_state, phi = world.advance(state, action, draws.noise)
     transition = Batch(obs, action, phi, world.observe(next_state), jnp.ones(()), task)
     rows = replay.store(lane.rows, step, transition)
-    batch = replay.sample(rows, step + 1, draws.sample, world.observation_size)
     learned = agent.settings.risk(config.bootstrap_beta) if config.policies is None else config.policies
-    learner, loss, clipped = agent.update(lane.learner, batch, config.tasks, learned)
-    return Lane(learner, next_state, rows), (loss, clipped, phi)
+    learner, losses, masses = lane.learner, [], []
+    for bits in jnp.split(draws.sample, agent.settings.updates):
+        batch = replay.sample(rows, step + 1, bits, world.observation_size)
+        learner, loss, clipped = agent.update(learner, batch, config.tasks, learned)
+        losses.append(loss)
+        masses.append(clipped)
+    return Lane(learner, next_state, rows), (sum(losses) / len(losses), sum(masses) / len(masses), phi)

@@ -153,6 +153,12 @@ class ModelLearner:
             return np.asarray(self.kinds @ self._w)
         return self._belief.rewards(self.kinds)
 
+    def _unsure(self) -> Bools:
+        """Of which kinds of features the reward is yet to be learned."""
+        if self._belief is None or self._given:
+            return np.zeros(len(self.kinds), np.bool_)
+        return np.asarray(self._belief.errors(self.kinds) > _SURPRISE * self.unit)
+
     def begin_task(self, w: npt.ArrayLike | None) -> None:
         """A task with the weights w (d,), or with weights that are to be learned; `plan` is next."""
         if w is not None:
@@ -177,7 +183,8 @@ class ModelLearner:
         if self._belief is None or self._given:
             return
         features, believed = np.asarray(phi, np.float64), self._model.reward
-        if abs(float(self._belief.rewards(features)) - reward) <= _SURPRISE * self.unit:
+        wrong = abs(float(self._belief.rewards(features)) - reward) > _SURPRISE * self.unit
+        if not wrong and self._belief.errors(features) <= _SURPRISE * self.unit:
             return
         self._belief.observe(features, float(reward))
         self._model = self._model._replace(reward=self._rewards())
@@ -421,8 +428,8 @@ class ModelLearner:
             room = (rooms.step_limit, rooms.shape[1], np.array(self.numbers, np.int64))
             begin, backups = time.perf_counter(), self.backups
             model_rooms.run(
-                world, *room, self._model, self.rule, self._row_of, paid, *chosen, _MOST_AT_ONCE, draws[:look],
-                progress, total,
+                world, *room, self._model, self.rule, self._row_of, paid, self._unsure(), *chosen, _MOST_AT_ONCE,
+                draws[:look], progress, total,
             )  # fmt: skip
             self.steps += int(progress[model_rooms.STEP]) - before
             # compiled code has no clock: as many backups as there were, each as long as those that were timed

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rasf.arrays import Floats, Ints
+from rasf.arrays import Bools, Floats, Ints
 from rasf.compiled import compiled
 from rasf.envs import four_room
 from rasf.tabular.counts import OUTCOMES, ROWS, Model, Rule, add_row, count, explore, put, work
@@ -24,6 +24,7 @@ def run(
     rule: Rule,
     row_of: Any,
     paid: Floats,
+    unsure: Bools,
     epsilon: float,
     margin: float,
     surprise: float,
@@ -35,8 +36,9 @@ def run(
     """Learn until the draws (steps, 3) or the model's arrays are used up; `progress` says how far it got.
 
     draws are uniform: explore or not, which action, whether a trap fires. `numbers` of an observation make a group.
-    What is `paid` (K,) for a kind of features may differ from what the model believes: by more than `surprise`, the
-    loop stops, and its entry of `progress` is that kind, else -1. `most` backups follow a step.
+    What is `paid` (K,) for a kind of features may differ from what the model believes: by more than `surprise`, or
+    where that is `unsure` (K,), the loop stops, and its entry of `progress` is that kind, else -1. `most` backups
+    follow a step.
     """
     n_cells, largest = world.destination.shape[0], max(columns, world.destination.shape[0] // columns)
     cell, flags, taken = progress[CELL], progress[FLAGS], progress[TAKEN]
@@ -64,7 +66,7 @@ def run(
             progress[EPISODES] += 1
             cell, flags, taken, row = world.start, 0, 0, -1
         progress[STEP] = n + 1
-        if abs(paid[1 + feature] - model.reward[1 + feature]) > surprise:
+        if unsure[1 + feature] or abs(paid[1 + feature] - model.reward[1 + feature]) > surprise:
             progress[SURPRISE] = 1 + feature
             break
     progress[CELL], progress[FLAGS], progress[TAKEN] = cell, flags, taken

@@ -49,7 +49,11 @@ class WeightBelief:
         self.mean = self.mean + along * ((reward - phi @ self.mean) / spread)
         self.covariance = self.covariance - np.outer(along, along) / spread
 
+    def errors(self, phi: Floats) -> Floats:
+        """Standard deviations of the rewards of features (.., d)."""
+        variance = np.einsum("...i,ij,...j->...", phi, self.covariance, phi)
+        return np.sqrt(np.maximum(variance, 0.0))
+
     def rewards(self, phi: Floats) -> Floats:
         """Of features (.., d), as good as they may well be."""
-        variance = np.einsum("...i,ij,...j->...", phi, self.covariance, phi)
-        return np.asarray(phi @ self.mean + self.curiosity * np.sqrt(np.maximum(variance, 0.0)))
+        return np.asarray(phi @ self.mean + self.curiosity * self.errors(phi))

@@ -1,0 +1,174 @@
+"""Variants of the deep agent on the reacher, at 30 % of the paper's steps: what helps, and what does not.
+
+    python benchmarks/reacher_variants.py corrected-51 atoms-201 --seeds 5 --out runs.jsonl
+
+Each variant trains some seeds as lanes of one program, then acts on the paper's eight test targets at many betas (the
+paper's, the bare factor of the variance). A line of JSON says what came of it, seed by seed: normalised return and
+failures by beta, the error of the learned variance at -3 (R12), the seconds.
+"""
+
+import argparse
+import json
+import time
+from functools import partial
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from rasf.deep.agent import Agent, Policies, Tasks, preset
+from rasf.deep.evaluate import rollouts
+from rasf.deep.fit import Schedule, chunks
+from rasf.deep.train import RunConfig
+from rasf.envs.reacher.world import TRAINING_TARGETS, Reacher
+from rasf.experiments.common.results import shipped
+from rasf.experiments.reacher.beliefs import beliefs, grid, true_variance
+from rasf.risk import MeanVariance
+
+ACTING = (0.0, -0.25, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0)
+SMALL = {"widths": (256, 256, 32)}
+BOTH = {"betas": (0.0, -3.0), "behaviour": (0.0,)}
+AVERAGED = SMALL | {"average": 10_000}
+GOOD = AVERAGED | {"corrected": True}
+VARIANTS = {
+    "paper": {"betas": (-3.0,), "behaviour": (-3.0,)},
+    "bottleneck": {"betas": (-3.0,), "behaviour": (-3.0,), "settings": SMALL},
+    "averaged": {"betas": (-3.0,), "behaviour": (-3.0,), "settings": AVERAGED},
+    "two-risks": BOTH | {"settings": AVERAGED},
+    "corrected": BOTH | {"settings": GOOD},
+    "atoms-201": BOTH | {"settings": AVERAGED | {"atoms": 201}},
+    "corrected-201": BOTH | {"settings": GOOD | {"atoms": 201}},
+    "corrected-101": BOTH | {"settings": GOOD | {"atoms": 101}},
+    "corrected-alternating": BOTH | {"settings": GOOD, "behaviour": (0.0, -3.0)},
+    "corrected-averse": {"betas": (-3.0,), "behaviour": (-3.0,), "settings": GOOD},
+    "corrected-batch-128": BOTH | {"settings": GOOD | {"batch": 128}},
+    "corrected-two-updates": BOTH | {"settings": GOOD | {"updates": 2}},
+    "corrected-slow": BOTH | {"settings": GOOD | {"learning_rate": 5e-4}},
+    "corrected-slower": BOTH | {"settings": GOOD | {"learning_rate": 2.5e-4}},
+    "corrected-gpi": BOTH | {"settings": GOOD | {"bootstrap": "gpi"}},
+    "corrected-imagined": BOTH | {"settings": GOOD, "imagined": 8},
+    "corrected-three-risks": {"betas": (0.0, -1.0, -3.0), "behaviour": (0.0,), "settings": GOOD},
+    "corrected-mild": {"betas": (0.0, -1.0), "behaviour": (0.0,), "settings": GOOD},
+    "corrected-epsilon-30": BOTH | {"settings": GOOD | {"epsilon": 0.3}},
+    "corrected-long-average": BOTH | {"settings": GOOD | {"average": 30_000}},
+    "corrected-period-300": BOTH | {"settings": GOOD | {"target_period": 300}},
+}
+
+
+def paper(beta):
+    """The paper's beta as ours."""
+    return float(MeanVariance.from_paper(beta).beta)
+
+
+def run(name, seeds, steps_per_task, rollouts_per_task):
+    """Train and measure one variant."""
+    variant = VARIANTS[name]
+    world, training = Reacher(), tuple(range(len(TRAINING_TARGETS)))
+    betas, behaviour = variant["betas"], variant["behaviour"]
+    settings = preset("rasfc51", **variant.get("settings", {}))
+    own = world.tasks(training)
+    # further weightings, two targets each: those who learn from the same steps for tasks that nobody was given
+    drawn = np.zeros((variant.get("imagined", 0), own.shape[1]))
+    rng = np.random.default_rng(0)
+    for w in drawn:
+        w[rng.choice(own.shape[1] - 1, 2, replace=False)] = rng.dirichlet([1.0, 1.0])
+        w[-1] = own[0, -1]
+    learned = np.concatenate([own, drawn])
+    policies = Policies(
+        np.tile(learned, (len(betas), 1)).astype(np.float32),
+        np.repeat([paper(beta) for beta in betas], len(learned)).astype(np.float32),
+    )
+    weights = np.repeat(own, len(behaviour), axis=0).astype(np.float32)
+    stream = Tasks(weights, np.zeros((len(weights), 0), np.float32))
+    agent = Agent.for_world(settings, world, stream)
+    agent = Agent.create(
+        settings, world.observation_size, world.n_actions, stream, np.array(agent.law.atoms), len(policies.beta)
+    ).for_weights(learned)
+    acting = np.tile([paper(beta) for beta in behaviour], len(own)).astype(np.float32)
+    lanes = len(seeds)
+    stacked = partial(jax.tree.map, lambda part: jnp.broadcast_to(jnp.asarray(part), (lanes, *np.shape(part))))
+    keys = jnp.stack([jax.random.key(seed) for seed in seeds])
+    configs = RunConfig(keys, *map(stacked, (acting, np.float32(acting[0]), stream, policies)))
+    steps = steps_per_task // len(behaviour)
+    begin, compiled = time.perf_counter(), float("nan")
+    for chunk in chunks(agent, world, configs, Schedule(steps, len(weights), 10_000)):
+        last = chunk
+        if chunk.step == 10_000:
+            compiled = time.perf_counter() - begin
+    jax.block_until_ready(last.lanes.learner.online)
+    seconds = time.perf_counter() - begin
+    networks = agent.acting(last.lanes.learner)
+    found = {
+        "variant": name, "seeds": list(seeds), "steps": steps_per_task * len(own), "seconds": round(seconds, 1),
+        "first_10000": round(compiled, 1), "device": jax.devices()[0].device_kind, "policies": len(policies.beta),
+        "acting": list(ACTING), "clipped": np.asarray(last.clipped).mean(axis=0).round(5).tolist(),
+    }  # fmt: skip
+    targets = tuple(range(len(world.targets)))
+    tasks = Tasks(jnp.float32(world.tasks(targets)), jnp.zeros((len(targets), 0)))
+    tester = agent.for_weights(np.asarray(tasks.weights))
+    numbers = shipped()["reacher"].numbers
+    low, high = (np.array(numbers["normaliser"][name]) for name in ("begin", "end"))
+    outcome = jax.jit(
+        jax.vmap(
+            lambda one, key, beta: rollouts(tester, world, one, key, beta, tasks, rollouts_per_task).phi, (0, 0, None)
+        )
+    )
+    test = slice(len(training), None)
+    found["return"], found["failures"], found["training_return"] = [], [], []
+    for beta in ACTING:
+        phi = np.asarray(outcome(networks, keys, jnp.float32(paper(beta)))).mean(axis=2)  # (lanes, tasks, d)
+        normal = (np.einsum("ltd,td->lt", phi, np.asarray(tasks.weights)) - low) / (high - low)
+        found["return"].append(normal[:, test].mean(axis=1).round(4).tolist())
+        found["training_return"].append(normal[:, : len(training)].mean(axis=1).round(4).tolist())
+        found["failures"].append(phi[:, test, -1].sum(axis=1).round(2).tolist())
+    if -3.0 in betas:
+        found |= variance_error(agent, world, networks, keys, betas.index(-3.0) * len(learned), tasks, len(training))
+    found["total_seconds"] = round(time.perf_counter() - begin, 1)
+    return found
+
+
+def variance_error(agent, world, networks, keys, first, tasks, count):
+    """R12: error of the variance of the policies for the training tasks at -3, over the mean variance; correlation."""
+    where, own, beta = grid(31), np.arange(count), jnp.float32(paper(-3.0))
+    part = jax.tree.map(lambda one: one[:, first : first + count], networks)
+    few = Agent(agent.settings, agent.law, count, agent.inputs, agent.actions, agent.active_features)
+    few = few.for_weights(np.asarray(tasks.weights))
+    mapped = (few, world, where, own)
+
+    def of_lane(given):
+        one, key = given
+        learned = beliefs(*mapped, one, beta, tasks).variance
+        return learned[own, own], true_variance(*mapped, one, beta, tasks, key, rollouts=48, steps=80)[own, own]
+
+    learned, truth = map(np.asarray, jax.jit(partial(jax.lax.map, of_lane))((part, keys)))
+    error = np.abs(learned - truth).mean(axis=(1, 2)) / truth.mean(axis=(1, 2))
+    x, y = (one - one.mean(axis=-1, keepdims=True) for one in (learned, truth))
+    correlation = np.sum(x * y, axis=-1) / np.maximum(np.linalg.norm(x, axis=-1) * np.linalg.norm(y, axis=-1), 1e-9)
+    return {"error": error.round(3).tolist(), "correlation": correlation.mean(axis=1).round(3).tolist()}
+
+
+def main():
+    """From the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("variants", nargs="+", choices=VARIANTS)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=60_000, help="for each of four tasks")
+    parser.add_argument("--rollouts", type=int, default=40)
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    for name in given.variants:
+        found = run(name, range(given.seeds), given.steps, given.rollouts)
+        if given.out is not None:
+            with given.out.open("a") as file:
+                file.write(json.dumps(found) + "\n")
+        front = ", ".join(
+            f"{beta:g}: {np.mean(r):.3f}/{np.mean(f):.1f}"
+            for beta, r, f in zip(ACTING, found["return"], found["failures"], strict=True)
+        )
+        told = f"error {np.mean(found.get('error', np.nan)):.2f}, r {np.mean(found.get('correlation', np.nan)):.2f}"
+        print(f"{name}: {front}; {told}; {found['seconds']} s, {found['total_seconds']} in all", flush=True)
+
+
+if __name__ == "__main__":
+    main()
