@@ -82,7 +82,7 @@ def library(seeds: int = 8, tasks: int = 32, episodes: int = 10) -> Acting:
     for seed in range(seeds):
         trained = rasf.learn(
             "rasf/FourRoom-v0",
-            agent="rasfql",
+            agent="rasf-model",
             tasks=tasks,
             risk=[rasf.MeanVariance(beta) for beta in TRAINED_AT],
             seed=seed,

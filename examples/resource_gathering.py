@@ -12,8 +12,8 @@ and in 14 steps past one (10 % die). With gamma = 0.9 time is dear, so the best 
 
 We train on three weightings, once neutral and once averse, and meet four others. In the first three, exact planning
 says, neutral acting should risk death and averse acting should not; in the last the gem is worth so much that both are
-safe. A library that has never seen these weightings should find that out at once. It need not get each one right: to
-tell 0.36 (the gold, dangerous) from 0.31 (the gold, safe) the tables must average over many deaths.
+safe. A library that has never seen these weightings should find that out at once. To tell 0.36 (the gold, dangerous)
+from 0.31 (the gold, safe) takes many deaths to average over, so all experience is kept (rasf-model).
 """
 
 import rasf
@@ -36,14 +36,13 @@ def main(quick: bool = False, seed: int = 0) -> str:
     library = rasf.learn(
         ENV,
         tasks=TRAINED,
-        agent="rasfql",
-        risk=list(ACTING.values()),  # a policy for each weighting and each risk
+        agent="rasf-model",
+        risk=list(ACTING.values()),  # a policy for each weighting and each risk, all from one stream
         steps_per_task=500 if quick else 50_000,
         gamma=0.9,
         seed=seed,
-        epsilon=0.7,  # only a wanderer finds both treasures and the way home
-        alpha=0.05,  # averages over some 20 visits, to see a death of 10 %
-        alpha_sigma=0.05,
+        epsilon=0.5,  # a wanderer: half of the steps go anywhere,
+        margin=100.0,  # also where little is to be expected
     )
     episodes = 20 if quick else 500
     found = {str(w): library.compare(ENV, w, ACTING, episodes, seed=seed, failure=killed).reports for w in NEW}

@@ -11,6 +11,7 @@ ACTING = {
     "resource_gathering": ["neutral", "averse"],
     "deep_sea_treasure": ["neutral", "averse"],
     "four_room": ["neutral", "averse"],
+    "logs": ["neutral, log", "averse, log", "neutral, lived", "averse, lived"],
     "minecart": ["random", "neutral", "averse"],
     "lunar_lander": ["random", "neutral", "averse"],
 }

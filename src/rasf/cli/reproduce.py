@@ -164,9 +164,12 @@ def _print_claims(rows: Sequence[dict[str, Any]]) -> None:
             verdicts.append(_coloured(second["verdict"], _GLANCE) if second else "")
         shown.add_row(row["id"], escape(row["short"]), *verdicts, escape(row["number"]))
     console.print(shown)
-    by_second = f"; by a second reading of {len(seconds)}: {_counted(seconds)}" if seconds else ""
-    papers, ours = ([row for row in rows if is_ours(row) is own] for own in (False, True))
-    said = [f"of the paper's {_counted(papers)}{by_second}"] * bool(papers) + [f"of ours {_counted(ours)}"] * bool(ours)
+    said = []
+    for whose, own in (("the paper's", False), ("ours", True)):
+        some = [row for row in rows if is_ours(row) is own]
+        again = [row["second_reading"] for row in some if row["second_reading"]]
+        by_second = f"; by a second reading of {len(again)}: {_counted(again)}" if again else ""
+        said += [f"of {whose} {_counted(some)}{by_second}"] * bool(some)
     console.print("; ".join(said), highlight=False)
 
 
