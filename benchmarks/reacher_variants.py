@@ -20,6 +20,7 @@ import numpy as np
 from rasf.deep.agent import Agent, Policies, Tasks, preset
 from rasf.deep.evaluate import rollouts
 from rasf.deep.fit import Schedule, chunks
+from rasf.deep.laws import support_atoms
 from rasf.deep.train import RunConfig
 from rasf.envs.reacher.world import TRAINING_TARGETS, Reacher
 from rasf.experiments.common.results import shipped
@@ -31,7 +32,25 @@ SMALL = {"widths": (256, 256, 32)}
 BOTH = {"betas": (0.0, -3.0), "behaviour": (0.0,)}
 AVERAGED = SMALL | {"average": 10_000}
 GOOD = AVERAGED | {"corrected": True}
+MOMENTS = {"law": "moments", "average": 10_000}
+QUANTILES = {"law": "quantiles", "average": 10_000, "widths": (256, 256, 32)}
 VARIANTS = {
+    "quantiles": BOTH | {"settings": QUANTILES},
+    "quantiles-wide": BOTH | {"settings": QUANTILES | {"widths": (256, 256)}},
+    "quantiles-alternating": BOTH | {"settings": QUANTILES, "behaviour": (0.0, -3.0)},
+    "quantiles-batch-128": BOTH | {"settings": QUANTILES | {"batch": 128}},
+    "quantiles-slow-128": BOTH | {"settings": QUANTILES | {"learning_rate": 5e-4, "batch": 128}},
+    "quantiles-imagined": BOTH | {"settings": QUANTILES, "imagined": 8},
+    "moments": BOTH | {"settings": MOMENTS},
+    "moments-small": BOTH | {"settings": MOMENTS | {"widths": (256, 256, 32)}},
+    "moments-alternating": BOTH | {"settings": MOMENTS, "behaviour": (0.0, -3.0)},
+    "moments-batch-128": BOTH | {"settings": MOMENTS | {"batch": 128}},
+    "moments-slow": BOTH | {"settings": MOMENTS | {"learning_rate": 3e-4}},
+    "moments-slow-128": BOTH | {"settings": MOMENTS | {"learning_rate": 3e-4, "batch": 128}},
+    "moments-two-updates": BOTH | {"settings": MOMENTS | {"updates": 2}},
+    "moments-three-risks": {"betas": (0.0, -1.0, -3.0), "behaviour": (0.0,), "settings": MOMENTS},
+    "moments-imagined": BOTH | {"settings": MOMENTS, "imagined": 8},
+    "moments-averse": {"betas": (-3.0,), "behaviour": (-3.0,), "settings": MOMENTS},
     "paper": {"betas": (-3.0,), "behaviour": (-3.0,)},
     "bottleneck": {"betas": (-3.0,), "behaviour": (-3.0,), "settings": SMALL},
     "averaged": {"betas": (-3.0,), "behaviour": (-3.0,), "settings": AVERAGED},
@@ -81,10 +100,9 @@ def run(name, seeds, steps_per_task, rollouts_per_task):
     )
     weights = np.repeat(own, len(behaviour), axis=0).astype(np.float32)
     stream = Tasks(weights, np.zeros((len(weights), 0), np.float32))
-    agent = Agent.for_world(settings, world, stream)
-    agent = Agent.create(
-        settings, world.observation_size, world.n_actions, stream, np.array(agent.law.atoms), len(policies.beta)
-    ).for_weights(learned)
+    atoms = support_atoms(world.feature_bounds, settings.gamma, settings.atoms)
+    sizes = (settings, world.observation_size, world.n_actions, stream, atoms, len(policies.beta))
+    agent = Agent.create(*sizes).for_weights(learned)
     acting = np.tile([paper(beta) for beta in behaviour], len(own)).astype(np.float32)
     lanes = len(seeds)
     stacked = partial(jax.tree.map, lambda part: jnp.broadcast_to(jnp.asarray(part), (lanes, *np.shape(part))))

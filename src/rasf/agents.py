@@ -36,6 +36,8 @@ class LawKind(StrEnum):
     HISTOGRAM = "histogram"  # probabilities on atoms, per feature
     MEAN = "point"  # psi by a network
     MEAN_COVARIANCE = "residual"  # psi and Sigma by networks
+    MEAN_VARIANCE = "moments"  # psi and the variance of each feature by networks
+    QUANTILES = "quantiles"  # psi as the mean of quantiles, and the variance, of each feature by networks
     REWARD = "reward"  # of the reward alone: no library
 
 

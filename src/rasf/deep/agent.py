@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from rasf.deep.train import World
 
 DEEP_AGENTS = tuple(name for name, spec in AGENTS.items() if spec.family is Family.NETWORKS)
-LAWS = (LawKind.HISTOGRAM, LawKind.MEAN, LawKind.MEAN_COVARIANCE)
+LAWS = (
+    LawKind.HISTOGRAM, LawKind.MEAN, LawKind.MEAN_COVARIANCE, LawKind.MEAN_VARIANCE, LawKind.QUANTILES,
+)  # fmt: skip
 BOOTSTRAPS = ("own", "gpi")
 
 

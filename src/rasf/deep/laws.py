@@ -88,7 +88,10 @@ def make_law(kind: LawKind, features: int, atoms: npt.ArrayLike | None = None, c
     """The law of this kind; atoms (d, N) are those of histograms, which may be corrected."""
     if kind is LawKind.HISTOGRAM:
         return Histogram(tuple(map(tuple, np.asarray(atoms, np.float64).tolist())), corrected)
-    return MeanOnly(features) if kind is LawKind.MEAN else MeanCovariance(features)
+    if kind is LawKind.QUANTILES:
+        return Quantiles(features)
+    laws = {LawKind.MEAN: MeanOnly, LawKind.MEAN_COVARIANCE: MeanCovariance, LawKind.MEAN_VARIANCE: MeanDiagonal}
+    return laws[kind](features)
 
 
 @dataclass(frozen=True)
@@ -137,7 +140,8 @@ class Histogram:
             return risk.moments(jnp.sum(mean * w, axis=-1), jnp.sum(own * w**2, axis=-1))
         narrower = jnp.sqrt(own / jnp.maximum(variance, 1e-12))
         drawn = mean[..., None] + narrower[..., None] * (atoms - mean[..., None])
-        return risk.independent_log(logits, drawn, w)
+        of_action = jax.vmap(jax.vmap(lambda one, there: risk.independent_log(one, there, w)))
+        return of_action(logits, drawn)
 
     def _moments(self, numbers: Array, atoms: Array) -> tuple[Array, Array, Array]:
         """Mean and variance (.., H) of the histograms, and the variance less that of the projection."""
@@ -225,6 +229,63 @@ class MeanCovariance(MeanOnly):
         target = fixed[..., rows] * fixed[..., columns] + discount[:, None] ** 2 * following[1][:, :, 0]
         both = jnp.sum(delta**2) + jnp.sum((target - chosen[1][:, :, 0]) ** 2)
         return both / 2 / len(phi), jnp.zeros(2)
+
+
+@dataclass(frozen=True)
+class MeanDiagonal(MeanOnly):
+    """Mean and variance of `features` features, taken to be uncorrelated; one head of two numbers for each."""
+
+    kind: ClassVar[LawKind] = LawKind.MEAN_VARIANCE
+
+    def shapes(self, active: int | None = None) -> tuple[Heads, ...]:
+        return (Heads(self.features, 2),)
+
+    def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
+        w = task_heads.weights
+        mean = jnp.einsum("kbad,kd->kba", outputs[0][..., 0], w)
+        return mean, jnp.einsum("kbad,kd->kba", jnp.maximum(outputs[0][..., 1], 0.0), w**2)
+
+    def loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
+        """Half the squared differences of the means and of the variances."""
+        mean, variance = chosen[0][..., 0], chosen[0][..., 1]
+        delta = phi + discount[:, None] * following[0][..., 0] - mean
+        wanted = jax.lax.stop_gradient(delta) ** 2 + discount[:, None] ** 2 * jnp.maximum(following[0][..., 1], 0.0)
+        both = jnp.sum(delta**2) + jnp.sum((jax.lax.stop_gradient(wanted) - variance) ** 2)
+        return both / 2 / len(phi), jnp.zeros(2)
+
+
+@dataclass(frozen=True)
+class Quantiles(MeanOnly):
+    """Of each of `features` features `quantiles` equally likely values, and the variance, taken to be uncorrelated.
+
+    The mean is that of the values: noise of so many outputs averages out. Few equal values cannot hold a rare failure,
+    so the variance is learned apart, from residuals of the means.
+    """
+
+    kind: ClassVar[LawKind] = LawKind.QUANTILES
+    quantiles: int = 32
+
+    def shapes(self, active: int | None = None) -> tuple[Heads, ...]:
+        return (Heads(self.features, self.quantiles + 1),)
+
+    def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
+        w = task_heads.weights
+        mean = jnp.einsum("kbad,kd->kba", jnp.mean(outputs[0][..., :-1], axis=-1), w)
+        return mean, jnp.einsum("kbad,kd->kba", jnp.maximum(outputs[0][..., -1], 0.0), w**2)
+
+    def loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
+        """The quantile Huber loss, and half the squared difference of the variances."""
+        values, variance = chosen[0][..., :-1], chosen[0][..., -1]
+        target = jax.lax.stop_gradient(phi[..., None] + discount[:, None, None] * following[0][..., :-1])
+        error = target[..., None, :] - values[..., :, None]  # (K, B, d, value, target)
+        level = (jnp.arange(self.quantiles) + 0.5) / self.quantiles
+        size = jnp.abs(error)
+        huber = jnp.where(size < 1.0, error**2 / 2, size - 0.5)
+        pinball = jnp.mean(jnp.abs(level[:, None] - (error < 0)) * huber, axis=-1)
+        delta = jax.lax.stop_gradient(jnp.mean(target, axis=-1) - jnp.mean(values, axis=-1))
+        wanted = delta**2 + discount[:, None] ** 2 * jnp.maximum(following[0][..., -1], 0.0)
+        both = jnp.sum(pinball) + jnp.sum((jax.lax.stop_gradient(wanted) - variance) ** 2) / 2
+        return both / len(phi), jnp.zeros(2)
 
 
 def _difference(chosen: Parts, following: Parts, phi: Array, discount: Array) -> Array:

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
+from rasf import checks
 from rasf.arrays import Array, Floats, Ints
 from rasf.deep import replay
 from rasf.deep.agent import Agent, Learner, Policies, Tasks
@@ -36,12 +37,24 @@ _LONGEST_SCAN = 256
 _TOGETHER = 4  # on a CPU a scan of four updates takes two thirds of the time of four calls; more gain little
 
 
-class Learned(NamedTuple):
-    """Mean loss and mean clipped mass (2,), below and above the support, of some updates."""
+class Learned:
+    """What some updates showed, read from the device only when it is asked for, so that nobody waits meanwhile."""
 
-    loss: float
-    clipped: Floats
-    updates: int
+    def __init__(self, totals: list[tuple[Array, Array]], updates: int, by: int) -> None:
+        self._totals, self.updates, self._by = totals, updates, by
+
+    @property
+    def loss(self) -> float:
+        """Their mean loss; one that is not finite is refused."""
+        total = sum(float(loss) for loss, _ in self._totals)
+        if not math.isfinite(total):
+            raise ValueError(f"the loss was not finite by update {self._by}; a smaller learning rate may help")
+        return total / self.updates
+
+    @property
+    def clipped(self) -> Floats:
+        """The mean mass (2,) clipped below and above the support."""
+        return np.sum([clipped for _, clipped in self._totals], axis=0, dtype=float) / self.updates
 
 
 class SteppedLearner:
@@ -64,6 +77,7 @@ class SteppedLearner:
         capacity: int,
         together: int | None = None,
         policies: Policies | None = None,
+        act_every: int = 1,
     ) -> None:
         n_tasks, n_features = np.shape(tasks.weights)
         betas = np.asarray(beta, np.float64)
@@ -96,6 +110,8 @@ class SteppedLearner:
         self._base_scores: BaseScores | None = None
         self._no_base = jnp.full((num_envs, agent.actions), -jnp.inf)
         self._acted: tuple[npt.NDArray[np.float32], Ints] | None = None
+        self._act_every = checks.whole("act_every", act_every)
+        self._refresh()
 
     @property
     def beta(self) -> float:
@@ -130,7 +146,7 @@ class SteppedLearner:
         action = self._exploring.integers(self.agent.actions, size=self._num_envs)
         if not explore.all():
             base = self._no_base if self._base_scores is None else self._checked(self._base_scores(seen))
-            greedy = self._programs.act(self.agent.acting(self._learner), self._tasks, self.task, self.beta, seen, base)
+            greedy = self._programs.act(self._acting, self._tasks, self.task, self.beta, seen, base)
             action = np.where(explore, action, greedy)
         self._acted = seen, action
         return action
@@ -174,12 +190,15 @@ class SteppedLearner:
             left, self.updates = left - span, self.updates + span
             if span == until_copy and period:
                 self._learner = self._programs.copy_target(self._learner)
-        total = sum(float(loss) for loss, _ in found)
-        if not math.isfinite(total):
-            raise ValueError(f"the loss was not finite by update {self.updates}; a smaller learning rate may help")
-        return Learned(
-            total / updates, np.sum([clipped for _, clipped in found], axis=0, dtype=float) / updates, updates
-        )
+        if self.updates - self._acting_at >= self._act_every:
+            self._refresh()
+        return Learned(found, updates, self.updates)
+
+    def _refresh(self) -> None:
+        """Act by the networks as they are now."""
+        self._acting_at, acting = self.updates, self.agent.acting(self._learner)
+        # a copy, where it is to outlive the next updates, which work in place
+        self._acting = acting if self._act_every == 1 else jax.tree.map(jnp.copy, acting)
 
     def _checked(self, base_scores: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         scores = np.asarray(base_scores, np.float32)

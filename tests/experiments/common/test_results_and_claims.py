@@ -144,7 +144,7 @@ def test_every_claim_has_all_its_words():
 
 
 def test_claims_are_numbered_without_gaps():
-    counts = {"G": 5, "F": 17, "R": 18, "T": 7, "M": 5}
+    counts = {"G": 5, "F": 17, "R": 18, "T": 7, "M": 9}
     assert [claim.id for claim in CLAIMS] == [f"{kind}{n}" for kind, most in counts.items() for n in range(1, most + 1)]
 
 
@@ -161,11 +161,13 @@ def test_figures_of_claims_are_drawn_and_shown():
 
 def test_rules_in_words_are_rules_in_code():
     four_room, reacher = part("four_room", "claims"), part("reacher", "claims")
-    ids = {kind: {claim.id for claim in CLAIMS if claim.id[0] == kind} for kind in "FR"}
+    own = part("four_room", "own_claims")
+    ids = {kind: {claim.id for claim in CLAIMS if claim.id[0] == kind} for kind in "FRM"}
     assert ids["F"] | {"T7"} == {*four_room.RULES, *four_room.ON_NOVEL_TASKS, "F14"}
     assert ids["R"] == {*reacher.RULES, "R13"}
+    assert ids["M"] == {*own.RULES}
     twice = {claim.id for claim in CLAIMS if claim.second_rule}
-    assert twice == {*four_room.SECOND, "F10", *part("reacher", "second_readings").SECOND}
+    assert twice == {*four_room.SECOND, "F10", *part("reacher", "second_readings").SECOND, *own.SECOND}
 
 
 def rows(*given):

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _COMPILED = "the policies were trained by the compiled loop of their world"
 _MUCH_CLIPPED = 0.01
 _SHOWN_EVERY = 500  # steps, or a target period in the compiled loop
+_ACT_EVERY = 32  # updates, after which the networks that act are renewed
 _ROUNDING = 1e-5  # of float32, relative, after a few operations
 _EXTRAS = ("loss", "clipped_below", "clipped_above")
 
@@ -109,7 +110,9 @@ def train_networks(
     else:
         assert not isinstance(env, ReacherAdapter)
         capacity = len(given.weights) * (stream.steps + env.num_envs)
-        learner = SteppedLearner(agent, given, stream.acting, seed, env.num_envs, capacity, policies=policies)
+        learner = SteppedLearner(
+            agent, given, stream.acting, seed, env.num_envs, capacity, policies=policies, act_every=_ACT_EVERY
+        )
         networks = _train_stepped(stream, learner, env, seed, _bounds_check(declared), base_library)
     begun = stream.begun_tasks
     clipped = 0.0
@@ -215,7 +218,7 @@ def _train_stepped(
             learner.observe(step.next_obs, step.phi, step.terminated, step.valid)
             learned = learner.learn()
             if learned is not None:
-                lately.append((learned.loss, *learned.clipped))
+                lately.append(learned)
             stream.total[now] += float((step.phi[step.valid] @ w).sum())
             if env.reports_failures:
                 if np.isnan(stream.failures[now]):  # the first that is named: there were none before
@@ -224,7 +227,7 @@ def _train_stepped(
             taken, obs = taken + int(step.valid.sum()), step.obs
             if taken >= steps or taken - shown >= _SHOWN_EVERY:
                 if lately:
-                    stream.extras[now] = np.mean(lately, axis=0)
+                    stream.extras[now] = np.mean([(each.loss, *each.clipped) for each in lately], axis=0)
                 shown, lately = taken, []
                 stopped = stream.show(now, taken)
         if stopped:
