@@ -33,14 +33,7 @@ BOTH = {"betas": (0.0, -3.0), "behaviour": (0.0,)}
 AVERAGED = SMALL | {"average": 10_000}
 GOOD = AVERAGED | {"corrected": True}
 MOMENTS = {"law": "moments", "average": 10_000}
-QUANTILES = {"law": "quantiles", "average": 10_000, "widths": (256, 256, 32)}
 VARIANTS = {
-    "quantiles": BOTH | {"settings": QUANTILES},
-    "quantiles-wide": BOTH | {"settings": QUANTILES | {"widths": (256, 256)}},
-    "quantiles-alternating": BOTH | {"settings": QUANTILES, "behaviour": (0.0, -3.0)},
-    "quantiles-batch-128": BOTH | {"settings": QUANTILES | {"batch": 128}},
-    "quantiles-slow-128": BOTH | {"settings": QUANTILES | {"learning_rate": 5e-4, "batch": 128}},
-    "quantiles-imagined": BOTH | {"settings": QUANTILES, "imagined": 8},
     "moments": BOTH | {"settings": MOMENTS},
     "moments-small": BOTH | {"settings": MOMENTS | {"widths": (256, 256, 32)}},
     "moments-alternating": BOTH | {"settings": MOMENTS, "behaviour": (0.0, -3.0)},

@@ -5,6 +5,7 @@
     prql, raprql, q-learning        tables of the reward alone (policy reuse, and without it)
     sfc51, rasfc51                  networks: a histogram for every feature
     sfdqn, sfdqn-residual           networks: psi, and for the second its covariance from residuals
+    rasfdqn                         networks: psi and the variance of each feature, acting by averaged weights
     c51, rac51, rac51-relabelled    one network that sees the task: a histogram of the reward alone
 
 The names without `ra` are risk-neutral, as in the paper; asking them for a risk is a contradiction. Agents that keep no
@@ -37,7 +38,6 @@ class LawKind(StrEnum):
     MEAN = "point"  # psi by a network
     MEAN_COVARIANCE = "residual"  # psi and Sigma by networks
     MEAN_VARIANCE = "moments"  # psi and the variance of each feature by networks
-    QUANTILES = "quantiles"  # psi as the mean of quantiles, and the variance, of each feature by networks
     REWARD = "reward"  # of the reward alone: no library
 
 
@@ -93,6 +93,10 @@ AGENTS: dict[str, AgentSpec] = {
         AgentSpec("rasfc51", "RaSFC51", _NETWORKS, LawKind.HISTOGRAM, _RISKY),
         AgentSpec("sfdqn", "SFDQN", _NETWORKS, LawKind.MEAN, _RISKY, "sfdqn-residual"),
         AgentSpec("sfdqn-residual", "SFDQN, residual covariance", _NETWORKS, LawKind.MEAN_COVARIANCE),
+        AgentSpec(
+            "rasfdqn", "RaSFDQN", _NETWORKS, LawKind.MEAN_VARIANCE,
+            constants={"average": 1_000, "learning_rate": 3e-4, "batch": 128},
+        ),
         AgentSpec("c51", "C51", _NETWORKS, LawKind.REWARD, _RISKY, "rac51", {"conditioned": True}),
         AgentSpec("rac51", "RaC51", _NETWORKS, LawKind.REWARD, _RISKY, constants={"conditioned": True}),
         AgentSpec(

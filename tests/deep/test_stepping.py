@@ -292,8 +292,9 @@ def test_what_is_not_finite_is_refused_and_not_stored(changes, culprit):
 def test_a_loss_that_is_not_finite_is_refused():
     learner = make("sfdqn", learning_rate=1e38)
     feed(learner, 5)
+    learned = learner.learn(8)
     with pytest.raises(ValueError, match=r"loss .* update 8"):
-        learner.learn(8)
+        print(learned.loss)
 
 
 def test_misuse_is_refused():

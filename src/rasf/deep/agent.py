@@ -39,9 +39,7 @@ if TYPE_CHECKING:
     from rasf.deep.train import World
 
 DEEP_AGENTS = tuple(name for name, spec in AGENTS.items() if spec.family is Family.NETWORKS)
-LAWS = (
-    LawKind.HISTOGRAM, LawKind.MEAN, LawKind.MEAN_COVARIANCE, LawKind.MEAN_VARIANCE, LawKind.QUANTILES,
-)  # fmt: skip
+LAWS = (LawKind.HISTOGRAM, LawKind.MEAN, LawKind.MEAN_COVARIANCE, LawKind.MEAN_VARIANCE)
 BOOTSTRAPS = ("own", "gpi")
 
 

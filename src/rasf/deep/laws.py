@@ -4,6 +4,7 @@
     MeanOnly         the mean psi alone, so that only the mean can be scored
     MeanCovariance   psi, and by a second network the covariance Sigma from the residual recursion
                      delta delta' + gamma^2 Sigma(s', a'),  delta = phi + gamma psi(s', a') - psi(s, a)
+    MeanDiagonal     psi and the variance of each feature, the diagonal of the same recursion, by one network
 
 A law consists of parts; each part is one stack of K networks. Outputs of a part have shape (K, B, A, F, M): policies,
 batch, actions, heads, numbers per head. `task_heads` keeps the heads that matter for the weights at hand: a task that
@@ -28,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NamedTuple, Protocol
 
 import jax
@@ -37,7 +39,7 @@ import numpy.typing as npt
 
 from rasf import checks
 from rasf.agents import LawKind
-from rasf.arrays import Array, Floats
+from rasf.arrays import Array, Floats, array_namespace
 from rasf.deep.networks import Heads, Network, choose_heads
 from rasf.risk import MeanVariance
 from rasf.risk.base import Risk, histogram_moments
@@ -77,6 +79,9 @@ class Law(Protocol):
     ) -> Array:
         """The same where every policy has a risk of its own, by its beta (K,)."""
 
+    def plain_scores(self, outputs: Parts, w: Floats, risk: Risk) -> Floats:
+        """The same in numpy, of all heads, where one task w (d,) is asked of all policies."""
+
     def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
         """Mean and variance (K, B, A) of the return; a variance that was learned may come out negative."""
 
@@ -88,8 +93,6 @@ def make_law(kind: LawKind, features: int, atoms: npt.ArrayLike | None = None, c
     """The law of this kind; atoms (d, N) are those of histograms, which may be corrected."""
     if kind is LawKind.HISTOGRAM:
         return Histogram(tuple(map(tuple, np.asarray(atoms, np.float64).tolist())), corrected)
-    if kind is LawKind.QUANTILES:
-        return Quantiles(features)
     laws = {LawKind.MEAN: MeanOnly, LawKind.MEAN_COVARIANCE: MeanCovariance, LawKind.MEAN_VARIANCE: MeanDiagonal}
     return laws[kind](features)
 
@@ -120,41 +123,23 @@ class Histogram:
         return TaskHeads((chosen,), atoms[index], jnp.take_along_axis(w, index, axis=-1))
 
     def scores(self, outputs: Parts, task_heads: TaskHeads, risk: Risk) -> Array:
-        return jax.vmap(lambda *given: self._score(risk, *given))(outputs[0], task_heads.atoms, task_heads.weights)
+        each = jax.vmap(partial(histogram_scores, risk))
+        return each(outputs[0], task_heads.atoms, task_heads.weights)
 
     def scores_by_each(
         self, outputs: Parts, task_heads: TaskHeads, risk: Callable[[Array], Risk], beta: Array
     ) -> Array:
-        def of_policy(numbers: Array, atoms: Array, w: Array, own: Array) -> Array:
-            return self._score(risk(own), numbers, atoms, w)
+        each = jax.vmap(lambda own, *given: histogram_scores(risk(own), *given))
+        return each(beta, outputs[0], task_heads.atoms, task_heads.weights)
 
-        return jax.vmap(of_policy)(outputs[0], task_heads.atoms, task_heads.weights, beta)
-
-    def _score(self, risk: Risk, numbers: Array, atoms: Array, w: Array) -> Array:
-        """Of one policy's numbers (B, A, H, M)."""
-        if not self.corrected:
-            return risk.independent_log(numbers, atoms, w)
-        logits = numbers[..., :-1]
-        mean, variance, own = self._moments(numbers, atoms)
-        if isinstance(risk, MeanVariance):
-            return risk.moments(jnp.sum(mean * w, axis=-1), jnp.sum(own * w**2, axis=-1))
-        narrower = jnp.sqrt(own / jnp.maximum(variance, 1e-12))
-        drawn = mean[..., None] + narrower[..., None] * (atoms - mean[..., None])
-        of_action = jax.vmap(jax.vmap(lambda one, there: risk.independent_log(one, there, w)))
-        return of_action(logits, drawn)
-
-    def _moments(self, numbers: Array, atoms: Array) -> tuple[Array, Array, Array]:
-        """Mean and variance (.., H) of the histograms, and the variance less that of the projection."""
-        mean, variance = histogram_moments(jax.nn.softmax(numbers[..., :-1]), atoms)
-        spacing = atoms[..., 1] - atoms[..., 0]
-        return mean, variance, jnp.maximum(variance - spacing**2 * jnp.maximum(numbers[..., -1], 0.0), 0.0)
+    def plain_scores(self, outputs: Parts, w: Floats, risk: Risk) -> Floats:
+        weighed = np.flatnonzero(w) if np.any(w) else np.zeros(1, int)
+        atoms = np.array(self.atoms)[weighed]
+        return np.asarray(histogram_scores(risk, outputs[0][..., weighed, :], atoms, w[weighed]))
 
     def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
-        atoms, weights = task_heads.atoms[:, None, None], task_heads.weights[:, None, None]
-        if self.corrected:
-            mean, _, variance = self._moments(outputs[0], atoms)
-        else:
-            mean, variance = histogram_moments(jax.nn.softmax(outputs[0]), atoms)
+        mean, variance = histogram_variance(outputs[0], task_heads.atoms[:, None, None])
+        weights = task_heads.weights[:, None, None]
         return jnp.sum(mean * weights, axis=-1), jnp.sum(variance * weights**2, axis=-1)
 
     def loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
@@ -175,6 +160,44 @@ class Histogram:
         return entropy / len(phi), jnp.mean(clipped, axis=(0, 1))
 
 
+def histogram_scores(risk: Risk, numbers: Array, atoms: Array, w: Array) -> Array:
+    """Risk-adjusted value (..) of features with numbers (.., H, M) over atoms (H, N), in numpy or jax.
+
+    M is N, or N + 1 where histograms are corrected.
+    """
+    n = atoms.shape[-1]
+    if numbers.shape[-1] == n:
+        return risk.independent_log(numbers, atoms, w)
+    mean, left = histogram_variance(numbers, atoms)
+    xp = array_namespace(numbers)
+    if isinstance(risk, MeanVariance):
+        return risk.moments(xp.sum(mean * w, axis=-1), xp.sum(left * w**2, axis=-1))
+    _, variance = histogram_moments(_softmax(numbers[..., :n]), atoms)
+    narrower = xp.sqrt(left / xp.maximum(variance, 1e-12))[..., None]
+    drawn = mean[..., None] + narrower * (atoms - mean[..., None])
+    one_by_one = jax.vmap(lambda logits, there: risk.independent_log(logits, there, w))
+    flat = one_by_one(numbers[..., :n].reshape(-1, *atoms.shape), drawn.reshape(-1, *atoms.shape))
+    return flat.reshape(mean.shape[:-1])
+
+
+def histogram_variance(numbers: Array, atoms: Array) -> tuple[Array, Array]:
+    """Mean and variance (.., H) of histograms; less the projection's own, where they are corrected."""
+    n, xp = atoms.shape[-1], array_namespace(numbers)
+    mean, variance = histogram_moments(_softmax(numbers[..., :n]), atoms)
+    if numbers.shape[-1] == n:
+        return mean, variance
+    spacing = atoms[..., 1] - atoms[..., 0]
+    return mean, xp.maximum(variance - spacing**2 * xp.maximum(numbers[..., n], 0.0), 0.0)
+
+
+def _softmax(logits: Array) -> Array:
+    xp = array_namespace(logits)
+    if xp is not np:
+        return jax.nn.softmax(logits)
+    probs = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return probs / probs.sum(axis=-1, keepdims=True)
+
+
 @dataclass(frozen=True)
 class MeanOnly:
     """The mean of `features` features; every task needs all of its one head."""
@@ -193,6 +216,11 @@ class MeanOnly:
         mean, variance = self.moments(outputs, task_heads)
         return risk.moments(mean, jnp.maximum(variance, 0.0))
 
+    def plain_scores(self, outputs: Parts, w: Floats, risk: Risk) -> Floats:
+        heads = TaskHeads((), np.zeros(0), np.broadcast_to(w, (len(outputs[0]), len(w))))
+        mean, variance = self.moments(outputs, heads)
+        return np.asarray(risk.moments(np.asarray(mean), np.maximum(np.asarray(variance), 0.0)))
+
     def scores_by_each(
         self, outputs: Parts, task_heads: TaskHeads, risk: Callable[[Array], Risk], beta: Array
     ) -> Array:
@@ -200,8 +228,9 @@ class MeanOnly:
         return jax.vmap(lambda m, v, own: risk(own).moments(m, v))(mean, jnp.maximum(variance, 0.0), beta)
 
     def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
-        mean = jnp.einsum("kbad,kd->kba", outputs[0][:, :, :, 0], task_heads.weights)
-        return mean, jnp.zeros_like(mean)
+        xp = array_namespace(outputs[0])
+        mean = xp.einsum("kbad,kd->kba", outputs[0][:, :, :, 0], task_heads.weights)
+        return mean, xp.zeros_like(mean)
 
     def loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
         """Half the squared temporal difference, summed over features and policies."""
@@ -219,7 +248,8 @@ class MeanCovariance(MeanOnly):
 
     def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
         mean, _ = super().moments(outputs, task_heads)
-        return mean, jnp.einsum("kbam,km->kba", outputs[1][:, :, :, 0], packed_weights(task_heads.weights))
+        xp = array_namespace(outputs[1])
+        return mean, xp.einsum("kbam,km->kba", outputs[1][:, :, :, 0], packed_weights(task_heads.weights))
 
     def loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
         """Half the squared differences of psi and of Sigma."""
@@ -233,59 +263,25 @@ class MeanCovariance(MeanOnly):
 
 @dataclass(frozen=True)
 class MeanDiagonal(MeanOnly):
-    """Mean and variance of `features` features, taken to be uncorrelated; one head of two numbers for each."""
+    """Mean and variance of `features` features, taken to be uncorrelated: two heads, one for each moment."""
 
     kind: ClassVar[LawKind] = LawKind.MEAN_VARIANCE
 
     def shapes(self, active: int | None = None) -> tuple[Heads, ...]:
-        return (Heads(self.features, 2),)
+        return (Heads(2, self.features),)
 
     def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
-        w = task_heads.weights
-        mean = jnp.einsum("kbad,kd->kba", outputs[0][..., 0], w)
-        return mean, jnp.einsum("kbad,kd->kba", jnp.maximum(outputs[0][..., 1], 0.0), w**2)
+        mean, _ = super().moments(outputs, task_heads)
+        xp = array_namespace(outputs[0])
+        return mean, xp.einsum("kbad,kd->kba", outputs[0][:, :, :, 1], task_heads.weights**2)
 
     def loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
-        """Half the squared differences of the means and of the variances."""
-        mean, variance = chosen[0][..., 0], chosen[0][..., 1]
-        delta = phi + discount[:, None] * following[0][..., 0] - mean
-        wanted = jax.lax.stop_gradient(delta) ** 2 + discount[:, None] ** 2 * jnp.maximum(following[0][..., 1], 0.0)
-        both = jnp.sum(delta**2) + jnp.sum((jax.lax.stop_gradient(wanted) - variance) ** 2)
+        """Half the squared differences of the means, and of the variances from the residuals of the means."""
+        delta = _difference(chosen, following, phi, discount)
+        after = jnp.maximum(following[0][:, :, 1], 0.0)
+        target = jax.lax.stop_gradient(delta) ** 2 + discount[:, None] ** 2 * after
+        both = jnp.sum(delta**2) + jnp.sum((jax.lax.stop_gradient(target) - chosen[0][:, :, 1]) ** 2)
         return both / 2 / len(phi), jnp.zeros(2)
-
-
-@dataclass(frozen=True)
-class Quantiles(MeanOnly):
-    """Of each of `features` features `quantiles` equally likely values, and the variance, taken to be uncorrelated.
-
-    The mean is that of the values: noise of so many outputs averages out. Few equal values cannot hold a rare failure,
-    so the variance is learned apart, from residuals of the means.
-    """
-
-    kind: ClassVar[LawKind] = LawKind.QUANTILES
-    quantiles: int = 32
-
-    def shapes(self, active: int | None = None) -> tuple[Heads, ...]:
-        return (Heads(self.features, self.quantiles + 1),)
-
-    def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
-        w = task_heads.weights
-        mean = jnp.einsum("kbad,kd->kba", jnp.mean(outputs[0][..., :-1], axis=-1), w)
-        return mean, jnp.einsum("kbad,kd->kba", jnp.maximum(outputs[0][..., -1], 0.0), w**2)
-
-    def loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
-        """The quantile Huber loss, and half the squared difference of the variances."""
-        values, variance = chosen[0][..., :-1], chosen[0][..., -1]
-        target = jax.lax.stop_gradient(phi[..., None] + discount[:, None, None] * following[0][..., :-1])
-        error = target[..., None, :] - values[..., :, None]  # (K, B, d, value, target)
-        level = (jnp.arange(self.quantiles) + 0.5) / self.quantiles
-        size = jnp.abs(error)
-        huber = jnp.where(size < 1.0, error**2 / 2, size - 0.5)
-        pinball = jnp.mean(jnp.abs(level[:, None] - (error < 0)) * huber, axis=-1)
-        delta = jax.lax.stop_gradient(jnp.mean(target, axis=-1) - jnp.mean(values, axis=-1))
-        wanted = delta**2 + discount[:, None] ** 2 * jnp.maximum(following[0][..., -1], 0.0)
-        both = jnp.sum(pinball) + jnp.sum((jax.lax.stop_gradient(wanted) - variance) ** 2) / 2
-        return both / len(phi), jnp.zeros(2)
 
 
 def _difference(chosen: Parts, following: Parts, phi: Array, discount: Array) -> Array:

@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
 
 from rasf.arrays import Array
 
@@ -104,6 +106,16 @@ def read_action(heads: Layer, h: Array, action: Array, shape: Heads) -> Array:
     larger = (h[..., None] * taken[..., None, :]).reshape(*h.shape[:2], -1)
     out = _product(larger, heads.weight.reshape(policies, -1, columns)) + _product(taken, heads.bias)
     return _trimmed(out, shape)
+
+
+def plain_outputs(network: Network, x: npt.NDArray[np.float32], shape: Heads) -> npt.NDArray[np.float32]:
+    """Outputs (K, B, A, H, M) of inputs x (B, n) in numpy: for few of them quicker than to ask a device."""
+    h = x
+    for layer in network.hidden:
+        h = np.tanh(h @ layer.weight + layer.bias[:, None])
+    policies, actions, columns = network.heads.bias.shape
+    flat = h @ network.heads.weight.reshape(policies, -1, actions * columns)
+    return np.asarray(_trimmed(flat.reshape(policies, -1, actions, columns) + network.heads.bias[:, None], shape))
 
 
 def _read_columns(heads: Layer, h: Array) -> Array:

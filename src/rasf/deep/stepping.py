@@ -28,6 +28,7 @@ from rasf.arrays import Array, Floats, Ints
 from rasf.deep import replay
 from rasf.deep.agent import Agent, Learner, Policies, Tasks
 from rasf.deep.laws import Networks
+from rasf.deep.networks import plain_outputs
 from rasf.deep.replay import Batch, HostReplay
 from rasf.risk.base import check_beta
 from rasf.transfer import gpi_actions
@@ -101,6 +102,7 @@ class SteppedLearner:
         # what `Agent.update` learns for: a beta, or policies
         self._learned_for = float(betas) if policies is None else Policies(*map(jnp.float32, policies))
         self._tasks = Tasks(*(jnp.asarray(part, jnp.float32) for part in tasks))
+        self._weights = np.asarray(tasks.weights, np.float32)
         self._size = agent.inputs - (self._tasks.inputs.shape[1] if agent.settings.conditioned else 0)
         self._num_envs, self._together, self._owed = num_envs, together, 0
         self._programs = _programs(agent, self._size)
@@ -111,6 +113,8 @@ class SteppedLearner:
         self._no_base = jnp.full((num_envs, agent.actions), -jnp.inf)
         self._acted: tuple[npt.NDArray[np.float32], Ints] | None = None
         self._act_every = checks.whole("act_every", act_every)
+        if act_every > 1 and agent.settings.conditioned:
+            raise ValueError("act_every must be 1 for a network that sees the task")
         self._refresh()
 
     @property
@@ -121,9 +125,8 @@ class SteppedLearner:
     @property
     def networks(self) -> Networks:
         """A copy of the networks to act by, in numpy."""
-        copy: Networks = jax.tree.map(
-            np.array, self.agent.acting(self._learner)
-        )  # a view would keep updates from working in place
+        # a view would keep updates from working in place
+        copy: Networks = jax.tree.map(np.array, self.agent.acting(self._learner))
         return copy
 
     @property
@@ -145,11 +148,21 @@ class SteppedLearner:
         explore = self._exploring.random(self._num_envs) < self.agent.settings.epsilon
         action = self._exploring.integers(self.agent.actions, size=self._num_envs)
         if not explore.all():
-            base = self._no_base if self._base_scores is None else self._checked(self._base_scores(seen))
-            greedy = self._programs.act(self._acting, self._tasks, self.task, self.beta, seen, base)
-            action = np.where(explore, action, greedy)
+            base = None if self._base_scores is None else self._checked(self._base_scores(seen))
+            action = np.where(explore, action, self._greedy(seen, base))
         self._acted = seen, action
         return action
+
+    def _greedy(self, obs: npt.NDArray[np.float32], base: npt.NDArray[np.float32] | None) -> Ints:
+        """Actions (n,) by GPI over all policies, and over the scores (n, A) of older ones."""
+        if self._act_every == 1:
+            base = self._no_base if base is None else base
+            acting = self.agent.acting(self._learner)
+            return np.asarray(self._programs.act(acting, self._tasks, self.task, self.beta, obs, base))
+        law = self.agent.law
+        outputs = tuple(plain_outputs(one, obs, shape) for one, shape in zip(self._acting, law.shapes(), strict=True))
+        scores = law.plain_scores(outputs, self._weights[self.task], self.agent.settings.risk(self.beta))
+        return np.asarray(gpi_actions(scores if base is None else np.concatenate([scores, base[None]])))
 
     def observe(
         self, next_obs: npt.ArrayLike, phi: npt.ArrayLike, terminated: npt.ArrayLike, valid: npt.ArrayLike
@@ -190,15 +203,13 @@ class SteppedLearner:
             left, self.updates = left - span, self.updates + span
             if span == until_copy and period:
                 self._learner = self._programs.copy_target(self._learner)
-        if self.updates - self._acting_at >= self._act_every:
+        if 1 < self._act_every <= self.updates - self._acting_at:
             self._refresh()
         return Learned(found, updates, self.updates)
 
     def _refresh(self) -> None:
-        """Act by the networks as they are now."""
-        self._acting_at, acting = self.updates, self.agent.acting(self._learner)
-        # a copy, where it is to outlive the next updates, which work in place
-        self._acting = acting if self._act_every == 1 else jax.tree.map(jnp.copy, acting)
+        """Act by the networks as they are now, in numpy: it then waits for no update, and these go on meanwhile."""
+        self._acting_at, self._acting = self.updates, self.networks
 
     def _checked(self, base_scores: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         scores = np.asarray(base_scores, np.float32)

@@ -72,7 +72,7 @@ def learn(
     `phi(obs, action, next_obs, info)` gives them. `rasf/FourRoom-v0` (tables) and `rasf/Reacher-v0` (networks, on
     whatever device jax has) have compiled loops, which are taken unless an argument needs single steps.
     tasks: weights (n, d), or a number of tasks, drawn from the environment's own distribution or from [-1, 1]^d.
-    agent: auto, sfql, rasfql, rasf-model (tables), sfc51, rasfc51, sfdqn, sfdqn-residual (networks).
+    agent: auto, sfql, rasfql, rasf-model (tables), sfc51, rasfc51, sfdqn, sfdqn-residual, rasfdqn (networks).
     risk: what the policies are trained for; several give a policy for each task and risk, all from one stream of steps:
     each risk leads for its share of `steps_per_task`.
     num_envs: environments that networks learn from side by side. learn_w: tables learn w from the rewards, as in the

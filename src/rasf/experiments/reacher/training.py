@@ -196,7 +196,7 @@ class LaneProgram:
         found = {name: np.moveaxis(part, 0, 1) for name, part in history.items()} | self.final(lanes)  # lanes in front
         seconds = np.array([trained, time.perf_counter() - begin]) / len(self.runs)
         shared = {"seconds": seconds, "peak_gb": np.array([_peak_gb()])}
-        self.networks = lanes.learner.online
+        self.networks = self.agent.acting(lanes.learner)
         return [{name: np.array(part[lane]) for name, part in found.items()} | shared for lane in range(len(self.runs))]
 
     def library(self, lane: int, found: Arrays) -> PolicyLibrary:
@@ -237,7 +237,7 @@ class LaneProgram:
 
     def evaluate(self, step: int, lanes: Lane) -> dict[str, Array]:
         """For `fit`: curves always, maps at the end of a task."""
-        online, beta = lanes.learner.online, self.configs.beta
+        online, beta = self.agent.acting(lanes.learner), self.configs.beta
         found = self._curve(online, self._keys(1, step), beta, self.tasks)
         if self.log is not None:
             for lane, run in enumerate(self.runs):
@@ -262,7 +262,7 @@ class LaneProgram:
 
         And the tips of three rollouts for each task.
         """
-        online, beta = lanes.learner.online, self.configs.beta
+        online, beta = self.agent.acting(lanes.learner), self.configs.beta
         arguments = (online, self._keys(4, 0), beta, self.tasks)
         n = self.sizes.final_rollouts
         outcome = jax.jit(jax.vmap(partial(self._outcome, n=n), in_axes=(0, 0, 0, 0, None)))

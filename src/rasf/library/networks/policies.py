@@ -39,12 +39,19 @@ from rasf.agents import Family, LawKind, check_acting
 from rasf.arrays import Array, Bools, Floats, Ints
 from rasf.checks import number, one_of, whole
 from rasf.deep.agent import LAWS, Agent
-from rasf.deep.laws import Histogram, Law, Networks, TaskHeads, make_law
+from rasf.deep.laws import (
+    Histogram,
+    Law,
+    Networks,
+    TaskHeads,
+    histogram_scores,
+    histogram_variance,
+    make_law,
+)
 from rasf.deep.networks import Heads, Layer, Network, encode, read_heads
 from rasf.files import Arrays
 from rasf.library.frozen_policies import Scores
 from rasf.risk import Entropic, MeanVariance, Risk
-from rasf.risk.base import histogram_moments
 from rasf.transfer import gpi_actions, packed_weights
 
 Single = npt.NDArray[np.float32]
@@ -53,7 +60,8 @@ RiskForm = Callable[[Array], Risk] | Risk  # what programs are compiled for: a c
 _KEPT = 4  # weightings whose folded or chosen heads are kept
 _MOST_NUMBERS = 2**22  # of a batch's outputs at once
 _PARTS = {
-    LawKind.HISTOGRAM: ("histogram",), LawKind.MEAN: ("psi",), LawKind.MEAN_COVARIANCE: ("psi", "Sigma")
+    LawKind.HISTOGRAM: ("histogram",), LawKind.MEAN: ("psi",), LawKind.MEAN_COVARIANCE: ("psi", "Sigma"),
+    LawKind.MEAN_VARIANCE: ("moments",),
 }  # fmt: skip
 _PRECISIONS: dict[str, np.dtype[Any]] = {"single": np.dtype(np.float32), "half": np.dtype(np.float16)}
 
@@ -90,7 +98,8 @@ class NetworkPolicies:
     def shared_settings(self) -> dict[str, Any]:
         """Settings of the agent that policies must share to be in one library."""
         atoms = {"atoms": len(self.law.atoms[0])} if isinstance(self.law, Histogram) else {}
-        return {"gamma": self.gamma, "widths": self.widths, **atoms}
+        corrected = {"corrected": True} if self._corrected else {}
+        return {"gamma": self.gamma, "widths": self.widths, **atoms, **corrected}
 
     def check(self, risk: Risk) -> None:
         """Refuse a risk that these laws cannot serve."""
@@ -159,10 +168,16 @@ class NetworkPolicies:
         return (mean if _beta(risk) == 0 else risk.moments(mean, variance)), mean, variance
 
     def _fold(self, w: Floats) -> list[_Folded]:
-        """Networks whose heads give psi . w, and w' Sigma w."""
+        """Networks whose heads give the mean psi . w, and the variance, where it was learned."""
+        nothing = np.zeros_like(w)
+        factors = {
+            LawKind.MEAN: [(0, w)],
+            LawKind.MEAN_COVARIANCE: [(0, w), (1, packed_weights(w))],
+            LawKind.MEAN_VARIANCE: [(0, np.append(w, nothing)), (0, np.append(nothing, w**2))],
+        }[self.law_kind]
         return [
             _Folded(Network(one.hidden, Layer(*(part @ factor.astype(np.float32)[:, None] for part in one.heads))))
-            for one, factor in zip(self.networks, (w, packed_weights(w)), strict=False)
+            for one, factor in ((self.networks[part], factor) for part, factor in factors)
         ]
 
     def _keep(self, key: bytes, make: Callable[[], Made]) -> Made:
@@ -192,7 +207,11 @@ class NetworkPolicies:
             "actions": self.n_actions,
             "widths": list(self.widths),
             "gamma": self.gamma,
-        }
+        } | ({"corrected": True} if self._corrected else {})
+
+    @property
+    def _corrected(self) -> bool:
+        return isinstance(self.law, Histogram) and self.law.corrected
 
     def arrays(self, precision: str = "single") -> Arrays:
         """All that must be stored, beside `describe`; precision "half" takes half the room."""
@@ -221,7 +240,8 @@ class NetworkPolicies:
             atoms = _checked(arrays, "atoms", (features, n), (np.dtype(np.float64),))
             if not (np.diff(atoms, axis=1) > 0).all():
                 raise ValueError("atoms must be in increasing order")
-        law, sizes = make_law(kind, features, atoms), (inputs, *(whole("widths", width) for width in widths))
+        corrected = description.get("corrected", False) is True
+        law, sizes = make_law(kind, features, atoms, corrected), (inputs, *(whole("widths", width) for width in widths))
         layout = _layout(law, policies, sizes, actions)
         leaves = [_checked(arrays, name, shape) for name, shape in layout.items()]
         surplus = arrays.keys() - layout.keys() - ({"atoms"} if atoms is not None else set())
@@ -237,9 +257,11 @@ class NetworkPolicies:
             raise ValueError("parts must hold networks at least once, got none")
         first = parts[0].describe() | {"policies": None}
         for other in parts[1:]:
-            for name, size in (other.describe() | {"policies": None}).items():
-                if size != first[name]:
-                    raise ValueError(f"networks to merge must agree in {name}, got {first[name]} and {size}")
+            theirs = other.describe() | {"policies": None}
+            for name in first | theirs:
+                if first.get(name) != theirs.get(name):
+                    got = f"{first.get(name)} and {theirs.get(name)}"
+                    raise ValueError(f"networks to merge must agree in {name}, got {got}")
             if np.any(_atoms_used(other.law) != _atoms_used(parts[0].law)):
                 raise ValueError("networks to merge must have the same atoms: their supports differ")
         networks = jax.tree.map(lambda *same: np.concatenate(same), *(part.networks for part in parts))
@@ -305,15 +327,20 @@ def _outputs(network: Network, obs: Array, shape: Heads) -> Array:
 
 
 def _values(outputs: Array, task: HistogramTask, form: RiskForm) -> Array:
-    risk = form if isinstance(form, Risk) else form(task.beta)
-    return risk.independent_log(outputs, task.atoms, task.weights)
+    return histogram_scores(form if isinstance(form, Risk) else form(task.beta), outputs, task.atoms, task.weights)
+
+
+def _task_outputs(task: HistogramTask, obs: Array) -> Array:
+    """Numbers (K, B, A, H, M) of the task's features."""
+    heads = task.atoms.shape[0]
+    return _outputs(task.network, obs, Heads(heads, task.network.heads.bias.shape[-1] // heads))
 
 
 @partial(jax.jit, static_argnames="form")
 def _score_histograms(task: HistogramTask, obs: Array, form: RiskForm) -> tuple[Array, Array, Array]:
     """Values, mean and variance (K, B, A)."""
-    outputs = _outputs(task.network, obs, Heads(*task.atoms.shape))
-    mean, variance = histogram_moments(jax.nn.softmax(outputs), task.atoms)
+    outputs = _task_outputs(task, obs)
+    mean, variance = histogram_variance(outputs, task.atoms)
     w = task.weights
     return _values(outputs, task, form), jnp.sum(mean * w, axis=-1), jnp.sum(variance * w**2, axis=-1)
 
@@ -321,7 +348,7 @@ def _score_histograms(task: HistogramTask, obs: Array, form: RiskForm) -> tuple[
 @partial(jax.jit, static_argnames="form")
 def choose_by_histograms(task: HistogramTask, obs: Array, form: RiskForm) -> Array:
     """Actions (B,) at observations (B, n), by GPI; task and form are a `NetworkPolicies.histogram_task`."""
-    return gpi_actions(_values(_outputs(task.network, obs, Heads(*task.atoms.shape)), task, form))
+    return gpi_actions(_values(_task_outputs(task, obs), task, form))
 
 
 def _layout(law: Law, policies: int, sizes: tuple[int, ...], actions: int) -> dict[str, tuple[int, ...]]:

@@ -194,7 +194,7 @@ def _train_compiled(stream: _Stream, agent: Agent, world: Reacher, seed: int) ->
         stream.extras[now] = chunk.loss[0], *chunk.clipped[0]
         if stream.show(now, chunk.step - now * steps):
             break
-    return jax.tree.map(lambda part: part[0], chunk.lanes.learner.online)
+    return jax.tree.map(lambda part: part[0], agent.acting(chunk.lanes.learner))
 
 
 def _train_stepped(

@@ -1,0 +1,91 @@
+"""Mean and variance of each feature by one network: its loss, its scores, its fixed point, and a library of it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from deep_twin import create_agent
+
+import rasf
+from rasf import MeanVariance
+from rasf.deep.agent import Tasks, preset
+from rasf.deep.laws import MeanDiagonal, TaskHeads
+from rasf.deep.networks import Heads
+from rasf.library.networks.policies import NetworkPolicies
+
+TASKS = Tasks(np.array([[1.0, -0.5, 0.0], [0.3, 2.0, -1.0]]), np.zeros((2, 0)))
+K, B, A, D = 2, 4, 3, 3
+
+
+def test_the_loss_by_hand():
+    rng = np.random.default_rng(0)
+    chosen, following = rng.normal(size=(2, K, B, 2, D))
+    phi, discount = rng.normal(size=(B, D)), np.array([0.9, 0.0, 0.9, 0.9])
+    expected = 0.0
+    for k in range(K):
+        for b in range(B):
+            for i in range(D):
+                delta = phi[b, i] + discount[b] * following[k, b, 0, i] - chosen[k, b, 0, i]
+                target = delta**2 + discount[b] ** 2 * max(following[k, b, 1, i], 0.0)
+                expected += (delta**2 + (target - chosen[k, b, 1, i]) ** 2) / 2 / B
+    with jax.enable_x64(True):
+        loss, clipped = MeanDiagonal(D).loss((chosen,), (following,), phi, discount)
+    assert float(loss) == pytest.approx(expected)
+    assert np.asarray(clipped).tolist() == [0.0, 0.0]
+
+
+def test_scores_by_hand():
+    outputs = np.random.default_rng(1).normal(size=(K, B, A, 2, D))
+    law, w = MeanDiagonal(D), TASKS.weights
+    assert law.shapes() == (Heads(2, D),)
+    with jax.enable_x64(True):
+        heads = TaskHeads((), jnp.zeros(0), jnp.asarray(w))
+        scores = np.asarray(law.scores((jnp.asarray(outputs),), heads, MeanVariance(-3.0)))
+        each = np.asarray(law.scores_by_each((jnp.asarray(outputs),), heads, MeanVariance, jnp.array([-3.0, 1.0])))
+    plain = law.plain_scores((outputs,), w[0], MeanVariance(-3.0))
+    for k, b, a in np.ndindex(K, B, A):
+        mean, variance = outputs[k, b, a, 0] @ w[k], max(outputs[k, b, a, 1] @ w[k] ** 2, 0.0)
+        assert scores[k, b, a] == pytest.approx(mean - 1.5 * variance)
+        assert each[k, b, a] == pytest.approx(mean + (-1.5, 0.5)[k] * variance)
+        assert plain[k, b, a] == pytest.approx(
+            outputs[k, b, a, 0] @ w[0] - 1.5 * max(outputs[k, b, a, 1] @ w[0] ** 2, 0.0)
+        )
+
+
+def test_a_library_scores_as_the_agent_does_and_comes_back_from_its_arrays():
+    settings = preset("rasfdqn", widths=(5, 4))
+    agent = create_agent(settings, 2, A, [(-1.0, 1.0)] * D, TASKS)
+    networks = agent.init(jax.random.key(0)).online
+    sources = NetworkPolicies.from_agent(agent, networks)
+    again = NetworkPolicies.restore(sources.describe(), sources.arrays())
+    obs, w, risk = (
+        np.random.default_rng(2).normal(size=(6, 2)).astype(np.float32),
+        np.array([0.7, 0.0, -2.0]),
+        MeanVariance(-2.0),
+    )
+    expected = agent.scores(agent.task_heads(networks, jnp.asarray(w, jnp.float32)), obs, np.zeros(0), risk)
+    for one in (sources, again):
+        np.testing.assert_allclose(one.scores(obs, w, risk).values, expected, atol=1e-5)
+        actions = one.act(obs, w, risk)
+        assert [one.act_one(each, w, risk) for each in obs] == actions.tolist()
+    with pytest.raises(ValueError, match="risk must"):
+        sources.check(rasf.Entropic(-1.0))
+
+
+def test_the_agent_learns_from_python(tmp_path):
+    """One action earns 1 for sure, the other 3 or nothing, by a fair coin: mean 1.5, standard deviation 1.5."""
+    from coin_world import Coin
+
+    library = rasf.learn(
+        Coin(), agent="rasfdqn", tasks=[[1.0, 0.0]], risk=[MeanVariance(0.0), MeanVariance(-2.0)], steps_per_task=1_500,
+        widths=(16,), learning_rate=5e-3, batch=32, average=100, epsilon=1.0, gamma=0.5,
+    )  # fmt: skip
+    library.save(tmp_path / "coin.rasf")
+    again = rasf.load(tmp_path / "coin.rasf")
+    assert again.agent == "rasfdqn"
+    found = again.scores(0, [1.0, 0.0], MeanVariance(-2.0))
+    for k in range(2):
+        np.testing.assert_allclose(found.mean[k], [1.0, 1.5], atol=0.35)
+        np.testing.assert_allclose(found.std[k], [0.0, 1.5], atol=0.5)
+    assert [again.act(0, [1.0, 0.0], MeanVariance(beta)) for beta in (0.0, -2.0)] == [1, 0]
+    np.testing.assert_array_equal(found.values, library.scores(0, [1.0, 0.0], MeanVariance(-2.0)).values)
