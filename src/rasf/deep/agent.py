@@ -16,6 +16,7 @@ and risk-neutral is beta = 0. Everything here is pure and unbatched over seeds: 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,7 +32,7 @@ from rasf.agents import AGENTS, Family, LawKind
 from rasf.arrays import Array
 from rasf.deep.laws import Law, Networks, Parts, TaskHeads, make_law, support_atoms
 from rasf.deep.networks import encode, init_network, read_action, read_heads
-from rasf.deep.replay import Batch
+from rasf.deep.replay import Batch, row_size
 from rasf.risk import MeanVariance, Risk
 from rasf.transfer import gpi_actions
 
@@ -190,6 +191,19 @@ class Agent:
     def optimiser(self) -> optax.GradientTransformation:
         """Adam, as the paper uses it."""
         return optax.adam(self.settings.learning_rate, eps=self.settings.adam_epsilon)
+
+    def memory_needed(self, transitions: int, observation_size: int, features: int) -> float:
+        """Bytes, about: networks with what trains them, a batch's outputs and slopes, a replay of so many steps."""
+        chosen = self.settings
+        sizes, shapes = (self.inputs, *chosen.widths), self.law.shapes()
+        hidden = sum((n + 1) * m for n, m in itertools.pairwise(sizes))
+        heads = [self.actions * shape.size for shape in shapes]
+        numbers = self.policies * sum(hidden + (sizes[-1] + 1) * columns for columns in heads)
+        copies = 4 + bool(chosen.target_period) + bool(chosen.average)  # online, its slope, Adam's two, and these
+        outputs = 3.0 * chosen.batch * self.policies * sum(sum(sizes) + columns for columns in heads)
+        if chosen.law is LawKind.HISTOGRAM:  # a projection's matrix for every transition and feature
+            outputs += 3.0 * chosen.batch * self.law.features * chosen.atoms**2
+        return 4.0 * (copies * numbers + outputs + transitions * row_size(observation_size, features))
 
     def init(self, key: Array) -> Learner:
         """A learner with random networks."""

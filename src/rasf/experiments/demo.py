@@ -75,7 +75,7 @@ def train_and_meet(seed: int, tick: Callable[[], None]) -> dict[str, Outcome]:
     """Train for both risks, act at both on tasks that nobody trained for."""
     risks = list(RISKS.values())
     library = rasf.learn(
-        WORLD, agent="rasfql", tasks=TASKS, risk=risks, steps_per_task=STEPS, seed=seed, callback=lambda _: tick()
+        WORLD, agent="rasf-model", tasks=TASKS, risk=risks, steps_per_task=STEPS, seed=seed, callback=lambda _: tick()
     )
     counts = np.zeros(gym.make(WORLD).observation_space.nvec[:2])
     visits = {name: np.zeros_like(counts) for name in RISKS}

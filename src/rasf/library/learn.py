@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _MARGIN = 0.5  # of the range of the features seen, on either side
 _FEW = 100_000  # observations that surely fit a table
 _LARGE = 1_000  # numbers of an observation, each state's key in a table: images are not for tables
+_MOST_TASKS = 2**15 - 1  # tables number policies in 16 bits
 _WALK = 2_000  # steps of the random walks that look for bounds, and for recurring observations
 _log = logging.getLogger("rasf")
 
@@ -277,7 +278,9 @@ def drawn_tasks(
     """Weights (n, d): given, or drawn from the environment's own distribution where it has one."""
     if not isinstance(tasks, int | np.integer):
         return checks.task_weights("tasks", tasks, d)
-    count, rng = checks.whole("tasks", tasks), np.random.default_rng(seed)
+    if checks.whole("tasks", tasks) > _MOST_TASKS:
+        raise ValueError(f"tasks must be at most {_MOST_TASKS}, a policy for each, got {tasks}")
+    count, rng = int(tasks), np.random.default_rng(seed)
     own = None if of_its_own is None else of_its_own(count, rng)
     if own is not None:
         return checks.task_weights("the environment's random_tasks", own, d)

@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from rasf.arrays import Array, array_namespace
+from rasf.checks import number
 from rasf.risk.base import Risk
 
 _GRID = 512  # cells of the grid on which laws are convolved
@@ -28,7 +29,7 @@ class CVaR(Risk):
     supports: ClassVar[frozenset[str]] = frozenset({"samples", "histogram", "moments", "independent"})
 
     def __post_init__(self) -> None:
-        if not 0 < self.alpha <= 1:
+        if not 0 < number("alpha", self.alpha) <= 1:
             raise ValueError(f"alpha must be in (0, 1], got {self.alpha}")
 
     def histogram(self, probs: Array, atoms: Array) -> Array:

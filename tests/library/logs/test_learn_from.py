@@ -200,6 +200,9 @@ def test_a_log_of_four_room_knows_which_cells_are_dangerous(tmp_path):
                     break
     library = rasf.learn_from(tmp_path, tasks=[FourRoom().task([1, 0, 0])], risk=rasf.MeanVariance(-4.0), resamples=0)
     assert library.history["failures"][0] == rasf.Log.read(tmp_path).failure.sum() > 0
+    drawn = rasf.learn_from(tmp_path, tasks=3, env="rasf/FourRoom-v0", resamples=0)
+    assert {policy.w[3:] for policy in drawn.policies} == {(1.0, -2.0)}  # as its own tasks have goal and failure
+    assert len(drawn.notes) == 1
 
 
 # --- what is refused

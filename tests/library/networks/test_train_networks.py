@@ -252,3 +252,20 @@ def test_it_works_without_gymnasium(library, tmp_path):
     found = rasf.load(path)
     assert found.environment == library.environment
     assert_same(found, library)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"widths": (10**6, 10**6)}, "need about .* GB, and there are"),
+        ({"batch": 10**9}, "batches of 1000000000 .* need about"),
+        ({"steps_per_task": 10**12}, "a replay of .* need about"),
+        ({"learning_rate": 1e30}, "learning_rate must be at most 1"),
+        ({"tasks": 10**9}, "tasks must be at most 32767"),
+    ],
+)
+def test_what_cannot_be_afforded_is_refused_before_anything_is_compiled(given, said, monkeypatch):
+    monkeypatch.setattr(Agent, "init", lambda *_: pytest.fail("a network was made"))
+    with pytest.raises(ValueError, match=said) as caught:
+        rasf.learn(WORLD, risk=AVERSE, **OPTIONS | given)
+    assert "\n" not in str(caught.value)

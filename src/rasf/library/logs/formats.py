@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
@@ -61,15 +60,14 @@ def read(data: Any, *, env: Environment | None = None, phi: Phi | None = None) -
 
 
 def _described(env: Environment, phi: Phi | None) -> EnvironmentDescription:
-    import gymnasium
-
     from rasf.envs.gymnasium.single import open_environment
 
-    with ExitStack() as closing:
-        opened = open_environment(env, phi)
-        if not isinstance(env, gymnasium.Env):
-            closing.callback(opened.close)
+    opened = open_environment(env, phi)
+    try:
         return opened.describe()
+    finally:
+        if opened.env is not env:  # the caller's own stays open
+            opened.close()
 
 
 def _of(log: Log, wanted: EnvironmentDescription) -> Log:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from rasf.risk import Risk
 from rasf.tabular.model import ModelSettings
 
 if TYPE_CHECKING:
-    from rasf.envs.gymnasium.single import Environment, Phi
+    from rasf.envs.gymnasium.single import Environment, FeatureEnvironment, Phi
 
 _AGENT = AGENTS["rasf-model"]
 _PARTS = ("value", "mean", "std")
@@ -66,7 +67,9 @@ def learn_from(
     model = LoggedModel(log, with_settings(ModelSettings(), chosen), resamples, checks.whole("seed", seed, 0))
     coverage = model.states.coverage(log)
     notes = [str(coverage)]
-    weights = drawn_tasks(tasks, log.environment.n_features, None, [seed, 77], notes)
+    with ExitStack() as closing:
+        of_its_own = None if env is None else _opened(env, phi, closing).random_tasks
+        weights = drawn_tasks(tasks, log.environment.n_features, of_its_own, [seed, 77], notes)
     libraries = []
     for one in risks:
         sources = evaluated(model.learner, model.states.keys, weights, one, least_tries)
@@ -86,6 +89,16 @@ def learn_from(
             PolicyLibrary(sources, log.environment, policies, (_AGENT,), history, tuple(notes), provenance)
         )
     return merge(libraries) if len(libraries) > 1 else libraries[0]
+
+
+def _opened(env: Environment, phi: Phi | None, closing: ExitStack) -> FeatureEnvironment:
+    """The environment that a log comes from, closed in the end unless it is the caller's."""
+    from rasf.envs.gymnasium.single import open_environment
+
+    opened = open_environment(env, phi)
+    if opened.env is not env:
+        closing.callback(opened.close)
+    return opened
 
 
 def _estimate(model: LoggedModel, w: Floats, risk: Risk, least_tries: int) -> Estimate:

@@ -7,6 +7,7 @@ or learns from several environments side by side, is stepped from Python.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +101,7 @@ def train_networks(
     agent = Agent.create(
         settings, env.encoder.vector_size, env.n_actions, given, atoms, None if policies is None else len(policies.beta)
     )
+    _check_affordable(agent, len(given.weights) * stream.steps, env.encoder.vector_size, tasks.shape[1])
     if isinstance(env, ReacherAdapter) and base_library is not None:
         env = env.stepped()
     world = compiled_reacher(env) if base_library is None else None
@@ -125,6 +127,29 @@ def train_networks(
     if clipped > _MUCH_CLIPPED:
         notes.append(f"{clipped:.1%} of the histograms' mass was clipped at the ends of the support; give a wider one")
     return found
+
+
+def _check_affordable(agent: Agent, transitions: int, observation_size: int, features: int) -> None:
+    """Refuse what cannot be, before anything is compiled: a step beyond all bounds, sizes beyond the memory."""
+    rate = agent.settings.learning_rate
+    if rate > 1:
+        raise ValueError(f"learning_rate must be at most 1 for networks to learn anything, got {rate:g}")
+    needed, there = agent.memory_needed(transitions, observation_size, features), _memory()
+    if needed > there:
+        sizes = f"widths {agent.settings.widths} for {agent.policies} policies, batches of {agent.settings.batch}"
+        gigabytes = f"{needed / 1e9:,.1f} GB, and there are {there / 1e9:,.1f} GB"
+        raise ValueError(f"networks of {sizes} and a replay of {transitions:,} steps need about {gigabytes}")
+
+
+def _memory() -> float:
+    """Bytes of the device that computes, or of this machine."""
+    counted = jax.devices()[0].memory_stats()
+    if counted and "bytes_limit" in counted:
+        return float(counted["bytes_limit"])
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):  # not every system tells
+        return float("inf")
 
 
 def compiled_reacher(env: FeatureVector | ReacherAdapter) -> Reacher | None:
