@@ -11,6 +11,7 @@ from library_worlds import gamble, random_world, scripted
 import rasf
 from rasf import CVaR, Entropic, MeanVariance, NestedEntropic
 from rasf.envs.four_room import FourRoom
+from rasf.envs.reacher import Reacher
 from rasf.library.progress import TrainingLog
 
 NEUTRAL, AVERSE = MeanVariance(0.0), MeanVariance(-1.0)
@@ -246,6 +247,26 @@ def test_a_failure_named_late_makes_the_tasks_before_it_have_none(options):
     np.testing.assert_array_equal(library.history["failures"], [0.0, 0.0, 0.0, 1.0])
     known = rasf.learn(Late(gamble()), tasks=3, risk=risks[:1], steps_per_task=8, **options)
     np.testing.assert_array_equal(known.history["failures"], [0.0, 1.0, 0.0])
+
+
+@pytest.mark.parametrize("options", [{"agent": "rasfql"}, {"agent": "rasf-model"}, DEEP | {"agent": "sfdqn-residual"}])
+def test_a_rule_may_say_what_a_failure_is(options):
+    seen = []
+
+    def failure(step):
+        seen.append(step)
+        return step.obs == 2
+
+    library = rasf.learn(gamble(failing=None), tasks=1, steps_per_task=40, failure=failure, **options)
+    assert len(seen) == 40
+    assert library.history["failures"].tolist() == [sum(step.obs == 2 for step in seen)]
+    with pytest.raises(ValueError, match="failure must be a function"):
+        rasf.learn(gamble(), tasks=1, steps_per_task=4, failure=3, **options)
+
+
+def test_a_rule_is_for_environments_that_show_their_steps():
+    with pytest.raises(ValueError, match="failure is for single environments"):
+        rasf.learn(Reacher(), tasks=1, steps_per_task=4, failure=lambda step: True)
 
 
 def test_an_environment_may_be_an_id_an_environment_a_function_or_a_class():

@@ -27,10 +27,9 @@ from rasf.risk.names import risk_to_text
 from rasf.statistics import Interval, interval_of, mean_interval, mean_of_the_worst
 
 if TYPE_CHECKING:
-    from rasf.envs.gymnasium.single import FeatureEnvironment, Step
+    from rasf.envs.gymnasium.single import FeatureEnvironment
     from rasf.library.policy_library import PolicyLibrary
 
-FailureRule = Callable[["Step"], bool]
 WORST = 0.1  # the share of episodes that CVaR looks at
 
 
@@ -157,7 +156,6 @@ def run_episodes(
     seeds: Sequence[int],
     max_steps: int,
     discount_aware: bool,
-    failure: FailureRule | None,
     callback: Callable[[int], None] | None,
 ) -> Report:
     """An episode for each seed, as many at a time as there are environments, all of these at the same step.
@@ -179,7 +177,7 @@ def run_episodes(
                 step = running[i].step(action)
                 phi[i] += step.phi
                 discounted[i] += discount * step.phi
-                failures[i] += step.failure if failure is None else bool(failure(step))
+                failures[i] += step.failure
                 lengths[i] += 1
                 truncated[i] = not step.terminated
                 if step.terminated or step.truncated:
@@ -190,7 +188,7 @@ def run_episodes(
                 callback(begun - len(running))
             if not running:
                 break
-    named = failure is not None or any(environment.reports_failures for environment in environments)
+    named = any(environment.reports_failures for environment in environments)
     share = unseen / int(lengths.sum())
     counted = failures if named else None
     return Report(w, risk, sources.gamma, phi @ w, discounted @ w, phi, counted, lengths, truncated, share)

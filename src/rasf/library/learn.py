@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import gymnasium
     from _typeshed import DataclassInstance
 
-    from rasf.envs.gymnasium.single import Environment, FeatureEnvironment, Phi
+    from rasf.envs.gymnasium.single import Environment, FailureRule, FeatureEnvironment, Phi
     from rasf.envs.gymnasium.vector import FeatureVector
     from rasf.envs.reacher.world import Reacher
     from rasf.library.networks.reacher import ReacherAdapter
@@ -62,6 +62,7 @@ def learn(
     learn_w: bool = False,
     support: npt.ArrayLike | None = None,
     env_kwargs: Header | None = None,
+    failure: FailureRule | None = None,
     base_library: PolicyLibrary | None = None,
     callback: Callback | None = None,
     **settings: Any,
@@ -78,6 +79,7 @@ def learn(
     each risk leads for its share of `steps_per_task`.
     num_envs: environments that networks learn from side by side. learn_w: tables learn w from the rewards, as in the
     paper, instead of being told. support: (d, 2), bounds of the discounted feature returns, for histograms.
+    failure: failure(step) says on which steps there was one, where the environment does not; training shows it.
     base_library: a library whose policies help to explore, and stay as they are.
     callback: is shown a `TrainingProgress` now and then; if it answers True, training stops, and what was learned is
     kept. settings: constants of the agent, such as epsilon, alpha, widths, atoms, learning_rate.
@@ -90,6 +92,8 @@ def learn(
     with ExitStack() as closing:
         world: Any  # which kind follows from the agent
         world, spec, notes = _open(env, phi, env_kwargs or {}, agent, num_envs, seed, closing)
+        if failure is not None:
+            _count_failures(world, failure)
         check_risks(spec, risks)
         described, base = world.describe(), None
         if base_library is not None:
@@ -207,6 +211,17 @@ def _open(
     if num_envs > 1:
         raise ValueError(f"num_envs must be 1 for {spec}, which learns from one environment, got {num_envs}")
     return first, spec, notes
+
+
+def _count_failures(world: Opened, rule: FailureRule) -> None:
+    """Have a rule count failures; it needs single environments, whose observations it sees."""
+    if hasattr(world, "environments"):
+        for one in world.environments:
+            one.count_failures(rule)
+    elif hasattr(world, "count_failures"):
+        world.count_failures(rule)
+    else:
+        raise ValueError("failure is for single environments, got one that counts them itself")
 
 
 def _of_networks(agent: str, given: str) -> AgentSpec:

@@ -30,8 +30,8 @@ from rasf.risk.names import risk_to_text
 from rasf.transfer import gpi
 
 if TYPE_CHECKING:
-    from rasf.envs.gymnasium.single import Environment, FeatureEnvironment, Phi
-    from rasf.library.evaluation import Comparison, FailureRule, Report
+    from rasf.envs.gymnasium.single import Environment, FailureRule, FeatureEnvironment, Phi
+    from rasf.library.evaluation import Comparison, Report
     from rasf.library.logs.estimate import Estimate
 
 NEUTRAL = MeanVariance(0.0)
@@ -192,13 +192,13 @@ class PolicyLibrary:
                 if opened.env is not env:
                     closing.callback(opened.close)
                 self.check_environment(opened.describe())
+                if failure is not None:
+                    opened.count_failures(failure)
                 if opened.env is env:  # the caller's own cannot be copied
                     break
             for name, risk in named.items():
                 told = None if callback is None else partial(callback, name)
-                reports[name] = run_episodes(
-                    self, environments, weights, risk, seeds, max_steps, discount_aware, failure, told
-                )
+                reports[name] = run_episodes(self, environments, weights, risk, seeds, max_steps, discount_aware, told)
         return Comparison(reports)
 
     def evaluate_from(

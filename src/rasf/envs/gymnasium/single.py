@@ -76,6 +76,9 @@ class Step(NamedTuple):
     failure: bool
 
 
+FailureRule: TypeAlias = Callable[[Step], bool]
+
+
 class FeatureSource:
     """What one environment with features and several have in common."""
 
@@ -108,6 +111,7 @@ class FeatureEnvironment(FeatureSource):
         self._stepped = env if phi is None else FeatureReward(env, phi)
         self._phi = _phi_of(self._stepped)
         self.reports_failures = self._running = False
+        self._failure: FailureRule | None = None
         declared = declared_bounds(self._stepped)
         self.declared_bounds = _open_bounds(env, None) if declared is None else declared
 
@@ -140,7 +144,19 @@ class FeatureEnvironment(FeatureSource):
             raise ValueError(wrong_features(features.shape, self.n_features, self._phi))
         if not np.isfinite(features).all():
             raise ValueError(f"the features of a step must be finite, the environment gave {features.tolist()}")
-        return Step(obs, features, bool(terminated), bool(truncated), bool(info.get("failure", False)))
+        step = Step(obs, features, bool(terminated), bool(truncated), bool(info.get("failure", False)))
+        return step if self._failure is None else step._replace(failure=bool(self._failure(step)))
+
+    def count_failures(self, rule: FailureRule) -> None:
+        """Call those steps failures that a rule says, from now on, whatever the environment names."""
+        if not callable(rule):
+            raise ValueError(f"failure must be a function of a step, got {type(rule).__name__}")
+        self._failure, self.reports_failures = rule, True
+
+    @property
+    def counts_failures(self) -> bool:
+        """Whether a rule does."""
+        return self._failure is not None
 
     def close(self) -> None:
         self.env.close()

@@ -161,7 +161,9 @@ def compiled_reacher(env: FeatureVector | ReacherAdapter) -> Reacher | None:
     from rasf.envs.gymnasium.vector import SyncEnvs
     from rasf.envs.reacher.env import ReacherEnv
 
-    if not isinstance(env, SyncEnvs) or env.num_envs > 1 or env.environments[0].has_phi:
+    if not isinstance(env, SyncEnvs) or env.num_envs > 1:
+        return None
+    if env.environments[0].has_phi or env.environments[0].counts_failures:
         return None
     outer = env.environments[0].env
     inner = outer.env if type(outer) is OrderEnforcing else outer

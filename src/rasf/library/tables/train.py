@@ -111,4 +111,5 @@ def compiled_rooms(env: FeatureEnvironment) -> FourRoom | None:
     from gymnasium.wrappers import OrderEnforcing
 
     inner = env.env.env if type(env.env) is OrderEnforcing else env.env
-    return inner.rooms if type(inner) is FourRoomEnv and not env.has_phi else None
+    own = not (env.has_phi or env.counts_failures)
+    return inner.rooms if type(inner) is FourRoomEnv and own else None
