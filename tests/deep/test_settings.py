@@ -29,7 +29,10 @@ def test_defaults_are_the_paper_s():
 def test_risk_neutral_agents_are_the_same_agents():
     assert preset("sfc51") == preset("rasfc51")
     assert preset("c51") == preset("rac51")
-    assert set(DEEP_AGENTS) == {"rasfc51", "sfc51", "rac51", "c51", "rac51-relabelled", "sfdqn", "sfdqn-residual"}
+    papers = {"rasfc51", "sfc51", "rac51", "c51", "rac51-relabelled", "sfdqn", "sfdqn-residual"}
+    assert set(DEEP_AGENTS) == papers | {"rasfdqn"}
+    for name in papers:  # nothing beyond the paper is on in its presets
+        assert (preset(name).average, preset(name).corrected, preset(name).updates) == (0, False, 1)
 
 
 def test_presets_with_changes():
