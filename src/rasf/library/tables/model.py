@@ -25,7 +25,6 @@ from rasf.risk import Risk
 from rasf.tabular.model import ModelLearner, ModelSettings
 from rasf.transfer import packed_indices
 
-_SHOWN_EVERY = 500  # steps
 _EXPLORATION = 6  # its stream of random numbers
 
 
