@@ -364,3 +364,16 @@ def test_environments_that_were_made_here_are_closed_also_when_they_break(librar
     mine = gamble()
     library.evaluate(mine, W, NEUTRAL, 3)
     assert not mine.closed
+
+
+def test_arguments_of_the_environment_may_be_given():
+    library = rasf.learn("rasf/Grid-v0", tasks=1, agent="sfql", steps_per_task=50, env_kwargs={"slip": 0.0})
+    w = [-1.0, 20.0, -20.0, -20.0]
+    as_trained, told = (
+        library.evaluate("rasf/Grid-v0", w, episodes=4, max_steps=30, env_kwargs=given)
+        for given in (None, {"slip": 0.0})
+    )
+    np.testing.assert_array_equal(as_trained.returns, told.returns)
+    assert library.evaluate("rasf/Grid-v0", w, episodes=20, max_steps=30, env_kwargs={"slip": 1.0}).returns.std() > 0
+    with pytest.raises(ValueError, match="id"):
+        library.evaluate(lambda: None, w, episodes=4, env_kwargs={"slip": 0.0})

@@ -141,14 +141,17 @@ class PolicyLibrary:
         discount_aware: bool = False,
         failure: FailureRule | None = None,
         max_steps: int = _LONGEST,
+        env_kwargs: Header | None = None,
     ) -> Report:
         """Act for some episodes: returns, discounted and not, variance, CVaR, failures, with intervals.
 
         `env` is an id, an environment, or a function that makes one; `phi` as for `learn`. `failure(step)` says on
         which steps there was a failure, where the environment does not name them in info["failure"]. Episodes of more
-        than `max_steps` are truncated, and the report says how many.
+        than `max_steps` are truncated, and the report says how many. env_kwargs: arguments of an environment named by
+        its id; by default those that the library was trained with, where it is the same.
         """
         given: Header = {"seed": seed, "phi": phi, "discount_aware": discount_aware, "failure": failure}
+        given["env_kwargs"] = env_kwargs
         compared = self.compare(env, w, [risk], episodes, max_steps=max_steps, **given)
         return next(iter(compared.reports.values()))
 
@@ -165,6 +168,7 @@ class PolicyLibrary:
         discount_aware: bool = False,
         failure: FailureRule | None = None,
         max_steps: int = _LONGEST,
+        env_kwargs: Header | None = None,
         callback: Callable[[str, int], None] | None = None,
     ) -> Comparison:
         """Evaluate several risks on the same beginnings; `callback(risk's name, episodes over)` may raise to stop."""
@@ -182,7 +186,9 @@ class PolicyLibrary:
             self.sources.check(risk)
         if isinstance(env, str) and phi is None:
             self._require_phi(None)
-        kwargs = self.environment.make_kwargs() if env == self.environment.id else {}
+        kwargs = env_kwargs
+        if kwargs is None:
+            kwargs = self.environment.make_kwargs() if env == self.environment.id else {}
         reports = {}
         with ExitStack() as closing:
             environments: list[FeatureEnvironment] = []
