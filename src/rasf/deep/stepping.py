@@ -65,7 +65,8 @@ class SteppedLearner:
     or (T,) for each task, and to learn by, where no policies are given. The replay holds the last `capacity`
     transitions; give the number of steps planned, and it forgets nothing. `learn` owes an update for each transition
     and does them `together`, a power of two, in one call (by default 4, or the next not above the number of
-    environments).
+    environments). act_every: the networks that act are renewed after so many updates; with more than one, acting is in
+    numpy and waits for no update.
     """
 
     def __init__(

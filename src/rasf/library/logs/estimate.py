@@ -60,8 +60,8 @@ class LoggedModel:
         self.learner = ModelLearner(known.n_features, known.n_actions, settings, seed)
         rows = (self.states.row, log.actions, log.phi, self.states.next_row)
         self._outcomes = self.learner.learn_all(*rows, self.states.keys)
-        self._episode = np.cumsum(np.append(False, log.last[:-1]))  # of every transition, from 0
-        self._begins = self.states.row[np.append(True, log.last[:-1])]
+        self._episode = np.cumsum(log.first) - 1  # of every transition, from 0
+        self._begins = self.states.row[log.first]
         rng, n = np.random.default_rng([seed, resamples]), log.episodes
         self._draws = rng.multinomial(n, np.full(n, 1 / n), size=resamples)  # how often each episode, (resamples, n)
         self._tries = self.states.tries(log)

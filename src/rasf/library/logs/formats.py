@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
@@ -33,7 +34,7 @@ from rasf.files import Arrays, write_atomically
 from rasf.library.logs.log import Log, as_flags, plain_description
 
 if TYPE_CHECKING:
-    from rasf.envs.gymnasium.single import Environment, Phi
+    from rasf.envs.gymnasium.single import Environment, FeatureEnvironment, Phi
 
 _NAMES = {"obs", "actions", "phi", "next_obs", "terminated", "truncated", "episode", "failure"}
 _WIDE = ("obs", "next_obs", "phi")  # one column for each number
@@ -59,15 +60,22 @@ def read(data: Any, *, env: Environment | None = None, phi: Phi | None = None) -
     return log if wanted is None else _of(log, wanted)
 
 
-def _described(env: Environment, phi: Phi | None) -> EnvironmentDescription:
+@contextmanager
+def opened(env: Environment, phi: Phi | None) -> Iterator[FeatureEnvironment]:
+    """The environment that a log comes from, closed in the end unless it is the caller's."""
     from rasf.envs.gymnasium.single import open_environment
 
-    opened = open_environment(env, phi)
+    found = open_environment(env, phi)
     try:
-        return opened.describe()
+        yield found
     finally:
-        if opened.env is not env:  # the caller's own stays open
-            opened.close()
+        if found.env is not env:
+            found.close()
+
+
+def _described(env: Environment, phi: Phi | None) -> EnvironmentDescription:
+    with opened(env, phi) as found:
+        return found.describe()
 
 
 def _of(log: Log, wanted: EnvironmentDescription) -> Log:

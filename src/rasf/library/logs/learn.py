@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +13,12 @@ import numpy.typing as npt
 
 from rasf import checks
 from rasf.agents import AGENTS, check_risks
-from rasf.arrays import Floats
+from rasf.arrays import Floats, Ints
 from rasf.files import Arrays
 from rasf.library.file import versions
 from rasf.library.learn import checked_risks, drawn_tasks, with_settings
 from rasf.library.logs.estimate import Estimate, LoggedModel
+from rasf.library.logs.formats import opened
 from rasf.library.logs.log import Log
 from rasf.library.policy_library import NEUTRAL, PolicyLibrary, SourcePolicy, merge
 from rasf.library.tables.model import evaluated
@@ -26,7 +27,7 @@ from rasf.risk import Risk
 from rasf.tabular.model import ModelSettings
 
 if TYPE_CHECKING:
-    from rasf.envs.gymnasium.single import Environment, FeatureEnvironment, Phi
+    from rasf.envs.gymnasium.single import Environment, Phi
 
 _AGENT = AGENTS["rasf-model"]
 _PARTS = ("value", "mean", "std")
@@ -50,9 +51,10 @@ def learn_from(
     data: a `Recorder`'s folder, a .npz or .parquet file, "minari:ID" or a Minari dataset, a dict of arrays, or a
     `rasf.Log`. env: an id or an environment that the log must come from; where arrays do not say it, also how their
     observations are meant. phi: phi(obs, action, next_obs, info), where the log has no features. tasks, risk, gamma,
-    seed: as for `rasf.learn`. least_tries: what was tried less often in a state is not trusted: no policy takes such an
-    action, nor does acting, where another was tried as often. resamples: of the episodes, from which comes how sure the
-    predictions are. settings: of `rasf-model`.
+    seed: as for `rasf.learn`; a number of tasks is drawn from the environment's own, where `env` is given. least_tries:
+    what was tried less often in a state is not trusted: no policy takes such an action, nor does acting, where another
+    was tried as often. resamples: of the episodes, from which comes how sure the predictions are. settings: of
+    `rasf-model`.
 
     `history` has, for every policy, `value`, `mean` and `std` of its discounted return from where the log's episodes
     began, predicted on the model of the log, each with `_low` and `_high` (95 %), and `thin`, the share of the time
@@ -67,13 +69,18 @@ def learn_from(
     model = LoggedModel(log, with_settings(ModelSettings(), chosen), resamples, checks.whole("seed", seed, 0))
     coverage = model.states.coverage(log)
     notes = [str(coverage)]
-    with ExitStack() as closing:
-        of_its_own = None if env is None else _opened(env, phi, closing).random_tasks
+    with nullcontext() if env is None else opened(env, phi) as world:
+        of_its_own = None if world is None else world.random_tasks
         weights = drawn_tasks(tasks, log.environment.n_features, of_its_own, [seed, 77], notes)
     libraries = []
     for one in risks:
-        sources = evaluated(model.learner, model.states.keys, weights, one, least_tries)
-        history = _history(log, weights, [_estimate(model, w, one, least_tries) for w in weights])
+        estimates: list[Estimate] = []
+
+        def estimate(w: Floats, actions: Ints, one: Risk = one, estimates: list[Estimate] = estimates) -> None:
+            estimates.append(model.estimate(actions, w, acting_risk(one)))
+
+        sources = evaluated(model.learner, model.states.keys, weights, one, least_tries, estimate)
+        history = _history(log, weights, estimates)
         provenance = {
             "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "versions": versions(),
@@ -89,20 +96,6 @@ def learn_from(
             PolicyLibrary(sources, log.environment, policies, (_AGENT,), history, tuple(notes), provenance)
         )
     return merge(libraries) if len(libraries) > 1 else libraries[0]
-
-
-def _opened(env: Environment, phi: Phi | None, closing: ExitStack) -> FeatureEnvironment:
-    """The environment that a log comes from, closed in the end unless it is the caller's."""
-    from rasf.envs.gymnasium.single import open_environment
-
-    opened = open_environment(env, phi)
-    if opened.env is not env:
-        closing.callback(opened.close)
-    return opened
-
-
-def _estimate(model: LoggedModel, w: Floats, risk: Risk, least_tries: int) -> Estimate:
-    return model.estimate(model.learner.policy(w, risk, least_tries), w, acting_risk(risk))
 
 
 def _history(log: Log, weights: Floats, estimates: Sequence[Estimate]) -> Arrays:
@@ -137,7 +130,6 @@ def evaluate_from(
     model.learner.weigh_prior()
     keys = model.states.keys
     actions = np.append(library.sources.act(keys, weights, risk), 0)
-    begins = log.obs[np.append(True, log.last[:-1])]
-    of_sources = library.sources.scores(begins, weights, risk).values.max(axis=2)  # (sources, episodes)
+    of_sources = library.sources.scores(log.obs[log.first], weights, risk).values.max(axis=2)  # (sources, episodes)
     best = float(of_sources.mean(axis=1).max())
     return model.estimate(actions, weights, risk, best)

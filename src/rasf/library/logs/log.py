@@ -58,8 +58,7 @@ class Log:
 
     def _check_episodes(self) -> None:
         ends = self.last
-        begins = np.flatnonzero(np.append(True, ends[:-1]))
-        again = np.sort(self.episode[begins])
+        again = np.sort(self.episode[self.first])
         if (again[1:] == again[:-1]).any():
             name = again[1:][again[1:] == again[:-1]][0]
             raise ValueError(f"the steps of an episode must follow one another; episode {name} comes back")
@@ -83,6 +82,11 @@ class Log:
     def last(self) -> Bools:
         """Which transitions (N,) are the last of their episode."""
         return np.append(self.episode[1:] != self.episode[:-1], True)
+
+    @property
+    def first(self) -> Bools:
+        """Which transitions (N,) are the first of their episode."""
+        return np.append(True, self.last[:-1])
 
     @property
     def episodes(self) -> int:

@@ -8,12 +8,12 @@ takes no part in GPI there; a state in which none was tried has not been seen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 
 import numpy as np
 
-from rasf.arrays import Floats
+from rasf.arrays import Floats, Ints
 from rasf.envs.gymnasium.single import FeatureEnvironment
 from rasf.library.frozen_policies import FrozenPolicies
 from rasf.library.progress import Reporter, Trained
@@ -115,13 +115,25 @@ class _OfModel:
         self._learner.regroup(self._keys)
 
 
-def evaluated(learner: ModelLearner, keys: Floats, tasks: Floats, risk: Risk, least_tries: int = 1) -> TablePolicies:
-    """A policy for each task at a risk, planned on the learner's model, with its exact psi and Sigma there."""
+def evaluated(
+    learner: ModelLearner,
+    keys: Floats,
+    tasks: Floats,
+    risk: Risk,
+    least_tries: int = 1,
+    look: Callable[[Floats, Ints], None] | None = None,
+) -> TablePolicies:
+    """A policy for each task at a risk, planned on the learner's model, with its exact psi and Sigma there.
+
+    look: is shown the weights and actions (S + 1,) of each, while the learner's task is that one.
+    """
     tried, S, d = learner.tried(least_tries), learner.states, learner.n_features
     packed = packed_indices(d)
     values = np.zeros((len(tasks), S, learner.n_actions, d + len(packed[0])), np.float32)
     for policy, w in enumerate(tasks):
         actions = learner.policy(w, risk, least_tries)
+        if look is not None:
+            look(w, actions)
         psi, Sigma = successor_moments(learner.finite_mdp(), actions)
         values[policy] = np.concatenate([psi[:S], Sigma[:S][..., packed[0], packed[1]]], axis=-1)
     return TablePolicies.from_tables(keys, values, tried, d, float(learner.settings.gamma))
