@@ -5,7 +5,7 @@
     prql, raprql, q-learning        tables of the reward alone (policy reuse, and without it)
     sfc51, rasfc51                  networks: a histogram for every feature
     sfdqn, sfdqn-residual           networks: psi, and for the second its covariance from residuals
-    rasfdqn                         networks: psi and the variance of each feature, acting by averaged weights
+    rasfdqn                         networks: psi and the variance of each feature; ours, for anybody's environment
     c51, rac51, rac51-relabelled    one network that sees the task: a histogram of the reward alone
 
 The names without `ra` are risk-neutral, as in the paper; asking them for a risk is a contradiction. Agents that keep no
@@ -50,7 +50,8 @@ class AgentSpec:
 
     title: as the paper writes it. risks: the classes it can be trained for. neutral: it is trained for the mean only,
     and `risk_aware_form` names its risk-aware form. constants: settings that differ from its family's defaults.
-    plans: it keeps a model of all experience and plans on it, for all risks at once.
+    plans: it keeps a model of all experience and plans on it, for all risks at once. of_paper: its defaults are the
+    paper's.
     """
 
     name: str
@@ -61,6 +62,7 @@ class AgentSpec:
     risk_aware_form: str | None = None
     constants: Mapping[str, Any] = field(default_factory=dict)
     plans: bool = False
+    of_paper: bool = True
 
     @property
     def neutral(self) -> bool:
@@ -72,8 +74,8 @@ class AgentSpec:
 
     @property
     def steps_per_task(self) -> int:
-        """As in the paper."""
-        return 20_000 if self.family is Family.TABLES else 200_000
+        """As in the paper, where the agent is the paper's."""
+        return {Family.TABLES: 20_000, Family.NETWORKS: 200_000}[self.family] if self.of_paper else 100_000
 
     def __str__(self) -> str:
         return self.name
@@ -95,7 +97,11 @@ AGENTS: dict[str, AgentSpec] = {
         AgentSpec("sfdqn-residual", "SFDQN, residual covariance", _NETWORKS, LawKind.MEAN_COVARIANCE),
         AgentSpec(
             "rasfdqn", "RaSFDQN", _NETWORKS, LawKind.MEAN_VARIANCE,
-            constants={"average": 1_000, "learning_rate": 3e-4, "batch": 128},
+            constants={
+                "gamma": 0.99, "widths": (64, 64), "shared": True, "side_by_side": True, "warmup": 500, "batch": 64,
+                "learning_rate": 2e-3, "decay": True, "average": 1_000, "target_period": 250, "epsilon": 0.05,
+                "exploration": 0.2,
+            }, of_paper=False,
         ),
         AgentSpec("c51", "C51", _NETWORKS, LawKind.REWARD, _RISKY, "rac51", {"conditioned": True}),
         AgentSpec("rac51", "RaC51", _NETWORKS, LawKind.REWARD, _RISKY, constants={"conditioned": True}),

@@ -418,7 +418,7 @@ def test_rounding_at_the_bounds_is_fine():
     [(16, 6), (16, 12), (20, 8)],
 )
 def test_evaluation_must_fit_the_periods(steps, every):
-    words = re.escape(f"evaluate_every must be a multiple of 4 and divide steps_per_task, got {every} and {steps}")
+    words = re.escape(f"evaluate_every must be a multiple of 4 and divide {steps}, got {every}")
     with pytest.raises(ValueError, match=words):
         fit(AGENT, WALK, configs(), Schedule(steps, 2, every), look, description={})
 

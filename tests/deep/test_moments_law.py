@@ -9,8 +9,8 @@ from deep_twin import create_agent
 import rasf
 from rasf import MeanVariance
 from rasf.deep.agent import Tasks, preset
-from rasf.deep.laws import MeanDiagonal, TaskHeads
-from rasf.deep.networks import Heads
+from rasf.deep.laws import MeanCovariance, MeanDiagonal, MeanOnly
+from rasf.deep.networks import Heads, encode, init_network, plain_outputs, read_heads
 from rasf.library.networks.policies import NetworkPolicies
 
 TASKS = Tasks(np.array([[1.0, -0.5, 0.0], [0.3, 2.0, -1.0]]), np.zeros((2, 0)))
@@ -34,22 +34,47 @@ def test_the_loss_by_hand():
     assert np.asarray(clipped).tolist() == [0.0, 0.0]
 
 
-def test_scores_by_hand():
-    outputs = np.random.default_rng(1).normal(size=(K, B, A, 2, D))
-    law, w = MeanDiagonal(D), TASKS.weights
+@pytest.mark.parametrize("shared", [False, True])
+def test_scores_by_hand(shared):
+    """Folded heads give the moments of what all heads would have said, in jax and in numpy."""
+    law, w, x = MeanDiagonal(D), TASKS.weights, np.random.default_rng(1).normal(size=(B, 3)).astype(np.float32)
+    network = init_network(jax.random.key(2), K, 3, (6, 5), A, law.shapes()[0], shared=shared, frequency=0.5)
     assert law.shapes() == (Heads(2, D),)
-    with jax.enable_x64(True):
-        heads = TaskHeads((), jnp.zeros(0), jnp.asarray(w))
-        scores = np.asarray(law.scores((jnp.asarray(outputs),), heads, MeanVariance(-3.0)))
-        each = np.asarray(law.scores_by_each((jnp.asarray(outputs),), heads, MeanVariance, jnp.array([-3.0, 1.0])))
-    plain = law.plain_scores((outputs,), w[0], MeanVariance(-3.0))
+    assert len(network.hidden[0].weight) == (1 if shared else K)
+    outputs = plain_outputs(jax.tree.map(np.asarray, network), x, law.shapes()[0])
+    (shape,) = law.shapes(1)
+    heads = law.task_heads((network,), jnp.asarray(w), 1)
+    folded = (read_heads(heads.networks[0].heads, encode(heads.networks[0], x), shape),)
+    scores = np.asarray(law.scores(folded, heads, MeanVariance(-3.0)))
+    each = np.asarray(law.scores_by_each(folded, heads, MeanVariance, jnp.array([-3.0, 1.0])))
+    plain_heads = law.plain_heads(jax.tree.map(np.asarray, (network,)), w[0])
+    plain = law.scores((plain_outputs(plain_heads.networks[0], x, shape),), plain_heads, MeanVariance(-3.0))
+    assert isinstance(plain, np.ndarray)
     for k, b, a in np.ndindex(K, B, A):
         mean, variance = outputs[k, b, a, 0] @ w[k], max(outputs[k, b, a, 1] @ w[k] ** 2, 0.0)
-        assert scores[k, b, a] == pytest.approx(mean - 1.5 * variance)
-        assert each[k, b, a] == pytest.approx(mean + (-1.5, 0.5)[k] * variance)
-        assert plain[k, b, a] == pytest.approx(
-            outputs[k, b, a, 0] @ w[0] - 1.5 * max(outputs[k, b, a, 1] @ w[0] ** 2, 0.0)
-        )
+        assert scores[k, b, a] == pytest.approx(mean - 1.5 * variance, abs=1e-4)
+        assert each[k, b, a] == pytest.approx(mean + (-1.5, 0.5)[k] * variance, abs=1e-4)
+        first = outputs[k, b, a, 0] @ w[0] - 1.5 * max(outputs[k, b, a, 1] @ w[0] ** 2, 0.0)
+        assert plain[k, b, a] == pytest.approx(first, abs=1e-4)
+
+
+@pytest.mark.parametrize("law", [MeanOnly(D), MeanCovariance(D), MeanDiagonal(D)])
+def test_networks_that_learned_in_units_say_what_plain_ones_would(law):
+    """Moments of features in units u for the weights u w are those of plain features for w."""
+    units, x = np.array([2.0, 0.5, 10.0][:D], np.float32), np.ones((B, 3), np.float32)
+    networks = tuple(
+        jax.tree.map(np.asarray, init_network(jax.random.key(k), K, 3, (4,), A, shape))
+        for k, shape in enumerate(law.shapes())
+    )
+
+    def moments(of, w):
+        heads = law.plain_heads(of, w)
+        pairs = zip(heads.networks, law.shapes(1), strict=True)
+        return law.moments(tuple(plain_outputs(one, x, shape) for one, shape in pairs), heads)
+
+    w = np.array([1.0, -2.0, 0.3][:D], np.float32)
+    for ours, theirs in zip(moments(law.in_units(networks, units), w), moments(networks, units * w), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
 def test_a_library_scores_as_the_agent_does_and_comes_back_from_its_arrays():

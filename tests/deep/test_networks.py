@@ -8,7 +8,20 @@ import numpy as np
 import pytest
 from deep_twin import backward, flat, forward, outputs, plain_networks
 
-from rasf.deep.networks import Heads, Layer, _product, choose_heads, encode, init_network, read_action, read_heads
+from rasf.deep.networks import (
+    Heads,
+    Layer,
+    Sines,
+    _product,
+    _sine,
+    choose_heads,
+    choose_policies,
+    encode,
+    init_network,
+    plain_outputs,
+    read_action,
+    read_heads,
+)
 
 K, INPUTS, WIDTHS, BATCH, ACTIONS = 3, 4, (6, 5), 7, 3
 SHAPE = Heads(2, 5)  # 10 columns an action, filled up to 16
@@ -158,7 +171,7 @@ def test_read_action():
 # Gradients
 
 
-def plain_outputs(network, x):
+def automatic_outputs(network, x):
     """The same networks without any rule of one's own."""
     h = jnp.broadcast_to(x, (K, *x.shape[-2:]))
     for layer in network.hidden:
@@ -201,7 +214,7 @@ def test_gradients_of_the_actions_taken():
             return jnp.sum(jnp.cos(taken_outputs(network, x, action)) * slope)
 
         def plain(network, x):
-            return jnp.sum(jnp.cos(plain_at_action(plain_outputs(network, x), action)) * slope)
+            return jnp.sum(jnp.cos(plain_at_action(automatic_outputs(network, x), action)) * slope)
 
         (value, got), (other, expected) = (jax.jit(jax.value_and_grad(f, (0, 1)))(network, x) for f in (ours, plain))
         assert value == pytest.approx(float(other), abs=1e-12)
@@ -213,7 +226,7 @@ def test_gradients_of_all_actions():
         network, x = jax.tree.map(lambda leaf: leaf.astype(float), make()), inputs().astype(float)
         got, expected = (
             jax.jit(jax.grad(lambda *both, f=f: jnp.sum(jnp.sin(f(*both))), (0, 1)))(network, x)
-            for f in (lambda net, x: read_heads(net.heads, encode(net, x), SHAPE), plain_outputs)
+            for f in (lambda net, x: read_heads(net.heads, encode(net, x), SHAPE), automatic_outputs)
         )
         assert_close(got, expected)
 
@@ -229,7 +242,7 @@ def test_gradients_under_vmap():
             return jnp.sum(taken_outputs(network, x, action) ** 2)
 
         def plain(network, x, action):
-            return jnp.sum(plain_at_action(plain_outputs(network, x), action) ** 2)
+            return jnp.sum(plain_at_action(automatic_outputs(network, x), action) ** 2)
 
         got, expected = (jax.jit(jax.vmap(jax.grad(f)))(networks, x, action) for f in (ours, plain))
         assert_close(got, expected)
@@ -268,3 +281,38 @@ def test_both_ways_of_reading_one_action_agree_with_reading_all(width):
     (value, slope), (same_value, same_slope) = (jax.value_and_grad(f)(network) for f in (one, among_all))
     assert value == pytest.approx(float(same_value), rel=1e-5)
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5), slope, same_slope)
+
+
+# --- beyond the paper: a first layer of sines, layers that all share
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_sines_and_shared_layers_by_hand(shared):
+    network = init_network(jax.random.key(1), K, INPUTS, WIDTHS, ACTIONS, SHAPE, frequency=2.0, shared=shared)
+    assert [type(layer) for layer in network.hidden] == [Sines, Layer]
+    assert np.std(network.hidden[0].weight) == pytest.approx(2.0, rel=0.5)
+    plain = jax.tree.map(np.asarray, network)
+    x = np.random.default_rng(0).normal(size=(BATCH, INPUTS)).astype(np.float32)
+    found, in_numpy = np.asarray(all_outputs(network, x)), plain_outputs(plain, x, SHAPE)
+    assert found.shape == in_numpy.shape == (K, BATCH, ACTIONS, *SHAPE)
+    for k in range(K):
+        of = 0 if shared else k
+        first, second = ([part[of] for part in layer] for layer in plain.hidden)
+        h = np.tanh(np.sin(x @ first[0] + first[1]) @ second[0] + second[1])
+        expected = np.einsum("bm,max->bax", h, plain.heads.weight[k]) + plain.heads.bias[k]
+        expected = expected[..., : SHAPE.size].reshape(BATCH, ACTIONS, *SHAPE)
+        np.testing.assert_allclose(found[k], expected, atol=1e-4)
+        np.testing.assert_allclose(in_numpy[k], expected, atol=1e-4)
+        (one,) = (choose_policies(plain, slice(k, k + 1)),)
+        np.testing.assert_allclose(plain_outputs(one, x, SHAPE)[0], expected, atol=1e-4)
+    own = np.stack([x + k for k in range(K)])  # inputs of their own
+    each = np.asarray(encode(network, own))
+    for k in range(K):
+        np.testing.assert_allclose(each[k], encode(network, own[k])[k], atol=1e-5)
+
+
+def test_the_sine_is_one():
+    x = np.linspace(-200.0, 200.0, 40_001).astype(np.float32)
+    np.testing.assert_allclose(np.asarray(_sine(jnp.asarray(x))), np.sin(x.astype(np.float64)), atol=3e-5)
+    slope = jax.vmap(jax.grad(_sine))(jnp.asarray(x[::100]))
+    np.testing.assert_allclose(slope, np.cos(x[::100].astype(np.float64)), atol=2e-4)

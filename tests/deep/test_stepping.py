@@ -1,5 +1,6 @@
 """The learner that is stepped from Python: what it stores, draws and learns, and whom it asks to act."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import jax
@@ -11,8 +12,9 @@ from deep_twin import constant_networks, create_agent
 from rasf.deep import replay
 from rasf.deep.agent import Tasks, preset
 from rasf.deep.laws import MeanOnly
+from rasf.deep.networks import plain_outputs
 from rasf.deep.replay import Batch, HostReplay
-from rasf.deep.stepping import SteppedLearner
+from rasf.deep.stepping import Scaling, SteppedLearner
 from rasf.mdp import FiniteMDP
 from rasf.planning.moments import successor_moments
 from rasf.risk import MeanVariance
@@ -50,7 +52,7 @@ def feed(learner, steps, seed=0):
         reused[:] = 7.0  # as environments do that keep one array
         learner.observe(*step)
         kept += [
-            (obs[i], action[i], step.phi[i], step.next_obs[i], float(not step.terminated[i]), learner.task)
+            (obs[i], action[i], step.phi[i], step.next_obs[i], float(not step.terminated[i]), learner.active[i])
             for i in range(2)
             if step.valid[i]
         ]
@@ -117,27 +119,31 @@ def test_greedy_actions_are_gpi_on_the_active_task():
 
 def test_older_policies_take_part_in_the_choice():
     """Networks that score the actions 1, 3, 2 on both tasks; an older policy is heard where it knows better."""
-    learner = make("sfdqn", epsilon=0.0)
     own = np.zeros((2, 1, ACTIONS, 2))
     own[:, 0, :, 0] = [1.0, 3.0, 2.0]
-    learner._learner = learner._learner._replace(online=constant_networks(learner.agent, [own]))
     obs, asked = np.array([[1.0, 2.0], [3.0, 4.0]]), []
 
-    def base_scores(seen):
-        asked.append(seen)
-        return np.array([[-np.inf, -np.inf, 3.5], [3.0, 0.0, 0.0]])
+    def base_scores(seen, task):
+        asked.append((seen.tolist(), task))
+        return np.array([[-np.inf, -np.inf, 3.5], [3.0, 0.0, 0.0]])[-len(seen) :]
 
-    np.testing.assert_array_equal(learner.act(obs), [1, 1])
-    learner.begin_task(0, base_scores)
-    np.testing.assert_array_equal(learner.act(obs), [2, 0])  # in the second, a tie: the lowest
-    learner.begin_task(0)
-    np.testing.assert_array_equal(learner.act(obs), [1, 1])
-    (seen,) = asked
-    np.testing.assert_array_equal(seen, obs)
+    def advised(by, **options):
+        learner = make("sfdqn", epsilon=0.0, options={"base_scores": by, **options})
+        learner._learner = learner._learner._replace(online=constant_networks(learner.agent, [own]))
+        learner._refresh()
+        return learner
+
+    for options in ({}, {"act_every": 2}):
+        np.testing.assert_array_equal(advised(None, **options).act(obs), [1, 1])
+        learner = advised(base_scores, **options)
+        np.testing.assert_array_equal(learner.act(obs), [2, 0])  # in the second, a tie: the lowest
+        learner.begin_task([0, 1])
+        np.testing.assert_array_equal(learner.act(obs), [0, 0])  # each asked by itself
+        assert asked == [(obs.tolist(), 0), (obs[:1].tolist(), 0), (obs[1:].tolist(), 1)]
+        asked.clear()
     for wrong in (np.zeros((2, 2)), np.full((2, ACTIONS), np.nan)):
-        learner.begin_task(0, lambda _, wrong=wrong: wrong)
         with pytest.raises(ValueError, match="base_scores must"):
-            learner.act(obs)
+            advised(lambda *_, wrong=wrong: wrong).act(obs)
 
 
 def test_exploration_is_uniform_and_as_frequent_as_it_should_be():
@@ -316,3 +322,99 @@ def test_misuse_is_refused():
         make("sfdqn", beta=np.inf)
     with pytest.raises(ValueError, match="tasks must"):
         SteppedLearner(learner.agent, Tasks(TASKS.weights[:1], TASKS.inputs[:1]), 0.0, 0, 2, 10)
+
+
+# --- beyond the paper: warm-up and scaling, epsilon that falls, tasks side by side, a replay with limits
+
+
+def test_what_is_learned_in_other_units_is_the_same():
+    """An environment in other units (obs, features and weights) is learned alike, and networks answer in its own."""
+    shift, scale, units = np.array([5.0, -300.0]), np.array([0.01, 40.0]), np.array([200.0, 0.004])
+    found = []
+    for there in (False, True):
+        settings = {"warmup": 40, "epsilon": 0.2, "exploration": 0.5, "learning_rate": 1e-3}
+        learner = make("rasfdqn", options={"act_every": 8}, **settings)
+        if there:
+            tasks = Tasks(TASKS.weights / units.astype(np.float32), TASKS.inputs)
+            learner = SteppedLearner(learner.agent, tasks, BETA, 3, 2, 1_000, act_every=8)
+        rng, actions = np.random.default_rng(0), []
+        obs = rng.normal(size=(2, OBS))
+        for _ in range(150):
+            step = random_step(rng)
+            move = (lambda x: shift + scale * x) if there else (lambda x: x)
+            actions.append(learner.act(move(obs)))
+            learner.observe(move(step.next_obs), step.phi * (units if there else 1.0), step.terminated, step.valid)
+            learner.learn()
+            obs = step.next_obs
+        heads = learner.agent.law.plain_heads(learner.networks, learner._weights[0])
+        out = plain_outputs(heads.networks[0], move(np.eye(2)).astype(np.float32), learner.agent.law.shapes(1)[0])
+        found.append((np.array(actions), out))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=2e-2, atol=2e-2)
+    assert np.abs(found[0][1]).max() > 0.1
+
+
+def test_warm_up_is_random_and_nothing_is_learned_from_it_yet():
+    learner = make("rasfdqn", warmup=10, epsilon=0.0, options={"act_every": 2})
+    values = np.zeros((2, 1, ACTIONS, 4))
+    values[:, 0, 1, 0] = 5.0
+    rng, actions = np.random.default_rng(0), []
+    while learner.transitions < 10:
+        obs = rng.normal(size=(2, OBS))
+        actions.append(learner.act(obs))
+        learner.observe(obs, np.ones((2, 2)), [False] * 2, [True] * 2)
+        assert learner.learn() is None
+    assert len(np.unique(actions)) == ACTIONS
+    learner._learner = learner._learner._replace(average=constant_networks(learner.agent, [values]))
+    learner._refresh()
+    np.testing.assert_array_equal(learner.act(rng.normal(size=(2, OBS))), [1, 1])
+
+
+def test_inputs_that_never_change_are_left_alone():
+    seen = Batch(np.array([[1.0, 0.0], [1.0, 2.0]]), None, np.array([[0.0, 3.0], [0.0, 3.0]]), None, None, None)
+    scaling = Scaling.of(seen, 0.5)
+    np.testing.assert_allclose(scaling.inputs(seen.obs), [[1.0, -1.0], [1.0, 1.0]])
+    np.testing.assert_allclose(scaling.units, [1.0, 6.0])
+    np.testing.assert_allclose(Scaling.of(seen, None).units, 1.0)
+
+
+def test_epsilon_falls_from_one_over_its_share_of_the_steps():
+    settings = preset("rasfdqn", epsilon=0.1, exploration=0.5, updates=0.5)
+    agent = replace(create_agent(settings, OBS, ACTIONS, BOUNDS, TASKS), planned=100)  # of 200 steps
+    np.testing.assert_allclose(agent.epsilon_at(np.array([0, 50, 100, 200])), [1.0, 0.55, 0.1, 0.1])
+    assert replace(agent, planned=0).epsilon_at(np.array(0)) == 0.1
+
+
+def test_every_environment_acts_on_its_own_task():
+    for options in ({}, {"act_every": 4}):
+        learner = make(epsilon=0.0, options=options)
+        obs = np.random.default_rng(2).normal(size=(2, OBS)).astype(np.float32)
+        each = []
+        for task in (0, 1):
+            learner.begin_task(task)
+            each.append(learner.act(obs))
+            assert [learner.greedy(one, task) for one in obs] == each[-1].tolist()
+        learner.begin_task([1, 0])
+        np.testing.assert_array_equal(learner.act(obs), [each[1][0], each[0][1]])
+
+
+def test_bytes_are_kept_as_bytes_and_come_back_as_numbers():
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([rng.integers(256, size=(30, 8)), rng.normal(size=(30, 5))], axis=1).astype(np.float32)
+    small, plain = HostReplay(20, 4, 2, np.uint8), HostReplay(20, 4, 2)
+    for part in np.split(rows, 10):
+        small.store(part)
+        plain.store(part)
+    assert len(small) == 20
+    assert [one.dtype for one in small._parts] == [np.uint8, np.float32]
+    np.testing.assert_array_equal(small.rows(), plain.rows())
+    np.testing.assert_array_equal(
+        small.sample(np.random.default_rng(1), (2, 3)), plain.sample(np.random.default_rng(1), (2, 3))
+    )
+
+
+def test_a_quarter_of_an_update_for_each_step():
+    learner = make("rasfdqn", updates=0.25, options={"together": 2})
+    feed(learner, 40)
+    done = learner.learn()
+    assert done.updates == learner.transitions // 4 // 2 * 2

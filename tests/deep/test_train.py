@@ -48,9 +48,9 @@ def compiled_advance(agent, periods):
     return jax.jit(jax.vmap(one, in_axes=(0, 0, None, None, None)))
 
 
-def run(agent, configs, schedule):
+def run(agent, configs, schedule, steps=None):
     """Lanes of stacked configs after chunks of periods on tasks, ((periods, task), ..), and their progress."""
-    lanes = compiled_start(agent, PERIOD * sum(periods for periods, _ in schedule))(configs)
+    lanes = compiled_start(agent, steps or PERIOD * sum(periods for periods, _ in schedule))(configs)
     begin, task_begins, progress = 0, {}, []
     for periods, task in schedule:
         task_begin = task_begins.setdefault(task, begin)
@@ -77,40 +77,50 @@ def columns(rows):
 
 
 @cache
-def compiled_chance(epsilon):
+def compiled_chance(epsilon, n=1):
     """Chance of a period; it depends on no more of an agent than epsilon, actions and batch."""
-    return jax.jit(partial(train._draw, make(epsilon=epsilon), WALK, length=PERIOD))
+    return jax.jit(partial(train._draw, make(epsilon=epsilon, updates=1 / n), WALK, length=PERIOD, n=n))
 
 
-@pytest.mark.parametrize("name", ["rasfc51", pytest.param("rac51", marks=pytest.mark.slow)])
-def test_the_loop_is_algorithm_2(name):
+@pytest.mark.parametrize(
+    ("name", "side_by_side"),
+    [("rasfc51", False), ("rasfc51", True), pytest.param("rac51", False, marks=pytest.mark.slow)],
+)
+def test_the_loop_is_algorithm_2(name, side_by_side):
     """Act by GPI or explore, step, store, sample, update every policy; copy to the target after every period.
 
-    The plain loop takes the same chance and must take the same actions and hold the same numbers.
+    The plain loop takes the same chance and must take the same actions and hold the same numbers. Side by side, each
+    task has an environment, and there is an update for a step of all of them.
     """
+    n = 2 if side_by_side else 1
     with jax.enable_x64(True):
-        agent, config = make(name, epsilon=0.3), config_of(3)
+        agent, config = make(name, epsilon=0.3, side_by_side=side_by_side, updates=1 / n, average=0), config_of(3)
         configs = stacked([config])
-        lanes, _ = run(agent, configs, ((1, 0), (1, 0), (1, 1)))
-        first = lane(compiled_start(agent, 3 * PERIOD)(configs), 0)
+        steps = n * 3 * PERIOD
+        first = lane(compiled_start(agent, steps)(configs), 0)
+        lanes, _ = run(agent, configs, ((1, 0), (1, 0), (1, 0 if side_by_side else 1)), steps)
         move, observe = jax.jit(WALK.advance), jax.jit(WALK.observe)
-        twin, state, kept, explored = Twin(agent, first.learner, *TASKS), None, [], 0
+        twin, states, kept, explored = Twin(agent, first.learner, *TASKS), [None] * n, [], 0
         for begin in range(0, 3 * PERIOD, PERIOD):
-            draws = jax.tree.map(np.asarray, compiled_chance(0.3)(config.key, begin))
+            draws = jax.tree.map(np.asarray, compiled_chance(0.3, n)(config.key, begin))
             for i in range(PERIOD):
                 now = jax.tree.map(lambda part, i=i: part[i], draws)
-                step, task = begin + i, (begin + i) // (2 * PERIOD)
-                if (step - task * 2 * PERIOD) % WALK.episode_length == 0:
-                    state = now.reset
-                obs = np.asarray(observe(state))
-                action = twin.gpi_action(obs, TASKS.weights[task], TASKS.inputs[task], beta=-3.0)
-                if now.explore:
-                    action, explored = int(now.action), explored + 1
-                state, phi = move(state, action, now.noise)
-                kept.append((obs, action, np.asarray(phi), np.asarray(observe(state)), 1.0, task))
+                step, task = begin + i, 0 if side_by_side else (begin + i) // (2 * PERIOD)
+                acted = []
+                for e in range(n):
+                    reset, noise = (jax.tree.map(lambda x, e=e: x[e], part) for part in (now.reset, now.noise))
+                    if (step - task * 2 * PERIOD) % WALK.episode_length == 0:
+                        states[e] = reset
+                    obs = np.asarray(observe(states[e]))
+                    action = twin.gpi_action(obs, TASKS.weights[task + e], TASKS.inputs[task + e], beta=-3.0)
+                    if now.explore[e]:
+                        action, explored = int(now.action[e]), explored + 1
+                    states[e], phi = move(states[e], action, noise)
+                    acted.append((obs, action, np.asarray(phi), np.asarray(observe(states[e])), 1.0, task + e))
+                kept.extend(acted)
                 twin.update([kept[int(bits) % len(kept)] for bits in now.sample], beta=-1.0)
             twin.copy_target()
-        assert 0 < explored < 3 * PERIOD / 2
+        assert 0 < explored < steps / 2
         learner = lane(lanes, 0).learner
         assert_same_networks(twin, learner, agent, atol=1e-9)
         rows = [
@@ -174,7 +184,7 @@ def test_progress_is_what_the_replay_shows(three_lanes):
     for task, found in enumerate(progress):
         assert found.loss.shape == (3, 2)
         assert found.clipped.shape == (3, 2, 2)
-        np.testing.assert_allclose(found.phi_mean, phi[:, task].mean(2), rtol=0, atol=1e-6)
+        np.testing.assert_allclose(found.phi_mean[:, :, 0], phi[:, task].mean(2), rtol=0, atol=1e-6)
         np.testing.assert_array_equal(found.phi_min, phi[:, task].min(2))
         np.testing.assert_array_equal(found.phi_max, phi[:, task].max(2))
 
@@ -220,7 +230,7 @@ def test_store_and_sample():
     for i in range(4):
         one = Batch(rng.normal(size=2), i % 3, rng.normal(size=3), rng.normal(size=2), float(i != 2), i % 2)
         kept.append(one)
-        rows = store(rows, i, jax.tree.map(jnp.asarray, one))
+        rows = store(rows, i, replay.pack(jax.tree.map(lambda part: jnp.asarray(part)[None], one)))
     bits = jnp.array([0, 1, 2, 3, 4, 7, 2**32 - 1], jnp.uint32)
     got = jax.jit(replay.sample, static_argnums=3)(rows, jnp.asarray(4), bits, 2)
     assert jnp.issubdtype(got.action.dtype, jnp.integer)

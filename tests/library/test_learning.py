@@ -168,13 +168,26 @@ def test_a_number_of_tasks_is_drawn_from_the_environment_or_else_uniformly():
     drawn = FourRoom().random_tasks(3, np.random.default_rng([9, 77]))
     np.testing.assert_array_equal([policy.w for policy in own.policies], drawn)
     assert not any("[-1, 1]" in note for note in own.notes)
+    # the parts of a vector reward are there to be had
     other = rasf.learn(random_world(0, d=2), tasks=40, agent="sfql", steps_per_task=1, seed=9)
     weights = np.array([policy.w for policy in other.policies])
-    assert "the environment has no distribution of tasks: 40 weightings were drawn from [-1, 1]^2" in other.notes
+    assert any("40 weightings were drawn from [0, 1] with the signs [1, 1]" in note for note in other.notes)
     assert weights.shape == (40, 2)
-    assert (np.abs(weights) <= 1).all()
-    assert weights.min() < -0.8
-    assert weights.max() > 0.8
+    assert 0 <= weights.min() < 0.2
+    assert 0.8 < weights.max() <= 1
+
+    def phi(obs, action, next_obs, info):
+        return [1.0, 2.0]
+
+    for signs, low, high in ((None, (-0.8, -0.8), (0.8, 0.8)), ([0, -1], (-0.8, -0.8), (0.8, 0.0))):
+        if signs is not None:
+            phi.signs = signs
+        drawn = rasf.learn(random_world(0, d=2), phi=phi, tasks=40, agent="sfql", steps_per_task=1, seed=9)
+        weights = np.array([policy.w for policy in drawn.policies])
+        assert (weights.min(axis=0) < low).all()
+        assert ((weights.max(axis=0) > high) | (np.array(high) == 0) & (weights.max(axis=0) <= 0)).all()
+    phi.signs = [2, 1]
+    one_line(lambda: rasf.learn(random_world(0, d=2), phi=phi, tasks=2, agent="sfql"), "signs must be 2 numbers")
     again = rasf.learn(random_world(0), tasks=40, agent="sfql", steps_per_task=1, seed=10)
     assert (np.array([policy.w for policy in again.policies]) != weights).all()
 
@@ -434,7 +447,7 @@ def test_a_vector_environment_is_for_networks_and_has_its_own_number():
     one_line(lambda: learned(num_envs=3), "num_envs must be that of the vector environment, 2")
     one_line(lambda: learned(env_kwargs={"a": 1}), "a can only be given with an environment's id")
     # nothing bounds the features: histograms need a support, a mean does not
-    one_line(learned, "support must be given for a vector environment")
+    one_line(lambda: learned(agent="rasfc51"), "support must be given for a vector environment")
     assert learned(**DEEP).act(np.zeros(1), [1, 1], NEUTRAL) in (0, 1)
 
 

@@ -5,6 +5,7 @@ Without weightings it says what the library is.
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from functools import partial
@@ -32,6 +33,8 @@ _READERS: dict[str, arguments.Reader] = {
     "env-arg": read.assignments,
     "w": arguments.weights,
     "risk": arguments.risks,
+    "phi": arguments.function,
+    "failure": arguments.function,
     "episodes": partial(whole, least=2),
     "max-steps": whole,
     "seed": arguments.seed,
@@ -39,7 +42,7 @@ _READERS: dict[str, arguments.Reader] = {
     "json": read.path,
     "plot": read.path,
 }
-_OPTIONS = ("episodes", "seed", "max-steps", "discount-aware")  # of acting
+_OPTIONS = ("episodes", "seed", "max-steps", "discount-aware", "phi", "failure")  # of acting
 _STANDARD_OUTPUT = Path("-")
 
 
@@ -59,6 +62,12 @@ def evaluate(
         ),
     ] = None,
     episodes: Annotated[int | None, typer.Option(help=f"For each weighting and risk. Default: {_EPISODES}.")] = None,
+    phi: Annotated[
+        str | None, typer.Option(metavar="MODULE:NAME", help="The features of a library that was trained with some.")
+    ] = None,
+    failure: Annotated[
+        str | None, typer.Option(metavar="MODULE:NAME", help="A function failure(step), where nobody else names any.")
+    ] = None,
     max_steps: Annotated[int | None, typer.Option(help="Cut episodes that go on for longer.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the beginnings. Default: 0.")] = None,
     discount_aware: Annotated[
@@ -142,9 +151,9 @@ def _job(values: dict[str, Any]) -> _Job:
     options |= {name.replace("-", "_"): values[name] for name in _OPTIONS if name in values}
     env, kwargs = "", values.get("env-arg", {})
     if len(weights):
-        if library.environment.phi is not None:
+        if library.environment.phi is not None and "phi" not in values:
             trained = f"file was trained with phi, {library.environment.phi}"
-            raise ValueError(f"{trained}, and can be evaluated only from Python: evaluate(.., phi=..)")
+            raise ValueError(f"{trained}: give it by --phi MODULE:NAME, or evaluate(.., phi=..) in Python")
         env = arguments.import_environment(values["env"]) if "env" in values else read.own_environment(library)
         kwargs = read.arguments_like(library, env, kwargs) if kwargs else {}
     return _Job(values["file"], library, env, kwargs, weights, risks, options, target, plot)
@@ -193,7 +202,7 @@ def _write_json(job: _Job, compared: list[Comparison]) -> None:
         "library": job.library.describe() | {"gamma": job.library.gamma},
         "env": job.env or None,
         "env_kwargs": job.env_kwargs,
-        **job.options,
+        **{name: _printed(value) for name, value in job.options.items()},
         "comparisons": [
             {"w": list(w), "risks": {name: _every_number(report) for name, report in each.reports.items()}}
             for w, each in zip(job.w, compared, strict=True)
@@ -205,6 +214,11 @@ def _write_json(job: _Job, compared: list[Comparison]) -> None:
         sys.stdout.write(text)
     elif job.json is not None:
         write_text(job.json, text)
+
+
+def _printed(value: object) -> object:
+    """A function by its name, the rest as it is."""
+    return f"{value.__module__}:{value.__name__}" if inspect.isfunction(value) else value
 
 
 def _every_number(report: Report) -> dict[str, object]:

@@ -54,6 +54,9 @@ _READERS: dict[str, arguments.Reader] = {
     "set": read.assignments,
     "env-arg": read.assignments,
     "support": arguments.weights,
+    "once": arguments.indices,
+    "phi": arguments.function,
+    "failure": arguments.function,
     "grow": read.path,
     "out": read.path,
     "overwrite": arguments.flag,
@@ -62,7 +65,11 @@ _READERS: dict[str, arguments.Reader] = {
     "from": arguments.text,
 }
 _FROM_LOG = {"env", *_TASKS, "risk", "gamma", "seed", "set", "out", "overwrite", "from"}  # what a log can do with
-_SCALARS = ("return", "failures", "reward_per_step", "loss", "clipped", "steps_per_second")  # for TensorBoard
+_SCALARS = (
+    "return", "failures", "reward_per_step", "episode_return", "episode_length", "greedy_return", "greedy_failures",
+    "loss", "clipped", "steps_per_second", "environment_share",
+)  # for TensorBoard  # fmt: skip
+_MUCH_CLIPPED = 0.01
 _LIBRARY_AGENTS = ", ".join(agent.name for agent in AGENTS.values() if agent.makes_library)
 
 
@@ -79,8 +86,8 @@ def train(
             metavar="mean-variance:-4", help="What policies are trained for; may be repeated. Default: neutral."
         ),
     ] = None,
-    steps_per_task: Annotated[int | None, typer.Option(help="Default: 20000 for tables, 200000 for networks.")] = None,
-    gamma: Annotated[float | None, typer.Option(help="Discount. Default: 0.95 for tables, 0.9 for networks.")] = None,
+    steps_per_task: Annotated[int | None, typer.Option(help="Default: the agent's, from 20000 to 200000.")] = None,
+    gamma: Annotated[float | None, typer.Option(help="Discount. Default: the agent's, from 0.9 to 0.99.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random. Default: 0.")] = None,
     num_envs: Annotated[int | None, typer.Option(help="Environments side by side, for networks. Default: 1.")] = None,
     settings: Annotated[
@@ -95,6 +102,19 @@ def train(
     support: Annotated[
         list[str] | None,
         typer.Option(metavar="LOW,HIGH", help="Bounds of a feature's discounted return, for histograms; one each."),
+    ] = None,
+    once: Annotated[
+        str | None, typer.Option(metavar="2,3", help="Features that come at most once an episode, for histograms.")
+    ] = None,
+    phi: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:NAME", help="A function phi(obs, action, next_obs, info) that gives the features."
+        ),
+    ] = None,
+    failure: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:NAME", help="A function failure(step) that says on which steps there was one."),
     ] = None,
     grow: Annotated[Path | None, typer.Option(help="A library to add policies to; those it has help to learn.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where to save the library, such as gathering.rasf.")] = None,
@@ -232,7 +252,7 @@ def _options(values: dict[str, Any], env: str, base: PolicyLibrary | None) -> di
         "tasks": next(values[name] for name in _TASKS if name in values),
         "env_kwargs": kwargs if base is None else read.arguments_like(base, env, kwargs),
     }
-    named = {"risk", "agent", "gamma", "support", "seed", "num-envs"} & values.keys()
+    named = {"risk", "agent", "gamma", "support", "once", "phi", "failure", "seed", "num-envs"} & values.keys()
     return options | {name.replace("-", "_"): values[name] for name in named} | settings
 
 
@@ -258,7 +278,8 @@ def _train(job: _Job, policies: int, steps: int) -> None:
                 known = {name: line[name] for name in _SCALARS if line[name] is not None}
                 board.write(f"policy_{progress.policy:03d}", progress.step, known)
             doing = f"policy {progress.policy + 1} of {policies}"
-            bar.update(task, completed=round(progress.share * total), description=doing)
+            told = f"{doing}{_in_words(line)}"
+            bar.update(task, completed=round(progress.share * total), description=told)
             interrupt.at = f"{doing}, step {progress.step:,} of {max(1, steps // risks):,}"
             interrupt.stopped = interrupt.asked and progress.share < 1
             return interrupt.stopped
@@ -275,6 +296,19 @@ def _train(job: _Job, policies: int, steps: int) -> None:
         say(f"stopped at {interrupt.at}; what was learned so far is saved and can be used")
         raise typer.Exit(INTERRUPTED)
     say(f"see it with `rasf evaluate {job.out}`")
+
+
+def _in_words(line: dict[str, Any]) -> str:
+    """What a line of the log shows beside the bar: how good the policies are, what is wrong with them."""
+    told = ""
+    if line["greedy_return"] is not None:
+        failures = "" if line["greedy_failures"] is None else f", {line['greedy_failures']:.2g} failures"
+        told += f"; greedy {line['greedy_return']:.4g} an episode{failures} (random {line['random_return']:.4g})"
+    elif line["episode_return"] is not None:
+        told += f"; {line['episode_return']:.4g} an episode"
+    if (line["clipped"] or 0.0) > _MUCH_CLIPPED:
+        told += f"; {line['clipped']:.0%} clipped"
+    return told
 
 
 @contextmanager

@@ -29,7 +29,7 @@ import optax
 
 from rasf import checks
 from rasf.agents import AGENTS, Family, LawKind
-from rasf.arrays import Array
+from rasf.arrays import Array, array_namespace
 from rasf.deep.laws import Law, Networks, Parts, TaskHeads, make_law, support_atoms
 from rasf.deep.networks import encode, init_network, read_action, read_heads
 from rasf.deep.replay import Batch, row_size
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 DEEP_AGENTS = tuple(name for name, spec in AGENTS.items() if spec.family is Family.NETWORKS)
 LAWS = (LawKind.HISTOGRAM, LawKind.MEAN, LawKind.MEAN_COVARIANCE, LawKind.MEAN_VARIANCE)
 BOOTSTRAPS = ("own", "gpi")
+_COUNTS = (("target_period", 0), ("average", 0), ("warmup", 0), ("replay", 0))
+_LAST_RATE = 0.02  # of the learning rate, where it decays
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,21 @@ class AgentSettings:
     conditioned: one network learns the law of the reward and sees the task's input, in place of K networks that learn
     the laws of the features. bounds: the support of such a network's histogram. relabel: it learns every transition for
     all training tasks, not only for the one that was active. bootstrap: a' from the policy itself, or by GPI over all.
-    target_period: steps between copies to the target networks; 0 for none. separate_heads: the heads of each feature
+    target_period: updates between copies to the target networks; 0 for none. separate_heads: the heads of each feature
     are initialised as a layer of their own. adam_epsilon: what Adam adds below the line. risk: takes beta.
 
-    Beyond the paper: average, whose acting networks are the mean over about the last so many updates, 0 for none;
-    corrected, histograms that know how much of their variance is the projection's; updates, for each step.
+    Beyond the paper:
+
+        average        the acting networks are the mean over about the last so many updates; 0 for none
+        corrected      histograms know how much of their variance is the projection's
+        updates        for each step; 0.25 is one in four steps
+        side_by_side   tasks are practised in turn from the beginning, in place of one after the other
+        decay          the learning rate falls to a fiftieth by the end
+        frequency      spread of the frequencies in a first layer of sines; 0 for tanh
+        shared         the layers before the heads are those of all policies
+        exploration    share of training in which epsilon falls from 1 to what is given
+        warmup         random steps in an environment that is stepped from Python, by which all is then scaled
+        replay         the most steps that are kept; 0 for all
     """
 
     law: LawKind = LawKind.HISTOGRAM
@@ -74,7 +86,14 @@ class AgentSettings:
     adam_epsilon: float = 1e-8
     average: int = 0
     corrected: bool = False
-    updates: int = 1
+    updates: float = 1.0
+    side_by_side: bool = False
+    decay: bool = False
+    frequency: float = 0.0
+    shared: bool = False
+    exploration: float = 0.0
+    warmup: int = 0
+    replay: int = 0
     risk: Callable[[Array], Risk] = MeanVariance
 
     def __post_init__(self) -> None:
@@ -85,10 +104,18 @@ class AgentSettings:
             raise ValueError(f"widths must be sizes of layers such as widths=(64, 64), got {self.widths!r}")
         for width in self.widths:
             checks.whole("widths", width)
-        for name, least in (("atoms", 2), ("batch", 1), ("target_period", 0), ("average", 0), ("updates", 1)):
+        for name, least in (("atoms", 2), ("batch", 1), *_COUNTS):
             checks.whole(name, getattr(self, name), least)
-        for name, most in (("gamma", 1.0), ("epsilon", 1.0), ("learning_rate", np.inf), ("adam_epsilon", np.inf)):
+        of_any_size = ("learning_rate", "adam_epsilon", "frequency")
+        for name, most in (
+            ("gamma", 1.0),
+            ("epsilon", 1.0),
+            ("exploration", 1.0),
+            *((name, np.inf) for name in of_any_size),
+        ):
             checks.number(name, getattr(self, name), 0.0, most)
+        if checks.number("updates", self.updates, 0.0, 1_000.0) == 0:
+            raise ValueError("updates must be above 0, such as 0.25 for one in four steps, got 0")
         if self.gamma == 1:
             raise ValueError("gamma must be below 1 for the returns of networks, got 1")
         checks.bounds("bounds", [self.bounds], 1)
@@ -136,6 +163,7 @@ class Agent:
     """Settings together with the sizes of a world; hashable, so that compiled code can depend on it.
 
     active_features: the most features that a task weighs, which is how many heads are read to score histograms.
+    planned: how many updates training will take, where it is known.
     """
 
     settings: AgentSettings
@@ -144,6 +172,7 @@ class Agent:
     inputs: int
     actions: int
     active_features: int
+    planned: int = 0
 
     @classmethod
     def create(
@@ -154,11 +183,12 @@ class Agent:
         training: Tasks,
         atoms: Array | None = None,
         policies: int | None = None,
+        planned: int = 0,
     ) -> Agent:
         """The agent for a world with these sizes and these training tasks.
 
         atoms: (d, N), of histograms; a conditioned network has its own, from the settings' bounds. policies: how many
-        there are, one for each task by default.
+        there are, one for each task by default. planned: updates that training will take, for what changes meanwhile.
         """
         observation_size = checks.whole("observation_size", observation_size)
         weights, seen = checks.task_weights("weights of training", training.weights), np.shape(training.inputs)
@@ -173,7 +203,8 @@ class Agent:
         if given != wanted and (given or settings.law is LawKind.HISTOGRAM):
             raise ValueError(f"atoms must have shape {wanted} for these tasks and settings, got {given}")
         law = make_law(settings.law, d, atoms, settings.corrected)
-        return cls(settings, law, policies, inputs, checks.whole("n_actions", n_actions), d).for_weights(weights)
+        sizes = (policies, inputs, checks.whole("n_actions", n_actions), d, checks.whole("planned", planned, 0))
+        return cls(settings, law, *sizes).for_weights(weights)
 
     @classmethod
     def for_world(cls, settings: AgentSettings, world: World, training: Tasks) -> Agent:
@@ -187,30 +218,54 @@ class Agent:
             return self
         return replace(self, active_features=max(1, int(np.count_nonzero(weights, axis=-1).max())))
 
+    def updates_for(self, steps: int) -> int:
+        """The updates that a round of so many steps brings: a whole number."""
+        updates = self.settings.updates * steps
+        if updates < 1 or updates != round(updates):
+            raise ValueError(f"updates must come to a whole number in a round of {steps} steps, got {updates:g}")
+        return round(updates)
+
     @property
     def optimiser(self) -> optax.GradientTransformation:
-        """Adam, as the paper uses it."""
-        return optax.adam(self.settings.learning_rate, eps=self.settings.adam_epsilon)
+        """Adam, as the paper uses it, unless the learning rate decays over what is planned."""
+        rate, chosen = self.settings.learning_rate, self.settings
+        if chosen.decay and self.planned:
+            return optax.adam(optax.linear_schedule(rate, _LAST_RATE * rate, self.planned), eps=chosen.adam_epsilon)
+        return optax.adam(rate, eps=chosen.adam_epsilon)
 
-    def memory_needed(self, transitions: int, observation_size: int, features: int) -> float:
-        """Bytes, about: networks with what trains them, a batch's outputs and slopes, a replay of so many steps."""
+    def epsilon_at(self, step: Array) -> Array:
+        """How often to explore after so many steps of all environments, in numpy or jax."""
+        xp, chosen = array_namespace(step), self.settings
+        falling = chosen.exploration * self.planned / chosen.updates  # steps
+        if not falling:
+            return xp.asarray(chosen.epsilon)
+        return xp.maximum(chosen.epsilon, 1.0 - (1.0 - chosen.epsilon) * step / falling)
+
+    def memory_needed(self, transitions: int, observation_size: int, features: int, item: int = 4) -> float:
+        """Bytes, about: networks with what trains them, a batch's outputs and slopes, a replay of so many steps.
+
+        item: bytes of each number of an observation in the replay.
+        """
         chosen = self.settings
         sizes, shapes = (self.inputs, *chosen.widths), self.law.shapes()
         hidden = sum((n + 1) * m for n, m in itertools.pairwise(sizes))
         heads = [self.actions * shape.size for shape in shapes]
-        numbers = self.policies * sum(hidden + (sizes[-1] + 1) * columns for columns in heads)
+        several = 1 if chosen.shared else self.policies
+        numbers = sum(several * hidden + self.policies * (sizes[-1] + 1) * columns for columns in heads)
         copies = 4 + bool(chosen.target_period) + bool(chosen.average)  # online, its slope, Adam's two, and these
         outputs = 3.0 * chosen.batch * self.policies * sum(sum(sizes) + columns for columns in heads)
         if chosen.law is LawKind.HISTOGRAM:  # a projection's matrix for every transition and feature
             outputs += 3.0 * chosen.batch * self.law.features * chosen.atoms**2
-        return 4.0 * (copies * numbers + outputs + transitions * row_size(observation_size, features))
+        row = 4.0 * row_size(observation_size, features) + 2.0 * (item - 4) * observation_size
+        return 4.0 * (copies * numbers + outputs) + transitions * row
 
     def init(self, key: Array) -> Learner:
         """A learner with random networks."""
         shapes, chosen = self.law.shapes(), self.settings
         sizes = (self.policies, self.inputs, chosen.widths, self.actions)
+        more = {name: getattr(chosen, name) for name in ("separate_heads", "frequency", "shared")}
         online = tuple(
-            init_network(one, *sizes, shape, separate_heads=chosen.separate_heads)
+            init_network(one, *sizes, shape, **more)
             for one, shape in zip(jax.random.split(key, len(shapes)), shapes, strict=True)
         )
         average = jax.tree.map(jnp.copy, online) if chosen.average else ()

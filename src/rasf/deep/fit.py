@@ -55,15 +55,16 @@ class Schedule:
         return self.steps_per_task * self.tasks
 
 
-def period_of(agent: Agent) -> int:
-    """Steps between copies to the target networks."""
-    return agent.settings.target_period or _PLAIN_PERIOD
+def period_of(agent: Agent, tasks: int = 1) -> int:
+    """Steps, of all environments, between copies to the target networks."""
+    n = train.environments(agent, tasks)
+    return max(1, (agent.settings.target_period or _PLAIN_PERIOD) // agent.updates_for(n)) * n
 
 
 class Chunk(NamedTuple):
     """Where training stands after some steps: their number and task, the lanes, and what the steps showed.
 
-    phi (L, d), loss (L,) and clipped (L, 2) are means over the chunk's `length` steps.
+    phi (L, E, d) of each environment, loss (L,) and clipped (L, 2) are means over the chunk's `length` steps.
     """
 
     step: int
@@ -81,20 +82,23 @@ def chunks(
     """Train all lanes of `configs` (each part stacked on axis 0), from the beginning or from `lanes` at `step`.
 
     A chunk has `evaluate_every` steps, in whole target periods. Where a task ends amid a period, the period is cut
-    short: target networks are up to date whenever a task begins. The lanes of a chunk live until the next is asked for.
+    short: target networks are up to date whenever a task begins. Side by side, all tasks are one stretch of training.
+    The lanes of a chunk live until the next is asked for.
     """
-    period, steps_per_task = period_of(agent), schedule.steps_per_task
+    n, stretch = train.environments(agent, schedule.tasks), schedule.steps_per_task
+    period = period_of(agent, schedule.tasks) // n  # from here to the call below, in rounds
     lanes = start_lanes(agent, world, configs, schedule) if lanes is None else lanes
     while step < schedule.steps:
-        task, done = divmod(step, steps_per_task)
-        left = steps_per_task - done
-        periods, length = max(1, min(schedule.evaluate_every, left) // period), min(period, left)
+        task, done = divmod(step // n, stretch)
+        left = stretch - done
+        periods, length = max(1, min(schedule.evaluate_every // n, left) // period), min(period, left)
         advance = _compiled_advance(agent, world, periods, length)
-        lanes, progress = advance(configs, lanes, step, task * steps_per_task, task)
-        _check(progress, np.asarray(world.feature_bounds), step, periods * length)
-        step += periods * length
+        lanes, progress = advance(configs, lanes, step // n, task * stretch, task)
+        taken = periods * length * n
+        _check(progress, np.asarray(world.feature_bounds), step, taken)
+        step += taken
         seen = (jnp.mean(part, axis=1) for part in (progress.phi_mean, progress.loss, progress.clipped))
-        yield Chunk(step, periods * length, task, lanes, *seen)
+        yield Chunk(step, taken, task, lanes, *seen)
 
 
 def start_lanes(agent: Agent, world: World, configs: RunConfig, schedule: Schedule) -> Lane:
@@ -131,12 +135,10 @@ def fit(
     `description` says what else this run is, such as what `evaluate` does. A checkpoint with another one, or of another
     agent, world, schedule or configs, is refused. `tick` is called once per chunk.
     """
-    period, length = period_of(agent), schedule.evaluate_every
-    if length % period or schedule.steps_per_task % length:
-        raise ValueError(
-            f"evaluate_every must be a multiple of {period} and divide steps_per_task, got {length} and "
-            f"{schedule.steps_per_task}"
-        )
+    period, length = period_of(agent, schedule.tasks), schedule.evaluate_every
+    stretch = schedule.steps if agent.settings.side_by_side else schedule.steps_per_task
+    if length % period or stretch % length:
+        raise ValueError(f"evaluate_every must be a multiple of {period} and divide {stretch}, got {length}")
     step, lanes, history = 0, start_lanes(agent, world, configs, schedule), Arrays()
     label = _label(agent, world, configs, schedule, description)
     path = None if checkpoint is None else Path(checkpoint)
@@ -149,7 +151,7 @@ def fit(
     saved_at = time.monotonic()
     for chunk in chunks(agent, world, configs, schedule, lanes, step):
         lanes = chunk.lanes
-        seen = {"loss": chunk.loss, "clipped": chunk.clipped, "training_phi": chunk.phi}
+        seen = {"loss": chunk.loss, "clipped": chunk.clipped, "training_phi": jnp.mean(chunk.phi, axis=1)}
         history = _extended(history, seen | evaluate(chunk.step, lanes))
         if path is not None and time.monotonic() - saved_at > checkpoint_every_s:
             _save(path, lanes, history, label | {"step": chunk.step})

@@ -7,8 +7,9 @@
     MeanDiagonal     psi and the variance of each feature, the diagonal of the same recursion, by one network
 
 A law consists of parts; each part is one stack of K networks. Outputs of a part have shape (K, B, A, F, M): policies,
-batch, actions, heads, numbers per head. `task_heads` keeps the heads that matter for the weights at hand: a task that
-weighs two features of thirteen needs two heads.
+batch, actions, heads, numbers per head. `task_heads` keeps what matters for the weights at hand: a task that weighs two
+features of thirteen needs two histograms, and of psi and Sigma the two numbers psi . w and w' Sigma w, which are linear
+in the last layer.
 
 Histograms are those of C51, feature by feature, on fixed atoms with the projected Bellman update
 
@@ -40,7 +41,7 @@ import numpy.typing as npt
 from rasf import checks
 from rasf.agents import LawKind
 from rasf.arrays import Array, Floats, array_namespace
-from rasf.deep.networks import Heads, Network, choose_heads
+from rasf.deep.networks import Heads, Layer, Network, choose_heads, fold_heads
 from rasf.risk import MeanVariance
 from rasf.risk.base import Risk, histogram_moments
 from rasf.transfer import packed_indices, packed_weights
@@ -66,7 +67,7 @@ class Law(Protocol):
     def features(self) -> int: ...
 
     def shapes(self, active: int | None = None) -> tuple[Heads, ...]:
-        """Shape of every part's outputs: of the networks, or of the heads of a task with `active` features."""
+        """Shape of every part's outputs: of the networks, or of what `task_heads` leaves with `active` features."""
 
     def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:
         """The heads for the weights w (K, d), one row per policy, of which at most `active` are not zero."""
@@ -79,14 +80,17 @@ class Law(Protocol):
     ) -> Array:
         """The same where every policy has a risk of its own, by its beta (K,)."""
 
-    def plain_scores(self, outputs: Parts, w: Floats, risk: Risk) -> Floats:
-        """The same in numpy, of all heads, where one task w (d,) is asked of all policies."""
+    def plain_heads(self, networks: Networks, w: Floats) -> TaskHeads:
+        """`task_heads` in numpy, where one task w (d,) is asked of all policies."""
 
     def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
         """Mean and variance (K, B, A) of the return; a variance that was learned may come out negative."""
 
     def loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
         """Loss, and clipped mass (2,), of outputs (K, B, H, M) at (s, a) against those at (s', a')."""
+
+    def in_units(self, networks: Networks, units: Array) -> Networks:
+        """The networks of plain features, from those that learned features (d,) in these units."""
 
 
 def make_law(kind: LawKind, features: int, atoms: npt.ArrayLike | None = None, corrected: bool = False) -> Law:
@@ -123,6 +127,8 @@ class Histogram:
         return TaskHeads((chosen,), atoms[index], jnp.take_along_axis(w, index, axis=-1))
 
     def scores(self, outputs: Parts, task_heads: TaskHeads, risk: Risk) -> Array:
+        if isinstance(outputs[0], np.ndarray):  # of `plain_heads`
+            return histogram_scores(risk, outputs[0], task_heads.atoms, task_heads.weights)
         each = jax.vmap(partial(histogram_scores, risk))
         return each(outputs[0], task_heads.atoms, task_heads.weights)
 
@@ -132,10 +138,12 @@ class Histogram:
         each = jax.vmap(lambda own, *given: histogram_scores(risk(own), *given))
         return each(beta, outputs[0], task_heads.atoms, task_heads.weights)
 
-    def plain_scores(self, outputs: Parts, w: Floats, risk: Risk) -> Floats:
-        weighed = np.flatnonzero(w) if np.any(w) else np.zeros(1, int)
-        atoms = np.array(self.atoms)[weighed]
-        return np.asarray(histogram_scores(risk, outputs[0][..., weighed, :], atoms, w[weighed]))
+    def plain_heads(self, networks: Networks, w: Floats) -> TaskHeads:
+        weighed, shape = np.flatnonzero(w) if np.any(w) else np.zeros(1, int), self.shapes()[0]
+        columns = np.arange(shape.size).reshape(shape)[weighed].ravel()
+        (network,) = networks
+        chosen = network._replace(heads=Layer(*(part[..., columns] for part in network.heads)))
+        return TaskHeads((chosen,), np.array(self.atoms)[weighed], w[weighed])
 
     def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
         mean, variance = histogram_variance(outputs[0], task_heads.atoms[:, None, None])
@@ -158,6 +166,10 @@ class Histogram:
             wanted = added + discount[:, None] ** 2 * jnp.maximum(following[0][..., n], 0.0)
             entropy += jnp.sum((chosen[0][..., n] - jax.lax.stop_gradient(wanted)) ** 2) / 2
         return entropy / len(phi), jnp.mean(clipped, axis=(0, 1))
+
+    def in_units(self, networks: Networks, units: Array) -> Networks:
+        """As they are: atoms have units of their own."""
+        return networks
 
 
 def histogram_scores(risk: Risk, numbers: Array, atoms: Array, w: Array) -> Array:
@@ -206,20 +218,24 @@ class MeanOnly:
     features: int
 
     def shapes(self, active: int | None = None) -> tuple[Heads, ...]:
-        return (Heads(1, self.features),)
+        return (Heads(1, self.features if active is None else 1),)
 
     def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:
-        return TaskHeads(networks, jnp.zeros(0), w)
+        pairs = zip(networks, self._folding(w), strict=True)
+        folded = tuple(one._replace(heads=fold_heads(one.heads, factor)) for one, factor in pairs)
+        return TaskHeads(folded, array_namespace(w).zeros(0), w)
+
+    def plain_heads(self, networks: Networks, w: Floats) -> TaskHeads:
+        return self.task_heads(networks, np.broadcast_to(w, (len(networks[0].heads.bias), len(w))), 0)
+
+    def _folding(self, w: Array) -> tuple[Array, ...]:
+        """How each part's numbers are summed up to moments for the weights (K, d): (K, numbers, moments)."""
+        return (w[..., None],)
 
     def scores(self, outputs: Parts, task_heads: TaskHeads, risk: Risk) -> Array:
         """The risk of mean and variance; a negative variance counts as zero."""
         mean, variance = self.moments(outputs, task_heads)
-        return risk.moments(mean, jnp.maximum(variance, 0.0))
-
-    def plain_scores(self, outputs: Parts, w: Floats, risk: Risk) -> Floats:
-        heads = TaskHeads((), np.zeros(0), np.broadcast_to(w, (len(outputs[0]), len(w))))
-        mean, variance = self.moments(outputs, heads)
-        return np.asarray(risk.moments(np.asarray(mean), np.maximum(np.asarray(variance), 0.0)))
+        return risk.moments(mean, array_namespace(mean).maximum(variance, 0.0))
 
     def scores_by_each(
         self, outputs: Parts, task_heads: TaskHeads, risk: Callable[[Array], Risk], beta: Array
@@ -228,13 +244,22 @@ class MeanOnly:
         return jax.vmap(lambda m, v, own: risk(own).moments(m, v))(mean, jnp.maximum(variance, 0.0), beta)
 
     def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
-        xp = array_namespace(outputs[0])
-        mean = xp.einsum("kbad,kd->kba", outputs[0][:, :, :, 0], task_heads.weights)
-        return mean, xp.zeros_like(mean)
+        mean = outputs[0][..., 0, 0]
+        return mean, array_namespace(mean).zeros_like(mean)
 
     def loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
         """Half the squared temporal difference, summed over features and policies."""
         return jnp.sum(_difference(chosen, following, phi, discount) ** 2) / 2 / len(phi), jnp.zeros(2)
+
+    def in_units(self, networks: Networks, units: Array) -> Networks:
+        return tuple(
+            one._replace(heads=Layer(*(part * _padded(factor, part.shape[-1]) for part in one.heads)))
+            for one, factor in zip(networks, self._factors(units), strict=True)
+        )
+
+    def _factors(self, units: Array) -> tuple[Array, ...]:
+        """By what the outputs of each part are multiplied."""
+        return (units,)
 
 
 @dataclass(frozen=True)
@@ -244,12 +269,13 @@ class MeanCovariance(MeanOnly):
     kind: ClassVar[LawKind] = LawKind.MEAN_COVARIANCE
 
     def shapes(self, active: int | None = None) -> tuple[Heads, ...]:
-        return (Heads(1, self.features), Heads(1, len(packed_indices(self.features)[0])))
+        return (*super().shapes(active), Heads(1, len(packed_indices(self.features)[0]) if active is None else 1))
+
+    def _folding(self, w: Array) -> tuple[Array, ...]:
+        return w[..., None], packed_weights(w)[..., None]
 
     def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
-        mean, _ = super().moments(outputs, task_heads)
-        xp = array_namespace(outputs[1])
-        return mean, xp.einsum("kbam,km->kba", outputs[1][:, :, :, 0], packed_weights(task_heads.weights))
+        return outputs[0][..., 0, 0], outputs[1][..., 0, 0]
 
     def loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
         """Half the squared differences of psi and of Sigma."""
@@ -260,6 +286,10 @@ class MeanCovariance(MeanOnly):
         both = jnp.sum(delta**2) + jnp.sum((target - chosen[1][:, :, 0]) ** 2)
         return both / 2 / len(phi), jnp.zeros(2)
 
+    def _factors(self, units: Array) -> tuple[Array, ...]:
+        rows, columns = packed_indices(self.features)
+        return units, units[rows] * units[columns]
+
 
 @dataclass(frozen=True)
 class MeanDiagonal(MeanOnly):
@@ -268,12 +298,16 @@ class MeanDiagonal(MeanOnly):
     kind: ClassVar[LawKind] = LawKind.MEAN_VARIANCE
 
     def shapes(self, active: int | None = None) -> tuple[Heads, ...]:
-        return (Heads(2, self.features),)
+        return (Heads(2, self.features if active is None else 1),)
+
+    def _folding(self, w: Array) -> tuple[Array, ...]:
+        xp = array_namespace(w)
+        none = xp.zeros_like(w)
+        columns = (xp.concatenate([w, none], axis=-1), xp.concatenate([none, w**2], axis=-1))
+        return (xp.stack(columns, axis=-1),)
 
     def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
-        mean, _ = super().moments(outputs, task_heads)
-        xp = array_namespace(outputs[0])
-        return mean, xp.einsum("kbad,kd->kba", outputs[0][:, :, :, 1], task_heads.weights**2)
+        return outputs[0][..., 0, 0], outputs[0][..., 1, 0]
 
     def loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
         """Half the squared differences of the means, and of the variances from the residuals of the means."""
@@ -282,6 +316,15 @@ class MeanDiagonal(MeanOnly):
         target = jax.lax.stop_gradient(delta) ** 2 + discount[:, None] ** 2 * after
         both = jnp.sum(delta**2) + jnp.sum((jax.lax.stop_gradient(target) - chosen[0][:, :, 1]) ** 2)
         return both / 2 / len(phi), jnp.zeros(2)
+
+    def _factors(self, units: Array) -> tuple[Array, ...]:
+        return (array_namespace(units).concatenate([units, units**2]),)
+
+
+def _padded(factor: Array, columns: int) -> Array:
+    """Ones for the columns that only fill up."""
+    xp = array_namespace(factor)
+    return xp.concatenate([factor, xp.ones(columns - len(factor), factor.dtype)])
 
 
 def _difference(chosen: Parts, following: Parts, phi: Array, discount: Array) -> Array:

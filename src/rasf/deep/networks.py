@@ -1,6 +1,11 @@
 """K multi-layer perceptrons, stacked on axis 0, whose last layer has, for each action, H heads of M numbers.
 
-    x (B, n) -> tanh layers -> features of the state h (K, B, m) -> outputs (K, B, A, H, M)
+    x (B, n) -> layers -> features of the state h (K, B, m) -> outputs (K, B, A, H, M)
+
+The K networks may share all layers before the heads, which then have one entry in place of K.
+
+Layers are of tanh; the first may be one of sines, whose frequencies and phases are learned too: it tells apart states
+that lie near each other, where tanh at first sees little more than a line.
 
 The last layer's weights (K, m, A, X) are nearly all there is to read. Of the outputs of one action there are two forms,
 and the one with the smaller intermediate result is used:
@@ -21,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Array
+from rasf.arrays import Array, array_namespace
 
 _ALIGNMENT = 8
 
@@ -33,10 +38,17 @@ class Layer(NamedTuple):
     bias: Array
 
 
+class Sines(NamedTuple):
+    """A layer whose outputs are sines: frequencies (K, n, m) and phases (K, m)."""
+
+    weight: Array
+    bias: Array
+
+
 class Network(NamedTuple):
     """K networks: the layers before the heads, and the heads, of weight (K, m, A, X) and bias (K, A, X)."""
 
-    hidden: tuple[Layer, ...]
+    hidden: tuple[Layer | Sines, ...]
     heads: Layer
 
 
@@ -60,14 +72,25 @@ def init_network(
     shape: Heads,
     *,
     separate_heads: bool = False,
+    frequency: float = 0.0,
+    shared: bool = False,
 ) -> Network:
-    """Glorot-uniform weights and zero biases; the heads count as one layer, or each as one with all its actions."""
+    """Glorot-uniform weights and zero biases; the heads count as one layer, or each as one with all its actions.
+
+    frequency: with any, the first layer is one of sines, its frequencies normal with this spread, its phases uniform.
+    """
     sizes = (inputs, *widths)
     *hidden_keys, head_key = jax.random.split(key, len(sizes))
-    hidden = tuple(
-        Layer(_glorot(one, (policies, n, m), n + m), jnp.zeros((policies, m)))
+    several = 1 if shared else policies
+    hidden: tuple[Layer | Sines, ...] = tuple(
+        Layer(_glorot(one, (several, n, m), n + m), jnp.zeros((several, m)))
         for one, n, m in zip(hidden_keys, sizes[:-1], sizes[1:], strict=True)
     )
+    if frequency:
+        frequency_key, phase_key = jax.random.split(hidden_keys[0])
+        frequencies = frequency * jax.random.normal(frequency_key, hidden[0].weight.shape)
+        phases = jax.random.uniform(phase_key, hidden[0].bias.shape, minval=-jnp.pi, maxval=jnp.pi)
+        hidden = (Sines(frequencies, phases), *hidden[1:])
     outputs = (actions, shape.size)
     of_one_layer = actions * (shape.numbers if separate_heads else shape.size)
     weight = _glorot(head_key, (policies, sizes[-1], *outputs), sizes[-1] + of_one_layer)
@@ -86,10 +109,22 @@ def _aligned(layer: Layer) -> Layer:
 
 def encode(network: Network, x: Array) -> Array:
     """Features (K, B, m) of the inputs x (B, n), or (K, B, n) where every network has its own."""
-    h = jnp.broadcast_to(x, (len(network.heads.weight), *x.shape[-2:]))
+    policies, several = len(network.heads.weight), len(network.hidden[0].weight)
+    if x.ndim == 3 and several < policies:  # inputs of their own for networks that share their layers
+        return encode(network, x.reshape(-1, x.shape[-1]))[0].reshape(*x.shape[:2], -1)
+    h = jnp.broadcast_to(x, (several, *x.shape[-2:]))
     for layer in network.hidden:
-        h = jnp.tanh(_product(h, layer.weight) + layer.bias[:, None])
-    return h
+        h = (_sine if isinstance(layer, Sines) else jnp.tanh)(_product(h, layer.weight) + layer.bias[:, None])
+    return jnp.broadcast_to(h, (policies, *h.shape[1:]))
+
+
+def _sine(x: Array) -> Array:
+    """The sine within 4e-6, for angles of any usual size; jax's own takes several times as long on a CPU."""
+    turns = jnp.round(x * (1 / jnp.pi))
+    y = x - turns * jnp.pi
+    square, odd = y * y, turns - 2 * jnp.floor(turns * 0.5)
+    series = 1 + square * (-1 / 6 + square * (1 / 120 + square * (-1 / 5_040 + square * (1 / 362_880))))
+    return y * series * (1 - 2 * odd)
 
 
 def read_heads(heads: Layer, h: Array, shape: Heads) -> Array:
@@ -108,11 +143,19 @@ def read_action(heads: Layer, h: Array, action: Array, shape: Heads) -> Array:
     return _trimmed(out, shape)
 
 
-def plain_outputs(network: Network, x: npt.NDArray[np.float32], shape: Heads) -> npt.NDArray[np.float32]:
-    """Outputs (K, B, A, H, M) of inputs x (B, n) in numpy: for few of them quicker than to ask a device."""
+def plain_encode(network: Network, x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """`encode` in numpy."""
     h = x
     for layer in network.hidden:
-        h = np.tanh(h @ layer.weight + layer.bias[:, None])
+        h = h @ layer.weight
+        h += layer.bias[:, None]
+        (np.sin if isinstance(layer, Sines) else np.tanh)(h, out=h)
+    return h
+
+
+def plain_outputs(network: Network, x: npt.NDArray[np.float32], shape: Heads) -> npt.NDArray[np.float32]:
+    """Outputs (K, B, A, H, M) of inputs x (B, n) in numpy: for few of them quicker than to ask a device."""
+    h = plain_encode(network, x)
     policies, actions, columns = network.heads.bias.shape
     flat = h @ network.heads.weight.reshape(policies, -1, actions * columns)
     return np.asarray(_trimmed(flat.reshape(policies, -1, actions, columns) + network.heads.bias[:, None], shape))
@@ -127,6 +170,21 @@ def _read_columns(heads: Layer, h: Array) -> Array:
 
 def _trimmed(columns: Array, shape: Heads) -> Array:
     return columns[..., : shape.size].reshape(*columns.shape[:-1], *shape)
+
+
+def fold_heads(heads: Layer, factor: Array) -> Layer:
+    """A layer of the sums of each network's columns that the factors (K, size, n) give, in numpy or jax."""
+    xp, size = array_namespace(heads.weight, factor), factor.shape[1]
+    weight = xp.einsum("kmax,kxn->kman", heads.weight[..., :size], factor)
+    return Layer(weight, xp.einsum("kax,kxn->kan", heads.bias[..., :size], factor))
+
+
+def choose_policies(network: Network, chosen: slice) -> Network:
+    """Some of the K networks; what all share stays."""
+    heads = Layer(*(part[chosen] for part in network.heads))
+    if len(network.hidden[0].weight) < len(network.heads.weight):
+        return Network(network.hidden, heads)
+    return Network(tuple(type(layer)(*(part[chosen] for part in layer)) for layer in network.hidden), heads)
 
 
 def choose_heads(heads: Layer, index: Array, shape: Heads) -> Layer:

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -63,9 +63,9 @@ def empty(capacity: int, observation_size: int, features: int) -> Array:
     return jnp.zeros((capacity, row_size(observation_size, features)))
 
 
-def store(rows: Array, at: Array, transition: Batch) -> Array:
-    """The rows with one transition, unbatched, at an index."""
-    return jax.lax.dynamic_update_index_in_dim(rows, pack(transition).astype(rows.dtype), at, 0)
+def store(rows: Array, at: Array, new: Array) -> Array:
+    """The rows with new ones (n, ..) from an index on."""
+    return jax.lax.dynamic_update_slice_in_dim(rows, new.astype(rows.dtype), at, 0)
 
 
 def sample(rows: Array, size: Array, bits: Array, observation_size: int) -> Batch:
@@ -74,23 +74,36 @@ def sample(rows: Array, size: Array, bits: Array, observation_size: int) -> Batc
 
 
 class HostReplay:
-    """The last `capacity` rows in host memory, which grows as they come."""
+    """The last `capacity` rows in host memory, which grows as they come; dtype: what observations are kept as."""
 
-    def __init__(self, capacity: int, observation_size: int, features: int) -> None:
-        self._rows = np.empty((min(capacity, _FIRST_ROWS), row_size(observation_size, features)), np.float32)
+    def __init__(self, capacity: int, observation_size: int, features: int, dtype: npt.DTypeLike = np.float32) -> None:
+        self._seen, first = 2 * observation_size, min(capacity, _FIRST_ROWS)
+        rest = row_size(observation_size, features) - self._seen
+        # of rows that are all float32, one array: a minibatch is one gather
+        widths = [(self._seen + rest, np.float32)] if dtype == np.float32 else [(self._seen, dtype), (rest, np.float32)]
+        self._parts: list[npt.NDArray[Any]] = [np.empty((first, width), kind) for width, kind in widths]
         self._capacity, self._stored = capacity, 0
 
     def __len__(self) -> int:
         return min(self._stored, self._capacity)
 
     def store(self, rows: npt.NDArray[np.float32]) -> None:
-        end = self._stored + len(rows)
-        while len(self._rows) < min(end, self._capacity):
-            more = min(len(self._rows), self._capacity - len(self._rows))
-            self._rows = np.concatenate([self._rows, np.empty((more, self._rows.shape[1]), np.float32)])
-        self._rows[np.arange(self._stored, end) % self._capacity] = rows
+        end, cut = self._stored + len(rows), [self._seen] * (len(self._parts) - 1)
+        while len(self._parts[0]) < min(end, self._capacity):
+            more = min(len(self._parts[0]), self._capacity - len(self._parts[0]))
+            self._parts = [np.concatenate([old, np.empty((more, old.shape[1]), old.dtype)]) for old in self._parts]
+        at = np.arange(self._stored, end) % self._capacity
+        for part, new in zip(self._parts, np.split(rows, cut, axis=1), strict=True):
+            part[at] = new
         self._stored = end
 
     def sample(self, rng: np.random.Generator, shape: tuple[int, int]) -> npt.NDArray[np.float32]:
         """Rows (*shape, ..), uniform with replacement."""
-        return self._rows[rng.integers(len(self), size=shape)]
+        chosen = rng.integers(len(self), size=shape)
+        if len(self._parts) == 1:
+            return np.asarray(self._parts[0][chosen])
+        return np.concatenate([part[chosen] for part in self._parts], axis=-1, dtype=np.float32)
+
+    def rows(self) -> npt.NDArray[np.float32]:
+        """All that there are."""
+        return np.concatenate([part[: len(self)] for part in self._parts], axis=-1, dtype=np.float32)

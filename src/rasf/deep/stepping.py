@@ -2,9 +2,13 @@
 
 The same `Agent.scores` and `Agent.update` as in the fused loop (`train`), driven by a caller who owns the environments:
 
-    act       GPI over all policies on the active task, epsilon-greedy, for n environments in one compiled call
+    act       GPI over all policies, epsilon-greedy, for n environments at once, each on its active task
     observe   n transitions into the replay, rows of numbers in host memory
     learn     several updates in one compiled scan, on batches drawn beforehand; target networks copied on time
+
+Where the settings ask for a warm-up, its steps are random and nothing is learned from them yet. Then inputs are scaled
+by their mean and spread so far, and features by what their returns may come to, once and for all: networks learn best
+what is about 1 in size. `networks` take and give everything as it is.
 
 An episode that terminated has no future; one that was truncated is bootstrapped from its true last observation.
 Exploration and sampling have a generator each, so how often one learns does not change what is explored. The same seed
@@ -24,18 +28,60 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf import checks
+from rasf.agents import LawKind
 from rasf.arrays import Array, Floats, Ints
 from rasf.deep import replay
 from rasf.deep.agent import Agent, Learner, Policies, Tasks
-from rasf.deep.laws import Networks
-from rasf.deep.networks import plain_outputs
+from rasf.deep.laws import Networks, TaskHeads
+from rasf.deep.networks import Network, plain_outputs
 from rasf.deep.replay import Batch, HostReplay
+from rasf.risk import Risk
 from rasf.risk.base import check_beta
 from rasf.transfer import gpi_actions
 
-BaseScores = Callable[[npt.NDArray[np.float32]], npt.NDArray[Any]]  # obs (n, m) -> best scores (n, A) of older policies
+BaseScores = Callable[[npt.NDArray[np.float32], int], npt.NDArray[Any]]  # obs (n, m), task -> best of older ones (n, A)
 _LONGEST_SCAN = 256
 _TOGETHER = 4  # on a CPU a scan of four updates takes two thirds of the time of four calls; more gain little
+
+
+class Scaling(NamedTuple):
+    """How a learner sees its world: inputs (m,) less a shift, times a factor; features (d,) in units."""
+
+    shift: Array
+    factor: Array
+    units: Array
+
+    @classmethod
+    def none(cls, inputs: int, features: int) -> Scaling:
+        return cls(np.zeros(inputs, np.float32), np.ones(inputs, np.float32), np.ones(features, np.float32))
+
+    @classmethod
+    def of(cls, seen: Batch, gamma: float | None) -> Scaling:
+        """Inputs to mean 0 and spread 1, features to returns of about 1 at this discount, or as they are.
+
+        What never changed, or never came, is left as it is.
+        """
+        spread = seen.obs.std(axis=0, dtype=np.float64)
+        varies = spread > 1e-6 * np.maximum(1e-6, np.abs(seen.obs).max(axis=0))
+        mean = np.where(varies, seen.obs.mean(axis=0, dtype=np.float64), 0.0)
+        units = np.ones(seen.phi.shape[1])
+        if gamma is not None:
+            # as if every step were alike: the mean adds up, the rest by its squares
+            steady, rest = np.abs(seen.phi.mean(axis=0, dtype=np.float64)), seen.phi.std(axis=0, dtype=np.float64)
+            size = steady / (1 - gamma) + rest / (1 - gamma**2) ** 0.5
+            units = np.where(size > 0, size, 1.0)
+        single = (part.astype(np.float32) for part in (mean, 1 / np.where(varies, spread, 1.0), units))
+        return cls(*single)
+
+    def inputs(self, obs: Array) -> Array:
+        return (obs - self.shift) * self.factor
+
+    def folded(self, network: Network) -> Network:
+        """The network that takes inputs as they come."""
+        first = network.hidden[0]
+        weight = first.weight * self.factor[:, None]
+        bias = first.bias - np.einsum("n,knm->km", self.shift, weight)
+        return network._replace(hidden=(first._replace(weight=weight, bias=bias), *network.hidden[1:]))
 
 
 class Learned:
@@ -59,14 +105,15 @@ class Learned:
 
 
 class SteppedLearner:
-    """An agent that learns task after task from `num_envs` environments at once.
+    """An agent that learns its tasks from `num_envs` environments at once.
 
     `tasks` are those the agent was created for, or those of the stream that `policies` learn from. beta: to act by, one
     or (T,) for each task, and to learn by, where no policies are given. The replay holds the last `capacity`
     transitions; give the number of steps planned, and it forgets nothing. `learn` owes an update for each transition
     and does them `together`, a power of two, in one call (by default 4, or the next not above the number of
     environments). act_every: the networks that act are renewed after so many updates; with more than one, acting is in
-    numpy and waits for no update.
+    numpy and waits for no update. base_scores: scores older policies, which then take part in GPI.
+    dtype: what the replay keeps observations as, which must lose nothing.
     """
 
     def __init__(
@@ -80,6 +127,8 @@ class SteppedLearner:
         together: int | None = None,
         policies: Policies | None = None,
         act_every: int = 1,
+        base_scores: BaseScores | None = None,
+        dtype: npt.DTypeLike = np.float32,
     ) -> None:
         n_tasks, n_features = np.shape(tasks.weights)
         betas = np.asarray(beta, np.float64)
@@ -98,72 +147,91 @@ class SteppedLearner:
             together = max(_TOGETHER, _power_of_two(num_envs))
         if together < 1 or together != _power_of_two(together):
             raise ValueError(f"together must be a power of two, got {together}")
-        self.agent, self.updates, self.task = agent, 0, 0
+        self.agent, self.updates, self.active = agent, 0, np.zeros(num_envs, np.int64)
         self._betas = np.broadcast_to(betas, (n_tasks,))
         # what `Agent.update` learns for: a beta, or policies
         self._learned_for = float(betas) if policies is None else Policies(*map(jnp.float32, policies))
         self._tasks = Tasks(*(jnp.asarray(part, jnp.float32) for part in tasks))
         self._weights = np.asarray(tasks.weights, np.float32)
         self._size = agent.inputs - (self._tasks.inputs.shape[1] if agent.settings.conditioned else 0)
-        self._num_envs, self._together, self._owed = num_envs, together, 0
+        self._num_envs, self._together, self._owed = num_envs, together, 0.0
         self._programs = _programs(agent, self._size)
         self._learner: Learner = self._programs.init(jax.random.key(seed))
         self._exploring, self._sampling = map(np.random.default_rng, np.random.SeedSequence(seed).spawn(2))
-        self._replay = HostReplay(capacity, self._size, n_features)
-        self._base_scores: BaseScores | None = None
+        self._replay = HostReplay(capacity, self._size, n_features, dtype)
+        self._scaling = Scaling.none(self._size, n_features)
+        self._warm, self._stepped = agent.settings.warmup == 0, 0
+        self._base_scores = base_scores
         self._no_base = jnp.full((num_envs, agent.actions), -jnp.inf)
         self._acted: tuple[npt.NDArray[np.float32], Ints] | None = None
         self._act_every = checks.whole("act_every", act_every)
-        if act_every > 1 and agent.settings.conditioned:
-            raise ValueError("act_every must be 1 for a network that sees the task")
+        if agent.settings.conditioned and (act_every > 1 or agent.settings.warmup):
+            raise ValueError("act_every must be 1 and warmup 0 for a network that sees the task")
         self._refresh()
-
-    @property
-    def beta(self) -> float:
-        """Of the risk that acts."""
-        return float(self._betas[self.task])
 
     @property
     def networks(self) -> Networks:
         """A copy of the networks to act by, in numpy."""
         # a view would keep updates from working in place
         copy: Networks = jax.tree.map(np.array, self.agent.acting(self._learner))
-        return copy
+        if not self.agent.settings.warmup:
+            return copy
+        return self.agent.law.in_units(tuple(self._scaling.folded(one) for one in copy), self._scaling.units)
 
     @property
     def transitions(self) -> int:
         """How many the replay holds."""
         return len(self._replay)
 
-    def begin_task(self, task: int, base_scores: BaseScores | None = None) -> None:
-        """Make a task the active one; `base_scores` scores older policies on it, which then take part in GPI."""
-        if not 0 <= task < len(self._tasks.weights):
-            raise ValueError(f"task must be from 0 to {len(self._tasks.weights) - 1}, got {task}")
-        self.task, self._base_scores, self._acted = task, base_scores, None
+    def begin_task(self, task: int | npt.ArrayLike) -> None:
+        """Make a task the active one of all environments, or one (n,) of each."""
+        given, most = np.broadcast_to(np.asarray(task, np.int64), (self._num_envs,)), len(self._weights) - 1
+        if given.min() < 0 or given.max() > most:
+            raise ValueError(f"task must be from 0 to {most}, got {task!r}")
+        self.active, self._acted = given.copy(), None
 
     def act(self, obs: npt.ArrayLike) -> Ints:
         """Actions (n,) for observations (n, m)."""
         seen = np.array(obs, np.float32)  # a copy: environments reuse their arrays
         if seen.shape != (self._num_envs, self._size):
             raise ValueError(f"obs must have shape {(self._num_envs, self._size)}, got {seen.shape}")
-        explore = self._exploring.random(self._num_envs) < self.agent.settings.epsilon
+        epsilon = self.agent.epsilon_at(np.asarray(self._stepped)) if self._warm else 1.0
+        explore = self._exploring.random(self._num_envs) < epsilon
         action = self._exploring.integers(self.agent.actions, size=self._num_envs)
         if not explore.all():
-            base = None if self._base_scores is None else self._checked(self._base_scores(seen))
-            action = np.where(explore, action, self._greedy(seen, base))
+            action = np.where(explore, action, self._greedy(seen))
         self._acted = seen, action
         return action
 
-    def _greedy(self, obs: npt.NDArray[np.float32], base: npt.NDArray[np.float32] | None) -> Ints:
-        """Actions (n,) by GPI over all policies, and over the scores (n, A) of older ones."""
+    def _greedy(self, obs: npt.NDArray[np.float32]) -> Ints:
+        """Actions (n,) by GPI over all policies, and over the scores of older ones."""
+        base, together = None, {int(task): np.flatnonzero(self.active == task) for task in np.unique(self.active)}
+        if self._base_scores is not None:
+            base = np.empty((self._num_envs, self.agent.actions), np.float32)
+            for task, rows in together.items():
+                base[rows] = self._checked(self._base_scores(obs[rows], task), len(rows))
         if self._act_every == 1:
+            acting, betas = self.agent.acting(self._learner), self._betas[self.active].astype(np.float32)
             base = self._no_base if base is None else base
-            acting = self.agent.acting(self._learner)
-            return np.asarray(self._programs.act(acting, self._tasks, self.task, self.beta, obs, base))
+            return np.asarray(self._programs.act(acting, self._tasks, self.active, betas, self._scaling, obs, base))
+        actions = np.empty(self._num_envs, np.int64)
+        for task, rows in together.items():
+            scores = self._plain_scores(obs[rows], task)
+            actions[rows] = gpi_actions(scores if base is None else np.concatenate([scores, base[None, rows]]))
+        return actions
+
+    def greedy(self, obs: npt.ArrayLike, task: int) -> int:
+        """The action for one observation (m,) on a task, without exploration, by the networks of the last renewal."""
+        return int(gpi_actions(self._plain_scores(np.asarray(obs, np.float32)[None], task))[0])
+
+    def _plain_scores(self, obs: npt.NDArray[np.float32], task: int) -> npt.NDArray[Any]:
+        """Scores (K, n, A) of observations (n, m) on a task, in numpy."""
         law = self.agent.law
-        outputs = tuple(plain_outputs(one, obs, shape) for one, shape in zip(self._acting, law.shapes(), strict=True))
-        scores = law.plain_scores(outputs, self._weights[self.task], self.agent.settings.risk(self.beta))
-        return np.asarray(gpi_actions(scores if base is None else np.concatenate([scores, base[None]])))
+        if task not in self._heads:
+            self._heads[task] = law.plain_heads(self._acting, self._weights[task])
+        heads, risk = self._heads[task], self.agent.settings.risk(float(self._betas[task]))
+        pairs = zip(heads.networks, law.shapes(len(heads.atoms)), strict=True)
+        return np.asarray(law.scores(tuple(plain_outputs(one, obs, shape) for one, shape in pairs), heads, risk))
 
     def observe(
         self, next_obs: npt.ArrayLike, phi: npt.ArrayLike, terminated: npt.ArrayLike, valid: npt.ArrayLike
@@ -175,21 +243,28 @@ class SteppedLearner:
         if self._acted is None:
             raise ValueError("observe must follow act, once for each")
         (obs, action), self._acted = self._acted, None
-        task, not_terminated = np.full(len(obs), self.task), 1.0 - np.asarray(terminated)
-        packed = replay.pack(Batch(obs, action, phi, next_obs, not_terminated, task))
+        not_terminated = 1.0 - np.asarray(terminated)
+        packed = replay.pack(Batch(obs, action, phi, next_obs, not_terminated, self.active))
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused below
             rows = packed[np.asarray(valid, bool)].astype(np.float32)
         if not np.isfinite(rows).all():
             culprit = "an observation" if np.isfinite(replay.unpack(rows, self._size).phi).all() else "features"
             raise ValueError(f"the environment gave {culprit} not finite in float32 after {self.transitions} steps")
         self._replay.store(rows)
-        self._owed += len(rows) * self.agent.settings.updates
+        self._stepped += len(rows)
+        if self._warm:
+            self._owed += len(rows) * self.agent.settings.updates
+        elif self._stepped >= self.agent.settings.warmup:
+            self._warm, histogram = True, self.agent.law.kind is LawKind.HISTOGRAM
+            seen = replay.unpack(self._replay.rows(), self._size)
+            self._scaling = Scaling.of(seen, None if histogram else self.agent.settings.gamma)
+            self._refresh()
 
     def learn(self, updates: int | None = None) -> Learned | None:
         """Do `updates` updates, or those that are owed; None where there are none to do."""
         if updates is None:
-            updates = self._owed // self._together * self._together
-        self._owed = max(0, self._owed - updates)
+            updates = int(self._owed // self._together) * self._together
+        self._owed = max(0.0, self._owed - updates)
         if updates < 1:
             return None
         if not self.transitions:
@@ -199,7 +274,8 @@ class SteppedLearner:
             until_copy = period - self.updates % period if period else left
             span = _power_of_two(min(left, until_copy, _LONGEST_SCAN))  # so that few lengths compile
             rows = self._replay.sample(self._sampling, (span, self.agent.settings.batch))
-            self._learner, loss, clipped = self._programs.update(self._learner, self._tasks, self._learned_for, rows)
+            given = (self._tasks, self._learned_for, self._scaling, rows)
+            self._learner, loss, clipped = self._programs.update(self._learner, *given)
             found.append((loss, clipped))
             left, self.updates = left - span, self.updates + span
             if span == until_copy and period:
@@ -210,15 +286,13 @@ class SteppedLearner:
 
     def _refresh(self) -> None:
         """Act by the networks as they are now, in numpy: it then waits for no update, and these go on meanwhile."""
-        self._acting_at, self._acting = self.updates, self.networks
+        self._acting_at, self._acting, self._heads = self.updates, self.networks, dict[int, TaskHeads]()
 
-    def _checked(self, base_scores: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        scores = np.asarray(base_scores, np.float32)
-        if scores.shape != (self._num_envs, self.agent.actions) or np.isnan(scores).any():
-            raise ValueError(
-                f"base_scores must give numbers of shape {(self._num_envs, self.agent.actions)}, got shape "
-                f"{scores.shape}" + " with nan" * bool(np.isnan(scores).any())
-            )
+    def _checked(self, base_scores: npt.NDArray[Any], n: int) -> npt.NDArray[np.float32]:
+        scores, wanted = np.asarray(base_scores, np.float32), (n, self.agent.actions)
+        if scores.shape != wanted or np.isnan(scores).any():
+            told = f"{scores.shape}" + " with nan" * bool(np.isnan(scores).any())
+            raise ValueError(f"base_scores must give numbers of shape {wanted}, got shape {told}")
         return scores
 
 
@@ -235,19 +309,31 @@ class _Programs(NamedTuple):
 def _programs(agent: Agent, observation_size: int) -> _Programs:
     risk = agent.settings.risk
 
-    def act(online: Networks, tasks: Tasks, task: Array, beta: Array, obs: Array, base: Array) -> Array:
-        task_heads = agent.task_heads(online, tasks.weights[task])
-        scores = agent.scores(task_heads, obs, tasks.inputs[task], risk(beta))
-        return gpi_actions(jnp.concatenate([scores, base[None]]))
+    def act(
+        online: Networks, tasks: Tasks, active: Array, betas: Array, scaling: Scaling, obs: Array, base: Array
+    ) -> Array:
+        def one(task: Array, beta: Array, seen: Array, older: Array) -> Array:
+            task_heads = agent.task_heads(online, tasks.weights[task] * scaling.units)
+            scores = agent.scores(task_heads, scaling.inputs(seen)[None], tasks.inputs[task], risk(beta))
+            return gpi_actions(jnp.concatenate([scores[:, 0], older[None]]))
+
+        return jax.vmap(one)(active, betas, obs, base)
 
     def update(
-        learner: Learner, tasks: Tasks, learned_for: Array | Policies, rows: Array
+        learner: Learner, tasks: Tasks, learned_for: Array | Policies, scaling: Scaling, rows: Array
     ) -> tuple[Learner, Array, Array]:
         """Updates on rows (updates, B, ..); the sums of losses and of clipped mass."""
-        by = learned_for if isinstance(learned_for, Policies) else risk(learned_for)
+        tasks = tasks._replace(weights=tasks.weights * scaling.units)
+        by: Risk | Policies
+        if isinstance(learned_for, Policies):
+            by = learned_for._replace(weights=learned_for.weights * scaling.units)
+        else:
+            by = risk(learned_for)
 
         def one(learner: Learner, drawn: Array) -> tuple[Learner, tuple[Array, Array]]:
             batch = replay.unpack(drawn, observation_size)
+            obs, next_obs = scaling.inputs(batch.obs), scaling.inputs(batch.next_obs)
+            batch = batch._replace(obs=obs, next_obs=next_obs, phi=batch.phi / scaling.units)
             learner, loss, clipped = agent.update(learner, batch, tasks, by)
             return learner, (loss, clipped)
 

@@ -1,17 +1,19 @@
 """The fused training loop: act, step the world, store, sample, update, all in one compiled scan, many lanes at once.
 
 A lane is one run: a key, a beta, its tasks. Lanes differ in nothing else, so `jax.vmap` packs seeds and risk levels
-into one program. Tasks follow one another; the networks, the optimiser and the replay go on.
+into one program. Tasks follow one another, or are practised side by side, an environment each; the networks, the
+optimiser and the replay are one. A round is a step of every environment, and the updates that it brings.
 
-    chunk = scan over target periods of (scan over steps; copy to the target networks)
+    chunk = scan over target periods of (scan over rounds; copy to the target networks)
 
-The copy stands between the inner scans, so that no step pays for a condition. All chance of a period is drawn before
-it. Every number of a lane follows from its key and the step's index: a run can be cut into chunks anywhere between
+The copy stands between the inner scans, so that no round pays for a condition. All chance of a period is drawn before
+it. Every number of a lane follows from its key and the round's index: a run can be cut into chunks anywhere between
 target periods, and resumed, without changing a bit on the same device at the same number of lanes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -60,7 +62,7 @@ class World(Protocol):
 
 
 class Lane(NamedTuple):
-    """Where one run stands."""
+    """Where one run stands; the states (E, ..) of its environments."""
 
     learner: Learner
     state: Any
@@ -82,7 +84,7 @@ class RunConfig(NamedTuple):
 
 
 class PeriodStats(NamedTuple):
-    """What a target period of training showed: mean loss, mean clipped mass (2,), and phi's mean, least and most."""
+    """What a target period of training showed: mean loss, mean clipped mass (2,), phi's mean (E, d), least and most."""
 
     loss: Array
     clipped: Array
@@ -92,7 +94,7 @@ class PeriodStats(NamedTuple):
 
 
 class _Draws(NamedTuple):
-    """Chance of one step."""
+    """Chance of one round: of each environment (E, ..), and the bits that sample."""
 
     reset: Any
     noise: Any
@@ -101,12 +103,18 @@ class _Draws(NamedTuple):
     sample: Array
 
 
+def environments(agent: Agent, tasks: int) -> int:
+    """How many a lane steps in a round: one for each of the tasks, or one for all."""
+    return tasks if agent.settings.side_by_side else 1
+
+
 def start(agent: Agent, world: World, capacity: int, config: RunConfig) -> Lane:
     """A lane before its first step; `capacity` is the number of steps it will take."""
-    key = jax.random.fold_in(config.key, 0)
-    init_key, state_key = jax.random.split(key)
-    rows = replay.empty(capacity, world.observation_size, config.tasks.weights.shape[-1])
-    return Lane(agent.init(init_key), world.reset(state_key), rows)
+    tasks, features = config.tasks.weights.shape
+    init_key, state_key = jax.random.split(jax.random.fold_in(config.key, 0))
+    rows, n = replay.empty(capacity, world.observation_size, features), environments(agent, tasks)
+    keys = state_key[None] if n == 1 else jax.random.split(state_key, n)
+    return Lane(agent.init(init_key), jax.vmap(world.reset)(keys), rows)
 
 
 def advance(
@@ -120,50 +128,72 @@ def advance(
     task_begin: Array,
     task: Array,
 ) -> tuple[Lane, PeriodStats]:
-    """The lane after `periods` of `length` steps from step `begin`, on the `task` that began at step `task_begin`."""
+    """The lane after `periods` of `length` rounds from round `begin`, on the `task` that began at round `task_begin`.
+
+    Side by side, all tasks are active at once, and began with it.
+    """
+    tasks = len(config.tasks.weights)
+    active = jnp.arange(tasks) if agent.settings.side_by_side else jnp.asarray(task)[None]
 
     def period(lane: Lane, first: Array) -> tuple[Lane, PeriodStats]:
-        draws = _draw(agent, world, config.key, first, length)
-        inner = partial(_step, agent, world, config, task_begin, task)
+        draws = _draw(agent, world, config.key, first, length, len(active))
+        inner = partial(_round, agent, world, config, task_begin, active)
         lane, (loss, clipped, phi) = jax.lax.scan(inner, lane, (first + jnp.arange(length), draws))
         lane = lane._replace(learner=agent.copy_target(lane.learner))
-        return lane, PeriodStats(
-            jnp.mean(loss), jnp.mean(clipped, axis=0), jnp.mean(phi, axis=0), jnp.min(phi, axis=0), jnp.max(phi, axis=0)
-        )
+        low, high = jnp.min(phi, axis=(0, 1)), jnp.max(phi, axis=(0, 1))
+        return lane, PeriodStats(jnp.mean(loss), jnp.mean(clipped, axis=0), jnp.mean(phi, axis=0), low, high)
 
     return jax.lax.scan(period, lane, begin + length * jnp.arange(periods))
 
 
-def _draw(agent: Agent, world: World, key: Array, first: Array, length: int) -> _Draws:
-    """Chance of `length` steps, from the key and the index of the first."""
+def _draw(agent: Agent, world: World, key: Array, first: Array, length: int, n: int) -> _Draws:
+    """Chance of `length` rounds of n environments, from the key and the index of the first."""
     keys = jax.random.split(jax.random.fold_in(key, first + 1), 5)
+
+    def of_each(draw: Callable[[Array], Any], key: Array) -> Any:
+        drawn = jax.vmap(draw)(jax.random.split(key, length * n))
+        return jax.tree.map(lambda part: part.reshape(length, n, *part.shape[1:]), drawn)
+
     return _Draws(
-        reset=jax.vmap(world.reset)(jax.random.split(keys[0], length)),
-        noise=jax.vmap(world.noise)(jax.random.split(keys[1], length)),
-        explore=jax.random.uniform(keys[2], (length,)) < agent.settings.epsilon,
-        action=jax.random.randint(keys[3], (length,), 0, agent.actions),
-        sample=jax.random.bits(keys[4], (length, agent.settings.updates * agent.settings.batch)),
+        reset=of_each(world.reset, keys[0]),
+        noise=of_each(world.noise, keys[1]),
+        explore=jax.random.uniform(keys[2], (length, n))
+        < agent.epsilon_at(n * (first + jnp.arange(length)))[..., None],
+        action=jax.random.randint(keys[3], (length, n), 0, agent.actions),
+        sample=jax.random.bits(keys[4], (length, agent.updates_for(n) * agent.settings.batch)),
     )
 
 
-def _step(
-    agent: Agent, world: World, config: RunConfig, task_begin: Array, task: Array, lane: Lane, now: tuple[Array, _Draws]
+def _round(
+    agent: Agent,
+    world: World,
+    config: RunConfig,
+    task_begin: Array,
+    active: Array,
+    lane: Lane,
+    now: tuple[Array, _Draws],
 ) -> tuple[Lane, tuple[Array, Array, Array]]:
-    step, draws = now
-    fresh = (step - task_begin) % world.episode_length == 0
+    index, draws = now
+    n, networks = len(active), agent.acting(lane.learner)
+    fresh = (index - task_begin) % world.episode_length == 0
     state = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), draws.reset, lane.state)
-    obs = world.observe(state)
-    task_heads = agent.task_heads(agent.acting(lane.learner), config.tasks.weights[task])
-    beta = config.beta if jnp.ndim(config.beta) == 0 else config.beta[task]
-    scores = agent.scores(task_heads, obs[None], config.tasks.inputs[task], agent.settings.risk(beta))
-    action = jnp.where(draws.explore, draws.action, gpi_actions(scores[:, 0]))
-    next_state, phi = world.advance(state, action, draws.noise)
-    transition = Batch(obs, action, phi, world.observe(next_state), jnp.ones(()), task)
-    rows = replay.store(lane.rows, step, transition)
+    betas = jnp.broadcast_to(config.beta, config.tasks.weights.shape[:1])
+
+    def step(state: Any, task: Array, explore: Array, otherwise: Array, noise: Any) -> tuple[Any, Array, Array]:
+        obs = world.observe(state)
+        task_heads = agent.task_heads(networks, config.tasks.weights[task])
+        scores = agent.scores(task_heads, obs[None], config.tasks.inputs[task], agent.settings.risk(betas[task]))
+        action = jnp.where(explore, otherwise, gpi_actions(scores[:, 0]))
+        next_state, phi = world.advance(state, action, noise)
+        transition = Batch(obs, action, phi, world.observe(next_state), jnp.ones(()), task)
+        return next_state, phi, replay.pack(transition)
+
+    next_state, phi, new = jax.vmap(step)(state, active, draws.explore, draws.action, draws.noise)
+    rows = replay.store(lane.rows, index * n, new)
     learned = agent.settings.risk(config.bootstrap_beta) if config.policies is None else config.policies
     learner, losses, masses = lane.learner, [], []
-    for bits in jnp.split(draws.sample, agent.settings.updates):
-        batch = replay.sample(rows, step + 1, bits, world.observation_size)
+    for bits in jnp.split(draws.sample, agent.updates_for(n)):
+        batch = replay.sample(rows, (index + 1) * n, bits, world.observation_size)
         learner, loss, clipped = agent.update(learner, batch, config.tasks, learned)
         losses.append(loss)
         masses.append(clipped)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from rasf import checks
 from rasf.agents import AGENTS, AgentSpec, Family, LawKind, check_risks, library_agent
-from rasf.arrays import Floats
+from rasf.arrays import Floats, Ints
 from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription
 from rasf.files import Header
 from rasf.library.file import versions
@@ -34,11 +34,13 @@ if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import Environment, FailureRule, FeatureEnvironment, Phi
     from rasf.envs.gymnasium.vector import FeatureVector
     from rasf.envs.reacher.world import Reacher
+    from rasf.library.greedy import GreedyCheck
     from rasf.library.networks.reacher import ReacherAdapter
 
     Learnable: TypeAlias = Environment | gymnasium.vector.VectorEnv | Reacher
     Opened: TypeAlias = FeatureEnvironment | FeatureVector | ReacherAdapter
 
+_OF_NETWORKS, _OF_REACHER = "rasfdqn", "rasfc51"  # what "auto" means
 _MARGIN = 0.5  # of the range of the features seen, on either side
 _FEW = 100_000  # observations that surely fit a table
 _LARGE = 1_000  # numbers of an observation, each state's key in a table: images are not for tables
@@ -61,6 +63,7 @@ def learn(
     num_envs: int = 1,
     learn_w: bool = False,
     support: npt.ArrayLike | None = None,
+    once: Sequence[int] = (),
     env_kwargs: Header | None = None,
     failure: FailureRule | None = None,
     base_library: PolicyLibrary | None = None,
@@ -73,12 +76,15 @@ def learn(
     `rasf.envs.reacher.Reacher`, which needs no Gymnasium. Its reward is the vector of features, unless
     `phi(obs, action, next_obs, info)` gives them. `rasf/FourRoom-v0` (tables) and `rasf/Reacher-v0` (networks, on
     whatever device jax has) have compiled loops, which are taken unless an argument needs single steps.
-    tasks: weights (n, d), or a number of tasks, drawn from the environment's own distribution or from [-1, 1]^d.
+    tasks: weights (n, d), or a number of tasks, drawn from the environment's own distribution or with the signs that it
+    or `phi` declares (`signs`; the parts of a vector reward count as 1).
     agent: auto, sfql, rasfql, rasf-model (tables), sfc51, rasfc51, sfdqn, sfdqn-residual, rasfdqn (networks).
     risk: what the policies are trained for; several give a policy for each task and risk, all from one stream of steps:
     each risk leads for its share of `steps_per_task`.
     num_envs: environments that networks learn from side by side. learn_w: tables learn w from the rewards, as in the
-    paper, instead of being told. support: (d, 2), bounds of the discounted feature returns, for histograms.
+    paper, instead of being told. support: (d, 2), bounds of the discounted feature returns, for histograms, in place of
+    those that follow from the bounds of a step. once: features that come at most once an episode, such as a crash: what
+    they can come to in a step is what they can come to at all.
     failure: failure(step) says on which steps there was one, where the environment does not; training shows it.
     base_library: a library whose policies help to explore, and stay as they are.
     callback: is shown a `TrainingProgress` now and then; if it answers True, training stops, and what was learned is
@@ -104,11 +110,12 @@ def learn(
             bounds = _bounds(world, seed, notes)  # from which the support is derived
         # a library that grows must not draw its old tasks again
         drawing = [seed, 77] if base is None else [seed, 77, base.policies]
-        weights = drawn_tasks(tasks, world.n_features, world.random_tasks, drawing, notes)
+        weights = drawn_tasks(tasks, world.n_features, world.random_tasks, drawing, notes, world.signs)
         steps = spec.steps_per_task if steps_per_task is None else checks.whole("steps_per_task", steps_per_task)
         chosen = settings | ({} if gamma is None else {"gamma": checks.number("gamma", gamma)})
         if support is not None and spec.law is not LawKind.HISTOGRAM:
             raise ValueError(f"support is for histograms; {spec} has none")
+        single = _once(once, world.n_features, spec)
         if learn_w and spec.family is Family.NETWORKS:
             raise ValueError(f"learn_w is for tables; {spec} is told the weights")
 
@@ -118,14 +125,14 @@ def learn(
                 from rasf.library.tables.model import train_model
 
                 model = with_settings(replace(default_settings(spec), learn_w=learn_w), chosen)
-                yield from train_model(world, weights, risks, model, steps, seed, reports, notes, base)
+                yield from train_model(world, weights, risks, model, steps, seed, reports, notes, base, greedy)
                 return
             if spec.family is Family.TABLES:
                 from rasf.library.tables.train import train_tables
 
                 plain = replace(default_settings(spec), learn_w=learn_w)
                 tables = [with_settings(replace(plain, risk=one), chosen) for one in risks]
-                yield from train_tables(world, weights, tables, steps, seed, reports, base)
+                yield from train_tables(world, weights, tables, steps, seed, reports, base, greedy)
                 return
             from rasf.library.networks.train import train_networks
 
@@ -133,12 +140,22 @@ def learn(
             if len(kinds) > 1:
                 raise ValueError("risk must be of one kind for networks, which learn all risks together, got several")
             network = with_settings(replace(default_settings(spec), risk=kinds.pop()), chosen)
-            more: Header = {"bounds": bounds, "support": support, "base_library": base}
+            more: Header = {
+                "bounds": bounds,
+                "support": support,
+                "once": single,
+                "base_library": base,
+                "greedy": greedy,
+            }
             yield from train_networks(world, weights, network, risks, steps, seed, reports, notes, **more)
 
+        greedy = _greedy_check(env, phi, env_kwargs or {}, failure, steps * len(weights), seed, closing)
         libraries: list[PolicyLibrary] = []
         reports = [Reporter(callback, weights, risks, place, steps) for place in range(len(risks))]
         for one, trained in zip(risks, train_all(), strict=False):
+            remark = None if greedy is None else greedy.remark()
+            if remark is not None and remark not in notes:
+                notes.append(remark)
             policies = tuple(SourcePolicy(tuple(w), one) for w in trained.weights.tolist())
             provenance = {
                 "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -183,7 +200,7 @@ def _open(
 
         if not isinstance(env, Reacher):
             raise ValueError(f"env must be a rasf.envs.reacher.Reacher where it is a world, got {type(env).__name__}")
-        spec = _of_networks(agent, "a compiled world")
+        spec = _of_networks(_OF_REACHER if agent == "auto" else agent, "a compiled world")
         if phi is not None or kwargs or num_envs > 1:
             raise ValueError("phi, env_kwargs and num_envs are for Gymnasium's environments, got a compiled world")
         return ReacherAdapter(env), spec, []
@@ -224,8 +241,47 @@ def _count_failures(world: Opened, rule: FailureRule) -> None:
         raise ValueError("failure is for single environments, got one that counts them itself")
 
 
+def _once(given: Sequence[int], d: int, spec: AgentSpec) -> list[int]:
+    """Features that come at most once an episode, by their indices."""
+    if not isinstance(given, list | tuple | np.ndarray) or not all(checks.is_whole(i) and 0 <= i < d for i in given):
+        raise ValueError(f"once must hold indices of the {d} features, from 0, got {given!r}")
+    if len(given) and spec.law is not LawKind.HISTOGRAM:
+        raise ValueError(f"once is for the support of histograms; {spec} has none")
+    return [int(i) for i in given]
+
+
+def _greedy_check(
+    env: Learnable,
+    phi: Phi | None,
+    kwargs: Header,
+    failure: FailureRule | None,
+    steps: int,
+    seed: int,
+    closing: ExitStack,
+) -> GreedyCheck | None:
+    """Who looks at the policies while they are learned; nobody where a second environment cannot be made."""
+    if hasattr(env, "feature_bounds"):  # a world without Gymnasium
+        return None
+    import gymnasium
+
+    from rasf.envs.gymnasium.single import open_environment
+    from rasf.library.greedy import GreedyCheck
+
+    if isinstance(env, gymnasium.Env | gymnasium.vector.VectorEnv):
+        return None
+
+    def another() -> FeatureEnvironment:
+        found = open_environment(env, phi, **kwargs)
+        closing.callback(found.close)
+        if failure is not None:
+            found.count_failures(failure)
+        return found
+
+    return GreedyCheck(another, steps, seed)
+
+
 def _of_networks(agent: str, given: str) -> AgentSpec:
-    spec = library_agent("rasfc51" if agent == "auto" else agent)
+    spec = library_agent(_OF_NETWORKS if agent == "auto" else agent)
     if spec.family is Family.TABLES:
         raise ValueError(f"env must be a single environment for {spec}, got {given}")
     return spec
@@ -233,7 +289,9 @@ def _of_networks(agent: str, given: str) -> AgentSpec:
 
 def choose_agent(env: FeatureEnvironment, seed: int) -> tuple[AgentSpec, str]:
     """A tabular agent where observations are few and recur, else networks; and why."""
-    encoder, table, networks = env.encoder, AGENTS["rasfql"], AGENTS["rasfc51"]
+    encoder, table, networks = env.encoder, AGENTS["rasfql"], AGENTS[_OF_NETWORKS]
+    if env.describe().id == "rasf/Reacher-v0":
+        return AGENTS[_OF_REACHER], "it is the agent of the paper's reacher"
     if not encoder.integers:
         return networks, "its observations are not whole numbers of a bounded range, which recur exactly"
     if encoder.size > _LARGE:
@@ -289,8 +347,12 @@ def drawn_tasks(
     of_its_own: Callable[[int, np.random.Generator], Floats | None] | None,
     seed: Sequence[int],
     notes: list[str],
+    signs: Ints | None = None,
 ) -> Floats:
-    """Weights (n, d): given, or drawn from the environment's own distribution where it has one."""
+    """Weights (n, d): given, or drawn from the environment's own distribution where it has one.
+
+    Otherwise from [-1, 1], and with the signs (d,) that make sense, where they are known: nobody asks for crashes.
+    """
     if not isinstance(tasks, int | np.integer):
         return checks.task_weights("tasks", tasks, d)
     if checks.whole("tasks", tasks) > _MOST_TASKS:
@@ -299,8 +361,18 @@ def drawn_tasks(
     own = None if of_its_own is None else of_its_own(count, rng)
     if own is not None:
         return checks.task_weights("the environment's random_tasks", own, d)
-    notes.append(f"the environment has no distribution of tasks: {count} weightings were drawn from [-1, 1]^{d}")
-    return rng.uniform(-1.0, 1.0, (count, d))
+    drawn = rng.uniform(-1.0, 1.0, (count, d))
+    if signs is None:
+        notes.append(
+            f"the environment has no distribution of tasks: {count} weightings were drawn from [-1, 1]^{d}; an "
+            "attribute `signs` of phi (1, -1, or 0 for either) says which of them make sense"
+        )
+        return drawn
+    notes.append(
+        f"the environment has no distribution of tasks: {count} weightings were drawn from [0, 1] with the signs "
+        f"{signs.tolist()} (0 for either)"
+    )
+    return np.where(signs == 0, drawn, np.abs(drawn) * signs)
 
 
 # --- settings

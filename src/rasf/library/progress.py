@@ -6,9 +6,15 @@ A log is JSON lines, one for each time the callback is shown something, written 
     step                  its steps so far
     return, failures      its rewards and failures summed up so far
     reward_per_step       since the line before
+    episode_return        and episode_length: means over the episodes that ended since
+    greedy_return         and greedy_failures, greedy_episodes: of the last episodes without exploration, and
+    random_return         how much random actions earn in such an episode
     loss, clipped         of networks, lately: the loss, and the share of histograms' mass beyond their support
     steps_per_second      since the line before
+    environment_share     of the time, that the environment took for its steps
+    share                 of all training, that is done
     seconds               since the log began
+    seconds_left          if the rest goes as quickly
 
 What is not known (the loss of a table, failures that nobody names) or not finite is null.
 """
@@ -21,7 +27,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +38,11 @@ from rasf.library.frozen_policies import FrozenPolicies
 from rasf.risk import MeanVariance, Risk
 from rasf.risk.names import risk_to_text
 
+Made = TypeVar("Made")
 _NEUTRAL = MeanVariance(0.0)
+_PLAIN_EXTRAS = (
+    "episode_return", "episode_length", "greedy_return", "greedy_failures", "greedy_episodes", "random_return",
+)  # fmt: skip
 _CLIPPED = ("clipped_below", "clipped_above")
 
 
@@ -40,8 +50,9 @@ _CLIPPED = ("clipped_below", "clipped_above")
 class TrainingProgress:
     """Which policy learns, its steps, rewards and failures so far, and what it learns for.
 
-    failures: nan where the environment has not named any. extras: of networks, the loss and the clipped mass. share: of
-    all training, that is done.
+    failures: nan where the environment has not named any. share: of all training, that is done. extras: what else is
+    known, by the names of the log: loss, clipped_below and clipped_above of networks, means of the last episodes, what
+    greedy and random episodes earned, the share of the time that the environment took.
     """
 
     policy: int
@@ -52,6 +63,40 @@ class TrainingProgress:
     w: tuple[float, ...] = ()
     risk: Risk = _NEUTRAL
     share: float = 0.0
+
+
+class EpisodeMeter:
+    """Means of the episodes of n environments that ended since they were last read, and the time that steps took."""
+
+    def __init__(self, n: int = 1, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock, self._begin, self._in_environment = clock, clock(), 0.0
+        self._rewards, self._lengths = np.zeros(n), np.zeros(n)
+        self._ended: list[tuple[float, float]] = []
+
+    def timed(self, step: Callable[[], Made]) -> Made:
+        """What a step gives; its time is the environment's."""
+        begin = self._clock()
+        found = step()
+        self._in_environment += self._clock() - begin
+        return found
+
+    def add(self, rewards: npt.ArrayLike, ended: npt.ArrayLike, counted: npt.ArrayLike = True) -> None:
+        """A step of each environment: rewards (n,), which episodes ended (n,), and which steps count (n,)."""
+        self._rewards += np.where(counted, rewards, 0.0)
+        self._lengths += np.asarray(counted, float)
+        for i in np.flatnonzero(ended).tolist():
+            self._ended.append((self._rewards[i], self._lengths[i]))
+            self._rewards[i] = self._lengths[i] = 0.0
+
+    def read(self) -> dict[str, float]:
+        """As extras of progress; begins anew."""
+        now = self._clock()
+        found = {"environment_share": self._in_environment / max(now - self._begin, 1e-9)}
+        if self._ended:
+            total, length = np.mean(self._ended, axis=0).tolist()
+            found |= {"episode_return": total, "episode_length": length}
+        self._begin, self._in_environment, self._ended = now, 0.0, []
+        return found
 
 
 Callback = Callable[[TrainingProgress], bool | None]
@@ -68,11 +113,20 @@ class Reporter:
         self._risks, self._place, self._steps = len(risks), place, max(1, steps // len(risks))
         self.stopped = False
 
-    def __call__(self, task: int, step: int, total: float, failures: float, extras: Mapping[str, float] = {}) -> bool:
-        """Whether to stop; what was learned so far is kept."""
+    def __call__(
+        self,
+        task: int,
+        step: int,
+        total: float,
+        failures: float,
+        extras: Mapping[str, float] = {},
+        share: float | None = None,
+    ) -> bool:
+        """Whether to stop; what was learned so far is kept. share: of all training, where tasks do not follow."""
         if self._callback is not None:
             n, stretch = len(self._tasks), task * self._risks + self._place
-            share = (stretch + min(1.0, step / self._steps)) / (n * self._risks)
+            if share is None:
+                share = (stretch + min(1.0, step / self._steps)) / (n * self._risks)
             for_task = tuple(self._tasks[task]), self._risk, share
             seen = TrainingProgress(self._place * n + task, step, total, failures, extras, *for_task)
             self.stopped = bool(self._callback(seen))
@@ -117,14 +171,23 @@ class TrainingLog:
             "return": _known(progress.total),
             "failures": int(progress.failures) if math.isfinite(progress.failures) else None,
             "reward_per_step": _known(reward / steps if steps else math.nan),
+            **{name: _known(progress.extras.get(name, math.nan)) for name in _PLAIN_EXTRAS},
             "loss": _known(progress.extras.get("loss", math.nan)),
             "clipped": _known(sum(progress.extras.get(name, math.nan) for name in _CLIPPED)),
             "steps_per_second": _known(round(steps / (now - then), 1) if now > then else math.nan),
+            "environment_share": _known(progress.extras.get("environment_share", math.nan)),
+            "share": round(progress.share, 4),
             "seconds": round(now - self._begin, 3),
+            "seconds_left": _known(round(seconds_left(now - self._begin, progress.share), 1)),
         }
         self._file.write(json.dumps(line) + "\n")
         self._file.flush()
         return line
+
+
+def seconds_left(seconds: float, share: float) -> float:
+    """Until training ends, if the rest goes as quickly as this share did; nan at the beginning."""
+    return seconds * (1 - share) / share if share > 0 else math.nan
 
 
 def _known(value: float) -> float | None:

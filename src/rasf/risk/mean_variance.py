@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from rasf.arrays import Array, array_namespace
 from rasf.risk.base import Risk, check_beta, histogram_moments
 
@@ -16,7 +18,8 @@ from rasf.risk.base import Risk, check_beta, histogram_moments
 def variance_term(beta: Array, variance: Array) -> Array:
     """(beta / 2) variance; an estimate below zero counts as zero."""
     xp = array_namespace(beta, variance)
-    return beta / 2 * xp.maximum(variance, 0.0)
+    with np.errstate(over="ignore"):  # a risk beyond all measure: whatever varies at all is out of the question
+        return beta / 2 * xp.maximum(variance, 0.0)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -129,9 +130,33 @@ def import_environment(typed: str) -> str:
     """The id that a user typed; of `module:Id-v0` the module is imported, also from the folder we are in."""
     module, colon, env_id = typed.rpartition(":")
     if colon:
-        add_cwd_to_path()
-        try:
-            import_module(module)
-        except Exception as error:  # whatever a module of the user's may raise
-            raise ValueError(f"env {typed!r} cannot be made: {type(error).__name__}: {error}") from error
+        _imported(module, f"env {typed!r} cannot be made")
     return env_id
+
+
+def function(name: str, value: Any) -> Callable[..., Any]:
+    """A function of a module, written MODULE:NAME; the module may lie in the folder we are in."""
+    module, colon, found = text(name, value).rpartition(":")
+    if not colon:
+        raise ValueError(f"{name} must be written MODULE:NAME, such as my_features:phi, got {value!r}")
+    one = getattr(_imported(module, f"{name} {value!r} cannot be imported"), found, None)
+    if not callable(one):
+        raise ValueError(f"{name} must be a function, and {module} has none called {found}")
+    return one
+
+
+def indices(name: str, value: Any) -> list[int]:
+    """Whole numbers from 0, written 2,3 or as a list."""
+    each = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
+    try:
+        return [whole(name, int(one), 0) for one in each]
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be whole numbers from 0, such as 2,3, got {value!r}") from None
+
+
+def _imported(module: str, otherwise: str) -> ModuleType:
+    add_cwd_to_path()
+    try:
+        return import_module(module)
+    except Exception as error:  # whatever a module of the user's may raise
+        raise ValueError(f"{otherwise}: {type(error).__name__}: {error}") from error

@@ -68,6 +68,12 @@ class Encoder:
             return None
         return math.prod(values**entries for values, entries in ways)
 
+    @property
+    def vector_dtype(self) -> np.dtype[np.generic]:
+        """The smallest type that holds a vector as it is: bytes for images."""
+        images = self._description["kind"] == "box" and self._description["dtype"] == "uint8"
+        return np.dtype(np.uint8 if images else np.float32)
+
     def is_batch(self, obs: object) -> bool:
         """Whether this is a batch; refuses what is neither one observation nor a batch."""
         answers = set()

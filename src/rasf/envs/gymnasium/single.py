@@ -22,7 +22,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Floats
+from rasf.arrays import Floats, Ints
 from rasf.checks import number, whole
 from rasf.envs.gymnasium.description import EnvironmentDescription, plain
 from rasf.envs.gymnasium.encoder import Encoder
@@ -67,13 +67,14 @@ class FeatureReward(gymnasium.Wrapper):
 
 
 class Step(NamedTuple):
-    """What one step led to; phi is float64 (d,)."""
+    """What one step led to; phi is float64 (d,), info what else the environment said."""
 
     obs: Any
     phi: Floats
     terminated: bool
     truncated: bool
     failure: bool
+    info: Info = {}  # noqa: RUF012, a default that nobody writes to
 
 
 FailureRule: TypeAlias = Callable[[Step], bool]
@@ -94,6 +95,11 @@ class FeatureSource:
     def bounds(self) -> Floats | None:
         """Bounds (d, 2) of the features, where all of them are declared."""
         return self.declared_bounds if np.isfinite(self.declared_bounds).all() else None
+
+    @property
+    def signs(self) -> Ints | None:
+        """Of the weights (d,) that make sense: 1, -1, or 0 for either; None where nobody knows."""
+        return None
 
     def random_tasks(self, count: int, rng: np.random.Generator) -> Floats | None:
         """Weights (count, d) from the environment's own distribution of tasks; None where it has none."""
@@ -144,7 +150,7 @@ class FeatureEnvironment(FeatureSource):
             raise ValueError(wrong_features(features.shape, self.n_features, self._phi))
         if not np.isfinite(features).all():
             raise ValueError(f"the features of a step must be finite, the environment gave {features.tolist()}")
-        step = Step(obs, features, bool(terminated), bool(truncated), bool(info.get("failure", False)))
+        step = Step(obs, features, bool(terminated), bool(truncated), bool(info.get("failure", False)), info)
         return step if self._failure is None else step._replace(failure=bool(self._failure(step)))
 
     def count_failures(self, rule: FailureRule) -> None:
@@ -160,6 +166,14 @@ class FeatureEnvironment(FeatureSource):
 
     def close(self) -> None:
         self.env.close()
+
+    @property
+    def signs(self) -> Ints | None:
+        """Those that phi or the environment has as an attribute; the parts of a vector reward are there to be had."""
+        if self._phi is not None:
+            return declared_signs(self._phi, self.n_features)
+        found = declared_signs(self.env.unwrapped, self.n_features)
+        return np.ones(self.n_features, np.int64) if found is None else found
 
     def random_tasks(self, count: int, rng: np.random.Generator) -> Floats | None:
         own = None if self.has_phi else getattr(self.env.unwrapped, "random_tasks", None)
@@ -293,6 +307,17 @@ def declared_bounds(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Floats |
     if low is None or high is None or np.ndim(low) != 1:
         return None
     return np.stack([low, high], axis=1).astype(np.float64)
+
+
+def declared_signs(of: object, n_features: int) -> Ints | None:
+    """The attribute `signs` of an environment or of phi, if it has one: 1, -1, or 0 for either, of each weight."""
+    found = getattr(of, "signs", None)
+    if found is None:
+        return None
+    signs = np.asarray(found)
+    if signs.shape != (n_features,) or not np.isin(signs, (-1, 0, 1)).all():
+        raise ValueError(f"signs must be {n_features} numbers, each 1, -1, or 0 for either, got {found!r}")
+    return signs.astype(np.int64)
 
 
 def _open_bounds(env: gymnasium.Env, phi: Phi | None) -> Floats:

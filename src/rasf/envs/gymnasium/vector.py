@@ -24,7 +24,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Bools, Floats
+from rasf.arrays import Bools, Floats, Ints
 from rasf.checks import whole
 from rasf.envs.gymnasium.description import EnvironmentDescription
 from rasf.envs.gymnasium.encoder import Encoder
@@ -101,7 +101,7 @@ class SyncEnvs(_Vector):
     def step(self, actions: npt.ArrayLike) -> VectorStep:
         """Every step counts: `valid` is True everywhere."""
         pairs = zip(self.environments, self._checked(actions).tolist(), strict=True)
-        raw, phi, terminated, truncated, failure = zip(*(env.step(action) for env, action in pairs), strict=True)
+        raw, phi, terminated, truncated, failure, _ = zip(*(env.step(action) for env, action in pairs), strict=True)
         next_obs = np.stack([self.encoder.vector(one) for one in raw])
         ends, obs = np.array([terminated, truncated]), next_obs.copy()
         for i in np.flatnonzero(ends.any(axis=0)).tolist():
@@ -116,6 +116,10 @@ class SyncEnvs(_Vector):
     def describe(self) -> EnvironmentDescription:
         return self.environments[0].describe()
 
+    @property
+    def signs(self) -> Ints | None:
+        return self.environments[0].signs
+
     def random_tasks(self, count: int, rng: np.random.Generator) -> Floats | None:
         return self.environments[0].random_tasks(count, rng)
 
@@ -129,6 +133,12 @@ class VectorEnvAdapter(_Vector):
         if self._mode not in (NEXT_STEP, SAME_STEP, DISABLED):
             raise ValueError(
                 f"a vector environment must say in metadata['autoreset_mode'] how it resets, got {self._mode!r}"
+            )
+        if phi is None and self._mode == NEXT_STEP and isinstance(env.unwrapped, gymnasium.vector.AsyncVectorEnv):
+            # its rewards are joined before anybody can see that those of a reset are plain zeros
+            raise ValueError(
+                "an asynchronous vector environment has room for rewards that are vectors only if it resets in the "
+                "same step: make it with autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP"
             )
         self.env, self.num_envs, self._phi = env, int(env.num_envs), phi
         self.encoder = Encoder.of(env.single_observation_space)

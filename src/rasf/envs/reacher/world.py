@@ -118,6 +118,11 @@ class Reacher:
         weights[:, -1] = -self.failure_cost
         return weights
 
+    @property
+    def signs(self) -> tuple[int, ...]:
+        """Of the weights that make sense: being near a target is sought, a failure is not."""
+        return (*(1 for _ in self.targets), -1)
+
     def target_positions(self, targets: tuple[int, ...] | None = None) -> Floats:
         """Positions (n, 2) of these targets, by default all."""
         positions = np.array(self.targets)

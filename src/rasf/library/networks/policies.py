@@ -16,7 +16,7 @@ A law of the mean alone knows no standard deviation, so it serves the mean only.
 `rasf.deep.networks`, without the padding of the last layer. The two ways, and batches of other sizes, agree to rounding
 in float32. Stored are, by name, beside a description that is held against them,
 
-    <part>/hidden/<i>/weight (K, n, m)   .../bias (K, m)       float32, or float16 for half the room
+    <part>/hidden/<i>/weight (K, n, m)   .../bias (K, m)       float32, or float16 for half the room; 1 for K if shared
     <part>/heads/weight (K, m, A, X)     .../bias (K, A, X)
     atoms (d, N)                                               float64, of histograms
 
@@ -48,11 +48,11 @@ from rasf.deep.laws import (
     histogram_variance,
     make_law,
 )
-from rasf.deep.networks import Heads, Layer, Network, encode, read_heads
+from rasf.deep.networks import Heads, Layer, Network, Sines, encode, plain_outputs, read_heads
 from rasf.files import Arrays
 from rasf.library.frozen_policies import Scores
 from rasf.risk import Entropic, MeanVariance, Risk
-from rasf.transfer import gpi_actions, packed_weights
+from rasf.transfer import gpi_actions
 
 Single = npt.NDArray[np.float32]
 Made = TypeVar("Made")
@@ -83,8 +83,8 @@ class NetworkPolicies:
     def __init__(self, law: Law, gamma: float, networks: Networks) -> None:
         self.law, self.gamma, self.law_kind, self.n_features = law, gamma, law.kind, law.features
         self.networks = tuple(_plain(one, shape) for one, shape in zip(networks, law.shapes(), strict=True))
-        self.policies, self.n_inputs = self.networks[0].hidden[0].weight.shape[:2]
-        self.n_actions: int = self.networks[0].heads.bias.shape[1]
+        self.policies, self.n_actions = self.networks[0].heads.bias.shape[:2]
+        self.n_inputs: int = self.networks[0].hidden[0].weight.shape[1]
         self.widths = tuple(layer.bias.shape[1] for layer in self.networks[0].hidden)
         self._kept: dict[bytes, Any] = {}
 
@@ -98,8 +98,7 @@ class NetworkPolicies:
     def shared_settings(self) -> dict[str, Any]:
         """Settings of the agent that policies must share to be in one library."""
         atoms = {"atoms": len(self.law.atoms[0])} if isinstance(self.law, Histogram) else {}
-        corrected = {"corrected": True} if self._corrected else {}
-        return {"gamma": self.gamma, "widths": self.widths, **atoms, **corrected}
+        return {"gamma": self.gamma, "widths": self.widths, **atoms, **self._switches()}
 
     def check(self, risk: Risk) -> None:
         """Refuse a risk that these laws cannot serve."""
@@ -158,27 +157,18 @@ class NetworkPolicies:
 
     def _of_moments(self, obs: Single, w: Floats, risk: Risk) -> tuple[Array, Array, Array]:
         """Values, mean and variance (K, B, A), of networks of psi and Sigma."""
-        folded = self._keep(w.tobytes(), lambda: self._fold(w))
+        folded = self._keep(w.tobytes(), lambda: _Folded(self.law.plain_heads(self.networks, w.astype(np.float32))))
         if len(obs) == 1:
-            read = [_forward(one.network, obs) for one in folded]
+            pairs = zip(folded.heads.networks, self.law.shapes(0), strict=True)
+            read = tuple(plain_outputs(one, obs, shape) for one, shape in pairs)
         else:
-            padded = _padded(obs)
-            read = [np.asarray(_read_folded(one.on_device, padded))[:, : len(obs)] for one in folded]
-        mean, variance = read[0], np.maximum(read[1], 0.0) if len(read) > 1 else np.zeros_like(read[0])
+            read = tuple(
+                np.asarray(part)[:, : len(obs)]
+                for part in _read_folded(folded.on_device, _padded(obs), self.law.shapes(0))
+            )
+        mean, variance = self.law.moments(read, folded.heads)
+        variance = np.maximum(variance, 0.0)
         return (mean if _beta(risk) == 0 else risk.moments(mean, variance)), mean, variance
-
-    def _fold(self, w: Floats) -> list[_Folded]:
-        """Networks whose heads give the mean psi . w, and the variance, where it was learned."""
-        nothing = np.zeros_like(w)
-        factors = {
-            LawKind.MEAN: [(0, w)],
-            LawKind.MEAN_COVARIANCE: [(0, w), (1, packed_weights(w))],
-            LawKind.MEAN_VARIANCE: [(0, np.append(w, nothing)), (0, np.append(nothing, w**2))],
-        }[self.law_kind]
-        return [
-            _Folded(Network(one.hidden, Layer(*(part @ factor.astype(np.float32)[:, None] for part in one.heads))))
-            for one, factor in ((self.networks[part], factor) for part, factor in factors)
-        ]
 
     def _keep(self, key: bytes, make: Callable[[], Made]) -> Made:
         """What was made for a key; the oldest is forgotten."""
@@ -207,16 +197,23 @@ class NetworkPolicies:
             "actions": self.n_actions,
             "widths": list(self.widths),
             "gamma": self.gamma,
-        } | ({"corrected": True} if self._corrected else {})
+        } | self._switches()
 
-    @property
-    def _corrected(self) -> bool:
-        return isinstance(self.law, Histogram) and self.law.corrected
+    def _switches(self) -> dict[str, bool]:
+        """What is said only where it is so, as older files say nothing of it."""
+        corrected = isinstance(self.law, Histogram) and self.law.corrected
+        said = {
+            "corrected": corrected,
+            "sines": isinstance(self.networks[0].hidden[0], Sines),
+            "shared": len(self.networks[0].hidden[0].weight) < self.policies,
+        }
+        return {name: True for name, so in said.items() if so}
 
     def arrays(self, precision: str = "single") -> Arrays:
         """All that must be stored, beside `describe`; precision "half" takes half the room."""
         one_of("precision", precision, _PRECISIONS)
-        layout = _layout(self.law, self.policies, (self.n_inputs, *self.widths), self.n_actions)
+        sizes = (self.n_inputs, *self.widths)
+        layout = _layout(self.law, self.policies, sizes, self.n_actions, "shared" in self._switches())
         named = zip(layout, jax.tree.leaves(self.networks), strict=True)
         arrays = {name: _rounded(array, _PRECISIONS[precision]) for name, array in named}
         return arrays | ({"atoms": np.array(self.law.atoms)} if isinstance(self.law, Histogram) else {})
@@ -242,12 +239,13 @@ class NetworkPolicies:
                 raise ValueError("atoms must be in increasing order")
         corrected = description.get("corrected", False) is True
         law, sizes = make_law(kind, features, atoms, corrected), (inputs, *(whole("widths", width) for width in widths))
-        layout = _layout(law, policies, sizes, actions)
+        layout = _layout(law, policies, sizes, actions, description.get("shared", False) is True)
         leaves = [_checked(arrays, name, shape) for name, shape in layout.items()]
         surplus = arrays.keys() - layout.keys() - ({"atoms"} if atoms is not None else set())
         if surplus:
             raise ValueError(f"arrays must be those of {kind} networks only, got {min(surplus)!r} too")
-        like = (Network((Layer(0, 0),) * len(widths), Layer(0, 0)),) * len(law.shapes())
+        first = Sines(0, 0) if description.get("sines", False) is True else Layer(0, 0)
+        like = (Network((first, *(Layer(0, 0),) * (len(widths) - 1)), Layer(0, 0)),) * len(law.shapes())
         return cls(law, gamma, jax.tree.unflatten(jax.tree.structure(like), leaves))
 
     @classmethod
@@ -255,29 +253,47 @@ class NetworkPolicies:
         """The policies of all parts, one after the other."""
         if not parts:
             raise ValueError("parts must hold networks at least once, got none")
-        first = parts[0].describe() | {"policies": None}
+        first = parts[0].describe() | {"policies": None, "shared": None}
         for other in parts[1:]:
-            theirs = other.describe() | {"policies": None}
+            theirs = other.describe() | {"policies": None, "shared": None}
             for name in first | theirs:
                 if first.get(name) != theirs.get(name):
                     got = f"{first.get(name)} and {theirs.get(name)}"
                     raise ValueError(f"networks to merge must agree in {name}, got {got}")
             if np.any(_atoms_used(other.law) != _atoms_used(parts[0].law)):
                 raise ValueError("networks to merge must have the same atoms: their supports differ")
-        networks = jax.tree.map(lambda *same: np.concatenate(same), *(part.networks for part in parts))
+        networks = tuple(_joined(stacks) for stacks in zip(*(part.networks for part in parts), strict=True))
         return cls(parts[0].law, parts[0].gamma, networks)
 
 
-class _Folded:
-    """A folded network in numpy, and where jax computes once it is asked to."""
+def _joined(stacks: Sequence[Network]) -> Network:
+    """One stack of all networks; layers stay shared where all share the same."""
+    heads = Layer(*(np.concatenate(same) for same in zip(*(one.heads for one in stacks), strict=True)))
+    leaves = [jax.tree.leaves(one.hidden) for one in stacks]
+    alike = all(
+        np.array_equal(part, first) for other in leaves[1:] for part, first in zip(other, leaves[0], strict=True)
+    )
+    if alike and len(leaves[0][0]) == 1:
+        return Network(stacks[0].hidden, heads)
+    # a network's own, where they were shared by those of one stack only
+    own = [jax.tree.map(partial(_repeated, len(one.heads.bias)), one.hidden) for one in stacks]
+    return Network(jax.tree.map(lambda *same: np.concatenate(same), *own), heads)
 
-    def __init__(self, network: Network) -> None:
-        self.network = network
+
+def _repeated(n: int, part: Single) -> Single:
+    return np.broadcast_to(part, (n, *part.shape[1:]))
+
+
+class _Folded:
+    """Networks with folded heads in numpy, and where jax computes once it is asked to."""
+
+    def __init__(self, heads: TaskHeads) -> None:
+        self.heads = heads
 
     @cached_property
-    def on_device(self) -> Network:
-        network: Network = jax.tree.map(jnp.asarray, self.network)
-        return network
+    def on_device(self) -> Networks:
+        networks: Networks = jax.tree.map(jnp.asarray, self.heads.networks)
+        return networks
 
 
 def _atoms_used(law: Law) -> Single:
@@ -300,26 +316,15 @@ def _padded(obs: Single) -> Single:
     return padded
 
 
-def _forward(folded: Network, x: Single) -> Single:
-    """Outputs (K, B, A) of folded networks in numpy, for the inputs x (B, n)."""
-    h = x
-    for layer in folded.hidden:
-        h = h @ layer.weight
-        h += layer.bias[:, None]
-        np.tanh(h, out=h)
-    outputs: Single = h @ folded.heads.weight[..., 0] + folded.heads.bias[:, None, :, 0]
-    return outputs
-
-
 def _beta(risk: Risk) -> float | None:
     """The number that compiled programs take as an argument, and that is 0 for the mean."""
     return float(risk.beta) if isinstance(risk, MeanVariance | Entropic) else None
 
 
-@jax.jit
-def _read_folded(folded: Network, obs: Array) -> Array:
-    """Outputs (K, B, A)."""
-    return _outputs(folded, obs, Heads(1, 1))[..., 0, 0]
+@partial(jax.jit, static_argnums=2)
+def _read_folded(folded: Networks, obs: Array, shapes: tuple[Heads, ...]) -> tuple[Array, ...]:
+    """Outputs (K, B, A, H, M) of every part."""
+    return tuple(_outputs(one, obs, shape) for one, shape in zip(folded, shapes, strict=True))
 
 
 def _outputs(network: Network, obs: Array, shape: Heads) -> Array:
@@ -351,14 +356,15 @@ def choose_by_histograms(task: HistogramTask, obs: Array, form: RiskForm) -> Arr
     return gpi_actions(_values(_task_outputs(task, obs), task, form))
 
 
-def _layout(law: Law, policies: int, sizes: tuple[int, ...], actions: int) -> dict[str, tuple[int, ...]]:
+def _layout(law: Law, policies: int, sizes: tuple[int, ...], actions: int, shared: bool) -> dict[str, tuple[int, ...]]:
     """Names and shapes of the stored arrays, in the order of the networks' leaves."""
     layout: dict[str, tuple[int, ...]] = {}
     for part, heads in zip(_PARTS[law.kind], law.shapes(), strict=True):
         layers: dict[str, tuple[int, ...]] = {f"hidden/{i}": pair for i, pair in enumerate(pairwise(sizes))}
         for place, shape in (layers | {"heads": (sizes[-1], actions, heads.size)}).items():
-            layout[f"{part}/{place}/weight"] = (policies, *shape)
-            layout[f"{part}/{place}/bias"] = (policies, *shape[1:])
+            several = 1 if shared and place in layers else policies
+            layout[f"{part}/{place}/weight"] = (several, *shape)
+            layout[f"{part}/{place}/bias"] = (several, *shape[1:])
     return layout
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf.agents import LawKind
-from rasf.arrays import Array, Floats
+from rasf.arrays import Array, Floats, Ints
 from rasf.envs.gymnasium.description import EnvironmentDescription, plain
 from rasf.envs.gymnasium.encoder import Encoder
 from rasf.envs.reacher.world import START_ANGLES, Noise, Reacher
@@ -65,6 +65,10 @@ class ReacherAdapter:
 
     def describe(self) -> EnvironmentDescription:
         return reacher_description(self.world)
+
+    @property
+    def signs(self) -> Ints:
+        return np.array(self.world.signs)
 
     def random_tasks(self, count: int, rng: np.random.Generator) -> Floats | None:
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -18,30 +19,34 @@ import numpy.typing as npt
 
 from rasf import checks
 from rasf.agents import AGENTS, LawKind
-from rasf.arrays import Floats
+from rasf.arrays import Floats, Ints
 from rasf.deep.agent import Agent, AgentSettings, Policies, Tasks
 from rasf.deep.fit import Schedule, chunks, period_of
 from rasf.deep.laws import Histogram, Networks, support_atoms
+from rasf.deep.networks import choose_policies
 from rasf.deep.stepping import BaseScores, SteppedLearner
 from rasf.deep.train import RunConfig
 from rasf.envs.gymnasium.description import EnvironmentDescription
 from rasf.envs.reacher.world import Reacher
-from rasf.files import Arrays
+from rasf.files import Arrays, Header
 from rasf.library.frozen_policies import FrozenPolicies
 from rasf.library.networks.policies import NetworkPolicies
 from rasf.library.networks.reacher import ReacherAdapter
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
-from rasf.library.progress import Reporter, Trained
+from rasf.library.progress import EpisodeMeter, Reporter, Trained
 from rasf.risk import Entropic, MeanVariance, Risk
 from rasf.risk.names import is_neutral
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.vector import FeatureVector
+    from rasf.library.greedy import GreedyCheck
 
 _COMPILED = "the policies were trained by the compiled loop of their world"
 _MUCH_CLIPPED = 0.01
 _SHOWN_EVERY = 500  # steps, or a target period in the compiled loop
+_SHOWN_TIMES = 20  # at least, also in short runs
 _ACT_EVERY = 32  # updates, after which the networks that act are renewed
+_LONGEST_TURN = 1_000  # steps of an episode, after which another task has its turn
 _ROUNDING = 1e-5  # of float32, relative, after a few operations
 _EXTRAS = ("loss", "clipped_below", "clipped_above")
 
@@ -80,9 +85,13 @@ def train_networks(
     *,
     bounds: Floats | None = None,
     support: npt.ArrayLike | None = None,
+    once: Sequence[int] = (),
     base_library: FrozenPolicies | None = None,
+    greedy: GreedyCheck | None = None,
 ) -> list[Trained]:
-    """Learn the tasks (n, d) one after the other; what came of it for each risk. `notes` gains what was decided.
+    """Learn the tasks (n, d), one after the other or side by side; what came of it for each risk.
+
+    `notes` gains what was decided; `greedy` looks at the policies now and then.
 
     Histograms have the given support, that of the base library, or one derived from the bounds (d, 2) of the features;
     where bounds are given, every step must keep those that the environment declares. The policies of the base library
@@ -93,15 +102,17 @@ def train_networks(
     """
     atoms, declared = None, None
     if settings.law is LawKind.HISTOGRAM:
-        atoms = _atoms(settings, support, base_library, bounds, tasks.shape[1])
+        atoms = _atoms(settings, support, once, base_library, bounds, tasks.shape[1])
         declared = None if bounds is None else env.declared_bounds
     assert all(isinstance(risk, MeanVariance | Entropic) for risk in risks)  # others cannot be trained for
-    stream = _Stream(tasks, risks, max(1, steps_per_task // len(risks)), reports)
+    stream = _Stream(tasks, risks, max(1, steps_per_task // len(risks)), settings.side_by_side, reports)
     given, policies = stream.tasks, stream.policies
-    agent = Agent.create(
-        settings, env.encoder.vector_size, env.n_actions, given, atoms, None if policies is None else len(policies.beta)
-    )
-    _check_affordable(agent, len(given.weights) * stream.steps, env.encoder.vector_size, tasks.shape[1])
+    learned = None if policies is None else len(policies.beta)
+    planned = round(stream.all_steps * settings.updates)
+    agent = Agent.create(settings, env.encoder.vector_size, env.n_actions, given, atoms, learned, planned)
+    remembered = min(stream.all_steps, settings.replay or stream.all_steps)
+    kind = env.encoder.vector_dtype
+    _check_affordable(agent, remembered, env.encoder.vector_size, tasks.shape[1], kind.itemsize)
     if isinstance(env, ReacherAdapter) and base_library is not None:
         env = env.stepped()
     world = compiled_reacher(env) if base_library is None else None
@@ -111,16 +122,17 @@ def train_networks(
         networks = _train_compiled(stream, agent, world, seed)
     else:
         assert not isinstance(env, ReacherAdapter)
-        capacity = len(given.weights) * (stream.steps + env.num_envs)
-        learner = SteppedLearner(
-            agent, given, stream.acting, seed, env.num_envs, capacity, policies=policies, act_every=_ACT_EVERY
-        )
-        networks = _train_stepped(stream, learner, env, seed, _bounds_check(declared), base_library)
+        capacity = max(remembered, env.num_envs)
+        more: Header = {"policies": policies, "act_every": _ACT_EVERY, "base_scores": _advice(base_library, stream)}
+        more |= {"dtype": kind}
+        learner = SteppedLearner(agent, given, stream.acting, seed, env.num_envs, capacity, **more)
+        networks = _train_stepped(stream, learner, env, seed, _bounds_check(declared), greedy)
     begun = stream.begun_tasks
     clipped = 0.0
     found = []
     for r in range(len(risks)):
-        kept = jax.tree.map(lambda part, r=r: np.asarray(part[r * len(tasks) : r * len(tasks) + begun]), networks)
+        chosen = slice(r * len(tasks), r * len(tasks) + begun)
+        kept = tuple(choose_policies(jax.tree.map(np.asarray, one), chosen) for one in networks)
         history = stream.history(r, begun)
         clipped = max(clipped, float(np.nanmax(history["clipped"].sum(axis=1), initial=0.0)))
         found.append(Trained(NetworkPolicies.from_agent(agent, kept), tasks[:begun].copy(), history))
@@ -129,12 +141,12 @@ def train_networks(
     return found
 
 
-def _check_affordable(agent: Agent, transitions: int, observation_size: int, features: int) -> None:
+def _check_affordable(agent: Agent, transitions: int, observation_size: int, features: int, item: int) -> None:
     """Refuse what cannot be, before anything is compiled: a step beyond all bounds, sizes beyond the memory."""
     rate = agent.settings.learning_rate
     if rate > 1:
         raise ValueError(f"learning_rate must be at most 1 for networks to learn anything, got {rate:g}")
-    needed, there = agent.memory_needed(transitions, observation_size, features), _memory()
+    needed, there = agent.memory_needed(transitions, observation_size, features, item), _memory()
     if needed > there:
         sizes = f"widths {agent.settings.widths} for {agent.policies} policies, batches of {agent.settings.batch}"
         gigabytes = f"{needed / 1e9:,.1f} GB, and there are {there / 1e9:,.1f} GB"
@@ -171,10 +183,15 @@ def compiled_reacher(env: FeatureVector | ReacherAdapter) -> Reacher | None:
 
 
 class _Stream:
-    """The stretches of training, one for each task and risk that leads, and what they showed so far."""
+    """The stretches of training, one for each task and risk that leads, and what they showed so far.
 
-    def __init__(self, tasks: Floats, risks: Sequence[Risk], steps: int, reports: Sequence[Reporter]) -> None:
-        self.steps, self.begun, self._reports, self._risks = steps, 0, reports, len(risks)
+    taken: steps of each stretch. Stretches follow one another, or take turns (`side_by_side`).
+    """
+
+    def __init__(
+        self, tasks: Floats, risks: Sequence[Risk], steps: int, side_by_side: bool, reports: Sequence[Reporter]
+    ) -> None:
+        self.steps, self.side_by_side, self._reports, self._risks = steps, side_by_side, reports, len(risks)
         self.w = np.repeat(tasks, len(risks), axis=0)  # task by task, each for all risks
         self.risks = list(risks) * len(tasks)
         self.tasks = Tasks(self.w.astype(np.float32), np.zeros((len(self.w), 0), np.float32))
@@ -184,18 +201,35 @@ class _Stream:
         if len(risks) > 1:  # risk by risk, so that the policies of each are together
             weights = np.tile(tasks.astype(np.float32), (len(risks), 1))
             self.policies = Policies(weights, np.repeat(beta, len(tasks)))
+        self.taken = np.zeros(len(self.w), np.int64)
         self.total, self.failures = np.zeros(len(self.w)), np.full(len(self.w), np.nan)
         self.extras = np.full((len(self.w), 3), np.nan)  # loss and clipped mass
+        self.known: dict[str, float] = {}  # further extras, by name
+
+    @property
+    def all_steps(self) -> int:
+        return self.steps * len(self.w)
+
+    @property
+    def share(self) -> float:
+        """Of all training, that is done."""
+        return min(1.0, int(self.taken.sum()) / self.all_steps)
 
     @property
     def begun_tasks(self) -> int:
-        return -(-self.begun // self._risks)
+        """How many have a policy that led, from the first on."""
+        return -(-int(np.flatnonzero(self.taken).max(initial=0) + 1) // self._risks)
 
-    def show(self, stretch: int, step: int) -> bool:
-        """Whether to stop after so many steps of a stretch."""
-        extras = dict(zip(_EXTRAS, self.extras[stretch].tolist(), strict=True))
-        task, r = divmod(stretch, self._risks)
-        return self._reports[r](task, step, float(self.total[stretch]), float(self.failures[stretch]), extras)
+    def next_turn(self, active: Ints) -> int:
+        """The stretch that had the fewest steps; those of the environments at hand (n,) count as if begun."""
+        return int(np.argmin(self.taken + np.bincount(active, minlength=len(self.w))))
+
+    def show(self, stretch: int) -> bool:
+        """Whether to stop after what a stretch has shown so far."""
+        extras = self.known | dict(zip(_EXTRAS, self.extras[stretch].tolist(), strict=True))
+        (task, r), share = divmod(stretch, self._risks), self.share
+        seen = int(self.taken[stretch]), float(self.total[stretch]), float(self.failures[stretch])
+        return self._reports[r](task, *seen, extras, share)
 
     def history(self, r: int, begun: int) -> Arrays:
         """Of one risk, an entry for each of the tasks that were begun."""
@@ -210,16 +244,17 @@ def _train_compiled(stream: _Stream, agent: Agent, world: Reacher, seed: int) ->
     first = jnp.float32(np.ravel(stream.acting)[0])
     one = RunConfig(jax.random.key(seed), beta, first, stream.tasks, stream.policies)
     configs = jax.tree.map(lambda part: jnp.asarray(part)[None], one)
-    period, steps = period_of(agent), stream.steps
-    schedule = Schedule(steps, len(stream.w), max(1, _SHOWN_EVERY // period) * period)
+    period = period_of(agent, len(stream.w))
+    schedule = Schedule(stream.steps, len(stream.w), max(1, _SHOWN_EVERY // period) * period)
     stream.failures[:] = 0.0
     for chunk in chunks(agent, world, configs, schedule):
-        now, phi = chunk.task, chunk.length * np.asarray(chunk.phi[0], np.float64)
-        stream.begun = now + 1
-        stream.total[now] += float(phi @ stream.w[now])
-        stream.failures[now] += np.rint(phi[-1])
-        stream.extras[now] = chunk.loss[0], *chunk.clipped[0]
-        if stream.show(now, chunk.step - now * steps):
+        active = np.arange(len(stream.w)) if stream.side_by_side else np.array([chunk.task])
+        phi = chunk.length / len(active) * np.asarray(chunk.phi[0], np.float64)
+        stream.taken[active] += chunk.length // len(active)
+        stream.total[active] += np.sum(phi * stream.w[active], axis=1)
+        stream.failures[active] += np.rint(phi[:, -1])
+        stream.extras[active] = chunk.loss[0], *chunk.clipped[0]
+        if stream.show(chunk.step // chunk.length % len(active) if stream.side_by_side else chunk.task):
             break
     return jax.tree.map(lambda part: part[0], agent.acting(chunk.lanes.learner))
 
@@ -230,45 +265,75 @@ def _train_stepped(
     env: FeatureVector,
     seed: int,
     check: Callable[[npt.NDArray[Any]], None],
-    base_library: FrozenPolicies | None,
+    greedy: GreedyCheck | None,
 ) -> Networks:
     """The networks after the environments were stepped from Python."""
-    stopped, steps = False, stream.steps
-    for now, (w, risk) in enumerate(zip(stream.w, stream.risks, strict=True)):
-        stream.begun = now + 1
-        learner.begin_task(now, None if base_library is None else _advice(base_library, w, risk))
-        obs = env.reset(seed) if now == 0 else env.reset()
-        taken, shown, lately = 0, 0, []
-        while taken < steps and not stopped:
-            step = env.step(learner.act(obs))
-            check(step.phi)
-            learner.observe(step.next_obs, step.phi, step.terminated, step.valid)
-            learned = learner.learn()
-            if learned is not None:
-                lately.append(learned)
-            stream.total[now] += float((step.phi[step.valid] @ w).sum())
-            if env.reports_failures:
-                if np.isnan(stream.failures[now]):  # the first that is named: there were none before
-                    stream.failures[:] = 0.0
-                stream.failures[now] += int(step.failure[step.valid].sum())
-            taken, obs = taken + int(step.valid.sum()), step.obs
-            if taken >= steps or taken - shown >= _SHOWN_EVERY:
-                if lately:
-                    stream.extras[now] = np.mean([(each.loss, *each.clipped) for each in lately], axis=0)
-                shown, lately = taken, []
-                stopped = stream.show(now, taken)
-        if stopped:
-            break
+    obs, n, in_turn, shown, lately = env.reset(seed), env.num_envs, np.zeros(env.num_envs, np.int64), 0, []
+    meter, show_every = EpisodeMeter(n), max(_SHOWN_EVERY // 10, min(_SHOWN_EVERY, stream.all_steps // _SHOWN_TIMES))
+    active = np.zeros(0, np.int64)
+    while len(active) < n:
+        active = np.append(active, stream.next_turn(active) if stream.side_by_side else 0)
+    learner.begin_task(active)
+    while stream.taken.sum() < stream.all_steps:
+        actions = learner.act(obs)
+        step = meter.timed(partial(env.step, actions))
+        check(step.phi)
+        learner.observe(step.next_obs, step.phi, step.terminated, step.valid)
+        learned = learner.learn()
+        if learned is not None:
+            lately.append(learned)
+        np.add.at(stream.taken, active, step.valid)
+        rewards, over = np.sum(step.phi * stream.w[active], axis=1), step.terminated | step.truncated
+        meter.add(rewards, over, step.valid)
+        np.add.at(stream.total, active, np.where(step.valid, rewards, 0.0))
+        if env.reports_failures:
+            if np.isnan(stream.failures[0]):  # the first that is named: there were none before
+                stream.failures[:] = 0.0
+            np.add.at(stream.failures, active, step.failure & step.valid)
+        obs, led, all_taken = step.obs, int(active[0]), int(stream.taken.sum())
+        done = not stream.side_by_side and stream.taken[led] >= stream.steps
+        if done or all_taken >= stream.all_steps or all_taken - shown >= show_every:
+            if lately:
+                stream.extras[active] = np.mean([(each.loss, *each.clipped) for each in lately], axis=0)
+            shown, lately = all_taken, []
+            stream.known |= meter.read()
+            if greedy is not None:
+                act = partial(_act_greedily, learner, env, led)
+                stream.known |= greedy.look(stream.share, led, stream.w[led], act)
+            if stream.show(led):
+                break
+        in_turn += 1
+        ended = over | (in_turn >= _LONGEST_TURN)
+        if stream.side_by_side and ended.any():
+            for i in np.flatnonzero(ended).tolist():
+                active[i] = stream.next_turn(np.delete(active, i))
+            in_turn[ended] = 0
+            learner.begin_task(active)
+        elif done and all_taken < stream.all_steps:
+            active += 1
+            learner.begin_task(active)
+            obs = env.reset()
     return learner.networks
 
 
-def _advice(base_library: FrozenPolicies, w: Floats, risk: Risk) -> BaseScores:
+def _act_greedily(learner: SteppedLearner, env: FeatureVector, task: int, raw: Any) -> int:
+    return learner.greedy(env.encoder.vector(raw), task)
+
+
+def _advice(base_library: FrozenPolicies | None, stream: _Stream) -> BaseScores | None:
     """How the best policy of the base library scores observations."""
-    return lambda obs: base_library.scores(obs, w, risk).values.max(axis=0)
+    if base_library is None:
+        return None
+    return lambda obs, now: base_library.scores(obs, stream.w[now], stream.risks[now]).values.max(axis=0)
 
 
 def _atoms(
-    settings: AgentSettings, support: npt.ArrayLike | None, base: FrozenPolicies | None, bounds: Floats | None, d: int
+    settings: AgentSettings,
+    support: npt.ArrayLike | None,
+    once: Sequence[int],
+    base: FrozenPolicies | None,
+    bounds: Floats | None,
+    d: int,
 ) -> Floats:
     """Atoms (d, n) of discounted feature returns; those of a base library, so that the two can be merged."""
     if support is not None:
@@ -277,7 +342,9 @@ def _atoms(
         return np.array(base.law.atoms)
     if bounds is None:
         raise ValueError("support must be given for a vector environment whose reward_space is not bounded")
-    return support_atoms(bounds, settings.gamma, settings.atoms, with_zero=True)
+    of_steps = np.array(bounds, np.float64)
+    of_steps[list(once)] *= 1 - settings.gamma  # which the sum over all steps then takes back
+    return support_atoms(of_steps, settings.gamma, settings.atoms, with_zero=True)
 
 
 def _bounds_check(declared: Floats | None) -> Callable[[npt.NDArray[Any]], None]:

@@ -8,7 +8,7 @@ takes no part in GPI there; a state in which none was tried has not been seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from rasf.arrays import Floats, Ints
 from rasf.envs.gymnasium.single import FeatureEnvironment
 from rasf.library.frozen_policies import FrozenPolicies
+from rasf.library.greedy import GreedyCheck
 from rasf.library.progress import Reporter, Trained
 from rasf.library.tables.policies import TablePolicies
 from rasf.library.tables.train import compiled_rooms
@@ -38,6 +39,7 @@ def train_model(
     reports: Sequence[Reporter],
     notes: list[str],
     base_library: FrozenPolicies | None = None,
+    greedy: GreedyCheck | None = None,
 ) -> list[Trained]:
     """Learn the tasks (n, d) one after the other on one model; what came of it for each risk.
 
@@ -47,23 +49,25 @@ def train_model(
     total, failures = np.full((2, len(risks), len(tasks)), np.nan)
     steps = shares(steps_per_task, risks)
     rooms = compiled_rooms(env) if base_library is None else None
-    walk = None if rooms is not None else Walk(_OfModel(learner), env, seed, _EXPLORATION, base_library)
+    walk = None if rooms is not None else Walk(_OfModel(learner), env, seed, _EXPLORATION, base_library, greedy)
     known = np.array(tasks)
     for (task, w), (r, risk) in product(enumerate(tasks), enumerate(risks)):
         if r == 0:
             learner.begin_task(None if settings.learn_w else w)
 
-        def show(step: int, rewards: float, failed: float, r: int = r, task: int = task) -> bool:
+        def show(
+            step: int, rewards: float, failed: float, extras: Mapping[str, float], r: int = r, task: int = task
+        ) -> bool:
             total[r, task], failures[r, task] = rewards, failed
-            return reports[r](task, step, rewards, failed)
+            return reports[r](task, step, rewards, failed, extras)
 
         if rooms is not None:
             outcome = learner.learn_four_room(rooms, w, risk, steps[r])
-            stopped = show(steps[r], outcome.total, outcome.failures)
+            stopped = show(steps[r], outcome.total, outcome.failures, {})
         else:
             assert walk is not None
             learner.plan(risk)
-            stopped = walk(w, risk, steps[r], show)
+            stopped = walk(w, risk, steps[r], len(tasks) * sum(steps), r * len(tasks) + task, show)
         known[task] = learner.weights
         if stopped:
             break

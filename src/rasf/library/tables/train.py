@@ -6,7 +6,7 @@ call of the same kernels per transition. For several risks there is a learner ea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 
 import numpy as np
@@ -15,6 +15,7 @@ from rasf.arrays import Floats
 from rasf.envs.four_room import FourRoom, FourRoomEnv
 from rasf.envs.gymnasium.single import FeatureEnvironment
 from rasf.library.frozen_policies import FrozenPolicies
+from rasf.library.greedy import GreedyCheck
 from rasf.library.progress import Reporter, Trained
 from rasf.library.tables.policies import TablePolicies
 from rasf.library.tables.walk import Walk, shares
@@ -31,31 +32,34 @@ def train_tables(
     seed: int,
     reports: Sequence[Reporter],
     base_library: FrozenPolicies | None = None,
+    greedy: GreedyCheck | None = None,
 ) -> list[Trained]:
     """Learn the tasks (n, d) one after the other, for all risks from one stream; what came of it for each risk."""
     learners = [SuccessorLearner(env.n_features, env.n_actions, each, seed, len(tasks)) for each in settings]
     together = _Together(learners)
     total, failures = np.full((2, len(settings), len(tasks)), np.nan)
     rooms = compiled_rooms(env) if base_library is None else None
-    walk = None if rooms is not None else Walk(together, env, seed, _EXPLORATION, base_library)
+    walk = None if rooms is not None else Walk(together, env, seed, _EXPLORATION, base_library, greedy)
     steps = shares(steps_per_task, [each.risk for each in settings])
     for (task, w), (r, each) in product(enumerate(tasks), enumerate(settings)):
         if r == 0:
             together.begin_task(w)
         together.leader = r
 
-        def show(step: int, rewards: float, failed: float, r: int = r, task: int = task) -> bool:
+        def show(
+            step: int, rewards: float, failed: float, extras: Mapping[str, float], r: int = r, task: int = task
+        ) -> bool:
             total[r, task], failures[r, task] = rewards, failed
-            return reports[r](task, step, rewards, failed)
+            return reports[r](task, step, rewards, failed, extras)
 
         if rooms is not None:
             outcome, path = learners[r].lead_four_room(rooms, w, steps[r], stretch=r)
             for other in learners[:r] + learners[r + 1 :]:
                 other.follow_four_room(rooms, w, path)
-            stopped = show(steps[r], outcome.total, outcome.failures)
+            stopped = show(steps[r], outcome.total, outcome.failures, {})
         else:
             assert walk is not None
-            stopped = walk(w, each.risk, steps[r], show)
+            stopped = walk(w, each.risk, steps[r], len(tasks) * sum(steps), r * len(tasks) + task, show)
         if stopped:
             break
     found = []

@@ -7,7 +7,8 @@ learn, its action is taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,10 +16,14 @@ import numpy as np
 from rasf.arrays import Floats
 from rasf.envs.gymnasium.single import FeatureEnvironment
 from rasf.library.frozen_policies import FrozenPolicies
+from rasf.library.greedy import GreedyCheck
+from rasf.library.progress import EpisodeMeter
 from rasf.risk import MeanVariance, NestedEntropic, Risk
 from rasf.transfer import gpi_actions
 
+Show = Callable[[int, float, float, Mapping[str, float]], bool]  # step, rewards, failures, extras -> whether to stop
 _SHOWN_EVERY = 500  # steps
+_LOOKING = 43  # the stream of random numbers of those who only look
 
 
 class TableLearner(Protocol):
@@ -57,15 +62,20 @@ class Walk:
         seed: int,
         stream: int,
         base_library: FrozenPolicies | None = None,
+        greedy: GreedyCheck | None = None,
     ) -> None:
-        self._learner, self._env, self._base = learner, env, base_library
-        self._rng = np.random.default_rng([seed, stream])
+        self._learner, self._env, self._base, self._check = learner, env, base_library, greedy
+        self._meter, self._walked = EpisodeMeter(), 0
+        self._rng, self._looking = (np.random.default_rng([seed, one]) for one in (stream, _LOOKING))
         self._rows: dict[bytes, int] = {}
         self._seed: int | None = seed  # of the first reset
         self.keys: list[Floats] = []
 
-    def __call__(self, w: Floats, risk: Risk, steps: int, show: Callable[[int, float, float], bool]) -> bool:
-        """A task that pays by the weights w, from a start of the environment; whether somebody stopped it."""
+    def __call__(self, w: Floats, risk: Risk, steps: int, of_all: int, policy: int, show: Show) -> bool:
+        """A task that pays by the weights w, from a start of the environment; whether somebody stopped it.
+
+        of_all: steps of all tasks and risks, of which these are some. policy: the number of the one that leads.
+        """
         env, learner = self._env, self._learner
         obs, self._seed = env.reset(self._seed), None
         total, failures = 0.0, 0
@@ -75,16 +85,26 @@ class Walk:
             if self._base is not None:
                 action = self._advised(self._base, row, risk, action)
             action = learner.explore(row, action, self._rng)
-            after = env.step(action)
+            after = self._meter.timed(partial(env.step, action))
             reward = float(after.phi @ w)
+            self._meter.add(reward, after.terminated or after.truncated)
             learner.learn(row, action, after.phi, reward, None if after.terminated else self._row(after.obs))
             total, failures = total + reward, failures + after.failure
             obs = env.reset() if after.terminated or after.truncated else after.obs
             if step == steps or step % _SHOWN_EVERY == 0:
-                named = float(failures) if env.reports_failures else np.nan
-                if show(step, total, named):
+                named, extras = float(failures) if env.reports_failures else np.nan, self._meter.read()
+                if self._check is not None:
+                    share = (self._walked + step) / of_all
+                    extras |= self._check.look(share, policy, w, self._known_or_random)
+                if show(step, total, named, extras):
                     return True
+        self._walked += steps
         return False
+
+    def _known_or_random(self, obs: Any) -> int:
+        """The greedy action, without exploration, and without adding what was never met."""
+        row = self._rows.get(self._env.encoder.key(obs).tobytes())
+        return int(self._looking.integers(self._env.n_actions)) if row is None else self._learner.greedy(row)
 
     def _advised(self, base: FrozenPolicies, row: int, risk: Risk, action: int) -> int:
         """The base library's action where it promises more."""

@@ -1,0 +1,116 @@
+"""What is seen of training: episodes, greedy and random returns, time, and whether anything is learned."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import rasf
+from rasf import MeanVariance
+from rasf.library.greedy import GreedyCheck
+from rasf.library.progress import EpisodeMeter, seconds_left
+
+NETWORK = {"agent": "rasfdqn", "widths": (8,), "batch": 8, "warmup": 50}
+
+
+class Corridor(gym.Env):
+    """Five cells; to the right is a prize, to the left a cliff, which is a failure. `worth` 0: nothing can be told."""
+
+    observation_space, action_space = spaces.Box(-3.0, 3.0, (1,), np.float32), spaces.Discrete(2)
+    reward_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+    def __init__(self, worth=1.0):
+        self._worth = worth
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._cell = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self._cell += 2 * int(action) - 1
+        over = abs(self._cell) == 3
+        phi = np.array([self._worth * (self._cell == 3), -self._worth * (self._cell == -3)])
+        return np.full(1, self._cell, np.float32), phi, over, False, {"failure": self._cell == -3}
+
+
+@pytest.mark.parametrize("options", [NETWORK, {"agent": "rasfql"}, {"agent": "rasf-model"}])
+def test_greedy_and_random_episodes_are_shown(options):
+    seen = []
+    steps = 12_000 if options is NETWORK else 10_000
+    rasf.learn(Corridor, tasks=[[1.0, 1.0]], steps_per_task=steps, gamma=0.9, callback=seen.append, **options)
+    shown = [one.extras for one in seen if "greedy_return" in one.extras]
+    assert len(shown) >= 10
+    last = shown[-1]
+    assert last["greedy_return"] == pytest.approx(1.0)
+    assert last["greedy_failures"] == 0.0
+    assert last["random_return"] < 0.8
+    assert last["greedy_episodes"] >= 10
+    assert 0.0 < last["environment_share"] < 1.0
+    assert last["episode_length"] >= 3.0
+    assert -1.0 <= last["episode_return"] <= 1.0
+
+
+def test_looking_changes_nothing():
+    """A function that makes environments is looked at, an environment that is given is not; both learn the same."""
+    settings = {"tasks": [[1.0, 1.0]], "steps_per_task": 10_000, "agent": "rasfql", "gamma": 0.9}
+    looked, seen = rasf.learn(Corridor, **settings), []
+    alone = rasf.learn(Corridor(), callback=seen.append, **settings)
+    assert not any("greedy_return" in one.extras for one in seen)
+    for name, part in looked.sources.arrays().items():
+        np.testing.assert_array_equal(part, alone.sources.arrays()[name])
+
+
+def test_who_learns_nothing_is_told_so():
+    kept = rasf.learn(lambda: Corridor(0.0), tasks=[[1.0, 1.0]], steps_per_task=10_000, agent="rasfql")
+    assert any("no more than random actions" in note for note in kept.notes)
+    good = rasf.learn(Corridor, tasks=[[1.0, 1.0]], steps_per_task=10_000, agent="rasfql", gamma=0.9)
+    assert not any("random actions" in note for note in good.notes)
+
+
+def test_short_trainings_are_not_looked_at():
+    def never():
+        raise AssertionError
+
+    check = GreedyCheck(never, 9_000, 0)
+    assert check.look(1.0, 0, np.ones(1), lambda _: 0) == {}
+    assert check.remark() is None
+
+
+def test_the_meter():
+    now = iter([0.0, 1.0, 3.0, 4.0, 5.0, 8.0])
+    meter = EpisodeMeter(2, lambda: next(now))
+    assert meter.timed(lambda: "step") == "step"  # two seconds of four
+    meter.add([1.0, 10.0], [False, True])
+    meter.add([2.0, 5.0], [True, False], [True, False])
+    assert meter.read() == {"environment_share": 0.5, "episode_return": 6.5, "episode_length": 1.5}
+    assert meter.read() == {"environment_share": 0.0}
+    meter.add([0.0, 4.0], [False, True])
+    assert meter.read() == {"environment_share": 0.0, "episode_return": 4.0, "episode_length": 1.0}
+
+
+def test_the_time_left():
+    assert seconds_left(30.0, 0.25) == 90.0
+    assert np.isnan(seconds_left(0.0, 0.0))
+
+
+def test_tasks_side_by_side_take_turns_and_have_the_same_number_of_steps():
+    seen = []
+    risks = [MeanVariance(0.0), MeanVariance(-1.0)]
+    library = rasf.learn(
+        Corridor,
+        tasks=np.eye(2),
+        steps_per_task=600,
+        gamma=0.9,
+        risk=risks,
+        num_envs=3,
+        callback=seen.append,
+        **NETWORK,
+    )
+    assert len(library.policies) == 4
+    last = {one.policy: one.step for one in seen}
+    assert sorted(last) == [0, 1, 2, 3]
+    assert seen[-1].share == 1.0
+    assert max(last.values()) <= 400
+    order = [one.policy for one in seen]
+    assert order.index(3) < len(order) - 1 - order[::-1].index(0)  # the last begins before the first ends
