@@ -21,6 +21,7 @@ from rasf.deep.agent import Agent, Policies, Tasks, preset
 from rasf.deep.evaluate import rollouts
 from rasf.deep.fit import Schedule, chunks
 from rasf.deep.laws import support_atoms
+from rasf.deep.networks import choose_policies
 from rasf.deep.train import RunConfig
 from rasf.envs.reacher.world import TRAINING_TARGETS, Reacher
 from rasf.experiments.common.results import shipped
@@ -33,7 +34,33 @@ BOTH = {"betas": (0.0, -3.0), "behaviour": (0.0,)}
 AVERAGED = SMALL | {"average": 10_000}
 GOOD = AVERAGED | {"corrected": True}
 MOMENTS = {"law": "moments", "average": 10_000}
+SIDE = {"law": "moments", "side_by_side": True, "updates": 0.25, "batch": 256, "learning_rate": 5e-4, "average": 2_500}
+SINES = SIDE | {"frequency": 1.0, "learning_rate": 1e-3, "decay": True}
+SHARED = SINES | {"shared": True}
+OFTEN = {"updates": 1.0, "batch": 128, "average": 10_000}
+ALL_LEAD = {"betas": (0.0, -3.0), "behaviour": (0.0, -3.0)}
+THREE_LEAD = {"betas": (0.0, -1.0, -3.0), "behaviour": (0.0, -1.0, -3.0)}
 VARIANTS = {
+    "side": BOTH | {"settings": SIDE},
+    "side-sincos": BOTH | {"settings": SIDE, "observation": "sincos"},
+    "side-decay": BOTH | {"settings": SIDE | {"learning_rate": 1e-3, "decay": True}},
+    "side-targets": BOTH | {"settings": SIDE, "imagined": "targets"},
+    "side-imagined": BOTH | {"settings": SIDE, "imagined": 8},
+    "side-every-step": BOTH | {"settings": SIDE | OFTEN | {"learning_rate": 3e-4}},
+    "sines-constant-rate": BOTH | {"settings": SINES | {"learning_rate": 5e-4, "decay": False}},
+    "sines": BOTH | {"settings": SINES},
+    "sines-faster": BOTH | {"settings": SINES | {"frequency": 2.0}},
+    "sines-short-average": BOTH | {"settings": SINES | {"average": 500}},
+    "sines-every-step": BOTH | {"settings": SINES | OFTEN | {"learning_rate": 5e-4}},
+    "sines-targets": BOTH | {"settings": SINES, "imagined": "targets"},
+    "sines-three-risks": {"betas": (0.0, -1.0, -3.0), "behaviour": (0.0,), "settings": SINES},
+    "shared": BOTH | {"settings": SHARED},
+    "shared-wide-targets": BOTH | {"settings": SHARED | {"widths": (512, 512)}, "imagined": "targets"},
+    "shared-both-lead": ALL_LEAD | {"settings": SHARED},
+    "shared-both-lead-more": ALL_LEAD | {"settings": SHARED | {"updates": 0.75, "average": 7_500}},
+    "shared-practised": ALL_LEAD | {"settings": SHARED, "imagined": 8, "practised": True},
+    "shared-three-lead": THREE_LEAD | {"settings": SHARED},
+    "shared-three-lead-targets": THREE_LEAD | {"settings": SHARED | {"widths": (512, 512)}, "imagined": "targets"},
     "moments": BOTH | {"settings": MOMENTS},
     "moments-small": BOTH | {"settings": MOMENTS | {"widths": (256, 256, 32)}},
     "moments-alternating": BOTH | {"settings": MOMENTS, "behaviour": (0.0, -3.0)},
@@ -73,46 +100,56 @@ def paper(beta):
     return float(MeanVariance.from_paper(beta).beta)
 
 
-def run(name, seeds, steps_per_task, rollouts_per_task):
-    """Train and measure one variant."""
-    variant = VARIANTS[name]
-    world, training = Reacher(), tuple(range(len(TRAINING_TARGETS)))
-    betas, behaviour = variant["betas"], variant["behaviour"]
-    settings = preset("rasfc51", **variant.get("settings", {}))
-    own = world.tasks(training)
-    # further weightings, two targets each: those who learn from the same steps for tasks that nobody was given
-    drawn = np.zeros((variant.get("imagined", 0), own.shape[1]))
-    rng = np.random.default_rng(0)
+def further_tasks(world, own, imagined):
+    """Weightings that nobody was given, for policies that learn from the same steps: all other targets, or drawn ones.
+
+    A drawn one weighs two targets.
+    """
+    if imagined == "targets":
+        return world.tasks(tuple(range(len(own), len(world.targets))))
+    drawn, rng = np.zeros((imagined, own.shape[1])), np.random.default_rng(0)
     for w in drawn:
         w[rng.choice(own.shape[1] - 1, 2, replace=False)] = rng.dirichlet([1.0, 1.0])
         w[-1] = own[0, -1]
-    learned = np.concatenate([own, drawn])
+    return drawn
+
+
+def run(name, seeds, steps_per_task, rollouts_per_task):
+    """Train and measure one variant."""
+    variant = VARIANTS[name]
+    world, training = Reacher(observation=variant.get("observation", "raw")), tuple(range(len(TRAINING_TARGETS)))
+    betas, behaviour = variant["betas"], variant["behaviour"]
+    settings = preset("rasfc51", **variant.get("settings", {}))
+    own = world.tasks(training)
+    learned = np.concatenate([own, further_tasks(world, own, variant.get("imagined", 0))])
+    practised = learned if variant.get("practised") else own
     policies = Policies(
         np.tile(learned, (len(betas), 1)).astype(np.float32),
         np.repeat([paper(beta) for beta in betas], len(learned)).astype(np.float32),
     )
-    weights = np.repeat(own, len(behaviour), axis=0).astype(np.float32)
+    weights = np.repeat(practised, len(behaviour), axis=0).astype(np.float32)
     stream = Tasks(weights, np.zeros((len(weights), 0), np.float32))
     atoms = support_atoms(world.feature_bounds, settings.gamma, settings.atoms)
-    sizes = (settings, world.observation_size, world.n_actions, stream, atoms, len(policies.beta))
+    steps = steps_per_task * len(own) // len(weights)
+    planned = round(steps * len(weights) * settings.updates)
+    sizes = (settings, world.observation_size, world.n_actions, stream, atoms, len(policies.beta), planned)
     agent = Agent.create(*sizes).for_weights(learned)
-    acting = np.tile([paper(beta) for beta in behaviour], len(own)).astype(np.float32)
+    acting = np.tile([paper(beta) for beta in behaviour], len(practised)).astype(np.float32)
     lanes = len(seeds)
     stacked = partial(jax.tree.map, lambda part: jnp.broadcast_to(jnp.asarray(part), (lanes, *np.shape(part))))
     keys = jnp.stack([jax.random.key(seed) for seed in seeds])
     configs = RunConfig(keys, *map(stacked, (acting, np.float32(acting[0]), stream, policies)))
-    steps = steps_per_task // len(behaviour)
     begin, compiled = time.perf_counter(), float("nan")
-    for chunk in chunks(agent, world, configs, Schedule(steps, len(weights), 10_000)):
+    for chunk in chunks(agent, world, configs, Schedule(steps, len(weights), 20_000)):
         last = chunk
-        if chunk.step == 10_000:
+        if np.isnan(compiled):
             compiled = time.perf_counter() - begin
     jax.block_until_ready(last.lanes.learner.online)
     seconds = time.perf_counter() - begin
     networks = agent.acting(last.lanes.learner)
     found = {
         "variant": name, "seeds": list(seeds), "steps": steps_per_task * len(own), "seconds": round(seconds, 1),
-        "first_10000": round(compiled, 1), "device": jax.devices()[0].device_kind, "policies": len(policies.beta),
+        "first_chunk": round(compiled, 1), "device": jax.devices()[0].device_kind, "policies": len(policies.beta),
         "acting": list(ACTING), "clipped": np.asarray(last.clipped).mean(axis=0).round(5).tolist(),
     }  # fmt: skip
     targets = tuple(range(len(world.targets)))
@@ -142,7 +179,8 @@ def run(name, seeds, steps_per_task, rollouts_per_task):
 def variance_error(agent, world, networks, keys, first, tasks, count):
     """R12: error of the variance of the policies for the training tasks at -3, over the mean variance; correlation."""
     where, own, beta = grid(31), np.arange(count), jnp.float32(paper(-3.0))
-    part = jax.tree.map(lambda one: one[:, first : first + count], networks)
+    chosen = slice(first, first + count)
+    part = jax.vmap(lambda each: tuple(choose_policies(one, chosen) for one in each))(networks)
     few = Agent(agent.settings, agent.law, count, agent.inputs, agent.actions, agent.active_features)
     few = few.for_weights(np.asarray(tasks.weights))
     mapped = (few, world, where, own)
@@ -150,7 +188,8 @@ def variance_error(agent, world, networks, keys, first, tasks, count):
     def of_lane(given):
         one, key = given
         learned = beliefs(*mapped, one, beta, tasks).variance
-        return learned[own, own], true_variance(*mapped, one, beta, tasks, key, rollouts=48, steps=80)[own, own]
+        truth = true_variance(*mapped, one, beta, tasks, key, rollouts=24, steps=80, exact_failures=True)
+        return learned[own, own], truth[own, own]
 
     learned, truth = map(np.asarray, jax.jit(partial(jax.lax.map, of_lane))((part, keys)))
     error = np.abs(learned - truth).mean(axis=(1, 2)) / truth.mean(axis=(1, 2))

@@ -156,15 +156,55 @@ def test_networks_log_loss_clipping_and_tensorboard(command, here):
         "--out", "deep.rasf", "--log", "own.jsonl",
     )  # fmt: skip
     assert code == 0, said
-    (line,) = lines_of(here / "own.jsonl")
+    line = lines_of(here / "own.jsonl")[-1]
     assert line["step"] == 80
+    assert line["share"] == 1.0
+    assert line["seconds_left"] == 0.0
+    assert 0 < line["environment_share"] < 1
     assert line["loss"] > 0
     assert line["clipped"] == 0.0
     events = EventAccumulator(str(here / "board" / "policy_000")).Reload()
     for name in ("return", "failures", "loss", "clipped", "steps_per_second"):
-        (scalar,) = events.Scalars(name)
+        scalar = events.Scalars(name)[-1]
         assert scalar.step == 80
         assert scalar.value == pytest.approx(line[name], rel=1e-6)
+
+
+def test_features_and_failures_from_functions_of_a_module(command, here):
+    (here / "mine.py").write_text(
+        "def phi(obs, action, next_obs, info):\n    return [1.0, float(action)]\n\n\n"
+        "def failure(step):\n    return step.phi[1] > 0\n"
+    )
+    asked = ("--phi", "mine:phi", "--failure", "mine:failure")
+    train = ("train", "coin:Coin-v0", "--w", "1,-1", "--agent", "sfql", "--steps-per-task", 60, "--out", "mine.rasf")
+    code, *said = command(*train, *asked)
+    assert code == 0, said
+    assert lines_of(here / "mine.log.jsonl")[-1]["failures"] > 0
+    code, *said = command("evaluate", "mine.rasf", "--w", "1,-1", "--episodes", 3, "--json", "told.json", *asked)
+    assert code == 0, said
+    told = json.loads((here / "told.json").read_text())
+    assert told["phi"] == "mine:phi"
+    assert told["comparisons"][0]["risks"]["neutral"]["failures"] == [0.0] * 3
+    refused = (("mine", "MODULE:NAME"), ("mine:none", "has none called none"), ("no:phi", "cannot be imported"))
+    for wrong, words in refused:
+        code, *said = command(*train, "--overwrite", "--phi", wrong)
+        assert code != 0
+        assert any(words in one for one in said)
+
+
+def test_once_is_a_support_of_its_own(command, here):
+    deep = ("train", "coin:Coin-v0", "--w", "1,-1", "--steps-per-task", 8, "--set", "widths=4", "--out", "once.rasf")
+    code, *said = command(*deep, "--agent", "rasfc51", "--once", "1", "--gamma", ".9")
+    assert code == 0, said
+    atoms = np.array(rasf.load(here / "once.rasf").sources.law.atoms)
+    reach = np.ptp(atoms, axis=1)
+    assert reach[0] == pytest.approx(10 * reach[1])
+    for more, words in ((("--once", "7"), "once must hold indices"), (("--once", "x"), "once must be whole numbers")):
+        code, *said = command(*deep, "--overwrite", "--agent", "rasfc51", *more)
+        assert code != 0
+        assert any(words in one for one in said), said
+    code, *said = command(*deep, "--overwrite", "--agent", "sfdqn", "--once", "1")
+    assert any("once is for the support of histograms" in one for one in said), said
 
 
 # --- refusals

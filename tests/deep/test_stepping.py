@@ -13,7 +13,7 @@ from rasf.deep import replay
 from rasf.deep.agent import Tasks, preset
 from rasf.deep.laws import MeanOnly
 from rasf.deep.networks import plain_outputs
-from rasf.deep.replay import Batch, HostReplay
+from rasf.deep.replay import Batch, Chains, HostReplay
 from rasf.deep.stepping import Scaling, SteppedLearner
 from rasf.mdp import FiniteMDP
 from rasf.planning.moments import successor_moments
@@ -355,7 +355,7 @@ def test_what_is_learned_in_other_units_is_the_same():
 
 
 def test_warm_up_is_random_and_nothing_is_learned_from_it_yet():
-    learner = make("rasfdqn", warmup=10, epsilon=0.0, options={"act_every": 2})
+    learner = make("rasfdqn", warmup=10, n_step=1, epsilon=0.0, options={"act_every": 2})
     values = np.zeros((2, 1, ACTIONS, 4))
     values[:, 0, 1, 0] = 5.0
     rng, actions = np.random.default_rng(0), []
@@ -414,7 +414,37 @@ def test_bytes_are_kept_as_bytes_and_come_back_as_numbers():
 
 
 def test_a_quarter_of_an_update_for_each_step():
-    learner = make("rasfdqn", updates=0.25, options={"together": 2})
+    learner = make("rasfdqn", updates=0.25, warmup=0, n_step=1, options={"together": 2})
     feed(learner, 40)
     done = learner.learn()
     assert done.updates == learner.transitions // 4 // 2 * 2
+
+
+def test_sums_over_several_steps_by_hand():
+    """Features 1, 2, 3, .. at gamma 0.5, sums of three steps; the second environment ends after two."""
+    chains, size, d = Chains(2, 3, 0.5, 1), 1, 1
+    kept = []
+    for t in range(5):
+        obs = np.full((2, 1), float(t))
+        batch = Batch(obs, np.zeros(2), np.full((2, 1), t + 1.0), obs + 1, np.array([1.0, float(t != 1)]), np.zeros(2))
+        over = np.array([False, t == 1])
+        kept += [
+            replay.unpack(row, size) for row in chains.follow(replay.pack(batch).astype(np.float32), np.arange(2), over)
+        ]
+    told = [(float(one.obs[0]), float(one.phi[0]), float(one.next_obs[0]), float(one.not_terminated)) for one in kept]
+    first = [(0, 1 + 1 + 0.75, 3, 0.25), (1, 2 + 1.5 + 1, 4, 0.25), (2, 3 + 2 + 1.25, 5, 0.25)]
+    second = [(0, 1 + 1, 2, 0.0), (1, 2, 2, 0.0), (2, 3 + 2 + 1.25, 5, 0.25)]
+    assert sorted(told) == sorted([*first, *second])
+    assert d == kept[0].phi.size
+
+
+def test_a_learner_keeps_sums_and_stops_them_where_an_episode_is_cut():
+    learner = make("rasfdqn", n_step=2, warmup=0, num_envs=1)
+    for t in range(4):
+        learner.act(np.full((1, OBS), t))
+        learner.observe(np.full((1, OBS), t + 1.0), np.ones((1, 2)), [False], [True], [t == 1])
+    found = replay.unpack(learner._replay.rows(), OBS)
+    np.testing.assert_allclose(found.obs[:, 0], [0, 1, 2])
+    np.testing.assert_allclose(found.next_obs[:, 0], [2, 2, 4])
+    np.testing.assert_allclose(found.phi[:, 0], [1.8, 1.0, 1.8], rtol=1e-6)
+    np.testing.assert_allclose(found.not_terminated, [0.8, 1.0, 0.8], rtol=1e-6)

@@ -98,7 +98,7 @@ def _how_to_evaluate(file: Path, library: PolicyLibrary) -> str:
 
     phi, env_id = library.environment.phi, library.environment.id
     if phi is not None:
-        return f"It can be evaluated only from Python, because its features come from a function, {phi}"
+        return f"It can be evaluated with --phi MODULE:NAME, because its features come from a function, {phi}"
     known = env_id is not None and is_registered(env_id)
     need = f"weightings of {library.n_features} numbers" + ("" if known else " and the module of its environment")
     option = "" if known else f"--env MODULE:{env_id or 'ID'} "

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 DEEP_AGENTS = tuple(name for name, spec in AGENTS.items() if spec.family is Family.NETWORKS)
 LAWS = (LawKind.HISTOGRAM, LawKind.MEAN, LawKind.MEAN_COVARIANCE, LawKind.MEAN_VARIANCE)
 BOOTSTRAPS = ("own", "gpi")
-_COUNTS = (("target_period", 0), ("average", 0), ("warmup", 0), ("replay", 0))
+_COUNTS = (("target_period", 0), ("average", 0), ("warmup", 0), ("replay", 0), ("n_step", 1))
 _LAST_RATE = 0.02  # of the learning rate, where it decays
 
 
@@ -66,6 +66,7 @@ class AgentSettings:
         frequency      spread of the frequencies in a first layer of sines; 0 for tanh
         shared         the layers before the heads are those of all policies
         exploration    share of training in which epsilon falls from 1 to what is given
+        n_step         features are summed over so many steps before networks are asked, where Python steps
         warmup         random steps in an environment that is stepped from Python, by which all is then scaled
         replay         the most steps that are kept; 0 for all
     """
@@ -92,6 +93,7 @@ class AgentSettings:
     frequency: float = 0.0
     shared: bool = False
     exploration: float = 0.0
+    n_step: int = 1
     warmup: int = 0
     replay: int = 0
     risk: Callable[[Array], Risk] = MeanVariance

@@ -107,3 +107,33 @@ class HostReplay:
     def rows(self) -> npt.NDArray[np.float32]:
         """All that there are."""
         return np.concatenate([part[: len(self)] for part in self._parts], axis=-1, dtype=np.float32)
+
+
+class Chains:
+    """Rows of several steps, from those of single ones: the features summed with discount, and the last successor.
+
+    What follows is discounted once more for every step after the first, which the row keeps in place of 1.
+    """
+
+    def __init__(self, num_envs: int, n_step: int, gamma: float, observation_size: int) -> None:
+        self._open: list[list[npt.NDArray[np.float32]]] = [[] for _ in range(num_envs)]
+        self._n_step, self._gamma, self._size = n_step, gamma, observation_size
+
+    def follow(
+        self, rows: npt.NDArray[np.float32], environments: npt.NDArray[Any], over: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.float32]:
+        """What is complete after the next row of each of these environments; all that is open where one is over."""
+        n, done = self._size, []
+        for row, i in zip(rows, environments.tolist(), strict=True):
+            waiting = self._open[i]
+            for age, earlier in zip(range(len(waiting), 0, -1), waiting, strict=True):
+                earlier[2 * n : -3] += self._gamma**age * row[2 * n : -3]
+                earlier[n : 2 * n] = row[n : 2 * n]
+                earlier[-2] = self._gamma**age * row[-2]
+            waiting.append(row.copy())
+            if over[i]:
+                done += waiting
+                waiting.clear()
+            elif len(waiting) == self._n_step:
+                done.append(waiting.pop(0))
+        return np.array(done, np.float32).reshape(-1, rows.shape[1])

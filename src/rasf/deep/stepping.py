@@ -34,7 +34,7 @@ from rasf.deep import replay
 from rasf.deep.agent import Agent, Learner, Policies, Tasks
 from rasf.deep.laws import Networks, TaskHeads
 from rasf.deep.networks import Network, plain_outputs
-from rasf.deep.replay import Batch, HostReplay
+from rasf.deep.replay import Batch, Chains, HostReplay
 from rasf.risk import Risk
 from rasf.risk.base import check_beta
 from rasf.transfer import gpi_actions
@@ -164,6 +164,8 @@ class SteppedLearner:
         self._base_scores = base_scores
         self._no_base = jnp.full((num_envs, agent.actions), -jnp.inf)
         self._acted: tuple[npt.NDArray[np.float32], Ints] | None = None
+        n_step, gamma = agent.settings.n_step, agent.settings.gamma
+        self._chains = Chains(num_envs, n_step, gamma, self._size) if n_step > 1 else None
         self._act_every = checks.whole("act_every", act_every)
         if agent.settings.conditioned and (act_every > 1 or agent.settings.warmup):
             raise ValueError("act_every must be 1 and warmup 0 for a network that sees the task")
@@ -234,11 +236,17 @@ class SteppedLearner:
         return np.asarray(law.scores(tuple(plain_outputs(one, obs, shape) for one, shape in pairs), heads, risk))
 
     def observe(
-        self, next_obs: npt.ArrayLike, phi: npt.ArrayLike, terminated: npt.ArrayLike, valid: npt.ArrayLike
+        self,
+        next_obs: npt.ArrayLike,
+        phi: npt.ArrayLike,
+        terminated: npt.ArrayLike,
+        valid: npt.ArrayLike,
+        truncated: npt.ArrayLike = False,
     ) -> None:
         """Store what followed the last `act`: the true successors (n, m), also where an episode ended, and phi (n, d).
 
         terminated (n,): nothing follows. valid (n,): False for the empty step by which some vector environments reset.
+        truncated (n,): what comes next does not follow, which matters to sums over several steps.
         """
         if self._acted is None:
             raise ValueError("observe must follow act, once for each")
@@ -250,14 +258,17 @@ class SteppedLearner:
         if not np.isfinite(rows).all():
             culprit = "an observation" if np.isfinite(replay.unpack(rows, self._size).phi).all() else "features"
             raise ValueError(f"the environment gave {culprit} not finite in float32 after {self.transitions} steps")
-        self._replay.store(rows)
         self._stepped += len(rows)
         if self._warm:
             self._owed += len(rows) * self.agent.settings.updates
-        elif self._stepped >= self.agent.settings.warmup:
-            self._warm, histogram = True, self.agent.law.kind is LawKind.HISTOGRAM
+        if self._chains is not None:
+            over = np.asarray(terminated, bool) | np.broadcast_to(truncated, (self._num_envs,))
+            rows = self._chains.follow(rows, np.flatnonzero(valid), over)
+        self._replay.store(rows)
+        if not self._warm and self._stepped >= self.agent.settings.warmup:
+            self._warm, chosen, histogram = True, self.agent.settings, self.agent.law.kind is LawKind.HISTOGRAM
             seen = replay.unpack(self._replay.rows(), self._size)
-            self._scaling = Scaling.of(seen, None if histogram else self.agent.settings.gamma)
+            self._scaling = Scaling.of(seen, None if histogram else chosen.gamma**chosen.n_step)
             self._refresh()
 
     def learn(self, updates: int | None = None) -> Learned | None:

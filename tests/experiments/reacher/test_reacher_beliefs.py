@@ -91,6 +91,10 @@ def test_one_step_in_a_circle_has_the_variance_of_its_failure(small):
     )
     assert found.shape == (4, 12, 4)
     np.testing.assert_allclose(found, 9 * p * (1 - p), rtol=0.08)
+    few = {"rollouts": 2, "steps": 3, "exact_failures": True}
+    sure = true_variance(agent, world, where, IN_ORDER, networks, jnp.array(-6.0), tasks, jax.random.key(1), **few)
+    in_all = sum(agent.settings.gamma ** (2 * t) for t in range(3))
+    np.testing.assert_allclose(sure, 9 * p * (1 - p) * in_all, rtol=0.02)  # the rest is that of the torques
 
 
 class Loud(Reacher):

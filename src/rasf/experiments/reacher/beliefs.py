@@ -99,22 +99,33 @@ def true_variance(
     *,
     rollouts: int,
     steps: int,
+    exact_failures: bool = False,
 ) -> Array:
-    """Variance (K, T, P) of the discounted return over `steps` greedy steps of each policy, on every task."""
+    """Variance (K, T, P) of the discounted return over `steps` greedy steps of each policy, on every task.
+
+    exact_failures: of chance that does not change the path, the variance is known, path by path: much less noise. As
+    published, failures are drawn like everything else.
+    """
     risk, gamma, K = agent.settings.risk(beta), agent.settings.gamma, agent.policies
     own = tasks.weights[own_tasks]
     state = jnp.broadcast_to(jnp.asarray(where.states), (K, rollouts, *where.states.shape)).reshape(K, -1, 4)
 
-    def step(carry: tuple[Array, Array], t: Array) -> tuple[tuple[Array, Array], None]:
-        state, total = carry
-        action = jnp.argmax(agent.own_scores(networks, world.observe(state), own, risk), axis=-1)
-        keys = jax.random.split(jax.random.fold_in(key, t), state.shape[:2])
-        state, phi = jax.vmap(jax.vmap(world.step))(keys, state, action)
-        return (state, total + gamma**t * phi), None
+    def step(carry: tuple[Array, Array, Array], t: Array) -> tuple[tuple[Array, Array, Array], None]:
+        before, total, known = carry
+        action = jnp.argmax(agent.own_scores(networks, world.observe(before), own, risk), axis=-1)
+        keys = jax.random.split(jax.random.fold_in(key, t), before.shape[:2])
+        state, phi = jax.vmap(jax.vmap(world.step))(keys, before, action)
+        if exact_failures:
+            p = world.failure_probability * world.in_circle(world.tip(before, state))
+            phi, known = phi.at[..., -1].set(p), known + gamma ** (2 * t) * p * (1 - p)
+        return (state, total + gamma**t * phi, known), None
 
-    (_, total), _ = jax.lax.scan(step, (state, jnp.zeros((*state.shape[:2], world.n_features))), jnp.arange(steps))
+    begin = (state, jnp.zeros((*state.shape[:2], world.n_features)), jnp.zeros(state.shape[:2]))
+    (_, total, known), _ = jax.lax.scan(step, begin, jnp.arange(steps))
     returns = jnp.einsum("kbd,td->ktb", total, tasks.weights).reshape(K, len(tasks.weights), rollouts, -1)
-    return _both_elbows(jnp.moveaxis(jnp.var(returns, axis=2, ddof=1), 1, 0))
+    of_failures = jnp.einsum("kb,t->ktb", known, tasks.weights[:, -1] ** 2).reshape(returns.shape)
+    variance = jnp.var(returns, axis=2, ddof=1) + jnp.mean(of_failures, axis=2)
+    return _both_elbows(jnp.moveaxis(variance, 1, 0))
 
 
 def _both_elbows(values: Array) -> Array:

@@ -278,7 +278,7 @@ def _train_stepped(
         actions = learner.act(obs)
         step = meter.timed(partial(env.step, actions))
         check(step.phi)
-        learner.observe(step.next_obs, step.phi, step.terminated, step.valid)
+        learner.observe(step.next_obs, step.phi, step.terminated, step.valid, step.truncated)
         learned = learner.learn()
         if learned is not None:
             lately.append(learned)
