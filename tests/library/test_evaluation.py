@@ -377,3 +377,14 @@ def test_arguments_of_the_environment_may_be_given():
     assert library.evaluate("rasf/Grid-v0", w, episodes=20, max_steps=30, env_kwargs={"slip": 1.0}).returns.std() > 0
     with pytest.raises(ValueError, match="id"):
         library.evaluate(lambda: None, w, episodes=4, env_kwargs={"slip": 0.0})
+
+
+@pytest.mark.parametrize(("at_end", "with_rest"), [("truncated", 2.0), ("terminated", None)])
+def test_what_scores_promise_beyond_a_cut_is_reported_too(at_end, with_rest):
+    """A feature of 1 in every step at gamma 0.5: two steps show 1.5, and where they were cut, 0.5 is left."""
+    world = scripted(spaces.Box(-9.0, 9.0, (1,), np.float64), [np.zeros(1)], [1.0], 2, at_end=at_end)
+    library = rasf.learn(world, tasks=[[1.0]], agent="rasfql", gamma=0.5, steps_per_task=200, epsilon=1.0)
+    report = library.evaluate(world, [1.0], episodes=3)
+    assert report.measures["discounted"].estimate == pytest.approx(1.5)
+    found = report.measures.get("discounted_with_rest")
+    assert (found and found.estimate) == (with_rest and pytest.approx(with_rest, abs=1e-3))

@@ -114,3 +114,37 @@ def test_tasks_side_by_side_take_turns_and_have_the_same_number_of_steps():
     assert max(last.values()) <= 400
     order = [one.policy for one in seen]
     assert order.index(3) < len(order) - 1 - order[::-1].index(0)  # the last begins before the first ends
+
+
+def test_imagined_weightings_are_learned_and_never_practised():
+    seen, more = [], np.array([[0.2, 0.8], [1.0, 0.5], [0.5, 0.5]])
+    risks = [MeanVariance(0.0), MeanVariance(-1.0)]
+    for imagined, count in ((more, 3), (2, 2)):
+        library = rasf.learn(
+            Corridor,
+            tasks=np.eye(2),
+            steps_per_task=400,
+            risk=risks,
+            imagined=imagined,
+            callback=seen.append,
+            **NETWORK,
+        )
+        assert len(library.policies) == 2 * (2 + count)
+        assert {one.policy for one in seen} == {0, 1, 2 + count, 3 + count}  # those of the tasks lead
+        assert [one.risk for one in library.policies] == [risks[0]] * (2 + count) + [risks[1]] * (2 + count)
+        assert np.isnan(library.history["return"]).tolist() == 2 * ([False] * 2 + [True] * count)
+        assert any("never practised" in note for note in library.notes)
+        seen.clear()
+    np.testing.assert_allclose([one.w for one in library.policies[2:4]], [one.w for one in library.policies[6:8]])
+    with pytest.raises(ValueError, match="imagined is for networks"):
+        rasf.learn(Corridor, tasks=np.eye(2), imagined=2, agent="rasfql")
+
+
+def test_an_imagined_policy_is_as_good_as_one_that_was_practised():
+    """Who only ever practised the first feature learns for the second from the same steps."""
+    library = rasf.learn(
+        Corridor, tasks=[[1.0, 0.0]], imagined=[[-1.0, -1.0]], steps_per_task=6_000, seed=1,
+        **NETWORK | {"gamma": 0.9, "epsilon": 0.5, "widths": (16,)},
+    )  # fmt: skip
+    report = library.evaluate(Corridor, [-1.0, -1.0], MeanVariance(0.0), episodes=10, max_steps=50)
+    assert report.phi[:, 1].mean() == pytest.approx(-1.0)  # it seeks the cliff

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -55,6 +56,7 @@ _READERS: dict[str, arguments.Reader] = {
     "env-arg": read.assignments,
     "support": arguments.weights,
     "once": arguments.indices,
+    "imagined": partial(whole, least=0),
     "phi": arguments.function,
     "failure": arguments.function,
     "grow": read.path,
@@ -105,6 +107,9 @@ def train(
     ] = None,
     once: Annotated[
         str | None, typer.Option(metavar="2,3", help="Features that come at most once an episode, for histograms.")
+    ] = None,
+    imagined: Annotated[
+        int | None, typer.Option(help="Further weightings that networks learn for from the same steps. Default: 0.")
     ] = None,
     phi: Annotated[
         str | None,
@@ -252,7 +257,18 @@ def _options(values: dict[str, Any], env: str, base: PolicyLibrary | None) -> di
         "tasks": next(values[name] for name in _TASKS if name in values),
         "env_kwargs": kwargs if base is None else read.arguments_like(base, env, kwargs),
     }
-    named = {"risk", "agent", "gamma", "support", "once", "phi", "failure", "seed", "num-envs"} & values.keys()
+    named = {
+        "imagined",
+        "risk",
+        "agent",
+        "gamma",
+        "support",
+        "once",
+        "phi",
+        "failure",
+        "seed",
+        "num-envs",
+    } & values.keys()
     return options | {name.replace("-", "_"): values[name] for name in named} | settings
 
 

@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Array, array_namespace
+from rasf.arrays import Array, Ints, array_namespace
 
 _ALIGNMENT = 8
 
@@ -179,7 +179,7 @@ def fold_heads(heads: Layer, factor: Array) -> Layer:
     return Layer(weight, xp.einsum("kax,kxn->kan", heads.bias[..., :size], factor))
 
 
-def choose_policies(network: Network, chosen: slice) -> Network:
+def choose_policies(network: Network, chosen: slice | Ints) -> Network:
     """Some of the K networks; what all share stays."""
     heads = Layer(*(part[chosen] for part in network.heads))
     if len(network.hidden[0].weight) < len(network.heads.weight):

@@ -15,16 +15,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from rasf.arrays import Bools, Floats, Ints
 from rasf.checks import one_of
 from rasf.files import Header
+from rasf.library.frozen_policies import FrozenPolicies
 from rasf.risk import Risk
 from rasf.risk.names import risk_to_text
 from rasf.statistics import Interval, interval_of, mean_interval, mean_of_the_worst
+from rasf.transfer import gpi_actions
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import FeatureEnvironment
@@ -37,7 +40,8 @@ WORST = 0.1  # the share of episodes that CVaR looks at
 class Report:
     """Episodes of one task under one risk; arrays have one entry per episode, `phi` (n, d) the features summed up.
 
-    failures is None where nobody names any. `truncated` marks episodes that did not end by themselves.
+    failures is None where nobody names any. `truncated` marks episodes that did not end by themselves:
+    `discounted` stops there, while scores look past it; `rest` is what they promise from there on, discounted too.
     """
 
     w: Floats
@@ -50,6 +54,7 @@ class Report:
     lengths: Ints
     truncated: Bools
     unseen: float  # share of the decisions at observations that no policy knew
+    rest: Floats | None = None
     measures: dict[str, Interval] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -59,6 +64,8 @@ class Report:
             # from the first value on, so that equal returns have no variance at all
             found[f"{name}_variance"] = interval_of(values - values[0], lambda drawn: drawn.var(axis=-1, ddof=1))
             found[f"{name}_cvar"] = interval_of(values, partial(mean_of_the_worst, share=WORST))
+        if self.rest is not None and self.truncated.any():
+            found["discounted_with_rest"] = mean_interval(self.discounted + self.rest)
         if self.failures is not None:
             found["failures"] = mean_interval(self.failures)
         found["length"] = mean_interval(self.lengths.astype(np.float64))
@@ -165,6 +172,7 @@ def run_episodes(
     sources, encode, n = library.sources, library.encode, len(seeds)
     phi, discounted = np.zeros((2, n, len(w)))
     failures, lengths, truncated, unseen = np.zeros(n), np.zeros(n, np.int64), np.ones(n, np.bool_), 0
+    rest = np.zeros(n)
     for first in range(0, n, len(environments)):
         running = dict(zip(range(first, n), environments, strict=False))
         begun, obs = first + len(running), {i: encode(env.reset(seeds[i])) for i, env in running.items()}
@@ -180,10 +188,11 @@ def run_episodes(
                 failures[i] += step.failure
                 lengths[i] += 1
                 truncated[i] = not step.terminated
+                obs[i] = encode(step.obs)
+                if truncated[i] and (step.truncated or t + 1 == max_steps):
+                    rest[i] = sources.gamma ** (t + 1) * _promised(sources, obs[i], w, risk)
                 if step.terminated or step.truncated:
                     del running[i]
-                else:
-                    obs[i] = encode(step.obs)
             if callback is not None:
                 callback(begun - len(running))
             if not running:
@@ -191,4 +200,12 @@ def run_episodes(
     named = any(environment.reports_failures for environment in environments)
     share = unseen / int(lengths.sum())
     counted = failures if named else None
-    return Report(w, risk, sources.gamma, phi @ w, discounted @ w, phi, counted, lengths, truncated, share)
+    return Report(w, risk, sources.gamma, phi @ w, discounted @ w, phi, counted, lengths, truncated, share, rest)
+
+
+def _promised(sources: FrozenPolicies, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> float:
+    """The mean return from an observation on, by the policy that drives there; 0 where none knows it."""
+    found = sources.scores(obs[None], w, risk)
+    action = int(gpi_actions(found.values)[0])
+    driver = int(np.argmax(found.values[:, 0, action]))
+    return float(found.mean[driver, 0, action]) if found.seen[0] else 0.0

@@ -64,6 +64,7 @@ def learn(
     learn_w: bool = False,
     support: npt.ArrayLike | None = None,
     once: Sequence[int] = (),
+    imagined: npt.ArrayLike | int = 0,
     env_kwargs: Header | None = None,
     failure: FailureRule | None = None,
     base_library: PolicyLibrary | None = None,
@@ -85,6 +86,8 @@ def learn(
     paper, instead of being told. support: (d, 2), bounds of the discounted feature returns, for histograms, in place of
     those that follow from the bounds of a step. once: features that come at most once an episode, such as a crash: what
     they can come to in a step is what they can come to at all.
+    imagined: further weightings (m, d), or how many to draw as tasks are drawn, for which networks learn policies from
+    the same steps, at every risk: nobody practises them.
     failure: failure(step) says on which steps there was one, where the environment does not; training shows it.
     base_library: a library whose policies help to explore, and stay as they are.
     callback: is shown a `TrainingProgress` now and then; if it answers True, training stops, and what was learned is
@@ -111,6 +114,7 @@ def learn(
         # a library that grows must not draw its old tasks again
         drawing = [seed, 77] if base is None else [seed, 77, base.policies]
         weights = drawn_tasks(tasks, world.n_features, world.random_tasks, drawing, notes, world.signs)
+        further = _imagined(imagined, world, spec, [*drawing, 1], notes)
         steps = spec.steps_per_task if steps_per_task is None else checks.whole("steps_per_task", steps_per_task)
         chosen = settings | ({} if gamma is None else {"gamma": checks.number("gamma", gamma)})
         if support is not None and spec.law is not LawKind.HISTOGRAM:
@@ -144,6 +148,7 @@ def learn(
                 "bounds": bounds,
                 "support": support,
                 "once": single,
+                "imagined": further,
                 "base_library": base,
                 "greedy": greedy,
             }
@@ -151,7 +156,8 @@ def learn(
 
         greedy = _greedy_check(env, phi, env_kwargs or {}, failure, steps * len(weights), seed, closing)
         libraries: list[PolicyLibrary] = []
-        reports = [Reporter(callback, weights, risks, place, steps) for place in range(len(risks))]
+        counts = (steps, len(further))
+        reports = [Reporter(callback, weights, risks, place, *counts) for place in range(len(risks))]
         for one, trained in zip(risks, train_all(), strict=False):
             remark = None if greedy is None else greedy.remark()
             if remark is not None and remark not in notes:
@@ -239,6 +245,21 @@ def _count_failures(world: Opened, rule: FailureRule) -> None:
         world.count_failures(rule)
     else:
         raise ValueError("failure is for single environments, got one that counts them itself")
+
+
+def _imagined(
+    given: npt.ArrayLike | int, world: Opened, spec: AgentSpec, seed: Sequence[int], notes: list[str]
+) -> Floats:
+    """Weightings (m, d) to learn for beside the tasks, given or drawn as these are."""
+    if isinstance(given, int | np.integer) and given == 0:
+        return np.zeros((0, world.n_features))
+    if spec.family is not Family.NETWORKS:
+        raise ValueError(f"imagined is for networks; {spec} learns tables")
+    if isinstance(given, int | np.integer):
+        checks.whole("imagined", given, 0)
+    found = drawn_tasks(given, world.n_features, world.random_tasks, seed, notes, world.signs)
+    notes.append(f"{len(found)} further weightings were learned from the same steps, and never practised")
+    return found
 
 
 def _once(given: Sequence[int], d: int, spec: AgentSpec) -> list[int]:

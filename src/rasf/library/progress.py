@@ -105,11 +105,21 @@ Callback = Callable[[TrainingProgress], bool | None]
 class Reporter:
     """Shows a callback where the training of some tasks (n, d) for one risk stands, until it answers True.
 
-    risks lead in turn, each for its share of a task's `steps`; `place` is that of this one among them.
+    risks lead in turn, each for its share of a task's `steps`; `place` is that of this one among them. further:
+    policies that learn beside and never lead.
     """
 
-    def __init__(self, callback: Callback | None, tasks: Floats, risks: Sequence[Risk], place: int, steps: int) -> None:
+    def __init__(
+        self,
+        callback: Callback | None,
+        tasks: Floats,
+        risks: Sequence[Risk],
+        place: int,
+        steps: int,
+        further: int = 0,
+    ) -> None:
         self._callback, self._tasks, self._risk = callback, tasks.tolist(), risks[place]
+        self._policies = len(tasks) + further  # of each risk
         self._risks, self._place, self._steps = len(risks), place, max(1, steps // len(risks))
         self.stopped = False
 
@@ -128,7 +138,8 @@ class Reporter:
             if share is None:
                 share = (stretch + min(1.0, step / self._steps)) / (n * self._risks)
             for_task = tuple(self._tasks[task]), self._risk, share
-            seen = TrainingProgress(self._place * n + task, step, total, failures, extras, *for_task)
+            policy = self._place * self._policies + task
+            seen = TrainingProgress(policy, step, total, failures, extras, *for_task)
             self.stopped = bool(self._callback(seen))
         return self.stopped
 

@@ -86,6 +86,7 @@ def train_networks(
     bounds: Floats | None = None,
     support: npt.ArrayLike | None = None,
     once: Sequence[int] = (),
+    imagined: Floats | None = None,
     base_library: FrozenPolicies | None = None,
     greedy: GreedyCheck | None = None,
 ) -> list[Trained]:
@@ -99,17 +100,20 @@ def train_networks(
 
     There is a policy for each risk and task, and all of them learn from every transition: each risk leads for its share
     of a task's steps. A policy whose own task was never reached has learned too; it is kept only if its task was begun.
+    So do policies for `imagined` weightings (m, d), which nobody practises.
     """
     atoms, declared = None, None
     if settings.law is LawKind.HISTOGRAM:
         atoms = _atoms(settings, support, once, base_library, bounds, tasks.shape[1])
         declared = None if bounds is None else env.declared_bounds
     assert all(isinstance(risk, MeanVariance | Entropic) for risk in risks)  # others cannot be trained for
-    stream = _Stream(tasks, risks, max(1, steps_per_task // len(risks)), settings.side_by_side, reports)
+    further = np.zeros((0, tasks.shape[1])) if imagined is None else imagined
+    stream = _Stream(tasks, further, risks, max(1, steps_per_task // len(risks)), settings.side_by_side, reports)
     given, policies = stream.tasks, stream.policies
     learned = None if policies is None else len(policies.beta)
     planned = round(stream.all_steps * settings.updates)
     agent = Agent.create(settings, env.encoder.vector_size, env.n_actions, given, atoms, learned, planned)
+    agent = agent.for_weights(stream.learned)
     remembered = min(stream.all_steps, settings.replay or stream.all_steps)
     kind = env.encoder.vector_dtype
     _check_affordable(agent, remembered, env.encoder.vector_size, tasks.shape[1], kind.itemsize)
@@ -130,12 +134,13 @@ def train_networks(
     begun = stream.begun_tasks
     clipped = 0.0
     found = []
+    own, n = [*range(begun), *range(len(tasks), len(stream.learned))], len(stream.learned)
     for r in range(len(risks)):
-        chosen = slice(r * len(tasks), r * len(tasks) + begun)
+        chosen = np.array(own) + r * n
         kept = tuple(choose_policies(jax.tree.map(np.asarray, one), chosen) for one in networks)
         history = stream.history(r, begun)
         clipped = max(clipped, float(np.nanmax(history["clipped"].sum(axis=1), initial=0.0)))
-        found.append(Trained(NetworkPolicies.from_agent(agent, kept), tasks[:begun].copy(), history))
+        found.append(Trained(NetworkPolicies.from_agent(agent, kept), stream.learned[own], history))
     if clipped > _MUCH_CLIPPED:
         notes.append(f"{clipped:.1%} of the histograms' mass was clipped at the ends of the support; give a wider one")
     return found
@@ -185,11 +190,18 @@ def compiled_reacher(env: FeatureVector | ReacherAdapter) -> Reacher | None:
 class _Stream:
     """The stretches of training, one for each task and risk that leads, and what they showed so far.
 
-    taken: steps of each stretch. Stretches follow one another, or take turns (`side_by_side`).
+    taken: steps of each stretch. Stretches follow one another, or take turns (`side_by_side`). learned: what policies
+    learn for at each risk, the tasks and further weightings.
     """
 
     def __init__(
-        self, tasks: Floats, risks: Sequence[Risk], steps: int, side_by_side: bool, reports: Sequence[Reporter]
+        self,
+        tasks: Floats,
+        further: Floats,
+        risks: Sequence[Risk],
+        steps: int,
+        side_by_side: bool,
+        reports: Sequence[Reporter],
     ) -> None:
         self.steps, self.side_by_side, self._reports, self._risks = steps, side_by_side, reports, len(risks)
         self.w = np.repeat(tasks, len(risks), axis=0)  # task by task, each for all risks
@@ -197,10 +209,11 @@ class _Stream:
         self.tasks = Tasks(self.w.astype(np.float32), np.zeros((len(self.w), 0), np.float32))
         beta = np.array([risk.beta for risk in risks], np.float32)  # type: ignore[attr-defined]
         self.acting = np.tile(beta, len(tasks)) if len(risks) > 1 else float(beta[0])
+        self.learned, self._further = np.concatenate([tasks, further]), len(further)
         self.policies = None  # those of the stretches
-        if len(risks) > 1:  # risk by risk, so that the policies of each are together
-            weights = np.tile(tasks.astype(np.float32), (len(risks), 1))
-            self.policies = Policies(weights, np.repeat(beta, len(tasks)))
+        if len(risks) > 1 or len(further):  # risk by risk, so that the policies of each are together
+            weights = np.tile(self.learned.astype(np.float32), (len(risks), 1))
+            self.policies = Policies(weights, np.repeat(beta, len(self.learned)))
         self.taken = np.zeros(len(self.w), np.int64)
         self.total, self.failures = np.zeros(len(self.w)), np.full(len(self.w), np.nan)
         self.extras = np.full((len(self.w), 3), np.nan)  # loss and clipped mass
@@ -232,10 +245,12 @@ class _Stream:
         return self._reports[r](task, *seen, extras, share)
 
     def history(self, r: int, begun: int) -> Arrays:
-        """Of one risk, an entry for each of the tasks that were begun."""
+        """Of one risk, an entry for each of the tasks that were begun, and nan for those that nobody practised."""
         named = {"return": self.total, "failures": self.failures}
         named |= {"loss": self.extras[:, 0], "clipped": self.extras[:, 1:]}
-        return {name: part[r :: self._risks][:begun].copy() for name, part in named.items()}
+        led = {name: part[r :: self._risks][:begun] for name, part in named.items()}
+        unknown = {name: np.full((self._further, *part.shape[1:]), np.nan) for name, part in led.items()}
+        return {name: np.concatenate([part, unknown[name]]) for name, part in led.items()}
 
 
 def _train_compiled(stream: _Stream, agent: Agent, world: Reacher, seed: int) -> Networks:
