@@ -50,12 +50,12 @@ class Drawing(gym.Env):
     ("four-room-v0", "rasfql", "observations"),
     ("fruit-tree-v0", "rasfql", "observations"),
     ("breakable-bottles-v0", "rasfql", "observations"),
-    ("minecart-v0", "rasfc51", "not whole numbers"),
-    ("mo-lunar-lander-v3", "rasfc51", "not whole numbers"),
-    ("mo-mountaincar-v0", "rasfc51", "not whole numbers"),
+    ("minecart-v0", "rasfdqn", "not whole numbers"),
+    ("mo-lunar-lander-v3", "rasfdqn", "not whole numbers"),
+    ("mo-mountaincar-v0", "rasfdqn", "not whole numbers"),
     ("rasf/FourRoom-v0", "rasfql", "observations recur"),
     ("rasf/Grid-v0", "rasfql", "at most .* observations"),
-    ("rasf/Reacher-v0", "rasfc51", "not whole numbers"),
+    ("rasf/Reacher-v0", "rasfc51", "the paper.s reacher"),
 ])  # fmt: skip
 def test_the_agent_that_suits_well_known_environments(env_id, agent, because):
     if not env_id.startswith("rasf/"):
@@ -70,27 +70,27 @@ def test_the_agent_that_suits_well_known_environments(env_id, agent, because):
 
 @pytest.mark.parametrize(("space", "draw", "agent", "because"), [
     (spaces.Discrete(100_000), lambda rng, t: int(rng.integers(100_000)), "rasfql", "at most 100000"),
-    (spaces.Discrete(10**7), lambda rng, t: int(rng.integers(10**7)), "rasfc51", "hardly recur: (1999|2000) different"),
+    (spaces.Discrete(10**7), lambda rng, t: int(rng.integers(10**7)), "rasfdqn", "hardly recur: (1999|2000) different"),
     (spaces.Discrete(10**7), lambda rng, t: t, "rasfql", "recur: 2. different observations in 2000 random steps"),
-    (spaces.MultiDiscrete([9] * 9), lambda rng, t: rng.integers(9, size=9), "rasfc51", "hardly recur"),
+    (spaces.MultiDiscrete([9] * 9), lambda rng, t: rng.integers(9, size=9), "rasfdqn", "hardly recur"),
     (spaces.MultiBinary(40), lambda rng, t: np.arange(40) < t, "rasfql", "observations recur"),
     (
         spaces.Box(0, 255, (5, 5, 3), np.uint8),
         lambda rng, t: rng.integers(256, size=(5, 5, 3), dtype=np.uint8),
-        "rasfc51",
+        "rasfdqn",
         "hardly recur",
     ),
     (
         spaces.Box(0, 255, (64, 64, 3), np.uint8),
         lambda rng, t: np.full((64, 64, 3), t, np.uint8),
-        "rasfc51",
+        "rasfdqn",
         "have 12288 numbers each, too many for a table's keys",
     ),
-    (spaces.Box(0.0, 1.0, (2,)), lambda rng, t: np.zeros(2, np.float32), "rasfc51", "not whole numbers of a bounded"),
+    (spaces.Box(0.0, 1.0, (2,)), lambda rng, t: np.zeros(2, np.float32), "rasfdqn", "not whole numbers of a bounded"),
     (
         spaces.Box(-(2**62), 2**62, (1,), np.int64),
         lambda rng, t: np.array([t]),
-        "rasfc51",
+        "rasfdqn",
         "not whole numbers of a bounded range",
     ),
     (
@@ -102,7 +102,7 @@ def test_the_agent_that_suits_well_known_environments(env_id, agent, because):
     (
         spaces.Tuple((spaces.Discrete(3), spaces.Box(0.0, 1.0, (1,)))),
         lambda rng, t: (t % 3, np.zeros(1, np.float32)),
-        "rasfc51",
+        "rasfdqn",
         "not whole numbers",
     ),
 ])  # fmt: skip
@@ -110,6 +110,12 @@ def test_the_agent_that_suits_a_space(space, draw, agent, because):
     chosen, reason = choose_agent(open_environment(Drawing(space, draw)), 1)
     assert chosen is AGENTS[agent]
     assert re.search(because, reason)
+
+
+def test_networks_that_can_be_trained_for_the_risk_are_chosen():
+    env = open_environment(Drawing(spaces.Box(0.0, 1.0, (2,)), lambda rng, t: np.zeros(2, np.float32)))
+    assert choose_agent(env, 1, [NEUTRAL, MeanVariance(-1.0)])[0] is AGENTS["rasfdqn"]
+    assert choose_agent(env, 1, [NEUTRAL, Entropic(-1.0)])[0] is AGENTS["rasfc51"]
 
 
 def test_learn_says_which_agent_it_chose_and_why():

@@ -448,3 +448,8 @@ def test_a_learner_keeps_sums_and_stops_them_where_an_episode_is_cut():
     np.testing.assert_allclose(found.next_obs[:, 0], [2, 2, 4])
     np.testing.assert_allclose(found.phi[:, 0], [1.8, 1.0, 1.8], rtol=1e-6)
     np.testing.assert_allclose(found.not_terminated, [0.8, 1.0, 0.8], rtol=1e-6)
+
+
+def test_images_of_200000_steps_fit_in_four_gigabytes():
+    agent = create_agent(preset("rasfdqn"), 84 * 84, ACTIONS, BOUNDS, TASKS)
+    assert agent.memory_needed(200_000, 84 * 84, 2, item=1) < 4e9 < agent.memory_needed(200_000, 84 * 84, 2)

@@ -68,7 +68,7 @@ class AgentSettings:
         exploration    share of training in which epsilon falls from 1 to what is given
         n_step         features are summed over so many steps before networks are asked, where Python steps
         warmup         random steps in an environment that is stepped from Python, by which all is then scaled
-        replay         the most steps that are kept; 0 for all
+        replay         the most steps that are kept, where Python steps; 0 for all
     """
 
     law: LawKind = LawKind.HISTOGRAM

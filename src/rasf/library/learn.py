@@ -100,7 +100,7 @@ def learn(
         check_risks(library_agent(agent), risks)  # before an environment is opened
     with ExitStack() as closing:
         world: Any  # which kind follows from the agent
-        world, spec, notes = _open(env, phi, env_kwargs or {}, agent, num_envs, seed, closing)
+        world, spec, notes = _open(env, phi, env_kwargs or {}, agent, risks, num_envs, seed, closing)
         if failure is not None:
             _count_failures(world, failure)
         check_risks(spec, risks)
@@ -194,7 +194,14 @@ def checked_risks(given: Risk | Sequence[Risk]) -> list[Risk]:
 
 
 def _open(
-    env: Learnable, phi: Phi | None, kwargs: Header, agent: str, num_envs: int, seed: int, closing: ExitStack
+    env: Learnable,
+    phi: Phi | None,
+    kwargs: Header,
+    agent: str,
+    risks: Sequence[Risk],
+    num_envs: int,
+    seed: int,
+    closing: ExitStack,
 ) -> tuple[Opened, AgentSpec, list[str]]:
     """One environment for tables, several for networks; the agent, which "auto" chooses, and a note why.
 
@@ -216,13 +223,13 @@ def _open(
     from rasf.envs.gymnasium.vector import open_vector, sync_envs
 
     if isinstance(env, gymnasium.vector.VectorEnv):
-        spec = _of_networks(agent, "a vector environment")
+        spec = _of_networks(networks_for(risks).name if agent == "auto" else agent, "a vector environment")
         return open_vector(env, None if num_envs == 1 else num_envs, phi, **kwargs), spec, []
     first = open_environment(env, phi, **kwargs)
     if not isinstance(env, gymnasium.Env):
         closing.callback(first.close)
     if agent == "auto":
-        spec, reason = choose_agent(first, seed)
+        spec, reason = choose_agent(first, seed, risks)
         notes = [f"agent {spec} was chosen because {reason}"]
     else:
         spec, notes = library_agent(agent), []
@@ -302,15 +309,21 @@ def _greedy_check(
 
 
 def _of_networks(agent: str, given: str) -> AgentSpec:
-    spec = library_agent(_OF_NETWORKS if agent == "auto" else agent)
+    spec = library_agent(agent)
     if spec.family is Family.TABLES:
         raise ValueError(f"env must be a single environment for {spec}, got {given}")
     return spec
 
 
-def choose_agent(env: FeatureEnvironment, seed: int) -> tuple[AgentSpec, str]:
-    """A tabular agent where observations are few and recur, else networks; and why."""
-    encoder, table, networks = env.encoder, AGENTS["rasfql"], AGENTS[_OF_NETWORKS]
+def networks_for(risks: Sequence[Risk]) -> AgentSpec:
+    """Our networks, or where they cannot be trained for these risks, the paper's."""
+    ours = AGENTS[_OF_NETWORKS]
+    return ours if all(isinstance(risk, ours.risks) for risk in risks) else AGENTS[_OF_REACHER]
+
+
+def choose_agent(env: FeatureEnvironment, seed: int, risks: Sequence[Risk] = ()) -> tuple[AgentSpec, str]:
+    """A tabular agent where observations are few and recur, else networks that serve these risks; and why."""
+    encoder, table, networks = env.encoder, AGENTS["rasfql"], networks_for(risks)
     if env.describe().id == "rasf/Reacher-v0":
         return AGENTS[_OF_REACHER], "it is the agent of the paper's reacher"
     if not encoder.integers:
