@@ -1,4 +1,5 @@
 import json
+import math
 
 from rasf.library.progress import TrainingLog, TrainingProgress
 
@@ -22,3 +23,14 @@ def test_a_line_of_the_log_holds_differences_to_the_line_before(tmp_path):
         (1, 30, 6.0, 0.2, None, None, 30.0, 7.0),
         (1, 30, 6.0, None, None, None, None, 7.0),
     ]
+
+
+def test_policies_that_take_turns_have_rewards_of_their_own(tmp_path):
+    clock = iter(range(100))
+    with TrainingLog(tmp_path / "log", lambda: float(next(clock))) as log:
+        lines = [
+            log.add(TrainingProgress(policy, step, total, math.nan, share=share))
+            for policy, step, total, share in ((0, 10, 5.0, 0.1), (1, 10, -5.0, 0.2), (0, 30, 25.0, 0.4))
+        ]
+    assert [line["reward_per_step"] for line in lines] == [0.5, -0.5, 1.0]
+    assert [line["seconds_left"] for line in lines] == [9.0, 8.0, 4.5]

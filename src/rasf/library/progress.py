@@ -5,12 +5,12 @@ A log is JSON lines, one for each time the callback is shown something, written 
     policy, w, risk       which policy of the library learns, and what for
     step                  its steps so far
     return, failures      its rewards and failures summed up so far
-    reward_per_step       since the line before
+    reward_per_step       since the line before of this policy
     episode_return        and episode_length: means over the episodes that ended since
     greedy_return         and greedy_failures, greedy_episodes: of the last episodes without exploration, and
     random_return         how much random actions earn in such an episode
     loss, clipped         of networks, lately: the loss, and the share of histograms' mass beyond their support
-    steps_per_second      since the line before
+    steps_per_second      since the line before, of this policy, or of all where they take turns
     environment_share     of the time, that the environment took for its steps
     share                 of all training, that is done
     seconds               since the log began
@@ -158,8 +158,8 @@ class TrainingLog:
     def __init__(self, path: Path, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._file = path.open("w", encoding="utf-8")
-        self._begin = clock()
-        self._last = (TrainingProgress(-1, 0, 0.0, 0), self._begin)
+        self._begin = self._then = clock()
+        self._last: dict[int, TrainingProgress] = {}  # of every policy: they may take turns
 
     def __enter__(self) -> Self:
         return self
@@ -169,11 +169,10 @@ class TrainingLog:
 
     def add(self, progress: TrainingProgress) -> Header:
         """Write a line; what it says, by name."""
-        (before, then), now = self._last, self._clock()
-        self._last = (progress, now)
-        same = before.policy == progress.policy
-        steps = progress.step - (before.step if same else 0)
-        reward = progress.total - (before.total if same else 0.0)
+        before = self._last.get(progress.policy, TrainingProgress(-1, 0, 0.0, 0))
+        (then, now), self._last[progress.policy] = (self._then, self._clock()), progress
+        self._then = now
+        steps, reward = progress.step - before.step, progress.total - before.total
         line = {
             "policy": progress.policy,
             "w": list(progress.w),

@@ -230,7 +230,9 @@ class _Stream:
 
     @property
     def begun_tasks(self) -> int:
-        """How many have a policy that led, from the first on."""
+        """How many are kept: those with a policy that led, from the first on, or all, where they take turns."""
+        if self.side_by_side:
+            return len(self.w) // self._risks
         return -(-int(np.flatnonzero(self.taken).max(initial=0) + 1) // self._risks)
 
     def next_turn(self, active: Ints) -> int:
