@@ -3,7 +3,7 @@
     pip install -e ".[mo,bench]"
     python benchmarks/against_sb3.py --steps 20000
 
-All learn from one environment, with two layers of 64 (51 quantiles) and batches of 64, on the cores that there are. rasf learns one
+All learn from one environment, with two layers of 64 (51 quantiles) and batches of 64. rasf learns one
 policy, as they do, and three; it also learns the variance of every feature. Seconds are those of learning, after the
 first fifth, in which programs compile and replays fill; "in all" counts everything.
 """
