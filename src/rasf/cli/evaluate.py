@@ -5,7 +5,6 @@ Without weightings it says what the library is.
 
 from __future__ import annotations
 
-import inspect
 import json
 import sys
 from functools import partial
@@ -218,7 +217,7 @@ def _write_json(job: _Job, compared: list[Comparison]) -> None:
 
 def _printed(value: object) -> object:
     """A function by its name, the rest as it is."""
-    return f"{value.__module__}:{value.__name__}" if inspect.isfunction(value) else value
+    return f"{value.__module__}:{getattr(value, '__name__', type(value).__name__)}" if callable(value) else value
 
 
 def _every_number(report: Report) -> dict[str, object]:

@@ -117,6 +117,7 @@ class GridEnv(gym.Env[np.int64, np.int64]):
         self.action_space = gym.spaces.Discrete(len(MOVES))
         self.reward_dim = 2 + len(self.grid.traps)
         self.reward_space = gym.spaces.Box(0.0, 1.0, (self.reward_dim,), np.float32)
+        self.signs = (-1, 1, *(-1 for _ in self.grid.traps))  # steps and traps cost, the goal pays
         self._state = self.grid.start
 
     def reset(
