@@ -19,6 +19,7 @@ from rasf.checks import number
 from rasf.risk.base import Risk
 
 _GRID = 512  # cells of the grid on which laws are convolved
+_BLOCK = 24  # of the grid's atoms: 24 x 24 are quickly transformed, and quickly summed up block by block
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,12 @@ class CVaR(Risk):
         xp = array_namespace(probs, atoms)
         probs, atoms = xp.broadcast_arrays(xp.asarray(probs) * 1.0, xp.asarray(atoms) * 1.0)
         order = xp.argsort(atoms, axis=-1)
-        probs, atoms = xp.take_along_axis(probs, order, -1), xp.take_along_axis(atoms, order, -1)
-        below = xp.cumsum(probs, axis=-1) - probs
-        tail = xp.clip(self.alpha - below, 0.0, probs)
+        return self._ascending(xp.take_along_axis(probs, order, -1), xp.take_along_axis(atoms, order, -1))
+
+    def _ascending(self, probs: Array, atoms: Array) -> Array:
+        """`histogram` where atoms come in order."""
+        xp = array_namespace(probs, atoms)
+        tail = xp.clip(self.alpha - _below(probs), 0.0, probs)
         return xp.sum(tail * xp.where(tail > 0, atoms, 0.0), axis=-1) / xp.sum(tail, axis=-1)
 
     def moments(self, mean: Array, variance: Array) -> Array:
@@ -51,7 +55,7 @@ class CVaR(Risk):
 
     def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
         """CVaR (...) of sum_i w_i Z_i, whose law is the convolution of the weighted features' laws."""
-        return self.histogram(*convolution(probs, atoms, w))
+        return self._ascending(*convolution(probs, atoms, w))
 
     def at_discount(self, z: Array) -> CVaR:
         """CVaR is positively homogeneous: scaling the return changes no choice."""
@@ -69,7 +73,8 @@ def convolution(probs: Array, atoms: Array, w: Array) -> tuple[Array, Array]:
     least = xp.min(weighted, axis=-1)
     width = xp.sum(xp.max(weighted, axis=-1) - least)
     spacing = xp.where(width > 0, width, 1.0) / _GRID
-    size = _GRID + 1 + weighted.shape[-2]  # one cell of slack a feature, for sharing out
+    needed = _GRID + 1 + weighted.shape[-2]  # one cell of slack a feature, for sharing out
+    size = -(-needed // _BLOCK**2) * _BLOCK**2
     place = (weighted - least[..., None]) / spacing
     share = xp.clip(1 - xp.abs(place[..., None] - xp.arange(size)), 0.0, 1.0)  # (d, N, M)
     exact = {} if xp is np else {"precision": "highest"}  # a GPU would else round the shares to ten bits
@@ -77,6 +82,18 @@ def convolution(probs: Array, atoms: Array, w: Array) -> tuple[Array, Array]:
     summed = xp.fft.irfft(xp.prod(spectrum, axis=-2), n=size, axis=-1)
     mass = xp.maximum(summed, 0.0)  # rounding leaves traces below zero
     return mass / xp.sum(mass, axis=-1, keepdims=True), xp.sum(least) + spacing * xp.arange(size)
+
+
+def _below(probs: Array) -> Array:
+    """The mass (..., N) below each atom, of those in order."""
+    xp, n = array_namespace(probs), probs.shape[-1]
+    if xp is np or n % _BLOCK:
+        return xp.cumsum(probs, axis=-1) - probs
+    # within blocks, and of the blocks before: on a CPU several times quicker than jax's cumsum
+    blocks = probs.reshape(*probs.shape[:-1], -1, _BLOCK)
+    inside = xp.cumsum(blocks, axis=-1) - blocks
+    whole = xp.sum(blocks, axis=-1, keepdims=True)
+    return (inside + xp.cumsum(whole, axis=-2) - whole).reshape(probs.shape)
 
 
 def normal_tail_factor(alpha: float) -> float:
