@@ -10,6 +10,7 @@ failures by beta, the error of the learned variance at -3 (R12), the seconds.
 import argparse
 import json
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from rasf.experiments.common.results import shipped
 from rasf.experiments.reacher.beliefs import beliefs, grid, true_variance
 from rasf.risk import MeanVariance
 
-ACTING = (0.0, -0.25, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0)
+ACTING = (0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -5.0, -6.0, -9.0, -13.0)
 SMALL = {"widths": (256, 256, 32)}
 BOTH = {"betas": (0.0, -3.0), "behaviour": (0.0,)}
 AVERAGED = SMALL | {"average": 10_000}
@@ -40,7 +41,35 @@ SHARED = SINES | {"shared": True}
 OFTEN = {"updates": 1.0, "batch": 128, "average": 10_000}
 ALL_LEAD = {"betas": (0.0, -3.0), "behaviour": (0.0, -3.0)}
 THREE_LEAD = {"betas": (0.0, -1.0, -3.0), "behaviour": (0.0, -1.0, -3.0)}
+LOGARITHMS = SHARED | {"law": "log-moments", "events": (12,)}
+SETTLED = THREE_LEAD | {"settings": LOGARITHMS | {"settle": 0.5}, "episode": 100}
 VARIANTS = {
+    "log-variances": THREE_LEAD | {"settings": LOGARITHMS | {"events": ()}},
+    "logarithms": THREE_LEAD | {"settings": LOGARITHMS},
+    "logarithms-faster-sines": THREE_LEAD | {"settings": LOGARITHMS | {"frequency": 2.0}},
+    "logarithms-slower-sines": THREE_LEAD | {"settings": LOGARITHMS | {"frequency": 0.5}},
+    "logarithms-wide": THREE_LEAD | {"settings": LOGARITHMS | {"widths": (512, 512)}},
+    "logarithms-narrow": THREE_LEAD | {"settings": LOGARITHMS | {"widths": (128, 128)}},
+    "logarithms-more": THREE_LEAD | {"settings": LOGARITHMS | {"updates": 0.75, "average": 7_500}},
+    "logarithms-fewer": THREE_LEAD | {"settings": LOGARITHMS | {"updates": 1 / 6, "average": 1_500}},
+    "logarithms-large": THREE_LEAD | {"settings": LOGARITHMS | {"updates": 1 / 12, "batch": 1_024, "average": 1_000}},
+    "logarithms-sincos": THREE_LEAD | {"settings": LOGARITHMS, "observation": "sincos"},
+    "logarithms-epsilon-20": THREE_LEAD | {"settings": LOGARITHMS | {"epsilon": 0.2}},
+    "logarithms-four-lead": {
+        "betas": (0.0, -1.0, -3.0, -6.0),
+        "behaviour": (0.0, -1.0, -3.0, -6.0),
+        "settings": LOGARITHMS,
+    },
+    "logarithms-targets": THREE_LEAD | {"settings": LOGARITHMS | {"widths": (512, 512)}, "imagined": "targets"},
+    "logarithms-episode-100": THREE_LEAD | {"settings": LOGARITHMS, "episode": 100},
+    "logarithms-episode-50": THREE_LEAD | {"settings": LOGARITHMS, "episode": 50},
+    "logarithms-settle-30": THREE_LEAD | {"settings": LOGARITHMS | {"settle": 0.3}},
+    "settled": SETTLED,
+    "settled-period-250": SETTLED | {"settings": SETTLED["settings"] | {"target_period": 250}},
+    "settled-more": SETTLED
+    | {"settings": SETTLED["settings"] | {"target_period": 250, "batch": 64, "updates": 0.75, "average": 7_500}},
+    "settled-wide-targets": SETTLED | {"settings": SETTLED["settings"] | {"widths": (512, 512)}, "imagined": "targets"},
+    "settled-targets": SETTLED | {"imagined": "targets"},
     "side": BOTH | {"settings": SIDE},
     "side-sincos": BOTH | {"settings": SIDE, "observation": "sincos"},
     "side-decay": BOTH | {"settings": SIDE | {"learning_rate": 1e-3, "decay": True}},
@@ -140,7 +169,8 @@ def run(name, seeds, steps_per_task, rollouts_per_task):
     keys = jnp.stack([jax.random.key(seed) for seed in seeds])
     configs = RunConfig(keys, *map(stacked, (acting, np.float32(acting[0]), stream, policies)))
     begin, compiled = time.perf_counter(), float("nan")
-    for chunk in chunks(agent, world, configs, Schedule(steps, len(weights), 20_000)):
+    practice = replace(world, episode_length=variant.get("episode", world.episode_length))
+    for chunk in chunks(agent, practice, configs, Schedule(steps, len(weights), 20_000)):
         last = chunk
         if np.isnan(compiled):
             compiled = time.perf_counter() - begin

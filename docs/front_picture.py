@@ -16,9 +16,9 @@ from rasf.experiments.common.results import shipped
 
 HERE = Path(__file__).parent
 OURS = {
-    "shared, three risks (0, -1, -3) lead": "ours, 240,000 steps",
-    "the same, (512, 512), all other targets imagined": "ours, 240,000 steps, other targets imagined",
-    "shared, three risks lead, 800,000 steps": "ours, 800,000 steps",
+    'logarithms, episodes of 100, policies settle for the last half: "settled" below': "ours, 240,000 steps",
+    "settled, (512, 512), all other targets imagined": "ours, 240,000 steps, other targets imagined",
+    "settled, all other targets imagined, 800,000 steps": "ours, 800,000 steps, other targets imagined",
 }
 PAPERS = {"rasfc51": "RaSFC51, 800,000 steps, trained for each beta", "rac51": "RaC51, the same"}
 BETAS = (0, -1, -2, -3, -4)

@@ -38,6 +38,7 @@ class LawKind(StrEnum):
     MEAN = "point"  # psi by a network
     MEAN_COVARIANCE = "residual"  # psi and Sigma by networks
     MEAN_VARIANCE = "moments"  # psi and the variance of each feature by networks
+    MEAN_LOG_VARIANCE = "log-moments"  # the same by logarithms
     REWARD = "reward"  # of the reward alone: no library
 
 
@@ -96,7 +97,7 @@ AGENTS: dict[str, AgentSpec] = {
         AgentSpec("sfdqn", "SFDQN", _NETWORKS, LawKind.MEAN, _RISKY, "sfdqn-residual"),
         AgentSpec("sfdqn-residual", "SFDQN, residual covariance", _NETWORKS, LawKind.MEAN_COVARIANCE),
         AgentSpec(
-            "rasfdqn", "RaSFDQN", _NETWORKS, LawKind.MEAN_VARIANCE,
+            "rasfdqn", "RaSFDQN", _NETWORKS, LawKind.MEAN_LOG_VARIANCE,
             constants={
                 "gamma": 0.99, "widths": (64, 64), "shared": True, "side_by_side": True, "warmup": 500, "batch": 64,
                 "learning_rate": 2e-3, "decay": True, "average": 1_000, "target_period": 250, "epsilon": 0.05,

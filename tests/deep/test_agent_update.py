@@ -140,6 +140,26 @@ def test_online_networks_choose_and_target_networks_evaluate():
     assert loss == pytest.approx((3.0 + 0.5 * 8.0 - 1.0) ** 2 / 2)
 
 
+def test_policies_settle_and_their_laws_are_learned_on():
+    """Until update 4 of 10 those online choose, then those who would act, as they were."""
+    settings = preset("sfdqn", widths=(4,), settle=0.6, average=3, learning_rate=0.02)
+    agent = replace(create_agent(settings, OBS, ACTIONS, BOUNDS, TASKS), planned=10)
+    learner, rng, choosers = agent.init(jax.random.key(0)), np.random.default_rng(0), []
+    update = jax.jit(partial(agent.update, tasks=TASKS, risk=MeanVariance(0.0)))
+    for done in range(1, 11):
+        learner, _, _ = update(learner, make_batch(rng, TASKS))
+        choosers.append(learner.chooser)
+        if done <= 4:
+            expected = learner.online if done < 4 else learner.average
+        jax.tree.map(np.testing.assert_array_equal, learner.chooser, expected)
+    assert not np.allclose(learner.online[0].heads.weight, choosers[3][0].heads.weight)
+    # who chooses is asked: were the others asked, the loss would be another one
+    batch = make_batch(rng, TASKS, terminated=0.0)
+    other = jax.tree.map(lambda part: -part, learner.chooser)
+    assert update(learner, batch)[1] != update(learner._replace(chooser=other), batch)[1]
+    assert create_agent(settings, OBS, ACTIONS, BOUNDS, TASKS).init(jax.random.key(0)).chooser == ()  # nothing planned
+
+
 @pytest.mark.parametrize("name", ["rasfc51", "residual"])
 def test_policies_of_several_risks_learn_as_if_each_risk_were_alone(name):
     """Six networks, three tasks at two risks, against two agents of three networks."""

@@ -96,6 +96,18 @@ def test_psi_and_the_residual_covariance_are_exact():
         np.testing.assert_allclose(triangle[k][LIVE], exact.Sigma[..., rows, columns][LIVE], rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("events", [(), (2,)])
+def test_logarithms_of_moments_are_exact(events):
+    agent, learner = learned("rasfdqn", 1_200, events=events, decay=False, shared=False)
+    (said,) = outputs_of(agent, learner)
+    psi = np.where(np.isin(np.arange(3), events), np.exp(said[:, :, 0]), said[:, :, 0])
+    for k, policy in enumerate(greedy_policies(agent, learner)):
+        exact = successor_moments(MDP, policy)
+        np.testing.assert_allclose(psi[k][LIVE], exact.psi[LIVE], rtol=0, atol=2e-3)
+        diagonal = exact.Sigma[..., range(3), range(3)]
+        np.testing.assert_allclose(np.exp(said[k, :, 1])[LIVE], diagonal[LIVE], rtol=0, atol=2e-3)
+
+
 def test_histograms_are_the_projected_operator_s_fixed_point():
     """Their mean is psi; their variance is the fixed point's, which is wider than the truth."""
     agent, learner = learned("rasfc51", 600, atoms=7)

@@ -9,7 +9,7 @@ from deep_twin import create_agent
 import rasf
 from rasf import MeanVariance
 from rasf.deep.agent import Tasks, preset
-from rasf.deep.laws import MeanCovariance, MeanDiagonal, MeanOnly
+from rasf.deep.laws import MeanCovariance, MeanDiagonal, MeanLogDiagonal, MeanOnly
 from rasf.deep.networks import Heads, encode, init_network, plain_outputs, read_heads
 from rasf.library.networks.policies import NetworkPolicies
 
@@ -34,6 +34,59 @@ def test_the_loss_by_hand():
     assert np.asarray(clipped).tolist() == [0.0, 0.0]
 
 
+def test_the_loss_of_logarithms_by_hand():
+    rng = np.random.default_rng(0)
+    chosen, following = rng.normal(size=(2, K, B, 2, D))
+    phi, discount = np.abs(rng.normal(size=(B, D))), np.array([0.9, 0.0, 0.9, 0.9])
+    expected = 0.0
+    for k in range(K):
+        for b in range(B):
+            for i in range(D):
+                said, mean_after = chosen[k, b, 0, i], following[k, b, 0, i]
+                if i == 1:
+                    target = phi[b, i] + discount[b] * np.exp(mean_after)
+                    expected += np.exp(said) - target * said
+                    delta = target - np.exp(said)
+                else:
+                    delta = phi[b, i] + discount[b] * mean_after - said
+                    expected += delta**2 / 2
+                spread = delta**2 + discount[b] ** 2 * np.exp(following[k, b, 1, i])
+                expected += np.exp(chosen[k, b, 1, i]) - spread * chosen[k, b, 1, i]
+    with jax.enable_x64(True):
+        loss, _ = MeanLogDiagonal(D, (1,)).loss((chosen,), (following,), phi, discount)
+    assert float(loss) == pytest.approx(expected / B)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("events", [(), (1,), (0, 2)])
+def test_scores_of_logarithms_by_hand(shared, events):
+    """In jax with the features that matter, in numpy, and of a task that weighs nothing."""
+    law, x = MeanLogDiagonal(D, events), np.random.default_rng(1).normal(size=(B, 3)).astype(np.float32)
+    w = np.array([[1.0, -0.5, 0.0], [0.0, 2.0, -1.0]], np.float32)
+    network = init_network(jax.random.key(2), K, 3, (6, 5), A, law.shapes()[0], shared=shared)
+    outputs = plain_outputs(jax.tree.map(np.asarray, network), x, law.shapes()[0])
+    heads = law.task_heads((network,), jnp.asarray(w), 2)
+    (shape,) = law.task_shapes(heads)
+    assert shape == Heads(1, 1 + len(events) + 2)
+    folded = (read_heads(heads.networks[0].heads, encode(heads.networks[0], x), shape),)
+    scores = np.asarray(law.scores(folded, heads, MeanVariance(-3.0)))
+
+    def expected(k, b, a, w):
+        said = outputs[k, b, a, 0]
+        means = [np.exp(said[i]) if i in events else said[i] for i in range(D)]
+        return w @ means - 1.5 * (w**2 @ np.exp(outputs[k, b, a, 1]))
+
+    for one in (w[0], w[1], np.zeros(D, np.float32)):
+        plain_heads = law.plain_heads(jax.tree.map(np.asarray, (network,)), one)
+        read = plain_outputs(plain_heads.networks[0], x, law.task_shapes(plain_heads)[0])
+        plain = law.scores((read,), plain_heads, MeanVariance(-3.0))
+        assert isinstance(plain, np.ndarray)
+        for k, b, a in np.ndindex(K, B, A):
+            assert plain[k, b, a] == pytest.approx(expected(k, b, a, one), abs=1e-4)
+    for k, b, a in np.ndindex(K, B, A):
+        assert scores[k, b, a] == pytest.approx(expected(k, b, a, w[k]), abs=1e-4)
+
+
 @pytest.mark.parametrize("shared", [False, True])
 def test_scores_by_hand(shared):
     """Folded heads give the moments of what all heads would have said, in jax and in numpy."""
@@ -42,8 +95,8 @@ def test_scores_by_hand(shared):
     assert law.shapes() == (Heads(2, D),)
     assert len(network.hidden[0].weight) == (1 if shared else K)
     outputs = plain_outputs(jax.tree.map(np.asarray, network), x, law.shapes()[0])
-    (shape,) = law.shapes(1)
-    heads = law.task_heads((network,), jnp.asarray(w), 1)
+    heads = law.task_heads((network,), jnp.asarray(w), 3)
+    (shape,) = law.task_shapes(heads)
     folded = (read_heads(heads.networks[0].heads, encode(heads.networks[0], x), shape),)
     scores = np.asarray(law.scores(folded, heads, MeanVariance(-3.0)))
     each = np.asarray(law.scores_by_each(folded, heads, MeanVariance, jnp.array([-3.0, 1.0])))
@@ -58,7 +111,7 @@ def test_scores_by_hand(shared):
         assert plain[k, b, a] == pytest.approx(first, abs=1e-4)
 
 
-@pytest.mark.parametrize("law", [MeanOnly(D), MeanCovariance(D), MeanDiagonal(D)])
+@pytest.mark.parametrize("law", [MeanOnly(D), MeanCovariance(D), MeanDiagonal(D), MeanLogDiagonal(D, (1,))])
 def test_networks_that_learned_in_units_say_what_plain_ones_would(law):
     """Moments of features in units u for the weights u w are those of plain features for w."""
     units, x = np.array([2.0, 0.5, 10.0][:D], np.float32), np.ones((B, 3), np.float32)
@@ -69,7 +122,7 @@ def test_networks_that_learned_in_units_say_what_plain_ones_would(law):
 
     def moments(of, w):
         heads = law.plain_heads(of, w)
-        pairs = zip(heads.networks, law.shapes(1), strict=True)
+        pairs = zip(heads.networks, law.task_shapes(heads), strict=True)
         return law.moments(tuple(plain_outputs(one, x, shape) for one, shape in pairs), heads)
 
     w = np.array([1.0, -2.0, 0.3][:D], np.float32)
@@ -77,8 +130,9 @@ def test_networks_that_learned_in_units_say_what_plain_ones_would(law):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
-def test_a_library_scores_as_the_agent_does_and_comes_back_from_its_arrays():
-    settings = preset("rasfdqn", widths=(5, 4))
+@pytest.mark.parametrize(("law", "events"), [("moments", ()), ("log-moments", ()), ("log-moments", (0, 2))])
+def test_a_library_scores_as_the_agent_does_and_comes_back_from_its_arrays(law, events):
+    settings = preset("rasfdqn", widths=(5, 4), law=law, events=events)
     agent = create_agent(settings, 2, A, [(-1.0, 1.0)] * D, TASKS)
     networks = agent.init(jax.random.key(0)).online
     sources = NetworkPolicies.from_agent(agent, networks)

@@ -347,7 +347,9 @@ def test_what_is_learned_in_other_units_is_the_same():
             learner.learn()
             obs = step.next_obs
         heads = learner.agent.law.plain_heads(learner.networks, learner._weights[0])
-        out = plain_outputs(heads.networks[0], move(np.eye(2)).astype(np.float32), learner.agent.law.shapes(1)[0])
+        out = plain_outputs(
+            heads.networks[0], move(np.eye(2)).astype(np.float32), learner.agent.law.task_shapes(heads)[0]
+        )
         found.append((np.array(actions), out))
     np.testing.assert_array_equal(found[0][0], found[1][0])
     np.testing.assert_allclose(found[0][1], found[1][1], rtol=2e-2, atol=2e-2)

@@ -40,7 +40,13 @@ if TYPE_CHECKING:
     from rasf.deep.train import World
 
 DEEP_AGENTS = tuple(name for name, spec in AGENTS.items() if spec.family is Family.NETWORKS)
-LAWS = (LawKind.HISTOGRAM, LawKind.MEAN, LawKind.MEAN_COVARIANCE, LawKind.MEAN_VARIANCE)
+LAWS = (
+    LawKind.HISTOGRAM,
+    LawKind.MEAN,
+    LawKind.MEAN_COVARIANCE,
+    LawKind.MEAN_VARIANCE,
+    LawKind.MEAN_LOG_VARIANCE,
+)
 BOOTSTRAPS = ("own", "gpi")
 _COUNTS = (("target_period", 0), ("average", 0), ("warmup", 0), ("replay", 0), ("n_step", 1))
 _LAST_RATE = 0.02  # of the learning rate, where it decays
@@ -69,6 +75,8 @@ class AgentSettings:
         n_step         features are summed over so many steps before networks are asked, where Python steps
         warmup         random steps in an environment that is stepped from Python, by which all is then scaled
         replay         the most steps that are kept, where Python steps; 0 for all
+        events         features never negative and mostly zero, of which the law "log-moments" learns logarithms
+        settle         share of training, at its end, in which policies stay as they are and only laws are learned
     """
 
     law: LawKind = LawKind.HISTOGRAM
@@ -96,6 +104,8 @@ class AgentSettings:
     n_step: int = 1
     warmup: int = 0
     replay: int = 0
+    events: tuple[int, ...] = ()
+    settle: float = 0.0
     risk: Callable[[Array], Risk] = MeanVariance
 
     def __post_init__(self) -> None:
@@ -113,6 +123,7 @@ class AgentSettings:
             ("gamma", 1.0),
             ("epsilon", 1.0),
             ("exploration", 1.0),
+            ("settle", 1.0),
             *((name, np.inf) for name in of_any_size),
         ):
             checks.number(name, getattr(self, name), 0.0, most)
@@ -125,6 +136,12 @@ class AgentSettings:
             raise ValueError(f"risk must be something that takes beta, such as MeanVariance, got {self.risk!r}")
         if self.conditioned and self.law is LawKind.MEAN_COVARIANCE:
             raise ValueError(f"law {self.law.value!r} is for successor features, not for a conditioned network")
+        if not isinstance(self.events, tuple) or len(set(self.events)) < len(self.events):
+            raise ValueError(f"events must be different features such as events=(2,), got {self.events!r}")
+        for event in self.events:
+            checks.whole("events", event, 0)
+        if self.events and self.law is not LawKind.MEAN_LOG_VARIANCE:
+            raise ValueError(f"events are for the law {LawKind.MEAN_LOG_VARIANCE.value!r}, not for {self.law.value!r}")
         if self.relabel and not self.conditioned:
             raise ValueError("relabel is for conditioned networks; the others learn every transition for all tasks")
 
@@ -152,12 +169,13 @@ class Policies(NamedTuple):
 
 
 class Learner(NamedTuple):
-    """What training changes."""
+    """What training changes. chooser: the networks that choose a', where policies settle; else those online do."""
 
     online: Networks
     target: Networks
     optimiser: optax.OptState
     average: Networks = ()
+    chooser: Networks = ()
 
 
 @dataclass(frozen=True)
@@ -204,7 +222,9 @@ class Agent:
         wanted, given = (d, settings.atoms), () if atoms is None else np.shape(atoms)
         if given != wanted and (given or settings.law is LawKind.HISTOGRAM):
             raise ValueError(f"atoms must have shape {wanted} for these tasks and settings, got {given}")
-        law = make_law(settings.law, d, atoms, settings.corrected)
+        if any(event >= d for event in settings.events):
+            raise ValueError(f"events must be features from 0 to {d - 1}, got {settings.events}")
+        law = make_law(settings.law, d, atoms, settings.corrected, settings.events)
         sizes = (policies, inputs, checks.whole("n_actions", n_actions), d, checks.whole("planned", planned, 0))
         return cls(settings, law, *sizes).for_weights(weights)
 
@@ -254,7 +274,9 @@ class Agent:
         heads = [self.actions * shape.size for shape in shapes]
         several = 1 if chosen.shared else self.policies
         numbers = sum(several * hidden + self.policies * (sizes[-1] + 1) * columns for columns in heads)
-        copies = 4 + bool(chosen.target_period) + bool(chosen.average)  # online, its slope, Adam's two, and these
+        copies = 4 + sum(
+            map(bool, (chosen.target_period, chosen.average, chosen.settle))
+        )  # online, its slope, Adam's two, and these
         outputs = 3.0 * chosen.batch * self.policies * sum(sum(sizes) + columns for columns in heads)
         if chosen.law is LawKind.HISTOGRAM:  # a projection's matrix for every transition and feature
             outputs += 3.0 * chosen.batch * self.law.features * chosen.atoms**2
@@ -270,8 +292,13 @@ class Agent:
             init_network(one, *sizes, shape, **more)
             for one, shape in zip(jax.random.split(key, len(shapes)), shapes, strict=True)
         )
-        average = jax.tree.map(jnp.copy, online) if chosen.average else ()
-        return self.copy_target(Learner(online, (), self.optimiser.init(online), average))
+        average, chooser = (jax.tree.map(jnp.copy, online) if more else () for more in (chosen.average, self._settling))
+        return self.copy_target(Learner(online, (), self.optimiser.init(online), average, chooser))
+
+    @property
+    def _settling(self) -> int:
+        """After how many updates policies settle; 0 for never."""
+        return round((1 - self.settings.settle) * self.planned) if self.settings.settle else 0
 
     def acting(self, learner: Learner) -> Networks:
         """The networks to act by: the averaged ones, where there are any."""
@@ -321,7 +348,7 @@ class Agent:
         phi, (w, by) = batch.phi, risk if isinstance(risk, Policies) else (tasks.weights, risk)
         if self.settings.conditioned:
             phi, w = jnp.sum(phi * tasks.weights[batch.task], axis=-1, keepdims=True), jnp.ones((1, 1))
-        next_action = self._bootstrap_actions(learner.online, x_next, w, by)
+        next_action = self._bootstrap_actions(learner.chooser or learner.online, x_next, w, by)
         following = self._outputs_of(learner.target or learner.online, x_next, next_action)
         discount = self.settings.gamma * batch.not_terminated
         action = jnp.broadcast_to(batch.action, next_action.shape)
@@ -332,12 +359,16 @@ class Agent:
         (value, clipped), gradient = jax.value_and_grad(loss, has_aux=True)(learner.online)
         steps, optimiser = self.optimiser.update(gradient, learner.optimiser)
         online = optax.apply_updates(learner.online, steps)
-        average: Networks = ()
-        if self.settings.average:
+        average, chooser, done = learner.average, learner.chooser, optimiser[0].count
+        if average:
             # from the first update on: a mean over all so far, later over about the last `average`
-            share = 1.0 / jnp.minimum(optimiser[0].count, self.settings.average)
-            average = jax.tree.map(lambda mean, new: mean + share * (new - mean), learner.average, online)
-        return Learner(online, learner.target, optimiser, average), value, clipped
+            share = 1.0 / jnp.minimum(done, self.settings.average)
+            average = jax.tree.map(lambda mean, new: mean + share * (new - mean), average, online)
+        if chooser:
+            # in the end those who choose are the ones who would act, and stay what they are
+            now = jax.lax.cond(done < self._settling, lambda: online, lambda: average or online)
+            chooser = jax.lax.cond(done <= self._settling, lambda: now, lambda: chooser)
+        return Learner(online, learner.target, optimiser, average, chooser), value, clipped
 
     def _bootstrap_actions(self, networks: Networks, x: Array, w: Array, risk: Risk | Array) -> Array:
         """Actions (K, B) that policy k chooses at the next state, for its weights w (K, d) at its risk."""
@@ -364,8 +395,7 @@ class Agent:
 
     def _outputs(self, task_heads: TaskHeads, x: Array) -> Parts:
         """Outputs (K, B, A, H, M) of every part."""
-        shapes = self.law.shapes(self.active_features)
-        pairs = zip(task_heads.networks, shapes, strict=True)
+        pairs = zip(task_heads.networks, self.law.task_shapes(task_heads), strict=True)
         return tuple(read_heads(one.heads, encode(one, x), shape) for one, shape in pairs)
 
     def _outputs_of(self, networks: Networks, x: Array, action: Array) -> Parts:

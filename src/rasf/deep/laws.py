@@ -5,6 +5,8 @@
     MeanCovariance   psi, and by a second network the covariance Sigma from the residual recursion
                      delta delta' + gamma^2 Sigma(s', a'),  delta = phi + gamma psi(s', a') - psi(s, a)
     MeanDiagonal     psi and the variance of each feature, the diagonal of the same recursion, by one network
+    MeanLogDiagonal  the same, where what is never negative, variances and the means of events, is learned by its
+                     logarithm: it may be next to nothing in one place and large in the next
 
 A law consists of parts; each part is one stack of K networks. Outputs of a part have shape (K, B, A, F, M): policies,
 batch, actions, heads, numbers per head. `task_heads` keeps what matters for the weights at hand: a task that weighs two
@@ -66,8 +68,11 @@ class Law(Protocol):
     @property
     def features(self) -> int: ...
 
-    def shapes(self, active: int | None = None) -> tuple[Heads, ...]:
-        """Shape of every part's outputs: of the networks, or of what `task_heads` leaves with `active` features."""
+    def shapes(self) -> tuple[Heads, ...]:
+        """Shape of every part's outputs."""
+
+    def task_shapes(self, task_heads: TaskHeads) -> tuple[Heads, ...]:
+        """Shape of every part's outputs, of what `task_heads` leaves."""
 
     def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:
         """The heads for the weights w (K, d), one row per policy, of which at most `active` are not zero."""
@@ -93,8 +98,16 @@ class Law(Protocol):
         """The networks of plain features, from those that learned features (d,) in these units."""
 
 
-def make_law(kind: LawKind, features: int, atoms: npt.ArrayLike | None = None, corrected: bool = False) -> Law:
-    """The law of this kind; atoms (d, N) are those of histograms, which may be corrected."""
+def make_law(
+    kind: LawKind,
+    features: int,
+    atoms: npt.ArrayLike | None = None,
+    corrected: bool = False,
+    events: tuple[int, ...] = (),
+) -> Law:
+    """The law of this kind; atoms (d, N) are those of histograms, which may be corrected; events: `MeanLogDiagonal`."""
+    if kind is LawKind.MEAN_LOG_VARIANCE:
+        return MeanLogDiagonal(features, events)
     if kind is LawKind.HISTOGRAM:
         return Histogram(tuple(map(tuple, np.asarray(atoms, np.float64).tolist())), corrected)
     laws = {LawKind.MEAN: MeanOnly, LawKind.MEAN_COVARIANCE: MeanCovariance, LawKind.MEAN_VARIANCE: MeanDiagonal}
@@ -113,8 +126,11 @@ class Histogram:
     def features(self) -> int:
         return len(self.atoms)
 
-    def shapes(self, active: int | None = None) -> tuple[Heads, ...]:
-        return (Heads(len(self.atoms) if active is None else active, len(self.atoms[0]) + self.corrected),)
+    def shapes(self) -> tuple[Heads, ...]:
+        return (Heads(len(self.atoms), len(self.atoms[0]) + self.corrected),)
+
+    def task_shapes(self, task_heads: TaskHeads) -> tuple[Heads, ...]:
+        return (Heads(task_heads.weights.shape[-1], self.shapes()[0].numbers),)
 
     def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:
         """The heads of the features that w weighs, in order, filled up with features of weight zero."""
@@ -217,8 +233,12 @@ class MeanOnly:
     kind: ClassVar[LawKind] = LawKind.MEAN
     features: int
 
-    def shapes(self, active: int | None = None) -> tuple[Heads, ...]:
-        return (Heads(1, self.features if active is None else 1),)
+    def shapes(self) -> tuple[Heads, ...]:
+        return (Heads(1, self.features),)
+
+    def task_shapes(self, task_heads: TaskHeads) -> tuple[Heads, ...]:
+        """One number for each moment."""
+        return tuple(Heads(1, one.heads.bias.shape[-1]) for one in task_heads.networks)
 
     def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:
         pairs = zip(networks, self._folding(w), strict=True)
@@ -226,7 +246,8 @@ class MeanOnly:
         return TaskHeads(folded, array_namespace(w).zeros(0), w)
 
     def plain_heads(self, networks: Networks, w: Floats) -> TaskHeads:
-        return self.task_heads(networks, np.broadcast_to(w, (len(networks[0].heads.bias), len(w))), 0)
+        each = np.broadcast_to(w, (len(networks[0].heads.bias), len(w)))
+        return self.task_heads(networks, each, max(1, int(np.count_nonzero(w))))
 
     def _folding(self, w: Array) -> tuple[Array, ...]:
         """How each part's numbers are summed up to moments for the weights (K, d): (K, numbers, moments)."""
@@ -268,8 +289,8 @@ class MeanCovariance(MeanOnly):
 
     kind: ClassVar[LawKind] = LawKind.MEAN_COVARIANCE
 
-    def shapes(self, active: int | None = None) -> tuple[Heads, ...]:
-        return (*super().shapes(active), Heads(1, len(packed_indices(self.features)[0]) if active is None else 1))
+    def shapes(self) -> tuple[Heads, ...]:
+        return (*super().shapes(), Heads(1, len(packed_indices(self.features)[0])))
 
     def _folding(self, w: Array) -> tuple[Array, ...]:
         return w[..., None], packed_weights(w)[..., None]
@@ -297,8 +318,8 @@ class MeanDiagonal(MeanOnly):
 
     kind: ClassVar[LawKind] = LawKind.MEAN_VARIANCE
 
-    def shapes(self, active: int | None = None) -> tuple[Heads, ...]:
-        return (Heads(2, self.features if active is None else 1),)
+    def shapes(self) -> tuple[Heads, ...]:
+        return (Heads(2, self.features),)
 
     def _folding(self, w: Array) -> tuple[Array, ...]:
         xp = array_namespace(w)
@@ -307,7 +328,7 @@ class MeanDiagonal(MeanOnly):
         return (xp.stack(columns, axis=-1),)
 
     def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
-        return outputs[0][..., 0, 0], outputs[0][..., 1, 0]
+        return outputs[0][..., 0, 0], outputs[0][..., 0, 1]
 
     def loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
         """Half the squared differences of the means, and of the variances from the residuals of the means."""
@@ -319,6 +340,88 @@ class MeanDiagonal(MeanOnly):
 
     def _factors(self, units: Array) -> tuple[Array, ...]:
         return (array_namespace(units).concatenate([units, units**2]),)
+
+
+@dataclass(frozen=True)
+class MeanLogDiagonal(MeanDiagonal):
+    """`MeanDiagonal` where variances, and the means of `events`, are exponentials of what the network says.
+
+    Events are features that are never negative and mostly zero, such as failures. Their mean is next to nothing in most
+    places and large in a few, their variance too. A network that says them as they are has errors of the same size
+    everywhere, which then decide where nothing can happen; the errors of logarithms are in proportion. What is never
+    negative is learned by m - y log m (the loss of a Poisson law), least where m is the mean of y, whatever its law.
+    """
+
+    kind: ClassVar[LawKind] = LawKind.MEAN_LOG_VARIANCE
+    events: tuple[int, ...] = ()
+
+    def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:
+        """The mean of all but events, then the logarithms: of events' means, of variances times w^2 that matter."""
+        xp, (policies, d), (network,) = array_namespace(w), w.shape, networks
+        index = xp.argsort(w == 0, axis=-1, stable=True)[:, :active]
+        own = xp.take_along_axis(w, index, axis=-1)
+        every, events = xp.arange(2 * d), np.array(self.events, int)
+        plain = xp.where(xp.isin(xp.arange(d), events), 0.0, w)
+        columns = [
+            xp.concatenate([plain, xp.zeros_like(w)], axis=-1)[..., None],
+            xp.broadcast_to((every[:, None] == events) * 1.0, (policies, 2 * d, len(events))),
+            (every[:, None] == d + index[:, None]) * 1.0,
+        ]
+        none = xp.zeros((policies, 1 + len(events)), w.dtype)
+        shift = xp.where(own == 0, _NOTHING, 2 * xp.log(xp.where(own == 0, 1.0, xp.abs(own))))
+        folded = fold_heads(network.heads, xp.concatenate(columns, axis=-1).astype(w.dtype))
+        bias = folded.bias + xp.concatenate([none, shift], axis=-1)[:, None]
+        return TaskHeads((network._replace(heads=Layer(folded.weight, bias)),), xp.zeros(0), w)
+
+    def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
+        out, n = outputs[0][..., 0, :], len(self.events)
+        weights = task_heads.weights[:, list(self.events)][:, None, None]
+        mean = out[..., 0] + (_exp(out[..., 1 : 1 + n]) * weights).sum(axis=-1)
+        return mean, _exp(out[..., 1 + n :]).sum(axis=-1)
+
+    def loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
+        """Half the squared differences of means, and the losses of what is never negative."""
+        (now, later), (said, logs) = (
+            map(self._means, (chosen[0], following[0])),
+            (chosen[0][:, :, 0], chosen[0][:, :, 1]),
+        )
+        is_event = jnp.isin(jnp.arange(self.features), np.array(self.events, int))
+        target = jax.lax.stop_gradient(phi + discount[:, None] * later)
+        of_means = jnp.where(is_event, _poisson_loss(said, target), (target - now) ** 2 / 2)
+        residual = jax.lax.stop_gradient(target - now)
+        after = jnp.exp(jnp.minimum(following[0][:, :, 1], _MOST_LEARNED))
+        spread = jax.lax.stop_gradient(residual**2 + discount[:, None] ** 2 * after)
+        return jnp.sum(of_means + _poisson_loss(logs, spread)) / len(phi), jnp.zeros(2)
+
+    def _means(self, outputs: Array) -> Array:
+        """Means (K, B, d) of features, from outputs (K, B, 2, d)."""
+        is_event, said = jnp.isin(jnp.arange(self.features), np.array(self.events, int)), outputs[:, :, 0]
+        # of the others the exponential is not taken at all: it might overflow, and spoil the slope
+        return jnp.where(is_event, jnp.exp(jnp.where(is_event, jnp.minimum(said, _MOST_LEARNED), 0.0)), said)
+
+    def in_units(self, networks: Networks, units: Array) -> Networks:
+        xp, (network,), d = array_namespace(units), networks, self.features
+        event = xp.isin(xp.arange(d), np.array(self.events, int))
+        factor = xp.concatenate([xp.where(event, 1.0, units), xp.ones(d)]).astype(units.dtype)
+        shift = xp.concatenate([xp.where(event, xp.log(units), 0.0), 2 * xp.log(units)]).astype(units.dtype)
+        weight, bias = (part * _padded(factor, part.shape[-1]) for part in network.heads)
+        surplus = xp.zeros(bias.shape[-1] - 2 * d, units.dtype)
+        return (network._replace(heads=Layer(weight, bias + xp.concatenate([shift, surplus]))),)
+
+
+_NOTHING = -1e4  # the logarithm of what does not count
+_MOST_LEARNED, _MOST_SAID = 10.0, 80.0  # logarithms: a target must not run away, a score must not overflow
+
+
+def _exp(logs: Array) -> Array:
+    xp = array_namespace(logs)
+    return xp.exp(xp.minimum(logs, _MOST_SAID))
+
+
+def _poisson_loss(logs: Array, target: Array) -> Array:
+    """m - y log m for a target y that is never negative, by the logarithm of m."""
+    bounded = jnp.minimum(logs, _MOST_LEARNED)
+    return jnp.exp(bounded) - target * bounded
 
 
 def _padded(factor: Array, columns: int) -> Array:

@@ -232,7 +232,7 @@ class SteppedLearner:
         if task not in self._heads:
             self._heads[task] = law.plain_heads(self._acting, self._weights[task])
         heads, risk = self._heads[task], self.agent.settings.risk(float(self._betas[task]))
-        pairs = zip(heads.networks, law.shapes(len(heads.atoms)), strict=True)
+        pairs = zip(heads.networks, law.task_shapes(heads), strict=True)
         return np.asarray(law.scores(tuple(plain_outputs(one, obs, shape) for one, shape in pairs), heads, risk))
 
     def observe(
@@ -258,6 +258,10 @@ class SteppedLearner:
         if not np.isfinite(rows).all():
             culprit = "an observation" if np.isfinite(replay.unpack(rows, self._size).phi).all() else "features"
             raise ValueError(f"the environment gave {culprit} not finite in float32 after {self.transitions} steps")
+        if self.agent.settings.events and len(rows):
+            least = replay.unpack(rows, self._size).phi[:, list(self.agent.settings.events)].min()
+            if least < 0:
+                raise ValueError(f"events must never be negative, got {least:g} after {self.transitions} steps")
         self._stepped += len(rows)
         if self._warm:
             self._owed += len(rows) * self.agent.settings.updates

@@ -84,8 +84,8 @@ def learn(
     each risk leads for its share of `steps_per_task`.
     num_envs: environments that networks learn from side by side. learn_w: tables learn w from the rewards, as in the
     paper, instead of being told. support: (d, 2), bounds of the discounted feature returns, for histograms, in place of
-    those that follow from the bounds of a step. once: features that come at most once an episode, such as a crash: what
-    they can come to in a step is what they can come to at all.
+    those that follow from the bounds of a step. once: features that come at most once an episode, such as a crash: of
+    histograms, what they can come to in a step is what they can come to at all; for rasfdqn they are `events`.
     imagined: further weightings (m, d), or how many to draw as tasks are drawn, for which networks learn policies from
     the same steps, at every risk: nobody practises them.
     failure: failure(step) says on which steps there was one, where the environment does not; training shows it.
@@ -120,6 +120,8 @@ def learn(
         if support is not None and spec.law is not LawKind.HISTOGRAM:
             raise ValueError(f"support is for histograms; {spec} has none")
         single = _once(once, world.n_features, spec)
+        if spec.law is LawKind.MEAN_LOG_VARIANCE:
+            chosen.setdefault("events", tuple(single) or tuple(getattr(world, "events", ())))
         if learn_w and spec.family is Family.NETWORKS:
             raise ValueError(f"learn_w is for tables; {spec} is told the weights")
 
@@ -273,8 +275,8 @@ def _once(given: Sequence[int], d: int, spec: AgentSpec) -> list[int]:
     """Features that come at most once an episode, by their indices."""
     if not isinstance(given, list | tuple | np.ndarray) or not all(checks.is_whole(i) and 0 <= i < d for i in given):
         raise ValueError(f"once must hold indices of the {d} features, from 0, got {given!r}")
-    if len(given) and spec.law is not LawKind.HISTOGRAM:
-        raise ValueError(f"once is for the support of histograms; {spec} has none")
+    if len(given) and spec.law not in (LawKind.HISTOGRAM, LawKind.MEAN_LOG_VARIANCE):
+        raise ValueError(f"once is for histograms and for events; {spec} has neither")
     return [int(i) for i in given]
 
 

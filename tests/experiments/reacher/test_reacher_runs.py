@@ -245,6 +245,32 @@ def test_summary_and_figures_of_what_is_there(found, tmp_path, monkeypatch):
     assert drawn == {"figure_2_reacher", "figure_6", "figure_10", "figures_11_12"} | maps
 
 
+def test_runs_beyond_the_paper_are_judged_and_drawn_with_the_shipped_normaliser(tmp_path, monkeypatch):
+    """As in `quick`: averse successor features learn neutral policies too, and both lead."""
+    toy = replace(TOY, beyond=True, steps_per_task=32, evaluate_every=16, target_period=8)
+    runs = [
+        replace(toy, agent=agent, beta=beta, seed=seed)
+        for agent in ("rasfdqn", "rac51")
+        for beta in (-3.0, 0.0)
+        for seed in (0, 1)
+    ]
+    programs = [LaneProgram(runs[at : at + 2]) for at in range(0, len(runs), 2)]
+    assert [program.agent.policies for program in programs] == [8, 4, 1, 1]
+    assert [program.schedule.tasks for program in programs] == [8, 4, 4, 4]
+    np.testing.assert_array_equal(programs[0].configs.beta[1], [0.0] * 4 + [-6.0] * 4)
+    kept = dict(zip(runs, chain(*(program.train() for program in programs)), strict=True))
+    keep(kept, tmp_path, runs)
+    toy_batches(monkeypatch, {"all": runs})
+    result = reacher.summarise("quick", 0, tmp_path)
+    assert set(result.findings) == {"R3", "R4"}
+    assert result.findings["R3"].measured.startswith("RaSFDQN")
+    assert result.numbers["normaliser"]["end"].tolist() == shipped()["reacher"].numbers["normaliser"]["end"]
+    assert {"figure_2_reacher", "figure_4"} <= {path.stem for path in reproduce.draw(result.save(tmp_path))}
+    library = programs[0].library(0, kept[runs[0]])
+    assert library.agent == "rasfdqn"
+    assert [policy.risk.beta for policy in library.policies] == [0.0] * 4 + [-6.0] * 4
+
+
 @pytest.mark.parametrize(
     ("name", "sentence"), [("rasfc51", "run the batch 'alone' too"), ("alone", "run an agent's batch too")]
 )
@@ -252,7 +278,7 @@ def test_one_batch_is_kept_though_it_cannot_be_summed_up(found, tmp_path, monkey
     toy_batches(monkeypatch, BATCHES)
     keep(found, tmp_path, BATCHES[name])
     out = CliRunner().invoke(
-        app, ["reproduce", "reacher", "--preset", "quick", "--batch", name, "--out", str(tmp_path)]
+        app, ["reproduce", "reacher", "--preset", "paper", "--batch", name, "--out", str(tmp_path)]
     )
     assert out.exit_code == 0
     assert "the runs are kept; to sum up" in out.output
@@ -291,7 +317,7 @@ def test_the_papers_batches_have_every_beta_and_seed_once():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--preset", "quick", "--batch", "nonsense"], "batch must be one of rasfc51"),
+        (["--preset", "quick", "--batch", "nonsense"], "batch must be one of rasfdqn, rac51"),
         (["--preset", "quick", "--device", "gpu"], "jax finds no gpu here"),
         (["--preset", "paper"], "the reacher at the paper's size wants a GPU"),
         (["--preset", "quick", "--batch", "rac51", "--library", "x.rasf"], "library must be of a batch"),
@@ -379,7 +405,7 @@ import rasf.cli.main
 from rasf.experiments import reproduce
 from rasf.experiments.reacher import figures, runs
 from rasf.experiments.reacher.training import LaneProgram, ReacherRun
-assert reproduce.total_ticks("reacher", "quick") == 18
+assert reproduce.total_ticks("reacher", "quick") == 12
 program = LaneProgram([{replace(TOY, agent="sfdqn", evaluate_every=20)!r}])
 program.library(0, program.train()[0]).save({str(tmp_path / "made.rasf")!r})
 """

@@ -85,10 +85,12 @@ def test_the_library_acts_and_is_saved_and_loaded(library, tmp_path):
 def test_it_is_what_the_fused_loop_gives(library):
     agent, lanes, _ = fitted()
     networks = jax.tree.map(lambda part: part[0], lanes.learner.online)
-    described = {"environment": reacher_description(WORLD), "tasks": TASKS, "risk": AVERSE}
+    described = {"environment": reacher_description(WORLD), "tasks": TASKS, "risks": [AVERSE] * len(TASKS)}
     made = network_library(agent, networks, **described, history=library.history, provenance={"seed": 3})
     assert_same(made, library)
-    neutral = network_library(agent, networks, **described | {"risk": MeanVariance(0.0)}, history={}, provenance={})
+    neutral = network_library(
+        agent, networks, **described | {"risks": [MeanVariance(0.0)] * len(TASKS)}, history={}, provenance={}
+    )
     assert (made.agent, neutral.agent) == ("rasfc51", "sfc51")
     assert made.describe() | {"notes": 0, "provenance": 0} == library.describe() | {"notes": 0, "provenance": 0}
 

@@ -123,6 +123,11 @@ class Reacher:
         """Of the weights that make sense: being near a target is sought, a failure is not."""
         return (*(1 for _ in self.targets), -1)
 
+    @property
+    def events(self) -> tuple[int, ...]:
+        """The features that are never negative and mostly zero: failures."""
+        return (self.n_features - 1,)
+
     def target_positions(self, targets: tuple[int, ...] | None = None) -> Floats:
         """Positions (n, 2) of these targets, by default all."""
         positions = np.array(self.targets)

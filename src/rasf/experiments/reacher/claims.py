@@ -15,6 +15,7 @@ that these have in common.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -90,15 +91,20 @@ def estimates(intervals: Iterable[Interval]) -> str:
     return " ".join(f"{one.estimate:.2f}" for one in intervals)
 
 
-def _r3(m: Measures) -> Judged:
-    ours = m.final_test("rasfc51 -3", "return")
-    gaps = {name: _gap_to(m, "rasfc51 -3", name) for name in ("rac51 -3", "rac51 0")}
+def _r3(m: Measures, agent: str = "rasfc51", rival: str = "rac51") -> Judged:
+    name, others = f"{agent} -3", (f"{rival} -3", f"{rival} 0")
+    ours = m.final_test(name, "return")
+    gaps = [_gap_to(m, name, other) for other in others]
     fairer = ""
     if "rac51-relabelled -3" in m.arrays:
-        fairer = f"; against RaC51 with relabelled targets {_gap_to(m, 'rasfc51 -3', 'rac51-relabelled -3')}"
-    text = f"RaSFC51 {mean_interval(ours)}, more than RaC51 by {gaps['rac51 -3']}, than C51 by {gaps['rac51 0']}"
-    number = f"{ours.mean():.2f}: " + ", ".join(f"+{one.estimate:.2f}" for one in gaps.values())
-    return worst(map(side, gaps.values())), text + fairer + _by_task(m, "rasfc51 -3", tuple(gaps)), number
+        fairer = f"; against RaC51 with relabelled targets {_gap_to(m, name, 'rac51-relabelled -3')}"
+    text = f"{_title(agent)} {mean_interval(ours)}, more than RaC51 by {gaps[0]}, than C51 by {gaps[1]}"
+    number = f"{ours.mean():.2f}: " + ", ".join(f"+{one.estimate:.2f}" for one in gaps)
+    return worst(map(side, gaps)), text + fairer + _by_task(m, name, others), number
+
+
+def _title(variant: str) -> str:
+    return AGENTS[variant.split()[0]].title
 
 
 def _by_task(m: Measures, ours: str, others: tuple[str, ...]) -> str:
@@ -113,8 +119,8 @@ def _by_task(m: Measures, ours: str, others: tuple[str, ...]) -> str:
     return f"; interquartile mean {middle}, the better one on a test task with probability {' and '.join(wins)}"
 
 
-def _r4(m: Measures) -> Judged:
-    averse, neutral = m.test_failures("rasfc51 -3"), m.test_failures("rasfc51 0")
+def _r4(m: Measures, agent: str = "rasfc51") -> Judged:
+    averse, neutral = m.test_failures(f"{agent} -3"), m.test_failures(f"{agent} 0")
     parts = _fifths(averse)
     gaps = [gap(neutral[:, part].mean(axis=1), averse[:, part].mean(axis=1)) for part in parts]
     last = (averse[:, parts[-1]].mean(), neutral[:, parts[-1]].mean())
@@ -370,4 +376,12 @@ RULES: Rules = {
     "R16": (("rasfc51 0",), _r16),
     "R17": (("rasfc51 0", "rasfc51 -3"), _r17),
     "R18": (("rasfc51 0", "rasfc51 -3"), _r18),
+}
+# where the paper's own agents were not run: agents trained as this library does it
+BEYOND_RULES: Rules = {
+    "R3": (
+        ("rasfdqn beyond -3", "rac51 beyond -3", "rac51 beyond 0"),
+        partial(_r3, agent="rasfdqn beyond", rival="rac51 beyond"),
+    ),
+    "R4": (("rasfdqn beyond 0", "rasfdqn beyond -3"), partial(_r4, agent="rasfdqn beyond")),
 }

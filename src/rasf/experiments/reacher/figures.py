@@ -34,6 +34,15 @@ _MAIN = (
     ("rac51 -3", title("rac51 -3"), drawing.BLUE, "-."),
     ("rac51 0", title("rac51 0"), drawing.RED, ":"),
 )
+_BEYOND = tuple(
+    (f"{agent} beyond {beta}", title(f"{agent} {beta}"), colour, line)
+    for agent, beta, colour, line in (
+        ("rasfdqn", "-3", drawing.GREEN, "-"),
+        ("rasfdqn", "0", drawing.ORANGE, "--"),
+        ("rac51", "-3", drawing.BLUE, "-."),
+        ("rac51", "0", drawing.RED, ":"),
+    )
+)
 _BY_BETA = tuple(
     (f"{agent} {risk}", f"{AGENTS[agent].title} ({risk.lstrip('-')})", colour, style)
     for risk, colour in zip(RISKS, _SHADES, strict=True)
@@ -101,13 +110,14 @@ def _finish(axes: Axes, result: Result, title: str) -> None:
     axes.set_title(title, fontsize=9)
     axes.set_xlabel("thousand steps", fontsize=8)
     per_task = result.numbers["settings"]["steps_per_task"] / 1000
-    for task in TRAINING[1:]:
+    side_by_side = any("beyond" in name for name in result.numbers["agents"])
+    for task in () if side_by_side else TRAINING[1:]:
         axes.axvline(task * per_task, color=drawing.GREY, linewidth=0.5, linestyle=":")
 
 
 def figure_4(result: Result) -> Figure | None:
     """Training tasks, test return, test failures; faded is C51, as in the paper."""
-    return _figure_4(result, "rac51 0")
+    return _figure_4(result, "rac51 0") or _figure_4(result, "rac51 beyond 0", "rasfdqn beyond -3", _BEYOND)
 
 
 def figure_4_rac51(result: Result) -> Figure | None:
@@ -115,20 +125,23 @@ def figure_4_rac51(result: Result) -> Figure | None:
     return _figure_4(result, "rac51 -3")
 
 
-def _figure_4(result: Result, faded: str) -> Figure | None:
+def _figure_4(
+    result: Result, faded: str, ours: str = "rasfc51 -3", shown: tuple[tuple[str, str, str, Any], ...] = _MAIN
+) -> Figure | None:
     agents = result.numbers["agents"]
-    if not {"rasfc51 -3", "rac51 -3", faded} <= agents.keys():
+    if not {ours, faded, shown[2][0]} <= agents.keys():
         return None
     drawn = drawing.figure(13, 3.6)
     left, middle, right = drawn.subplots(1, 3)
     for task, colour in zip(TRAINING, _SHADES, strict=False):
-        for name, alpha in (("rasfc51 -3", 1.0), (faded, 0.35)):
+        for name, alpha in ((ours, 1.0), (faded, 0.35)):
             both = {key: np.array(agents[name]["train_return"][key])[:, task] for key in ("mean", "se")}
-            _curve(left, result, both, f"RaSFC51, task {task + 1}" if alpha == 1 else None, color=colour, alpha=alpha)
+            label = f"{AGENTS[ours.split()[0]].title}, task {task + 1}" if alpha == 1 else None
+            _curve(left, result, both, label, color=colour, alpha=alpha)
     _finish(left, result, f"normalised return on training tasks (faded: {title(faded)})")
     left.axhline(0.75, color=drawing.GREY, linewidth=0.8, linestyle="--")
-    _curves(middle, result, "test_return", _MAIN + _RELABELLED)
-    _curves(right, result, "test_failures", _MAIN)
+    _curves(middle, result, "test_return", shown + _RELABELLED)
+    _curves(right, result, "test_failures", shown)
     _finish(middle, result, "normalised return, mean over 8 test tasks")
     _finish(right, result, "failures a rollout, sum over 8 test tasks")
     left.legend(fontsize=7, loc="lower right")

@@ -1,7 +1,7 @@
 """What the reacher's runs measured, by agent and beta, seeds in front, with normalised returns; and its summary.
 
 Normalised as in the paper: G_n = (G - G_b) / (G_a - G_b), with the mean return of C51 trained alone on a target, at the
-beginning and at the end of training.
+beginning and at the end of training; of the shipped runs, where it was not trained here.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 from rasf.agents import AGENTS
 from rasf.arrays import Array, Floats
+from rasf.experiments.common.results import shipped
 from rasf.experiments.reacher.training import BETAS, SIZES, TRAINING, ReacherRun
 from rasf.files import Arrays
 from rasf.statistics import mean_interval, standard_error
@@ -44,8 +45,9 @@ def title(name: str) -> str:
     """What figures call the runs of a label: "rasfc51 -3" is RaSFC51 (3), and "rasfc51 0" is SFC51."""
     agent, beta = name.rsplit(" ", 1)
     agent = agent.split()[0]
-    neutral = next((spec.title for spec in AGENTS.values() if spec.risk_aware_form == agent), AGENTS[agent].title)
-    return neutral if beta == "0" else f"{AGENTS[agent].title} ({beta.lstrip('-')})"
+    neutral = (spec for spec in AGENTS.values() if spec.neutral and agent in (spec.name, spec.risk_aware_form))
+    spec = next(neutral, None)
+    return spec.title if spec and beta == "0" else f"{AGENTS[agent].title} ({beta.lstrip('-')})"
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ class Measures:
 
 
 def measures(found: Mapping[ReacherRun, Arrays]) -> Measures:
-    """Gather the arrays of finished runs, among which must be the normaliser's."""
+    """Gather the arrays of finished runs."""
     alone: dict[int, list[Arrays]] = defaultdict(list)
     averse: dict[int, dict[int, float]] = defaultdict(dict)
     by_label: dict[str, list[ReacherRun]] = defaultdict(list)
@@ -120,8 +122,11 @@ def measures(found: Mapping[ReacherRun, Arrays]) -> Measures:
             averse[run.seed][run.target] = float(arrays["final_return"][0])
         else:
             alone[run.target].append(arrays)
-    begin = np.array([np.mean([one["return"][0, 0] for one in alone[target]]) for target in sorted(alone)], float)
-    end = np.array([np.mean([one["final_return"][0] for one in alone[target]]) for target in sorted(alone)], float)
+    if alone:
+        begin = np.array([np.mean([one["return"][0, 0] for one in alone[target]]) for target in sorted(alone)], float)
+        end = np.array([np.mean([one["final_return"][0] for one in alone[target]]) for target in sorted(alone)], float)
+    else:
+        begin, end = (np.array(shipped()["reacher"].numbers["normaliser"][name]) for name in ("begin", "end"))
     joined = {}
     for name, runs in by_label.items():
         runs.sort(key=lambda run: run.seed)

@@ -47,34 +47,24 @@ LANES, MANY_LANES = 20, 120
 _TENSORBOARD = "RASF_TENSORBOARD"  # tells workers the folder for scalars
 _PAPER = ReacherRun("rasfc51", 0.0, 0)
 _FINE = replace(_PAPER, map_points=61)
+# on a laptop the paper's agents learn too little to tell them apart; trained as this library does it, they do
 _QUICK = replace(
     _PAPER,
-    steps_per_task=10_000,
-    evaluate_every=2_500,
+    beyond=True,
+    steps_per_task=10_240,
+    evaluate_every=5_120,
     rollouts=4,
-    final_rollouts=10,
-    width=48,
-    atoms=11,
-    target_period=250,
-    map_points=13,
-    truth_rollouts=8,
-    truth_steps=40,
+    final_rollouts=20,
+    width=64,
+    target_period=256,
 )
-# after 10,000 steps C51 alone is on some targets worse than untrained, and returns would be normalised by noise
-_QUICK_ALONE = replace(_QUICK, steps_per_task=40_000, evaluate_every=10_000)
 
 
 def batches(preset: str, seed: int) -> dict[str, list[ReacherRun]]:
     """The runs of a preset, in named groups."""
     if preset == "quick":
-        one = (seed,)
-        return {
-            "rasfc51": _runs("rasfc51", (0.0, -3.0), one, _QUICK),
-            "rac51": _runs("rac51", (0.0, -3.0), one, _QUICK),
-            "alone": _alone(one, _QUICK_ALONE),
-            "sfdqn": _runs("sfdqn", (0.0,), one, _QUICK),
-            "residual": _runs("sfdqn-residual", (-3.0,), one, _QUICK),
-        }
+        three = range(seed, seed + 3)
+        return {name: _runs(name, (-3.0, 0.0), three, _QUICK) for name in ("rasfdqn", "rac51")}
     seeds, others = range(seed, seed + 10), (-1.0, -2.0, -4.0)
     return {
         "rasfc51-main": _runs("rasfc51", (0.0, -3.0), seeds),
@@ -184,7 +174,7 @@ def summarise(preset: str, seed: int, folder: Path) -> Result | str:
     there = {name: results.find(runs) for name, runs in groups.items()}
     complete = {name: group for name, group in there.items() if len(group) == len(groups[name])}
     found = {one: kept.arrays for group in complete.values() for one, kept in group.items()}
-    if not any(one.target is not None and not one.beta for one in found):
+    if preset == "paper" and not any(one.target is not None and not one.beta for one in found):
         return f"to sum up {folder}, run the batch 'alone' too, which normalises returns"
     if all(one.target is not None for one in found):
         return f"to sum up {folder}, run an agent's batch too; 'alone' only normalises returns"
@@ -268,7 +258,8 @@ class ReacherExperiment:
         groups: dict[ReacherRun, list[sweep.Run]] = defaultdict(list)
         for each in runs:
             one = unswept(each)
-            alike = replace(one, beta=0.0, seed=0, target=None if one.target is None else 0, library=False)
+            beta = one.beta if one.beyond else 0.0  # which decides how many policies there are
+            alike = replace(one, beta=beta, seed=0, target=None if one.target is None else 0, library=False)
             groups[alike].append(each)
         jobs = []
         for alike, group in groups.items():

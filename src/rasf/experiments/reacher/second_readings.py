@@ -15,6 +15,7 @@ from rasf.experiments.reacher.beliefs import grid
 from rasf.experiments.reacher.claims import (
     AGREE,
     AVERSE,
+    BEYOND_RULES,
     BY_RISK,
     RULES,
     SATISFACTORY,
@@ -41,7 +42,7 @@ _OWN_PHASE = (0.2, 0.4)
 
 def judge(measured: Measures) -> dict[str, Finding]:
     """All findings for which the runs are there, with both readings."""
-    first, second = read(measured, RULES), read(measured, SECOND)
+    first, second = read(measured, BEYOND_RULES) | read(measured, RULES), read(measured, SECOND)
     if {"rasfc51", "rac51"} <= {name.rsplit(" ", 1)[0] for name in measured.arrays}:
         first["R13"] = wall_time(measured)
     return {claim: Finding(**vars(reading), second_reading=second.get(claim)) for claim, reading in first.items()}

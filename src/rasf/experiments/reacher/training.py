@@ -21,10 +21,10 @@ import rasf
 from rasf.agents import AGENTS, LawKind
 from rasf.arrays import Array
 from rasf.checks import number, one_of, whole
-from rasf.deep.agent import BOOTSTRAPS, DEEP_AGENTS, Agent, Tasks, preset
+from rasf.deep.agent import BOOTSTRAPS, DEEP_AGENTS, Agent, AgentSettings, Policies, Tasks, preset
 from rasf.deep.evaluate import rollouts
 from rasf.deep.fit import Schedule, fit
-from rasf.deep.laws import Networks
+from rasf.deep.laws import Networks, support_atoms
 from rasf.deep.train import Lane, RunConfig
 from rasf.envs.reacher.arm import tip_position
 from rasf.envs.reacher.world import TRAINING_TARGETS, Reacher
@@ -42,6 +42,18 @@ AGREEMENT_BETAS = (-0.05, -0.2, -0.5, -1.0, -2.0, -3.0, -4.0)  # where mean-vari
 TRAINING = tuple(range(len(TRAINING_TARGETS)))
 TARGETS = tuple(range(len(Reacher().targets)))
 CHECKPOINT_EVERY_S = 600.0
+# what each is worth: docs/reacher.md
+_BEYOND = {
+    "gamma": 0.9,
+    "side_by_side": True,
+    "decay": True,
+    "frequency": 1.0,
+    "average": 2_500,
+    "batch": 64,
+    "learning_rate": 1e-3,
+    "epsilon": 0.1,
+    "exploration": 0.0,
+}
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,9 @@ class ReacherRun:
 
     What the paper leaves open: bootstrap, target_networks, separate_heads and adam_epsilon of the agent, late_tip of
     the world, risky_last: the two training targets in circles come last, not first.
+
+    beyond: trained as this library does it beyond the paper (`_BEYOND`), and averse successor features learn neutral
+    policies from the same steps.
     """
 
     agent: str
@@ -67,6 +82,7 @@ class ReacherRun:
     adam_epsilon: float = 1e-8
     late_tip: bool = False
     risky_last: bool = False
+    beyond: bool = False
     steps_per_task: int = 200_000
     evaluate_every: int = 5_000
     rollouts: int = 5
@@ -107,6 +123,7 @@ class ReacherRun:
             f"adam-{self.adam_epsilon:g}": self.adam_epsilon != usual.adam_epsilon,
             "late-tip": self.late_tip,
             "risky-last": self.risky_last,
+            "beyond": self.beyond,
             f"{self.atoms}-atoms": self.atoms > usual.atoms,
             "fine-maps": self.map_points > usual.map_points,
         }
@@ -123,6 +140,27 @@ class ReacherRun:
         if self.target is not None:
             return (self.target,)
         return (*TRAINING[2:], *TRAINING[:2]) if self.risky_last else TRAINING
+
+    @property
+    def leading(self) -> tuple[float, ...]:
+        """The betas whose policies are learned, and take turns to lead."""
+        return (0.0, self.beta) if self.beyond and self.beta and AGENTS[self.agent].makes_library else (self.beta,)
+
+    def settings(self, world: Reacher) -> AgentSettings:
+        """Of its agent."""
+        changes = {
+            "bootstrap": self.bootstrap,
+            "target_period": self.target_period if self.target_networks else 0,
+            "separate_heads": self.separate_heads,
+            "adam_epsilon": self.adam_epsilon,
+            "widths": (self.width, self.width),
+            "atoms": self.atoms,
+        }
+        if self.beyond:
+            law, shared = AGENTS[self.agent].law, AGENTS[self.agent].makes_library
+            events = world.events if law is LawKind.MEAN_LOG_VARIANCE else ()
+            changes |= _BEYOND | {"shared": shared, "events": events}
+        return preset(self.agent, **changes)
 
     @property
     def evaluated(self) -> tuple[int, ...]:
@@ -142,22 +180,30 @@ class LaneProgram:
     def __init__(self, runs: Sequence[ReacherRun], log: ScalarLog | None = None) -> None:
         self.sizes = one = runs[0]
         self.runs, self.log, self.world = list(runs), log, Reacher(late_tip=one.late_tip)
-        settings = preset(
-            one.agent,
-            bootstrap=one.bootstrap,
-            target_period=one.target_period if one.target_networks else 0,
-            separate_heads=one.separate_heads,
-            adam_epsilon=one.adam_epsilon,
-            widths=(one.width, one.width),
-            atoms=one.atoms,
-        )
-        self.agent = Agent.for_world(settings, self.world, self._tasks(one, one.training))
+        settings, leading = one.settings(self.world), len(one.leading)
         self.tasks = _stacked([self._tasks(run, run.evaluated) for run in runs])
+        stream = _stacked([self._practised(run) for run in runs])
+        self.schedule = Schedule(one.steps_per_task // leading, len(one.training) * leading, one.evaluate_every)
+        atoms = support_atoms(self.world.feature_bounds, settings.gamma, settings.atoms)
+        self.agent = Agent.create(
+            settings,
+            self.world.observation_size,
+            self.world.n_actions,
+            self._practised(one),
+            atoms,
+            planned=round(self.schedule.steps * settings.updates) if one.beyond else 0,
+        )
         self.tester = self.agent.for_weights(np.asarray(self.tasks.weights))
-        beta = jnp.array([MeanVariance.from_paper(run.beta).beta for run in runs], jnp.float32)
-        training = _stacked([self._tasks(run, run.training) for run in runs])
-        self.configs = RunConfig(jnp.stack([_key(run) for run in runs]), beta, beta, training)
-        self.has_maps = settings.law is not LawKind.MEAN and not settings.conditioned
+        beta = jnp.array([_ours(run.beta) for run in runs], jnp.float32)
+        acting, policies = beta, None
+        if leading > 1:
+            acting = jnp.array(
+                [np.repeat(list(map(_ours, run.leading)), len(run.training)) for run in runs], jnp.float32
+            )
+            policies = Policies(stream.weights, acting)
+        self.configs = RunConfig(jnp.stack([_key(run) for run in runs]), acting, beta, stream, policies)
+        self.beta = beta
+        self.has_maps = settings.law is not LawKind.MEAN and not (settings.conditioned or one.beyond)
         self._curve = jax.jit(jax.vmap(partial(self._outcome, n=one.rollouts)))
         known, where = (self.tester, self.world), grid(one.map_points)
         self._rollouts = partial(rollouts, *known)
@@ -170,6 +216,11 @@ class LaneProgram:
         n_inputs = 2 if run.target is None else 0
         return Tasks(self.world.tasks(targets), self.world.target_positions(targets)[:, :n_inputs])
 
+    def _practised(self, run: ReacherRun) -> Tasks:
+        """The training tasks, once for each of the betas that lead."""
+        own = self._tasks(run, run.training)
+        return Tasks(*(np.tile(part, (len(run.leading), 1)) for part in own))
+
     def train(
         self,
         checkpoint: Path | None = None,
@@ -180,12 +231,12 @@ class LaneProgram:
 
         Of the seconds (of training, and in all) every run has its share, so that the shares add up to what was spent.
         """
-        begin, one = time.perf_counter(), self.sizes
+        begin = time.perf_counter()
         lanes, history = fit(
             self.agent,
             self.world,
             self.configs,
-            Schedule(one.steps_per_task, len(one.training), one.evaluate_every),
+            self.schedule,
             self.evaluate,
             description={"runs": [asdict(run) for run in self.runs], "version": rasf.__version__},
             checkpoint=checkpoint,
@@ -206,15 +257,17 @@ class LaneProgram:
         from rasf.library.networks.train import network_library
 
         run = self.runs[lane]
-        tasks = self.world.tasks(run.training)
+        tasks = self._practised(run).weights
         K, d = tasks.shape
-        phi = run.steps_per_task * found["training_phi"].reshape(K, -1, d).mean(axis=1, dtype=float)  # summed up (K, d)
-        history = {
-            "return": np.sum(phi * tasks, axis=1),
-            "failures": np.rint(phi[:, -1]),
-            "loss": found["loss"].reshape(K, -1)[:, -1],
-            "clipped": found["clipped"].reshape(K, -1, 2)[:, -1],
-        }
+        history: Arrays = {}
+        if not run.beyond:  # side by side, what each policy earned was not kept
+            phi = run.steps_per_task * found["training_phi"].reshape(K, -1, d).mean(axis=1, dtype=float)  # summed up
+            history = {
+                "return": np.sum(phi * tasks, axis=1),
+                "failures": np.rint(phi[:, -1]),
+                "loss": found["loss"].reshape(K, -1)[:, -1],
+                "clipped": found["clipped"].reshape(K, -1, 2)[:, -1],
+            }
         provenance = {
             "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "device": jax.devices()[0].device_kind,
@@ -229,7 +282,7 @@ class LaneProgram:
             jax.tree.map(lambda part: np.asarray(part[lane]), self.networks),
             environment=reacher_description(self.world),
             tasks=tasks,
-            risk=MeanVariance.from_paper(run.beta),
+            risks=[MeanVariance.from_paper(beta) for beta in np.repeat(run.leading, len(run.training)).tolist()],
             history=history,
             provenance=provenance,
             notes=(f"trained by `rasf reproduce reacher`: {run.label} of the paper, seed {run.seed}",),
@@ -237,7 +290,7 @@ class LaneProgram:
 
     def evaluate(self, step: int, lanes: Lane) -> dict[str, Array]:
         """For `fit`: curves always, maps at the end of a task."""
-        online, beta = self.agent.acting(lanes.learner), self.configs.beta
+        online, beta = self.agent.acting(lanes.learner), self.beta
         found = self._curve(online, self._keys(1, step), beta, self.tasks)
         if self.log is not None:
             for lane, run in enumerate(self.runs):
@@ -262,7 +315,7 @@ class LaneProgram:
 
         And the tips of three rollouts for each task.
         """
-        online, beta = self.agent.acting(lanes.learner), self.configs.beta
+        online, beta = self.agent.acting(lanes.learner), self.beta
         arguments = (online, self._keys(4, 0), beta, self.tasks)
         n = self.sizes.final_rollouts
         outcome = jax.jit(jax.vmap(partial(self._outcome, n=n), in_axes=(0, 0, 0, 0, None)))
@@ -315,6 +368,11 @@ class LaneProgram:
             "in_circle": jnp.mean(rolled.measured[..., 0], axis=1),
             "distance": jnp.mean(held, axis=1),
         }
+
+
+def _ours(beta: float) -> float:
+    """The paper's beta as ours."""
+    return float(MeanVariance.from_paper(beta).beta)
 
 
 def _key(run: ReacherRun) -> Array:

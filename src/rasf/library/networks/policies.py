@@ -62,6 +62,7 @@ _MOST_NUMBERS = 2**22  # of a batch's outputs at once
 _PARTS = {
     LawKind.HISTOGRAM: ("histogram",), LawKind.MEAN: ("psi",), LawKind.MEAN_COVARIANCE: ("psi", "Sigma"),
     LawKind.MEAN_VARIANCE: ("moments",),
+    LawKind.MEAN_LOG_VARIANCE: ("moments",),
 }  # fmt: skip
 _PRECISIONS: dict[str, np.dtype[Any]] = {"single": np.dtype(np.float32), "half": np.dtype(np.float16)}
 
@@ -159,12 +160,12 @@ class NetworkPolicies:
         """Values, mean and variance (K, B, A), of networks of psi and Sigma."""
         folded = self._keep(w.tobytes(), lambda: _Folded(self.law.plain_heads(self.networks, w.astype(np.float32))))
         if len(obs) == 1:
-            pairs = zip(folded.heads.networks, self.law.shapes(0), strict=True)
+            pairs = zip(folded.heads.networks, self.law.task_shapes(folded.heads), strict=True)
             read = tuple(plain_outputs(one, obs, shape) for one, shape in pairs)
         else:
             read = tuple(
                 np.asarray(part)[:, : len(obs)]
-                for part in _read_folded(folded.on_device, _padded(obs), self.law.shapes(0))
+                for part in _read_folded(folded.on_device, _padded(obs), self.law.task_shapes(folded.heads))
             )
         mean, variance = self.law.moments(read, folded.heads)
         variance = np.maximum(variance, 0.0)
@@ -199,7 +200,7 @@ class NetworkPolicies:
             "gamma": self.gamma,
         } | self._switches()
 
-    def _switches(self) -> dict[str, bool]:
+    def _switches(self) -> dict[str, Any]:
         """What is said only where it is so, as older files say nothing of it."""
         corrected = isinstance(self.law, Histogram) and self.law.corrected
         said = {
@@ -207,7 +208,8 @@ class NetworkPolicies:
             "sines": isinstance(self.networks[0].hidden[0], Sines),
             "shared": len(self.networks[0].hidden[0].weight) < self.policies,
         }
-        return {name: True for name, so in said.items() if so}
+        events = getattr(self.law, "events", ())
+        return {name: True for name, so in said.items() if so} | ({"events": list(events)} if events else {})
 
     def arrays(self, precision: str = "single") -> Arrays:
         """All that must be stored, beside `describe`; precision "half" takes half the room."""
@@ -238,7 +240,10 @@ class NetworkPolicies:
             if not (np.diff(atoms, axis=1) > 0).all():
                 raise ValueError("atoms must be in increasing order")
         corrected = description.get("corrected", False) is True
-        law, sizes = make_law(kind, features, atoms, corrected), (inputs, *(whole("widths", width) for width in widths))
+        events, sizes = description.get("events", []), (inputs, *(whole("widths", width) for width in widths))
+        if not isinstance(events, list) or any(whole("events", event, 0) >= features for event in events):
+            raise ValueError(f"events must be a list of features from 0 to {features - 1}, got {events!r}")
+        law = make_law(kind, features, atoms, corrected, tuple(events))
         layout = _layout(law, policies, sizes, actions, description.get("shared", False) is True)
         leaves = [_checked(arrays, name, shape) for name, shape in layout.items()]
         surplus = arrays.keys() - layout.keys() - ({"atoms"} if atoms is not None else set())

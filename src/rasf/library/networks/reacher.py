@@ -70,6 +70,10 @@ class ReacherAdapter:
     def signs(self) -> Ints:
         return np.array(self.world.signs)
 
+    @property
+    def events(self) -> tuple[int, ...]:
+        return self.world.events
+
     def random_tasks(self, count: int, rng: np.random.Generator) -> Floats | None:
         return None
 

@@ -57,19 +57,20 @@ def network_library(
     *,
     environment: EnvironmentDescription,
     tasks: Floats,
-    risk: Risk,
+    risks: Sequence[Risk],
     history: Arrays,
     provenance: dict[str, Any],
     notes: tuple[str, ...] = (),
 ) -> PolicyLibrary:
-    """The library of an agent's trained networks, one policy for each of the tasks (K, d), all trained for one risk.
+    """The library of an agent's trained networks, one policy for each of the tasks (K, d) and risks (K).
 
     history: arrays with one entry per policy, by name. `networks` are those of one run: (K, ..) without lanes.
     """
     policies = NetworkPolicies.from_agent(agent, networks)
     same_law = [spec for spec in AGENTS.values() if spec.law is policies.law_kind]
-    spec = max(same_law, key=lambda one: one.neutral == is_neutral(risk))
-    trained_for = tuple(SourcePolicy(tuple(w), risk) for w in np.asarray(tasks, np.float64).tolist())
+    spec = max(same_law, key=lambda one: one.neutral == all(map(is_neutral, risks)))
+    pairs = zip(np.asarray(tasks, np.float64).tolist(), risks, strict=True)
+    trained_for = tuple(SourcePolicy(tuple(w), risk) for w, risk in pairs)
     return PolicyLibrary(policies, environment, trained_for, (spec,), history, notes, provenance)
 
 
