@@ -33,6 +33,9 @@ from .planning.plan import evaluate_policy as evaluate_policy
 from .planning.plan import plan as plan
 from .planning.simulate import Rollouts as Rollouts
 from .planning.simulate import simulate as simulate
+from .planning.static import StaticPlan as StaticPlan
+from .planning.static import plan_static as plan_static
+from .planning.static import static_gpi as static_gpi
 from .risk import CVaR as CVaR
 from .risk import Elliptical as Elliptical
 from .risk import Entropic as Entropic

@@ -174,3 +174,113 @@ def _best_parallel(
 ) -> None:
     for s in numba.prange(len(best)):
         best[s] = _best_action(s, indptr, successor, weight, offset, x, scale, n_actions, smallest)
+
+
+Grids = tuple[float, float, float, float]  # least stock and spacing, before a step and after it
+
+
+def stock_step(mdp: FiniteMDP, gain: Floats, value: Floats, grids: Grids, followed: Ints, policy: Ints) -> Floats:
+    """One step back of `planning.static`: values (S, L, I + 1) by state, stock and source, before it.
+
+    gain (n,): what a transition adds to the stock. value: the same after the step; the last is the policy's own, which
+    takes the action that is best for any of the sources. followed (I, S): their actions, or -1 for the best. The
+    policy (S, L) is written.
+    """
+    before = np.empty_like(value)
+    with _PARALLEL_LOCK:
+        _stock_step(mdp.indptr, mdp.successor, mdp.probability, gain, value, *grids, followed, policy, before)
+    return before
+
+
+def stock_mass(mdp: FiniteMDP, gain: Floats, mass: Floats, grids: Grids, policy: Ints) -> Floats:
+    """One step on: how the mass (S, L) of states and stocks moves under a policy (S, L)."""
+    after = np.zeros_like(mass)
+    _stock_mass(mdp.indptr, mdp.successor, mdp.probability, gain, mass, *grids, mdp.n_actions, policy, after)
+    return after
+
+
+@compiled()
+def _place(x: float, low: float, spacing: float, levels: int) -> tuple[int, float]:
+    """The level below x and how far above it x lies, in spacings; the ends hold what is beyond them."""
+    at = (x - low) / spacing
+    level = min(max(math.floor(at), 0), levels - 2)
+    return level, min(max(at - level, 0.0), 1.0)
+
+
+@compiled(parallel=True)
+def _stock_step(
+    indptr: Ints,
+    successor: Ints,
+    probability: Floats,
+    gain: Floats,
+    value: Floats,
+    low: float,
+    spacing: float,
+    next_low: float,
+    next_spacing: float,
+    followed: Ints,
+    policy: Ints,
+    before: Floats,
+) -> None:
+    states, levels, several = value.shape
+    n_actions = (len(indptr) - 1) // states
+    for s in numba.prange(states):
+        q = np.empty((n_actions, several))
+        ended = indptr[s * n_actions] == indptr[(s + 1) * n_actions]
+        for level in range(levels):
+            stock = low + level * spacing
+            if ended:
+                at, share = _place(stock, next_low, next_spacing, levels)
+                for i in range(several):
+                    before[s, level, i] = (1 - share) * value[s, at, i] + share * value[s, at + 1, i]
+                policy[s, level] = 0
+                continue
+            q[:] = 0.0
+            chosen, best = 0, -np.inf
+            for a in range(n_actions):
+                row = s * n_actions + a
+                for k in range(indptr[row], indptr[row + 1]):
+                    at, share = _place(stock + gain[k], next_low, next_spacing, levels)
+                    to, p = successor[k], probability[k]
+                    for i in range(several):
+                        q[a, i] += p * ((1 - share) * value[to, at, i] + share * value[to, at + 1, i])
+                for i in range(several - 1):
+                    if q[a, i] > best:
+                        chosen, best = a, q[a, i]
+            for i in range(several - 1):
+                a = followed[i, s]
+                before[s, level, i] = q[chosen if a < 0 else a, i]
+            before[s, level, several - 1] = q[chosen, several - 1]
+            policy[s, level] = chosen
+
+
+@compiled()
+def _stock_mass(
+    indptr: Ints,
+    successor: Ints,
+    probability: Floats,
+    gain: Floats,
+    mass: Floats,
+    low: float,
+    spacing: float,
+    next_low: float,
+    next_spacing: float,
+    n_actions: int,
+    policy: Ints,
+    after: Floats,
+) -> None:
+    states, levels = mass.shape
+    for s in range(states):
+        for level in range(levels):
+            here = mass[s, level]
+            if here == 0.0:
+                continue
+            row = s * n_actions + policy[s, level]
+            if indptr[row] == indptr[row + 1]:
+                at, share = _place(low + level * spacing, next_low, next_spacing, levels)
+                after[s, at] += (1 - share) * here
+                after[s, at + 1] += share * here
+            for k in range(indptr[row], indptr[row + 1]):
+                at, share = _place(low + level * spacing + gain[k], next_low, next_spacing, levels)
+                after[successor[k], at] += (1 - share) * here * probability[k]
+                after[successor[k], at + 1] += share * here * probability[k]

@@ -1,7 +1,8 @@
 """Risk measures: objects that turn the law of a return into one number. `base` says what they share."""
 
 from rasf.risk.base import Risk
-from rasf.risk.cvar import CVaR
+from rasf.risk.certainty import CertaintyEquivalent, Quadratic
+from rasf.risk.cvar import CVaR, PiecewiseLinear
 from rasf.risk.elliptical import Elliptical, EllipticalMixture
 from rasf.risk.entropic import Entropic, NestedEntropic
 from rasf.risk.mean_variance import MeanVariance
@@ -9,11 +10,14 @@ from rasf.risk.skew_normal import SkewNormal
 
 __all__ = [
     "CVaR",
+    "CertaintyEquivalent",
     "Elliptical",
     "EllipticalMixture",
     "Entropic",
     "MeanVariance",
     "NestedEntropic",
+    "PiecewiseLinear",
+    "Quadratic",
     "Risk",
     "SkewNormal",
 ]

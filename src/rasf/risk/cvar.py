@@ -16,14 +16,15 @@ import numpy as np
 
 from rasf.arrays import Array, array_namespace
 from rasf.checks import number
-from rasf.risk.base import Risk
+from rasf.risk.base import histogram_moments
+from rasf.risk.certainty import CertaintyEquivalent, ascending, quantile
 
 _GRID = 512  # cells of the grid on which laws are convolved
 _BLOCK = 24  # of the grid's atoms: 24 x 24 are quickly transformed, and quickly summed up block by block
 
 
 @dataclass(frozen=True)
-class CVaR(Risk):
+class CVaR(CertaintyEquivalent):
     """Mean of the worst `alpha` of the outcomes, 0 < alpha <= 1."""
 
     alpha: float
@@ -35,10 +36,7 @@ class CVaR(Risk):
 
     def histogram(self, probs: Array, atoms: Array) -> Array:
         """CVaR (...) of probabilities (..., N) over atoms; an atom on the boundary counts in part."""
-        xp = array_namespace(probs, atoms)
-        probs, atoms = xp.broadcast_arrays(xp.asarray(probs) * 1.0, xp.asarray(atoms) * 1.0)
-        order = xp.argsort(atoms, axis=-1)
-        return self._ascending(xp.take_along_axis(probs, order, -1), xp.take_along_axis(atoms, order, -1))
+        return self._ascending(*ascending(probs, atoms))
 
     def _ascending(self, probs: Array, atoms: Array) -> Array:
         """`histogram` where atoms come in order."""
@@ -60,6 +58,70 @@ class CVaR(Risk):
     def at_discount(self, z: Array) -> CVaR:
         """CVaR is positively homogeneous: scaling the return changes no choice."""
         return self
+
+    def utility(self, x: Array) -> Array:
+        """min(x, 0) / alpha; at alpha = 1, where any threshold from the largest outcome on will do, x itself."""
+        return x if self.alpha == 1 else array_namespace(x).minimum(x, 0.0) / self.alpha
+
+    def steepest(self, least: float) -> float:
+        return 1 / self.alpha
+
+    def threshold(self, probs: Array, atoms: Array) -> Array:
+        """The alpha-quantile."""
+        return quantile(probs, atoms, self.alpha)
+
+
+@dataclass(frozen=True)
+class PiecewiseLinear(CertaintyEquivalent):
+    """What is above the threshold counts `gain` times, what is below `loss` times; 0 <= gain < 1 < loss.
+
+    gain mean + (1 - gain) CVaR at (1 - gain) / (loss - gain): the mean and the worst cases in one number.
+    """
+
+    gain: float
+    loss: float
+    supports: ClassVar[frozenset[str]] = CVaR.supports
+
+    def __post_init__(self) -> None:
+        if not 0 <= number("gain", self.gain) < 1 < number("loss", self.loss):
+            raise ValueError(f"gain must be in [0, 1) and loss above 1, got {self.gain} and {self.loss}")
+
+    @property
+    def _tail(self) -> CVaR:
+        return CVaR((1 - self.gain) / (self.loss - self.gain))
+
+    def histogram(self, probs: Array, atoms: Array) -> Array:
+        """rho (...) of probabilities (..., N) over atoms."""
+        return self._joined(histogram_moments(probs, atoms)[0], self._tail.histogram(probs, atoms))
+
+    def moments(self, mean: Array, variance: Array) -> Array:
+        """Of the normal law with this mean and variance."""
+        return self._joined(mean, self._tail.moments(mean, variance))
+
+    def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
+        """rho (...) of sum_i w_i Z_i."""
+        xp = array_namespace(probs, atoms, w)
+        mean = xp.sum(histogram_moments(probs, atoms)[0] * xp.asarray(w), axis=-1)
+        return self._joined(mean, self._tail.independent(probs, atoms, w))
+
+    def _joined(self, mean: Array, tail: Array) -> Array:
+        return self.gain * mean + (1 - self.gain) * tail
+
+    def at_discount(self, z: Array) -> PiecewiseLinear:
+        """Positively homogeneous, as CVaR is."""
+        return self
+
+    def utility(self, x: Array) -> Array:
+        """gain x above 0, loss x below."""
+        xp = array_namespace(x)
+        return self.gain * xp.maximum(x, 0.0) + self.loss * xp.minimum(x, 0.0)
+
+    def steepest(self, least: float) -> float:
+        return self.loss
+
+    def threshold(self, probs: Array, atoms: Array) -> Array:
+        """The quantile of the tail's level."""
+        return quantile(probs, atoms, self._tail.alpha)
 
 
 def convolution(probs: Array, atoms: Array, w: Array) -> tuple[Array, Array]:

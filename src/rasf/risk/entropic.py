@@ -15,8 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from rasf.arrays import Array, array_namespace
 from rasf.risk.base import Risk, check_beta
+from rasf.risk.certainty import CertaintyEquivalent
 
 
 def entropic_utility(probs: Array, x: Array, beta: Array) -> Array:
@@ -57,7 +60,7 @@ def entropic_utility_log(log_probs: Array, x: Array, beta: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Entropic(Risk):
+class Entropic(CertaintyEquivalent):
     """The exact entropic utility at `beta`; finite for |beta x| up to 1e6 and beyond."""
 
     beta: Array
@@ -85,6 +88,18 @@ class Entropic(Risk):
     def at_discount(self, z: Array) -> Entropic:
         """U_beta[z X] = z U_{beta z}[X]."""
         return Entropic(self.beta * z)
+
+    def utility(self, x: Array) -> Array:
+        """(exp(beta x) - 1) / beta, concave for beta <= 0."""
+        return x if self.beta == 0 else array_namespace(x).expm1(self.beta * x) / self.beta
+
+    def steepest(self, least: float) -> float:
+        """exp(beta x), at the least x."""
+        return float(np.exp(self.beta * least))
+
+    def threshold(self, probs: Array, atoms: Array) -> Array:
+        """The utility itself."""
+        return self.histogram(probs, atoms)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,342 @@
+"""Static risk: one risk of the whole return, fixed at the start, for policies that remember what was earned.
+
+For a certainty equivalent rho[X] = max_b b + E u(X - b) and a threshold b, the risk of the return is an ordinary
+expected reward, u(c - b) at the end, in the MDP whose state (t, s, c) includes the return c accrued so far. So GPI by
+*stock*,
+
+    a = argmax_a max_i E u(c + gamma^t G_i(s, a) - b),        G_i(s, a) the rest of source i's return,
+
+is never below the best source: b + E u(G - b) is at least that of every source, whatever b. With b the threshold of
+the best source this gives rho(GPI) >= max_i rho(source i) (docs/theory.md has the proof). That b is safe but timid: GPI
+does better than its sources, so a higher one suits it. Every b keeps its own guarantee, so some are tried and the best
+kept.
+
+Everything depends on c - b alone, so tables are kept by *stock* y = c - b, for all thresholds at once:
+
+    exact   the stocks that can be reached, merged where they are equal, while there are not too many
+    grid    evenly spaced stocks at each step; a stock between two of them becomes one of the two by chance, so that
+            its mean stays. All guarantees hold exactly for the return that is kept so; it differs from the true one
+            by less than n spacings, and by half a spacing times sqrt(n) in the mean square, so that
+            |rho - rho'| <= spacing min(n, steepest slope of u * sqrt(n) / 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from rasf.arrays import Floats, Ints
+from rasf.checks import whole
+from rasf.mdp import FiniteMDP
+from rasf.planning import kernels
+from rasf.risk import Entropic, Risk
+from rasf.risk.certainty import CertaintyEquivalent
+
+_MOST_STOCKS = 20_000  # of all steps, up to which they are kept exactly
+_TRIED = 64  # thresholds, beside those that must be
+_MERGED = 1e-10  # stocks nearer than this, in units of the largest, are the same
+_LEVELS = 200
+_TOLERANCE = 1e-3  # of the range of returns: where a discounted problem is cut off
+
+Choose = Callable[[int, int, float], int]  # (step, state, stock) -> action
+
+
+class Law(NamedTuple):
+    """Values (n,) in increasing order, and their probabilities."""
+
+    values: Floats
+    probabilities: Floats
+
+
+@dataclass(frozen=True, repr=False)
+class StaticPlan:
+    """A policy on (step, state, accrued return), and what it comes to from the start.
+
+    risk: the static risk of its return. threshold: the b it acts by. sources: the static risk of each source, if there
+    are any. law: of the return. error: how far these may be off, proven (0: exact to rounding). levels: of the grid,
+    or None where stocks are exact. horizon: decisions, after which nothing counts.
+    """
+
+    risk: float
+    threshold: float
+    sources: Floats
+    law: Law
+    measure: Risk
+    error: float
+    levels: int | None
+    horizon: int
+    _choose: Choose = field(compare=False)
+
+    def action(self, step: int, state: int, accrued: float) -> int:
+        """The action at a step (from 0) in a state, when so much was earned, each step's reward times gamma^step."""
+        if not 0 <= step < self.horizon:
+            raise ValueError(f"step must be from 0 to {self.horizon - 1}, got {step}")
+        return self._choose(step, state, accrued - self.threshold)
+
+    def __repr__(self) -> str:
+        kept = "exact" if self.levels is None else f"{self.levels} levels, error {self.error:.2g}"
+        beside = f", best source {self.sources.max():.4g}" if len(self.sources) else ""
+        return f"<StaticPlan for {self.measure}: {self.risk:.4g}{beside}, threshold {self.threshold:.4g}, {kept}>"
+
+
+def static_gpi(
+    mdp: FiniteMDP,
+    policies: Sequence[npt.ArrayLike],
+    w: npt.ArrayLike,
+    risk: Risk,
+    *,
+    start: int,
+    horizon: int | None = None,
+    search: bool = True,
+    levels: int | None = None,
+) -> StaticPlan:
+    """GPI by stock over the sources, for the static risk of the return on the task `w` from `start`.
+
+    policies: of the sources, each (S,), or (horizon, S). horizon: decisions; without one, gamma must be below 1, and
+    what comes after a thousandth of the range of returns is left is left out. search: try other thresholds than that of
+    the best source, too. levels: of the grid on which stocks are kept; None keeps them exactly while they are few,
+    else 200.
+    """
+    if not len(policies):
+        raise ValueError("policies must hold one source at least, got none")
+    problem = _Problem.of(mdp, w, risk, start, horizon)
+    followed = np.stack([mdp.policy(one, problem.horizon) for one in policies], axis=1).astype(np.int32)  # (n, I, S)
+    return _solve(problem, followed, search, levels)
+
+
+def plan_static(
+    mdp: FiniteMDP,
+    w: npt.ArrayLike,
+    risk: Risk,
+    *,
+    start: int,
+    horizon: int | None = None,
+    levels: int | None = None,
+) -> StaticPlan:
+    """The best policy of all for the static risk of the return on the task `w` from `start`; see `static_gpi`.
+
+    Where u has one kink (CVaR, `PiecewiseLinear`) and stocks are exact and few, all thresholds that can matter are
+    tried, and the optimum is exact; else some are, and the best is refined.
+    """
+    return _solve(_Problem.of(mdp, w, risk, start, horizon), None, True, levels)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """One task from one state: rewards (n,), and how many decisions count."""
+
+    mdp: FiniteMDP
+    rewards: Floats
+    measure: CertaintyEquivalent
+    start: int
+    horizon: int
+    cut: float  # the most that what is left out could come to
+
+    @classmethod
+    def of(cls, mdp: FiniteMDP, w: npt.ArrayLike, risk: Risk, start: int, horizon: int | None) -> _Problem:
+        if not isinstance(risk, CertaintyEquivalent) or (isinstance(risk, Entropic) and risk.beta > 0):
+            raise ValueError(
+                "risk must be a certainty equivalent: CVaR, Entropic with beta <= 0, rasf.risk.PiecewiseLinear or "
+                f"rasf.risk.Quadratic, got {risk!r}"
+            )
+        if whole("start", start, 0) >= mdp.n_states:
+            raise ValueError(f"start must be a state from 0 to {mdp.n_states - 1}, got {start}")
+        rewards, cut = mdp.rewards(w), 0.0
+        if horizon is None:
+            if mdp.gamma == 1:
+                raise ValueError("horizon must be given where gamma is 1: static risk counts so many decisions")
+            horizon = max(1, int(np.ceil(np.log(_TOLERANCE / 2) / np.log(mdp.gamma))))
+            cut = mdp.gamma**horizon * float(np.abs(rewards).max(initial=0.0)) / (1 - mdp.gamma)
+        return cls(mdp, rewards, risk, start, whole("horizon", horizon), cut)
+
+
+def _solve(problem: _Problem, followed: Ints | None, search: bool, levels: int | None) -> StaticPlan:
+    if levels is None:
+        layers = _layers(problem)
+        if layers is not None:
+            return _Exact(problem, layers).solve(followed, search)
+    return _on_grid(problem, followed, search, _LEVELS if levels is None else whole("levels", levels, 3))
+
+
+class _Layer(NamedTuple):
+    """The states (m,) and stocks (m,) that can be reached at a step; moves (m A, m') to those of the next."""
+
+    state: Ints
+    stock: Floats
+    moves: sp.csr_array
+
+
+def _layers(problem: _Problem) -> list[_Layer] | None:
+    """From the start to the end, or None where there are too many."""
+    mdp, n_actions = problem.mdp, problem.mdp.n_actions
+    unit = _MERGED * max(1e-300, float(np.abs(problem.rewards).max(initial=0.0)))
+    state, stock = np.array([problem.start]), np.zeros(1)
+    layers, total = [], 1
+    for step in range(problem.horizon):
+        rows = (state[:, None] * n_actions + np.arange(n_actions)).ravel()
+        begin, count = mdp.indptr[rows], np.diff(mdp.indptr)[rows]
+        ended = count == 0  # where nothing follows, all stays as it is
+        owner = np.repeat(np.arange(len(rows)), np.maximum(count, 1))
+        first = np.concatenate([[0], np.cumsum(np.maximum(count, 1))[:-1]])
+        entry = np.minimum(begin[owner] + np.arange(len(owner)) - first[owner], len(mdp.successor) - 1)
+        stays = ended[owner]
+        to = np.where(stays, state[owner // n_actions], mdp.successor[entry])
+        gained = np.where(stays, 0.0, problem.mdp.gamma**step * problem.rewards[entry])
+        reached = stock[owner // n_actions] + gained
+        key = np.stack([to, np.rint(reached / unit)], axis=1)
+        _, index, child = np.unique(key, axis=0, return_index=True, return_inverse=True)
+        total += len(index)
+        if total > _MOST_STOCKS:
+            return None
+        probability = np.where(stays, 1.0, mdp.probability[entry])
+        moves = sp.csr_array((probability, (owner, child.ravel())), shape=(len(rows), len(index)))
+        layers.append(_Layer(state, stock, moves))
+        state, stock = to[index], reached[index]
+    return [*layers, _Layer(state, stock, sp.csr_array((0, 0)))]
+
+
+class _Exact:
+    """Policies on the stocks that can be reached; one is a list of the actions (m,) of every layer."""
+
+    def __init__(self, problem: _Problem, layers: list[_Layer]) -> None:
+        self._problem, self._layers = problem, layers
+
+    def solve(self, followed: Ints | None, search: bool) -> StaticPlan:
+        measure, ends = self._problem.measure, np.unique(self._layers[-1].stock)
+        sources, wanted = np.empty(0), list(ends[np.linspace(0, len(ends) - 1, _TRIED).astype(int)])
+        if followed is None:
+            if len(ends) <= 8 * _TRIED:
+                wanted = list(ends)  # a law's threshold is one of its values, where u has one kink
+        else:
+            laws = [self._law(self._own(followed[:, i])) for i in range(followed.shape[1])]
+            found = [measure.with_threshold(law.probabilities, law.values) for law in laws]
+            sources = np.array([float(value) for value, _ in found])
+            first = float(found[int(sources.argmax())][1])
+            wanted = [first, *(b for b in wanted if b > first)] if search else [first]
+        best: tuple[float, float, list[Ints], Law] | None = None
+        for b in wanted:
+            best = self._better(best, b, followed)
+        if search and best is not None:
+            for _ in range(_TRIED):  # the threshold of what was reached may be better still
+                again = self._better(best, float(measure.threshold(best[3].probabilities, best[3].values)), followed)
+                if again is best:
+                    break
+                best = again
+        assert best is not None
+        risk, b, policy, law = best
+        about = (law, measure, self._problem.cut, None, self._problem.horizon)
+        return StaticPlan(risk, b, sources, *about, self._chooser(policy, b))
+
+    def _better(
+        self, best: tuple[float, float, list[Ints], Law] | None, b: float, followed: Ints | None
+    ) -> tuple[float, float, list[Ints], Law]:
+        policy = self._policy(b, followed)
+        law = self._law(policy)
+        risk = float(self._problem.measure.with_threshold(law.probabilities, law.values)[0])
+        return (risk, b, policy, law) if best is None or risk > best[0] + 1e-12 * abs(best[0]) else best
+
+    def _policy(self, b: float, followed: Ints | None) -> list[Ints]:
+        """By stock over the sources (n, I, S), or the best of all."""
+        last, n_actions = self._layers[-1].stock, self._problem.mdp.n_actions
+        several = 1 if followed is None else followed.shape[1]
+        value = np.repeat(self._problem.measure.utility(last - b)[:, None], several, axis=1)  # (m, I)
+        policy = []
+        for step in range(self._problem.horizon - 1, -1, -1):
+            layer = self._layers[step]
+            q = (layer.moves @ value).reshape(-1, n_actions, several)
+            chosen = q.max(axis=2).argmax(axis=1)
+            own = chosen[:, None] if followed is None else followed[step][:, layer.state].T
+            value = np.take_along_axis(q, own[:, None, :], axis=1)[:, 0]
+            policy.append(chosen)
+        return policy[::-1]
+
+    def _own(self, actions: Ints) -> list[Ints]:
+        """A policy (n, S) that knows of no stock."""
+        return [actions[step][layer.state] for step, layer in enumerate(self._layers[:-1])]
+
+    def _law(self, policy: list[Ints]) -> Law:
+        mass, n_actions = np.ones(1), self._problem.mdp.n_actions
+        for layer, chosen in zip(self._layers, policy, strict=False):
+            rows = np.arange(len(layer.state)) * n_actions + chosen
+            mass = layer.moves[rows].T @ mass
+        return _merged(self._layers[-1].stock, mass)
+
+    def _chooser(self, policy: list[Ints], b: float) -> Choose:
+        layers = self._layers
+
+        def choose(step: int, state: int, stock: float) -> int:
+            there = np.flatnonzero(layers[step].state == state)
+            if not len(there):
+                raise ValueError(f"state {state} cannot be reached from the start in {step} steps")
+            nearest = there[np.abs(layers[step].stock[there] - (stock + b)).argmin()]
+            return int(policy[step][nearest])
+
+        return choose
+
+
+def _merged(values: Floats, mass: Floats) -> Law:
+    """A law without values that do not occur, each but once."""
+    kept, place = np.unique(values[mass > 0], return_inverse=True)
+    summed = np.zeros(len(kept))
+    np.add.at(summed, place.ravel(), mass[mass > 0])
+    return Law(kept, summed)
+
+
+def _on_grid(problem: _Problem, followed: Ints | None, search: bool, levels: int) -> StaticPlan:
+    mdp, n, measure = problem.mdp, problem.horizon, problem.measure
+    low, high = _accrued(problem)
+    # the stock at a step: accrued so far less the threshold, which is one of the returns there can be
+    low, high = low - high[-1], high - low[-1]
+    spacing = np.maximum(high - low, 1e-9) / (levels - 1)
+    several = 1 if followed is None else followed.shape[1]
+    stocks = low[:, None] + spacing[:, None] * np.arange(levels)  # (n + 1, L)
+    # by state and level: the values of the sources, and of the policy itself
+    value = np.broadcast_to(measure.utility(stocks[-1])[None, :, None], (mdp.n_states, levels, several + 1)).copy()
+    policy = np.zeros((n, mdp.n_states, levels), np.uint8 if mdp.n_actions < 256 else np.int32)
+    none = np.full((1, mdp.n_states), -1, np.int32)  # the best of all follows nobody
+    for step in range(n - 1, -1, -1):
+        gain, grids = mdp.gamma**step * problem.rewards, (low[step], spacing[step], low[step + 1], spacing[step + 1])
+        follow = none if followed is None else followed[step]
+        value = kernels.stock_step(mdp, gain, value, grids, follow, policy[step])
+    b, at_start = -stocks[0], value[problem.start]
+    by_source = b[:, None] + at_start[:, :several]
+    sources = np.empty(0) if followed is None else by_source.max(axis=0)
+    chosen = int((b + at_start[:, -1]).argmax()) if search else int(by_source.max(axis=1).argmax())
+    mass = np.zeros((mdp.n_states, levels))
+    mass[problem.start, chosen] = 1.0
+    for step in range(n):
+        gain, grids = mdp.gamma**step * problem.rewards, (low[step], spacing[step], low[step + 1], spacing[step + 1])
+        mass = kernels.stock_mass(mdp, gain, mass, grids, policy[step])
+    law = _merged(stocks[-1] + b[chosen], mass.sum(axis=0))
+    slope = measure.steepest(float(low[-1]))
+    error = float(spacing.max() * min(n, slope * n**0.5 / 2) + problem.cut)
+
+    def choose(step: int, state: int, stock: float) -> int:
+        level = int(np.clip(np.rint((stock - low[step]) / spacing[step]), 0, levels - 1))
+        return int(policy[step, state, level])
+
+    risk = float(measure.with_threshold(law.probabilities, law.values)[0])
+    return StaticPlan(risk, float(b[chosen]), sources, law, measure, error, levels, n, choose)
+
+
+def _accrued(problem: _Problem) -> tuple[Floats, Floats]:
+    """Least and most (n + 1,) that can have been earned before each step, and at the end."""
+    mdp = problem.mdp
+    state = np.repeat(np.arange(len(mdp.indptr) - 1), np.diff(mdp.indptr)) // mdp.n_actions
+    least, most = np.full(mdp.n_states, np.inf), np.full(mdp.n_states, -np.inf)
+    least[problem.start] = most[problem.start] = 0.0
+    found = [(0.0, 0.0)]
+    for step in range(problem.horizon):
+        gain = mdp.gamma**step * problem.rewards
+        new_least, new_most = np.where(mdp.terminal, least, np.inf), np.where(mdp.terminal, most, -np.inf)
+        np.minimum.at(new_least, mdp.successor, least[state] + gain)
+        np.maximum.at(new_most, mdp.successor, most[state] + gain)
+        least, most = new_least, new_most
+        found.append((float(least.min()), float(most.max())))
+    low, high = np.array(found).T
+    return low, high

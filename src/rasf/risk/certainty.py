@@ -1,0 +1,103 @@
+"""Optimised certainty equivalents: rho[X] = max_b b + E u(X - b), what a sure b now and the rest later are worth.
+
+u is concave and not decreasing, with u(0) = 0 and slope 1 at 0. Part of a random X is taken as a sure b, the rest is
+judged by u; the best split is the *threshold*. Fixed at the start, it turns a risk of the whole return into an ordinary
+expectation, of u of what was earned so far and what is still to come (`rasf.planning.static`).
+
+    risk                           u(x)                                      threshold
+    CVaR(alpha)                    min(x, 0) / alpha                         the alpha-quantile
+    PiecewiseLinear(gain, loss)    gain x above 0, loss x below              the quantile (1 - gain) / (loss - gain)
+    Quadratic(aversion)            x - aversion x^2 / 2, flat from its top   a root
+    Entropic(beta), beta <= 0      (exp(beta x) - 1) / beta                  the utility itself
+
+Mean-variance is none of them: it may like a smaller return better. `Quadratic` is its monotone form, and equal to it
+while no outcome lies more than 1 / aversion above the mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rasf.arrays import Array, array_namespace
+from rasf.checks import number
+from rasf.risk.base import Risk
+
+
+class CertaintyEquivalent(Risk):
+    """A risk of this family."""
+
+    def utility(self, x: Array) -> Array:
+        """u (...) of x (...)."""
+        raise NotImplementedError
+
+    def threshold(self, probs: Array, atoms: Array) -> Array:
+        """The best b (...) for probabilities (..., N) over atoms."""
+        raise NotImplementedError
+
+    def steepest(self, least: float) -> float:
+        """The largest slope of u from `least` on."""
+        raise NotImplementedError
+
+    def with_threshold(self, probs: Array, atoms: Array) -> tuple[Array, Array]:
+        """rho (...), and the threshold (...) at which it is attained."""
+        xp = array_namespace(probs, atoms)
+        b = self.threshold(probs, atoms)
+        kept = xp.where(xp.asarray(probs) > 0, self.utility(atoms - b[..., None]), 0.0)
+        return b + xp.sum(probs * kept, axis=-1), b
+
+
+def quantile(probs: Array, atoms: Array, level: float) -> Array:
+    """The least atom (...) at or below which there is a mass of `level`."""
+    xp = array_namespace(probs, atoms)
+    probs, atoms = ascending(probs, atoms)
+    reached = xp.cumsum(probs, axis=-1) >= level - 1e-12
+    some = xp.where(reached & (probs > 0), atoms, xp.inf)
+    largest = xp.max(xp.where(probs > 0, atoms, -xp.inf), axis=-1)  # where rounding leaves the sum below the level
+    return xp.minimum(xp.min(some, axis=-1), largest)
+
+
+def ascending(probs: Array, atoms: Array) -> tuple[Array, Array]:
+    """Both (..., N), in the order of the atoms."""
+    xp = array_namespace(probs, atoms)
+    probs, atoms = xp.broadcast_arrays(xp.asarray(probs) * 1.0, xp.asarray(atoms) * 1.0)
+    order = xp.argsort(atoms, axis=-1)
+    return xp.take_along_axis(probs, order, -1), xp.take_along_axis(atoms, order, -1)
+
+
+@dataclass(frozen=True)
+class Quadratic(CertaintyEquivalent):
+    """Monotone mean-variance: mean - aversion / 2 variance, but better outcomes never count against a policy."""
+
+    aversion: float
+    supports: ClassVar[frozenset[str]] = frozenset({"samples", "histogram"})
+
+    def __post_init__(self) -> None:
+        if not number("aversion", self.aversion) > 0:
+            raise ValueError(f"aversion must be above 0, got {self.aversion}")
+
+    def utility(self, x: Array) -> Array:
+        """x - aversion x^2 / 2 up to 1 / aversion, then flat."""
+        bounded = array_namespace(x).minimum(x, 1 / self.aversion)
+        return bounded - self.aversion / 2 * bounded**2
+
+    def steepest(self, least: float) -> float:
+        """1 - aversion x, at the least x."""
+        return max(0.0, 1 - self.aversion * least)
+
+    def threshold(self, probs: Array, atoms: Array) -> Array:
+        """Where the mean slope is 1: solved exactly between any two atoms that leave the flat part."""
+        xp, c = array_namespace(probs, atoms), self.aversion
+        probs, atoms = ascending(probs, atoms)
+        mass, moment = xp.cumsum(probs, axis=-1), xp.cumsum(probs * xp.where(probs > 0, atoms, 0.0), axis=-1)
+        some = mass > 0
+        root = xp.where(some, (1 - mass + c * moment) / (c * xp.where(some, mass, 1.0)), -xp.inf)
+        # with the k least atoms on the slope; the mean slope grows with b, so the first root below the next atom is it
+        following = xp.concatenate([atoms[..., 1:], xp.full_like(atoms[..., :1], xp.inf)], axis=-1)
+        fits = some & (root + 1 / c <= following + 1e-12 * (1 + xp.abs(following)))
+        first = xp.argmax(fits, axis=-1)
+        return xp.take_along_axis(root, first[..., None], axis=-1)[..., 0]
+
+    def histogram(self, probs: Array, atoms: Array) -> Array:
+        """rho (...) of probabilities (..., N) over atoms."""
+        return self.with_threshold(probs, atoms)[0]
