@@ -179,7 +179,7 @@ def _best_parallel(
 Grids = tuple[float, float, float, float]  # least stock and spacing, before a step and after it
 
 
-def stock_step(mdp: FiniteMDP, gain: Floats, value: Floats, grids: Grids, followed: Ints, policy: Ints) -> Floats:
+def stock_step(mdp: FiniteMDP, gain: Floats, grids: Grids, value: Floats, followed: Ints, policy: Ints) -> Floats:
     """One step back of `planning.static`: values (S, L, I + 1) by state, stock and source, before it.
 
     gain (n,): what a transition adds to the stock. value: the same after the step; the last is the policy's own, which
@@ -192,7 +192,7 @@ def stock_step(mdp: FiniteMDP, gain: Floats, value: Floats, grids: Grids, follow
     return before
 
 
-def stock_mass(mdp: FiniteMDP, gain: Floats, mass: Floats, grids: Grids, policy: Ints) -> Floats:
+def stock_mass(mdp: FiniteMDP, gain: Floats, grids: Grids, mass: Floats, policy: Ints) -> Floats:
     """One step on: how the mass (S, L) of states and stocks moves under a policy (S, L)."""
     after = np.zeros_like(mass)
     _stock_mass(mdp.indptr, mdp.successor, mdp.probability, gain, mass, *grids, mdp.n_actions, policy, after)
@@ -205,6 +205,21 @@ def _place(x: float, low: float, spacing: float, levels: int) -> tuple[int, floa
     at = (x - low) / spacing
     level = min(max(math.floor(at), 0), levels - 2)
     return level, min(max(at - level, 0.0), 1.0)
+
+
+@compiled()
+def _add_between(value: Floats, p: float, offset: float, ratio: float, total: Floats) -> None:
+    """Add p times the values (L, I) between levels, at offset + ratio level, to those (L, I) of every level.
+
+    Level by level, so that memory is read one number after the other.
+    """
+    levels, several = value.shape
+    for level in range(levels):
+        at = min(max(offset + level * ratio, 0.0), levels - 1.0)
+        below = min(int(at), levels - 2)
+        share = at - below
+        for i in range(several):
+            total[level, i] += p * (value[below, i] + share * (value[below + 1, i] - value[below, i]))
 
 
 @compiled(parallel=True)
@@ -224,33 +239,26 @@ def _stock_step(
 ) -> None:
     states, levels, several = value.shape
     n_actions = (len(indptr) - 1) // states
+    ratio = spacing / next_spacing
     for s in numba.prange(states):
-        q = np.empty((n_actions, several))
-        ended = indptr[s * n_actions] == indptr[(s + 1) * n_actions]
+        q = np.zeros((n_actions, levels, several))
+        for a in range(n_actions):
+            row = s * n_actions + a
+            offset = (low - next_low) / next_spacing
+            if indptr[row] == indptr[row + 1]:  # the end: all stays as it is
+                _add_between(value[s], 1.0, offset, ratio, q[a])
+            for k in range(indptr[row], indptr[row + 1]):
+                _add_between(value[successor[k]], probability[k], offset + gain[k] / next_spacing, ratio, q[a])
         for level in range(levels):
-            stock = low + level * spacing
-            if ended:
-                at, share = _place(stock, next_low, next_spacing, levels)
-                for i in range(several):
-                    before[s, level, i] = (1 - share) * value[s, at, i] + share * value[s, at + 1, i]
-                policy[s, level] = 0
-                continue
-            q[:] = 0.0
             chosen, best = 0, -np.inf
             for a in range(n_actions):
-                row = s * n_actions + a
-                for k in range(indptr[row], indptr[row + 1]):
-                    at, share = _place(stock + gain[k], next_low, next_spacing, levels)
-                    to, p = successor[k], probability[k]
-                    for i in range(several):
-                        q[a, i] += p * ((1 - share) * value[to, at, i] + share * value[to, at + 1, i])
                 for i in range(several - 1):
-                    if q[a, i] > best:
-                        chosen, best = a, q[a, i]
+                    if q[a, level, i] > best:
+                        chosen, best = a, q[a, level, i]
             for i in range(several - 1):
-                a = followed[i, s]
-                before[s, level, i] = q[chosen if a < 0 else a, i]
-            before[s, level, several - 1] = q[chosen, several - 1]
+                own = followed[i, s]
+                before[s, level, i] = q[chosen if own < 0 else own, level, i]
+            before[s, level, several - 1] = q[chosen, level, several - 1]
             policy[s, level] = chosen
 
 

@@ -38,7 +38,7 @@ from rasf.risk import Entropic, Risk
 from rasf.risk.certainty import CertaintyEquivalent
 
 _MOST_STOCKS = 20_000  # of all steps, up to which they are kept exactly
-_TRIED = 64  # thresholds, beside those that must be
+_TRIED, _TRIED_ON_GRID = 64, 3  # thresholds, beside those that must be
 _MERGED = 1e-10  # stocks nearer than this, in units of the largest, are the same
 _LEVELS = 200
 _TOLERANCE = 1e-3  # of the range of returns: where a discounted problem is cut off
@@ -280,11 +280,12 @@ class _Exact:
 
 
 def _merged(values: Floats, mass: Floats) -> Law:
-    """A law without values that do not occur, each but once."""
-    kept, place = np.unique(values[mass > 0], return_inverse=True)
-    summed = np.zeros(len(kept))
-    np.add.at(summed, place.ravel(), mass[mass > 0])
-    return Law(kept, summed)
+    """A law without values that do not occur, each but once, up to rounding."""
+    order = np.argsort(values)
+    values, mass = values[order][mass[order] > 0], mass[order][mass[order] > 0]
+    apart = np.diff(values) > _MERGED * np.maximum(1.0, np.abs(values[1:]))
+    first = np.concatenate([[0], np.flatnonzero(apart) + 1])
+    return Law(values[first], np.add.reduceat(mass, first))
 
 
 def _on_grid(problem: _Problem, followed: Ints | None, search: bool, levels: int) -> StaticPlan:
@@ -299,20 +300,31 @@ def _on_grid(problem: _Problem, followed: Ints | None, search: bool, levels: int
     value = np.broadcast_to(measure.utility(stocks[-1])[None, :, None], (mdp.n_states, levels, several + 1)).copy()
     policy = np.zeros((n, mdp.n_states, levels), np.uint8 if mdp.n_actions < 256 else np.int32)
     none = np.full((1, mdp.n_states), -1, np.int32)  # the best of all follows nobody
+    moves = [
+        (mdp.gamma**step * problem.rewards, (low[step], spacing[step], low[step + 1], spacing[step + 1]))
+        for step in range(n)
+    ]
     for step in range(n - 1, -1, -1):
-        gain, grids = mdp.gamma**step * problem.rewards, (low[step], spacing[step], low[step + 1], spacing[step + 1])
-        follow = none if followed is None else followed[step]
-        value = kernels.stock_step(mdp, gain, value, grids, follow, policy[step])
+        value = kernels.stock_step(mdp, *moves[step], value, none if followed is None else followed[step], policy[step])
     b, at_start = -stocks[0], value[problem.start]
     by_source = b[:, None] + at_start[:, :several]
     sources = np.empty(0) if followed is None else by_source.max(axis=0)
-    chosen = int((b + at_start[:, -1]).argmax()) if search else int(by_source.max(axis=1).argmax())
-    mass = np.zeros((mdp.n_states, levels))
-    mass[problem.start, chosen] = 1.0
-    for step in range(n):
-        gain, grids = mdp.gamma**step * problem.rewards, (low[step], spacing[step], low[step + 1], spacing[step + 1])
-        mass = kernels.stock_mass(mdp, gain, mass, grids, policy[step])
-    law = _merged(stocks[-1] + b[chosen], mass.sum(axis=0))
+    tried = {int(by_source.max(axis=1).argmax())}
+    if search:
+        own = int((b + at_start[:, -1]).argmax())
+        tried |= set(np.linspace(min(tried), own, _TRIED_ON_GRID).astype(int).tolist())
+    best: tuple[float, int, Law] | None = None
+    for level in sorted(tried):
+        mass = np.zeros((mdp.n_states, levels))
+        mass[problem.start, level] = 1.0
+        for step in range(n):
+            mass = kernels.stock_mass(mdp, *moves[step], mass, policy[step])
+        law = _merged(stocks[-1] + b[level], mass.sum(axis=0))
+        risk = float(measure.with_threshold(law.probabilities, law.values)[0])
+        if best is None or risk > best[0]:
+            best = risk, level, law
+    assert best is not None
+    risk, chosen, law = best
     slope = measure.steepest(float(low[-1]))
     error = float(spacing.max() * min(n, slope * n**0.5 / 2) + problem.cut)
 
@@ -320,7 +332,6 @@ def _on_grid(problem: _Problem, followed: Ints | None, search: bool, levels: int
         level = int(np.clip(np.rint((stock - low[step]) / spacing[step]), 0, levels - 1))
         return int(policy[step, state, level])
 
-    risk = float(measure.with_threshold(law.probabilities, law.values)[0])
     return StaticPlan(risk, float(b[chosen]), sources, law, measure, error, levels, n, choose)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,9 +53,7 @@ _BEYOND = {
     "learning_rate": 1e-3,
     "epsilon": 0.1,
     "exploration": 0.0,
-    "settle": 0.4,
 }
-_PRACTICE = 100  # steps of an episode in training, so that more of them begin somewhere else
 
 
 @dataclass(frozen=True)
@@ -183,7 +181,6 @@ class LaneProgram:
         self.sizes = one = runs[0]
         self.runs, self.log, self.world = list(runs), log, Reacher(late_tip=one.late_tip)
         settings, leading = one.settings(self.world), len(one.leading)
-        self.practice = replace(self.world, episode_length=_PRACTICE) if one.beyond else self.world
         self.tasks = _stacked([self._tasks(run, run.evaluated) for run in runs])
         stream = _stacked([self._practised(run) for run in runs])
         self.schedule = Schedule(one.steps_per_task // leading, len(one.training) * leading, one.evaluate_every)
@@ -237,7 +234,7 @@ class LaneProgram:
         begin = time.perf_counter()
         lanes, history = fit(
             self.agent,
-            self.practice,
+            self.world,
             self.configs,
             self.schedule,
             self.evaluate,
