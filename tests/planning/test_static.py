@@ -15,7 +15,7 @@ RISKS = [CVaR(0.25), PiecewiseLinear(0.3, 3.0), Quadratic(0.5), Entropic(-0.5)]
 
 def random_mdp(rng, states=4, actions=3, gamma=1.0, terminal=()):
     P = rng.dirichlet(np.full(states, 0.5), (states, actions))
-    P[P < P.max(axis=-1, keepdims=True) * 0.25] = 0.0
+    P[P.max(axis=-1, keepdims=True) * 0.25 > P] = 0.0
     phi = rng.integers(-2, 3, (states, actions, states, 2)).astype(float)
     return rasf.FiniteMDP(P / P.sum(axis=-1, keepdims=True), phi, terminal=terminal, gamma=gamma)
 

@@ -26,7 +26,7 @@ _CLEARLY = 1.0  # standard errors
 class GreedyCheck:
     """Looks at the policies of one training with so many steps in all; `make` opens the environment to look in.
 
-    That happens when it is time to look for the first time: short trainings and compiled worlds are not looked at.
+    That happens when it is time to look for the first time: short trainings are not looked at.
     """
 
     def __init__(self, make: Callable[[], FeatureEnvironment], steps: int, seed: int) -> None:

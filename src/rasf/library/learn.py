@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -290,8 +291,13 @@ def _greedy_check(
     closing: ExitStack,
 ) -> GreedyCheck | None:
     """Who looks at the policies while they are learned; nobody where a second environment cannot be made."""
-    if hasattr(env, "feature_bounds"):  # a world without Gymnasium
-        return None
+    if hasattr(env, "feature_bounds"):  # a world that needs no Gymnasium
+        if find_spec("gymnasium") is None:
+            return None
+        from rasf.library.networks.reacher import reacher_description
+
+        world: Any = env
+        env, kwargs = "rasf/Reacher-v0", reacher_description(world).kwargs
     import gymnasium
 
     from rasf.envs.gymnasium.single import open_environment

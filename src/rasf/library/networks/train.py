@@ -20,7 +20,7 @@ import numpy.typing as npt
 from rasf import checks
 from rasf.agents import AGENTS, LawKind
 from rasf.arrays import Floats, Ints
-from rasf.deep.agent import Agent, AgentSettings, Policies, Tasks
+from rasf.deep.agent import Agent, AgentSettings, Learner, Policies, Tasks
 from rasf.deep.fit import Schedule, chunks, period_of
 from rasf.deep.laws import Histogram, Networks, support_atoms
 from rasf.deep.networks import choose_policies
@@ -124,7 +124,7 @@ def train_networks(
     if world is not None:
         if _COMPILED not in notes:
             notes.append(_COMPILED)
-        networks = _train_compiled(stream, agent, world, seed)
+        networks = _train_compiled(stream, agent, world, seed, env, greedy)
     else:
         assert not isinstance(env, ReacherAdapter)
         capacity = max(remembered, env.num_envs)
@@ -256,7 +256,14 @@ class _Stream:
         return {name: np.concatenate([part, unknown[name]]) for name, part in led.items()}
 
 
-def _train_compiled(stream: _Stream, agent: Agent, world: Reacher, seed: int) -> Networks:
+def _train_compiled(
+    stream: _Stream,
+    agent: Agent,
+    world: Reacher,
+    seed: int,
+    env: FeatureVector | ReacherAdapter,
+    greedy: GreedyCheck | None,
+) -> Networks:
     """The networks after one lane of the fused loop; the last feature of the reacher is its failures."""
     beta = jnp.asarray(stream.acting, jnp.float32)
     first = jnp.float32(np.ravel(stream.acting)[0])
@@ -272,7 +279,11 @@ def _train_compiled(stream: _Stream, agent: Agent, world: Reacher, seed: int) ->
         stream.total[active] += np.sum(phi * stream.w[active], axis=1)
         stream.failures[active] += np.rint(phi[:, -1])
         stream.extras[active] = chunk.loss[0], *chunk.clipped[0]
-        if stream.show(chunk.step // chunk.length % len(active) if stream.side_by_side else chunk.task):
+        led = chunk.step // chunk.length % len(active) if stream.side_by_side else chunk.task
+        if greedy is not None:
+            act = _greedy_of(agent, chunk.lanes.learner, env, stream.w[led], stream.risks[led])
+            stream.known |= greedy.look(stream.share, led, stream.w[led], act)
+        if stream.show(led):
             break
     return jax.tree.map(lambda part: part[0], agent.acting(chunk.lanes.learner))
 
@@ -332,6 +343,21 @@ def _train_stepped(
             learner.begin_task(active)
             obs = env.reset()
     return learner.networks
+
+
+def _greedy_of(
+    agent: Agent, lanes: Learner, env: FeatureVector | ReacherAdapter, w: Floats, risk: Risk
+) -> Callable[[Any], int]:
+    """GPI by the networks of the first lane; they are fetched when somebody looks."""
+    fetched: list[NetworkPolicies] = []
+
+    def act(raw: Any) -> int:
+        if not fetched:
+            first = jax.tree.map(lambda part: np.asarray(part[0]), agent.acting(lanes))
+            fetched.append(NetworkPolicies.from_agent(agent, first))
+        return fetched[0].act_one(env.encoder.vector(raw), w, risk)
+
+    return act
 
 
 def _act_greedily(learner: SteppedLearner, env: FeatureVector, task: int, raw: Any) -> int:
