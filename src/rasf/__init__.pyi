@@ -7,6 +7,7 @@ from .envs.gymnasium.description import EnvironmentDescription as EnvironmentDes
 from .envs.gymnasium.recorder import Recorder as Recorder
 from .envs.gymnasium.single import FeatureReward as FeatureReward
 from .envs.gymnasium.single import Step as Step
+from .library.actor import Actor as Actor
 from .library.evaluation import Comparison as Comparison
 from .library.evaluation import Report as Report
 from .library.file import load as load

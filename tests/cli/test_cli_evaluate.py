@@ -63,6 +63,15 @@ def test_discount_aware_shows_discounted_returns(trained, command):
     assert "discounted" in out.split("episode by episode")[0]  # a heading, which a narrow terminal breaks
 
 
+def test_static_holds_a_risk_fixed(trained, command):
+    _, out, _ = command(
+        "evaluate", "coin.rasf", "--w", "1,-1", "--episodes", 40, "--risk", "cvar:0.5", "--static", "--json", "-"
+    )
+    expected = trained.compare("Coin-v0", [1.0, -1.0], [rasf.CVaR(0.5)], 40, static=True)
+    measures = json.loads(out)["comparisons"][0]["risks"]["cvar:0.5"]["measures"]
+    assert measures["discounted"] == list(expected.reports["cvar:0.5"].measures["discounted"])
+
+
 def test_evaluate_reads_a_config_file(trained, command, here):
     (here / "ask.toml").write_text('file = "coin.rasf"\nw = [1, -1]\nepisodes = 7\nrisk = "cvar:0.5"\njson = "-"\n')
     found = json.loads(command("evaluate", "--config", "ask.toml", "--episodes", 6)[1])

@@ -44,6 +44,28 @@ def test_u_is_concave_never_falls_and_has_slope_one_at_zero(risk):
     assert slopes.max() <= risk.steepest(-4.0) + 1e-9
 
 
+@pytest.mark.parametrize("risk", RISKS)
+def test_normal_laws_against_a_fine_histogram(risk):
+    z = np.linspace(-9, 9, 200_001)
+    p = np.exp(-(z**2) / 2)
+    p /= p.sum()
+    mean, std = np.array([0.5, -1.0, 0.3, 2.0]), np.array([0.2, 1.0, 0.7, 0.0])
+    value, b = (
+        np.array([found[k] for found in (risk.with_threshold(p, m + s * z) for m, s in zip(mean, std, strict=True))])
+        for k in range(2)
+    )
+    ordered = np.argsort([p @ risk.utility(m + s * z) for m, s in zip(mean, std, strict=True)])
+    assert np.argsort(risk.normal(mean, std)).tolist() == ordered.tolist()
+    if not isinstance(risk, Entropic):
+        expected = [p @ risk.utility(m + s * z) for m, s in zip(mean, std, strict=True)]
+        np.testing.assert_allclose(risk.normal(mean, std), expected, atol=1e-6)
+    ours = risk.normal_threshold(mean, std)
+    if risk != CVaR(1.0):  # whose threshold does not matter
+        np.testing.assert_allclose(ours, b, atol=1e-3)
+    for at, m, s, most in zip(ours, mean, std, value, strict=True):
+        assert at + p @ risk.utility(m + s * z - at) == pytest.approx(most, abs=1e-5)
+
+
 @pytest.mark.parametrize("risk", [PiecewiseLinear(0.3, 3.0), Quadratic(0.3), CVaR(0.25)])
 def test_batches_and_jax(risk):
     rng = np.random.default_rng(1)

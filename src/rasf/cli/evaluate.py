@@ -38,10 +38,11 @@ _READERS: dict[str, arguments.Reader] = {
     "max-steps": whole,
     "seed": arguments.seed,
     "discount-aware": arguments.flag,
+    "static": arguments.flag,
     "json": read.path,
     "plot": read.path,
 }
-_OPTIONS = ("episodes", "seed", "max-steps", "discount-aware", "phi", "failure")  # of acting
+_OPTIONS = ("episodes", "seed", "max-steps", "discount-aware", "static", "phi", "failure")  # of acting
 _STANDARD_OUTPUT = Path("-")
 
 
@@ -75,6 +76,12 @@ def evaluate(
             "--discount-aware", help="Let risk fade as gamma^t, as in the paper's guarantee; shows discounted returns."
         ),
     ] = None,
+    static: Annotated[
+        bool | None,
+        typer.Option(
+            "--static", help="Hold a risk such as cvar:0.1 fixed from the beginning; shows discounted returns."
+        ),
+    ] = None,
     as_json: Annotated[Path | None, typer.Option("--json", metavar="FILE|-", help="Write the numbers as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw the returns.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with these names; flags win over it.")] = None,
@@ -93,7 +100,7 @@ def evaluate(
     if job.plot is not None:
         from rasf.experiments.common import drawing
 
-        drawing.save(drawing.comparison(compared, job.discount_aware, _source(job)), job.plot)
+        drawing.save(drawing.comparison(compared, job.discounted, _source(job)), job.plot)
     if job.json is not None:
         _write_json(job, compared)
     if job.json != _STANDARD_OUTPUT:
@@ -102,7 +109,7 @@ def evaluate(
         else:
             print_library(job.file, job.library)
         for each in compared:
-            print_comparison(each, job.discount_aware)
+            print_comparison(each, job.discounted)
         for path in (job.plot, job.json):
             if path is not None:
                 say(f"wrote {path}")
@@ -122,12 +129,14 @@ class _Job(NamedTuple):
     plot: Path | None
 
     @property
-    def discount_aware(self) -> bool:
-        return bool(self.options["discount_aware"])
+    def discounted(self) -> bool:
+        """Whether it is the discounted return that the risk is about."""
+        return bool(self.options["discount_aware"] or self.options["static"])
 
 
 def _job(values: dict[str, Any]) -> _Job:
     """Everything that is known to be wrong before acting is refused here."""
+    from rasf.library.actor import static_risk
     from rasf.library.file import load
 
     if "file" not in values:
@@ -145,8 +154,8 @@ def _job(values: dict[str, Any]) -> _Job:
         raise ValueError(f"w must be {library.n_features} numbers, got {weights.shape[1]}")
     risks = values.get("risk") or arguments.risks_of(library)
     for risk in risks:
-        library.sources.check(risk)
-    options = {"episodes": _EPISODES, "seed": 0, "discount_aware": False}
+        static_risk(risk) if values.get("static") else library.sources.check(risk)
+    options = {"episodes": _EPISODES, "seed": 0, "discount_aware": False, "static": False}
     options |= {name.replace("-", "_"): values[name] for name in _OPTIONS if name in values}
     env, kwargs = "", values.get("env-arg", {})
     if len(weights):

@@ -7,7 +7,8 @@
 
 Episode i begins from a seed of its own, whoever acts: several risks meet the same beginnings, so `compare` can take
 differences pair by pair. `discount_aware` scores step t with the risk of a return that counts gamma^t times, which is
-what the paper's guarantee is about.
+what the paper's guarantee is about. `static` holds a risk of the whole discounted return fixed from the beginning of an
+episode (`rasf.library.actor`).
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ import numpy.typing as npt
 from rasf.arrays import Bools, Floats, Ints
 from rasf.checks import one_of
 from rasf.files import Header
+from rasf.library.actor import act_by_stock, first_thresholds, static_risk
 from rasf.library.frozen_policies import FrozenPolicies
-from rasf.risk import Risk
+from rasf.risk import MeanVariance, Risk
 from rasf.risk.names import risk_to_text
 from rasf.statistics import Interval, interval_of, mean_interval, mean_of_the_worst
 from rasf.transfer import gpi_actions
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import FeatureEnvironment
     from rasf.library.policy_library import PolicyLibrary
 
+NEUTRAL = MeanVariance(0.0)
 WORST = 0.1  # the share of episodes that CVaR looks at
 
 
@@ -163,6 +166,7 @@ def run_episodes(
     seeds: Sequence[int],
     max_steps: int,
     discount_aware: bool,
+    static: bool,
     callback: Callable[[int], None] | None,
 ) -> Report:
     """An episode for each seed, as many at a time as there are environments, all of these at the same step.
@@ -172,14 +176,21 @@ def run_episodes(
     sources, encode, n = library.sources, library.encode, len(seeds)
     phi, discounted = np.zeros((2, n, len(w)))
     failures, lengths, truncated, unseen = np.zeros(n), np.zeros(n, np.int64), np.ones(n, np.bool_), 0
-    rest = np.zeros(n)
+    rest, threshold = np.zeros(n), np.zeros(n)
     for first in range(0, n, len(environments)):
         running = dict(zip(range(first, n), environments, strict=False))
         begun, obs = first + len(running), {i: encode(env.reset(seeds[i])) for i, env in running.items()}
         for t in range(max_steps):
             encoded = np.stack([obs[i] for i in running])
             discount = sources.gamma**t
-            actions = sources.act(encoded, w, risk.at_discount(discount) if discount_aware else risk)
+            if static:
+                certain, each = static_risk(risk), list(running)
+                if t == 0:
+                    threshold[each] = first_thresholds(sources, encoded, w, certain)
+                stock = discounted[each] @ w - threshold[each]
+                actions = act_by_stock(sources, encoded, w, certain, stock, np.full(len(each), discount))
+            else:
+                actions = sources.act(encoded, w, risk.at_discount(discount) if discount_aware else risk)
             unseen += int((~sources.seen(encoded)).sum())
             for i, action in zip(list(running), actions.tolist(), strict=True):
                 step = running[i].step(action)
@@ -190,7 +201,7 @@ def run_episodes(
                 truncated[i] = not step.terminated
                 obs[i] = encode(step.obs)
                 if truncated[i] and (step.truncated or t + 1 == max_steps):
-                    rest[i] = sources.gamma ** (t + 1) * _promised(sources, obs[i], w, risk)
+                    rest[i] = sources.gamma ** (t + 1) * _promised(sources, obs[i], w, NEUTRAL if static else risk)
                 if step.terminated or step.truncated:
                     del running[i]
             if callback is not None:

@@ -93,6 +93,9 @@ class FrozenPolicies(Protocol):
     def scores(self, obs: np.ndarray, w: Floats, risk: Risk) -> Scores:
         """GPE of every policy."""
 
+    def laws(self, obs: np.ndarray, w: Floats) -> tuple[Floats, Floats] | None:
+        """Probabilities (K, B, A, M) of returns (M,); None where no more than mean and variance is known."""
+
     def seen(self, obs: np.ndarray) -> Bools:
         """Where (B,) a policy has data; networks always have an answer."""
 

@@ -31,6 +31,7 @@ from rasf.transfer import gpi
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import Environment, FailureRule, FeatureEnvironment, Phi
+    from rasf.library.actor import Actor
     from rasf.library.evaluation import Comparison, Report
     from rasf.library.logs.estimate import Estimate
 
@@ -65,10 +66,11 @@ class PolicyLibrary:
     ) -> None:
         self.sources, self.environment, self.policies, self.agents = sources, environment, policies, agents
         self.history, self.notes, self.provenance = history, notes, provenance
-        self._encoder = encoder = Encoder(environment.observations)
+        encoder = Encoder(environment.observations)
+        self.is_batch = encoder.is_batch
         is_table = sources.family is Family.TABLES
         self.encode: Encode = encoder.key if is_table else encoder.vector  # what the policies see of an observation
-        self._encode_batch: Encode = encoder.batch_keys if is_table else encoder.batch_vectors
+        self.encode_batch: Encode = encoder.batch_keys if is_table else encoder.batch_vectors
         self._first_action = environment.first_action
         sizes = {
             "the number of policies": (len(policies), sources.policies),
@@ -116,18 +118,24 @@ class PolicyLibrary:
         At an observation that no policy knows (`scores` tells), a tabular library takes the first action.
         """
         weights = checks.weights("w", w, self.n_features)
-        if self._encoder.is_batch(obs):
-            return self.sources.act(self._encode_batch(obs), weights, risk) + self._first_action
+        if self.is_batch(obs):
+            return self.sources.act(self.encode_batch(obs), weights, risk) + self._first_action
         return self.sources.act_one(self.encode(obs), weights, risk) + self._first_action
 
     def scores(self, obs: object, w: npt.ArrayLike, risk: Risk = NEUTRAL) -> Explanation:
         """Value, mean and standard deviation of every policy and action, and which policy drives the choice."""
-        batch = self._encoder.is_batch(obs)
-        encoded = self._encode_batch(obs) if batch else self.encode(obs)[None]
+        batch = self.is_batch(obs)
+        encoded = self.encode_batch(obs) if batch else self.encode(obs)[None]
         found = self.sources.scores(encoded, checks.weights("w", w, self.n_features), risk)
         choice = gpi(found.values)
         all_of = Explanation(*found, choice.policy + self._first_action, choice.source)
         return all_of if batch else all_of.first()
+
+    def actor(self, w: npt.ArrayLike, risk: Risk) -> Actor:
+        """Who acts for the static risk of the whole return, and remembers what was earned; see `rasf.Actor`."""
+        from rasf.library.actor import Actor
+
+        return Actor(self, w, risk)
 
     def evaluate(
         self,
@@ -139,6 +147,7 @@ class PolicyLibrary:
         seed: int = 0,
         phi: Phi | None = None,
         discount_aware: bool = False,
+        static: bool = False,
         failure: FailureRule | None = None,
         max_steps: int = _LONGEST,
         env_kwargs: Header | None = None,
@@ -147,10 +156,17 @@ class PolicyLibrary:
 
         `env` is an id, an environment, or a function that makes one; `phi` as for `learn`. `failure(step)` says on
         which steps there was a failure, where the environment does not name them in info["failure"]. Episodes of more
-        than `max_steps` are truncated, and the report says how many. env_kwargs: arguments of an environment named by
-        its id; by default those that the library was trained with, where it is the same.
+        than `max_steps` are truncated, and the report says how many. static: hold the risk fixed from the beginning of
+        an episode, as `actor` does. env_kwargs: arguments of an environment named by its id; by default those that the
+        library was trained with, where it is the same.
         """
-        given: Header = {"seed": seed, "phi": phi, "discount_aware": discount_aware, "failure": failure}
+        given: Header = {
+            "seed": seed,
+            "phi": phi,
+            "discount_aware": discount_aware,
+            "failure": failure,
+            "static": static,
+        }
         given["env_kwargs"] = env_kwargs
         compared = self.compare(env, w, [risk], episodes, max_steps=max_steps, **given)
         return next(iter(compared.reports.values()))
@@ -166,6 +182,7 @@ class PolicyLibrary:
         seed: int = 0,
         phi: Phi | None = None,
         discount_aware: bool = False,
+        static: bool = False,
         failure: FailureRule | None = None,
         max_steps: int = _LONGEST,
         env_kwargs: Header | None = None,
@@ -173,6 +190,7 @@ class PolicyLibrary:
     ) -> Comparison:
         """Evaluate several risks on the same beginnings; `callback(risk's name, episodes over)` may raise to stop."""
         from rasf.envs.gymnasium.single import open_environment, seeds_from
+        from rasf.library.actor import static_risk
         from rasf.library.evaluation import Comparison, run_episodes
 
         episodes, max_steps = checks.whole("episodes", episodes, 2), checks.whole("max_steps", max_steps)
@@ -182,8 +200,10 @@ class PolicyLibrary:
         named = dict(risks) if isinstance(risks, Mapping) else {risk_to_text(risk): risk for risk in risks}
         if len(named) < len(risks):
             raise ValueError(f"risks must differ in their names, {', '.join(named)}; a dict can name them")
+        if static and discount_aware:
+            raise ValueError("static and discount_aware are two ways to act; choose one")
         for risk in named.values():
-            self.sources.check(risk)
+            static_risk(risk) if static else self.sources.check(risk)
         if isinstance(env, str) and phi is None:
             self._require_phi(None)
         kwargs = env_kwargs
@@ -204,7 +224,8 @@ class PolicyLibrary:
                     break
             for name, risk in named.items():
                 told = None if callback is None else partial(callback, name)
-                reports[name] = run_episodes(self, environments, weights, risk, seeds, max_steps, discount_aware, told)
+                ways = (discount_aware, static)
+                reports[name] = run_episodes(self, environments, weights, risk, seeds, max_steps, *ways, told)
         return Comparison(reports)
 
     def evaluate_from(

@@ -19,6 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from rasf.arrays import Array, array_namespace
 from rasf.checks import number
 from rasf.risk.base import Risk
@@ -37,6 +39,14 @@ class CertaintyEquivalent(Risk):
 
     def steepest(self, least: float) -> float:
         """The largest slope of u from `least` on."""
+        raise NotImplementedError
+
+    def normal(self, mean: Array, std: Array) -> Array:
+        """What orders normal laws as E u(X) does, (...) of means and standard deviations (...), in numpy."""
+        raise NotImplementedError
+
+    def normal_threshold(self, mean: Array, std: Array) -> Array:
+        """The best b (...) for normal laws."""
         raise NotImplementedError
 
     def with_threshold(self, probs: Array, atoms: Array) -> tuple[Array, Array]:
@@ -101,3 +111,35 @@ class Quadratic(CertaintyEquivalent):
     def histogram(self, probs: Array, atoms: Array) -> Array:
         """rho (...) of probabilities (..., N) over atoms."""
         return self.with_threshold(probs, atoms)[0]
+
+    def normal(self, mean: Array, std: Array) -> Array:
+        """E u(X) = 1 / 2c - c / 2 E[(1 / c - X)+^2]."""
+        c = self.aversion
+        short, spread = 1 / c - mean, np.maximum(std, 1e-12)
+        t = short / spread
+        return 1 / (2 * c) - c / 2 * ((short**2 + spread**2) * _cdf(t) + short * spread * _pdf(t))
+
+    def normal_threshold(self, mean: Array, std: Array) -> Array:
+        """Where the mean slope is 1: t cdf(t) + pdf(t) = 1 / (c std) with t = (b + 1 / c - mean) / std."""
+        c, spread = self.aversion, np.maximum(std, 1e-9)
+        goal = 1 / (c * spread)
+        t = np.array(goal)
+        for _ in range(60):  # Newton's: of a convex function with a slope below 1, from above, it falls to the root
+            t = t - (t * _cdf(t) + _pdf(t) - goal) / np.maximum(_cdf(t), 1e-12)
+        return mean + spread * t - 1 / c
+
+
+def below_zero(mean: Array, std: Array) -> Array:
+    """E min(X, 0) of normal laws."""
+    spread = np.maximum(std, 1e-12)
+    return mean * _cdf(-mean / spread) - spread * _pdf(mean / spread)
+
+
+def _cdf(t: Array) -> Array:
+    from scipy.special import ndtr
+
+    return ndtr(t)
+
+
+def _pdf(t: Array) -> Array:
+    return np.exp(-(t**2) / 2) / np.sqrt(2 * np.pi)

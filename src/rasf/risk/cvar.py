@@ -17,7 +17,7 @@ import numpy as np
 from rasf.arrays import Array, array_namespace
 from rasf.checks import number
 from rasf.risk.base import histogram_moments
-from rasf.risk.certainty import CertaintyEquivalent, ascending, quantile
+from rasf.risk.certainty import CertaintyEquivalent, ascending, below_zero, quantile
 
 _GRID = 512  # cells of the grid on which laws are convolved
 _BLOCK = 24  # of the grid's atoms: 24 x 24 are quickly transformed, and quickly summed up block by block
@@ -69,6 +69,14 @@ class CVaR(CertaintyEquivalent):
     def threshold(self, probs: Array, atoms: Array) -> Array:
         """The alpha-quantile."""
         return quantile(probs, atoms, self.alpha)
+
+    def normal(self, mean: Array, std: Array) -> Array:
+        """E u(X) of normal laws."""
+        return mean if self.alpha == 1 else below_zero(mean, std) / self.alpha
+
+    def normal_threshold(self, mean: Array, std: Array) -> Array:
+        """The alpha-quantile of normal laws."""
+        return mean if self.alpha == 1 else mean + std * normal_quantile(self.alpha)
 
 
 @dataclass(frozen=True)
@@ -123,6 +131,15 @@ class PiecewiseLinear(CertaintyEquivalent):
         """The quantile of the tail's level."""
         return quantile(probs, atoms, self._tail.alpha)
 
+    def normal(self, mean: Array, std: Array) -> Array:
+        """E u(X) of normal laws."""
+        below = below_zero(mean, std)
+        return self.gain * (mean - below) + self.loss * below
+
+    def normal_threshold(self, mean: Array, std: Array) -> Array:
+        """The quantile of normal laws."""
+        return self._tail.normal_threshold(mean, std)
+
 
 def convolution(probs: Array, atoms: Array, w: Array) -> tuple[Array, Array]:
     """The law of sum_i w_i Z_i on an even grid: probabilities (..., M), atoms (M,).
@@ -160,6 +177,11 @@ def _below(probs: Array) -> Array:
 
 def normal_tail_factor(alpha: float) -> float:
     """pdf(q) / alpha at the alpha-quantile q of the standard normal law."""
+    return math.exp(-(normal_quantile(alpha) ** 2) / 2) / math.sqrt(2 * math.pi) / alpha
+
+
+def normal_quantile(alpha: float) -> float:
+    """Of the standard normal law."""
     from scipy.special import ndtri
 
-    return math.exp(-(float(ndtri(alpha)) ** 2) / 2) / math.sqrt(2 * math.pi) / alpha
+    return float(ndtri(alpha))

@@ -101,6 +101,14 @@ class Entropic(CertaintyEquivalent):
         """The utility itself."""
         return self.histogram(probs, atoms)
 
+    def normal(self, mean: Array, std: Array) -> Array:
+        """The utility of normal laws, which orders them as E u(X) does and does not overflow."""
+        return mean + self.beta / 2 * std**2
+
+    def normal_threshold(self, mean: Array, std: Array) -> Array:
+        """The utility itself."""
+        return self.normal(mean, std)
+
 
 @dataclass(frozen=True)
 class NestedEntropic(Risk):

@@ -52,6 +52,7 @@ from rasf.deep.networks import Heads, Layer, Network, Sines, encode, plain_outpu
 from rasf.files import Arrays
 from rasf.library.frozen_policies import Scores
 from rasf.risk import Entropic, MeanVariance, Risk
+from rasf.risk.cvar import convolution
 from rasf.transfer import gpi_actions
 
 Single = npt.NDArray[np.float32]
@@ -115,6 +116,17 @@ class NetworkPolicies:
         values, mean, variance = joined
         std = np.full_like(mean, np.nan) if self.law_kind is LawKind.MEAN else np.sqrt(variance)
         return Scores(values, mean, std, self.seen(obs))
+
+    def laws(self, obs: npt.NDArray[Any], w: Floats) -> tuple[Floats, Floats] | None:
+        """Of histograms, the law of their weighted sum, features taken to be independent."""
+        if self.law_kind is not LawKind.HISTOGRAM:
+            return None
+        task, _ = self.histogram_task(w, MeanVariance(0.0))
+        found = [_convolve(task, _padded(few)) for few in self._chunks(obs)]
+        probs = [
+            np.asarray(part, np.float64)[:, : len(few)] for (part, _), few in zip(found, self._chunks(obs), strict=True)
+        ]
+        return np.concatenate(probs, axis=1), np.asarray(found[0][1], np.float64)
 
     def seen(self, obs: npt.NDArray[Any]) -> Bools:
         """Everywhere: networks always have an answer."""
@@ -338,6 +350,13 @@ def _outputs(network: Network, obs: Array, shape: Heads) -> Array:
 
 def _values(outputs: Array, task: HistogramTask, form: RiskForm) -> Array:
     return histogram_scores(form if isinstance(form, Risk) else form(task.beta), outputs, task.atoms, task.weights)
+
+
+@jax.jit
+def _convolve(task: HistogramTask, obs: Array) -> tuple[Array, Array]:
+    """The laws (K, B, A, M) of the weighted sum of the task's features, on a grid (M,)."""
+    probs = jax.nn.softmax(_task_outputs(task, obs)[..., : task.atoms.shape[-1]])
+    return convolution(probs, task.atoms, task.weights)
 
 
 def _task_outputs(task: HistogramTask, obs: Array) -> Array:

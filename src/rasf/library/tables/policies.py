@@ -150,6 +150,9 @@ class TablePolicies:
         values[outside], mean[outside], std[outside] = -np.inf, 0.0, np.nan
         return Scores(values, mean, std, self._is_learned(state))
 
+    def laws(self, obs: npt.NDArray[Any], w: Floats) -> None:
+        """None: tables know mean and covariance."""
+
     def seen(self, obs: npt.NDArray[Any]) -> Bools:
         """Where (B,) something was learned."""
         return self._is_learned(states_of(self._index, self._rows(obs)))
