@@ -168,3 +168,22 @@ def test_the_agent_learns_from_python(tmp_path):
         np.testing.assert_allclose(found.std[k], [0.0, 1.5], atol=0.5)
     assert [again.act(0, [1.0, 0.0], MeanVariance(beta)) for beta in (0.0, -2.0)] == [1, 0]
     np.testing.assert_array_equal(found.values, library.scores(0, [1.0, 0.0], MeanVariance(-2.0)).values)
+
+
+def test_events_are_named_by_once_and_never_negative():
+    from coin_world import Coin
+
+    options = {
+        "agent": "rasfdqn",
+        "tasks": [[1.0, -1.0]],
+        "steps_per_task": 60,
+        "widths": (4,),
+        "batch": 8,
+        "warmup": 20,
+    }
+    library = rasf.learn(Coin(), once=[1], **options)
+    assert library.sources.law.events == (1,)
+    assert library.sources.describe()["events"] == [1]
+    assert rasf.learn(Coin(), **options).sources.law.events == ()
+    with pytest.raises(ValueError, match="events must never be negative, got -"):
+        rasf.learn(Coin(), events=(0,), phi=lambda *_: [-1.0, 0.0], **options)

@@ -63,6 +63,14 @@ def test_sizes(name, law, policies, inputs, shapes, active):
     assert agent == make(name)
 
 
+def test_events_are_features_of_the_law_of_logarithms():
+    assert make("rasfdqn", events=(2,)).law.events == (2,)
+    with pytest.raises(ValueError, match="events must be features from 0 to 2"):
+        make("rasfdqn", events=(3,))
+    with pytest.raises(ValueError, match="events are for the law 'log-moments'"):
+        make("rasfc51", events=(1,))
+
+
 def test_supports():
     atoms = np.array(make("rasfc51").law.atoms)
     np.testing.assert_allclose(atoms[:, [0, -1]], [[-10, 10], [-10, 10], [0, 10]])
@@ -104,6 +112,12 @@ def test_active_features_are_those_that_matter():
         ({"batch": (8,)}, "batch"),
         ({"target_period": -1}, "target_period"),
         ({"target_period": 0.5}, "target_period"),
+        ({"settle": 1.5}, "settle"),
+        ({"settle": -0.1}, "settle"),
+        ({"law": "log-moments", "events": [0]}, "events"),
+        ({"law": "log-moments", "events": (0, 0)}, "events"),
+        ({"law": "log-moments", "events": (-1,)}, "events"),
+        ({"law": "log-moments", "events": (0.5,)}, "events"),
         ({"atoms": 1}, "atoms"),
         ({"atoms": 5.5}, "atoms"),
         ({"atoms": 1, "conditioned": True}, "atoms"),

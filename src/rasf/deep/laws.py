@@ -42,12 +42,14 @@ import numpy.typing as npt
 
 from rasf import checks
 from rasf.agents import LawKind
-from rasf.arrays import Array, Floats, array_namespace
+from rasf.arrays import Array, Bools, Floats, array_namespace
 from rasf.deep.networks import Heads, Layer, Network, choose_heads, fold_heads
 from rasf.risk import MeanVariance
 from rasf.risk.base import Risk, histogram_moments
 from rasf.transfer import packed_indices, packed_weights
 
+_NOTHING = -1e4  # the logarithm of what does not count
+_MOST_LEARNED, _MOST_SAID = 10.0, 80.0  # logarithms: a target must not run away, a score must not overflow
 Parts = tuple[Array, ...]  # outputs of every part
 Networks = tuple[Network, ...]  # weights of every part
 
@@ -355,15 +357,18 @@ class MeanLogDiagonal(MeanDiagonal):
     kind: ClassVar[LawKind] = LawKind.MEAN_LOG_VARIANCE
     events: tuple[int, ...] = ()
 
+    @property
+    def _is_event(self) -> Bools:
+        return np.isin(np.arange(self.features), self.events)
+
     def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:
         """The mean of all but events, then the logarithms: of events' means, of variances times w^2 that matter."""
         xp, (policies, d), (network,) = array_namespace(w), w.shape, networks
         index = xp.argsort(w == 0, axis=-1, stable=True)[:, :active]
         own = xp.take_along_axis(w, index, axis=-1)
         every, events = xp.arange(2 * d), np.array(self.events, int)
-        plain = xp.where(xp.isin(xp.arange(d), events), 0.0, w)
         columns = [
-            xp.concatenate([plain, xp.zeros_like(w)], axis=-1)[..., None],
+            xp.concatenate([xp.where(self._is_event, 0.0, w), xp.zeros_like(w)], axis=-1)[..., None],
             xp.broadcast_to((every[:, None] == events) * 1.0, (policies, 2 * d, len(events))),
             (every[:, None] == d + index[:, None]) * 1.0,
         ]
@@ -381,36 +386,28 @@ class MeanLogDiagonal(MeanDiagonal):
 
     def loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
         """Half the squared differences of means, and the losses of what is never negative."""
-        (now, later), (said, logs) = (
-            map(self._means, (chosen[0], following[0])),
-            (chosen[0][:, :, 0], chosen[0][:, :, 1]),
-        )
-        is_event = jnp.isin(jnp.arange(self.features), np.array(self.events, int))
+        now, later = self._means(chosen[0]), self._means(following[0])
         target = jax.lax.stop_gradient(phi + discount[:, None] * later)
-        of_means = jnp.where(is_event, _poisson_loss(said, target), (target - now) ** 2 / 2)
-        residual = jax.lax.stop_gradient(target - now)
+        of_means = jnp.where(self._is_event, _poisson_loss(chosen[0][:, :, 0], target), (target - now) ** 2 / 2)
         after = jnp.exp(jnp.minimum(following[0][:, :, 1], _MOST_LEARNED))
-        spread = jax.lax.stop_gradient(residual**2 + discount[:, None] ** 2 * after)
-        return jnp.sum(of_means + _poisson_loss(logs, spread)) / len(phi), jnp.zeros(2)
+        spread = jax.lax.stop_gradient((target - now) ** 2 + discount[:, None] ** 2 * after)
+        return jnp.sum(of_means + _poisson_loss(chosen[0][:, :, 1], spread)) / len(phi), jnp.zeros(2)
 
     def _means(self, outputs: Array) -> Array:
         """Means (K, B, d) of features, from outputs (K, B, 2, d)."""
-        is_event, said = jnp.isin(jnp.arange(self.features), np.array(self.events, int)), outputs[:, :, 0]
+        said = outputs[:, :, 0]
         # of the others the exponential is not taken at all: it might overflow, and spoil the slope
-        return jnp.where(is_event, jnp.exp(jnp.where(is_event, jnp.minimum(said, _MOST_LEARNED), 0.0)), said)
+        bounded = jnp.where(self._is_event, jnp.minimum(said, _MOST_LEARNED), 0.0)
+        return jnp.where(self._is_event, jnp.exp(bounded), said)
 
     def in_units(self, networks: Networks, units: Array) -> Networks:
-        xp, (network,), d = array_namespace(units), networks, self.features
-        event = xp.isin(xp.arange(d), np.array(self.events, int))
-        factor = xp.concatenate([xp.where(event, 1.0, units), xp.ones(d)]).astype(units.dtype)
+        """Factors of what is said as it is; logarithms are shifted."""
+        xp, (network,), event = array_namespace(units), networks, self._is_event
+        factor = xp.concatenate([xp.where(event, 1.0, units), xp.ones(self.features)]).astype(units.dtype)
         shift = xp.concatenate([xp.where(event, xp.log(units), 0.0), 2 * xp.log(units)]).astype(units.dtype)
         weight, bias = (part * _padded(factor, part.shape[-1]) for part in network.heads)
-        surplus = xp.zeros(bias.shape[-1] - 2 * d, units.dtype)
+        surplus = xp.zeros(bias.shape[-1] - len(shift), units.dtype)
         return (network._replace(heads=Layer(weight, bias + xp.concatenate([shift, surplus]))),)
-
-
-_NOTHING = -1e4  # the logarithm of what does not count
-_MOST_LEARNED, _MOST_SAID = 10.0, 80.0  # logarithms: a target must not run away, a score must not overflow
 
 
 def _exp(logs: Array) -> Array:
