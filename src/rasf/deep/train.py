@@ -26,6 +26,8 @@ from rasf.deep.agent import Agent, Learner, Policies, Tasks
 from rasf.deep.replay import Batch
 from rasf.transfer import gpi_actions
 
+_UNROLLED = 4  # updates of a round: all of many would take long to compile, none costs a tenth of the speed on a CPU
+
 
 class World(Protocol):
     """What a world must offer to be trained on here; `rasf.envs.reacher.world.Reacher` is one.
@@ -191,10 +193,12 @@ def _round(
     next_state, phi, new = jax.vmap(step)(state, active, draws.explore, draws.action, draws.noise)
     rows = replay.store(lane.rows, index * n, new)
     learned = agent.settings.risk(config.bootstrap_beta) if config.policies is None else config.policies
-    learner, losses, masses = lane.learner, [], []
-    for bits in jnp.split(draws.sample, agent.updates_for(n)):
+
+    def update(learner: Learner, bits: Array) -> tuple[Learner, tuple[Array, Array]]:
         batch = replay.sample(rows, (index + 1) * n, bits, world.observation_size)
         learner, loss, clipped = agent.update(learner, batch, config.tasks, learned)
-        losses.append(loss)
-        masses.append(clipped)
-    return Lane(learner, next_state, rows), (sum(losses) / len(losses), sum(masses) / len(masses), phi)
+        return learner, (loss, clipped)
+
+    by_update = draws.sample.reshape(agent.updates_for(n), -1)
+    learner, (loss, clipped) = jax.lax.scan(update, lane.learner, by_update, unroll=min(_UNROLLED, len(by_update)))
+    return Lane(learner, next_state, rows), (jnp.mean(loss), jnp.mean(clipped, axis=0), phi)
