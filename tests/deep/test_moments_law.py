@@ -57,6 +57,13 @@ def test_the_loss_of_logarithms_by_hand():
     assert float(loss) == pytest.approx(expected / B)
 
 
+def test_what_is_far_too_large_is_drawn_back():
+    chosen, following = np.full((1, 1, 2, 1), 40.0), np.zeros((1, 1, 2, 1))
+    law, given = MeanLogDiagonal(1), (np.zeros((1, 1)), np.zeros(1))
+    slope = jax.grad(lambda out: law.loss((out,), (following,), *given)[0])(jnp.asarray(chosen))
+    assert slope[0, 0, 1, 0] > 0
+
+
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("events", [(), (1,), (0, 2)])
 def test_scores_of_logarithms_by_hand(shared, events):
@@ -185,5 +192,7 @@ def test_events_are_named_by_once_and_never_negative():
     assert library.sources.law.events == (1,)
     assert library.sources.describe()["events"] == [1]
     assert rasf.learn(Coin(), **options).sources.law.events == ()
+    more = {name: value for name, value in options.items() if name not in ("tasks", "agent", "widths")}
+    assert library.grow(Coin(), [[1.0, 0.0]], **more).sources.law.events == (1,)
     with pytest.raises(ValueError, match="events must never be negative, got -"):
         rasf.learn(Coin(), events=(0,), phi=lambda *_: [-1.0, 0.0], **options)

@@ -58,6 +58,13 @@ def test_normal_laws_by_integration(risk):
         assert b[i] == pytest.approx(own.ravel()[value.argmax()], abs=2e-2)
 
 
+def test_where_no_loss_can_reach_the_threshold_the_mean_decides():
+    probs, values = np.array([[0.5, 0.5], [0.1, 0.9]])[None, None], np.array([0.0, 1.0])
+    sources = SimpleNamespace(laws=lambda obs, w: (probs, values))
+    above, one = np.full(1, 5.0), np.ones(1)
+    assert act_by_stock(sources, np.zeros((1, 1)), W, CVaR(0.1), above, one).tolist() == [1]
+
+
 def test_what_a_table_does_not_know_is_not_chosen():
     sources, mean, std = of_moments(np.random.default_rng(0))
     values = np.where(np.arange(A) == 1, mean, -np.inf)
@@ -88,7 +95,7 @@ def test_laws_by_their_sums(risk):
             )
             for a in range(A)
         ]
-        assert actions[i] == np.argmax(scores)
+        assert scores[actions[i]] == pytest.approx(max(scores))
         value, own = risk.with_threshold(probs[:, i], values)
         assert b[i] == pytest.approx(own.ravel()[value.argmax()])
 

@@ -235,6 +235,7 @@ def test_many_states_go_on_a_grid():
     [
         ({"risk": MeanVariance(-1.0)}, "risk must be a certainty equivalent"),
         ({"risk": Entropic(0.5)}, "Entropic with beta <= 0"),
+        ({"risk": Entropic(-1e3)}, "beta must be at least"),
         ({"start": 4}, "start must be a state from 0 to 3, got 4"),
         ({"horizon": None}, "horizon must be given where gamma is 1"),
         ({"horizon": 0}, "horizon must be"),
@@ -248,6 +249,12 @@ def test_bad_input_is_refused_in_one_sentence(changes, sentence):
     given = {"policies": [np.zeros(4, int)], "w": [1.0, 1.0], "risk": CVaR(0.5), "start": 0, "horizon": 3} | changes
     with pytest.raises(ValueError, match=sentence):
         rasf.static_gpi(random_mdp(np.random.default_rng(0)), **given)
+
+
+def test_where_all_is_over_nothing_is_earned():
+    mdp = rasf.FiniteMDP(np.ones((1, 2, 1)), np.ones((1, 2, 1)), terminal=(0,), gamma=1.0)
+    found = rasf.static_gpi(mdp, [np.zeros(1, int)], [1.0], CVaR(0.5), start=0, horizon=2)
+    assert found.risk == pytest.approx(0.0, abs=1e-6)
 
 
 def test_steps_and_states_that_cannot_be_are_refused():

@@ -298,7 +298,7 @@ class Agent:
     @property
     def _settling(self) -> int:
         """After how many updates policies settle; 0 for never."""
-        return round((1 - self.settings.settle) * self.planned) if self.settings.settle else 0
+        return max(1, round((1 - self.settings.settle) * self.planned)) if self.settings.settle and self.planned else 0
 
     def acting(self, learner: Learner) -> Networks:
         """The networks to act by: the averaged ones, where there are any."""

@@ -416,9 +416,9 @@ def _exp(logs: Array) -> Array:
 
 
 def _poisson_loss(logs: Array, target: Array) -> Array:
-    """m - y log m for a target y that is never negative, by the logarithm of m."""
+    """m - y log m for a target y that is never negative, by the logarithm of m; beyond what is learned, a line."""
     bounded = jnp.minimum(logs, _MOST_LEARNED)
-    return jnp.exp(bounded) - target * bounded
+    return jnp.exp(bounded) * (1 + logs - bounded) - target * logs
 
 
 def _padded(factor: Array, columns: int) -> Array:

@@ -20,7 +20,6 @@ from rasf.arrays import Bools, Floats, Ints
 from rasf.library.frozen_policies import FrozenPolicies
 from rasf.risk import Entropic, MeanVariance, Risk
 from rasf.risk.certainty import CertaintyEquivalent
-from rasf.transfer import gpi_actions
 
 if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
@@ -54,8 +53,16 @@ def act_by_stock(
     stock: Floats,
     z: Floats,
 ) -> Ints:
-    """Actions (B,) for observations (B, n) with stocks (B,), when what is to come counts z (B,) times."""
-    return gpi_actions(_Laws(sources, obs, w).utilities(risk, stock, z))
+    """Actions (B,) for observations (B, n) with stocks (B,), when what is to come counts z (B,) times.
+
+    Where nothing that can happen still matters to the risk, as above CVaR's threshold, the mean decides.
+    """
+    laws = _Laws(sources, obs, w)
+    utilities = laws.utilities(risk, stock, z).max(axis=0)  # (B, A)
+    best = utilities.max(axis=1, keepdims=True)
+    alike = utilities >= best - 1e-9 * np.maximum(np.abs(best), 1e-300)
+    means = laws.mean()
+    return np.where(alike, means, -np.inf).argmax(axis=1)
 
 
 class _Laws:
@@ -70,6 +77,13 @@ class _Laws:
                 raise ValueError("a static risk needs the spread of returns, which these policies have not learned")
             self._mean, self._std = neutral.mean, np.where(self._known, neutral.std, 0.0)
 
+    def mean(self) -> Floats:
+        """The best mean (B, A) of all policies."""
+        if self._laws is None:
+            return np.where(self._known, self._mean, -np.inf).max(axis=0)
+        probs, values = self._laws
+        return np.asarray((probs * values).sum(axis=-1).max(axis=0))
+
     def certain(self, risk: CertaintyEquivalent) -> tuple[Floats, Floats]:
         """Certainty equivalents (K, B, A), and their thresholds."""
         if self._laws is not None:
@@ -81,12 +95,15 @@ class _Laws:
 
     def utilities(self, risk: CertaintyEquivalent, stock: Floats, z: Floats) -> Floats:
         """What orders actions as E u(stock + z G) does, (K, B, A)."""
-        stock, z = stock[:, None], z[:, None]
+        z = z[:, None]
+        stock = (
+            stock[:, None] if not isinstance(risk, Entropic) else 0.0 * z
+        )  # there it is a factor, and might overflow
         if self._laws is None:
             return np.where(self._known, risk.normal(stock + z * self._mean, z * self._std), -np.inf)
         probs, values = self._laws
-        if isinstance(risk, Entropic):  # the stock is a factor, and might overflow
-            return np.asarray(stock + Entropic(1.0 * risk.beta).histogram(probs, z[..., None] * values))
+        if isinstance(risk, Entropic):
+            return np.asarray(risk.histogram(probs, z[..., None] * values))
         return np.asarray((probs * risk.utility(stock[..., None] + z[..., None] * values)).sum(axis=-1))
 
 
@@ -94,7 +111,8 @@ class Actor:
     """Acts for one task at one static risk, for one episode or for several at once.
 
     `act` for an observation, or a batch of as many as there are episodes; `observe` what a step brought: its features
-    (d,) or its reward, or (B, d) or (B,); `reset` when an episode is over. stock, discount: of every episode.
+    (d,) or its reward, or (B, d) or (B,); `reset` when an episode is over. Of every episode: accrued, discount,
+    threshold.
     """
 
     def __init__(self, library: PolicyLibrary, w: npt.ArrayLike, risk: Risk) -> None:

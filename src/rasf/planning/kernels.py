@@ -1,7 +1,7 @@
 """Compiled loops over the transitions of a FiniteMDP; everything else in `planning` is numpy.
 
-Each loop exists twice around one body: parallel for large problems, serial for small ones, where waking the threads
-costs more than the work (and, beside other processes, far more).
+Loops of plain values exist twice around one body: parallel for large problems, serial for small ones, where waking the
+threads costs more than the work (and, beside other processes, far more).
 """
 
 from __future__ import annotations

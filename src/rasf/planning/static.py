@@ -15,9 +15,11 @@ Everything depends on c - b alone, so tables are kept by *stock* y = c - b, for 
 
     exact   the stocks that can be reached, merged where they are equal, while there are not too many
     grid    evenly spaced stocks at each step; a stock between two of them becomes one of the two by chance, so that
-            its mean stays. All guarantees hold exactly for the return that is kept so; it differs from the true one
-            by less than n spacings, and by half a spacing times sqrt(n) in the mean square, so that
-            |rho - rho'| <= spacing min(n, steepest slope of u * sqrt(n) / 2).
+            its mean stays. All guarantees hold exactly for who acts by the stock that is kept so; the return itself
+            differs from it by less than n spacings, and by half a spacing times sqrt(n) in the mean square, so that
+            |rho - rho'| <= spacing min(n, steepest slope of u * sqrt(n) / 2). Who acts by the true stock and the
+            nearest level follows another policy where a choice is close: it has the theorem's guarantee alone, with
+            scores that are off by the slope times a spacing.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ _MOST_STOCKS = 20_000  # of all steps, up to which they are kept exactly
 _TRIED, _TRIED_ON_GRID = 64, 3  # thresholds, beside those that must be
 _MERGED = 1e-10  # stocks nearer than this, in units of the largest, are the same
 _LEVELS = 200
+_LARGEST_EXPONENT = 600.0  # exp stays normal in float64
 _TOLERANCE = 1e-3  # of the range of returns: where a discounted problem is cut off
 
 Choose = Callable[[int, int, float], int]  # (step, state, stock) -> action
@@ -58,8 +61,9 @@ class StaticPlan:
     """A policy on (step, state, accrued return), and what it comes to from the start.
 
     risk: the static risk of its return. threshold: the b it acts by. sources: the static risk of each source, if there
-    are any. law: of the return. error: how far these may be off, proven (0: exact to rounding). levels: of the grid,
-    or None where stocks are exact. horizon: decisions, after which nothing counts.
+    are any. law: of the return. error: how far these may be off for who acts by the stock that the grid keeps, proven
+    (0: exact to rounding). levels: of the grid, or None where stocks are exact. horizon: decisions, after which nothing
+    counts.
     """
 
     risk: float
@@ -121,7 +125,7 @@ def plan_static(
     """The best policy of all for the static risk of the return on the task `w` from `start`; see `static_gpi`.
 
     Where u has one kink (CVaR, `PiecewiseLinear`) and stocks are exact and few, all thresholds that can matter are
-    tried, and the optimum is exact; else some are, and the best is refined.
+    tried, and the optimum is exact; else some are, and the best is refined: `.risk` is then what that policy reaches.
     """
     return _solve(_Problem.of(mdp, w, risk, start, horizon), None, True, levels)
 
@@ -152,7 +156,16 @@ class _Problem:
                 raise ValueError("horizon must be given where gamma is 1: static risk counts so many decisions")
             horizon = max(1, int(np.ceil(np.log(_TOLERANCE / 2) / np.log(mdp.gamma))))
             cut = mdp.gamma**horizon * float(np.abs(rewards).max(initial=0.0)) / (1 - mdp.gamma)
-        return cls(mdp, rewards, risk, start, whole("horizon", horizon), cut)
+        problem = cls(mdp, rewards, risk, start, whole("horizon", horizon), cut)
+        if isinstance(risk, Entropic):
+            low, high = _accrued(problem)
+            spread = float(high[-1] - low[-1])
+            if abs(risk.beta) * spread > _LARGEST_EXPONENT:
+                raise ValueError(
+                    f"beta must be at least {-_LARGEST_EXPONENT / spread:.3g} for returns that differ by {spread:.3g}, "
+                    f"got {risk.beta}; rasf.plan has no such limit"
+                )
+        return problem
 
 
 def _solve(problem: _Problem, followed: Ints | None, search: bool, levels: int | None) -> StaticPlan:
@@ -180,6 +193,8 @@ def _layers(problem: _Problem) -> list[_Layer] | None:
     for step in range(problem.horizon):
         rows = (state[:, None] * n_actions + np.arange(n_actions)).ravel()
         begin, count = mdp.indptr[rows], np.diff(mdp.indptr)[rows]
+        if len(mdp.successor) == 0 or np.maximum(count, 1).sum() > 20 * _MOST_STOCKS:
+            return None
         ended = count == 0  # where nothing follows, all stays as it is
         owner = np.repeat(np.arange(len(rows)), np.maximum(count, 1))
         first = np.concatenate([[0], np.cumsum(np.maximum(count, 1))[:-1]])
@@ -208,7 +223,7 @@ class _Exact:
 
     def solve(self, followed: Ints | None, search: bool) -> StaticPlan:
         measure, ends = self._problem.measure, np.unique(self._layers[-1].stock)
-        sources, wanted = np.empty(0), list(ends[np.linspace(0, len(ends) - 1, _TRIED).astype(int)])
+        sources, wanted = np.empty(0), list(ends[np.unique(np.linspace(0, len(ends) - 1, _TRIED).astype(int))])
         if followed is None:
             if len(ends) <= 8 * _TRIED:
                 wanted = list(ends)  # a law's threshold is one of its values, where u has one kink
@@ -283,7 +298,7 @@ def _merged(values: Floats, mass: Floats) -> Law:
     """A law without values that do not occur, each but once, up to rounding."""
     order = np.argsort(values)
     values, mass = values[order][mass[order] > 0], mass[order][mass[order] > 0]
-    apart = np.diff(values) > _MERGED * np.maximum(1.0, np.abs(values[1:]))
+    apart = np.diff(values) > _MERGED * np.abs(values).max()
     first = np.concatenate([[0], np.flatnonzero(apart) + 1])
     return Law(values[first], np.add.reduceat(mass, first))
 
@@ -326,7 +341,8 @@ def _on_grid(problem: _Problem, followed: Ints | None, search: bool, levels: int
     assert best is not None
     risk, chosen, law = best
     slope = measure.steepest(float(low[-1]))
-    error = float(spacing.max() * min(n, slope * n**0.5 / 2) + problem.cut)
+    # a threshold is one of the grid's: half a spacing from the best
+    error = float(spacing.max() * min(n, slope * n**0.5 / 2) + spacing[0] + problem.cut)
 
     def choose(step: int, state: int, stock: float) -> int:
         level = int(np.clip(np.rint((stock - low[step]) / spacing[step]), 0, levels - 1))

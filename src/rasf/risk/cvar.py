@@ -3,7 +3,8 @@
     CVaR_alpha[X] = (1 / alpha) integral_0^alpha F^{-1}(u) du,        alpha = 1 is the mean.
 
 For the normal law, m - sd pdf(q) / alpha at the alpha-quantile q. The paper names risk measures of this kind as an open
-extension: there is no Bellman equation for it, so it scores laws but does not plan.
+extension: there is no Bellman equation for it on states alone, but one on states and what was earned so far
+(`rasf.planning.static`).
 """
 
 from __future__ import annotations

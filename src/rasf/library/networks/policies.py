@@ -42,6 +42,7 @@ from rasf.deep.agent import LAWS, Agent
 from rasf.deep.laws import (
     Histogram,
     Law,
+    MeanLogDiagonal,
     Networks,
     TaskHeads,
     histogram_scores,
@@ -99,8 +100,11 @@ class NetworkPolicies:
 
     def shared_settings(self) -> dict[str, Any]:
         """Settings of the agent that policies must share to be in one library."""
-        atoms = {"atoms": len(self.law.atoms[0])} if isinstance(self.law, Histogram) else {}
-        return {"gamma": self.gamma, "widths": self.widths, **atoms, **self._switches()}
+        own: dict[str, Any] = {"atoms": len(self.law.atoms[0])} if isinstance(self.law, Histogram) else {}
+        if isinstance(self.law, MeanLogDiagonal):
+            own["events"] = self.law.events
+        switches = {name: so for name, so in self._switches().items() if name not in ("sines", "events")}
+        return {"gamma": self.gamma, "widths": self.widths, **own, **switches}
 
     def check(self, risk: Risk) -> None:
         """Refuse a risk that these laws cannot serve."""
@@ -119,14 +123,17 @@ class NetworkPolicies:
 
     def laws(self, obs: npt.NDArray[Any], w: Floats) -> tuple[Floats, Floats] | None:
         """Of histograms, the law of their weighted sum, features taken to be independent."""
-        if self.law_kind is not LawKind.HISTOGRAM:
+        if not isinstance(self.law, Histogram):
             return None
+        if self.law.corrected:
+            raise ValueError("a static risk needs histograms that are not corrected; theirs is only a variance")
         task, _ = self.histogram_task(w, MeanVariance(0.0))
         found = [_convolve(task, _padded(few)) for few in self._chunks(obs)]
         probs = [
             np.asarray(part, np.float64)[:, : len(few)] for (part, _), few in zip(found, self._chunks(obs), strict=True)
         ]
-        return np.concatenate(probs, axis=1), np.asarray(found[0][1], np.float64)
+        joined = np.concatenate(probs, axis=1)
+        return joined / joined.sum(axis=-1, keepdims=True), np.asarray(found[0][1], np.float64)
 
     def seen(self, obs: npt.NDArray[Any]) -> Bools:
         """Everywhere: networks always have an answer."""
@@ -220,7 +227,7 @@ class NetworkPolicies:
             "sines": isinstance(self.networks[0].hidden[0], Sines),
             "shared": len(self.networks[0].hidden[0].weight) < self.policies,
         }
-        events = getattr(self.law, "events", ())
+        events = self.law.events if isinstance(self.law, MeanLogDiagonal) else ()
         return {name: True for name, so in said.items() if so} | ({"events": list(events)} if events else {})
 
     def arrays(self, precision: str = "single") -> Arrays:
