@@ -136,8 +136,8 @@ class _Job(NamedTuple):
 
 def _job(values: dict[str, Any]) -> _Job:
     """Everything that is known to be wrong before acting is refused here."""
-    from rasf.library.actor import static_risk
     from rasf.library.file import load
+    from rasf.risk.certainty import static_risk
 
     if "file" not in values:
         raise ValueError("file must be given, a library made by `rasf train`")

@@ -274,9 +274,8 @@ class Agent:
         heads = [self.actions * shape.size for shape in shapes]
         several = 1 if chosen.shared else self.policies
         numbers = sum(several * hidden + self.policies * (sizes[-1] + 1) * columns for columns in heads)
-        copies = 4 + sum(
-            map(bool, (chosen.target_period, chosen.average, chosen.settle))
-        )  # online, its slope, Adam's two, and these
+        # online, its slope, Adam's two, and what else is switched on
+        copies = 4 + sum(map(bool, (chosen.target_period, chosen.average, chosen.settle)))
         outputs = 3.0 * chosen.batch * self.policies * sum(sum(sizes) + columns for columns in heads)
         if chosen.law is LawKind.HISTOGRAM:  # a projection's matrix for every transition and feature
             outputs += 3.0 * chosen.batch * self.law.features * chosen.atoms**2

@@ -19,20 +19,10 @@ from rasf import checks
 from rasf.arrays import Bools, Floats, Ints
 from rasf.library.frozen_policies import FrozenPolicies
 from rasf.risk import Entropic, MeanVariance, Risk
-from rasf.risk.certainty import CertaintyEquivalent
+from rasf.risk.certainty import CertaintyEquivalent, static_risk
 
 if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
-
-
-def static_risk(risk: Risk) -> CertaintyEquivalent:
-    """The risk, if it can be held fixed."""
-    if not isinstance(risk, CertaintyEquivalent) or (isinstance(risk, Entropic) and risk.beta > 0):
-        raise ValueError(
-            "risk must be a certainty equivalent to be held fixed: CVaR, Entropic with beta <= 0, "
-            f"rasf.risk.PiecewiseLinear or rasf.risk.Quadratic, got {risk!r}"
-        )
-    return risk
 
 
 def first_thresholds(
@@ -95,10 +85,9 @@ class _Laws:
 
     def utilities(self, risk: CertaintyEquivalent, stock: Floats, z: Floats) -> Floats:
         """What orders actions as E u(stock + z G) does, (K, B, A)."""
-        z = z[:, None]
-        stock = (
-            stock[:, None] if not isinstance(risk, Entropic) else 0.0 * z
-        )  # there it is a factor, and might overflow
+        z, stock = z[:, None], stock[:, None]
+        if isinstance(risk, Entropic):
+            stock = np.zeros_like(stock)  # a factor of all actions alike, which might overflow
         if self._laws is None:
             return np.where(self._known, risk.normal(stock + z * self._mean, z * self._std), -np.inf)
         probs, values = self._laws

@@ -24,9 +24,10 @@ import numpy.typing as npt
 from rasf.arrays import Bools, Floats, Ints
 from rasf.checks import one_of
 from rasf.files import Header
-from rasf.library.actor import act_by_stock, first_thresholds, static_risk
+from rasf.library.actor import act_by_stock, first_thresholds
 from rasf.library.frozen_policies import FrozenPolicies
 from rasf.risk import MeanVariance, Risk
+from rasf.risk.certainty import static_risk
 from rasf.risk.names import risk_to_text
 from rasf.statistics import Interval, interval_of, mean_interval, mean_of_the_worst
 from rasf.transfer import gpi_actions
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import FeatureEnvironment
     from rasf.library.policy_library import PolicyLibrary
 
-NEUTRAL = MeanVariance(0.0)
 WORST = 0.1  # the share of episodes that CVaR looks at
 
 
@@ -176,7 +176,7 @@ def run_episodes(
     sources, encode, n = library.sources, library.encode, len(seeds)
     phi, discounted = np.zeros((2, n, len(w)))
     failures, lengths, truncated, unseen = np.zeros(n), np.zeros(n, np.int64), np.ones(n, np.bool_), 0
-    rest, threshold = np.zeros(n), np.zeros(n)
+    rest, threshold, by_mean = np.zeros(n), np.zeros(n), MeanVariance(0.0)
     for first in range(0, n, len(environments)):
         running = dict(zip(range(first, n), environments, strict=False))
         begun, obs = first + len(running), {i: encode(env.reset(seeds[i])) for i, env in running.items()}
@@ -201,7 +201,7 @@ def run_episodes(
                 truncated[i] = not step.terminated
                 obs[i] = encode(step.obs)
                 if truncated[i] and (step.truncated or t + 1 == max_steps):
-                    rest[i] = sources.gamma ** (t + 1) * _promised(sources, obs[i], w, NEUTRAL if static else risk)
+                    rest[i] = sources.gamma ** (t + 1) * _promised(sources, obs[i], w, by_mean if static else risk)
                 if step.terminated or step.truncated:
                     del running[i]
             if callback is not None:

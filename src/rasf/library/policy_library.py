@@ -190,8 +190,8 @@ class PolicyLibrary:
     ) -> Comparison:
         """Evaluate several risks on the same beginnings; `callback(risk's name, episodes over)` may raise to stop."""
         from rasf.envs.gymnasium.single import open_environment, seeds_from
-        from rasf.library.actor import static_risk
         from rasf.library.evaluation import Comparison, run_episodes
+        from rasf.risk.certainty import static_risk
 
         episodes, max_steps = checks.whole("episodes", episodes, 2), checks.whole("max_steps", max_steps)
         seeds, weights = seeds_from(checks.whole("seed", seed, 0), episodes), checks.weights("w", w, self.n_features)

@@ -37,7 +37,7 @@ from rasf.checks import whole
 from rasf.mdp import FiniteMDP
 from rasf.planning import kernels
 from rasf.risk import Entropic, Risk
-from rasf.risk.certainty import CertaintyEquivalent
+from rasf.risk.certainty import CertaintyEquivalent, static_risk
 
 _MOST_STOCKS = 20_000  # of all steps, up to which they are kept exactly
 _TRIED, _TRIED_ON_GRID = 64, 3  # thresholds, beside those that must be
@@ -143,11 +143,7 @@ class _Problem:
 
     @classmethod
     def of(cls, mdp: FiniteMDP, w: npt.ArrayLike, risk: Risk, start: int, horizon: int | None) -> _Problem:
-        if not isinstance(risk, CertaintyEquivalent) or (isinstance(risk, Entropic) and risk.beta > 0):
-            raise ValueError(
-                "risk must be a certainty equivalent: CVaR, Entropic with beta <= 0, rasf.risk.PiecewiseLinear or "
-                f"rasf.risk.Quadratic, got {risk!r}"
-            )
+        measure = static_risk(risk)
         if whole("start", start, 0) >= mdp.n_states:
             raise ValueError(f"start must be a state from 0 to {mdp.n_states - 1}, got {start}")
         rewards, cut = mdp.rewards(w), 0.0
@@ -156,7 +152,7 @@ class _Problem:
                 raise ValueError("horizon must be given where gamma is 1: static risk counts so many decisions")
             horizon = max(1, int(np.ceil(np.log(_TOLERANCE / 2) / np.log(mdp.gamma))))
             cut = mdp.gamma**horizon * float(np.abs(rewards).max(initial=0.0)) / (1 - mdp.gamma)
-        problem = cls(mdp, rewards, risk, start, whole("horizon", horizon), cut)
+        problem = cls(mdp, rewards, measure, start, whole("horizon", horizon), cut)
         if isinstance(risk, Entropic):
             low, high = _accrued(problem)
             spread = float(high[-1] - low[-1])

@@ -27,7 +27,11 @@ from rasf.risk.base import Risk
 
 
 class CertaintyEquivalent(Risk):
-    """A risk of this family."""
+    """A risk of this family; a subclass says what u is. `averse`: u is concave."""
+
+    @property
+    def averse(self) -> bool:
+        return True
 
     def utility(self, x: Array) -> Array:
         """u (...) of x (...)."""
@@ -55,6 +59,16 @@ class CertaintyEquivalent(Risk):
         b = self.threshold(probs, atoms)
         kept = xp.where(xp.asarray(probs) > 0, self.utility(atoms - b[..., None]), 0.0)
         return b + xp.sum(probs * kept, axis=-1), b
+
+
+def static_risk(risk: Risk) -> CertaintyEquivalent:
+    """The risk, if it can be held fixed from the start."""
+    if not isinstance(risk, CertaintyEquivalent) or not risk.averse:
+        raise ValueError(
+            "risk must be a certainty equivalent to be held fixed: CVaR, Entropic with beta <= 0, "
+            f"rasf.risk.PiecewiseLinear or rasf.risk.Quadratic, got {risk!r}"
+        )
+    return risk
 
 
 def quantile(probs: Array, atoms: Array, level: float) -> Array:

@@ -89,6 +89,10 @@ class Entropic(CertaintyEquivalent):
         """U_beta[z X] = z U_{beta z}[X]."""
         return Entropic(self.beta * z)
 
+    @property
+    def averse(self) -> bool:
+        return bool(self.beta <= 0)
+
     def utility(self, x: Array) -> Array:
         """(exp(beta x) - 1) / beta, concave for beta <= 0."""
         return x if self.beta == 0 else array_namespace(x).expm1(self.beta * x) / self.beta
