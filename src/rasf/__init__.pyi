@@ -8,6 +8,9 @@ from .envs.gymnasium.recorder import Recorder as Recorder
 from .envs.gymnasium.single import FeatureReward as FeatureReward
 from .envs.gymnasium.single import Step as Step
 from .library.actor import Actor as Actor
+from .library.calibration import Bound as Bound
+from .library.calibration import Calibration as Calibration
+from .library.calibration import Promise as Promise
 from .library.evaluation import Comparison as Comparison
 from .library.evaluation import Report as Report
 from .library.file import load as load
@@ -24,9 +27,13 @@ from .library.progress import TrainingProgress as TrainingProgress
 from .library.weights import WeightEstimate as WeightEstimate
 from .library.weights import WeightLearner as WeightLearner
 from .library.weights import infer_weights as infer_weights
+from .limits import Limit as Limit
 from .mdp import FiniteMDP as FiniteMDP
 from .planning.certificate import Certificate as Certificate
 from .planning.certificate import certificate as certificate
+from .planning.limited import LimitedPlan as LimitedPlan
+from .planning.limited import limited_gpi as limited_gpi
+from .planning.limited import plan_limited as plan_limited
 from .planning.moments import Moments as Moments
 from .planning.moments import successor_moments as successor_moments
 from .planning.plan import Plan as Plan

@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces
 
 import rasf
-from rasf.library.actor import act_by_stock, first_thresholds
+from rasf.library.actor import ActingRule, Held
 from rasf.risk import CVaR, Entropic, MeanVariance, PiecewiseLinear, Quadratic
 
 RISKS = [CVaR(0.25), PiecewiseLinear(0.2, 4.0), Quadratic(0.4), Entropic(-0.6)]
@@ -32,6 +32,15 @@ class Coins(gym.Env):
         self._round += 1
         won = 3.0 * (self.np_random.random() < 0.5) if action else 1.0
         return self._round, np.array([won], np.float32), self._round == 4, False, {}
+
+
+def act_by_stock(sources, obs, w, risk, stock, discount):
+    held = Held.nothing(len(obs), 0)
+    return ActingRule(sources, w, risk, static=True).act(obs, held, stock, discount)
+
+
+def first_thresholds(sources, obs, w, risk):
+    return ActingRule(sources, w, risk, static=True).begin(obs).threshold
 
 
 def of_moments(rng):

@@ -39,9 +39,12 @@ _READERS: dict[str, arguments.Reader] = {
     "seed": arguments.seed,
     "discount-aware": arguments.flag,
     "static": arguments.flag,
+    "limit": read.limits,
+    "floor": read.limits,
     "json": read.path,
     "plot": read.path,
 }
+_LIMITS = {"limit": "at_most", "floor": "at_least"}
 _OPTIONS = ("episodes", "seed", "max-steps", "discount-aware", "static", "phi", "failure")  # of acting
 _STANDARD_OUTPUT = Path("-")
 
@@ -82,6 +85,18 @@ def evaluate(
             "--static", help="Hold a risk such as cvar:0.1 fixed from the beginning; shows discounted returns."
         ),
     ] = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="failure=.05",
+            help="At most so much of a feature, by name or number, expected and discounted; with /episode of the plain "
+            "sum, once `rasf calibrate` was run. May be repeated.",
+        ),
+    ] = None,
+    floor: Annotated[
+        list[str] | None,
+        typer.Option(metavar="2=-.05", help="The same, at least: for costs that are negative features."),
+    ] = None,
     as_json: Annotated[Path | None, typer.Option("--json", metavar="FILE|-", help="Write the numbers as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw the returns.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with these names; flags win over it.")] = None,
@@ -93,6 +108,8 @@ def evaluate(
     Example: `rasf evaluate gathering.rasf --w 1,1,1 --risk neutral --risk mean-variance:-4 --plot returns.png`
 
     Example: `rasf evaluate gathering.rasf --w 1,1,1 --w 2,1,0 --risk cvar:0.1 --episodes 500 --json -`
+
+    Example: `rasf evaluate rooms.rasf --w 1,1,1,1,-2 --limit failure=0.02`
     """
     job = _job(read.gather(ctx, _READERS))
     read.silence_box_warnings()
@@ -137,6 +154,7 @@ class _Job(NamedTuple):
 def _job(values: dict[str, Any]) -> _Job:
     """Everything that is known to be wrong before acting is refused here."""
     from rasf.library.file import load
+    from rasf.limits import Limit
     from rasf.risk.certainty import static_risk
 
     if "file" not in values:
@@ -147,7 +165,7 @@ def _job(values: dict[str, Any]) -> _Job:
     if plot is not None:
         _check_plot(plot, len(weights))
     library = load(values["file"])
-    unused = [name for name in ("env", "env-arg", "risk", *_OPTIONS) if name in values]
+    unused = [name for name in ("env", "env-arg", "risk", *_OPTIONS, *_LIMITS) if name in values]
     if not len(weights) and unused:
         raise ValueError(f"{unused[0]} is for acting, which takes weightings: give --w, {library.n_features} numbers")
     if len(weights) and weights.shape[1] != library.n_features:
@@ -155,7 +173,13 @@ def _job(values: dict[str, Any]) -> _Job:
     risks = values.get("risk") or arguments.risks_of(library)
     for risk in risks:
         static_risk(risk) if values.get("static") else library.sources.check(risk)
-    options = {"episodes": _EPISODES, "seed": 0, "discount_aware": False, "static": False}
+    limits = {
+        feature: Limit(**{side: bound}, per_episode=per_episode)
+        for name, side in _LIMITS.items()
+        for feature, (bound, per_episode) in values.get(name, {}).items()
+    }
+    options: dict[str, Any] = {"episodes": _EPISODES, "seed": 0, "discount_aware": False, "static": False}
+    options |= {"limits": limits} if limits else {}
     options |= {name.replace("-", "_"): values[name] for name in _OPTIONS if name in values}
     env, kwargs = "", values.get("env-arg", {})
     if len(weights):
@@ -225,7 +249,9 @@ def _write_json(job: _Job, compared: list[Comparison]) -> None:
 
 
 def _printed(value: object) -> object:
-    """A function by its name, the rest as it is."""
+    """A function by its name, limits by their words, the rest as it is."""
+    if isinstance(value, dict):
+        return {name: str(limit) for name, limit in value.items()}
     return f"{value.__module__}:{getattr(value, '__name__', type(value).__name__)}" if callable(value) else value
 
 

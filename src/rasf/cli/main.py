@@ -15,6 +15,7 @@ from rich.console import Console
 
 import rasf
 from rasf.cli.bench import bench
+from rasf.cli.calibrate import calibrate
 from rasf.cli.evaluate import evaluate
 from rasf.cli.explore import explore
 from rasf.cli.reproduce import claims, demo, reproduce
@@ -29,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (demo, reproduce, claims, train, evaluate, explore, bench):
+for command in (demo, reproduce, claims, train, evaluate, calibrate, explore, bench):
     app.command()(command)
 app.add_typer(sweep, name="sweep")
 

@@ -73,6 +73,25 @@ def assignments(name: str, value: object) -> dict[str, object]:
     return found
 
 
+def limits(name: str, value: object) -> dict[str, tuple[float, bool]]:
+    """Bounds by feature, and whether they are of an episode: text such as failure=0.05/episode for each, or a table."""
+    each = [f"{key}={bound}" for key, bound in value.items()] if isinstance(value, dict) else value
+    found: dict[str, tuple[float, bool]] = {}
+    for one in each if isinstance(each, list) else [each]:
+        key, equals, written = one.rpartition("=") if isinstance(one, str) else ("", "", "")
+        plain = written.removesuffix("/episode")
+        try:
+            bound = float(plain)
+        except ValueError:
+            equals = ""
+        if not key or not equals:
+            raise ValueError(f"{name} must be written as failure=0.05 or failure=0.05/episode, got {one!r}")
+        if key in found:
+            raise ValueError(f"{name} must give {key} once, got it twice")
+        found[key] = (bound, plain != written)
+    return found
+
+
 def _value(written: str) -> object:
     """What JSON or Python make of a text, or the text itself: 3, .5, true, [1, 2] or 1,2, words."""
     if written.lower() in _WORDS:

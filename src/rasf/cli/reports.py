@@ -14,6 +14,7 @@ from rasf.cli.terminal import console, counted_policies, printable, say
 from rasf.sweep.arguments import short_risk
 
 if TYPE_CHECKING:
+    from rasf.library.calibration import Calibration
     from rasf.library.evaluation import Comparison
     from rasf.library.policy_library import PolicyLibrary
     from rasf.statistics import Interval
@@ -29,7 +30,7 @@ def print_comparison(compared: Comparison, discounted: bool) -> None:
     first = next(iter(compared.reports.values()))
     of, earned = ("discounted", "discounted return") if discounted else ("return", "return")
     measures = {earned: of, "variance": f"{of}_variance", f"CVaR {WORST:g}": f"{of}_cvar"}
-    measures |= {"failures": "failures", "length": "length"}
+    measures |= {"failures": "failures"} | {name: name for name in first.limited()} | {"length": "length"}
     shown = {heading: name for heading, name in measures.items() if name in first.measures}
     table = Table(title=f"w = {_weights(first.w)}", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("risk", no_wrap=True)
@@ -42,6 +43,21 @@ def print_comparison(compared: Comparison, discounted: bool) -> None:
         say(sentence)
 
 
+def print_calibration(found: Calibration) -> None:
+    """A table: what was predicted and what came, by risk."""
+    heading, *rows = found.rows()
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, name in enumerate(heading):
+        table.add_column(name, justify="left" if i < 2 else "right")
+    before = None
+    for row in rows:
+        if before not in (None, row[0]):
+            table.add_section()
+        table.add_row("" if row[0] == before else printable(short_risk(row[0])), *map(printable, row[1:]))
+        before = row[0]
+    console.print(table)
+
+
 def _remarks(compared: Comparison, of: str) -> Iterator[str]:
     names = list(compared.reports)
     for risk in names[1:]:
@@ -50,6 +66,8 @@ def _remarks(compared: Comparison, of: str) -> Iterator[str]:
             said.append(f"failures {_signed(compared.difference(risk, 'failures'))}")
         yield f"{short_risk(risk)} against {short_risk(names[0])}, episode by episode: {', '.join(said)}"
     for risk, report in compared.reports.items():
+        if report.promise is not None:
+            yield f"{short_risk(risk)}: promised, {report.promise.sentence()}"
         for remark in report.remarks():
             yield f"{short_risk(risk)}: {remark}"
     if all(report.failures is None for report in compared.reports.values()):

@@ -177,6 +177,7 @@ class FourRoomEnv(gym.Env[npt.NDArray[np.int64], np.int64]):
         self.action_space = gym.spaces.Discrete(len(ACTIONS))
         self.reward_dim = self.rooms.n_features
         self.reward_space = gym.spaces.Box(0.0, 1.0, (self.reward_dim,), np.float32)
+        self.feature_names = (*(f"object {i + 1}" for i in range(self.rooms.n_classes)), "goal", "failure")
         self._cell, self._flags, self._steps, self._running = self._world.start, 0, 0, False
 
     def random_tasks(self, count: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:

@@ -118,6 +118,8 @@ class GridEnv(gym.Env[np.int64, np.int64]):
         self.reward_dim = 2 + len(self.grid.traps)
         self.reward_space = gym.spaces.Box(0.0, 1.0, (self.reward_dim,), np.float32)
         self.signs = (-1, 1, *(-1 for _ in self.grid.traps))  # steps and traps cost, the goal pays
+        traps = len(self.grid.traps)
+        self.feature_names = ("step", "goal", *(f"trap {i + 1}" if traps > 1 else "trap" for i in range(traps)))
         self._state = self.grid.start
 
     def reset(

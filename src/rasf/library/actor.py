@@ -1,4 +1,6 @@
-"""Acting for a static risk: the risk of the whole return, fixed at the first observation, with what was earned in mind.
+"""Acting through an episode: what is fixed at its first observation, and how a step is taken then.
+
+*A static risk* is of the whole return, and has what was earned in mind:
 
     threshold    b, of the law that is best at the first observation
     stock        y = what was earned so far, discounted, less b
@@ -6,53 +8,176 @@
 
 which is GPI in the problem that remembers the stock (docs/theory.md). Histograms of networks give the law of G_i; of
 tables and of networks of moments the normal law with their mean and variance is taken.
+
+*Limits* are budgets (`rasf.limits`): the best score of all (i, a) whose expected costs are within what is left, where
+following the policy that drives is always within it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from rasf import checks
 from rasf.arrays import Bools, Floats, Ints
 from rasf.library.frozen_policies import FrozenPolicies
+from rasf.limits import Limits, best_within
 from rasf.risk import Entropic, MeanVariance, Risk
 from rasf.risk.certainty import CertaintyEquivalent, static_risk
+from rasf.transfer import gpi, gpi_actions
 
 if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
 
 
-def first_thresholds(
-    sources: FrozenPolicies, obs: npt.NDArray[np.generic], w: Floats, risk: CertaintyEquivalent
-) -> Floats:
-    """The thresholds (B,) of the best laws at first observations (B, n)."""
-    found = _Laws(sources, obs, w)
-    values, b = found.certain(risk)
-    best = values.max(axis=(0, 2), keepdims=True) <= values
-    return np.where(best, b, -np.inf).max(axis=(0, 2))
+_NEUTRAL = MeanVariance(0.0)
 
 
-def act_by_stock(
-    sources: FrozenPolicies,
-    obs: npt.NDArray[np.generic],
-    w: Floats,
-    risk: CertaintyEquivalent,
-    stock: Floats,
-    z: Floats,
-) -> Ints:
-    """Actions (B,) for observations (B, n) with stocks (B,), when what is to come counts z (B,) times.
+@dataclass
+class Held:
+    """What B episodes carry along; written to as they go on.
 
-    Where nothing that can happen still matters to the risk, as above CVaR's threshold, the mean decides.
+    threshold (B,) of the static risk. Of m limits: the driving policy (B,), -1 before the first step, what its choice
+    left of the budget (B, m); and, from the first step, prices (B, m), the costs (B, m) that were expected then, and
+    whether (B,) these kept all limits.
     """
-    laws = _Laws(sources, obs, w)
-    utilities = laws.utilities(risk, stock, z).max(axis=0)  # (B, A)
-    best = utilities.max(axis=1, keepdims=True)
-    alike = utilities >= best - 1e-9 * np.maximum(np.abs(best), 1e-300)
-    means = laws.mean()
-    return np.where(alike, means, -np.inf).argmax(axis=1)
+
+    threshold: Floats
+    driver: Ints
+    spare: Floats
+    prices: Floats
+    costs: Floats
+    kept: Bools
+
+    @classmethod
+    def nothing(cls, episodes: int, limits: int = 0) -> Held:
+        """Before the first observation."""
+        spare, prices, costs = np.zeros((3, episodes, limits))
+        return cls(np.zeros(episodes), np.full(episodes, -1), spare, prices, costs, np.ones(episodes, np.bool_))
+
+    def of(self, rows: Ints | Bools) -> Held:
+        """Some of the episodes, copied."""
+        return Held(*(getattr(self, each.name)[rows] for each in fields(self)))
+
+    def put(self, rows: Ints | Bools, others: Held) -> None:
+        """Overwrite some of the episodes."""
+        for each in fields(self):
+            getattr(self, each.name)[rows] = getattr(others, each.name)
+
+
+class ActingRule:
+    """How policies act for one task: scored afresh at every step, or for a static risk, and within limits.
+
+    own: weights and risk of every policy, by which it acts itself; limits ask for it.
+    """
+
+    def __init__(
+        self,
+        sources: FrozenPolicies,
+        w: Floats,
+        risk: Risk,
+        *,
+        static: bool = False,
+        discount_aware: bool = False,
+        limits: Limits | None = None,
+        own: Sequence[tuple[Sequence[float], Risk]] = (),
+    ) -> None:
+        self.sources, self.w, self.risk, self.limits, self._own = sources, w, risk, limits, own
+        self.discount_aware, self.certain = discount_aware, static_risk(risk) if static else None
+        if static and discount_aware:
+            raise ValueError("static and discount_aware are two ways to act; choose one")
+        if self.certain is None:
+            sources.check(risk)
+
+    def begin(self, obs: npt.NDArray[np.generic]) -> Held:
+        """What is held from first observations (B, n) on."""
+        held = Held.nothing(len(obs), 0 if self.limits is None else len(self.limits.names))
+        if self.certain is None:
+            return held
+        values, b = _Laws(self.sources, obs, self.w).certain(self.certain)
+        if self.limits is None:
+            best = values.max(axis=(0, 2), keepdims=True) <= values
+            held.threshold[:] = np.where(best, b, -np.inf).max(axis=(0, 2))
+        else:
+            found = best_within(_by_episode(values), _by_episode(self.costs(obs)), self._budget(obs, held))
+            held.threshold[:] = _by_episode(b)[np.arange(len(obs)), found.chosen]
+        return held
+
+    def act(self, obs: npt.NDArray[np.generic], held: Held, accrued: Floats, discount: Floats) -> Ints:
+        """Actions (B,) when so much was earned, and what is to come counts so many times, (B,) each."""
+        if self.certain is None and self.limits is None:
+            if not self.discount_aware:
+                return self.sources.act(obs, self.w, self.risk)
+            if (discount == discount[:1]).all():
+                return self.sources.act(obs, self.w, self.risk.at_discount(float(discount[0])))
+        values = self._values(obs, accrued - held.threshold, discount)
+        if self.limits is not None:
+            return self.choose(obs, held, values) % self.sources.n_actions
+        if self.certain is None:
+            return np.asarray(gpi_actions(values))
+        # where nothing that can happen still matters to the risk, as above CVaR's threshold, the mean decides
+        utilities = values.max(axis=0)
+        best = utilities.max(axis=1, keepdims=True)
+        alike = utilities >= best - 1e-9 * np.maximum(np.abs(best), 1e-300)
+        return np.where(alike, _Laws(self.sources, obs, self.w).mean(), -np.inf).argmax(axis=1)
+
+    def first_choice(self, obs: npt.NDArray[np.generic]) -> Ints:
+        """What is chosen (B,) at first observations (B, n), as policy A + action."""
+        held = self.begin(obs)
+        values = self._values(obs, -held.threshold, np.ones(len(obs)))
+        if self.limits is not None:
+            return self.choose(obs, held, values)
+        choice = gpi(values)
+        return np.asarray(choice.source * self.sources.n_actions + choice.policy)
+
+    def choose(self, obs: npt.NDArray[np.generic], held: Held, values: Floats) -> Ints:
+        """Of values (K, B, A), the best (B,) within the limits, as policy A + action; `held` is brought up to date."""
+        A, rows, first = self.sources.n_actions, np.arange(len(obs)), held.driver < 0
+        all_costs = self.costs(obs)
+        budget = self._budget(obs, held, all_costs)
+        found = best_within(_by_episode(values), _by_episode(all_costs), budget)
+        costs = _by_episode(all_costs)[rows, found.chosen]
+        held.prices[first], held.costs[first], held.kept[first] = found.prices[first], costs[first], found.kept[first]
+        held.driver[:], held.spare[:] = found.chosen // A, np.maximum(budget - costs, 0.0)
+        return found.chosen
+
+    def costs(self, obs: npt.NDArray[np.generic]) -> Floats:
+        """The expected sums (K, B, A, m) of the limited features, in the sign in which they are costs."""
+        assert self.limits is not None
+        each = np.eye(self.sources.n_features)[self.limits.features] * self.limits.signs[:, None]
+        return np.stack([self.sources.scores(obs, one, _NEUTRAL).mean for one in each], axis=-1)
+
+    def _budget(self, obs: npt.NDArray[np.generic], held: Held, costs: Floats | None = None) -> Floats:
+        """What may be expected (B, m) from here on: at first the limits, then what the driver needs, and the spare."""
+        assert self.limits is not None
+        budget = np.tile(self.limits.at_most, (len(obs), 1))
+        for i in set(held.driver[held.driver >= 0].tolist()):
+            rows, (w, risk) = np.flatnonzero(held.driver == i), self._own[i]
+            own = self.sources.scores(obs[rows], np.asarray(w, np.float64), risk).values[i].argmax(axis=1)
+            assert costs is not None
+            budget[rows] = costs[i, rows, own] + held.spare[rows] / self.sources.gamma
+        return budget
+
+    def _values(self, obs: npt.NDArray[np.generic], stock: Floats, discount: Floats) -> Floats:
+        """What actions are ordered by, (K, B, A)."""
+        if self.certain is not None:
+            return _Laws(self.sources, obs, self.w).utilities(self.certain, stock, discount)
+        if not self.discount_aware:
+            return self.sources.scores(obs, self.w, self.risk).values
+        each = [
+            self.sources.scores(obs[[i]], self.w, self.risk.at_discount(float(z))).values
+            for i, z in enumerate(discount)
+        ]
+        return np.concatenate(each, axis=1)
+
+
+def _by_episode(of_actions: Floats) -> Floats:
+    """(K, B, A, ..) as (B, K A, ..)."""
+    K, B, A = of_actions.shape[:3]
+    return np.moveaxis(of_actions, 1, 0).reshape(B, K * A, *of_actions.shape[3:])
 
 
 class _Laws:
@@ -97,23 +222,43 @@ class _Laws:
 
 
 class Actor:
-    """Acts for one task at one static risk, for one episode or for several at once.
+    """Acts for one task, for one episode or for several at once, by what was fixed at the first observation.
 
     `act` for an observation, or a batch of as many as there are episodes; `observe` what a step brought: its features
     (d,) or its reward, or (B, d) or (B,); `reset` when an episode is over. Of every episode: accrued, discount,
-    threshold.
+    threshold (of a static risk), and `prices` of the limits, by name.
     """
 
-    def __init__(self, library: PolicyLibrary, w: npt.ArrayLike, risk: Risk) -> None:
-        self._library, self._w = library, checks.weights("w", w, library.n_features)
-        self._risk = static_risk(risk)
-        self.accrued, self.discount = np.zeros(0), np.zeros(0)
-        self.threshold, self._fresh = np.zeros(0), np.zeros(0, np.bool_)
+    def __init__(self, library: PolicyLibrary, rule: ActingRule) -> None:
+        self._library, self._rule = library, rule
+        self._begin(0)
+
+    def _begin(self, episodes: int) -> None:
+        names = () if self._rule.limits is None else self._rule.limits.names
+        self.accrued, self.discount = np.zeros(episodes), np.ones(episodes)
+        self._held, self._fresh = Held.nothing(episodes, len(names)), np.ones(episodes, np.bool_)
+
+    @property
+    def threshold(self) -> Floats:
+        """b of a static risk, (B,)."""
+        return self._held.threshold
+
+    @property
+    def prices(self) -> dict[str, Floats]:
+        """What a unit of each limited feature costs, (B,) each."""
+        names = () if self._rule.limits is None else self._rule.limits.names
+        return {name: self._held.prices[:, i] for i, name in enumerate(names)}
+
+    def remarks(self) -> list[str]:
+        """A sentence for every episode whose limits cannot be kept; it goes by the nearest that can."""
+        if self._rule.limits is None:
+            return []
+        return [self._rule.limits.not_kept(costs) for costs in self._held.costs[~self._held.kept]]
 
     def reset(self, over: npt.ArrayLike | None = None) -> None:
         """Begin anew: all episodes, or those that are over (B,)."""
         if over is None:
-            self.accrued, self._fresh = np.zeros(0), np.zeros(0, np.bool_)
+            self._begin(0)
             return
         self._fresh = self._fresh | self._mask(over)
 
@@ -123,18 +268,16 @@ class Actor:
         batch = library.is_batch(obs)
         encoded = library.encode_batch(obs) if batch else library.encode(obs)[None]
         if not len(self._fresh):
-            self.accrued, self.discount, self.threshold = np.zeros((3, len(encoded)))
-            self._fresh = np.ones(len(encoded), np.bool_)
+            self._begin(len(encoded))
         if len(encoded) != len(self._fresh):
             raise ValueError(
                 f"obs must be of {len(self._fresh)} episodes, as before, got {len(encoded)}; or reset first"
             )
         if self._fresh.any():
-            first = first_thresholds(library.sources, encoded[self._fresh], self._w, self._risk)
-            self.threshold[self._fresh], self.accrued[self._fresh], self.discount[self._fresh] = first, 0.0, 1.0
+            self._held.put(self._fresh, self._rule.begin(encoded[self._fresh]))
+            self.accrued[self._fresh], self.discount[self._fresh] = 0.0, 1.0
             self._fresh[:] = False
-        stock = self.accrued - self.threshold
-        actions = act_by_stock(library.sources, encoded, self._w, self._risk, stock, self.discount)
+        actions = self._rule.act(encoded, self._held, self.accrued, self.discount)
         numbered = actions + library.environment.first_action
         return numbered if batch else int(numbered[0])
 
@@ -143,11 +286,11 @@ class Actor:
         given = np.asarray(gained, np.float64)
         if not len(self._fresh) or self._fresh.any():
             raise ValueError("observe must follow act, once for each")
-        n, d = len(self.accrued), len(self._w)
+        n, d = len(self.accrued), len(self._rule.w)
         if not np.isfinite(given).all():
             raise ValueError(f"what a step brought must be finite, got {gained!r}")
         if given.size == n * d and given.shape in ((d,), (n, d)):
-            rewards = given.reshape(n, d) @ self._w
+            rewards = given.reshape(n, d) @ self._rule.w
         elif given.size == n and given.shape in ((), (n,)):
             rewards = given.reshape(n)
         else:

@@ -8,7 +8,7 @@
 Episode i begins from a seed of its own, whoever acts: several risks meet the same beginnings, so `compare` can take
 differences pair by pair. `discount_aware` scores step t with the risk of a return that counts gamma^t times, which is
 what the paper's guarantee is about. `static` holds a risk of the whole discounted return fixed from the beginning of an
-episode (`rasf.library.actor`).
+episode, and limits have prices from there (`rasf.library.actor`).
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ import numpy.typing as npt
 from rasf.arrays import Bools, Floats, Ints
 from rasf.checks import one_of
 from rasf.files import Header
-from rasf.library.actor import act_by_stock, first_thresholds
+from rasf.library.actor import ActingRule, Held
 from rasf.library.frozen_policies import FrozenPolicies
+from rasf.limits import Limits
 from rasf.risk import MeanVariance, Risk
-from rasf.risk.certainty import static_risk
 from rasf.risk.names import risk_to_text
 from rasf.statistics import Interval, interval_of, mean_interval, mean_of_the_worst
 from rasf.transfer import gpi_actions
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import FeatureEnvironment
+    from rasf.library.calibration import Promise
     from rasf.library.policy_library import PolicyLibrary
 
 WORST = 0.1  # the share of episodes that CVaR looks at
@@ -45,6 +46,8 @@ class Report:
 
     failures is None where nobody names any. `truncated` marks episodes that did not end by themselves:
     `discounted` stops there, while scores look past it; `rest` is what they promise from there on, discounted too.
+    discounted_phi (n, d) is discounted as well. With limits, `held` has their prices and what was promised.
+    `beginnings` are the first observations, as the policies see them; `promise` is what a calibrated library bounds.
     """
 
     w: Floats
@@ -58,6 +61,11 @@ class Report:
     truncated: Bools
     unseen: float  # share of the decisions at observations that no policy knew
     rest: Floats | None = None
+    discounted_phi: Floats | None = None
+    limits: Limits | None = None
+    held: Held | None = None
+    beginnings: npt.NDArray[Any] | None = None
+    promise: Promise | None = None
     measures: dict[str, Interval] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -71,6 +79,8 @@ class Report:
             found["discounted_with_rest"] = mean_interval(self.discounted + self.rest)
         if self.failures is not None:
             found["failures"] = mean_interval(self.failures)
+        for name, sums in self.limited().items():
+            found[name] = mean_interval(sums)
         found["length"] = mean_interval(self.lengths.astype(np.float64))
         object.__setattr__(self, "measures", found)
 
@@ -78,9 +88,32 @@ class Report:
     def episodes(self) -> int:
         return len(self.returns)
 
+    def limited(self) -> dict[str, Floats]:
+        """The sums (n,) that are limited, by name: discounted or of the episode, as the limit is."""
+        if self.limits is None or self.discounted_phi is None:
+            return {}
+        named = zip(self.limits.names, self.limits.features, self.limits.given, strict=True)
+        return {
+            f"{name} {limit.short()}": (self.phi if limit.per_episode else self.discounted_phi)[:, feature]
+            for name, feature, limit in named
+        }
+
+    @property
+    def prices(self) -> dict[str, float]:
+        """The mean price of each limit over the episodes."""
+        if self.limits is None or self.held is None:
+            return {}
+        return dict(zip(self.limits.names, self.held.prices.mean(axis=0).tolist(), strict=True))
+
     def describe(self) -> Header:
         """The summary as JSON."""
-        return {
+        told: Header = {}
+        if self.limits is not None:
+            told["limits"] = dict(zip(self.limits.names, map(str, self.limits.given), strict=True))
+            told["prices"] = self.prices
+        if self.promise is not None:
+            told["promise"] = self.promise.describe()
+        return told | {
             "w": self.w.tolist(),
             "risk": risk_to_text(self.risk),
             "gamma": self.gamma,
@@ -95,13 +128,22 @@ class Report:
         found, truncated = [], int(self.truncated.sum())
         if self.unseen > 0:
             found.append(f"{self.unseen:.1%} of the decisions were at observations that no policy knows")
+        if self.promise is not None:
+            found += self.promise.remarks
+        if self.prices:
+            found.append("prices: " + ", ".join(f"{name} {price:.4g}" for name, price in self.prices.items()))
+        if self.limits is not None and self.held is not None and not self.held.kept.all():
+            first = int(np.argmin(self.held.kept))
+            found.append(self.limits.not_kept(self.held.costs[first]))
         if truncated:
             found.append(f"{truncated} of {self.episodes} episodes were cut off by a time limit")
         return found
 
     def __str__(self) -> str:
         lines = [f"{name:20s} {interval}" for name, interval in self.measures.items()]
-        return "\n".join([f"{self.episodes} episodes, risk {risk_to_text(self.risk)}", *lines, *self.remarks()])
+        promised = [] if self.promise is None else [f"promised: {line}" for line in str(self.promise).splitlines()]
+        head = f"{self.episodes} episodes, risk {risk_to_text(self.risk)}"
+        return "\n".join([head, *lines, *promised, *self.remarks()])
 
     __repr__ = __str__
 
@@ -161,36 +203,32 @@ def _of(report: Report, measure: str) -> Floats:
 def run_episodes(
     library: PolicyLibrary,
     environments: Sequence[FeatureEnvironment],
-    w: Floats,
-    risk: Risk,
+    rule: ActingRule,
     seeds: Sequence[int],
     max_steps: int,
-    discount_aware: bool,
-    static: bool,
-    callback: Callable[[int], None] | None,
+    callback: Callable[[int], None] | None = None,
 ) -> Report:
     """An episode for each seed, as many at a time as there are environments, all of these at the same step.
 
     `callback` is told after every step how many episodes are over; what it raises ends the work.
     """
-    sources, encode, n = library.sources, library.encode, len(seeds)
+    sources, w, encode, n = library.sources, rule.w, library.encode, len(seeds)
     phi, discounted = np.zeros((2, n, len(w)))
     failures, lengths, truncated, unseen = np.zeros(n), np.zeros(n, np.int64), np.ones(n, np.bool_), 0
-    rest, threshold, by_mean = np.zeros(n), np.zeros(n), MeanVariance(0.0)
+    rest, held = np.zeros(n), Held.nothing(n, 0 if rule.limits is None else len(rule.limits.names))
+    promising = MeanVariance(0.0) if rule.certain is not None else rule.risk
+    beginnings = []
     for first in range(0, n, len(environments)):
         running = dict(zip(range(first, n), environments, strict=False))
         begun, obs = first + len(running), {i: encode(env.reset(seeds[i])) for i, env in running.items()}
         for t in range(max_steps):
-            encoded = np.stack([obs[i] for i in running])
-            discount = sources.gamma**t
-            if static:
-                certain, each = static_risk(risk), list(running)
-                if t == 0:
-                    threshold[each] = first_thresholds(sources, encoded, w, certain)
-                stock = discounted[each] @ w - threshold[each]
-                actions = act_by_stock(sources, encoded, w, certain, stock, np.full(len(each), discount))
-            else:
-                actions = sources.act(encoded, w, risk.at_discount(discount) if discount_aware else risk)
+            encoded, each, discount = np.stack([obs[i] for i in running]), np.array(list(running)), sources.gamma**t
+            if t == 0:
+                beginnings.append(encoded)
+                held.put(each, rule.begin(encoded))
+            theirs = held.of(each)
+            actions = rule.act(encoded, theirs, discounted[each] @ w, np.full(len(each), discount))
+            held.put(each, theirs)
             unseen += int((~sources.seen(encoded)).sum())
             for i, action in zip(list(running), actions.tolist(), strict=True):
                 step = running[i].step(action)
@@ -201,7 +239,7 @@ def run_episodes(
                 truncated[i] = not step.terminated
                 obs[i] = encode(step.obs)
                 if truncated[i] and (step.truncated or t + 1 == max_steps):
-                    rest[i] = sources.gamma ** (t + 1) * _promised(sources, obs[i], w, by_mean if static else risk)
+                    rest[i] = sources.gamma ** (t + 1) * _promised(sources, obs[i], w, promising)
                 if step.terminated or step.truncated:
                     del running[i]
             if callback is not None:
@@ -211,7 +249,23 @@ def run_episodes(
     named = any(environment.reports_failures for environment in environments)
     share = unseen / int(lengths.sum())
     counted = failures if named else None
-    return Report(w, risk, sources.gamma, phi @ w, discounted @ w, phi, counted, lengths, truncated, share, rest)
+    return Report(
+        w,
+        rule.risk,
+        sources.gamma,
+        phi @ w,
+        discounted @ w,
+        phi,
+        counted,
+        lengths,
+        truncated,
+        share,
+        rest,
+        discounted,
+        rule.limits,
+        held,
+        np.concatenate(beginnings),
+    )
 
 
 def _promised(sources: FrozenPolicies, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> float:

@@ -1,7 +1,7 @@
 """Policy libraries as files: a container of `rasf.files` whose header says what the library is.
 
-    header     environment, sources, policies (w and risk of each), agent, notes, provenance
-    arrays     sources/.. the laws, history/.. what training saw
+    header     environment, sources, policies (w and risk of each), agent, notes, provenance; calibration, if any
+    arrays     sources/.. the laws, history/.. what training saw, calibration/.. what was predicted and what came
 
 A file with right checksums may still come from a stranger, so all of it is checked; nothing in it is ever executed.
 """
@@ -22,13 +22,15 @@ from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 from rasf.risk.names import stored_risk
 
 _HEADER = {"environment": dict, "sources": dict, "policies": list, "agent": str, "notes": list, "provenance": dict}
-_PLACES = ("sources/", "history/")
+_PLACES = ("sources/", "history/", "calibration/")
 
 
 def save(library: PolicyLibrary, path: str | PathLike[str], precision: str = "single") -> None:
     """Write a library, whole or not at all."""
     arrays = {f"sources/{name}": part for name, part in library.sources.arrays(precision).items()}
     arrays |= {f"history/{name}": part for name, part in library.history.items()}
+    if library.calibration is not None:
+        arrays |= {f"calibration/{name}": part for name, part in library.calibration.arrays().items()}
     save_file(Path(path), library.describe(), arrays)
 
 
@@ -55,11 +57,16 @@ def _restored(header: Header, arrays: Arrays) -> PolicyLibrary:
     policies = tuple(_policy(each, environment.n_features) for each in header["policies"])
     history, unknown = _under(arrays, "history/"), {name for name in arrays if not name.startswith(_PLACES)}
     if unknown:
-        raise ValueError(f"it holds {min(unknown)!r}, which is neither of its sources nor of its history")
+        raise ValueError(f"it holds {min(unknown)!r}, which is none of its sources, history and calibration")
     if any(part.shape[:1] != (len(policies),) for part in history.values()):
         raise ValueError("its history must have an entry for each policy")
     if not all(isinstance(note, str) for note in header["notes"]):
         raise ValueError("its notes must be sentences")
+    calibration, parts = None, _under(arrays, "calibration/")
+    if parts or "calibration" in header:
+        from rasf.library.calibration import Calibration
+
+        calibration = Calibration.restore(header["calibration"], parts, environment.n_features)
     return PolicyLibrary(
         sources.restore(description, _under(arrays, "sources/")),
         environment,
@@ -68,6 +75,7 @@ def _restored(header: Header, arrays: Arrays) -> PolicyLibrary:
         history,
         tuple(header["notes"]),
         header["provenance"],
+        calibration,
     )
 
 

@@ -6,9 +6,9 @@ what an observation looks like to them (a table's key, or a network's input) is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from rasf.agents import Family, LawKind
 from rasf.arrays import Bools, Floats, Ints
 from rasf.files import Arrays, Header
 from rasf.risk.base import Risk
+
+if TYPE_CHECKING:
+    from rasf.library.calibration import Promise
 
 
 class Scores(NamedTuple):
@@ -37,7 +40,9 @@ class Explanation:
     """Why a library acts as it does; `np.asarray` of it are the values.
 
     values, mean, std: (K, A), or (K, B, A) for a batch; action, driver and seen: one, or (B,). The driver is the
-    policy whose value is the largest at the action chosen.
+    policy whose value is the largest at the action chosen. With limits, by the name of the feature: prices, and what is
+    expected of it at the choice, one, or (B,) each; and a remark where they cannot be kept. promise: of a calibrated
+    library, for one observation.
     """
 
     values: Floats
@@ -46,11 +51,18 @@ class Explanation:
     seen: Bools
     action: Ints
     driver: Ints
+    prices: Mapping[str, Floats] = field(default_factory=dict)
+    expected: Mapping[str, Floats] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+    promise: Promise | None = None
 
     def first(self) -> Explanation:
         """Of a batch, the first observation alone."""
         of_actions = (self.values[:, 0], self.mean[:, 0], self.std[:, 0])
-        return Explanation(*of_actions, self.seen[0], self.action[0], self.driver[0])
+        prices, expected = ({name: part[0] for name, part in each.items()} for each in (self.prices, self.expected))
+        return Explanation(
+            *of_actions, self.seen[0], self.action[0], self.driver[0], prices, expected, self.remarks[:1], self.promise
+        )
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.values, dtype=dtype, copy=copy)
@@ -60,6 +72,8 @@ class Explanation:
         if self.values.ndim == 2:
             said = f"action {self.action} by policy {self.driver}, worth {self.values.max():.4g}"
             said += "" if self.seen else ", at an observation never seen in training"
+            said += "".join(f", {name} priced {price:.4g}" for name, price in self.prices.items())
+            said += "".join(f"; {remark}" for remark in self.remarks if remark)
         return f"<Explanation: values {self.values.shape}, {said}>"
 
 

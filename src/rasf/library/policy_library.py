@@ -9,8 +9,9 @@ Z_k is the law of policy k's discounted feature return, as its `FrozenPolicies` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -26,17 +27,20 @@ from rasf.envs.gymnasium.encoder import Encoder
 from rasf.files import Arrays, Header
 from rasf.library.frozen_policies import Explanation, FrozenPolicies
 from rasf.risk import MeanVariance, Risk
-from rasf.risk.names import risk_to_text
+from rasf.risk.names import is_neutral, risk_to_text
 from rasf.transfer import gpi
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import Environment, FailureRule, FeatureEnvironment, Phi
-    from rasf.library.actor import Actor
+    from rasf.library.actor import ActingRule, Actor
+    from rasf.library.calibration import Calibration
     from rasf.library.evaluation import Comparison, Report
     from rasf.library.logs.estimate import Estimate
+    from rasf.limits import Limit
 
 NEUTRAL = MeanVariance(0.0)
 Encode: TypeAlias = Callable[[object], np.ndarray]
+GivenLimits: TypeAlias = "Mapping[str | int, float | Limit]"
 _AT_ONCE = 16  # environments that evaluation steps together
 _LONGEST = 10_000  # steps of an episode, where nothing else ends it
 
@@ -52,6 +56,7 @@ class PolicyLibrary:
     """Made by `rasf.learn` or `rasf.load`.
 
     history: what training saw, one entry per policy, by name. notes: what was decided on the way, in sentences.
+    calibration: what `calibrate` measured, or None.
     """
 
     def __init__(
@@ -63,9 +68,11 @@ class PolicyLibrary:
         history: Arrays,
         notes: tuple[str, ...],
         provenance: Header,
+        calibration: Calibration | None = None,
     ) -> None:
         self.sources, self.environment, self.policies, self.agents = sources, environment, policies, agents
         self.history, self.notes, self.provenance = history, notes, provenance
+        self.calibration = calibration
         encoder = Encoder(environment.observations)
         self.is_batch = encoder.is_batch
         is_table = sources.family is Family.TABLES
@@ -110,32 +117,92 @@ class PolicyLibrary:
             "agent": self.agent,
             "notes": list(self.notes),
             "provenance": self.provenance,
-        }
+        } | ({} if self.calibration is None else {"calibration": self.calibration.describe()})
 
-    def act(self, obs: object, w: npt.ArrayLike, risk: Risk = NEUTRAL) -> int | Ints:
+    def act(self, obs: object, w: npt.ArrayLike, risk: Risk = NEUTRAL, limits: GivenLimits | None = None) -> int | Ints:
         """The action for one observation, or actions (B,) for a batch, as the environment numbers them.
 
-        At an observation that no policy knows (`scores` tells), a tabular library takes the first action.
+        At an observation that no policy knows (`scores` tells), a tabular library takes the first action. limits:
+        {feature's name or index: largest expected sum from here on}; where they cannot be kept, the nearest that can
+        be. For limits that hold over a whole episode see `actor`.
         """
+        if limits is not None:
+            actions = self.scores(obs, w, risk, limits).action
+            return actions if self.is_batch(obs) else int(actions)
         weights = checks.weights("w", w, self.n_features)
         if self.is_batch(obs):
             return self.sources.act(self.encode_batch(obs), weights, risk) + self._first_action
         return self.sources.act_one(self.encode(obs), weights, risk) + self._first_action
 
-    def scores(self, obs: object, w: npt.ArrayLike, risk: Risk = NEUTRAL) -> Explanation:
-        """Value, mean and standard deviation of every policy and action, and which policy drives the choice."""
+    def scores(
+        self, obs: object, w: npt.ArrayLike, risk: Risk = NEUTRAL, limits: GivenLimits | None = None
+    ) -> Explanation:
+        """Value, mean and standard deviation of every policy and action, and which policy drives the choice.
+
+        With limits, also their prices from here on, and what the choice expects. Of one observation, a library that was
+        calibrated has a promise too.
+        """
         batch = self.is_batch(obs)
         encoded = self.encode_batch(obs) if batch else self.encode(obs)[None]
-        found = self.sources.scores(encoded, checks.weights("w", w, self.n_features), risk)
-        choice = gpi(found.values)
-        all_of = Explanation(*found, choice.policy + self._first_action, choice.source)
+        rule = self.rule(w, risk, limits=limits)
+        found = self.sources.scores(encoded, rule.w, risk)
+        if rule.limits is None:
+            choice = gpi(found.values)
+            all_of = Explanation(*found, choice.policy + self._first_action, choice.source)
+        else:
+            held = rule.begin(encoded)
+            driver, action = np.divmod(rule.choose(encoded, held, found.values), self.sources.n_actions)
+            numbered, names = action + self._first_action, rule.limits.names
+            prices = dict(zip(names, held.prices.T, strict=True))
+            expected = dict(zip(names, (held.costs * rule.limits.signs).T, strict=True))
+            remarks = tuple(map(rule.limits.not_kept, held.costs))
+            all_of = Explanation(*found, numbered, driver, prices, expected, remarks)
+        if self.calibration is not None and not batch:
+            all_of = replace(all_of, promise=self.calibration.promise(rule, encoded))
         return all_of if batch else all_of.first()
 
-    def actor(self, w: npt.ArrayLike, risk: Risk) -> Actor:
-        """Who acts for the static risk of the whole return, and remembers what was earned; see `rasf.Actor`."""
+    def rule(
+        self,
+        w: npt.ArrayLike,
+        risk: Risk,
+        *,
+        static: bool = False,
+        discount_aware: bool = False,
+        limits: GivenLimits | None = None,
+        names: Sequence[str] | None = None,
+        calibrated: bool = True,
+    ) -> ActingRule:
+        """How to act for a task; names: of the features, where the library's environment has none.
+
+        calibrated: keep limits with the certainty that the calibration gives, where there is one.
+        """
+        from rasf.library.actor import ActingRule
+
+        weights, read = checks.weights("w", w, self.n_features), None
+        if limits is not None:
+            from rasf.limits import read_limits
+
+            read = read_limits(limits, self.n_features, self.environment.feature_names or names)
+            if calibrated and self.calibration is not None:
+                read = self.calibration.tightened(read, risk)
+            elif any(limit.per_episode for limit in read.given) and self.gamma < 1:
+                raise ValueError(
+                    "a limit per_episode asks for a calibrated library: laws are discounted; see calibrate"
+                )
+        ways = {"static": static and not is_neutral(risk), "discount_aware": discount_aware}
+        return ActingRule(self.sources, weights, risk, limits=read, own=self.policies, **ways)
+
+    def actor(
+        self, w: npt.ArrayLike, risk: Risk = NEUTRAL, *, limits: GivenLimits | None = None, static: bool = True
+    ) -> Actor:
+        """Who acts through an episode by what was fixed at its first observation; see `rasf.Actor`.
+
+        static: for the risk of the whole return, with what was earned in mind; else the risk is scored afresh at every
+        step, as `act` does. limits: {feature's name or index: largest expected sum of the episode, discounted}.
+        """
         from rasf.library.actor import Actor
 
-        return Actor(self, w, risk)
+        return Actor(self, self.rule(w, risk, static=static, limits=limits))
 
     def evaluate(
         self,
@@ -148,6 +215,7 @@ class PolicyLibrary:
         phi: Phi | None = None,
         discount_aware: bool = False,
         static: bool = False,
+        limits: GivenLimits | None = None,
         failure: FailureRule | None = None,
         max_steps: int = _LONGEST,
         env_kwargs: Header | None = None,
@@ -157,8 +225,8 @@ class PolicyLibrary:
         `env` is an id, an environment, or a function that makes one; `phi` as for `learn`. `failure(step)` says on
         which steps there was a failure, where the environment does not name them in info["failure"]. Episodes of more
         than `max_steps` are truncated, and the report says how many. static: hold the risk fixed from the beginning of
-        an episode, as `actor` does. env_kwargs: arguments of an environment named by its id; by default those that the
-        library was trained with, where it is the same.
+        an episode, as `actor` does. limits: as for `actor`; the report has their prices. env_kwargs: arguments of an
+        environment named by its id; by default those that the library was trained with, where it is the same.
         """
         given: Header = {
             "seed": seed,
@@ -166,6 +234,7 @@ class PolicyLibrary:
             "discount_aware": discount_aware,
             "failure": failure,
             "static": static,
+            "limits": limits,
         }
         given["env_kwargs"] = env_kwargs
         compared = self.compare(env, w, [risk], episodes, max_steps=max_steps, **given)
@@ -183,36 +252,99 @@ class PolicyLibrary:
         phi: Phi | None = None,
         discount_aware: bool = False,
         static: bool = False,
+        limits: GivenLimits | None = None,
         failure: FailureRule | None = None,
         max_steps: int = _LONGEST,
         env_kwargs: Header | None = None,
         callback: Callable[[str, int], None] | None = None,
     ) -> Comparison:
         """Evaluate several risks on the same beginnings; `callback(risk's name, episodes over)` may raise to stop."""
-        from rasf.envs.gymnasium.single import open_environment, seeds_from
+        from rasf.envs.gymnasium.single import seeds_from
         from rasf.library.evaluation import Comparison, run_episodes
-        from rasf.risk.certainty import static_risk
 
         episodes, max_steps = checks.whole("episodes", episodes, 2), checks.whole("max_steps", max_steps)
-        seeds, weights = seeds_from(checks.whole("seed", seed, 0), episodes), checks.weights("w", w, self.n_features)
+        seeds = seeds_from(checks.whole("seed", seed, 0), episodes)
         if isinstance(risks, Risk) or not risks:
             raise ValueError(f"risks must be a list of risks, or a dict of them by name, got {risks!r}")
         named = dict(risks) if isinstance(risks, Mapping) else {risk_to_text(risk): risk for risk in risks}
         if len(named) < len(risks):
             raise ValueError(f"risks must differ in their names, {', '.join(named)}; a dict can name them")
-        if static and discount_aware:
-            raise ValueError("static and discount_aware are two ways to act; choose one")
-        for risk in named.values():
-            static_risk(risk) if static else self.sources.check(risk)
+        ways: Header = {"static": static, "discount_aware": discount_aware, "limits": limits}
+        if limits is None or self.environment.feature_names is not None:
+            for risk in named.values():  # before an environment is opened
+                self.rule(w, risk, **ways)
+        reports = {}
+        with self._opened(env, phi, env_kwargs, failure, episodes) as environments:
+            for name, risk in named.items():
+                told = None if callback is None else partial(callback, name)
+                rule = self.rule(w, risk, names=environments[0].feature_names, **ways)
+                found = run_episodes(self, environments, rule, seeds, max_steps, told)
+                if self.calibration is not None and found.beginnings is not None:
+                    found = replace(found, promise=self.calibration.promise(rule, found.beginnings))
+                reports[name] = found
+        return Comparison(reports)
+
+    def calibrate(
+        self,
+        env: Environment,
+        episodes: int = 4_000,
+        *,
+        tasks: npt.ArrayLike | int | None = None,
+        risks: Sequence[Risk] | None = None,
+        seed: int = 0,
+        phi: Phi | None = None,
+        max_steps: int = _LONGEST,
+        env_kwargs: Header | None = None,
+        callback: Callable[[int], None] | None = None,
+    ) -> Calibration:
+        """Measure how far predictions and outcomes lie apart, and keep it: the one call that changes a library.
+
+        Afterwards `scores` and `evaluate` have a promise, bounds that hold in 95 % of the cases, and limits are kept
+        with that certainty. episodes: in all, for asks of tasks at risks. tasks: weights (n, d) or how many to draw,
+        from the environment's own distribution or else between those that the policies were trained for; by default as
+        many as leave 20 episodes to each ask, 10 to 60. risks: by default neutral, and those that the policies were
+        trained for. callback: told how many episodes are over; it may raise to stop.
+        """
+        from rasf.envs.gymnasium.single import seeds_from
+        from rasf.library.calibration import calibrate, calibration_tasks
+        from rasf.library.evaluation import run_episodes
+
+        episodes, max_steps = checks.whole("episodes", episodes, 2), checks.whole("max_steps", max_steps)
+        seed, over = checks.whole("seed", seed, 0), [0]
+        if risks is None:
+            risks = list(dict.fromkeys([NEUTRAL, *(policy.risk for policy in self.policies)]))
+        if isinstance(risks, Risk) or not risks:
+            raise ValueError(f"risks must be a list of risks, got {risks!r}")
+        for risk in risks:
+            self.sources.check(risk)
+        with self._opened(env, phi, env_kwargs, None, episodes) as environments:
+            weights = calibration_tasks(self, environments[0].random_tasks, tasks, episodes, len(risks), seed)
+
+            def roll(rule: ActingRule, n: int, seed: int) -> Report:
+                report = run_episodes(self, environments, rule, seeds_from(seed, n), max_steps)
+                over[0] += n
+                if callback is not None:
+                    callback(over[0])
+                return report
+
+            self.calibration = calibrate(self, roll, weights, risks, episodes, seed)
+        return self.calibration
+
+    @contextmanager
+    def _opened(
+        self, env: Environment, phi: Phi | None, env_kwargs: Header | None, failure: FailureRule | None, most: int
+    ) -> Iterator[list[FeatureEnvironment]]:
+        """Environments to act in side by side, at most so many; closed in the end, but for the caller's own."""
+        from rasf.envs.gymnasium.single import open_environment
+
         if isinstance(env, str) and phi is None:
             self._require_phi(None)
         kwargs = env_kwargs
         if kwargs is None:
             kwargs = self.environment.make_kwargs() if env == self.environment.id else {}
-        reports = {}
         with ExitStack() as closing:
             environments: list[FeatureEnvironment] = []
-            for _ in range(min(_AT_ONCE, episodes)):
+            for _ in range(min(_AT_ONCE, most)):
                 opened = open_environment(env, phi, **kwargs)
                 environments.append(opened)
                 if opened.env is not env:
@@ -222,11 +354,7 @@ class PolicyLibrary:
                     opened.count_failures(failure)
                 if opened.env is env:  # the caller's own cannot be copied
                     break
-            for name, risk in named.items():
-                told = None if callback is None else partial(callback, name)
-                ways = (discount_aware, static)
-                reports[name] = run_episodes(self, environments, weights, risk, seeds, max_steps, *ways, told)
-        return Comparison(reports)
+            yield environments
 
     def evaluate_from(
         self,
@@ -285,7 +413,7 @@ class PolicyLibrary:
 
 
 def merge(libraries: Sequence[PolicyLibrary]) -> PolicyLibrary:
-    """One library with the policies of all; they must be of the same environment and kind."""
+    """One library with the policies of all; they must be of the same environment and kind. It is not calibrated."""
     if not isinstance(libraries, list | tuple) or not all(isinstance(each, PolicyLibrary) for each in libraries):
         raise ValueError(f"libraries must be a list of policy libraries, got {libraries!r:.80}")
     if not libraries:

@@ -22,7 +22,9 @@ _JSON: dict[str, tuple[tuple[type, ...], int, int]] = {  # types in a file, and 
     "bounds": ((list, _NOTHING), 0, 0),
     "phi": ((str, _NOTHING), 0, 0),
     "max_episode_steps": ((int, _NOTHING), 1, _MOST),
+    "feature_names": ((list, _NOTHING), 0, 0),
 }
+_LATER = ("feature_names",)  # which older files do not have, and which change nothing
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class EnvironmentDescription:
     id, kwargs: what `gymnasium.make` was given; None without an id, and "<type>" for a value that is not JSON.
     observations: the space, as `rasf.envs.gymnasium.spaces.describe` writes it. first_action: the environment's own
     number of action 0. bounds: lowest and highest of each feature in a step, where all are declared. phi: the name of
-    the function that computed the features; None if they are the environment's own reward.
+    the function that computed the features; None if they are the environment's own reward. feature_names: what they are
+    called, where somebody says.
     """
 
     id: str | None
@@ -44,6 +47,7 @@ class EnvironmentDescription:
     bounds: tuple[tuple[float, float], ...] | None
     phi: str | None
     max_episode_steps: int | None
+    feature_names: tuple[str, ...] | None = None
 
     @property
     def title(self) -> str:
@@ -62,19 +66,21 @@ class EnvironmentDescription:
 
     def difference(self, other: EnvironmentDescription, names: Iterable[str] | None = None) -> str | None:
         """The first field, of all or of those named, in which two descriptions differ."""
-        compared = [field.name for field in fields(self)] if names is None else names
+        compared = [field.name for field in fields(self) if field.name not in _LATER] if names is None else names
         return next((name for name in compared if getattr(self, name) != getattr(other, name)), None)
 
     def to_json(self) -> Header:
         """As a file's header has it."""
         found = {name: getattr(self, name) for name in _JSON}
-        return found | {"bounds": None if self.bounds is None else [list(ends) for ends in self.bounds]}
+        bounds = None if self.bounds is None else [list(ends) for ends in self.bounds]
+        names = None if self.feature_names is None else list(self.feature_names)
+        return found | {"bounds": bounds, "feature_names": names}
 
     @classmethod
     def from_json(cls, header: Mapping[str, Any]) -> EnvironmentDescription:
         """What `to_json` wrote, or a stranger: all but the observations, which their `Encoder` checks, is checked."""
         for name, (kinds, least, most) in _JSON.items():
-            value = header[name]
+            value = header.get(name) if name in _LATER else header[name]
             if type(value) not in kinds or (type(value) is int and not least <= value <= most):
                 raise ValueError(f"the {name} of its environment cannot be {value!r:.60}")
         if ":" in (header["id"] or ""):  # Gymnasium would import what stands before it
@@ -84,7 +90,13 @@ class EnvironmentDescription:
             if any(type(ends) is not list or len(ends) != 2 or {*map(type, ends)} - {int, float} for ends in bounds):
                 raise ValueError(f"the bounds of its environment must be pairs of numbers, got {bounds!r:.60}")
             bounds = tuple(map(tuple, bounds))
-        return cls(**{name: header[name] for name in _JSON} | {"bounds": bounds})
+        names = header.get("feature_names")
+        if names is not None:
+            if not all(type(name) is str for name in names) or len({*names}) != header["n_features"]:
+                raise ValueError(f"the feature_names of its environment must be a word for each, got {names!r:.60}")
+            names = tuple(names)
+        known: dict[str, Any] = {name: header[name] for name in _JSON if name not in _LATER}
+        return cls(**known | {"bounds": bounds, "feature_names": names})
 
 
 def plain(value: object) -> Any:

@@ -101,6 +101,11 @@ class FeatureSource:
         """Of the weights (d,) that make sense: 1, -1, or 0 for either; None where nobody knows."""
         return None
 
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """What the features are called; None where nobody says."""
+        return None
+
     def random_tasks(self, count: int, rng: np.random.Generator) -> Floats | None:
         """Weights (count, d) from the environment's own distribution of tasks; None where it has none."""
         return None
@@ -174,6 +179,11 @@ class FeatureEnvironment(FeatureSource):
             return declared_signs(self._phi, self.n_features)
         found = declared_signs(self.env.unwrapped, self.n_features)
         return np.ones(self.n_features, np.int64) if found is None else found
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Those that phi or the environment has as an attribute."""
+        return declared_names(self.env.unwrapped if self._phi is None else self._phi, self.n_features)
 
     def random_tasks(self, count: int, rng: np.random.Generator) -> Floats | None:
         own = None if self.has_phi else getattr(self.env.unwrapped, "random_tasks", None)
@@ -320,6 +330,17 @@ def declared_signs(of: object, n_features: int) -> Ints | None:
     return signs.astype(np.int64)
 
 
+def declared_names(of: object, n_features: int) -> tuple[str, ...] | None:
+    """The attribute `feature_names` of an environment or of phi, if it has one: different words, one for each."""
+    found = getattr(of, "feature_names", None)
+    if found is None:
+        return None
+    names = tuple(found)
+    if len(names) != n_features or len(set(names)) < n_features or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"feature_names must be {n_features} different words, got {found!r}")
+    return names
+
+
 def _open_bounds(env: gymnasium.Env, phi: Phi | None) -> Floats:
     """Infinite bounds (d, 2) of the features, which only a step can count."""
     checked_reset(env, 0)
@@ -370,4 +391,5 @@ def describe_environment(
         bounds=None if env.bounds is None else tuple(map(tuple, env.bounds.tolist())),
         phi=None if phi is None else getattr(phi, "__name__", type(phi).__name__),
         max_episode_steps=None if spec is None else spec.max_episode_steps,
+        feature_names=env.feature_names,
     )

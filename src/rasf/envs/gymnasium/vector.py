@@ -120,6 +120,10 @@ class SyncEnvs(_Vector):
     def signs(self) -> Ints | None:
         return self.environments[0].signs
 
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        return self.environments[0].feature_names
+
     def random_tasks(self, count: int, rng: np.random.Generator) -> Floats | None:
         return self.environments[0].random_tasks(count, rng)
 

@@ -37,6 +37,7 @@ class ReacherEnv(gym.Env[npt.NDArray[np.float32], np.int64]):
         one_of("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         self.world = Reacher(**world)
         self.signs = self.world.signs
+        self.feature_names = self.world.feature_names
         self.engine, self.render_mode = engine, render_mode
         self._physics = _physics_of(engine)
         low, high = self.world.observation_bounds.T.astype(np.float32)

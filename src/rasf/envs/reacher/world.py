@@ -124,6 +124,11 @@ class Reacher:
         return (*(1 for _ in self.targets), -1)
 
     @property
+    def feature_names(self) -> tuple[str, ...]:
+        """What a step counts: how near each target is, and whether there was a failure."""
+        return (*(f"target {i + 1}" for i in range(len(self.targets))), "failure")
+
+    @property
     def events(self) -> tuple[int, ...]:
         """The features that are never negative and mostly zero: failures."""
         return (self.n_features - 1,)

@@ -16,6 +16,7 @@ from rasf.experiments.common.results import Result
 from rasf.files import write_atomically
 
 if TYPE_CHECKING:
+    from rasf.library.calibration import Calibration
     from rasf.library.evaluation import Comparison
 
 BLUE, RED, GREEN, ORANGE, GREY = "#2b6cb0", "#c0392b", "#2e8b57", "#d98200", "#8a8f98"
@@ -70,6 +71,39 @@ def comparison(compared: Sequence[Comparison], discounted: bool, source: str) ->
     marks = [Line2D([], [], marker=mark, color=INK, linewidth=1.5, label=label) for mark, label in labels.items()]
     drawn.legend(handles=marks, loc="outside upper right", ncols=2, frameon=False, fontsize=8)
     drawn.supxlabel(f"{source}; bars: 95 % intervals", fontsize=6, color=GREY)
+    return drawn
+
+
+def reliability(found: Calibration, source: str) -> Figure:
+    """What `rasf calibrate --plot` draws: of every ask, what was predicted and what came.
+
+    A panel for each quantity; on the line predictions are met to the letter. A dash is the bound of the ask above or
+    below it.
+    """
+    names, groups = found.quantities, found.groups()
+    columns = min(3, len(names))
+    drawn = figure(3.4 * columns, 3.1 * -(-len(names) // columns) + 0.5)
+    panels = drawn.subplots(-(-len(names) // columns), columns, squeeze=False).ravel()
+    for axes, (k, name) in zip(panels, enumerate(names), strict=False):
+        predicted, realised = found.predicted[:, k], found.realised[:, k]
+        ends = [min(predicted.min(), realised.min()), max(predicted.max(), realised.max())]
+        axes.plot(ends, ends, color=GREY, linewidth=1)
+        for i, (group, mask) in enumerate(groups.items()):
+            colour = _COLOURS[i % len(_COLOURS)]
+            axes.plot(
+                predicted[mask], realised[mask], "os^vD"[i % 5], color=colour, markersize=3.5, alpha=0.7, label=group
+            )
+            axes.plot(predicted[mask], found.bounds(group)[mask, k], "_", color=colour, markersize=7)
+        plain(axes)
+        axes.tick_params(labelsize=7)
+        axes.set_title(name, fontsize=9, loc="left")
+        axes.set_xlabel("predicted", fontsize=8)
+        axes.set_ylabel("came", fontsize=8)
+    for axes in panels[len(names) :]:
+        axes.axis("off")
+    handles, labels = panels[0].get_legend_handles_labels()
+    drawn.legend(handles, labels, loc="outside upper center", ncols=min(4, len(labels)), frameon=False, fontsize=8)
+    drawn.supxlabel(f"{source}, {found.episodes} episodes; dashes: bounds that hold with 95 %", fontsize=6, color=GREY)
     return drawn
 
 

@@ -50,6 +50,7 @@ def reacher_description(world: Reacher) -> EnvironmentDescription:
         bounds=tuple((lowest, highest) for lowest, highest in bounds),
         phi=None,
         max_episode_steps=None,
+        feature_names=world.feature_names,
     )
 
 

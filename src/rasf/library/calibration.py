@@ -1,0 +1,452 @@
+"""Calibration: how far what a library promises and what acting brings lie apart, and bounds that allow for it.
+
+An *ask* is a task, a risk and perhaps a limit. At the first observations of its episodes the laws of the driving policy
+give predictions: mean, spread and CVaR of the discounted return, expected sums of the features that are costs. Some
+episodes of acting give outcomes. Both are compared on a scale on which errors of all asks are alike,
+
+    mean, CVaR    difference / (predicted spread + typical spread)          spread, costs    difference of roots
+
+because acting switches between policies, which predictions do not know of, chooses what looks good, which is too rosy,
+and has learned laws. Bounds are conformal: for a new ask of the same kind the outcome lies below the bound in 95 % of
+the cases, whatever the law of the errors is, if the ask is drawn as those of the calibration were. Errors vary between
+asks and by chance within one; the second part is known, and errors are drawn in by it, so that the bound is about what
+is expected of an ask and not about the few episodes that were run. Each risk has bounds of its own, since strong
+aversion chooses spreads that are too small; between two risks the wider ones hold, and beyond all of them there is a
+remark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rasf.arrays import Bools, Floats, Ints
+from rasf.checks import is_whole, number, task_weights, whole
+from rasf.files import Arrays, Header
+from rasf.library.actor import ActingRule
+from rasf.limits import Limit, Limits
+from rasf.risk import CVaR, Entropic, MeanVariance, Risk
+from rasf.risk.names import is_neutral, risk_to_text, stored_risk
+from rasf.statistics import mean_of_the_worst
+
+if TYPE_CHECKING:
+    from rasf.library.evaluation import Report
+    from rasf.library.policy_library import PolicyLibrary
+
+LEVEL = 0.95
+WORST = 0.1  # the share of episodes that CVaR looks at
+_NORMAL_CVAR = 1.7549833193  # spreads below the mean, of the worst tenth of a normal law
+_AT_THE_LEVEL = 1.6448536270  # spreads above the mean that hold 95 % of a normal law
+_RETURNS = ("mean", "spread", "cvar")
+_AT_LEAST = ("mean", "cvar")  # what one wants much of
+_LIMITED = "within limits"
+_RESAMPLES = 50
+_ALIKE = 0.25
+_FEWEST, _ENOUGH = 5, 20  # episodes of an ask
+_FEWEST_TASKS, _MOST_TASKS = 10, 60
+
+
+class Bound(NamedTuple):
+    """What the laws expect, and what holds with 95 % each: not below `low`, not above `high`."""
+
+    expected: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Promise:
+    """Calibrated bounds for one ask, by quantity: mean, spread, cvar (of the discounted return), costs by feature."""
+
+    bounds: Mapping[str, Bound]
+    remarks: tuple[str, ...] = ()
+
+    def sides(self) -> dict[str, str]:
+        """The side of each bound that one cares about: at least so much return, at most so much of the rest."""
+        return {
+            name: f"at least {bound.low:.4g}" if name in _AT_LEAST else f"at most {_most(bound):.4g}"
+            for name, bound in self.bounds.items()
+        }
+
+    def __str__(self) -> str:
+        lines = [
+            f"{name:20s} {side} ({LEVEL:.0%}), expected {self.bounds[name].expected:.4g}"
+            for name, side in self.sides().items()
+        ]
+        return "\n".join([*lines, *self.remarks])
+
+    def sentence(self) -> str:
+        """The bounds in one line."""
+        return ", ".join(f"{name} {side}" for name, side in self.sides().items()) + f" ({LEVEL:.0%} each)"
+
+    def describe(self) -> Header:
+        """As JSON."""
+        return {name: bound._asdict() for name, bound in self.bounds.items()}
+
+
+def _most(bound: Bound) -> float:
+    """The worse end of a cost, also of one that is counted as a negative feature."""
+    return bound.high if abs(bound.high) >= abs(bound.low) else bound.low
+
+
+class Outcome(NamedTuple):
+    """Of one ask: predictions and outcomes (q,), and what chance does to the outcomes, on the scale of comparison."""
+
+    predicted: Floats
+    realised: Floats
+    error: Floats
+
+
+@dataclass(frozen=True, repr=False)
+class Calibration:
+    """Asks with what was predicted and what came, (J, q) each, and the bounds that follow; see the module's header.
+
+    costs: the features that are costs, each once discounted and once of the whole episode; signs: how they count.
+    spread: a typical one of the discounted return.
+    """
+
+    risks: tuple[str, ...]  # of the asks
+    limited: Bools  # (J,)
+    w: Floats  # (J, d)
+    predicted: Floats
+    realised: Floats
+    error: Floats
+    names: tuple[str, ...]  # of the costs
+    costs: Ints  # (c,)
+    signs: Floats  # (c,)
+    spread: float
+    episodes: int
+    seed: int
+
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """The names of the q quantities."""
+        return (*_RETURNS, *self.names, *(f"{name} an episode" for name in self.names))
+
+    @property
+    def covered(self) -> tuple[str, ...]:
+        """The risks that were calibrated."""
+        return tuple(dict.fromkeys(self.risks))
+
+    def __repr__(self) -> str:
+        return f"<Calibration: {len(self.risks)} asks of {', '.join(self.covered)}, {self.episodes} episodes in all>"
+
+    def groups(self) -> dict[str, Bools]:
+        """Which asks (J,) have bounds of their own: those of each risk, and those within limits."""
+        each = {risk: (np.array(self.risks) == risk) & ~self.limited for risk in self.covered}
+        found = each | {_LIMITED: self.limited}
+        return {name: mask for name, mask in found.items() if mask.sum() > 1}
+
+    @cached_property
+    def _errors(self) -> dict[str, tuple[Floats, Floats]]:
+        """Lower and upper bound (q,) of the errors of every group."""
+        scaled = self._scaled(self.realised, self.predicted) - self._scaled(self.predicted, self.predicted)
+        return {name: _bounds_of_errors(scaled[mask], self.error[mask]) for name, mask in self.groups().items()}
+
+    def _scaled(self, values: Floats, predicted: Floats) -> Floats:
+        """Quantities (.., q) on the scale on which errors are alike."""
+        width = predicted[..., 1:2] + self.spread
+        roots = np.sqrt(np.maximum(self._as_costs(values[..., 3:]), 0.0))
+        parts = (values[..., 0:1] / width, np.sqrt(values[..., 1:2]), values[..., 2:3] / width, roots)
+        return np.concatenate(parts, axis=-1)
+
+    def _as_costs(self, sums: Floats) -> Floats:
+        return sums * np.concatenate([self.signs, self.signs])
+
+    def promise(self, rule: ActingRule, obs: npt.NDArray[Any]) -> Promise:
+        """What acting by a rule from observations (B, n) on comes to, on average over them."""
+        predicted = predict(rule, obs, self.costs)
+        errors, remarks = self._errors_of(rule.risk, rule.limits is not None)
+        low, high = (self._outcomes(predicted, part) for part in errors)
+        ends = np.sort([low, high], axis=0)
+        bounds = (Bound(float(mean), *map(float, pair)) for mean, pair in zip(predicted, ends.T, strict=True))
+        return Promise(dict(zip(self.quantities, bounds, strict=True)), remarks)
+
+    def bounds(self, group: str) -> Floats:
+        """The bounds (J, q) of a group at what was predicted, on the side that one cares about."""
+        low, high = (self._outcomes(self.predicted, part) for part in self._errors[group])
+        return np.where(np.isin(self.quantities, _AT_LEAST), low, high)
+
+    def _outcomes(self, predicted: Floats, errors: Floats) -> Floats:
+        """The quantities (.., q) that differ from predictions by errors (q,)."""
+        scaled, width = self._scaled(predicted, predicted) + errors, predicted[..., 1:2] + self.spread
+        squares = np.maximum(scaled, 0.0) ** 2
+        parts = (
+            scaled[..., 0:1] * width,
+            squares[..., 1:2],
+            scaled[..., 2:3] * width,
+            self._as_costs(squares[..., 3:]),
+        )
+        return np.concatenate(parts, axis=-1)
+
+    def _errors_of(self, risk: Risk, limited: bool) -> tuple[tuple[Floats, Floats], tuple[str, ...]]:
+        """Bounds of the errors for a risk, and what has to be said of them."""
+        kind, level = _kind(risk)
+        known = [(text, *_kind(stored_risk(text))) for text in self.covered if text in self._errors]
+        same = sorted((one_level, text) for text, one_kind, one_level in known if one_kind == kind or one_level == 0.0)
+        remarks: tuple[str, ...] = ()
+        if kind is None or not any(one_kind == kind for _, one_kind, _ in known):
+            chosen = [text for text, _, _ in known]
+            if not (level == 0.0 and any(one_level == 0.0 for _, _, one_level in known)):
+                remarks = (
+                    f"{risk_to_text(risk)} was not calibrated: the widest bounds of {', '.join(chosen)} are shown",
+                )
+        else:
+            levels = [one for one, _ in same]
+            above = min((one for one in levels if one >= level), default=max(levels))
+            below = max((one for one in levels if one <= level), default=min(levels))
+            chosen = [text for one, text in same if one in (below, above)]
+            if not min(levels) <= level <= max(levels):
+                ends = f"{min(same)[1]} to {max(same)[1]}"
+                remarks = (
+                    f"{risk_to_text(risk)} lies beyond what was calibrated, {ends}: bounds are those of the end",
+                )
+        if limited and _LIMITED in self._errors:
+            chosen = [_LIMITED]  # at all risks together: what a limit chooses is what is misjudged
+        found = [self._errors[text] for text in chosen]
+        return (np.min([low for low, _ in found], axis=0), np.max([high for _, high in found], axis=0)), remarks
+
+    def tightened(self, limits: Limits, risk: Risk) -> Limits:
+        """The limits on predictions that keep limits on outcomes; features that are not calibrated stay as they are."""
+        (_, high), _ = self._errors_of(risk, limited=True)
+        at_most, features = limits.at_most.copy(), self.costs.tolist()
+        for k, (feature, limit) in enumerate(zip(limits.features.tolist(), limits.given, strict=True)):
+            if feature not in features or limits.signs[k] != self.signs[features.index(feature)]:
+                if limit.per_episode:
+                    raise ValueError(f"{limits.names[k]} an episode was not calibrated: its limit must be discounted")
+                continue
+            place = features.index(feature) + len(features) * limit.per_episode
+            root = np.sqrt(max(at_most[k], 0.0)) - high[3 + place]
+            at_most[k] = root**2 if root >= 0 else -1.0  # nothing is promised to be so low
+        return limits._replace(at_most=at_most)
+
+    def rows(self) -> list[list[str]]:
+        """A table: by risk, what was predicted and what came, on average over its asks, and the bounds of the ratio."""
+        body = []
+        for name, mask in self.groups().items():
+            inside = self.coverage(mask)
+            for k, quantity in enumerate(self.quantities):
+                means = (self.predicted[mask, k].mean(), self.realised[mask, k].mean())
+                shown = (f"{mean:.4g}" for mean in means)
+                body.append([name, quantity, str(int(mask.sum())), *shown, f"{inside[k]:.0%}"])
+        return [["acting", "quantity", "asks", "predicted", "came", "within its bound"], *body]
+
+    def coverage(self, mask: Bools) -> Floats:
+        """The share (q,) of some asks whose outcome kept the bound of the others."""
+        scaled = (self._scaled(self.realised, self.predicted) - self._scaled(self.predicted, self.predicted))[mask]
+        error, inside = self.error[mask], []
+        from_below = np.isin(self.quantities, _AT_LEAST)
+        for j in range(len(scaled)):
+            others = np.arange(len(scaled)) != j
+            if others.sum() < 2:
+                return np.full(scaled.shape[1], np.nan)
+            low, high = _bounds_of_errors(scaled[others], error[others])
+            slack = _AT_THE_LEVEL * error[j]  # what chance alone may add to so few episodes
+            inside.append(np.where(from_below, scaled[j] >= low - slack, scaled[j] <= high + slack))
+        return np.mean(inside, axis=0)
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join("  ".join(cell.ljust(n) for cell, n in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+    def describe(self) -> Header:
+        """All but the arrays, as JSON."""
+        return {
+            "risks": list(self.risks),
+            "names": list(self.names),
+            "spread": self.spread,
+            "episodes": self.episodes,
+            "seed": self.seed,
+        }
+
+    def arrays(self) -> Arrays:
+        """What must be stored, beside `describe`."""
+        return {name: getattr(self, name) for name in _ARRAYS}
+
+    @classmethod
+    def restore(cls, header: Mapping[str, Any], arrays: Arrays, n_features: int) -> Calibration:
+        """What `describe` and `arrays` gave, or a stranger: all is checked."""
+        if {*header} != {f.name for f in fields(cls)} - {*_ARRAYS} or {*arrays} != {*_ARRAYS}:
+            raise ValueError("its calibration must have exactly the parts of one")
+        risks, names = header["risks"], header["names"]
+        for words in (risks, names):
+            if type(words) is not list or not all(type(word) is str for word in words):
+                raise ValueError(f"the words of its calibration must be a list of them, got {words!r:.60}")
+        J, c = len(risks), len(names)
+        q = len(_RETURNS) + 2 * c
+        shapes = {"limited": (J,), "w": (J, n_features), "costs": (c,), "signs": (c,)}
+        for name in _ARRAYS:
+            wanted, kind = shapes.get(name, (J, q)), {"limited": np.bool_, "costs": np.int64}.get(name, np.float64)
+            if arrays[name].shape != wanted or arrays[name].dtype != kind or not np.isfinite(arrays[name]).all():
+                raise ValueError(f"{name} of its calibration must be finite numbers of shape {wanted}")
+        if c and not (arrays["costs"].min() >= 0 and arrays["costs"].max() < n_features):
+            raise ValueError("the costs of its calibration must be features")
+        if J < 2 or not np.isin(arrays["signs"], (-1.0, 1.0)).all():
+            raise ValueError("its calibration must have two asks at least, and signs of 1 or -1")
+        for risk in set(risks):
+            stored_risk(risk)
+        spread = number("spread", header["spread"], 0.0)
+        numbers: Header = {name: whole(name, header[name], 0) for name in ("episodes", "seed")}
+        return cls(risks=tuple(risks), names=tuple(names), spread=spread, **numbers | arrays)
+
+
+_ARRAYS = ("limited", "w", "predicted", "realised", "error", "costs", "signs")
+
+
+def _bounds_of_errors(errors: Floats, by_chance: Floats) -> tuple[Floats, Floats]:
+    """Bounds (q,) that errors (n, q) of further asks keep in 95 % of the cases, each; by_chance (n, q) are spreads.
+
+    What varies between asks is what is left of the errors' variance without chance, but a quarter at least: where few
+    episodes leave all to chance, nothing says that asks are alike.
+    """
+    n, noise, centre, variance = len(errors), by_chance**2, errors.mean(axis=0), errors.var(axis=0, ddof=1)
+    between = np.maximum(variance - noise.mean(axis=0), _ALIKE * variance)
+    share = between / np.maximum(between + noise, 1e-300)
+    ordered, rank = np.sort(centre + (errors - centre) * np.sqrt(share), axis=0), min(n, int(np.ceil((n + 1) * LEVEL)))
+    unsure = _AT_THE_LEVEL * np.sqrt(variance / n)  # of the centre
+    return ordered[n - rank] - unsure, ordered[rank - 1] + unsure
+
+
+def _kind(risk: Risk) -> tuple[type[Risk] | None, float]:
+    """What a risk is called and how strong it is, 0 for none."""
+    if is_neutral(risk):
+        return MeanVariance, 0.0
+    if isinstance(risk, MeanVariance | Entropic):
+        return type(risk), float(risk.beta)
+    if isinstance(risk, CVaR):
+        return CVaR, float(risk.alpha) - 1.0  # so that the mean is 0, and strong is far below
+    return None, np.nan
+
+
+def predict(rule: ActingRule, obs: npt.NDArray[Any], costs: Ints) -> Floats:
+    """The quantities (q,) that the driving policies promise at observations (B, n), on average over them."""
+    sources = rule.sources
+    driver, action = np.divmod(rule.first_choice(obs), sources.n_actions)
+    neutral = sources.scores(obs, rule.w, MeanVariance(0.0))
+    rows = np.arange(len(obs))
+    mean, std = neutral.mean[driver, rows, action], np.nan_to_num(neutral.std[driver, rows, action])
+    spread = float(np.sqrt((std**2).mean() + mean.var()))
+    each = np.eye(sources.n_features)[costs]
+    sums = [sources.scores(obs, one, MeanVariance(0.0)).mean[driver, rows, action].mean() for one in each]
+    return np.array([mean.mean(), spread, mean.mean() - _NORMAL_CVAR * spread, *sums, *sums])
+
+
+def outcome(rule: ActingRule, report: Report, costs: Ints, spread: float, seed: int) -> Outcome:
+    """Predictions and outcomes of one ask; spread is the typical one."""
+    assert report.beginnings is not None
+    assert report.discounted_phi is not None
+    predicted = predict(rule, report.beginnings, costs)
+    sums = np.concatenate([report.discounted_phi[:, costs], report.phi[:, costs]], axis=1)
+    returns, n = report.discounted, report.episodes
+    drawn = returns[np.random.default_rng([seed, 5]).integers(n, size=(_RESAMPLES, n))]
+    width, size = predicted[1] + spread, np.abs(sums.mean(axis=0))
+    by_chance = [
+        drawn.mean(axis=1).std() / width,
+        np.sqrt(drawn.std(axis=1, ddof=1)).std(),
+        mean_of_the_worst(drawn, WORST).std() / width,
+        *sums.std(axis=0, ddof=1) / np.sqrt(4 * n * np.maximum(size, 1e-300)) * (size > 0),
+    ]
+    came = [returns.mean(), returns.std(ddof=1), float(mean_of_the_worst(returns, WORST)), *sums.mean(axis=0)]
+    return Outcome(predicted, np.array(came), np.array(by_chance))
+
+
+class Ask(NamedTuple):
+    """One thing to be tried."""
+
+    w: Floats
+    risk: Risk
+    limits: dict[str | int, float | Limit] | None
+
+
+def calibrate(
+    library: PolicyLibrary,
+    roll: Callable[[ActingRule, int, int], Report],
+    tasks: Floats,
+    risks: Sequence[Risk],
+    episodes: int,
+    seed: int,
+) -> Calibration:
+    """Try every task (n, d) at every risk, and half of them within a limit, too.
+
+    roll: (rule, episodes, seed) -> a report.
+    """
+    rng = np.random.default_rng([seed, 7])
+    asks = [Ask(w, risk, None) for w in tasks for risk in risks]
+    further = len(tasks) * len(risks) // 2
+    per_ask = episodes // (len(asks) + further)
+    if per_ask < _FEWEST:
+        least = _FEWEST * (len(asks) + further)
+        raise ValueError(
+            f"episodes must be at least {least} for {len(tasks)} tasks and {len(risks)} risks, got {episodes}"
+        )
+    rules = [library.rule(ask.w, ask.risk) for ask in asks]
+    reports = [(rule, roll(rule, per_ask, seed + 1 + i)) for i, rule in enumerate(rules)]
+    sums = np.concatenate([report.phi for _, report in reports])
+    costs, signs = cost_features(library, sums)
+    spread = float(np.mean([report.discounted.std() for _, report in reports]))
+    found = [outcome(rule, report, costs, spread, seed) for rule, report in reports]
+    for _ in range(further if len(costs) else 0):
+        which, at = int(rng.integers(len(tasks) * len(risks))), int(rng.integers(len(costs)))
+        most = float(rng.uniform(0.0, 1.2) * found[which].realised[3 + at] * signs[at])
+        limit = Limit(at_most=most) if signs[at] > 0 else Limit(at_least=-most)
+        asks.append(asks[which]._replace(limits={int(costs[at]): limit}))
+        rule = library.rule(*asks[-1][:2], limits=asks[-1].limits, calibrated=False)
+        report = roll(rule, per_ask, seed + len(asks))
+        found.append(outcome(rule, report, costs, spread, seed))
+    names = library.environment.feature_names or tuple(map(str, range(library.n_features)))
+    predicted, realised, error = (np.stack(part) for part in zip(*found, strict=True))
+    return Calibration(
+        tuple(risk_to_text(ask.risk) for ask in asks),
+        np.array([ask.limits is not None for ask in asks]),
+        np.stack([ask.w for ask in asks]),
+        predicted,
+        realised,
+        error,
+        tuple(names[feature] for feature in costs),
+        costs,
+        signs,
+        spread,
+        per_ask * len(asks),
+        seed,
+    )
+
+
+def cost_features(library: PolicyLibrary, sums: Floats) -> tuple[Ints, Floats]:
+    """The features that nobody wants more of, and the sign that makes them costs.
+
+    Their sums (n, d) over episodes have one sign, and every policy's task counts them against it.
+    """
+    w = np.array([policy.w for policy in library.policies])
+    positive, negative = (sums >= 0).all(axis=0), (sums <= 0).all(axis=0)
+    sign = np.where(positive & ~negative, 1.0, np.where(negative & ~positive, -1.0, 0.0))
+    against = ((w * sign <= 0).all(axis=0)) & (w != 0).any(axis=0) & (sign != 0)
+    chosen = np.flatnonzero(against)
+    return chosen, sign[chosen]
+
+
+def calibration_tasks(
+    library: PolicyLibrary,
+    drawn: Callable[[int, np.random.Generator], Floats | None],
+    given: npt.ArrayLike | int | None,
+    episodes: int,
+    risks: int,
+    seed: int,
+) -> Floats:
+    """Weights (n, d): given, or drawn from the environment's distribution, or between those of the policies."""
+    if given is not None and not is_whole(given):
+        return task_weights("tasks", given, library.n_features)
+    n = min(_MOST_TASKS, max(_FEWEST_TASKS, episodes // (_ENOUGH * risks * 3 // 2))) if given is None else given
+    rng, count = np.random.default_rng([seed, 79]), whole("tasks", n, 2)
+    found = drawn(count, rng)
+    if found is not None:
+        return found
+    trained = np.unique([policy.w for policy in library.policies], axis=0)
+    if len(trained) == 1:
+        return np.asarray(trained * np.exp(rng.normal(0.0, 0.3, (count, library.n_features))))
+    return np.asarray(rng.dirichlet(np.ones(len(trained)), count) @ trained)

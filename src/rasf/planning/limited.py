@@ -1,0 +1,188 @@
+"""Limits, exactly: the most a task earns while expected sums of features stay within bounds.
+
+    maximise  E sum r    subject to  E sum (feature k) <= L_k,    from one state, over mixtures of policies
+
+A mixture draws one of its policies at the start and keeps to it: with limits the best is in general such a mixture, of
+at most one policy more than there are limits. It is found by *columns*: a linear programme mixes the policies known so
+far and prices the limits, and at these prices a new policy is asked for, until none helps. `limited_gpi` asks GPI over
+its sources, `plan_limited` the planner, which makes it the optimum of the constrained MDP. The sources are columns from
+the start, so GPI with limits is never below the best mixture of its sources that keeps them (docs/theory.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import linprog
+
+from rasf.arrays import Floats, Ints
+from rasf.checks import whole
+from rasf.limits import Limit, Limits, read_limits
+from rasf.mdp import FiniteMDP
+from rasf.planning.moments import successor_moments
+from rasf.planning.plan import plan
+from rasf.risk import Entropic
+
+_MOST_COLUMNS = 200
+_SLACK = 1e-9  # of a limit or a return, in units of their size
+
+Oracle = Callable[[Floats], Ints]  # weights (d,) -> a policy (S,) or (horizon, S)
+
+
+@dataclass(frozen=True, repr=False)
+class LimitedPlan:
+    """A mixture of policies, and what it comes to from the start.
+
+    value: the expected return for w. costs (m,): the expected sums of the limited features. prices (m,): what a unit of
+    each is worth, 0 where a limit does not bind. policies: (S,) or (horizon, S) each, drawn with `probabilities`.
+    sources (I, 1 + m): of each, the return, then the sums of the limited features. kept: whether the limits are kept;
+    if they cannot be, this is the nearest that was found, and `remark` says so.
+    """
+
+    value: float
+    costs: Floats
+    prices: Floats
+    policies: tuple[Ints, ...]
+    probabilities: Floats
+    sources: Floats
+    kept: bool
+    remark: str
+
+    def __repr__(self) -> str:
+        mixed = f"{len(self.policies)} of them" if len(self.policies) > 1 else "one"
+        told = f"; {self.remark}" if self.remark else ""
+        return f"<LimitedPlan: {self.value:.4g} at costs {self.costs}, prices {self.prices}, by {mixed}{told}>"
+
+
+def limited_gpi(
+    mdp: FiniteMDP,
+    policies: Sequence[npt.ArrayLike],
+    w: npt.ArrayLike,
+    limits: Mapping[str | int, float | Limit],
+    *,
+    start: int,
+    horizon: int | None = None,
+) -> LimitedPlan:
+    """The best mixture of the sources and of GPI over them at any prices; sources as for `successor_moments`.
+
+    limits: {feature's index: largest expected sum}, or a `Limit`; sums are discounted by the MDP's gamma.
+    """
+    if not len(policies):
+        raise ValueError("policies must hold one source at least, got none")
+    actions = [mdp.policy(one, horizon) for one in policies]
+    psi = np.stack([successor_moments(mdp, one, horizon).psi for one in actions])
+
+    def by_gpi(weights: Floats) -> Ints:
+        return np.asarray((psi @ weights).max(axis=0).argmax(axis=-1))
+
+    return _mix(mdp, actions, by_gpi, w, limits, start, horizon)
+
+
+def plan_limited(
+    mdp: FiniteMDP,
+    w: npt.ArrayLike,
+    limits: Mapping[str | int, float | Limit],
+    *,
+    start: int,
+    horizon: int | None = None,
+) -> LimitedPlan:
+    """The best of all policies within the limits, on the task `w` from `start`; see `limited_gpi`."""
+
+    def planned(weights: Floats) -> Ints:
+        best = plan(mdp, weights, Entropic(0.0), horizon=horizon).policy
+        return best if horizon is not None or best.ndim == 1 else best[-1]
+
+    return _mix(mdp, [], planned, w, limits, start, horizon)
+
+
+def _mix(
+    mdp: FiniteMDP,
+    sources: Sequence[Ints],
+    ask: Oracle,
+    w: npt.ArrayLike,
+    limits: Mapping[str | int, float | Limit],
+    start: int,
+    horizon: int | None,
+) -> LimitedPlan:
+    weights, found = mdp.task(w), read_limits(limits, mdp.n_features)
+    if any(limit.per_episode for limit in found.given) and mdp.gamma < 1:
+        raise ValueError("limits of the exact layer are on sums discounted by gamma; per_episode asks for gamma = 1")
+    if whole("start", start, 0) >= mdp.n_states:
+        raise ValueError(f"start must be a state from 0 to {mdp.n_states - 1}, got {start}")
+    columns = _Columns(mdp, weights, found, start, horizon)
+    for source in sources:
+        columns.add(source)
+    columns.add(ask(weights))
+    mixed = columns.mixture()
+    while len(columns.policies) < _MOST_COLUMNS:
+        pull = 0.0 if mixed.excess > 0 else 1.0  # until the limits are kept, nothing else counts
+        new = ask(pull * weights - found.prices_of(mixed.prices, mdp.n_features))
+        if not columns.add(new):
+            break
+        mixed = columns.mixture()
+    used = np.flatnonzero(mixed.shares > _SLACK)
+    totals = mixed.shares @ columns.table()
+    costs = totals[1:]
+    kept = bool((costs <= found.at_most + columns.slack()).all())
+    sources_table = columns.table()[: len(sources)] * [1.0, *found.signs]
+    return LimitedPlan(
+        float(totals[0]),
+        costs * found.signs,
+        mixed.prices,
+        tuple(columns.policies[i] for i in used),
+        mixed.shares[used] / mixed.shares[used].sum(),
+        sources_table,
+        kept,
+        "" if kept else found.not_kept(costs),
+    )
+
+
+@dataclass(frozen=True)
+class _Mixture:
+    shares: Floats
+    prices: Floats
+    excess: float
+
+
+class _Columns:
+    """Policies with their return and costs from the start, (1 + m) each."""
+
+    def __init__(self, mdp: FiniteMDP, w: Floats, limits: Limits, start: int, horizon: int | None) -> None:
+        self._mdp, self._w, self._limits, self._start, self._horizon = mdp, w, limits, start, horizon
+        self.policies: list[Ints] = []
+        self._rows: list[Floats] = []
+
+    def add(self, policy: Ints) -> bool:
+        """Whether it comes to something that no column comes to yet."""
+        psi = successor_moments(self._mdp, policy, self._horizon).psi
+        first, actions = (psi, policy) if self._horizon is None else (psi[0], policy[0])
+        here = first[self._start, actions[self._start]]
+        row = np.array([here @ self._w, *self._limits.costs(here)])
+        if any(np.allclose(row, other, rtol=1e-10, atol=1e-12) for other in self._rows):
+            return False
+        self.policies.append(policy)
+        self._rows.append(row)
+        return True
+
+    def table(self) -> Floats:
+        return np.array(self._rows)
+
+    def slack(self) -> Floats:
+        """What counts as kept, beside rounding."""
+        return _SLACK * (1.0 + np.abs(self._limits.at_most))
+
+    def mixture(self) -> _Mixture:
+        """The shares that earn the most within the limits; where none keep them, that exceed them least."""
+        table, at_most = self.table(), self._limits.at_most
+        n, m = len(table), len(at_most)
+        unit = np.maximum(np.abs(table[:, 1:] - at_most).max(axis=0), 1e-300)  # limits are compared in these
+        over = np.hstack([(table[:, 1:] - at_most).T / unit[:, None], -np.eye(m)])
+        whole_row = np.hstack([np.ones((1, n)), np.zeros((1, m))])
+        least = linprog(np.r_[np.zeros(n), np.ones(m)], over, np.zeros(m), whole_row, [1.0])
+        if least.fun > _SLACK:
+            return _Mixture(least.x[:n], -least.ineqlin.marginals / unit, float(least.fun))
+        best = linprog(-table[:, 0], over[:, :n], np.maximum(least.x[n:], 0.0), whole_row[:, :n], [1.0])
+        return _Mixture(best.x, np.maximum(-best.ineqlin.marginals, 0.0) / unit, 0.0)
