@@ -3,9 +3,9 @@
     python benchmarks/promises.py --out promises.json
 
 Rules, written before the first run: of 200 unseen (task, risk), each bound (mean, spread, CVaR, failures) holds in at
-least 90 %; of 200 (task, limit), the failures an episode are within the limit in at least 95 %. Outcomes are means over
-`--episodes` episodes of seeds that the calibration has not used. Risks are mean-variance with beta from 0 to -4, more of
-them near 0; limits are from 0.5 to 20 % failures, even on the scale of their logarithm.
+least 90 %; of 200 (task, limit), the failures an episode are within the limit in at least 95 %. Outcomes are means
+over `--episodes` episodes of seeds that the calibration has not used. Risks are mean-variance with beta from 0 to -4,
+more of them near 0; limits are from 0.5 to 20 % failures, even on the scale of their logarithm.
 """
 
 import argparse
@@ -22,7 +22,8 @@ RISKS = [rasf.MeanVariance(beta) for beta in (0.0, -0.5, -1.0, -2.0, -4.0)]
 
 
 def drawn_task(rng):
-    return np.r_[rng.uniform(-1, 1, 3), 1.0, -2.0]  # as the environment draws them
+    """As the environment draws them."""
+    return np.r_[rng.uniform(-1, 1, 3), 1.0, -2.0]
 
 
 def coverage(library, asks, episodes, rng):
@@ -71,6 +72,7 @@ def limits(library, asks, episodes, rng):
 
 
 def main():
+    """Train, calibrate, ask."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--asks", type=int, default=200)
     parser.add_argument("--episodes", type=int, default=400)

@@ -186,26 +186,23 @@ class Calibration:
 
     def _errors_of(self, risk: Risk, limited: bool) -> tuple[tuple[Floats, Floats], tuple[str, ...]]:
         """Bounds of the errors for a risk, and what has to be said of them."""
+        asked, known = risk_to_text(risk), [text for text in self.covered if text in self._errors]
         kind, level = _kind(risk)
-        known = [(text, *_kind(stored_risk(text))) for text in self.covered if text in self._errors]
-        same = sorted((one_level, text) for text, one_kind, one_level in known if one_kind == kind or one_level == 0.0)
+        levels = {text: own for text in known for of, own in [_kind(stored_risk(text))] if of is kind or own == 0.0}
         remarks: tuple[str, ...] = ()
-        if kind is None or not any(one_kind == kind for _, one_kind, _ in known):
-            chosen = [text for text, _, _ in known]
-            if not (level == 0.0 and any(one_level == 0.0 for _, _, one_level in known)):
-                remarks = (
-                    f"{risk_to_text(risk)} was not calibrated: the widest bounds of {', '.join(chosen)} are shown",
-                )
+        if asked in known:
+            chosen = [asked]
+        elif not any(own != 0.0 for own in levels.values()):  # nothing of its kind
+            chosen = known
+            remarks = (f"{asked} was not calibrated: the widest bounds of {', '.join(known)} are shown",)
         else:
-            levels = [one for one, _ in same]
-            above = min((one for one in levels if one >= level), default=max(levels))
-            below = max((one for one in levels if one <= level), default=min(levels))
-            chosen = [text for one, text in same if one in (below, above)]
-            if not min(levels) <= level <= max(levels):
-                ends = f"{min(same)[1]} to {max(same)[1]}"
-                remarks = (
-                    f"{risk_to_text(risk)} lies beyond what was calibrated, {ends}: bounds are those of the end",
-                )
+            least, most = min(levels.values()), max(levels.values())
+            near = {max((own for own in levels.values() if own <= level), default=least)}
+            near |= {min((own for own in levels.values() if own >= level), default=most)}
+            chosen = [text for text, own in levels.items() if own in near]
+            if not least <= level <= most:
+                ends = " to ".join(sorted(levels, key=lambda text: levels[text])[:: max(1, len(levels) - 1)])
+                remarks = (f"{asked} lies beyond what was calibrated, {ends}: bounds are those of the end",)
         if limited and _LIMITED in self._errors:
             chosen = [_LIMITED]  # at all risks together: what a limit chooses is what is misjudged
         found = [self._errors[text] for text in chosen]
@@ -289,8 +286,6 @@ class Calibration:
             raise ValueError("the costs of its calibration must be features")
         if J < 2 or not np.isin(arrays["signs"], (-1.0, 1.0)).all():
             raise ValueError("its calibration must have two asks at least, and signs of 1 or -1")
-        for risk in set(risks):
-            stored_risk(risk)
         spread = number("spread", header["spread"], 0.0)
         numbers: Header = {name: whole(name, header[name], 0) for name in ("episodes", "seed")}
         return cls(risks=tuple(risks), names=tuple(names), spread=spread, **numbers | arrays)

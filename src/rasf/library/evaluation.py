@@ -14,8 +14,8 @@ episode, and limits have prices from there (`rasf.library.actor`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,9 +66,10 @@ class Report:
     held: Held | None = None
     beginnings: npt.NDArray[Any] | None = None
     promise: Promise | None = None
-    measures: dict[str, Interval] = field(init=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def measures(self) -> dict[str, Interval]:
+        """What the episodes say, with intervals, by name."""
         found = {}
         for name, values in (("return", self.returns), ("discounted", self.discounted)):
             found[name] = mean_interval(values)
@@ -82,7 +83,7 @@ class Report:
         for name, sums in self.limited().items():
             found[name] = mean_interval(sums)
         found["length"] = mean_interval(self.lengths.astype(np.float64))
-        object.__setattr__(self, "measures", found)
+        return found
 
     @property
     def episodes(self) -> int:

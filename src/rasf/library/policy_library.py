@@ -186,9 +186,7 @@ class PolicyLibrary:
             if calibrated and self.calibration is not None:
                 read = self.calibration.tightened(read, risk)
             elif any(limit.per_episode for limit in read.given) and self.gamma < 1:
-                raise ValueError(
-                    "a limit per_episode asks for a calibrated library: laws are discounted; see calibrate"
-                )
+                raise ValueError("a limit per_episode needs a library that was calibrated: laws are discounted")
         ways = {"static": static and not is_neutral(risk), "discount_aware": discount_aware}
         return ActingRule(self.sources, weights, risk, limits=read, own=self.policies, **ways)
 

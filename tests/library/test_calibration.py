@@ -1,0 +1,179 @@
+"""Calibration: bounds that hold for asks that were not among those tried, and that say when they were not tried."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import rasf
+from coin_world import Coin
+from rasf import CVaR, Entropic, Limit, MeanVariance
+from rasf.library.calibration import Calibration, _bounds_of_errors, cost_features, predict
+from rasf.statistics import mean_of_the_worst
+
+NEUTRAL, AVERSE = MeanVariance(0.0), MeanVariance(-1.0)
+RISKS = [NEUTRAL, AVERSE]
+W = [1.0, -1.0]  # the coin is worth 1.5 - 0.5, as much as the sure 1
+
+
+@pytest.fixture(scope="module")
+def trained():
+    options = {"agent": "rasfql", "steps_per_task": 3_000, "alpha": 0.05, "alpha_sigma": 0.05, "epsilon": 0.5}
+    return rasf.learn(Coin, tasks=[[1.0, -2.0], [1.0, -0.5]], gamma=0.9, **options)
+
+
+@pytest.fixture(scope="module")
+def library(trained):
+    trained.calibrate(Coin, 900, tasks=20, risks=RISKS, seed=3)
+    return trained
+
+
+def test_what_is_measured(library):
+    found = library.calibration
+    assert found.quantities == ("mean", "spread", "cvar", "1", "1 an episode")
+    assert found.predicted.shape == found.realised.shape == found.error.shape == (60, 5)
+    assert found.covered == ("neutral", "mean-variance:-1.0")
+    assert found.limited.sum() == 20
+    assert found.episodes == 900
+    free = ~found.limited
+    # one step: what laws say of it is nearly right, and the episode's sum is the discounted one
+    np.testing.assert_allclose(found.realised[:, 3], found.realised[:, 4])
+    assert np.abs(found.realised[free, 0] - found.predicted[free, 0]).mean() < 0.4
+    assert "predicted" in str(found)
+    assert "60 asks of neutral, mean-variance:-1.0, 900 episodes" in repr(found)
+
+
+def test_predictions_are_of_the_driving_policy(library):
+    rule = library.rule(W, NEUTRAL)
+    obs = library.encode(0)[None]
+    mean, spread, cvar, fails, _ = predict(rule, obs, np.array([1]))
+    scores = library.scores(0, W)
+    i, a = int(scores.driver), int(scores.action)
+    assert mean == pytest.approx(scores.mean[i, a])
+    assert spread == pytest.approx(scores.std[i, a])
+    assert cvar == pytest.approx(mean - 1.754983 * spread, rel=1e-5)
+    assert fails == pytest.approx(library.scores(0, [0.0, 1.0]).mean[i, a])
+
+
+def test_bounds_hold_for_new_asks(library):
+    rng, held = np.random.default_rng(0), []
+    for ask in range(40):
+        w, risk = np.array([1.0, -rng.uniform(0.5, 2.0)]), MeanVariance(-float(rng.random()))
+        report = library.evaluate(Coin, w, risk, episodes=100, seed=100 + ask)
+        bounds, returns = report.promise.bounds, report.discounted
+        assert report.promise.remarks == ()
+        held.append(
+            [
+                returns.mean() >= bounds["mean"].low - 1e-9,
+                returns.std() <= bounds["spread"].high + 1e-9,
+                mean_of_the_worst(returns, 0.1) >= bounds["cvar"].low - 1e-9,
+                report.failures.mean() <= bounds["1 an episode"].high + 1e-9,
+            ]
+        )
+    assert (np.mean(held, axis=0) >= 0.9).all()
+
+
+def test_bounds_of_errors_are_conformal():
+    """Without chance: the order statistic that leaves 5 % beyond, and the error of the centre."""
+    rng = np.random.default_rng(0)
+    errors = rng.normal(size=(99, 1)) ** 3
+    low, high = _bounds_of_errors(errors, np.zeros((99, 1)))
+    unsure = 1.6448536 * errors.std(ddof=1) / np.sqrt(99)
+    assert high[0] == pytest.approx(np.sort(errors[:, 0])[94] + unsure)
+    assert low[0] == pytest.approx(np.sort(errors[:, 0])[4] - unsure)
+
+
+def test_chance_is_taken_out_of_the_errors():
+    rng = np.random.default_rng(1)
+    between, chance = 0.3 * rng.normal(size=(400, 1)), 0.6 * rng.normal(size=(400, 1))
+    _, wide = _bounds_of_errors(between + chance, np.zeros((400, 1)))
+    _, narrow = _bounds_of_errors(between + chance, np.full((400, 1), 0.6))
+    assert 0.3 * 1.645 < narrow[0] < 0.75
+    assert wide[0] > 1.0
+
+
+def test_a_promise_is_told(library):
+    found = library.scores(0, W, AVERSE).promise
+    assert set(found.bounds) == set(library.calibration.quantities)
+    assert "at least" in found.sides()["mean"]
+    assert "at most" in found.sides()["1 an episode"]
+    assert found.sentence().endswith("(95% each)")
+    report = library.evaluate(Coin, W, AVERSE, episodes=5)
+    assert "promised: mean" in str(report)
+    assert set(report.describe()["promise"]) == set(found.bounds)
+
+
+def test_beyond_what_was_calibrated_there_is_a_remark(library):
+    assert library.scores(0, W, MeanVariance(-0.5)).promise.remarks == ()
+    (remark,) = library.scores(0, W, MeanVariance(-9.0)).promise.remarks
+    assert "lies beyond what was calibrated, mean-variance:-1.0 to neutral" in remark
+    assert "cvar:0.1 was not calibrated" in library.scores(0, W, CVaR(0.1)).promise.remarks[0]
+    assert remark in library.evaluate(Coin, W, MeanVariance(-9.0), episodes=3).remarks()
+    assert library.scores(0, W, Entropic(0.0)).promise.remarks == ()
+
+
+def test_limits_are_kept_with_the_certainty_of_the_calibration(library):
+    free = library.evaluate(Coin, [1.0, -0.5], episodes=200)
+    assert free.failures.mean() > 0.3
+    for limit in (Limit(0.2), Limit(0.2, per_episode=True)):
+        within = library.evaluate(Coin, [1.0, -0.5], limits={1: limit}, episodes=200)
+        assert within.failures.mean() <= 0.2
+    rule, loose = (library.rule([1.0, -0.5], NEUTRAL, limits={1: 0.4}, calibrated=so) for so in (True, False))
+    assert rule.limits.at_most[0] <= loose.limits.at_most[0] == 0.4
+    with pytest.raises(ValueError, match="0 an episode was not calibrated"):
+        library.act(0, W, limits={0: Limit(0.2, per_episode=True)})
+
+
+def test_the_file_keeps_it(library, tmp_path):
+    library.save(tmp_path / "it.rasf")
+    again = rasf.load(tmp_path / "it.rasf")
+    assert str(again.calibration) == str(library.calibration)
+    assert again.scores(0, W).promise == library.scores(0, W).promise
+    assert rasf.merge([again, again]).calibration is None
+
+
+def test_what_a_file_cannot_say(library):
+    header, arrays = library.calibration.describe(), library.calibration.arrays()
+    assert Calibration.restore(header, arrays, 2).covered == library.calibration.covered
+    wrong = [
+        (header | {"extra": 1}, arrays),
+        (header | {"risks": "x"}, arrays),
+        (header | {"names": [1]}, arrays),
+        (header | {"spread": -1.0}, arrays),
+        (header | {"episodes": 1.5}, arrays),
+        (header, arrays | {"predicted": arrays["predicted"][:3]}),
+        (header, arrays | {"predicted": arrays["predicted"] * np.nan}),
+        (header, arrays | {"costs": arrays["costs"] + 7}),
+        (header, arrays | {"signs": arrays["signs"] * 2}),
+        (header, {name: part for name, part in arrays.items() if name != "w"}),
+    ]
+    for told, parts in wrong:
+        with pytest.raises(ValueError, match=r"\w"):
+            Calibration.restore(told, parts, 2)
+
+
+def test_the_same_seed_gives_the_same_numbers(library, trained):
+    again = replace(library.calibration)
+    trained.calibrate(Coin, 900, tasks=20, risks=RISKS, seed=3)
+    np.testing.assert_array_equal(trained.calibration.realised, again.realised)
+
+
+def test_costs_are_what_every_task_counts_against(trained):
+    sums = np.array([[1.0, 0.0], [3.0, 1.0]])
+    features, signs = cost_features(trained, sums)
+    assert features.tolist() == [1]
+    assert signs.tolist() == [1.0]
+    assert cost_features(trained, -sums)[0].tolist() == [0]  # paid for with negative numbers
+    assert cost_features(trained, -sums)[1].tolist() == [-1.0]
+
+
+def test_bad_input(trained):
+    told = []
+    with pytest.raises(ValueError, match="episodes must be at least 30 for 2 tasks and 2 risks, got 20"):
+        trained.calibrate(Coin, 20, tasks=2, risks=RISKS)
+    with pytest.raises(ValueError, match="risks must be a list"):
+        trained.calibrate(Coin, 20, risks=NEUTRAL)
+    with pytest.raises(ValueError, match="tasks must be weights of shape"):
+        trained.calibrate(Coin, 20, tasks=[[1.0]])
+    trained.calibrate(Coin, 40, tasks=[[1.0, -1.0], [1.0, 0.0]], risks=RISKS, callback=told.append)
+    assert told[-1] == 36
