@@ -3,12 +3,17 @@
     beta_gamble.png    scores of a gamble and of a sure thing against beta: where they cross, the choice changes
     beta_routes.png    optimal routes of one grid at three beta, and what they return
     beta_library.png   one library, trained once, acting on 27 new tasks at beta chosen at run time
+    limits_frontier.png   the same tasks: return against failures by the dial, by a price on failures, and by limits
+    reliability.png    what a calibration of such a library finds
 
-Each is measured first and drawn afterwards; the same seeds give the same numbers. The last takes minutes.
+Each is measured first and drawn afterwards; the same seeds give the same numbers. The last three take minutes;
+`python docs/site_pictures.py limits_frontier` draws one alone.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,7 +41,11 @@ S . . . . . . . G
 ROUTES_BETAS = (0.0, -1.0, -4.0)
 ROLLOUTS, ROUTE_STEPS = 5_000, 200
 
+ENV = "rasf/FourRoom-v0"
 LIBRARY_BETAS = (0.0, -0.5, -1.0, -2.0, -4.0, -8.0)
+FAILURE_PRICES = (1.0, 1.5, 2.0, 4.0, 8.0, 16.0)
+LIMITS = (0.2, 0.08, 0.05, 0.03, 0.02, 0.01, 0.0)
+Fronts = dict[str, Floats]
 TRAINED_AT = (0.0, -4.0)
 COLOURS = (drawing.RED, drawing.ORANGE, drawing.BLUE)
 
@@ -164,11 +173,79 @@ def draw_library(measured: Acting) -> Figure:
     return drawn
 
 
+def trained(seed: int) -> rasf.PolicyLibrary:
+    """A library for limits and promises."""
+    risks = [rasf.MeanVariance(beta) for beta in TRAINED_AT]
+    return rasf.learn(ENV, agent="rasf-model", tasks=32, risk=risks, steps_per_task=10_000, seed=seed)
+
+
+def fronts(seeds: int = 3, episodes: int = 100) -> Fronts:
+    """Failures and returns (seeds, settings, 2) on the new tasks, in three ways of being careful."""
+    ways: dict[str, list[tuple[float, rasf.MeanVariance, dict[str | int, float | rasf.Limit] | None]]] = {
+        "dial": [(1.0, rasf.MeanVariance(beta), None) for beta in LIBRARY_BETAS],
+        "price": [(times, rasf.MeanVariance(0.0), None) for times in FAILURE_PRICES],
+        "limit": [(1.0, rasf.MeanVariance(0.0), {"failure": limit}) for limit in LIMITS],
+    }
+    found = {name: np.zeros((seeds, len(settings), 2)) for name, settings in ways.items()}
+    for seed in range(seeds):
+        policies = trained(seed)
+        for name, settings in ways.items():
+            for i, (times, risk, limits) in enumerate(settings):
+                for k, task in enumerate(NEW_TASKS):
+                    priced = np.array([*task[:-1], times * task[-1]])
+                    report = policies.evaluate(ENV, priced, risk, episodes=episodes, seed=1_000 + k, limits=limits)
+                    assert report.failures is not None
+                    earned = report.phi @ np.array(task)  # whatever was paid for failures while acting
+                    found[name][seed, i] += np.array([report.failures.mean(), earned.mean()]) / len(NEW_TASKS)
+    return found
+
+
+def draw_fronts(found: Fronts) -> Figure:
+    """Return against failures; means over seeds, bars are standard errors."""
+    drawn = drawing.figure(6.4, 4.0)
+    axes = drawn.subplots()
+    labels = {
+        "dial": (drawing.BLUE, "o", "the dial: beta", [f"{beta:g}" for beta in LIBRARY_BETAS]),
+        "price": (
+            drawing.ORANGE,
+            "s",
+            "a price: failures cost so many times as much",
+            [f"{p:g}x" for p in FAILURE_PRICES],
+        ),
+        "limit": (drawing.GREEN, "D", "a limit on expected failures, discounted", [f"{limit:g}" for limit in LIMITS]),
+    }
+    for name, (colour, marker, label, words) in labels.items():
+        mean, error = found[name].mean(axis=0), found[name].std(axis=0, ddof=1) / np.sqrt(len(found[name]))
+        axes.errorbar(*mean.T, error[:, 1], error[:, 0], color=colour, marker=marker, label=label, capsize=2)
+        for place, word in zip(mean, words, strict=True):
+            axes.annotate(word, place, (4, -9), textcoords="offset points", fontsize=6.5, color=colour)
+    axes.set(xlabel="failures an episode", ylabel="mean return", xlim=(-0.003, None))
+    axes.legend(fontsize=8, frameon=False, loc="lower right")
+    drawing.plain(axes)
+    return drawn
+
+
+def draw_reliability() -> Figure:
+    """Of one library, 9,000 episodes."""
+    policies = trained(0)
+    risks = [rasf.MeanVariance(beta) for beta in (0.0, -1.0, -4.0)]
+    found = policies.calibrate(ENV, 9_000, tasks=40, risks=risks)
+    return drawing.reliability(found, "32 tasks, neutral and averse, rasf-model on rasf/FourRoom-v0, seed 0")
+
+
+PICTURES: dict[str, Callable[[], Figure]] = {
+    "beta_gamble": draw_gamble,
+    "beta_routes": lambda: draw_routes(routes()),
+    "beta_library": lambda: draw_library(library()),
+    "limits_frontier": lambda: draw_fronts(fronts()),
+    "reliability": draw_reliability,
+}
+
+
 def main() -> None:
-    """Draw all three."""
-    drawing.save(draw_gamble(), FIGURES / "beta_gamble.png")
-    drawing.save(draw_routes(routes()), FIGURES / "beta_routes.png")
-    drawing.save(draw_library(library()), FIGURES / "beta_library.png")
+    """Draw those that are named, or all."""
+    for name in sys.argv[1:] or PICTURES:
+        drawing.save(PICTURES[name](), FIGURES / f"{name}.png")
 
 
 if __name__ == "__main__":

@@ -83,14 +83,13 @@ class Limits(NamedTuple):
         return taken
 
     def not_kept(self, costs: Floats) -> str:
-        """A sentence on the limits that the costs (m,) break."""
-        broken = [
-            f"{name} {limit} cannot be kept: the nearest is {sign * cost:.4g}"
-            for name, limit, sign, cost, most in zip(
-                self.names, self.given, self.signs, costs, self.at_most, strict=True
-            )
-            if cost > most
-        ]
+        """A sentence on the limits that the costs (m,) break, or keep with too little certainty."""
+        broken = []
+        for name, limit, sign, cost, most in zip(self.names, self.given, self.signs, costs, self.at_most, strict=True):
+            if cost > most + _ROUNDING * (1.0 + abs(most)):
+                sure = cost > sign * limit.bound
+                why = f"kept: the nearest is {sign * cost:.4g}" if sure else "promised: the nearest is too uncertain"
+                broken.append(f"{name} {limit} cannot be {why}")
         return "; ".join(broken)
 
 

@@ -21,7 +21,7 @@ class Small:
     def warm(self, stop):
         self.warmed.append(stop())
 
-    def roll_out(self, w, risk, episodes, seed, stop=lambda: False):
+    def roll_out(self, w, risk, episodes, seed, stop=lambda: False, ways=None):
         raise NotImplementedError
 
     policy = cell = field = at = roll_out
@@ -41,4 +41,9 @@ class SmallScene(Small, Scene):
     layers = {"scores": "Scores"}  # noqa: RUF012
 
 
-MAP, ARM, LIBRARY = SmallMap(), SmallArm(), SmallScene()
+class LimitedMap(SmallMap):
+    limit = Weight("failures at most", 0.0, 0.2, 0.005, 0.2)
+    offers_static = True
+
+
+MAP, ARM, LIBRARY, LIMITED = SmallMap(), SmallArm(), SmallScene(), LimitedMap()

@@ -3,8 +3,9 @@ from urllib.parse import parse_qsl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_scenes import ARM, LIBRARY, MAP
+from small_scenes import ARM, LIBRARY, LIMITED, MAP
 
+from rasf.explorer.scenes.scene import Ways
 from rasf.explorer.state import State, default_state, from_query
 
 
@@ -49,6 +50,26 @@ def test_the_link_is_readable():
     state = State("grid", (-1.0, 20.0), "entropic", -0.1, cell=20, layer="drivers")
     assert state.to_query() == "view=grid&w=-1.0,20.0&risk=entropic:-0.1&seed=0&cell=20&layer=drivers"
     assert state.rolled() == "view=grid&w=-1.0,20.0&risk=entropic:-0.1&seed=0"
+
+
+def test_limits_and_static_risk_come_back():
+    state = State("here", (0.5, -2.0), "cvar", 0.2, cell=0, layer="drivers", limit=0.05, static=True)
+    assert "risk=cvar:0.2&limit=0.05&static=1&" in state.to_query()
+    assert read(state.to_query(), LIMITED) == (state, [])
+    assert "limit=0.05&static=1" in state.rolled()
+    assert state.ways == Ways(0.05, True)
+
+
+@pytest.mark.parametrize("query", ["limit=0.5", "limit=x", "limit=-1", "risk=cvar:0.2&static=2", "static=1"])
+def test_limits_that_do_not_fit(query):
+    state, (complaint,) = read(query, LIMITED)  # at the usual risk, mean-variance, nothing can be held fixed
+    assert (state.limit, state.static) == (None, False)
+    assert complaint.startswith(f"The link's {query.rpartition('&')[2].partition('=')[0]} must be ")
+
+
+def test_a_scene_without_limits_says_so():
+    _, (complaint,) = read("limit=0.1")
+    assert "must be left out here" in complaint
 
 
 @pytest.mark.parametrize(

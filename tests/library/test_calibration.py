@@ -163,6 +163,7 @@ def test_costs_are_what_every_task_counts_against(trained):
     features, signs = cost_features(trained, sums)
     assert features.tolist() == [1]
     assert signs.tolist() == [1.0]
+    assert cost_features(trained, np.zeros((2, 2)))[0].tolist() == [1]  # a failure that never came
     assert cost_features(trained, -sums)[0].tolist() == [0]  # paid for with negative numbers
     assert cost_features(trained, -sums)[1].tolist() == [-1.0]
 

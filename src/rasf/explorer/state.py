@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 from urllib.parse import urlencode
 
-from rasf.explorer.scenes.scene import ArmScene, MapScene, Scene
+from rasf.explorer.scenes.scene import ArmScene, MapScene, Scene, Ways
 
 MOST = 2**31  # larger seeds, steps and contexts are nobody's
 T = TypeVar("T")
@@ -35,6 +35,12 @@ class State:
     layer: str = ""
     rollout: int = 0  # the one played back, and how far
     step: int = 0
+    limit: float | None = None
+    static: bool = False  # the risk of the whole return, not of the rest
+
+    @property
+    def ways(self) -> Ways:
+        return Ways(self.limit, self.static)
 
     def to_query(self) -> str:
         """The link's query; what is not set is left out."""
@@ -42,6 +48,8 @@ class State:
             "view": self.view,
             "w": ",".join(map(repr, self.w)),
             "risk": f"{self.family}:{self.level!r}",
+            "limit": self.limit,
+            "static": 1 if self.static else None,
             "seed": self.seed,
             "cell": self.cell,
             "tip": None if self.tip is None else ",".join(map(repr, self.tip)),
@@ -54,7 +62,8 @@ class State:
 
     def rolled(self) -> str:
         """The beginning of the query, on which rollouts depend."""
-        return State(self.view, self.w, self.family, self.level, seed=self.seed).to_query()
+        task = State(self.view, self.w, self.family, self.level)
+        return replace(task, seed=self.seed, limit=self.limit, static=self.static).to_query()
 
 
 def default_state(view: str, scene: Scene, seed: int = 0) -> State:
@@ -99,6 +108,14 @@ def from_query(query: Mapping[str, str], view: str, scene: Scene, seed: int = 0)
         x, y = _numbers(text, 2)
         return (x, y) if max(abs(x), abs(y)) <= 1 else None
 
+    def limit(text: str) -> float | None:
+        (found,), slider = _numbers(text, 1), scene.limit
+        return found if slider is not None and slider.low <= found < slider.high else None
+
+    def static(text: str) -> bool | None:
+        held = any(one.name == family and one.can_be_static for one in scene.families)
+        return True if text == "1" and scene.offers_static and held else None
+
     ranges = ", ".join(f"{weight.name} in [{weight.low:g}, {weight.high:g}]" for weight in scene.weights)
     dials = " or ".join(f"{dial.name}:{dial.parameter} in [{dial.low:g}, {dial.high:g}]" for dial in scene.families)
     family, level = read("risk", dials, risk, (usual.family, usual.level))
@@ -115,6 +132,8 @@ def from_query(query: Mapping[str, str], view: str, scene: Scene, seed: int = 0)
         w=read("w", f"{len(scene.weights)} numbers ({ranges})", weights, usual.w),
         family=family,
         level=level,
+        limit=read("limit", _range_of(scene), limit, None),
+        static=read("static", "1, at a risk that can be held fixed such as cvar", static, False),
         context=read("context", f"a whole number from 0 to {most_context}", lambda t: _whole(t, most_context), 0),
         seed=read("seed", f"a whole number from 0 to {MOST}", lambda text: _whole(text, MOST), seed),
         layer=read(
@@ -124,6 +143,12 @@ def from_query(query: Mapping[str, str], view: str, scene: Scene, seed: int = 0)
         step=read("step", "a whole number", lambda text: _whole(text, MOST), 0),
     )
     return state, complaints
+
+
+def _range_of(scene: Scene) -> str:
+    """Which limits a link may set."""
+    slider = scene.limit
+    return "left out here" if slider is None else f"a number from {slider.low:g} to below {slider.high:g}"
 
 
 def _numbers(text: str, count: int) -> tuple[float, ...]:

@@ -415,11 +415,13 @@ def calibrate(
 def cost_features(library: PolicyLibrary, sums: Floats) -> tuple[Ints, Floats]:
     """The features that nobody wants more of, and the sign that makes them costs.
 
-    Their sums (n, d) over episodes have one sign, and every policy's task counts them against it.
+    Their sums (n, d) over episodes have one sign, and every policy's task counts them against it. What never came is a
+    cost if tasks count it below zero.
     """
     w = np.array([policy.w for policy in library.policies])
     positive, negative = (sums >= 0).all(axis=0), (sums <= 0).all(axis=0)
-    sign = np.where(positive & ~negative, 1.0, np.where(negative & ~positive, -1.0, 0.0))
+    never = np.where((w <= 0).all(axis=0), 1.0, 0.0)
+    sign = np.where(positive & negative, never, np.where(positive, 1.0, np.where(negative, -1.0, 0.0)))
     against = ((w * sign <= 0).all(axis=0)) & (w != 0).any(axis=0) & (sign != 0)
     chosen = np.flatnonzero(against)
     return chosen, sign[chosen]

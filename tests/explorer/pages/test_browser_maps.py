@@ -111,6 +111,41 @@ def test_the_numbers_are_those_of_the_scenes_own_rollouts(visit, rooms):
     expect(row).to_have_text(shown(outcome.measures["length"].estimate))
 
 
+def test_a_limit_changes_what_is_done_and_tells_its_price(visit, rooms):
+    from rasf.explorer.drawing.svg import shown
+    from rasf.explorer.scenes.scene import Ways
+
+    page = visit("?risk=mean-variance:0.0").page
+    settled(page)
+    turn(page, rooms.limit.name, 0.01)
+    wait_for_link(page, "limit=0.01&")
+    settled(page)
+    state = default_state("file", rooms)
+    outcome = rooms.roll_out(np.array(state.w), rooms.families[0].make(0.0), 500, 0, ways=Ways(0.01))
+    expect(page.locator(".notes")).to_contain_text(outcome.notes[0])
+    row = page.locator('.numbers [data-measure="return"] td').first.locator("b")
+    expect(row).to_have_text(shown(outcome.measures["return"].estimate))
+    page.get_by_role("button", name="No limit").click()
+    page.wait_for_function("!location.search.includes('limit=')")
+
+
+def test_a_static_risk_is_told_beside_the_step(visit, rooms):
+    from rasf.explorer.drawing.svg import shown
+    from rasf.explorer.scenes.scene import Ways
+
+    page = visit("?risk=cvar:0.2&layer=trajectory").page
+    settled(page)
+    page.get_by_label("the whole return").check()
+    wait_for_link(page, "static=1&")
+    settled(page)
+    state = default_state("file", rooms)
+    outcome = rooms.roll_out(np.array(state.w), rooms.families[1].make(0.2), 500, 0, ways=Ways(None, True))
+    page.get_by_label("Step of the rollout").fill("6")
+    so_far, level = shown(float(outcome.earned[0][6])), shown(outcome.threshold)
+    told = f"Step 6: earned {so_far} so far, discounted; judged by {level}."
+    expect(page.locator(".earned")).to_have_text(told)
+
+
 def test_a_clicked_cell_and_one_chosen_by_keys_show_their_scores(visit, grid):
     from rasf.explorer.drawing.svg import shown
 

@@ -10,8 +10,8 @@ from rasf import CVaR, MeanVariance
 from rasf.envs.four_room import FourRoom
 from rasf.explorer.scenes import four_room as four_room_scene
 from rasf.explorer.scenes.four_room import FourRoomScene, rooms_of, train_four_room
-from rasf.explorer.scenes.scene import Stopped
-from rasf.library.tables.four_room import chances, walk_four_room
+from rasf.explorer.scenes.scene import Stopped, Ways
+from rasf.library.tables.four_room import chances, walk_by_rule, walk_four_room
 
 MAP = "S.1T\n.XX.\n1..G"
 W = np.array([0.6, 1.0, -1.5])
@@ -91,6 +91,61 @@ def test_rollouts_are_summed_up_rightly(scene, risk):
     assert list(found.measures) == ["return", "return_variance", "return_cvar", "failures", "length"]
     assert found.measures["return"].estimate == pytest.approx(found.returns.mean())
     assert found.measures["failures"].estimate == found.failures.mean()
+
+
+@pytest.mark.parametrize("risk", RISKS, ids=str)
+def test_a_rule_without_memory_walks_as_the_compiled_walk_does(scene, risk):
+    rooms = FourRoom(MAP, 0.4, 20)
+    draws = chances(rooms, 40, 4)
+    walks = walk_four_room(scene.library.sources, rooms, W, risk, draws, lambda: False)
+    again, earned, _ = walk_by_rule(scene.library.rule(W, risk), rooms, draws, lambda: False)
+    np.testing.assert_array_equal(again.lengths, walks.lengths)
+    np.testing.assert_array_equal(again.phi, walks.phi)
+    for e, length in enumerate(walks.lengths):
+        np.testing.assert_array_equal(again.cells[e, : length + 1], walks.cells[e, : length + 1])
+        np.testing.assert_array_equal(again.flags[e, : length + 1], walks.flags[e, : length + 1])
+        assert (earned[e, length:] == earned[e, length]).all()
+
+
+def test_a_limit_is_what_evaluate_keeps(scene):
+    library, risk, env = scene.library, MeanVariance(0.0), scene.library.environment
+    found = scene.roll_out(W, risk, 200, 0, ways=Ways(limit=0.05))
+    report = library.evaluate(env.id, W, risk, episodes=200, limits={2: 0.05})
+    assert found.notes[0] == f"The price of a unit of failure: {report.prices['failure']:.3g}."
+    free = scene.roll_out(W, risk, 200, 0)
+    assert found.failures.mean() <= max(free.failures.mean(), 0.05)
+    assert free.notes == ()
+    one = scene.cell(0, W, risk, 0, Ways(limit=0.05))
+    assert one.action == library.act(np.zeros(4, int), W, limits={2: 0.05})
+
+
+def test_a_static_risk_shows_what_was_earned(scene):
+    found = scene.roll_out(W, CVaR(0.4), 30, 0, ways=Ways(static=True))
+    assert len(found.earned) == len(found.paths)
+    actor = scene.library.actor(W, CVaR(0.4))
+    actor.act(np.zeros(4, int))
+    assert found.threshold == actor.threshold[0]
+    gamma = scene.library.gamma
+    for path, earned, context in zip(found.paths, found.earned, found.contexts, strict=True):
+        assert len(path) == len(earned) == len(context)
+        picked = np.flatnonzero(np.diff(context)) + 1
+        if len(picked):
+            assert earned[picked[0]] == pytest.approx(gamma ** (picked[0] - 1) * W[0])
+    assert scene.roll_out(W, CVaR(0.4), 30, 0).earned == ()
+    with pytest.raises(Stopped):
+        scene.roll_out(W, CVaR(0.4), 30, 0, lambda: True, Ways(static=True))
+
+
+def test_a_calibrated_library_promises(scene):
+    library = learned(layout=MAP, trap_probability=0.4, step_limit=20)
+    library.calibrate("rasf/FourRoom-v0", 150, tasks=5, risks=[MeanVariance(0.0), MeanVariance(-4.0)])
+    one = FourRoomScene(library)
+    assert "95 % sure" in one.limit.name
+    assert "expected" in scene.limit.name
+    notes = one.roll_out(W, MeanVariance(-9.0), 10, 0, ways=Ways(limit=0.1)).notes
+    assert notes[0].startswith("The price of a unit of failure: ")
+    assert any(note.startswith("Promised: mean at least ") for note in notes)
+    assert any("lies beyond what was calibrated" in note for note in notes)
 
 
 def test_the_same_seed_gives_the_same_numbers(scene):

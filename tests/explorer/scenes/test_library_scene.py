@@ -12,7 +12,7 @@ from rasf.envs.gymnasium.single import open_environment
 from rasf.explorer.scenes.four_room import FourRoomScene
 from rasf.explorer.scenes.library import LibraryScene
 from rasf.explorer.scenes.reacher import ReacherScene
-from rasf.explorer.scenes.scene import Stopped
+from rasf.explorer.scenes.scene import Stopped, Ways
 from rasf.explorer.views import scene_of, shipped_reacher
 from rasf.library.policy_library import PolicyLibrary
 
@@ -140,3 +140,28 @@ def test_the_shipped_networks_are_the_reacher_s():
     library = shipped_reacher()
     assert library.environment.id == "rasf/Reacher-v0"
     assert len(library.policies) == 4
+
+
+def test_a_calibrated_library_has_a_limit_and_a_promise(library):
+    assert LibraryScene(library).limit is None
+    calibrated = changed(library)
+    calibrated.calibrate("rasf/FourRoom-v0", 120, tasks=4, risks=list(RISKS.values()))
+    scene = LibraryScene(calibrated)
+    assert scene.limit.name == "failure at most, 95 % sure"
+    assert scene.limit.low == 0.0 < scene.limit.high
+    assert "asks of neutral" in dict(scene.facts())["promises"]
+    assert dict(LibraryScene(library).facts())["promises"] == "not calibrated"
+    ways = Ways(limit=0.1, static=False)
+    found = scene.evaluate(W, RISKS, 20, 3, lambda share: None, ways=ways)
+    limits = {2: rasf.Limit(0.1, per_episode=True)}
+    expected = calibrated.evaluate("rasf/FourRoom-v0", W, RISKS["plain"], episodes=20, seed=3, limits=limits)
+    np.testing.assert_array_equal(found.reports["plain"].returns, expected.returns)
+    assert found.reports["careful"].limits is None
+    assert found.reports["plain"].promise is not None
+    assert scene.first_scores(W, RISKS["plain"], 3, ways).action == int(
+        calibrated.scores(calibrated_start(), W, limits=limits).action
+    )
+
+
+def calibrated_start():
+    return np.array([0, 0, 0, 0])

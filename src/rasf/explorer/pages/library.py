@@ -83,7 +83,8 @@ class LibraryPage(Page):
         self._progress = Progress("Progress of the evaluation", self._cancel)
         self._progress.end()
         self._about = Words("", "small soft evaluated")
-        self._table, self._histogram = html("table-place"), html("chart")
+        self._table = html("table-place")
+        self._notes, self._histogram = Words("", "small soft notes"), html("chart")
 
     def change(self, **changes: Any) -> None:
         before, self.state = self.state, replace(self.state, **changes)
@@ -96,7 +97,7 @@ class LibraryPage(Page):
     # scores at the first observation
 
     def _scored(self, state: State) -> tuple[Scores, str, str]:
-        scores = self.scene.first_scores(np.array(state.w), self.risk_of(state), state.seed)
+        scores = self.scene.first_scores(np.array(state.w), self.risk_of(state), state.seed, state.ways)
         return scores, *self.draw_scores(scores, state)
 
     async def _score(self) -> None:
@@ -159,7 +160,7 @@ class LibraryPage(Page):
         risks["Neutral"] = family.make(family.neutral)
 
         def work(stop: Stop) -> Comparison:
-            return self.scene.evaluate(np.array(state.w), risks, episodes, state.seed, reports, stop)
+            return self.scene.evaluate(np.array(state.w), risks, episodes, state.seed, reports, stop, state.ways)
 
         found = await self._evaluating.run(work)
         if not self._open:
@@ -175,6 +176,7 @@ class LibraryPage(Page):
         chosen, *neutral = map(_outcome, self._found[1])
         words = self.risk_words(state)
         self._histogram.content = draw_returns(chosen, neutral[0] if neutral else None, label=words)
+        self._notes.text = " ".join(chosen.notes)
         self.context.announce(f"Evaluated {episodes} episodes: mean return {chosen.measures['return']}.")
 
     def complete(self, sheet: Sheet) -> Sheet:
@@ -194,4 +196,6 @@ class LibraryPage(Page):
 
 def _outcome(report: Report) -> Outcome:
     failures = np.zeros(report.episodes) if report.failures is None else report.failures
-    return Outcome(report.returns, failures, report.lengths, report.measures)
+    promised = () if report.promise is None else (f"Promised: {report.promise.sentence()}.",)
+    notes = (*promised, *(f"{remark}." for remark in report.remarks()))
+    return Outcome(report.returns, failures, report.lengths, report.measures, notes=notes)

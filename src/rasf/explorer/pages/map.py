@@ -8,7 +8,7 @@ from nicegui.events import GenericEventArguments
 
 from rasf.envs.grid import MOVES
 from rasf.explorer.drawing.map import centre, draw_map
-from rasf.explorer.drawing.svg import counted
+from rasf.explorer.drawing.svg import counted, shown
 from rasf.explorer.pages.controls import Words, button
 from rasf.explorer.pages.page import RolloutPage
 from rasf.explorer.scenes.scene import ACTIONS, Layout, MapOutcome, MapScene, Scores
@@ -33,8 +33,16 @@ class MapPage(RolloutPage[MapOutcome]):
             hint = "Show what is done with nothing collected"
             button("As at the start", lambda: self.go_to_start(self.state.rollout), "quiet", hint)
         self._after.visible = False
+        self._earned = Words("", "small soft earned")
 
     def show_below(self) -> None:
+        outcome = self.chosen
+        self._earned.visible = outcome is not None and bool(outcome.earned)
+        if outcome is not None and outcome.earned:
+            rollout = outcome.earned[min(self.state.rollout, outcome.played - 1)]
+            step = min(self.state.step, len(rollout) - 1)
+            so_far = f"Step {step}: earned {shown(float(rollout[step]))} so far, discounted"
+            self._earned.text = f"{so_far}; judged by {shown(outcome.threshold)}."
         count = self.state.context.bit_count()
         self._after.visible = count > 0
         collecting = f"after collecting {counted(count, 'object')}, hollow on the map"
@@ -47,7 +55,7 @@ class MapPage(RolloutPage[MapOutcome]):
             path = outcome.paths[min(state.rollout, outcome.played - 1)]
         return draw_map(
             scene.layout,
-            scene.policy(np.array(state.w), self.risk_of(state), state.context),
+            scene.policy(np.array(state.w), self.risk_of(state), state.context, state.ways),
             names=scene.policies,
             visits=outcome.visits if outcome is not None and layer == "visits" else None,
             path=path,
@@ -61,7 +69,7 @@ class MapPage(RolloutPage[MapOutcome]):
         if state.cell is None:
             return "Scores", ""
         row, column = divmod(state.cell, self.scene.layout.columns)
-        scores = self.scene.cell(state.cell, np.array(state.w), self.risk_of(state), state.context)
+        scores = self.scene.cell(state.cell, np.array(state.w), self.risk_of(state), state.context, state.ways)
         count = state.context.bit_count()
         after = f", after collecting {counted(count, 'object')}" if count else ""
         why = scores if scores.seen else why_nobody_acts(self.scene.layout, state.cell)

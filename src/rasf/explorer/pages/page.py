@@ -26,12 +26,12 @@ from rasf.explorer.pages.controls import ChoiceField, Picture, Playback, Words, 
 from rasf.explorer.pages.numbers import Sheet, at_most_one, numbers_csv, risk_words, scores_table, summary
 from rasf.explorer.pages.panels import FrontierPanel, NumbersPanel, TaskPanel
 from rasf.explorer.scenes.frontier import Point
-from rasf.explorer.scenes.scene import Outcome, RolloutScene, Scene, Scores, Stop
+from rasf.explorer.scenes.scene import PLAIN, Outcome, RolloutScene, Scene, Scores, Stop, Ways
 from rasf.explorer.state import MOST, State
 from rasf.risk import Risk
 
 _REST = 0.12  # seconds without a change, then rollouts begin
-_ROLLED = ("w", "family", "level", "seed")  # a change of these asks for new rollouts
+_ROLLED = ("w", "family", "level", "seed", "limit", "static")  # a change of these asks for new rollouts
 
 O = TypeVar("O", bound=Outcome)
 
@@ -236,20 +236,21 @@ class RolloutPage(Page, Generic[O]):
     async def _settled(self) -> None:
         state, family = self.state, self.scene.family(self.state.family)
         self.context.remember(state)
-        chosen = await self._rollouts.run(self._roll, state, state.level)
+        chosen = await self._rollouts.run(self._roll, state, state.level, state.ways)
         if chosen is None or not self._open:
             return
         self.chosen = chosen
         if self.state.rollout >= chosen.played:  # a link may ask for any
             self.change(rollout=chosen.played - 1)
         self._load_rollout()
-        neutral, before = chosen if state.level == family.neutral else None, self._acted
-        if before is not None and replace(before[0], level=state.level).rolled() == state.rolled():
+        plainly = state.level == family.neutral and state.ways == PLAIN
+        neutral, before = chosen if plainly else None, self._acted
+        if before is not None and _plainly(before[0], state) == _plainly(state, state):
             neutral = before[2]
         if neutral is None:
             self._numbers.show_chosen(chosen)
             background_tasks.create(self.redraw())
-            neutral = await self._rollouts.run(self._roll, state, family.neutral)
+            neutral = await self._rollouts.run(self._roll, state, family.neutral, PLAIN)
             if neutral is None or not self._open:
                 return
         self._acted = state, chosen, neutral
@@ -261,9 +262,9 @@ class RolloutPage(Page, Generic[O]):
         if family.has_dial:
             self._frontier.follow(state, Point.of(state.level, chosen), at_most_one(chosen, neutral))
 
-    def _roll(self, state: State, level: float, stop: Stop) -> O:
+    def _roll(self, state: State, level: float, ways: Ways, stop: Stop) -> O:
         risk = self.scene.family(state.family).make(level)
-        return self.scene.roll_out(np.array(state.w), risk, self.episodes, state.seed, stop)
+        return self.scene.roll_out(np.array(state.w), risk, self.episodes, state.seed, stop, ways)
 
     # playing a rollout back
 
@@ -305,3 +306,8 @@ class RolloutPage(Page, Generic[O]):
         self._rollouts.stop()
         self._frontier.pause()
         self._pictures.close()
+
+
+def _plainly(state: State, like: State) -> str:
+    """What neutral rollouts depend on; the dial and the ways of acting are set alike."""
+    return replace(state, level=like.level, limit=None, static=False).rolled()

@@ -14,7 +14,7 @@ from rasf.explorer.jobs import CancelPrevious, Reports, Say
 from rasf.explorer.pages.controls import ChoiceField, Progress, SliderField, Words, button, html, panel
 from rasf.explorer.pages.numbers import at_most_one, numbers_table, risk_words, utility_words
 from rasf.explorer.scenes.frontier import Frontier, Point, frontier
-from rasf.explorer.scenes.scene import Outcome, RiskFamily, RolloutScene, Scene, Stop
+from rasf.explorer.scenes.scene import Outcome, RiskFamily, RolloutScene, Scene, Stop, Weight
 from rasf.explorer.state import State
 
 _MANY = 6  # sliders from which on they are set closer
@@ -33,6 +33,11 @@ class TaskPanel:
                 ChoiceField("Measure", names, state.family, self._family_picked)
             self._dial_place = ui.element("div").classes("dial")
             self._build_dial(state.level)
+            if scene.offers_static and any(family.can_be_static for family in scene.families):
+                self._static_place = ui.element("div")
+                self._build_static(state.static)
+            if scene.limit is not None:
+                self._build_limit(scene.limit, state.limit)
             Words("Reward weights", "panel-title", "h2")
             self._sliders = [
                 SliderField(weight.name, value, weight, partial(self._weight_picked, i))
@@ -55,14 +60,40 @@ class TaskPanel:
             self._dial = SliderField(label, level, family, lambda level: self._on_change(level=level))
             button("Neutral", self._neutral, "quiet", "Only the mean counts")
 
+    def _build_static(self, static: bool) -> None:
+        self._static_place.clear()
+        self._static_place.visible = self._family.can_be_static
+        with self._static_place:
+            words = {"rest": "what is to come", "whole": "the whole return"}
+            picked = "whole" if static else "rest"
+            ChoiceField("Risk of", words, picked, lambda of: self._on_change(static=of == "whole"))
+
+    def _build_limit(self, slider: Weight, limit: float | None) -> None:
+        Words("Limit", "panel-title", "h2")
+        with ui.element("div").classes("dial"):
+            shown = slider.high if limit is None else limit
+            self._limit = SliderField(slider.name, shown, slider, self._limit_picked)
+            button("No limit", self._no_limit, "quiet")
+
+    def _no_limit(self) -> None:
+        if self._scene.limit is not None:
+            self._limit.set(self._scene.limit.high)
+            self._on_change(limit=None)
+
+    def _limit_picked(self, value: float) -> None:
+        slider = self._scene.limit
+        self._on_change(limit=None if slider is None or value >= slider.high else value)
+
     def _neutral(self) -> None:
         self._dial.set(self._family.neutral)
         self._on_change(level=float(self._family.neutral))
 
     def _family_picked(self, name: str) -> None:
         self._family = self._scene.family(name)
-        self._on_change(family=name, level=float(self._family.default))
+        self._on_change(family=name, level=float(self._family.default), static=False)
         self._build_dial(self._family.default)
+        if hasattr(self, "_static_place"):
+            self._build_static(False)
 
     def _weight_picked(self, i: int, value: float) -> None:
         self._w[i] = value
@@ -85,6 +116,7 @@ class NumbersPanel:
             self._table = html("table-place")
             self._utility = Words("", "small soft")
             self._utility.visible = False
+            self._notes = Words("", "small soft notes")
             self._histogram = html("chart")
 
     def wait(self) -> None:
@@ -105,6 +137,8 @@ class NumbersPanel:
         )
         self._utility.text = utility_words(chosen.utilities)
         self._utility.visible = bool(chosen.utilities)
+        self._notes.text = " ".join(chosen.notes)
+        self._notes.visible = bool(chosen.notes)
         self._show_table({"Chosen": chosen, "Neutral": neutral} if family.has_dial else {"Neutral": neutral})
         self._histogram.content = draw_returns(chosen, neutral if family.has_dial else None, label=words)
         self.place.classes(remove="stale half")

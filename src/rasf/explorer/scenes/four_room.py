@@ -17,9 +17,22 @@ from rasf.checks import whole
 from rasf.envs.four_room import CLASSES, GOAL, START, TRAP, WALL, FourRoom
 from rasf.envs.gymnasium.description import EnvironmentDescription
 from rasf.explorer.scenes.families import cvar, mean_variance, served, trained_for
-from rasf.explorer.scenes.scene import Layout, MapOutcome, MapPolicy, MapScene, Scores, Stop, Stopped, Weight, measures
+from rasf.explorer.scenes.limits import limits_of, notes_of
+from rasf.explorer.scenes.scene import (
+    PLAIN,
+    Layout,
+    MapOutcome,
+    MapPolicy,
+    MapScene,
+    Scores,
+    Stop,
+    Stopped,
+    Ways,
+    Weight,
+    measures,
+)
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
-from rasf.library.tables.four_room import chances, check_rooms, walk_four_room
+from rasf.library.tables.four_room import Walks, chances, check_rooms, walk_by_rule, walk_four_room
 from rasf.library.tables.policies import TablePolicies
 from rasf.risk import MeanVariance, Risk
 
@@ -37,6 +50,7 @@ class FourRoomScene(MapScene):
     """See the module's header."""
 
     title = "Four rooms"
+    offers_static = True
     about = (
         "Objects earn what the sliders say for their class, the goal ends the episode, and a trap may fire whenever it "
         "is stepped on. Nothing is trained here: the library's policies are judged anew for every task and risk. "
@@ -58,29 +72,50 @@ class FourRoomScene(MapScene):
         self.weights = _weights(self.rooms)
         self.families = served(sources, (mean_variance(-4.0, 1.0, 0.1, -2.0), cvar(0.2)))
         self.policies = tuple(_in_words(policy) for policy in library.policies)
+        self._failure = self.rooms.n_features - 1
+        sort = "failures at most, expected" if library.calibration is None else "failures at most, 95 % sure"
+        self.limit = Weight(sort, 0.0, 0.2, 0.005, 0.2)
 
-    def policy(self, w: Floats, risk: Risk, context: int = 0) -> MapPolicy:
+    def policy(self, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> MapPolicy:
         cells = np.flatnonzero(self._acts)
-        found = self.library.scores(self._observations(cells, context), w, risk)
+        limits = limits_of(self.library, self._failure, ways)
+        found = self.library.scores(self._observations(cells, context), w, risk, limits)
         action, driver = np.full((2, len(self._acts)), -1)
         seen = cells[found.seen]
         action[seen], driver[seen] = found.action[found.seen], found.driver[found.seen]
         return MapPolicy(action, driver)
 
-    def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0) -> Scores:
+    def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> Scores:
         """Why GPI does what it does in one cell; nothing was learned where nobody acts."""
         self.check_place(cell, context)
-        found = self.library.scores(self._observations(np.array([cell]), context)[0], w, risk)
+        limits = limits_of(self.library, self._failure, ways)
+        found = self.library.scores(self._observations(np.array([cell]), context)[0], w, risk, limits)
         seen = bool(found.seen and self._acts[cell])
         action, driver = int(found.action), int(found.driver)
         return Scores(found.values, found.mean, found.std, action, driver, seen, self.library.gamma)
 
-    def roll_out(self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False) -> MapOutcome:
+    def roll_out(
+        self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False, ways: Ways = PLAIN
+    ) -> MapOutcome:
         draws = chances(self.rooms, whole("episodes", episodes), whole("seed", seed, 0))
-        weights = np.asarray(w, np.float64)
-        walks = walk_four_room(self._sources, self.rooms, weights, risk, draws, stop)
+        weights, walks = np.asarray(w, np.float64), None
+        rule = self.library.rule(weights, risk, static=ways.static, limits=limits_of(self.library, self._failure, ways))
+        threshold, earned, held = float("nan"), np.zeros((episodes, 0)), None
+        if ways == PLAIN:
+            walks = walk_four_room(self._sources, self.rooms, weights, risk, draws, stop)
+        else:
+            ruled = walk_by_rule(rule, self.rooms, draws, stop)
+            if ruled is not None:
+                walks, earned, held = ruled
+                threshold = float(held.threshold[0]) if ways.static else threshold
         if walks is None:
             raise Stopped
+        start = self._observations(np.array([self.layout.start]), 0).astype(np.float64)
+        notes = notes_of(self.library, rule, start, held)
+        return replace(self._outcome(walks, weights, earned if ways.static else None), threshold=threshold, notes=notes)
+
+    def _outcome(self, walks: Walks, weights: Floats, earned: Floats | None) -> MapOutcome:
+        episodes = len(walks.lengths)
         failures, returns = walks.phi[:, -1].copy(), walks.phi @ weights
         there = np.arange(walks.cells.shape[1]) <= walks.lengths[:, None]
         visits = np.bincount(walks.cells[there], minlength=len(self._acts)) / episodes
@@ -88,7 +123,8 @@ class FourRoomScene(MapScene):
         ends = list(enumerate(walks.lengths[:_PLAYED] + 1))
         paths = tuple(walks.cells[e, :end].astype(np.int64) for e, end in ends)
         contexts = tuple(walks.flags[e, :end].copy() for e, end in ends)
-        return MapOutcome(returns, failures, walks.lengths, found, visits, paths, contexts)
+        so_far = () if earned is None else tuple(earned[e, :end].copy() for e, end in ends)
+        return MapOutcome(returns, failures, walks.lengths, found, visits, paths, contexts, so_far)
 
     def _observations(self, cells: Ints, context: int) -> Ints:
         """What `rasf/FourRoom-v0` shows in these cells (B,), each object's own flag set."""

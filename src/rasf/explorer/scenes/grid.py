@@ -18,7 +18,19 @@ from rasf.arrays import Floats, Ints
 from rasf.checks import whole
 from rasf.envs.grid import GOAL, START, WALL, Grid
 from rasf.explorer.scenes.families import entropic, mean_variance
-from rasf.explorer.scenes.scene import Layout, MapOutcome, MapPolicy, MapScene, Scores, Stop, Stopped, Weight, measures
+from rasf.explorer.scenes.scene import (
+    PLAIN,
+    Layout,
+    MapOutcome,
+    MapPolicy,
+    MapScene,
+    Scores,
+    Stop,
+    Stopped,
+    Ways,
+    Weight,
+    measures,
+)
 from rasf.planning.bellman import follow
 from rasf.planning.moments import successor_moments
 from rasf.planning.plan import evaluate_policy, plan
@@ -65,14 +77,14 @@ class GridScene(MapScene):
         )
         self._remembered = lru_cache(_KEPT)(self._judge_anew)
 
-    def policy(self, w: Floats, risk: Risk, context: int = 0) -> MapPolicy:
+    def policy(self, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> MapPolicy:
         """GPI on the whole map; there is one context only."""
         self.check_place(self.layout.start, context)
         _, choice = self._judge(w, risk)
         acts = ~self.mdp.terminal
         return MapPolicy(np.where(acts, choice.policy, -1), np.where(acts, choice.source, -1))
 
-    def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0) -> Scores:
+    def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> Scores:
         """Why GPI does what it does in one cell; nobody acts where it is over."""
         self.check_place(cell, context)
         values, choice = self._judge(w, risk)
@@ -81,7 +93,9 @@ class GridScene(MapScene):
         std = np.sqrt(np.maximum(variance, 0.0))
         return Scores(values[:, cell], mean, std, action, driver, not self.mdp.terminal[cell])
 
-    def roll_out(self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False) -> MapOutcome:
+    def roll_out(
+        self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False, ways: Ways = PLAIN
+    ) -> MapOutcome:
         whole("episodes", episodes)
         whole("seed", seed, 0)
         policy, weights = self._judge(w, risk)[1].policy, np.asarray(w, np.float64)

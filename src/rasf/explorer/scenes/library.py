@@ -15,9 +15,11 @@ import numpy as np
 from rasf.agents import Family
 from rasf.arrays import Floats
 from rasf.explorer.scenes.families import around_trained, served, trained_for
-from rasf.explorer.scenes.scene import Scene, Scores, Stop, Stopped, Weight
+from rasf.explorer.scenes.limits import limits_of
+from rasf.explorer.scenes.scene import PLAIN, Scene, Scores, Stop, Stopped, Ways, Weight
 from rasf.library.evaluation import Comparison
 from rasf.library.policy_library import PolicyLibrary
+from rasf.limits import Limit
 from rasf.risk import Risk
 
 
@@ -25,6 +27,7 @@ class LibraryScene(Scene):
     """The generic view of a library."""
 
     layers: ClassVar[dict[str, str]] = {"scores": "Scores"}
+    offers_static = True
 
     def __init__(self, library: PolicyLibrary, env: str | None = None) -> None:
         self.library = library
@@ -41,6 +44,17 @@ class LibraryScene(Scene):
             f"w {', '.join(f'{number:.3g}' for number in policy.w)}; {trained_for(policy.risk)}"
             for policy in library.policies
         )
+        calibrated = library.calibration
+        if calibrated is not None and len(calibrated.costs):
+            # the first cost; which values make sense, only the calibration knows
+            self._cost, self._sign = int(calibrated.costs[0]), float(calibrated.signs[0])
+            largest = float(abs(calibrated.realised[:, -len(calibrated.costs)]).max())
+            high = float(f"{max(1.5 * largest, 1e-3):.1g}")
+            self.limit = Weight(f"{calibrated.names[0]} at most, 95 % sure", 0.0, high, high / 100, high)
+
+    def limits(self, ways: Ways) -> dict[str | int, float | Limit] | None:
+        """What the library is asked to keep."""
+        return None if self.limit is None else limits_of(self.library, self._cost, ways, self._sign)
 
     def facts(self) -> list[tuple[str, str]]:
         """What there is to know of the library, in words."""
@@ -57,6 +71,7 @@ class LibraryScene(Scene):
                 f"{held['states']:,}" if is_table else " x ".join(map(str, held["widths"]))
             ),
             "discount": f"{library.gamma:g}",
+            "promises": "not calibrated" if library.calibration is None else repr(library.calibration)[1:-1],
         }
         made = library.provenance.get("merged", [library.provenance])
         return [
@@ -85,13 +100,13 @@ class LibraryScene(Scene):
             return f"The environment cannot be made: {error}."
         return None
 
-    def first_scores(self, w: Floats, risk: Risk, seed: int) -> Scores:
+    def first_scores(self, w: Floats, risk: Risk, seed: int, ways: Ways = PLAIN) -> Scores:
         """Every policy and action at the first observation of the environment."""
         from rasf.envs.gymnasium.single import open_environment
 
         environment = open_environment(self._checked_env(), **self._env_kwargs())
         try:
-            found = self.library.scores(environment.reset(seed), w, risk)
+            found = self.library.scores(environment.reset(seed), w, risk, self.limits(ways))
         finally:
             environment.close()
         action, driver = int(found.action) - self.library.environment.first_action, int(found.driver)
@@ -105,8 +120,12 @@ class LibraryScene(Scene):
         seed: int,
         report: Callable[[float], None],
         stop: Stop = lambda: False,
+        ways: Ways = PLAIN,
     ) -> Comparison:
-        """`PolicyLibrary.compare` on the library's own environment; `report` is told the share of episodes done."""
+        """`PolicyLibrary.compare` on the library's own environment; `report` is told the share of episodes done.
+
+        The first risk is asked for in the ways given, any other plainly.
+        """
         order = list(risks)
 
         def callback(name: str, done: int) -> None:
@@ -114,7 +133,15 @@ class LibraryScene(Scene):
                 raise Stopped
             report((order.index(name) + done / episodes) / len(order))
 
-        return self.library.compare(self._checked_env(), w, risks, episodes, seed=seed, callback=callback)
+        def compare(names: list[str], **asked: Any) -> Comparison:
+            some = {name: risks[name] for name in names}
+            return self.library.compare(self._checked_env(), w, some, episodes, seed=seed, callback=callback, **asked)
+
+        if ways == PLAIN:
+            return compare(order)
+        first = compare(order[:1], limits=self.limits(ways), static=ways.static)
+        rest = compare(order[1:]).reports if order[1:] else {}
+        return Comparison(first.reports | rest)
 
     def _env_kwargs(self) -> dict[str, Any]:
         environment = self.library.environment

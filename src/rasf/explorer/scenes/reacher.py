@@ -22,7 +22,20 @@ from rasf.envs.reacher.arm import LINK, TIP, tip_position
 from rasf.envs.reacher.world import TRAINING_TARGETS, Reacher
 from rasf.experiments.reacher.beliefs import grid
 from rasf.explorer.scenes.families import entropic, mean_variance, served, trained_for
-from rasf.explorer.scenes.scene import Arm, ArmOutcome, ArmScene, Field, Scores, Stop, Stopped, Weight, measures, within
+from rasf.explorer.scenes.scene import (
+    PLAIN,
+    Arm,
+    ArmOutcome,
+    ArmScene,
+    Field,
+    Scores,
+    Stop,
+    Stopped,
+    Ways,
+    Weight,
+    measures,
+    within,
+)
 from rasf.library.networks.policies import NetworkPolicies
 from rasf.library.networks.reacher import arm_chances, roll_out_arm
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
@@ -109,7 +122,9 @@ class ReacherScene(ArmScene):
         action, driver = map(int, gpi(values))
         return Scores(values, found.mean[:, side], found.std[:, side], action, driver, True, self.library.gamma)
 
-    def roll_out(self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False) -> ArmOutcome:
+    def roll_out(
+        self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False, ways: Ways = PLAIN
+    ) -> ArmOutcome:
         """Act from random postures."""
         weights = self._checked(w)
         chances = arm_chances(self.world, whole("episodes", episodes), whole("seed", seed, 0))

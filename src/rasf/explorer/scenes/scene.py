@@ -21,6 +21,7 @@ from rasf.arrays import Floats, Ints
 from rasf.envs.grid import MOVES, START
 from rasf.library.evaluation import WORST
 from rasf.risk import Risk
+from rasf.risk.certainty import CertaintyEquivalent
 from rasf.statistics.intervals import Interval, normal_mean, normal_tail, normal_variance, wilson_share
 
 ACTIONS = tuple(MOVES)  # on all maps: left, up, right, down
@@ -58,9 +59,25 @@ class RiskFamily:
     make: Callable[[float], Risk]
 
     @property
+    def can_be_static(self) -> bool:
+        """Whether its risks can be held fixed for a whole return."""
+        return isinstance(self.make(self.low), CertaintyEquivalent)
+
+    @property
     def has_dial(self) -> bool:
         """Whether there is anything to turn: of some policies only the mean is known."""
         return self.low < self.high
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How to act, beside task and risk: within a limit, and for the risk of the whole return."""
+
+    limit: float | None = None
+    static: bool = False
+
+
+PLAIN = Ways()
 
 
 @dataclass(frozen=True)
@@ -86,6 +103,7 @@ class Outcome:
     measures: dict[str, Interval]  # return, return_variance, return_cvar, failures, length
     exact: frozenset[str] = field(default=frozenset(), kw_only=True)  # measures that are computed, not estimated
     utilities: dict[str, float] = field(default_factory=dict, kw_only=True)  # at the start, where they are known
+    notes: tuple[str, ...] = field(default=(), kw_only=True)  # prices of limits, promises, and what cannot be kept
 
     @property
     def played(self) -> int:
@@ -125,6 +143,8 @@ class Scene(ABC):
     weights: tuple[Weight, ...]  # one slider per feature
     families: tuple[RiskFamily, ...]  # the risks it can be asked for; the first is the usual one
     policies: tuple[str, ...]  # what each source policy was trained for, in words
+    limit: Weight | None = None  # a slider for a limit, whose right end is none; where the scene offers one
+    offers_static: bool = False  # whether it acts for the risk of a whole return, too
 
     @property
     def default_task(self) -> Floats:
@@ -153,8 +173,10 @@ class RolloutScene(Scene, Generic[O_co]):
     """A scene that acts."""
 
     @abstractmethod
-    def roll_out(self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False) -> O_co:
-        """Act from the start; the same seed gives the same chances, whatever w and risk are."""
+    def roll_out(
+        self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False, ways: Ways = PLAIN
+    ) -> O_co:
+        """Act from the start, in ways that the scene offers; the same seed gives the same chances, whoever acts."""
 
 
 @dataclass(frozen=True)
@@ -198,6 +220,8 @@ class MapOutcome(Outcome):
     visits: Floats  # (C,) steps an episode spends in a cell, in the mean
     paths: tuple[Ints, ...]  # cells of the first few rollouts, the start included
     contexts: tuple[Ints, ...]  # what was collected at every step of them
+    earned: tuple[Floats, ...] = ()  # the discounted return so far at every step of them, where a static risk minds it
+    threshold: float = float("nan")  # and what it is judged by
 
     @property
     def played(self) -> int:
@@ -211,11 +235,11 @@ class MapScene(RolloutScene[MapOutcome]):
     layout: Layout
 
     @abstractmethod
-    def policy(self, w: Floats, risk: Risk, context: int = 0) -> MapPolicy:
-        """GPI on the whole map."""
+    def policy(self, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> MapPolicy:
+        """GPI on the whole map; a limit counts from each cell on."""
 
     @abstractmethod
-    def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0) -> Scores:
+    def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> Scores:
         """Why GPI does what it does in one cell."""
 
     def warm(self, stop: Stop) -> None:

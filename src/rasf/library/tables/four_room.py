@@ -3,7 +3,8 @@
 All random numbers are drawn beforehand, from the seed alone: whoever acts, episode e meets draws[e, t] at step t, so
 two risks meet the same. Episodes are compiled and run without the interpreter's lock. Greedy actions are those of
 `TablePolicies.act`, and are remembered alike. Where only the risk itself can score a state, an episode that comes to
-one whose action is not known waits there, and goes on in the next call.
+one whose action is not known waits there, and goes on in the next call. `walk_by_rule` is for rules with a memory, of
+what was earned or of a budget: all episodes take a step, then the rule is asked again.
 """
 
 from __future__ import annotations
@@ -16,11 +17,20 @@ import numpy as np
 from rasf.arrays import Bools, Floats, Ints
 from rasf.compiled import compiled
 from rasf.envs.four_room import ACTIONS, FourRoom, RoomArrays, step
+from rasf.library.actor import ActingRule, Held
 from rasf.library.tables.policies import TablePolicies
 from rasf.risk import Risk
 from rasf.tabular.frozen import PreparedTask, act_one, as_bits
 
 _AT_ONCE = 100  # episodes between two questions whether to stop: a few milliseconds
+
+
+class RuledWalks(NamedTuple):
+    """Episodes of a rule, the discounted return (n, T + 1) that it had earned by each step, and what it held."""
+
+    walks: Walks
+    earned: Floats
+    held: Held
 
 
 class Walks(NamedTuple):
@@ -62,6 +72,52 @@ def walk_four_room(
                 break
             sources.find_actions(task, risk, np.unique(states[states >= 0]))
     return walks
+
+
+def walk_by_rule(rule: ActingRule, rooms: FourRoom, draws: Floats, stop: Callable[[], bool]) -> RuledWalks | None:
+    """The same for a rule of acting; None if `stop` said so on the way."""
+    world, (n, steps), objects = rooms.world(), draws.shape, len(rooms.world().class_of)
+    cells, flags = np.zeros((n, steps + 1), np.int32), np.zeros((n, steps + 1), np.int64)
+    cells[:, 0] = world.start
+    over, waiting = np.zeros(n, np.bool_), np.full(n, -1)
+    walks = Walks(cells, flags, np.zeros((n, rooms.n_features)), np.zeros(n, np.int64), over, waiting)
+    earned, running, discount = np.zeros((n, steps + 1)), np.arange(n), 1.0
+    held = Held.nothing(n, 0 if rule.limits is None else len(rule.limits.names))
+    for t in range(steps):
+        if stop():
+            return None
+        seen = flags[running, t, None] >> np.arange(objects) & 1
+        obs = np.column_stack([*np.divmod(cells[running, t], rooms.shape[1]), seen]).astype(np.float64)
+        if t == 0:
+            held = rule.begin(obs)
+        theirs = held.of(running)
+        actions = rule.act(obs, theirs, earned[running, t], np.full(len(running), discount))
+        held.put(running, theirs)
+        features = np.full(len(running), -1)
+        take_all(world, running, actions, draws[:, t], t, walks, features)
+        gained = np.where(features >= 0, rule.w[features], 0.0)
+        earned[running, t + 1 :] = (earned[running, t] + discount * gained)[:, None]
+        running, discount = running[~walks.over[running]], discount * rule.sources.gamma
+        if not len(running):
+            break
+    walks.over[:] = True
+    return RuledWalks(walks, earned, held)
+
+
+@compiled(_nrt=False, nogil=True)
+def take_all(
+    world: RoomArrays, running: Ints, actions: Ints, draws: Floats, t: int, walks: Walks, features: Ints
+) -> None:
+    """Step t of the episodes that run; `features` gets the one that each step counted, or -1."""
+    for i in range(len(running)):
+        e = running[i]
+        at = np.int64(walks.cells[e, t])
+        cell, flags, feature, ended = step(world, at, walks.flags[e, t], actions[i], draws[e])
+        walks.cells[e, t + 1], walks.flags[e, t + 1] = cell, flags
+        if feature >= 0:
+            walks.phi[e, feature] += 1.0
+        features[i] = feature
+        walks.lengths[e], walks.over[e] = t + 1, ended
 
 
 @compiled(_nrt=False, nogil=True)
