@@ -20,7 +20,7 @@ ROWS: tuple[dict[str, int], ...] = (  # rooms and where they stand, from the use
     {"sweep": 430},
     {"library": 430},
     {"planning": 90, "tabular": 330, "deep": 530},
-    {"envs": 210},
+    {"envs": 210, "limits": 430},
     {"mdp": 90, "transfer": 245, "agents": 400, "statistics": 555},
     {"risk": 320},
 )

@@ -132,6 +132,8 @@ class NumbersPanel:
         words = risk_words(family, state.level)
         exact = " Only CVaR and the histogram are of rollouts, the rest is exact." if chosen.exact else ""
         beside = ", beside risk-neutral" if family.has_dial else ""
+        words += " of the whole return" if state.static else ""
+        words += "" if state.limit is None else ", within the limit"
         self._about.text = (
             f"{episodes} rollouts of GPI each, seed {state.seed}: {words}{beside}. Returns are not discounted.{exact}"
         )
