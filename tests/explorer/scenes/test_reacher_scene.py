@@ -11,7 +11,7 @@ from rasf import MeanVariance
 from rasf.envs.reacher.arm import tip_position
 from rasf.envs.reacher.world import Reacher
 from rasf.explorer.scenes.reacher import ReacherScene
-from rasf.explorer.scenes.scene import Stopped
+from rasf.explorer.scenes.scene import Stopped, Ways
 from rasf.library.networks.reacher import arm_chances
 
 W = Reacher().tasks((10,))[0]
@@ -140,3 +140,22 @@ def test_what_does_not_fit_is_refused():
 def test_networks_that_know_the_mean_only_have_no_dial():
     (family,) = ReacherScene(random_reacher("point", episode_length=10)).families
     assert family.low == family.high == family.neutral == 0.0
+
+
+def test_a_limit_is_told_its_price_and_kept_by_a_rule(scene):
+    free = scene.roll_out(W, MeanVariance(0.0), 3, 1)
+    found = scene.roll_out(W, MeanVariance(0.0), 3, 1, ways=Ways(limit=0.2))
+    assert found.tips.shape == free.tips.shape
+    assert found.notes[0].startswith("The price of a unit of failure: ")
+    assert free.notes == ()
+    with pytest.raises(Stopped):
+        scene.roll_out(W, MeanVariance(0.0), 3, 1, lambda: True, Ways(limit=0.2))
+
+
+def test_a_rule_without_memory_rolls_out_as_ever(scene):
+    from rasf.library.networks.reacher import arm_chances, roll_out_arm, roll_out_by_rule
+
+    chances = arm_chances(scene.world, 4, 0)
+    plain = roll_out_arm(scene.library.sources, scene.world, W, AVERSE, chances, lambda: False)
+    ruled = roll_out_by_rule(scene.library.rule(W, AVERSE), scene.world, chances, lambda: False)
+    np.testing.assert_allclose(ruled.phi[:3], plain.phi[:3], atol=1e-4)  # then a close choice may go another way

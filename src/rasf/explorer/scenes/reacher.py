@@ -22,6 +22,7 @@ from rasf.envs.reacher.arm import LINK, TIP, tip_position
 from rasf.envs.reacher.world import TRAINING_TARGETS, Reacher
 from rasf.experiments.reacher.beliefs import grid
 from rasf.explorer.scenes.families import entropic, mean_variance, served, trained_for
+from rasf.explorer.scenes.limits import limits_of, notes_of
 from rasf.explorer.scenes.scene import (
     PLAIN,
     Arm,
@@ -37,7 +38,7 @@ from rasf.explorer.scenes.scene import (
     within,
 )
 from rasf.library.networks.policies import NetworkPolicies
-from rasf.library.networks.reacher import arm_chances, roll_out_arm
+from rasf.library.networks.reacher import arm_chances, roll_out_arm, roll_out_by_rule
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 from rasf.risk import MeanVariance, Risk
 from rasf.statistics.intervals import Interval, normal_mean
@@ -72,6 +73,10 @@ class ReacherScene(ArmScene):
         self.weights = _weights(world)
         self.families = served(sources, (mean_variance(-12.0, 4.0, 0.5, -6.0), entropic(-2.0, 1.0, 0.1, -1.0)))
         self.policies = tuple(_in_words(policy) for policy in library.policies)
+        self._failure = world.n_features - 1
+        sort = "expected, discounted" if library.calibration is None else "a rollout, 95 % sure"
+        most = 0.3 if library.calibration is None else 30.0  # in a circle all the time: 0.35, and 17
+        self.limit = Weight(f"failures at most, {sort}", 0.0, most, most / 100, most)
         where = grid(_POINTS)
         self._tips: Floats = where.tips[where.reached]
         self._cell = float(where.tips[0, 1, 0] - where.tips[0, 0, 0])
@@ -128,9 +133,15 @@ class ReacherScene(ArmScene):
         """Act from random postures."""
         weights = self._checked(w)
         chances = arm_chances(self.world, whole("episodes", episodes), whole("seed", seed, 0))
-        rolled = roll_out_arm(self._sources, self.world, weights, risk, chances, stop)
+        limits = limits_of(self.library, self._failure, ways)
+        rule = self.library.rule(weights, risk, static=ways.static, limits=limits, names=self.world.feature_names)
+        if ways == PLAIN:
+            rolled = roll_out_arm(self._sources, self.world, weights, risk, chances, stop)
+        else:
+            rolled = roll_out_by_rule(rule, self.world, chances, stop)
         if rolled is None:
             raise Stopped
+        first = np.asarray(self.world.observe(rolled.states[0]), np.float32)
         tips = tip_position(rolled.states)  # (T + 1, n, 2)
         features = self.world.tip(rolled.states[:-1], rolled.states[1:])
         returns, failed = rolled.phi.sum(axis=0) @ weights, rolled.phi[..., -1]
@@ -147,6 +158,7 @@ class ReacherScene(ArmScene):
             elbows[1:, :_PLAYED].swapaxes(0, 1),
             tips[1:, :_PLAYED].swapaxes(0, 1),
             failed[:, :_PLAYED].T.astype(np.int64),
+            notes=notes_of(self.library, rule, first, rolled.held),
         )
 
     def _from_heaviest(self, tips: Floats, w: Floats) -> Interval:

@@ -25,6 +25,7 @@ from rasf.arrays import Array, Floats, Ints
 from rasf.envs.gymnasium.description import EnvironmentDescription, plain
 from rasf.envs.gymnasium.encoder import Encoder
 from rasf.envs.reacher.world import START_ANGLES, Noise, Reacher
+from rasf.library.actor import ActingRule, Held
 from rasf.library.networks.policies import HistogramTask, NetworkPolicies, RiskForm, choose_by_histograms
 from rasf.risk import Risk
 
@@ -93,10 +94,11 @@ class ArmChances(NamedTuple):
 
 
 class ArmRollouts(NamedTuple):
-    """States (T + 1, n, 4), the first ones included, and features (T, n, d)."""
+    """States (T + 1, n, 4), the first ones included, and features (T, n, d); what a rule held in the end."""
 
     states: Floats
     phi: Floats
+    held: Held | None = None
 
 
 def arm_chances(world: Reacher, rollouts: int, seed: int) -> ArmChances:
@@ -107,6 +109,25 @@ def arm_chances(world: Reacher, rollouts: int, seed: int) -> ArmChances:
     torque = world.action_noise * rng.standard_normal((steps, rollouts, 2))
     noise = Noise(torque.astype(np.float32), rng.random((steps, rollouts)).astype(np.float32))
     return ArmChances(np.concatenate([angles, np.zeros((rollouts, 2))], axis=1).astype(np.float32), noise)
+
+
+def roll_out_by_rule(
+    rule: ActingRule, world: Reacher, chances: ArmChances, stop: Callable[[], bool]
+) -> ArmRollouts | None:
+    """A rollout for each of the chances by a rule with a memory, step by step; None if `stop` said so on the way."""
+    state, n = np.asarray(chances.states), len(chances.states)
+    states, features, earned, discount = [state], [], np.zeros(n), 1.0
+    held = rule.begin(np.asarray(world.observe(state), np.float32))
+    for t in range(world.episode_length):
+        if stop():
+            return None
+        actions = rule.act(np.asarray(world.observe(state), np.float32), held, earned, np.full(n, discount))
+        after = world.advance(state, actions, Noise(*(part[t] for part in chances.noise)))
+        state, phi = (np.asarray(part) for part in after)
+        states.append(state)
+        features.append(phi)
+        earned, discount = earned + discount * (phi @ rule.w), discount * rule.sources.gamma
+    return ArmRollouts(np.stack(states).astype(np.float64), np.stack(features).astype(np.float64), held)
 
 
 def roll_out_arm(
@@ -125,7 +146,8 @@ def roll_out_arm(
     done = [one for one in found if one is not None]
     if len(done) < len(found):
         return None
-    return ArmRollouts(*(np.concatenate(parts, axis=1)[:, :n] for parts in zip(*done, strict=True)))
+    states, phi = (np.concatenate([one[i] for one in done], axis=1)[:, :n] for i in range(2))
+    return ArmRollouts(states, phi)
 
 
 def _one_block(
