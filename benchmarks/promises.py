@@ -56,16 +56,16 @@ def limits(library, asks, episodes, rng):
         given = {"failure": rasf.Limit(limit, per_episode=True)}
         within = library.evaluate(ENV, w, limits=given, episodes=episodes, seed=20_000 + ask)
         free = library.evaluate(ENV, w, episodes=episodes, seed=20_000 + ask)
-        averse = library.evaluate(ENV, w, RISKS[-1], episodes=episodes, seed=20_000 + ask)
-        rows.append((limit, *(np.array([r.failures.mean(), r.returns.mean()]) for r in (within, free, averse))))
+        rows.append((limit, *(np.array([r.failures.mean(), r.returns.mean()]) for r in (within, free))))
         rows[-1] += (bool(within.held.kept.all()),)
-    limit, within, free, averse, kept = (np.array(part) for part in zip(*rows, strict=True))
-    named = {"within": within, "free": free, "averse": averse}
+    limit, within, free, kept = (np.array(part) for part in zip(*rows, strict=True))
+    named = {"within": within, "free": free}
     return {
         "asks": asks,
         "kept": float((within[:, 0] <= limit).mean()),
         "kept by who acts neutrally": float((free[:, 0] <= limit).mean()),
         "promised": float(kept.mean()),
+        "kept of those": float((within[kept, 0] <= limit[kept]).mean()),
         "failures": {name: float(part[:, 0].mean()) for name, part in named.items()},
         "return": {name: float(part[:, 1].mean()) for name, part in named.items()},
     }
@@ -82,7 +82,7 @@ def main():
     given = parser.parse_args()
     began, rng = time.time(), np.random.default_rng([given.seed, 12345])
     library = rasf.learn(
-        ENV, agent="rasf-model", tasks=32, risk=[RISKS[0], RISKS[-1]], seed=given.seed, steps_per_task=10_000
+        ENV, agent="rasf-model", tasks=32, risk=[RISKS[0], RISKS[-1]], seed=given.seed, steps_per_task=30_000
     )
     trained = time.time()
     library.calibrate(ENV, given.calibration, tasks=60, risks=RISKS, seed=given.seed)

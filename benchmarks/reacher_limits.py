@@ -52,7 +52,7 @@ def main():
     parser.add_argument("--out", default="limits.json")
     given = parser.parse_args()
     world, library, began = Reacher(), rasf.load(SHIPPED), time.time()
-    tasks = world.tasks(tuple(i for i in range(len(world.targets)) if i not in TRAINING_TARGETS))[: given.targets]
+    tasks = world.tasks(tuple(i for i in range(len(world.targets)) if world.targets[i] not in TRAINING_TARGETS))[: given.targets]
     found = {}
     for i, w in enumerate(tasks):
         chances = arm_chances(world, given.rollouts, 100 + i)

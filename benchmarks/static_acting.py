@@ -20,17 +20,17 @@ ALPHA = 0.1
 
 
 def four_room():
-    """16 tasks, neutral and averse; 12 new ones."""
+    """16 tasks, neutral and averse; 40 new ones."""
     risks = [rasf.MeanVariance(0.0), rasf.MeanVariance(-4.0)]
     library = rasf.learn("rasf/FourRoom-v0", agent="rasf-model", tasks=16, risk=risks, steps_per_task=10_000)
     rng = np.random.default_rng(99)
-    return library, "rasf/FourRoom-v0", [np.r_[rng.uniform(-1, 1, 3), 1.0, -2.0] for _ in range(12)], 400
+    return library, "rasf/FourRoom-v0", [np.r_[rng.uniform(-1, 1, 3), 1.0, -2.0] for _ in range(40)], 400
 
 
 def resource_gathering():
-    """Enemies, gold and gems: 8 tasks, neutral and averse; 12 new ones."""
+    """Enemies, gold and gems: 8 tasks, neutral and averse; 40 new ones."""
     rng = np.random.default_rng(98)
-    tasks = np.column_stack([rng.uniform(0.2, 3.0, 20), rng.uniform(0.0, 1.0, (20, 2))])
+    tasks = np.column_stack([rng.uniform(0.2, 3.0, 48), rng.uniform(0.0, 1.0, (48, 2))])
     risks = [rasf.MeanVariance(0.0), rasf.MeanVariance(-2.0)]
     options = {"agent": "rasf-model", "risk": risks, "gamma": 0.95, "steps_per_task": 8_000}
     library = rasf.learn("resource-gathering-v0", tasks=tasks[:8], **options)
@@ -44,7 +44,7 @@ def reacher():
     from rasf.explorer.views import shipped_reacher
 
     world = Reacher()
-    new = tuple(i for i in range(len(world.targets)) if i not in TRAINING_TARGETS)
+    new = tuple(i for i in range(len(world.targets)) if world.targets[i] not in TRAINING_TARGETS)
     return shipped_reacher(), "rasf/Reacher-v0", list(world.tasks(new)), 96
 
 

@@ -8,7 +8,7 @@ import pytest
 import rasf
 from coin_world import Coin
 from rasf import CVaR, Entropic, Limit, MeanVariance
-from rasf.library.calibration import Calibration, _bounds_of_errors, cost_features, predict
+from rasf.library.calibration import Bound, Calibration, Promise, _bounds_of_errors, cost_features, predict
 from rasf.statistics import mean_of_the_worst
 
 NEUTRAL, AVERSE = MeanVariance(0.0), MeanVariance(-1.0)
@@ -77,7 +77,7 @@ def test_bounds_of_errors_are_conformal():
     """Without chance: the order statistic that leaves 5 % beyond, and the error of the centre."""
     rng = np.random.default_rng(0)
     errors = rng.normal(size=(99, 1)) ** 3
-    low, high = _bounds_of_errors(errors, np.zeros((99, 1)))
+    low, high = _bounds_of_errors(errors, np.zeros((99, 1)), 0.95)
     unsure = 1.6448536 * errors.std(ddof=1) / np.sqrt(99)
     assert high[0] == pytest.approx(np.sort(errors[:, 0])[94] + unsure)
     assert low[0] == pytest.approx(np.sort(errors[:, 0])[4] - unsure)
@@ -86,8 +86,8 @@ def test_bounds_of_errors_are_conformal():
 def test_chance_is_taken_out_of_the_errors():
     rng = np.random.default_rng(1)
     between, chance = 0.3 * rng.normal(size=(400, 1)), 0.6 * rng.normal(size=(400, 1))
-    _, wide = _bounds_of_errors(between + chance, np.zeros((400, 1)))
-    _, narrow = _bounds_of_errors(between + chance, np.full((400, 1), 0.6))
+    _, wide = _bounds_of_errors(between + chance, np.zeros((400, 1)), 0.95)
+    _, narrow = _bounds_of_errors(between + chance, np.full((400, 1), 0.6), 0.95)
     assert 0.3 * 1.645 < narrow[0] < 0.75
     assert wide[0] > 1.0
 
@@ -110,6 +110,16 @@ def test_beyond_what_was_calibrated_there_is_a_remark(library):
     assert "cvar:0.1 was not calibrated" in library.scores(0, W, CVaR(0.1)).promise.remarks[0]
     assert remark in library.evaluate(Coin, W, MeanVariance(-9.0), episodes=3).remarks()
     assert library.scores(0, W, Entropic(0.0)).promise.remarks == ()
+
+
+def test_costs_below_zero_are_at_least_so_much():
+    told = Promise({"mean": Bound(1.0, 0.5, 1.5), "fuel": Bound(-1.0, -1.5, -0.5), "falls": Bound(0.1, 0.0, 0.2)})
+    assert told.sides() == {"mean": "at least 0.5", "fuel": "at least -1.5", "falls": "at most 0.2"}
+
+
+def test_ways_that_were_not_tried_are_remarked_on(library):
+    static = library.evaluate(Coin, W, CVaR(0.5), episodes=3, static=True)
+    assert "it was calibrated with risks scored afresh at every step, which this is not" in static.remarks()
 
 
 def test_limits_are_kept_with_the_certainty_of_the_calibration(library):
@@ -145,6 +155,8 @@ def test_what_a_file_cannot_say(library):
         (header, arrays | {"predicted": arrays["predicted"] * np.nan}),
         (header, arrays | {"costs": arrays["costs"] + 7}),
         (header, arrays | {"signs": arrays["signs"] * 2}),
+        (header, arrays | {"realised": -np.abs(arrays["realised"]) - 1.0}),
+        (header | {"risks": [f"cvar:0.{i + 10}" for i in range(60)]}, arrays | {"limited": arrays["limited"] & False}),
         (header, {name: part for name, part in arrays.items() if name != "w"}),
     ]
     for told, parts in wrong:
@@ -176,5 +188,7 @@ def test_bad_input(trained):
         trained.calibrate(Coin, 20, risks=NEUTRAL)
     with pytest.raises(ValueError, match="tasks must be weights of shape"):
         trained.calibrate(Coin, 20, tasks=[[1.0]])
+    with pytest.raises(ValueError, match="tasks must be two at least"):
+        trained.calibrate(Coin, 20, tasks=[[1.0, 1.0]])
     trained.calibrate(Coin, 40, tasks=[[1.0, -1.0], [1.0, 0.0]], risks=RISKS, callback=told.append)
     assert told[-1] == 36

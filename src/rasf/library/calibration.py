@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
 
 LEVEL = 0.95
+STRICT = 0.975  # for limits: of those that are asked for, 95 % are to be seen kept, and chance breaks some
 WORST = 0.1  # the share of episodes that CVaR looks at
 _NORMAL_CVAR = 1.7549833193  # spreads below the mean, of the worst tenth of a normal law
 _AT_THE_LEVEL = 1.6448536270  # spreads above the mean that hold 95 % of a normal law
@@ -67,9 +68,13 @@ class Promise:
     remarks: tuple[str, ...] = ()
 
     def sides(self) -> dict[str, str]:
-        """The side of each bound that one cares about: at least so much return, at most so much of the rest."""
+        """The side of each bound that one cares about: at least so much return, at most so much of a cost.
+
+        Costs that are counted below zero are at least so much.
+        """
+        below = {name for name, bound in self.bounds.items() if bound.low < 0 >= bound.high}
         return {
-            name: f"at least {bound.low:.4g}" if name in _AT_LEAST else f"at most {_most(bound):.4g}"
+            name: f"at least {bound.low:.4g}" if name in {*_AT_LEAST, *below} else f"at most {bound.high:.4g}"
             for name, bound in self.bounds.items()
         }
 
@@ -87,11 +92,6 @@ class Promise:
     def describe(self) -> Header:
         """As JSON."""
         return {name: bound._asdict() for name, bound in self.bounds.items()}
-
-
-def _most(bound: Bound) -> float:
-    """The worse end of a cost, also of one that is counted as a negative feature."""
-    return bound.high if abs(bound.high) >= abs(bound.low) else bound.low
 
 
 class Outcome(NamedTuple):
@@ -143,10 +143,14 @@ class Calibration:
         return {name: mask for name, mask in found.items() if mask.sum() > 1}
 
     @cached_property
-    def _errors(self) -> dict[str, tuple[Floats, Floats]]:
-        """Lower and upper bound (q,) of the errors of every group."""
+    def _errors(self) -> dict[tuple[float, str], tuple[Floats, Floats]]:
+        """Lower and upper bound (q,) of the errors, by level and group."""
         scaled = self._scaled(self.realised, self.predicted) - self._scaled(self.predicted, self.predicted)
-        return {name: _bounds_of_errors(scaled[mask], self.error[mask]) for name, mask in self.groups().items()}
+        return {
+            (level, name): _bounds_of_errors(scaled[mask], self.error[mask], level)
+            for name, mask in self.groups().items()
+            for level in (LEVEL, STRICT)
+        }
 
     def _scaled(self, values: Floats, predicted: Floats) -> Floats:
         """Quantities (.., q) on the scale on which errors are alike."""
@@ -162,6 +166,8 @@ class Calibration:
         """What acting by a rule from observations (B, n) on comes to, on average over them."""
         predicted = predict(rule, obs, self.costs)
         errors, remarks = self._errors_of(rule.risk, rule.limits is not None)
+        if rule.certain is not None or rule.discount_aware:
+            remarks = (*remarks, "it was calibrated with risks scored afresh at every step, which this is not")
         low, high = (self._outcomes(predicted, part) for part in errors)
         ends = np.sort([low, high], axis=0)
         bounds = (Bound(float(mean), *map(float, pair)) for mean, pair in zip(predicted, ends.T, strict=True))
@@ -169,7 +175,7 @@ class Calibration:
 
     def bounds(self, group: str) -> Floats:
         """The bounds (J, q) of a group at what was predicted, on the side that one cares about."""
-        low, high = (self._outcomes(self.predicted, part) for part in self._errors[group])
+        low, high = (self._outcomes(self.predicted, part) for part in self._errors[LEVEL, group])
         return np.where(np.isin(self.quantities, _AT_LEAST), low, high)
 
     def _outcomes(self, predicted: Floats, errors: Floats) -> Floats:
@@ -184,9 +190,12 @@ class Calibration:
         )
         return np.concatenate(parts, axis=-1)
 
-    def _errors_of(self, risk: Risk, limited: bool) -> tuple[tuple[Floats, Floats], tuple[str, ...]]:
+    def _errors_of(
+        self, risk: Risk, limited: bool, sure: float = LEVEL
+    ) -> tuple[tuple[Floats, Floats], tuple[str, ...]]:
         """Bounds of the errors for a risk, and what has to be said of them."""
-        asked, known = risk_to_text(risk), [text for text in self.covered if text in self._errors]
+        asked, groups = risk_to_text(risk), self.groups()
+        known = [text for text in self.covered if text in groups] or list(groups)
         kind, level = _kind(risk)
         levels = {text: own for text in known for of, own in [_kind(stored_risk(text))] if of is kind or own == 0.0}
         remarks: tuple[str, ...] = ()
@@ -203,14 +212,14 @@ class Calibration:
             if not least <= level <= most:
                 ends = " to ".join(sorted(levels, key=lambda text: levels[text])[:: max(1, len(levels) - 1)])
                 remarks = (f"{asked} lies beyond what was calibrated, {ends}: bounds are those of the end",)
-        if limited and _LIMITED in self._errors:
+        if limited and _LIMITED in groups:
             chosen = [_LIMITED]  # at all risks together: what a limit chooses is what is misjudged
-        found = [self._errors[text] for text in chosen]
+        found = [self._errors[sure, text] for text in chosen]
         return (np.min([low for low, _ in found], axis=0), np.max([high for _, high in found], axis=0)), remarks
 
     def tightened(self, limits: Limits, risk: Risk) -> Limits:
         """The limits on predictions that keep limits on outcomes; features that are not calibrated stay as they are."""
-        (_, high), _ = self._errors_of(risk, limited=True)
+        (_, high), _ = self._errors_of(risk, True, STRICT)
         at_most, features = limits.at_most.copy(), self.costs.tolist()
         for k, (feature, limit) in enumerate(zip(limits.features.tolist(), limits.given, strict=True)):
             if feature not in features or limits.signs[k] != self.signs[features.index(feature)]:
@@ -223,7 +232,10 @@ class Calibration:
         return limits._replace(at_most=at_most)
 
     def rows(self) -> list[list[str]]:
-        """A table: by risk, what was predicted and what came, on average over its asks, and the bounds of the ratio."""
+        """A table: by risk, what was predicted and what came, on average over its asks, and how many keep their bound.
+
+        The bound of an ask is that of all others.
+        """
         body = []
         for name, mask in self.groups().items():
             inside = self.coverage(mask)
@@ -242,7 +254,7 @@ class Calibration:
             others = np.arange(len(scaled)) != j
             if others.sum() < 2:
                 return np.full(scaled.shape[1], np.nan)
-            low, high = _bounds_of_errors(scaled[others], error[others])
+            low, high = _bounds_of_errors(scaled[others], error[others], LEVEL)
             slack = _AT_THE_LEVEL * error[j]  # what chance alone may add to so few episodes
             inside.append(np.where(from_below, scaled[j] >= low - slack, scaled[j] <= high + slack))
         return np.mean(inside, axis=0)
@@ -286,16 +298,21 @@ class Calibration:
             raise ValueError("the costs of its calibration must be features")
         if J < 2 or not np.isin(arrays["signs"], (-1.0, 1.0)).all():
             raise ValueError("its calibration must have two asks at least, and signs of 1 or -1")
+        if min(arrays["predicted"][:, 1].min(), arrays["realised"][:, 1].min(), arrays["error"].min()) < 0:
+            raise ValueError("the spreads of its calibration must not be negative")
         spread = number("spread", header["spread"], 0.0)
         numbers: Header = {name: whole(name, header[name], 0) for name in ("episodes", "seed")}
-        return cls(risks=tuple(risks), names=tuple(names), spread=spread, **numbers | arrays)
+        found = cls(risks=tuple(risks), names=tuple(names), spread=spread, **numbers | arrays)
+        if not found.groups():
+            raise ValueError("its calibration must have tried some risk twice")
+        return found
 
 
 _ARRAYS = ("limited", "w", "predicted", "realised", "error", "costs", "signs")
 
 
-def _bounds_of_errors(errors: Floats, by_chance: Floats) -> tuple[Floats, Floats]:
-    """Bounds (q,) that errors (n, q) of further asks keep in 95 % of the cases, each; by_chance (n, q) are spreads.
+def _bounds_of_errors(errors: Floats, by_chance: Floats, level: float) -> tuple[Floats, Floats]:
+    """Bounds (q,) that errors (n, q) of further asks keep in a share `level`, each; by_chance (n, q) are spreads.
 
     What varies between asks is what is left of the errors' variance without chance, but a quarter at least: where few
     episodes leave all to chance, nothing says that asks are alike.
@@ -303,7 +320,7 @@ def _bounds_of_errors(errors: Floats, by_chance: Floats) -> tuple[Floats, Floats
     n, noise, centre, variance = len(errors), by_chance**2, errors.mean(axis=0), errors.var(axis=0, ddof=1)
     between = np.maximum(variance - noise.mean(axis=0), _ALIKE * variance)
     share = between / np.maximum(between + noise, 1e-300)
-    ordered, rank = np.sort(centre + (errors - centre) * np.sqrt(share), axis=0), min(n, int(np.ceil((n + 1) * LEVEL)))
+    ordered, rank = np.sort(centre + (errors - centre) * np.sqrt(share), axis=0), min(n, int(np.ceil((n + 1) * level)))
     unsure = _AT_THE_LEVEL * np.sqrt(variance / n)  # of the centre
     return ordered[n - rank] - unsure, ordered[rank - 1] + unsure
 
@@ -373,6 +390,8 @@ def calibrate(
     """
     rng = np.random.default_rng([seed, 7])
     asks = [Ask(w, risk, None) for w in tasks for risk in risks]
+    if len(tasks) < 2:
+        raise ValueError(f"tasks must be two at least, to see how they differ, got {len(tasks)}")
     further = len(tasks) * len(risks) // 2
     per_ask = episodes // (len(asks) + further)
     if per_ask < _FEWEST:
