@@ -101,7 +101,7 @@ AGENTS: dict[str, AgentSpec] = {
             constants={
                 "gamma": 0.99, "widths": (64, 64), "shared": True, "side_by_side": True, "warmup": 500, "batch": 64,
                 "learning_rate": 2e-3, "decay": True, "average": 1_000, "target_period": 250, "epsilon": 0.05,
-                "exploration": 0.2, "n_step": 3,
+                "exploration": 0.2, "n_step": 5, "surprise": 0.5,
             }, of_paper=False,
         ),
         AgentSpec("c51", "C51", _NETWORKS, LawKind.REWARD, _RISKY, "rac51", {"conditioned": True}),

@@ -13,10 +13,10 @@ from rasf.deep.agent import Agent
 from rasf.deep.laws import support_atoms
 
 
-def create_agent(settings, observation_size, n_actions, bounds, tasks):
+def create_agent(settings, observation_size, n_actions, bounds, tasks, **more):
     """An agent whose support follows from the bounds (d, 2) of the features."""
     atoms = support_atoms(bounds, settings.gamma, settings.atoms)
-    return Agent.create(settings, observation_size, n_actions, tasks, atoms)
+    return Agent.create(settings, observation_size, n_actions, tasks, atoms, **more)
 
 
 # Networks

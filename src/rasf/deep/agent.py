@@ -30,7 +30,7 @@ import optax
 from rasf import checks
 from rasf.agents import AGENTS, Family, LawKind
 from rasf.arrays import Array, array_namespace
-from rasf.deep.laws import Law, Networks, Parts, TaskHeads, make_law, support_atoms
+from rasf.deep.laws import Law, MeanDiagonal, Networks, Parts, TaskHeads, make_law, support_atoms
 from rasf.deep.networks import encode, init_network, read_action, read_heads
 from rasf.deep.replay import Batch, row_size
 from rasf.risk import MeanVariance, Risk
@@ -47,6 +47,7 @@ LAWS = (
     LawKind.MEAN_VARIANCE,
     LawKind.MEAN_LOG_VARIANCE,
 )
+_SURPRISED = (LawKind.MEAN_VARIANCE, LawKind.MEAN_LOG_VARIANCE)  # those that say how far off each transition was
 BOOTSTRAPS = ("own", "gpi")
 _COUNTS = (("target_period", 0), ("average", 0), ("warmup", 0), ("replay", 0), ("n_step", 1))
 _LAST_RATE = 0.02  # of the learning rate, where it decays
@@ -77,6 +78,7 @@ class AgentSettings:
         replay         the most steps that are kept, where Python steps; 0 for all
         events         features never negative and mostly zero, of which the law "log-moments" learns logarithms
         settle         share of training, at its end, in which policies stay as they are and only laws are learned
+        surprise       share of a batch drawn by how wrong the networks were about it, where Python steps
     """
 
     law: LawKind = LawKind.HISTOGRAM
@@ -106,6 +108,7 @@ class AgentSettings:
     replay: int = 0
     events: tuple[int, ...] = ()
     settle: float = 0.0
+    surprise: float = 0.0
     risk: Callable[[Array], Risk] = MeanVariance
 
     def __post_init__(self) -> None:
@@ -124,6 +127,7 @@ class AgentSettings:
             ("epsilon", 1.0),
             ("exploration", 1.0),
             ("settle", 1.0),
+            ("surprise", 1.0),
             *((name, np.inf) for name in of_any_size),
         ):
             checks.number(name, getattr(self, name), 0.0, most)
@@ -142,6 +146,9 @@ class AgentSettings:
             checks.whole("events", event, 0)
         if self.events and self.law is not LawKind.MEAN_LOG_VARIANCE:
             raise ValueError(f"events are for the law {LawKind.MEAN_LOG_VARIANCE.value!r}, not for {self.law.value!r}")
+        if self.surprise and (self.conditioned or self.law not in _SURPRISED):
+            laws = " and ".join(repr(law.value) for law in _SURPRISED)
+            raise ValueError(f"surprise is for the laws {laws} of features, not for {self.law.value!r}")
         if self.relabel and not self.conditioned:
             raise ValueError("relabel is for conditioned networks; the others learn every transition for all tasks")
 
@@ -339,6 +346,29 @@ class Agent:
 
         Policy k learns for task k at the one risk, or for what `Policies` say.
         """
+        return self._update(learner, batch, tasks, risk, self.law.loss)
+
+    def weighted_update(
+        self, learner: Learner, batch: Batch, tasks: Tasks, risk: Risk | Policies, weight: Array
+    ) -> tuple[Learner, Array, Array]:
+        """`update` where transitions count by a weight (B,); also the loss, and how surprising each was (B,)."""
+        assert isinstance(self.law, MeanDiagonal)  # settings with any other were refused
+        each_loss = self.law.each_loss
+
+        def loss(*given: Any) -> tuple[Array, Array]:
+            each, surprise = each_loss(*given)
+            return jnp.mean(weight * each), surprise
+
+        return self._update(learner, batch, tasks, risk, loss)
+
+    def _update(
+        self,
+        learner: Learner,
+        batch: Batch,
+        tasks: Tasks,
+        risk: Risk | Policies,
+        law_loss: Callable[..., tuple[Array, Array]],
+    ) -> tuple[Learner, Array, Array]:
         if self.settings.relabel:
             batch = _for_every_task(batch, len(tasks.weights))
         tasks = Tasks(jnp.asarray(tasks.weights), jnp.asarray(tasks.inputs))
@@ -353,9 +383,9 @@ class Agent:
         action = jnp.broadcast_to(batch.action, next_action.shape)
 
         def loss(networks: Networks) -> tuple[Array, Array]:
-            return self.law.loss(self._outputs_of(networks, x, action), following, phi, discount)
+            return law_loss(self._outputs_of(networks, x, action), following, phi, discount)
 
-        (value, clipped), gradient = jax.value_and_grad(loss, has_aux=True)(learner.online)
+        (value, seen), gradient = jax.value_and_grad(loss, has_aux=True)(learner.online)
         steps, optimiser = self.optimiser.update(gradient, learner.optimiser)
         online = optax.apply_updates(learner.online, steps)
         average, chooser, done = learner.average, learner.chooser, optimiser[0].count
@@ -367,7 +397,7 @@ class Agent:
             # in the end those who choose are the ones who would act, and stay what they are
             now = jax.lax.cond(done < self._settling, lambda: online, lambda: average or online)
             chooser = jax.lax.cond(done <= self._settling, lambda: now, lambda: chooser)
-        return Learner(online, learner.target, optimiser, average, chooser), value, clipped
+        return Learner(online, learner.target, optimiser, average, chooser), value, seen
 
     def _bootstrap_actions(self, networks: Networks, x: Array, w: Array, risk: Risk | Array) -> Array:
         """Actions (K, B) that policy k chooses at the next state, for its weights w (K, d) at its risk."""

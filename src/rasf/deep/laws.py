@@ -333,12 +333,19 @@ class MeanDiagonal(MeanOnly):
         return outputs[0][..., 0, 0], outputs[0][..., 0, 1]
 
     def loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
-        """Half the squared differences of the means, and of the variances from the residuals of the means."""
+        """The mean of each transition's."""
+        return jnp.sum(self.each_loss(chosen, following, phi, discount)[0]) / len(phi), jnp.zeros(2)
+
+    def each_loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
+        """The loss (B,) of each transition, and its surprise (B,): how far off policies' means were, on average.
+
+        Half the squared differences of the means, and of the variances from the residuals of the means.
+        """
         delta = _difference(chosen, following, phi, discount)
         after = jnp.maximum(following[0][:, :, 1], 0.0)
         target = jax.lax.stop_gradient(delta) ** 2 + discount[:, None] ** 2 * after
-        both = jnp.sum(delta**2) + jnp.sum((jax.lax.stop_gradient(target) - chosen[0][:, :, 1]) ** 2)
-        return both / 2 / len(phi), jnp.zeros(2)
+        both = delta**2 + (jax.lax.stop_gradient(target) - chosen[0][:, :, 1]) ** 2
+        return jnp.sum(both, axis=(0, 2)) / 2, _surprise(delta)
 
     def _factors(self, units: Array) -> tuple[Array, ...]:
         return (array_namespace(units).concatenate([units, units**2]),)
@@ -384,14 +391,15 @@ class MeanLogDiagonal(MeanDiagonal):
         mean = out[..., 0] + (_exp(out[..., 1 : 1 + n]) * weights).sum(axis=-1)
         return mean, _exp(out[..., 1 + n :]).sum(axis=-1)
 
-    def loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
-        """Half the squared differences of means, and the losses of what is never negative."""
+    def each_loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
+        """Half the squared differences of means, and the losses of what is never negative; and the surprise."""
         now, later = self._means(chosen[0]), self._means(following[0])
         target = jax.lax.stop_gradient(phi + discount[:, None] * later)
         of_means = jnp.where(self._is_event, _poisson_loss(chosen[0][:, :, 0], target), (target - now) ** 2 / 2)
         after = jnp.exp(jnp.minimum(following[0][:, :, 1], _MOST_LEARNED))
         spread = jax.lax.stop_gradient((target - now) ** 2 + discount[:, None] ** 2 * after)
-        return jnp.sum(of_means + _poisson_loss(chosen[0][:, :, 1], spread)) / len(phi), jnp.zeros(2)
+        each = jnp.sum(of_means + _poisson_loss(chosen[0][:, :, 1], spread), axis=(0, 2))
+        return each, _surprise(target - now)
 
     def _means(self, outputs: Array) -> Array:
         """Means (K, B, d) of features, from outputs (K, B, 2, d)."""
@@ -419,6 +427,11 @@ def _poisson_loss(logs: Array, target: Array) -> Array:
     """m - y log m for a target y that is never negative, by the logarithm of m; beyond what is learned, a line."""
     bounded = jnp.minimum(logs, _MOST_LEARNED)
     return jnp.exp(bounded) * (1 + logs - bounded) - target * logs
+
+
+def _surprise(delta: Array) -> Array:
+    """The length of the differences (K, B, d) of means, (B,), on average over policies."""
+    return jnp.mean(jnp.sqrt(jnp.sum(delta**2, axis=-1)), axis=0)
 
 
 def _padded(factor: Array, columns: int) -> Array:

@@ -2,7 +2,9 @@
 
     row    obs (n), next_obs (n), phi (d), action, not_terminated, task
 
-`empty`, `store` and `sample` are for compiled loops, `HostReplay` for learners that are stepped from Python.
+`empty`, `store` and `sample` are for compiled loops, `HostReplay` for learners that are stepped from Python. These may
+draw some rows by how surprising they were (`Surprises`), since what matters may be rare: minecart-v0 digs ore in one of
+two hundred random steps, and a small network that sees them no more often than that smooths them away.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Array, array_namespace
+from rasf.arrays import Array, Floats, Ints, array_namespace
 
 _FIRST_ROWS = 1_024
+_BLOCK = 64  # ratings, of which the sums are kept
+_LEAST = 1e-6  # of a rating, so that they never sum to nothing
 
 
 class Batch(NamedTuple):
@@ -73,6 +77,53 @@ def sample(rows: Array, size: Array, bits: Array, observation_size: int) -> Batc
     return unpack(rows[bits % size.astype(bits.dtype)], observation_size)
 
 
+class Drawn(NamedTuple):
+    """Rows (*shape, ..), their indices, and how many times more often than uniformly such a row is drawn."""
+
+    rows: npt.NDArray[np.float32]
+    chosen: Ints
+    frequency: npt.NDArray[np.float32]
+
+
+class Surprises:
+    """How surprising each row was when it was last learned from; a new one is as surprising as any of the last batch.
+
+    Kept in blocks with their sums, so that drawing in proportion reads the sums and a block, not all there is.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._ratings, self._most = np.zeros((-(-capacity // _BLOCK), _BLOCK), np.float32), 1.0
+        self._sums = np.zeros(len(self._ratings))
+
+    def begin(self, at: Ints) -> None:
+        """New rows at these indices."""
+        self._set(at, self._most)
+
+    def rate(self, at: Ints, surprise: npt.NDArray[np.float32]) -> None:
+        self._most = float(surprise.max())
+        self._set(at, surprise)
+
+    def draw(self, rng: np.random.Generator, n: int, size: int) -> Ints:
+        """Indices (n,) among the first `size`, in proportion to surprise."""
+        sums = self._sums[: -(-size // _BLOCK)]
+        up_to = np.cumsum(sums)
+        spot = rng.random(n) * up_to[-1]
+        block = np.minimum(np.searchsorted(up_to, spot, side="right"), len(sums) - 1)
+        within = spot - (up_to[block] - sums[block])
+        offset = np.sum(np.cumsum(self._ratings[block], axis=1) <= within[:, None], axis=1)
+        # rounding may lead past the last one
+        return np.minimum(block * _BLOCK + np.minimum(offset, _BLOCK - 1), size - 1)
+
+    def frequency(self, at: Ints, size: int) -> Floats:
+        """How many times more often than uniformly these are drawn, of the first `size`."""
+        return self._ratings.reshape(-1)[at] * (size / self._sums.sum())
+
+    def _set(self, at: Ints, ratings: float | npt.NDArray[np.float32]) -> None:
+        self._ratings.reshape(-1)[at] = np.maximum(ratings, _LEAST)
+        blocks = at // _BLOCK
+        self._sums[blocks] = self._ratings[blocks].sum(axis=1)
+
+
 class HostReplay:
     """The last `capacity` rows in host memory, which grows as they come; dtype: what observations are kept as."""
 
@@ -83,6 +134,7 @@ class HostReplay:
         widths = [(self._seen + rest, np.float32)] if dtype == np.float32 else [(self._seen, dtype), (rest, np.float32)]
         self._parts: list[npt.NDArray[Any]] = [np.empty((first, width), kind) for width, kind in widths]
         self._capacity, self._stored = capacity, 0
+        self._surprises = Surprises(capacity)
 
     def __len__(self) -> int:
         return min(self._stored, self._capacity)
@@ -95,11 +147,25 @@ class HostReplay:
         at = np.arange(self._stored, end) % self._capacity
         for part, new in zip(self._parts, np.split(rows, cut, axis=1), strict=True):
             part[at] = new
+        self._surprises.begin(at)
         self._stored = end
 
     def sample(self, rng: np.random.Generator, shape: tuple[int, int]) -> npt.NDArray[np.float32]:
         """Rows (*shape, ..), uniform with replacement."""
-        chosen = rng.integers(len(self), size=shape)
+        return self._at(rng.integers(len(self), size=shape))
+
+    def sample_by_surprise(self, rng: np.random.Generator, shape: tuple[int, int], share: float) -> Drawn:
+        """Rows of which a share comes in proportion to surprise, the others uniform; all with replacement."""
+        chosen, by_surprise = rng.integers(len(self), size=shape), rng.random(shape) < share
+        chosen[by_surprise] = self._surprises.draw(rng, int(by_surprise.sum()), len(self))
+        frequency = 1 - share + share * self._surprises.frequency(chosen, len(self))
+        return Drawn(self._at(chosen), chosen, frequency.astype(np.float32))
+
+    def rate(self, chosen: Ints, surprise: npt.NDArray[np.float32]) -> None:
+        """How surprising the rows of these indices were just now."""
+        self._surprises.rate(chosen.ravel(), surprise.ravel())
+
+    def _at(self, chosen: Ints) -> npt.NDArray[np.float32]:
         if len(self._parts) == 1:
             return np.asarray(self._parts[0][chosen])
         return np.concatenate([part[chosen] for part in self._parts], axis=-1, dtype=np.float32)

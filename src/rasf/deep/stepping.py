@@ -163,6 +163,7 @@ class SteppedLearner:
         self._warm, self._stepped = agent.settings.warmup == 0, 0
         self._base_scores = base_scores
         self._no_base = jnp.full((num_envs, agent.actions), -jnp.inf)
+        self._rated: tuple[Ints, Array] | None = None
         self._acted: tuple[npt.NDArray[np.float32], Ints] | None = None
         n_step, gamma = agent.settings.n_step, agent.settings.gamma
         self._chains = Chains(num_envs, n_step, gamma, self._size) if n_step > 1 else None
@@ -288,16 +289,32 @@ class SteppedLearner:
         while left:
             until_copy = period - self.updates % period if period else left
             span = _power_of_two(min(left, until_copy, _LONGEST_SCAN))  # so that few lengths compile
-            rows = self._replay.sample(self._sampling, (span, self.agent.settings.batch))
-            given = (self._tasks, self._learned_for, self._scaling, rows)
-            self._learner, loss, clipped = self._programs.update(self._learner, *given)
-            found.append((loss, clipped))
+            found.append(self._update(span))
             left, self.updates = left - span, self.updates + span
             if span == until_copy and period:
                 self._learner = self._programs.copy_target(self._learner)
         if 1 < self._act_every <= self.updates - self._acting_at:
             self._refresh()
         return Learned(found, updates, self.updates)
+
+    def _update(self, span: int) -> tuple[Array, Array]:
+        """So many updates in one call; the sums of losses and of clipped mass."""
+        shape, by_surprise = (span, self.agent.settings.batch), self.agent.settings.surprise
+        given = (self._tasks, self._learned_for, self._scaling)
+        if not by_surprise:
+            rows = self._replay.sample(self._sampling, shape)
+            self._learner, loss, clipped = self._programs.update(self._learner, *given, rows)
+            return loss, clipped
+        if self._rated is not None:  # only now, so that nobody waited for it
+            self._replay.rate(self._rated[0], np.asarray(self._rated[1]))
+        drawn, planned = self._replay.sample_by_surprise(self._sampling, shape, by_surprise), self.agent.planned
+        # What is drawn too often counts for less: at first not at all, so that policies find what is rare; in full from
+        # the middle of training on, since laws would be those of the outcomes that surprise.
+        corrected = min(1.0, 2 * self.updates / planned) if planned else 1.0
+        weighted = drawn.rows, drawn.frequency**-corrected
+        self._learner, loss, surprise = self._programs.weighted_update(self._learner, *given, *weighted)
+        self._rated = drawn.chosen, surprise
+        return loss, np.zeros(2)
 
     def _refresh(self) -> None:
         """Act by the networks as they are now, in numpy: it then waits for no update, and these go on meanwhile."""
@@ -317,6 +334,7 @@ class _Programs(NamedTuple):
     init: Callable[..., Any]
     act: Callable[..., Any]
     update: Callable[..., Any]
+    weighted_update: Callable[..., Any]
     copy_target: Callable[..., Any]
 
 
@@ -334,29 +352,48 @@ def _programs(agent: Agent, observation_size: int) -> _Programs:
 
         return jax.vmap(one)(active, betas, obs, base)
 
-    def update(
-        learner: Learner, tasks: Tasks, learned_for: Array | Policies, scaling: Scaling, rows: Array
-    ) -> tuple[Learner, Array, Array]:
-        """Updates on rows (updates, B, ..); the sums of losses and of clipped mass."""
+    def prepared(
+        tasks: Tasks, learned_for: Array | Policies, scaling: Scaling, rows: Array
+    ) -> tuple[Batch, Tasks, Risk | Policies]:
+        """What an agent's update takes, from rows (.., B, ..) as they are."""
         tasks = tasks._replace(weights=tasks.weights * scaling.units)
         by: Risk | Policies
         if isinstance(learned_for, Policies):
             by = learned_for._replace(weights=learned_for.weights * scaling.units)
         else:
             by = risk(learned_for)
+        batch = replay.unpack(rows, observation_size)
+        obs, next_obs = scaling.inputs(batch.obs), scaling.inputs(batch.next_obs)
+        return batch._replace(obs=obs, next_obs=next_obs, phi=batch.phi / scaling.units), tasks, by
+
+    def update(
+        learner: Learner, tasks: Tasks, learned_for: Array | Policies, scaling: Scaling, rows: Array
+    ) -> tuple[Learner, Array, Array]:
+        """Updates on rows (updates, B, ..); the sums of losses and of clipped mass."""
 
         def one(learner: Learner, drawn: Array) -> tuple[Learner, tuple[Array, Array]]:
-            batch = replay.unpack(drawn, observation_size)
-            obs, next_obs = scaling.inputs(batch.obs), scaling.inputs(batch.next_obs)
-            batch = batch._replace(obs=obs, next_obs=next_obs, phi=batch.phi / scaling.units)
-            learner, loss, clipped = agent.update(learner, batch, tasks, by)
+            learner, loss, clipped = agent.update(learner, *prepared(tasks, learned_for, scaling, drawn))
             return learner, (loss, clipped)
 
         learner, (loss, clipped) = jax.lax.scan(one, learner, rows)
         return learner, jnp.sum(loss), jnp.sum(clipped, axis=0)
 
+    def weighted_update(
+        learner: Learner, tasks: Tasks, learned_for: Array | Policies, scaling: Scaling, rows: Array, weights: Array
+    ) -> tuple[Learner, Array, Array]:
+        """The same with weights (updates, B); the sum of losses, and the surprise (updates, B)."""
+
+        def one(learner: Learner, drawn: tuple[Array, Array]) -> tuple[Learner, tuple[Array, Array]]:
+            given = prepared(tasks, learned_for, scaling, drawn[0])
+            learner, loss, surprise = agent.weighted_update(learner, *given, drawn[1])
+            return learner, (loss, surprise)
+
+        learner, (loss, surprise) = jax.lax.scan(one, learner, (rows, weights))
+        return learner, jnp.sum(loss), surprise
+
     donated = partial(jax.jit, donate_argnums=0)
-    return _Programs(jax.jit(agent.init), jax.jit(act), donated(update), donated(agent.copy_target))
+    updates = donated(update), donated(weighted_update)
+    return _Programs(jax.jit(agent.init), jax.jit(act), *updates, donated(agent.copy_target))
 
 
 def _power_of_two(most: int) -> int:
