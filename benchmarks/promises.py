@@ -10,7 +10,10 @@ more of them near 0; limits are from 0.5 to 20 % failures, even on the scale of 
 
 import argparse
 import json
+import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import numpy as np
 
@@ -26,48 +29,63 @@ def drawn_task(rng):
     return np.r_[rng.uniform(-1, 1, 3), 1.0, -2.0]
 
 
-def coverage(library, asks, episodes, rng):
+_held = {}  # the library, in every process
+
+
+def load(path):
+    """Once for each process."""
+    _held["library"] = rasf.load(path)
+
+
+def risk_ask(given):
+    """Which bounds hold for one task and risk, and what failures were promised and came."""
+    ask, w, beta, episodes = given
+    report = _held["library"].evaluate(ENV, w, rasf.MeanVariance(beta), episodes=episodes, seed=10_000 + ask)
+    bounds, returns = report.promise.bounds, report.discounted
+    held = {
+        "mean": returns.mean() >= bounds["mean"].low - 1e-9,
+        "spread": returns.std(ddof=1) <= bounds["spread"].high + 1e-9,
+        "cvar": mean_of_the_worst(returns, 0.1) >= bounds["cvar"].low - 1e-9,
+        "failure": report.discounted_phi[:, -1].mean() <= bounds["failure"].high + 1e-9,
+        "failure an episode": report.failures.mean() <= bounds["failure an episode"].high + 1e-9,
+    }
+    return {name: bool(so) for name, so in held.items()}, bounds["failure an episode"].high, report.failures.mean()
+
+
+def limit_ask(given):
+    """Failures and returns within a limit, and without; and whether the limit was promised."""
+    ask, w, limit, episodes = given
+    both, library = {"episodes": episodes, "seed": 20_000 + ask}, _held["library"]
+    within = library.evaluate(ENV, w, limits={"failure": rasf.Limit(limit, per_episode=True)}, **both)
+    free = library.evaluate(ENV, w, **both)
+    numbers = [(r.failures.mean(), r.returns.mean()) for r in (within, free)]
+    return limit, *numbers, bool(within.held.kept.all())
+
+
+def coverage(pool, asks, episodes, rng):
     """The share of asks in which each bound holds, and how wide the bound on failures is."""
-    held, widths = [], []
-    for ask in range(asks):
-        risk = rasf.MeanVariance(float(-4 * rng.random() ** 2))
-        report = library.evaluate(ENV, drawn_task(rng), risk, episodes=episodes, seed=10_000 + ask)
-        bounds, returns = report.promise.bounds, report.discounted
-        held.append(
-            {
-                "mean": returns.mean() >= bounds["mean"].low - 1e-9,
-                "spread": returns.std(ddof=1) <= bounds["spread"].high + 1e-9,
-                "cvar": mean_of_the_worst(returns, 0.1) >= bounds["cvar"].low - 1e-9,
-                "failure": report.discounted_phi[:, -1].mean() <= bounds["failure"].high + 1e-9,
-                "failure an episode": report.failures.mean() <= bounds["failure an episode"].high + 1e-9,
-            }
-        )
-        widths.append((bounds["failure an episode"].high, report.failures.mean()))
-    promised, came = np.mean(widths, axis=0)
+    given = [(ask, drawn_task(rng), float(-4 * rng.random() ** 2), episodes) for ask in range(asks)]
+    held, promised, came = zip(*pool.map(risk_ask, given), strict=True)
     shares = {name: float(np.mean([one[name] for one in held])) for name in held[0]}
-    return {"asks": asks, "held": shares, "failures promised at most": promised, "failures that came": came}
+    failures = {"promised at most": float(np.mean(promised)), "came": float(np.mean(came))}
+    return {"asks": asks, "held": shares, "failures": failures}
 
 
-def limits(library, asks, episodes, rng):
-    """The share of limits that were kept, what they cost in return, and how many could not be promised."""
-    rows = []
-    for ask in range(asks):
-        w, limit = drawn_task(rng), float(np.exp(rng.uniform(np.log(0.005), np.log(0.2))))
-        given = {"failure": rasf.Limit(limit, per_episode=True)}
-        within = library.evaluate(ENV, w, limits=given, episodes=episodes, seed=20_000 + ask)
-        free = library.evaluate(ENV, w, episodes=episodes, seed=20_000 + ask)
-        rows.append((limit, *(np.array([r.failures.mean(), r.returns.mean()]) for r in (within, free))))
-        rows[-1] += (bool(within.held.kept.all()),)
-    limit, within, free, kept = (np.array(part) for part in zip(*rows, strict=True))
-    named = {"within": within, "free": free}
+def limits(pool, asks, episodes, rng):
+    """The share of limits that were kept, what they cost in return, and how many could be promised."""
+    given = [
+        (ask, drawn_task(rng), float(np.exp(rng.uniform(np.log(0.005), np.log(0.2)))), episodes) for ask in range(asks)
+    ]
+    limit, within, free, promised = map(np.array, zip(*pool.map(limit_ask, given), strict=True))
+    kept = within[:, 0] <= limit
     return {
         "asks": asks,
-        "kept": float((within[:, 0] <= limit).mean()),
+        "kept": float(kept.mean()),
         "kept by who acts neutrally": float((free[:, 0] <= limit).mean()),
-        "promised": float(kept.mean()),
-        "kept of those": float((within[kept, 0] <= limit[kept]).mean()),
-        "failures": {name: float(part[:, 0].mean()) for name, part in named.items()},
-        "return": {name: float(part[:, 1].mean()) for name, part in named.items()},
+        "promised": float(promised.mean()),
+        "kept of those": float(kept[promised].mean()),
+        "failures": {"within": float(within[:, 0].mean()), "free": float(free[:, 0].mean())},
+        "return": {"within": float(within[:, 1].mean()), "free": float(free[:, 1].mean())},
     }
 
 
@@ -78,6 +96,7 @@ def main():
     parser.add_argument("--episodes", type=int, default=400)
     parser.add_argument("--calibration", type=int, default=45_000, help="episodes")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--out", default="promises.json")
     given = parser.parse_args()
     began, rng = time.time(), np.random.default_rng([given.seed, 12345])
@@ -86,14 +105,17 @@ def main():
     )
     trained = time.time()
     library.calibrate(ENV, given.calibration, tasks=60, risks=RISKS, seed=given.seed)
-    calibrated = time.time()
-    found = {"seconds": {"training": trained - began, "calibration": calibrated - trained}} | vars(given)
-    print(library.calibration)
-    for name, measure in (("coverage", coverage), ("limits", limits)):
-        found[name] = measure(library, given.asks, given.episodes, rng)
-        print(name, json.dumps(found[name], indent=1), f"{time.time() - began:.0f} s in all", flush=True)
-        with open(given.out, "w") as file:
-            json.dump(found, file, indent=1)
+    found = {"seconds": {"training": trained - began, "calibration": time.time() - trained}} | vars(given)
+    print(library.calibration, json.dumps(found["seconds"]), flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/library.rasf"
+        library.save(path)
+        with ProcessPoolExecutor(given.processes, get_context("spawn"), load, (path,)) as pool:
+            for name, measure in (("coverage", coverage), ("limits", limits)):
+                found[name] = measure(pool, given.asks, given.episodes, rng)
+                print(name, json.dumps(found[name], indent=1), f"{time.time() - began:.0f} s in all", flush=True)
+                with open(given.out, "w") as file:
+                    json.dump(found, file, indent=1)
 
 
 if __name__ == "__main__":
