@@ -3,8 +3,8 @@
     python benchmarks/static_acting.py four-room resource-gathering --out static.json
 
 For each weighting both act in the same episodes; the CVaR of the discounted return is compared. Intervals of 95 % are
-over weightings and episodes, both resampled together (for the reacher see reacher_limits.py --static). Rule, written before the first run: one is called better where
-the interval of the difference lies on one side of 0.
+over weightings and episodes, both resampled together. The reacher's are measured by `reacher_limits.py --static`. Rule,
+written before the first run: one is called better where the interval of the difference lies on one side of 0.
 """
 
 import argparse
