@@ -34,7 +34,11 @@ def reference(name: str) -> list[str]:
     thing = getattr(home, plain)
     lines = [f"### {name} {{ #rasf.{name} }}", "", *_code(_signature(f"rasf.{name}", thing)), *_text(thing)]
     for member, written in _members(thing):
-        shown = [f"{name}.{member}"] if isinstance(written, property) else _signature(f"{name}.{member}", written)
+        shown = (
+            [f"{name}.{member}"]
+            if isinstance(written, property | cached_property)
+            else _signature(f"{name}.{member}", written)
+        )
         lines += [f"#### {member} {{ #rasf.{name}.{member} }}", "", *_code(shown), *_text(written)]
     return lines
 
