@@ -66,6 +66,17 @@ def test_ties_go_to_the_lower_cost_and_no_candidates_to_the_first():
     assert found.prices.tolist() == [[0.0], [0.0]]
 
 
+def test_what_is_not_a_number_is_not_kept():
+    found = best_within(np.array([[2.0, 1.0]]), np.array([[[np.nan], [0.5]]]), np.ones((1, 1)))
+    assert found.chosen.tolist() == [1]
+    assert best_within(np.ones((1, 1)), np.full((1, 1, 1), np.nan), np.ones((1, 1))).kept.tolist() == [False]
+
+
+def test_a_name_comes_before_a_number():
+    assert read_limits({"1": 0.5}, 2, ("1", "0")).features.tolist() == [0]
+    assert read_limits({1: 0.5}, 2, ("1", "0")).features.tolist() == [1]
+
+
 def test_limits_by_name_and_index():
     found = read_limits(
         {"failure": 0.05, 0: Limit(at_least=-2.0), "1": Limit(3, per_episode=True)}, 3, ("a", "b", "failure")

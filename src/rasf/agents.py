@@ -155,3 +155,8 @@ def check_acting(law: LawKind, risk: Risk, *, covariance: bool = True) -> None:
     wanted = "sums of independent features" if law is LawKind.HISTOGRAM else "mean and variance, as MeanVariance does"
     way_out = "; for Entropic train rasfc51, or assume a law with Elliptical" * isinstance(risk, Entropic)
     raise ValueError(f"risk must be one that can score {wanted}, got {risk!r}{way_out}")
+
+
+def acting_risk(risk: Risk) -> Risk:
+    """The risk of mean and variance that is nearest to one by which policies are planned."""
+    return MeanVariance(risk.beta) if isinstance(risk, NestedEntropic) else risk

@@ -1,7 +1,7 @@
 """Limits: "at most 5 % failures", and what they cost.
 
 A limit bounds the expected sum C of a feature: choose the largest V with C <= L. It has a *price*, the smallest p >= 0
-for which the largest V - p C keeps the limit: what a unit of the feature is worth to whoever has to keep to it. Of
+for which the choice of the largest V - p C keeps it: what a unit of the feature is worth to who has to keep to it. Of
 finitely many candidates it is found exactly by a walk along the upper hull of the points (C, V), from the best value
 down to the first point that keeps the limit; the slope of the last edge is the price. Several limits take turns.
 
@@ -11,7 +11,8 @@ the budget has to spare stays spare, and in the next state
     budget' = C_i(s', pi_i(s')) + (budget - C_i(s, a)) / gamma
 
 so that following i always is within it, and anything better that is within it may be taken instead. With exact laws the
-expected cost of the episode is then at most L, and the expected return never below that of policy i (docs/theory.md).
+expected cost of the episode is then at most L, and the mean return, where choices are by it, never below that of policy
+i (docs/theory.md).
 """
 
 from __future__ import annotations
@@ -113,12 +114,12 @@ def read_limits(
 
 
 def _feature(key: object, n_features: int, names: Sequence[str] | None) -> int:
+    if names and isinstance(key, str) and key in names:
+        return list(names).index(key)
     if isinstance(key, str) and key.isascii() and key.isdigit():
         key = int(key)
     if is_whole(key) and 0 <= int(key) < n_features:  # type: ignore[call-overload]
         return int(key)  # type: ignore[call-overload]
-    if names and key in names:
-        return list(names).index(str(key))
     known = f"one of {', '.join(names)}, or " if names else ""
     raise ValueError(f"limits must be on a feature, {known}a number from 0 to {n_features - 1}, got {key!r}")
 
@@ -148,18 +149,20 @@ def best_within(values: Floats, costs: Floats, at_most: Floats) -> Choices:
 def _choose(values: Floats, costs: Floats, at_most: Floats, chosen: Ints, prices: Floats, kept: Bools) -> None:
     for b in range(len(values)):
         v, c, most, price = values[b], costs[b], at_most[b], prices[b]
-        best, nearest, least = -1, 0, np.inf
+        best, nearest, least, some = -1, 0, np.inf, False
         for j in range(len(v)):
             if v[j] == -np.inf:
                 continue
+            some = True
             excess = 0.0
             for k in range(len(most)):
-                excess += max(0.0, c[j, k] - most[k] - _ROUNDING * (1.0 + abs(most[k])))
+                over = c[j, k] - most[k] - _ROUNDING * (1.0 + abs(most[k]))
+                excess += 0.0 if over <= 0.0 else over if over > 0.0 else np.inf  # what is not a number is not kept
             if excess == 0.0 and (best < 0 or v[j] > v[best] or (v[j] == v[best] and c[j].sum() < c[best].sum())):
                 best = j
             if excess < least or (excess == least and v[j] > v[nearest]):
                 nearest, least = j, excess
-        chosen[b], kept[b] = (best, True) if best >= 0 else (nearest, least == np.inf)
+        chosen[b], kept[b] = (best, True) if best >= 0 else (nearest, not some)
         turn, moved = 0, least < np.inf
         while moved and turn < (_TURNS if len(most) > 1 else 1):
             moved, turn = False, turn + 1

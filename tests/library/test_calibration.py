@@ -1,7 +1,5 @@
 """Calibration: bounds that hold for asks that were not among those tried, and that say when they were not tried."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -73,7 +71,7 @@ def test_bounds_hold_for_new_asks(library):
     assert (np.mean(held, axis=0) >= 0.9).all()
 
 
-def test_bounds_of_errors_are_conformal():
+def test_bounds_of_errors_without_chance_are_order_statistics():
     """Without chance: the order statistic that leaves 5 % beyond, and the error of the centre."""
     rng = np.random.default_rng(0)
     errors = rng.normal(size=(99, 1)) ** 3
@@ -92,15 +90,55 @@ def test_chance_is_taken_out_of_the_errors():
     assert wide[0] > 1.0
 
 
+def far_off(rng, n):
+    return rng.lognormal(0, 2, n)
+
+
+def a_tenth_off(rng, n):
+    return (rng.random(n) < 0.1) * 1.0
+
+
+@pytest.mark.parametrize(("off", "chance", "least"), [(far_off, 0.0, 0.94), (a_tenth_off, 0.5, 0.90)])
+def test_how_many_further_asks_keep_the_bound(off, chance, least):
+    """Whatever the law without chance; where it is large and a tenth are far off, a little less."""
+    rng, kept = np.random.default_rng(0), []
+    for _ in range(400):
+        errors = off(rng, 60)
+        seen = errors + chance * rng.normal(size=60)
+        _, high = _bounds_of_errors(seen[:, None], np.full((60, 1), chance), 0.95)
+        kept.append(np.mean(off(rng, 20) <= high[0]))
+    assert np.mean(kept) >= least
+
+
+def test_few_asks_are_remarked_on(trained):
+    few = replace_library(trained)
+    few.calibrate(Coin, 60, tasks=4, risks=[NEUTRAL, AVERSE])
+    (remark,) = few.scores(0, W).promise.remarks
+    assert remark == "only 4 asks of neutral were tried, and 95.0% need 19: the bounds are those of the worst"
+
+
+def replace_library(library):
+    """The same policies, to be calibrated otherwise."""
+    of = (library.sources, library.environment, library.policies, library.agents, library.history, library.notes)
+    return rasf.PolicyLibrary(*of, library.provenance)
+
+
+def test_a_feature_may_be_called_mean(library):
+    header, arrays = library.calibration.describe() | {"names": ["mean"]}, library.calibration.arrays()
+    found = Calibration.restore(header, arrays, 2)
+    assert found.quantities == ("mean", "spread", "cvar", "feature mean", "feature mean an episode")
+
+
 def test_a_promise_is_told(library):
     found = library.scores(0, W, AVERSE).promise
     assert set(found.bounds) == set(library.calibration.quantities)
+    assert found.remarks == ()
     assert "at least" in found.sides()["mean"]
     assert "at most" in found.sides()["1 an episode"]
     assert found.sentence().endswith("(95% each)")
     report = library.evaluate(Coin, W, AVERSE, episodes=5)
     assert "promised: mean" in str(report)
-    assert set(report.describe()["promise"]) == set(found.bounds)
+    assert set(report.describe()["promise"]) == {*found.bounds, "remarks"}
 
 
 def test_beyond_what_was_calibrated_there_is_a_remark(library):
@@ -150,6 +188,7 @@ def test_what_a_file_cannot_say(library):
         (header | {"risks": "x"}, arrays),
         (header | {"names": [1]}, arrays),
         (header | {"spread": -1.0}, arrays),
+        (header, arrays | {"realised": arrays["realised"] * 1e200}),
         (header | {"episodes": 1.5}, arrays),
         (header, arrays | {"predicted": arrays["predicted"][:3]}),
         (header, arrays | {"predicted": arrays["predicted"] * np.nan}),
@@ -165,9 +204,9 @@ def test_what_a_file_cannot_say(library):
 
 
 def test_the_same_seed_gives_the_same_numbers(library, trained):
-    again = replace(library.calibration)
-    trained.calibrate(Coin, 900, tasks=20, risks=RISKS, seed=3)
-    np.testing.assert_array_equal(trained.calibration.realised, again.realised)
+    again = replace_library(trained)
+    again.calibrate(Coin, 900, tasks=20, risks=RISKS, seed=3)
+    np.testing.assert_array_equal(again.calibration.realised, library.calibration.realised)
 
 
 def test_costs_are_what_every_task_counts_against(trained):
@@ -181,7 +220,7 @@ def test_costs_are_what_every_task_counts_against(trained):
 
 
 def test_bad_input(trained):
-    told = []
+    trained, told = replace_library(trained), []
     with pytest.raises(ValueError, match="episodes must be at least 30 for 2 tasks and 2 risks, got 20"):
         trained.calibrate(Coin, 20, tasks=2, risks=RISKS)
     with pytest.raises(ValueError, match="risks must be a list"):

@@ -32,6 +32,7 @@ def exact_sources(rng, S=4, A=3):
         return SimpleNamespace(values=mean, mean=mean, std=np.zeros_like(mean))
 
     sources = SimpleNamespace(scores=scores, n_actions=A, n_features=D, gamma=GAMMA, check=lambda risk: None)
+    sources.seen = lambda obs: np.ones(len(obs), bool)
     sources.act = lambda obs, w, risk: scores(obs, w, risk).mean.max(axis=0).argmax(axis=1)
     return sources, [(task, NEUTRAL) for task in tasks], P, phi
 
@@ -146,6 +147,60 @@ def test_discount_aware_goes_with_limits(library):
         gamble(failing=(2,)), W, MeanVariance(-0.1), limits={2: 0.1}, episodes=5, discount_aware=True
     )
     assert report.failures.sum() == 0
+
+
+def test_where_nobody_knows_anything_the_driver_goes_on():
+    """Two policies: 0 is dear, 1 is cheap; an observation that nobody knows must not hand over to 0."""
+    costs = {0: [[0.9], [0.05]], 1: [[0.0], [0.0]], 2: [[0.8], [0.05]]}  # by observation: (K, A)
+
+    def scores(obs, w, risk):
+        mean = np.stack([np.array(costs[int(o)]) for o in obs[:, 0]], axis=1) * w[0]
+        return SimpleNamespace(values=mean, mean=mean, std=0 * mean)
+
+    sources = SimpleNamespace(scores=scores, n_actions=1, n_features=1, gamma=0.9, check=lambda risk: None)
+    sources.seen = lambda obs: obs[:, 0] != 1
+    rule = ActingRule(sources, np.ones(1), NEUTRAL, limits=read_limits({0: 0.05}, 1), own=[((1.0,), NEUTRAL)] * 2)
+    for path in ((0, 2), (0, 1, 2), (1, 0, 1, 2)):
+        held = rule.begin(np.array([[float(path[0])]]))
+        for t, state in enumerate(path):
+            rule.act(np.array([[float(state)]]), held, np.zeros(1), np.full(1, 0.9**t))
+        assert held.driver.tolist() == [1]
+        assert held.kept.all()
+        assert held.costs.tolist() == [[0.05]]
+
+
+@pytest.mark.parametrize("risk", [NEUTRAL, CVaR(0.3), MeanVariance(-0.5)])
+def test_a_limit_that_cannot_bind_changes_nothing(library, risk):
+    for w in (W, [-0.1, 1.0, -2.0], [-0.5, 2.0, -1.0]):
+        static = isinstance(risk, CVaR)
+        free, within = (
+            library.evaluate(gamble(failing=(2,)), w, risk, limits=limits, episodes=30, static=static)
+            for limits in (None, {2: 1e6})
+        )
+        np.testing.assert_array_equal(free.phi, within.phi)
+
+
+def test_policies_for_a_risk_of_plans_keep_limits_too():
+    tasks = [[-0.1, 1.0, -2.0], [-1.0, 1.0, -0.1]]
+    options = {"agent": "rasf-model", "steps_per_task": 2_000, "gamma": 0.9, "risk": rasf.NestedEntropic(-1.0)}
+    planned = rasf.learn(gamble(failing=(2,)), tasks=tasks, **options)
+    assert planned.evaluate(gamble(failing=(2,)), W, limits={2: 0.1}, episodes=10).failures.sum() == 0
+    assert planned.risks() == [NEUTRAL]
+
+
+def test_several_limits_and_some_episodes_over(library):
+    actor = library.actor(W, limits={2: 0.1, 1: Limit(at_least=0.2)})
+    assert actor.act(np.zeros(3, int)).shape == (3,)
+    actor.observe(np.zeros((3, 3)))
+    before = {name: part.copy() for name, part in actor.prices.items()}
+    actor.act(np.ones(3, int))
+    actor.observe(np.ones((3, 3)))
+    actor.reset([True, False, True])
+    actor.act(np.zeros(3, int))
+    assert actor.accrued.tolist()[0] == actor.accrued.tolist()[2] == 0.0
+    assert actor.accrued[1] != 0.0
+    for name, part in actor.prices.items():
+        np.testing.assert_array_equal(part, before[name])
 
 
 def test_bad_input(library):

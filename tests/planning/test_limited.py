@@ -90,6 +90,15 @@ def test_a_price_is_what_a_little_more_of_the_limit_is_worth():
     assert one.prices[0] > 0
 
 
+def test_many_sources_are_no_hindrance():
+    rng = np.random.default_rng(6)
+    mdp, w = random_mdp(rng), np.array([1.0, 0.5, 0.2, 0.0])
+    many = [rng.integers(mdp.n_actions, size=mdp.n_states) for _ in range(220)]
+    few, all_of = (limited_gpi(mdp, sources, w, {3: 0.5}, start=0) for sources in (many[:20], many))
+    assert few.kept
+    assert all_of.value >= few.value - 1e-9
+
+
 def test_with_a_horizon():
     rng = np.random.default_rng(3)
     mdp, w = random_mdp(rng, S=5), np.array([1.0, 0.5, 0.2, 0.0])

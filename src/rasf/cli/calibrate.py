@@ -88,7 +88,7 @@ def calibrate(
         task = bar.add_task("acting, episodes", total=total)
         found = library.calibrate(
             partial(make, where, kwargs) if kwargs else where,
-            risks=values.get("risk") or arguments.risks_of(library),
+            risks=values.get("risk") or library.risks(),
             callback=lambda over: bar.update(task, completed=over),
             **options,
         )

@@ -170,9 +170,12 @@ def _job(values: dict[str, Any]) -> _Job:
         raise ValueError(f"{unused[0]} is for acting, which takes weightings: give --w, {library.n_features} numbers")
     if len(weights) and weights.shape[1] != library.n_features:
         raise ValueError(f"w must be {library.n_features} numbers, got {weights.shape[1]}")
-    risks = values.get("risk") or arguments.risks_of(library)
+    risks = values.get("risk") or library.risks()
     for risk in risks:
         static_risk(risk) if values.get("static") else library.sources.check(risk)
+    twice = values.get("limit", {}).keys() & values.get("floor", {}).keys()
+    if twice:
+        raise ValueError(f"a feature must have a limit or a floor, and {min(twice)} has both")
     limits = {
         feature: Limit(**{side: bound}, per_episode=per_episode)
         for name, side in _LIMITS.items()

@@ -10,6 +10,9 @@ from gymnasium.envs.registration import register, registry
 def register_environments() -> None:
     """Register every id once. The checker is off because it does not know vector rewards."""
     register("rasf/Grid-v0", "rasf.envs.grid:GridEnv", max_episode_steps=35, disable_env_checker=True)
+    operations = "rasf.envs.operations:"
+    register("rasf/Inventory-v0", operations + "InventoryEnv", max_episode_steps=36, disable_env_checker=True)
+    register("rasf/Machines-v0", operations + "MachinesEnv", max_episode_steps=52, disable_env_checker=True)
     register("rasf/FourRoom-v0", "rasf.envs.four_room:FourRoomEnv", disable_env_checker=True)
     register("rasf/Reacher-v0", "rasf.envs.reacher.env:ReacherEnv", disable_env_checker=True)
 

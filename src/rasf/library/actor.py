@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from rasf.agents import acting_risk
 from rasf.arrays import Bools, Floats, Ints
 from rasf.library.frozen_policies import FrozenPolicies
 from rasf.limits import Limits, best_within
@@ -40,9 +41,9 @@ _NEUTRAL = MeanVariance(0.0)
 class Held:
     """What B episodes carry along; written to as they go on.
 
-    threshold (B,) of the static risk. Of m limits: the driving policy (B,), -1 before the first step, what its choice
-    left of the budget (B, m); and, from the first step, prices (B, m), the costs (B, m) that were expected then, and
-    whether (B,) these kept all limits.
+    threshold (B,) of the static risk. Of m limits: the driving policy (B,), -1 before the first choice, and what its
+    choice left of the budget (B, m), or before it the budget; and, from the first choice, prices (B, m), the costs
+    (B, m) that were expected then, and whether (B,) these kept all limits.
     """
 
     threshold: Floats
@@ -85,16 +86,31 @@ class ActingRule:
         limits: Limits | None = None,
         own: Sequence[tuple[Sequence[float], Risk]] = (),
     ) -> None:
-        self.sources, self.w, self.risk, self.limits, self._own = sources, w, risk, limits, own
+        self.sources, self.w, self.risk, self.limits = sources, w, risk, limits
+        self._own = [(weights, acting_risk(each)) for weights, each in own]
         self.discount_aware, self.certain = discount_aware, static_risk(risk) if static else None
         if static and discount_aware:
             raise ValueError("static and discount_aware are two ways to act; choose one")
         if self.certain is None:
             sources.check(risk)
+        if limits is not None:
+            self._check_own()
+
+    def _check_own(self) -> None:
+        """Budgets ask what the policies themselves would do."""
+        if self.sources.gamma == 0:
+            raise ValueError("limits need a library whose gamma is above 0")
+        for i, (_, risk) in enumerate(self._own):
+            try:
+                self.sources.check(risk)
+            except ValueError:
+                raise ValueError(f"limits need policies whose own risk can be scored, {i} has {risk!r}") from None
 
     def begin(self, obs: npt.NDArray[np.generic]) -> Held:
         """What is held from first observations (B, n) on."""
         held = Held.nothing(len(obs), 0 if self.limits is None else len(self.limits.names))
+        if self.limits is not None:
+            held.spare[:] = self.limits.at_most
         if self.certain is None:
             return held
         values, b = _Laws(self.sources, obs, self.w).certain(self.certain)
@@ -102,7 +118,7 @@ class ActingRule:
             best = values.max(axis=(0, 2), keepdims=True) <= values
             held.threshold[:] = np.where(best, b, -np.inf).max(axis=(0, 2))
         else:
-            found = best_within(_by_episode(values), _by_episode(self.costs(obs)), self._budget(obs, held))
+            found = best_within(_by_episode(values), _by_episode(self.costs(obs)), held.spare)
             held.threshold[:] = _by_episode(b)[np.arange(len(obs)), found.chosen]
         return held
 
@@ -135,14 +151,23 @@ class ActingRule:
 
     def choose(self, obs: npt.NDArray[np.generic], held: Held, values: Floats) -> Ints:
         """Of values (K, B, A), the best (B,) within the limits, as policy A + action; `held` is brought up to date."""
-        A, rows, first = self.sources.n_actions, np.arange(len(obs)), held.driver < 0
-        all_costs = self.costs(obs)
-        budget = self._budget(obs, held, all_costs)
-        found = best_within(_by_episode(values), _by_episode(all_costs), budget)
-        costs = _by_episode(all_costs)[rows, found.chosen]
+        rows, seen, all_costs = np.arange(len(obs)), self.sources.seen(obs), self.costs(obs)
+        budget, of_all = self._budget(obs, held, all_costs), _by_episode(values)
+        found = best_within(of_all, _by_episode(all_costs), budget)
+        chosen = found.chosen
+        if self.certain is not None:
+            # as without limits: what the risk does not tell apart, the mean decides
+            best = of_all[rows, chosen, None]
+            alike = of_all >= best - 1e-9 * np.maximum(np.abs(best), 1e-300)
+            means = np.where(alike, _by_episode(_Laws(self.sources, obs, self.w).means()), -np.inf)
+            chosen = best_within(means, _by_episode(all_costs), budget).chosen
+        costs = _by_episode(all_costs)[rows, chosen]
+        first = seen & (held.driver < 0)
         held.prices[first], held.costs[first], held.kept[first] = found.prices[first], costs[first], found.kept[first]
-        held.driver[:], held.spare[:] = found.chosen // A, np.maximum(budget - costs, 0.0)
-        return found.chosen
+        # where nobody knows anything, whoever drives goes on, and nothing is spent
+        held.spare[:] = np.where(seen[:, None], np.maximum(budget - costs, 0.0), held.spare)
+        held.driver[seen] = chosen[seen] // self.sources.n_actions
+        return chosen
 
     def costs(self, obs: npt.NDArray[np.generic]) -> Floats:
         """The expected sums (K, B, A, m) of the limited features, in the sign in which they are costs."""
@@ -150,14 +175,12 @@ class ActingRule:
         each = np.eye(self.sources.n_features)[self.limits.features] * self.limits.signs[:, None]
         return np.stack([self.sources.scores(obs, one, _NEUTRAL).mean for one in each], axis=-1)
 
-    def _budget(self, obs: npt.NDArray[np.generic], held: Held, costs: Floats | None = None) -> Floats:
+    def _budget(self, obs: npt.NDArray[np.generic], held: Held, costs: Floats) -> Floats:
         """What may be expected (B, m) from here on: at first the limits, then what the driver needs, and the spare."""
-        assert self.limits is not None
-        budget = np.tile(self.limits.at_most, (len(obs), 1))
+        budget = held.spare.copy()
         for i in set(held.driver[held.driver >= 0].tolist()):
             rows, (w, risk) = np.flatnonzero(held.driver == i), self._own[i]
             own = self.sources.scores(obs[rows], np.asarray(w, np.float64), risk).values[i].argmax(axis=1)
-            assert costs is not None
             budget[rows] = costs[i, rows, own] + held.spare[rows] / self.sources.gamma
         return budget
 
@@ -194,10 +217,14 @@ class _Laws:
 
     def mean(self) -> Floats:
         """The best mean (B, A) of all policies."""
+        return np.asarray(self.means().max(axis=0))
+
+    def means(self) -> Floats:
+        """Means (K, B, A)."""
         if self._laws is None:
-            return np.where(self._known, self._mean, -np.inf).max(axis=0)
+            return np.where(self._known, self._mean, -np.inf)
         probs, values = self._laws
-        return np.asarray((probs * values).sum(axis=-1).max(axis=0))
+        return np.asarray((probs * values).sum(axis=-1))
 
     def certain(self, risk: CertaintyEquivalent) -> tuple[Floats, Floats]:
         """Certainty equivalents (K, B, A), and their thresholds."""

@@ -142,7 +142,7 @@ class Report:
 
     def __str__(self) -> str:
         lines = [f"{name:20s} {interval}" for name, interval in self.measures.items()]
-        promised = [] if self.promise is None else [f"promised: {line}" for line in str(self.promise).splitlines()]
+        promised = [] if self.promise is None else [f"promised: {line}" for line in self.promise.lines()]
         head = f"{self.episodes} episodes, risk {risk_to_text(self.risk)}"
         return "\n".join([head, *lines, *promised, *self.remarks()])
 

@@ -10,7 +10,7 @@ Z_k is the law of policy k's discounted feature return, as its `FrozenPolicies` 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -127,8 +127,8 @@ class PolicyLibrary:
         be. For limits that hold over a whole episode see `actor`.
         """
         if limits is not None:
-            actions = self.scores(obs, w, risk, limits).action
-            return actions if self.is_batch(obs) else int(actions)
+            explained, _, _ = self._explain(obs, w, risk, limits)
+            return explained.action if self.is_batch(obs) else int(explained.action[0])
         weights = checks.weights("w", w, self.n_features)
         if self.is_batch(obs):
             return self.sources.act(self.encode_batch(obs), weights, risk) + self._first_action
@@ -139,27 +139,43 @@ class PolicyLibrary:
     ) -> Explanation:
         """Value, mean and standard deviation of every policy and action, and which policy drives the choice.
 
-        With limits, also their prices from here on, and what the choice expects. Of one observation, a library that was
-        calibrated has a promise too.
+        With limits, also their prices from here on, and what the choice expects. Of one observation that was seen in
+        training, a library that was calibrated has a promise too, as if an episode began there.
         """
+        explained, rule, encoded = self._explain(obs, w, risk, limits)
+        if self.is_batch(obs):
+            return explained
+        if self.calibration is not None and explained.seen.all():
+            explained = replace(explained, promise=self.calibration.promise(rule, encoded))
+        return explained.first()
+
+    def _explain(
+        self, obs: object, w: npt.ArrayLike, risk: Risk, limits: GivenLimits | None
+    ) -> tuple[Explanation, ActingRule, np.ndarray]:
+        """Of one observation or a batch, as a batch; by which rule, and what the policies see."""
         batch = self.is_batch(obs)
         encoded = self.encode_batch(obs) if batch else self.encode(obs)[None]
         rule = self.rule(w, risk, limits=limits)
         found = self.sources.scores(encoded, rule.w, risk)
         if rule.limits is None:
             choice = gpi(found.values)
-            all_of = Explanation(*found, choice.policy + self._first_action, choice.source)
-        else:
-            held = rule.begin(encoded)
-            driver, action = np.divmod(rule.choose(encoded, held, found.values), self.sources.n_actions)
-            numbered, names = action + self._first_action, rule.limits.names
-            prices = dict(zip(names, held.prices.T, strict=True))
-            expected = dict(zip(names, (held.costs * rule.limits.signs).T, strict=True))
-            remarks = tuple(map(rule.limits.not_kept, held.costs))
-            all_of = Explanation(*found, numbered, driver, prices, expected, remarks)
-        if self.calibration is not None and not batch:
-            all_of = replace(all_of, promise=self.calibration.promise(rule, encoded))
-        return all_of if batch else all_of.first()
+            return Explanation(*found, choice.policy + self._first_action, choice.source), rule, encoded
+        held = rule.begin(encoded)
+        driver, action = np.divmod(rule.choose(encoded, held, found.values), self.sources.n_actions)
+        numbered, names = action + self._first_action, rule.limits.names
+        prices = dict(zip(names, held.prices.T, strict=True))
+        expected = dict(zip(names, (held.costs * rule.limits.signs).T, strict=True))
+        remarks = tuple(map(rule.limits.not_kept, held.costs))
+        return Explanation(*found, numbered, driver, prices, expected, remarks), rule, encoded
+
+    def risks(self) -> list[Risk]:
+        """Neutral, and what the policies were trained for, as far as the library can act so."""
+        found = []
+        for risk in dict.fromkeys([NEUTRAL, *(policy.risk for policy in self.policies)]):
+            with suppress(ValueError):
+                self.sources.check(risk)
+                found.append(risk)
+        return found
 
     def rule(
         self,
@@ -184,7 +200,7 @@ class PolicyLibrary:
 
             read = read_limits(limits, self.n_features, self.environment.feature_names or names)
             if calibrated and self.calibration is not None:
-                read = self.calibration.tightened(read, risk)
+                read = self.calibration.tightened(read, risk, self.gamma)
             elif any(limit.per_episode for limit in read.given) and self.gamma < 1:
                 raise ValueError("a limit per_episode needs a library that was calibrated: laws are discounted")
         ways = {"static": static and not is_neutral(risk), "discount_aware": discount_aware}
@@ -310,7 +326,7 @@ class PolicyLibrary:
         episodes, max_steps = checks.whole("episodes", episodes, 2), checks.whole("max_steps", max_steps)
         seed, over = checks.whole("seed", seed, 0), [0]
         if risks is None:
-            risks = list(dict.fromkeys([NEUTRAL, *(policy.risk for policy in self.policies)]))
+            risks = self.risks()
         if isinstance(risks, Risk) or not risks:
             raise ValueError(f"risks must be a list of risks, got {risks!r}")
         for risk in risks:
@@ -423,10 +439,13 @@ def merge(libraries: Sequence[PolicyLibrary]) -> PolicyLibrary:
             raise ValueError(f"libraries to merge must be of one environment, but their {different} differ")
         if type(other.sources) is not type(first.sources):
             raise ValueError("libraries to merge must both be tabular or both be networks")
+    named = {library.environment.feature_names for library in libraries} - {None}
+    if len(named) > 1:
+        raise ValueError("libraries to merge must call their features the same, but their feature_names differ")
     common = [name for name in first.history if all(name in library.history for library in libraries)]
     return PolicyLibrary(
         first.sources.merge([library.sources for library in libraries]),
-        first.environment,
+        replace(first.environment, feature_names=next(iter(named), None)),
         tuple(policy for library in libraries for policy in library.policies),
         tuple({agent.name: agent for library in libraries for agent in library.agents}.values()),
         {name: np.concatenate([library.history[name] for library in libraries]) for name in common},

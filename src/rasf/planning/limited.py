@@ -26,7 +26,7 @@ from rasf.planning.moments import successor_moments
 from rasf.planning.plan import plan
 from rasf.risk import Entropic
 
-_MOST_COLUMNS = 200
+_MOST_ASKED = 200  # policies at prices
 _SLACK = 1e-9  # of a limit or a return, in units of their size
 
 Oracle = Callable[[Floats], Ints]  # weights (d,) -> a policy (S,) or (horizon, S)
@@ -117,7 +117,7 @@ def _mix(
         columns.add(source)
     columns.add(ask(weights))
     mixed = columns.mixture()
-    while len(columns.policies) < _MOST_COLUMNS:
+    for _ in range(_MOST_ASKED):
         pull = 0.0 if mixed.excess > 0 else 1.0  # until the limits are kept, nothing else counts
         new = ask(pull * weights - found.prices_of(mixed.prices, mdp.n_features))
         if not columns.add(new):

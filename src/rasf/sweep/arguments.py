@@ -5,7 +5,6 @@ A reader takes the name of a value, to complain by, and the value: as TOML has i
 
 from __future__ import annotations
 
-import contextlib
 import json
 import tomllib
 from collections.abc import Callable
@@ -21,7 +20,6 @@ from rasf.sweep.runs import add_cwd_to_path
 
 if TYPE_CHECKING:
     from rasf.arrays import Floats
-    from rasf.library.policy_library import PolicyLibrary
     from rasf.risk import Risk
 
 Reader = Callable[[str, Any], Any]
@@ -112,18 +110,6 @@ def risks(name: str, value: object) -> list[Risk]:
 def short_risk(text: str) -> str:
     """A risk's text without needless digits: mean-variance:-4 for mean-variance:-4.0."""
     return text.removesuffix(".0")
-
-
-def risks_of(library: PolicyLibrary) -> list[Risk]:
-    """Neutral, and what the policies were trained for, as far as the library can act so."""
-    from rasf.risk import MeanVariance
-
-    found = []
-    for risk in dict.fromkeys([MeanVariance(0.0), *(policy.risk for policy in library.policies)]):
-        with contextlib.suppress(ValueError):
-            library.sources.check(risk)
-            found.append(risk)
-    return found
 
 
 def import_environment(typed: str) -> str:

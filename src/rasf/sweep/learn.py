@@ -221,7 +221,7 @@ def _evaluate(library: PolicyLibrary, env: str, options: dict[str, Any]) -> dict
     w = options.pop("tasks", None)
     if w is None:
         w = np.array(list(dict.fromkeys(policy.w for policy in library.policies)))
-    risks = options.pop("risk", None) or arguments.risks_of(library)
+    risks = options.pop("risk", None) or library.risks()
     named = {arguments.short_risk(risk_to_text(risk)): risk for risk in risks}
     compared = [library.compare(env, one, named, **options) for one in w]
     found = {"evaluated_w": w}

@@ -24,7 +24,7 @@ _JSON: dict[str, tuple[tuple[type, ...], int, int]] = {  # types in a file, and 
     "max_episode_steps": ((int, _NOTHING), 1, _MOST),
     "feature_names": ((list, _NOTHING), 0, 0),
 }
-_LATER = ("feature_names",)  # which older files do not have, and which change nothing
+_LATER = ("feature_names",)  # which older files do not have
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,8 @@ class EnvironmentDescription:
             bounds = tuple(map(tuple, bounds))
         names = header.get("feature_names")
         if names is not None:
-            if not all(type(name) is str for name in names) or len({*names}) != header["n_features"]:
+            each = all(type(name) is str for name in names)
+            if not each or not len(names) == len({*names}) == header["n_features"]:
                 raise ValueError(f"the feature_names of its environment must be a word for each, got {names!r:.60}")
             names = tuple(names)
         known: dict[str, Any] = {name: header[name] for name in _JSON if name not in _LATER}

@@ -17,7 +17,7 @@ from rasf.checks import whole
 from rasf.envs.four_room import CLASSES, GOAL, START, TRAP, WALL, FourRoom
 from rasf.envs.gymnasium.description import EnvironmentDescription
 from rasf.explorer.scenes.families import cvar, mean_variance, served, trained_for
-from rasf.explorer.scenes.limits import limits_of, notes_of
+from rasf.explorer.scenes.limits import is_sure, limits_of, notes_of
 from rasf.explorer.scenes.scene import (
     PLAIN,
     Layout,
@@ -73,7 +73,7 @@ class FourRoomScene(MapScene):
         self.families = served(sources, (mean_variance(-4.0, 1.0, 0.1, -2.0), cvar(0.2)))
         self.policies = tuple(_in_words(policy) for policy in library.policies)
         self._failure = self.rooms.n_features - 1
-        sort = "failures at most, expected" if library.calibration is None else "failures at most, 95 % sure"
+        sort = "failures at most, 95 % sure" if is_sure(library, self._failure) else "failures at most, expected"
         self.limit = Weight(sort, 0.0, 0.2, 0.005, 0.2)
 
     def policy(self, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> MapPolicy:

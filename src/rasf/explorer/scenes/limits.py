@@ -19,8 +19,12 @@ def limits_of(
     if ways.limit is None:
         return None
     side = {"at_most": ways.limit} if sign > 0 else {"at_least": -ways.limit}
-    calibrated = library.calibration is not None and feature in library.calibration.costs
-    return {feature: Limit(**side, per_episode=calibrated)}
+    return {feature: Limit(**side, per_episode=is_sure(library, feature))}
+
+
+def is_sure(library: PolicyLibrary, feature: int) -> bool:
+    """Whether a limit on a feature is of an episode, and kept with the certainty of a calibration."""
+    return library.calibration is not None and feature in library.calibration.costs
 
 
 def notes_of(library: PolicyLibrary, rule: ActingRule, obs: npt.NDArray[Any], held: Held | None) -> tuple[str, ...]:

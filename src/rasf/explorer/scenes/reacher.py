@@ -22,7 +22,7 @@ from rasf.envs.reacher.arm import LINK, TIP, tip_position
 from rasf.envs.reacher.world import TRAINING_TARGETS, Reacher
 from rasf.experiments.reacher.beliefs import grid
 from rasf.explorer.scenes.families import entropic, mean_variance, served, trained_for
-from rasf.explorer.scenes.limits import limits_of, notes_of
+from rasf.explorer.scenes.limits import is_sure, limits_of, notes_of
 from rasf.explorer.scenes.scene import (
     PLAIN,
     Arm,
@@ -74,8 +74,8 @@ class ReacherScene(ArmScene):
         self.families = served(sources, (mean_variance(-12.0, 4.0, 0.5, -6.0), entropic(-2.0, 1.0, 0.1, -1.0)))
         self.policies = tuple(_in_words(policy) for policy in library.policies)
         self._failure = world.n_features - 1
-        sort = "expected, discounted" if library.calibration is None else "a rollout, 95 % sure"
-        most = 0.3 if library.calibration is None else 30.0  # in a circle all the time: 0.35, and 17
+        sure = is_sure(library, self._failure)
+        sort, most = ("a rollout, 95 % sure", 30.0) if sure else ("expected, discounted", 0.3)
         self.limit = Weight(f"failures at most, {sort}", 0.0, most, most / 100, most)
         where = grid(_POINTS)
         self._tips: Floats = where.tips[where.reached]

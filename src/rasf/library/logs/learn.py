@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf import checks
-from rasf.agents import AGENTS, check_risks
+from rasf.agents import AGENTS, acting_risk, check_risks
 from rasf.arrays import Floats, Ints
 from rasf.files import Arrays
 from rasf.library.file import versions
@@ -22,7 +22,6 @@ from rasf.library.logs.formats import opened
 from rasf.library.logs.log import Log
 from rasf.library.policy_library import NEUTRAL, PolicyLibrary, SourcePolicy, merge
 from rasf.library.tables.model import evaluated
-from rasf.library.tables.walk import acting_risk
 from rasf.risk import Risk
 from rasf.tabular.model import ModelSettings
 

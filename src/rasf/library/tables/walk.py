@@ -13,12 +13,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rasf.agents import acting_risk
 from rasf.arrays import Floats
 from rasf.envs.gymnasium.single import FeatureEnvironment
 from rasf.library.frozen_policies import FrozenPolicies
 from rasf.library.greedy import GreedyCheck
 from rasf.library.progress import EpisodeMeter
-from rasf.risk import MeanVariance, NestedEntropic, Risk
+from rasf.risk import Risk
 from rasf.transfer import gpi_actions
 
 Show = Callable[[int, float, float, Mapping[str, float]], bool]  # step, rewards, failures, extras -> whether to stop
@@ -122,11 +123,6 @@ class Walk:
             self.keys.append(key)
             self._learner.add_row(key)
         return row
-
-
-def acting_risk(risk: Risk) -> Risk:
-    """The risk of mean and variance that is nearest to one by which sources are planned."""
-    return MeanVariance(risk.beta) if isinstance(risk, NestedEntropic) else risk
 
 
 def shares(steps: int, risks: Sequence[Risk]) -> list[int]:

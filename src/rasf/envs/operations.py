@@ -1,0 +1,108 @@
+"""Two problems of operations whose prices change from day to day: stock, and machines that wear out.
+
+**Inventory** (`rasf/Inventory-v0`): the stochastic inventory problem of Puterman, Markov Decision Processes (1994),
+section 3.2, with its numbers: room for 3 units, demand of 0, 1 or 2 units with probabilities 1/4, 1/2 and 1/4 a month.
+An order arrives at once; what is then in stock is held for the month; demand that cannot be met is lost.
+
+    features    sold, ordered, orders, held (units but for orders), and failure: a unit of demand that was lost
+    book's w    8, -2, -4, -1, 0
+
+**Machines** (`rasf/Machines-v0`): the maintenance problem of Hillier and Lieberman, Introduction to Operations
+Research, chapter on Markov decision processes, with its numbers. A machine is as good as new, worn a little, worn
+much, or inoperable, and gets worse from week to week; it can be overhauled (then it is worn a little) or replaced,
+which takes a week of production. Here there are several machines, and a crew for one of them at a time; a machine that
+is inoperable loses production until it is replaced.
+
+    features    defects (1 or 3 thousand dollars of defective items a week), overhauls, replacements, lost weeks, and
+                failure: a machine that becomes inoperable
+    book's w    -1, -2, -4, -2, 0 (thousand dollars)
+
+Both are exact: `inventory()` and `machines()` are the models, so the optimum of every weighting is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import numpy as np
+
+from rasf.arrays import Floats
+from rasf.checks import number, whole
+from rasf.envs.finite import FiniteEnv
+from rasf.mdp import FiniteMDP
+
+INVENTORY_FEATURES = ("sold", "ordered", "orders", "held", "failure")
+MACHINES_FEATURES = ("defects", "overhauls", "replacements", "lost weeks", "failure")
+INVENTORY_WEIGHTS = (8.0, -2.0, -4.0, -1.0, 0.0)
+MACHINES_WEIGHTS = (-1.0, -2.0, -4.0, -2.0, 0.0)
+_DEMAND = (0.25, 0.5, 0.25)
+_WEAR = np.array([[0, 14, 1, 1], [0, 12, 2, 2], [0, 0, 8, 8], [0, 0, 0, 16]]) / 16  # from week to week, if left alone
+_DEFECTS = (0.0, 1.0, 3.0, 0.0)  # thousand dollars a week
+_NEW, _WORN, _INOPERABLE = 0, 1, 3
+_LEAVE, _OVERHAUL, _REPLACE = 0, 1, 2
+
+
+def inventory(capacity: int = 3, demand: Sequence[float] = _DEMAND, gamma: float = 0.95) -> FiniteMDP:
+    """The model: states are units in stock, actions units ordered, as many as there is room for."""
+    capacity = whole("capacity", capacity)
+    chances = [number("demand", chance, 0.0, 1.0) for chance in demand]
+    if abs(sum(chances) - 1) > 1e-9:
+        raise ValueError(f"demand must be probabilities that sum to 1, got {sum(chances):g}")
+
+    def transitions() -> Iterator[tuple[int, int, int, float, Floats]]:
+        for stock, wanted in product(range(capacity + 1), repeat=2):
+            ordered = min(wanted, capacity - stock)
+            filled = stock + ordered
+            for asked, chance in enumerate(chances):
+                sold = min(asked, filled)
+                phi = np.array([sold, ordered, float(ordered > 0), filled, asked - sold])
+                yield stock, wanted, filled - sold, chance, phi
+
+    return FiniteMDP.from_transitions(transitions(), capacity + 1, capacity + 1, gamma=gamma)
+
+
+def machines(count: int = 3, gamma: float = 0.95) -> FiniteMDP:
+    """The model: a state is the wear of every machine, in base 4; action 0 leaves all, then (machine, what is done)."""
+    count = whole("count", count)
+    states = list(product(range(len(_WEAR)), repeat=count))
+    at = {state: i for i, state in enumerate(states)}
+    actions = [(0, _LEAVE), *product(range(count), (_OVERHAUL, _REPLACE))]
+
+    def transitions() -> Iterator[tuple[int, int, int, float, Floats]]:
+        for (s, wear), (a, (machine, done)) in product(enumerate(states), enumerate(actions)):
+            own = [_machine(one, done if i == machine else _LEAVE) for i, one in enumerate(wear)]
+            for outcome in product(*own):
+                chance = float(np.prod([one[1] for one in outcome]))
+                phi = np.sum([one[2] for one in outcome], axis=0)
+                yield s, a, at[tuple(one[0] for one in outcome)], chance, phi
+
+    return FiniteMDP.from_transitions(transitions(), len(states), len(actions), gamma=gamma)
+
+
+def _machine(wear: int, done: int) -> list[tuple[int, float, Floats]]:
+    """What may come of one machine: its wear, the probability, and its features."""
+    if done == _REPLACE:
+        return [(_NEW, 1.0, np.array([0.0, 0.0, 1.0, 1.0, 0.0]))]
+    if done == _OVERHAUL and wear != _INOPERABLE:  # which is beyond that
+        return [(_WORN, 1.0, np.array([0.0, 1.0, 0.0, 1.0, 0.0]))]
+    down, defects = float(wear == _INOPERABLE), _DEFECTS[wear]
+    return [
+        (later, float(chance), np.array([defects, 0.0, 0.0, down, float(later == _INOPERABLE and not down)]))
+        for later, chance in enumerate(_WEAR[wear])
+        if chance > 0
+    ]
+
+
+class InventoryEnv(FiniteEnv):
+    """`inventory` for Gymnasium; empty at first."""
+
+    def __init__(self, capacity: int = 3, demand: Sequence[float] = _DEMAND) -> None:
+        super().__init__(inventory(capacity, demand), 0, INVENTORY_FEATURES, (1, -1, -1, -1, -1))
+
+
+class MachinesEnv(FiniteEnv):
+    """`machines` for Gymnasium; all as good as new at first."""
+
+    def __init__(self, count: int = 3) -> None:
+        super().__init__(machines(count), 0, MACHINES_FEATURES, (-1,) * len(MACHINES_FEATURES))
