@@ -73,8 +73,8 @@ class EnvironmentDescription:
         """As a file's header has it."""
         found = {name: getattr(self, name) for name in _JSON}
         bounds = None if self.bounds is None else [list(ends) for ends in self.bounds]
-        names = None if self.feature_names is None else list(self.feature_names)
-        return found | {"bounds": bounds, "feature_names": names}
+        names = {} if self.feature_names is None else {"feature_names": list(self.feature_names)}
+        return {name: found[name] for name in found if name not in _LATER} | {"bounds": bounds} | names
 
     @classmethod
     def from_json(cls, header: Mapping[str, Any]) -> EnvironmentDescription:
