@@ -33,9 +33,8 @@ class TaskPanel:
                 ChoiceField("Measure", names, state.family, self._family_picked)
             self._dial_place = ui.element("div").classes("dial")
             self._build_dial(state.level)
-            if scene.offers_static and any(family.can_be_static for family in scene.families):
-                self._static_place = ui.element("div")
-                self._build_static(state.static)
+            self._static_place = ui.element("div")
+            self._build_static(state.static)
             if scene.limit is not None:
                 self._build_limit(scene.limit, state.limit)
             Words("Reward weights", "panel-title", "h2")
@@ -62,7 +61,9 @@ class TaskPanel:
 
     def _build_static(self, static: bool) -> None:
         self._static_place.clear()
-        self._static_place.visible = self._family.can_be_static
+        self._static_place.visible = self._scene.offers_static and self._family.can_be_static
+        if not self._static_place.visible:
+            return
         with self._static_place:
             words = {"rest": "what is to come", "whole": "the whole return"}
             picked = "whole" if static else "rest"
@@ -92,8 +93,7 @@ class TaskPanel:
         self._family = self._scene.family(name)
         self._on_change(family=name, level=float(self._family.default), static=False)
         self._build_dial(self._family.default)
-        if hasattr(self, "_static_place"):
-            self._build_static(False)
+        self._build_static(False)
 
     def _weight_picked(self, i: int, value: float) -> None:
         self._w[i] = value
