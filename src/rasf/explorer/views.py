@@ -21,7 +21,7 @@ from rasf.explorer.scenes.scene import Scene, Stop, Stopped
 from rasf.library.policy_library import PolicyLibrary
 
 _FILE = "file-"
-_SHIPPED = Path(__file__).parent / "shipped" / "reacher.rasf"
+_NETWORKS = Path(__file__).parents[3] / "docs" / "data" / "reacher.rasf"  # 13 MB: too much for a wheel
 Make = Callable[[Callable[[float], None], Stop], Scene]
 
 
@@ -133,10 +133,16 @@ def scene_of(library: PolicyLibrary, env: str | None = None) -> Scene:
 
 
 def shipped_reacher() -> PolicyLibrary:
-    """The networks that come with rasf."""
+    """The networks that lie beside the docs, in a checkout or an unpacked sdist."""
     from rasf.library.file import load
 
-    return load(_SHIPPED)
+    if not _NETWORKS.exists():
+        raise ValueError(
+            "The reacher's networks (13 MB) are not in the wheel. They lie beside the docs, as data/reacher.rasf; or "
+            "make smaller ones: `rasf reproduce reacher --preset quick --batch rasfdqn --library reacher.rasf`. Then: "
+            "`rasf explore reacher.rasf`, or open the file here."
+        )
+    return load(_NETWORKS)
 
 
 def _usual(seed: int) -> list[View]:

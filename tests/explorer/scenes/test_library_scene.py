@@ -9,6 +9,7 @@ from small_reacher import random_reacher
 import rasf
 from rasf import CVaR, MeanVariance
 from rasf.envs.gymnasium.single import open_environment
+from rasf.explorer import views
 from rasf.explorer.scenes.four_room import FourRoomScene
 from rasf.explorer.scenes.library import LibraryScene
 from rasf.explorer.scenes.reacher import ReacherScene
@@ -140,6 +141,12 @@ def test_the_shipped_networks_are_the_reacher_s():
     library = shipped_reacher()
     assert library.environment.id == "rasf/Reacher-v0"
     assert len(library.policies) == 4
+
+
+def test_without_the_networks_it_is_told_where_they_are(tmp_path, monkeypatch):
+    monkeypatch.setattr(views, "_NETWORKS", tmp_path / "reacher.rasf")
+    with pytest.raises(ValueError, match=r"data/reacher\.rasf"):
+        shipped_reacher()
 
 
 def test_a_calibrated_library_has_a_limit_and_a_promise(library):
