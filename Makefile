@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow lint format docs bench hooks clean
+.PHONY: demo test test-slow lint format docs bench release-check hooks clean
 
 demo: $(VENV)/.core
 	$(BIN)/rasf demo
@@ -36,6 +36,11 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/storage.py
 	$(INSTALL) -e '.[bench]'
 	$(BIN)/python benchmarks/deep.py
+
+# wheel and sdist, tried in empty environments; PYTHONS="/a/python3.12 .." names the Pythons, else they are looked for
+release-check: $(VENV)/.core
+	$(INSTALL) -e '.[release]'
+	$(BIN)/python .ci/release_check.py $(PYTHONS)
 
 hooks: $(VENV)/.dev
 	$(BIN)/pre-commit install

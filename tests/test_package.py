@@ -1,9 +1,14 @@
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
 import rasf
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_importing_rasf_loads_neither_jax_nor_numba_nor_scipy():
@@ -44,6 +49,14 @@ def test_version_matches_the_distribution():
     from importlib.metadata import version
 
     assert rasf.__version__ == version("rasf")
+
+
+def test_the_version_is_the_same_wherever_it_is_written():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert rasf.__version__ == version
+    assert re.findall(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE) == [version]
+    newest = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
+    assert newest.startswith(version) or (".dev" in version and newest.startswith("Unreleased"))
 
 
 def test_risk_objects_score_without_numba():
