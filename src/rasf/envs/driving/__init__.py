@@ -1,0 +1,1 @@
+"""Driving: highway-env's environments, with their traffic compiled."""
