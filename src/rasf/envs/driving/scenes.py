@@ -6,6 +6,8 @@ highway asks all others where they are. The random numbers are drawn in its orde
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -86,3 +88,33 @@ def can_fill_highway(base: Any) -> bool:
         return False
     kind = class_from_path(base.config["other_vehicles_type"])
     return kind.create_random.__func__ is Vehicle.create_random.__func__
+
+
+def has_warm_up(base: Any) -> bool:
+    """Whether the vehicles drive for a while before the episode, as at the intersection."""
+    return getattr(type(base), "_make_vehicles", None) is IntersectionEnv._make_vehicles
+
+
+@contextlib.contextmanager
+def frames_at_once(base: Any, run: Callable[[int, float], None]) -> Iterator[None]:
+    """Frames of the road are only counted, and `run(frames, dt)` when the next vehicle is about to be placed."""
+    road, spawn = base.road, base._spawn_vehicle
+    waiting: list[float] = []
+
+    def catch_up() -> None:
+        if waiting:
+            del road.act, road.step
+            run(len(waiting), waiting[0])
+            waiting.clear()
+
+    def spawn_later(*args: Any, **options: Any) -> Any:
+        catch_up()
+        return spawn(*args, **options)
+
+    road.act, road.step, base._spawn_vehicle = lambda: None, waiting.append, spawn_later
+    try:
+        yield
+        catch_up()
+    finally:
+        for owner, name in ((road, "act"), (road, "step"), (base, "_spawn_vehicle")):
+            vars(owner).pop(name, None)

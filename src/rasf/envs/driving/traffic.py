@@ -39,6 +39,7 @@ from rasf.envs.driving.network import (
 
 OBSTACLE, DRIVER, EGO = 0, 1, 2
 NOBODY = -1
+NEVER = -1  # yielding: never, not now (0) or now (1)
 ANY_LANE = -1  # a route's id where highway-env has None
 
 _STATE_FLOATS = ("x", "y", "heading", "speed", "target_speed", "timer", "steering", "acceleration")
@@ -406,38 +407,3 @@ def collide(a: Any, b: Any, dt: float) -> None:
             b.impact_x, b.impact_y, b.struck = -x / share, -y / share, 1
     if now:
         a.crashed, b.crashed = 1, 1
-
-
-@compiled()
-def drive(
-    network: Network,
-    cars: Cars,
-    routes: Ints,
-    n_vehicles: int,
-    connected: bool,
-    frames: int,
-    dt: float,
-    ego: int,
-    shift: int,
-) -> None:
-    """Move all cars in place by `frames` frames of `dt` seconds; car `ego` first acts with a lane change, or NOBODY."""
-    size = (len(cars), len(network.lanes))
-    scene = Scene(network, cars, routes, np.empty(size), np.empty(size), connected)
-    for i in range(len(cars)):
-        lane = cars[i].lane
-        place(scene, i)
-        # as it was found, should somebody have moved the vehicle by hand
-        cars[i].lane = lane
-    if ego != NOBODY:
-        act_as_ego(scene, ego, shift)
-    for _ in range(frames):
-        for i in range(n_vehicles):
-            if cars[i].kind == EGO:
-                act_as_ego(scene, i, 0)
-            else:
-                act_as_driver(scene, i)
-        for i in range(n_vehicles):
-            move(scene, i, dt)
-        for i in range(n_vehicles):
-            for j in range(i + 1, len(cars)):
-                collide(cars[i], cars[j], dt)

@@ -25,6 +25,7 @@ from highway_env.envs.common.abstract import AbstractEnv
 from highway_env.envs.common.action import DiscreteMetaAction, action_factory
 from highway_env.envs.common.observation import KinematicObservation, observation_factory
 from highway_env.road.lane import AbstractLane
+from highway_env.road.regulation import RegulatedRoad
 from highway_env.road.road import Road
 from highway_env.vehicle.behavior import IDMVehicle
 from highway_env.vehicle.controller import MDPVehicle
@@ -33,8 +34,10 @@ from highway_env.vehicle.objects import Obstacle
 
 from rasf.envs.driving.network import NetworkArrays
 from rasf.envs.driving.observation import FEATURES, View, observe
-from rasf.envs.driving.scenes import can_fill_highway, copy_road, fill_highway, road_maker
-from rasf.envs.driving.traffic import ANY_LANE, CAR, CAR_FORMAT, DRIVER, EGO, NOBODY, OBSTACLE, STATE_FORMAT, drive
+from rasf.envs.driving.priority import Rules
+from rasf.envs.driving.scenes import can_fill_highway, copy_road, fill_highway, frames_at_once, has_warm_up, road_maker
+from rasf.envs.driving.simulation import drive
+from rasf.envs.driving.traffic import ANY_LANE, CAR, CAR_FORMAT, DRIVER, EGO, NEVER, NOBODY, OBSTACLE, STATE_FORMAT
 
 _pack = struct.Struct(CAR_FORMAT).pack
 _unpack = struct.Struct(f"{STATE_FORMAT}{struct.calcsize(CAR_FORMAT) - struct.calcsize(STATE_FORMAT)}x").iter_unpack
@@ -95,6 +98,8 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             setattr(base, maker, self._make_road)
         if can_fill_highway(base):
             self._plain_fill, base._create_vehicles = base._create_vehicles, self._fill_highway
+        elif has_warm_up(base):
+            self._plain_fill, base._make_vehicles = base._make_vehicles, self._fill_intersection
 
     def _simulate(self, action: Any = None) -> None:
         """highway-env's policy step: the action, then all frames."""
@@ -133,12 +138,21 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
     def _run(self, frames: int, dt: float, ego: int = NOBODY, shift: int = 0) -> _Cars:
         """Move the vehicles on the road."""
         road = self._base.road
-        if type(road) is not Road or road.record_history:
+        regulated = type(road) is RegulatedRoad
+        if not (regulated or type(road) is Road) or road.record_history:
             raise _Unknown
+        rules = Rules()
+        if regulated:
+            wait = float(road.YIELD_DURATION * road.REGULATION_FREQUENCY)
+            rules = Rules(int(1 / dt / road.REGULATION_FREQUENCY), road.steps, wait)
+            if rules.every == 0:
+                raise _Unknown
         network, packed = self._lanes(road.network), self._read(road)
         connected = bool(road.neighbour_vehicles_connected_lanes)
-        drive(network.arrays, packed.cars, packed.routes, len(road.vehicles), connected, frames, dt, ego, shift)
+        drive(network.arrays, packed.cars, packed.routes, len(road.vehicles), connected, frames, dt, ego, shift, rules)
         self._write(road, packed.buffer, network)
+        if regulated:
+            road.steps += frames
         return packed
 
     def _lanes(self, network: Any) -> NetworkArrays:
@@ -172,7 +186,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
                     *position.tolist(), heading, speed, target_speed, vehicle.timer if driver else 0.0,
                     action["steering"], action["acceleration"], *(_NO_IMPACT if impact is None else impact),
                     numbers[lane], numbers[target], start, crashed, impact is not None,
-                    False, 0,
+                    getattr(vehicle, "is_yielding", NEVER), getattr(vehicle, "yield_timer", 0),
                     DRIVER if driver else EGO, len(routes), checks, driver and vehicle.enable_lane_change,
                     *_constants(vehicle), *(_driver_constants(vehicle) if driver else _NO_DRIVER), 0.0, 0.0,
                 )  # fmt: skip
@@ -182,7 +196,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
                 lane = numbers[thing.lane_index]
                 buffer += _pack(
                     *thing.position, thing.heading, thing.speed, 0.0, 0.0, 0.0, 0.0, *_NO_IMPACT,
-                    lane, lane, 0, thing.crashed, False, False, 0,
+                    lane, lane, 0, thing.crashed, False, NEVER, 0,
                     OBSTACLE, 0, thing.check_collisions, False,
                     thing.LENGTH, thing.WIDTH, thing.diagonal, *(0.0,) * 7, *_NO_DRIVER, 0.0, 0.0,
                 )  # fmt: skip
@@ -196,7 +210,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         route_start = 0
         for vehicle, (
             x, y, heading, speed, target_speed, timer, steering, acceleration, impact_x, impact_y,
-            lane, target, route, crashed, struck, _, _,
+            lane, target, route, crashed, struck, yielding, yield_timer,
         ) in zip(itertools.chain(road.vehicles, road.objects), _unpack(buffer), strict=True):  # fmt: skip
             vehicle.crashed = bool(crashed)
             if type(vehicle) is Obstacle:
@@ -209,6 +223,12 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             vehicle.impact = np.array([impact_x, impact_y]) if struck else None
             if type(vehicle) is IDMVehicle:
                 vehicle.timer, vehicle.target_speed = timer, target_speed
+            if yielding != NEVER:
+                vehicle.is_yielding, vehicle.yield_timer = bool(yielding), yield_timer
+                if yielding:
+                    vehicle.color = road.YIELDING_COLOR
+                else:
+                    vehicle.__dict__.pop("color", None)
             if vehicle.route:
                 length = len(vehicle.route)
                 del vehicle.route[: route - route_start]
@@ -230,6 +250,20 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             fill_highway(self._base)
         else:
             self._plain_fill()
+
+    def _fill_intersection(self, n_vehicles: int = 10) -> None:
+        base, road = self._base, self._base.road
+
+        def run(frames: int, dt: float) -> None:
+            try:
+                self._run(frames, dt)
+            except (_Unknown, NotImplementedError):
+                for _ in range(frames):
+                    road.act()
+                    road.step(dt)
+
+        with frames_at_once(base, run):
+            self._plain_fill(n_vehicles)
 
     def _define_spaces(self) -> None:
         """highway-env makes the spaces anew twice in each reset; here only where the settings have changed."""
