@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 VERSIONS = ("3.11", "3.12", "3.13")
 LARGEST = 2_000_000  # bytes of a file in the package
 IN_SDIST = ("pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "CITATION.cff", "docs/", "tests/", "src/rasf/")
+IMPORT = "import importlib.metadata, rasf; assert rasf.__version__ == importlib.metadata.version('rasf')"
 LEARN = """
 import gymnasium, numpy, rasf
 library = rasf.learn("rasf/Grid-v0", tasks=2, steps_per_task=200, seed=0)
@@ -39,7 +40,7 @@ assert len(rasf.load("networks.rasf").policies) == 2
 """
 # every warning is an error, as in the tests
 TRIED = {
-    "import": ("python", "-W", "error", "-c", "import rasf; print(rasf.__version__)"),
+    "import": ("python", "-W", "error", "-c", IMPORT),
     "rasf --version": ("rasf", "--version"),
     "rasf claims": ("rasf", "claims"),
     "learn, save, load, act": ("python", "-W", "error", "-c", LEARN),

@@ -1,7 +1,8 @@
 """The API reference, made from docstrings while the site is built: a Markdown extension.
 
-A line `::: rasf.name` (or `::: rasf.risk.name`) becomes a heading, the signature and the docstring, and, for a class,
-those of the public properties and methods that it writes itself. A name that rasf does not have stops the build.
+A line `::: rasf.name` (or `::: rasf.risk.name`, `::: rasf.envs.grid.name`) becomes a heading, the signature and the
+docstring, and, for a class, those of the public properties and methods that it writes itself. A name that rasf does not
+have stops the build.
 
 Docstrings are plain text in paragraphs; a line that opens with `word:` begins a line of its own, as in the source.
 """
@@ -12,6 +13,8 @@ import inspect
 import re
 from collections.abc import Iterator
 from functools import cached_property
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from markdown import Extension, Markdown
@@ -27,9 +30,9 @@ _BEFORE_FENCES = 40  # superfences' own is 25: the blocks written here are for i
 
 def reference(name: str) -> list[str]:
     """The lines of Markdown that document a public name."""
-    *room, plain = name.split(".")
-    home = rasf.risk if room == ["risk"] else rasf
-    if plain not in home.__all__ or len(room) > 1:
+    room, _, plain = name.rpartition(".")
+    home = import_module(f"rasf.{room}") if room else rasf
+    if plain not in public_names(home):
         raise ValueError(f"the page names rasf.{name}, which is not public")
     thing = getattr(home, plain)
     lines = [f"### {name} {{ #rasf.{name} }}", "", *_code(_signature(f"rasf.{name}", thing)), *_text(thing)]
@@ -41,6 +44,12 @@ def reference(name: str) -> list[str]:
         )
         lines += [f"#### {member} {{ #rasf.{name}.{member} }}", "", *_code(shown), *_text(written)]
     return lines
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """What a module says is public, or, of a world's module, the classes and functions that it writes itself."""
+    own = [name for name, held in vars(module).items() if getattr(held, "__module__", None) == module.__name__]
+    return list(getattr(module, "__all__", [name for name in own if not name.startswith("_")]))
 
 
 def _members(thing: Any) -> Iterator[tuple[str, Any]]:

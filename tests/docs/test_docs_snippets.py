@@ -4,10 +4,13 @@
 """
 
 import inspect
+import pkgutil
 import re
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 from markdown import Markdown
@@ -15,9 +18,11 @@ from markdown import Markdown
 import api_reference
 import rasf
 import site_pictures
+from rasf import statistics
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+NAMED = re.findall(r"^::: rasf\.([\w.]+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
 FENCES = {"```python", "```", "```toml", "```json", "```sh"}  # test_docs.py runs the first kind
 
 
@@ -43,15 +48,27 @@ def test_the_navigation_has_every_page_once_and_no_other():
 
 
 def test_the_reference_has_every_public_name_once():
-    named = re.findall(r"^::: rasf\.(\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
-    assert sorted(named) == sorted(rasf.__all__)
-    rare = re.findall(r"^::: rasf\.risk\.(\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
-    assert sorted({*rare, *named} & {*rasf.risk.__all__}) == sorted(rasf.risk.__all__)
+    assert sorted(name for name in NAMED if "." not in name) == sorted(rasf.__all__)
+    assert len(set(NAMED)) == len(NAMED)
+    for room in (rasf.risk, statistics):
+        plain = room.__name__.removeprefix("rasf.")
+        there = {name for name in room.__all__ if name in NAMED or f"{plain}.{name}" in NAMED}
+        assert there == set(room.__all__)
 
 
-@pytest.mark.parametrize("name", rasf.__all__)
+def test_the_reference_has_every_world_that_gymnasium_or_a_page_names():
+    entries = [spec.entry_point for id, spec in gymnasium.registry.items() if id.startswith("rasf/")]
+    assert {entry.removeprefix("rasf.").replace(":", ".") for entry in entries} <= set(NAMED)
+    for page in PAGES:
+        for room, names in re.findall(r"^from (rasf\.envs[\w.]*) import (.+)$", page.read_text(), re.MULTILINE):
+            things = [getattr(import_module(room), name) for name in names.split(", ")]
+            homes = {f"{thing.__module__}.{thing.__name__}" for thing in things if callable(thing)}
+            assert homes <= {f"rasf.{name}" for name in NAMED}, page.name
+
+
+@pytest.mark.parametrize("name", NAMED)
 def test_a_name_is_documented_with_its_docstring_arguments_and_members(name):
-    thing, text = getattr(rasf, name), "\n".join(api_reference.reference(name))
+    thing, text = pkgutil.resolve_name(f"rasf.{name}"), "\n".join(api_reference.reference(name))
     assert text.startswith(f"### {name} {{ #rasf.{name} }}\n")
     assert thing.__doc__.split()[-1] in text
     signature = text.split("```py\n")[1].split("```")[0]
