@@ -110,6 +110,17 @@ def test_a_car_runs_into_the_obstacle():
     assert pair[1].unwrapped.road.objects[0].crashed
 
 
+def test_constants_are_read_at_each_step():
+    pair = make("merge-v1", compiled=False), make("merge-v1")
+    for env in pair:
+        env.reset(seed=0)
+    for gap in (10.0, 40.0):
+        IDMVehicle.DISTANCE_WANTED = gap
+        for env in pair:
+            env.step(1)
+        assert_same_state(*pair)
+
+
 def test_vehicles_that_are_not_known_are_left_to_highway_env():
     config = {
         "vehicles_count": 3,
@@ -160,6 +171,11 @@ def test_settings_may_change_with_a_reset():
         env.reset(seed=0, options={"config": {"lanes_count": lanes, "observation": {"type": "Kinematics"}}})
         assert len(env.unwrapped.road.network.graph["0"]["1"]) == lanes
         env.step(1)
+    speeds = {"type": "DiscreteMetaAction", "target_speeds": np.linspace(0, 30, 7)}
+    for _ in range(2):
+        env.reset(seed=0, options={"config": {"action": speeds}})
+        env.step(1)
+        assert env.unwrapped.vehicle.target_speeds.size == 7
     assert env.plain_steps == 0
 
 

@@ -49,13 +49,13 @@ class Network(NamedTuple):
     offset: npt.NDArray[np.float64]
 
 
-@compiled()
+@compiled(_nrt=False)
 def wrap(angle: float) -> float:
     """The angle in [-pi, pi)."""
     return (angle + math.pi) % (2 * math.pi) - math.pi
 
 
-@compiled()
+@compiled(_nrt=False)
 def local(lane: Lane, x: float, y: float) -> tuple[float, float]:
     """Lane coordinates (s, r) of a point."""
     dx, dy = x - lane.x, y - lane.y
@@ -70,7 +70,7 @@ def local(lane: Lane, x: float, y: float) -> tuple[float, float]:
     return s, r
 
 
-@compiled()
+@compiled(_nrt=False)
 def point(lane: Lane, s: float) -> tuple[float, float]:
     """The point (x, y) on the lane's middle."""
     if lane.kind == ARC:
@@ -80,7 +80,7 @@ def point(lane: Lane, s: float) -> tuple[float, float]:
     return lane.x + s * lane.ux + r * lane.nx, lane.y + s * lane.uy + r * lane.ny
 
 
-@compiled()
+@compiled(_nrt=False)
 def heading_at(lane: Lane, s: float) -> float:
     """Heading of the lane's middle."""
     if lane.kind == ARC:
@@ -91,31 +91,31 @@ def heading_at(lane: Lane, s: float) -> float:
     return lane.heading
 
 
-@compiled()
+@compiled(_nrt=False)
 def distance(lane: Lane, s: float, r: float) -> float:
     """Distance of a point from the lane, without the headings."""
     return abs(r) + max(s - lane.length, 0.0) + max(0.0 - s, 0.0)
 
 
-@compiled()
+@compiled(_nrt=False)
 def on_lane(lane: Lane, s: float, r: float, width_margin: float) -> bool:
     """Whether (s, r) is on the lane, or less than a vehicle's length before or behind it."""
     return abs(r) <= lane.width / 2 + width_margin and -lane.margin <= s < lane.length + lane.margin
 
 
-@compiled()
+@compiled(_nrt=False)
 def reachable(lane: Lane, s: float, r: float) -> bool:
     """Whether a vehicle at (s, r) may change to the lane."""
     return lane.forbidden == 0 and abs(r) <= 2 * lane.width and 0 <= s < lane.length + lane.margin
 
 
-@compiled()
+@compiled(_nrt=False)
 def after_end(lane: Lane, s: float) -> bool:
     """Whether it is time to look for the next lane."""
     return s > lane.length - lane.margin / 2
 
 
-@compiled()
+@compiled(_nrt=False)
 def locate(
     lanes: npt.NDArray[Any],
     x: float,

@@ -35,7 +35,7 @@ class View(NamedTuple):
     obstacles: bool
 
 
-@compiled()
+@compiled(_nrt=False)
 def feature(car: Any, number: int) -> float:
     """One feature of an object, absolute."""
     if number == 0:

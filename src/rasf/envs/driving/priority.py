@@ -17,6 +17,9 @@ from rasf.compiled import compiled
 from rasf.envs.driving.network import Network, heading_at, point
 from rasf.envs.driving.traffic import ANY_LANE, DRIVER, Scene
 
+_STEP, _LOOKS = 0.25, 11  # every quarter of a second, for less than three seconds
+_LONGER, _NARROWER = 1.5, 0.9
+
 
 class Rules(NamedTuple):
     """When to look: every so many frames (0: never), of which `frame` have gone; and for how many looks to wait."""
@@ -26,11 +29,7 @@ class Rules(NamedTuple):
     wait: float = 0.0
 
 
-_STEP, _LOOKS = 0.25, 11  # every quarter of a second, for less than three seconds
-_LONGER, _NARROWER = 1.5, 0.9
-
-
-@compiled()
+@compiled(_nrt=False)
 def lane_of_route(net: Network, routes: Ints, k: int, lane_id: int) -> int:
     """Entry k of the routes as a lane: the one it names, or that with the same id as now."""
     road = net.roads[routes[k, 0]]
@@ -60,7 +59,7 @@ def path(scene: Scene, i: int) -> Floats:
     return ahead
 
 
-@compiled()
+@compiled(_nrt=False)
 def touches(a: Floats, length_a: float, width_a: float, b: Floats, length_b: float, width_b: float) -> bool:
     """Whether a corner, the middle of a side or the centre of rectangle a (x, y, heading) is found in b.
 
@@ -77,7 +76,7 @@ def touches(a: Floats, length_a: float, width_a: float, b: Floats, length_b: flo
     return False
 
 
-@compiled()
+@compiled(_nrt=False)
 def conflict(a: Any, path_a: Floats, b: Any, path_b: Floats) -> bool:
     """Whether the paths (looks, 3) of two cars meet."""
     length_a, width_a = _LONGER * a.length, _NARROWER * a.width
@@ -93,7 +92,7 @@ def conflict(a: Any, path_a: Floats, b: Any, path_b: Floats) -> bool:
     return False
 
 
-@compiled()
+@compiled(_nrt=False)
 def yields(scene: Scene, i: int, j: int) -> int:
     """Who of two gives way."""
     a, b, lanes = scene.cars[i], scene.cars[j], scene.network.lanes

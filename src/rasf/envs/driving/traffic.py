@@ -11,7 +11,8 @@ vehicle moves by a bicycle model, and those that overlap crash.
 
 The order of operations is highway-env's, so that the trajectories agree to the last digits. What the arrays cannot say
 raises NotImplementedError, and the caller lets highway-env run that step. The vehicles come first in the arrays, in the
-road's order, then the obstacles.
+road's order, then the obstacles. What allocates nothing is compiled without counting references (`_nrt=False`), which
+halves the time.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Scene(NamedTuple):
     connected: bool
 
 
-@compiled()
+@compiled(_nrt=False)
 def not_zero(x: float) -> float:
     """A divisor, kept away from 0."""
     if abs(x) > 1e-2:
@@ -87,13 +88,13 @@ def not_zero(x: float) -> float:
     return 1e-2 if x >= 0 else -1e-2
 
 
-@compiled()
+@compiled(_nrt=False)
 def clip(x: float, low: float, high: float) -> float:
     """The number in [low, high]."""
     return min(max(x, low), high)
 
 
-@compiled()
+@compiled(_nrt=False)
 def place(scene: Scene, i: int) -> None:
     """What follows from where a car is: its lane, its coordinates, its direction."""
     car = scene.cars[i]
@@ -101,7 +102,7 @@ def place(scene: Scene, i: int) -> None:
     car.cos, car.sin = math.cos(car.heading), math.sin(car.heading)
 
 
-@compiled()
+@compiled(_nrt=False)
 def next_lane(scene: Scene, i: int) -> int:
     """The lane after the target: on the route, or the closest; the same one where the road ends."""
     car, net = scene.cars[i], scene.network
@@ -127,7 +128,7 @@ def next_lane(scene: Scene, i: int) -> int:
     return best
 
 
-@compiled()
+@compiled(_nrt=False)
 def entry(net: Network, lane: Any, road: Any, wanted: int, x: float, y: float) -> tuple[int, float]:
     """The lane of a next road to enter from a point of `lane`, and its distance."""
     best, least = road.first_lane, math.inf
@@ -145,7 +146,7 @@ def entry(net: Network, lane: Any, road: Any, wanted: int, x: float, y: float) -
     return best, least
 
 
-@compiled()
+@compiled(_nrt=False)
 def neighbours(scene: Scene, i: int, lane: int) -> tuple[int, int]:
     """Who drives before and behind a car on a lane, which need not be its own."""
     net = scene.network
@@ -169,7 +170,7 @@ def neighbours(scene: Scene, i: int, lane: int) -> tuple[int, int]:
     return front, rear
 
 
-@compiled()
+@compiled(_nrt=False)
 def gap_wanted(cars: Cars, i: int, ego: int, front: int) -> float:
     """How far driver i thinks that `ego` should stay behind `front`."""
     driver, a, b = cars[i], cars[ego], cars[front]
@@ -179,7 +180,7 @@ def gap_wanted(cars: Cars, i: int, ego: int, front: int) -> float:
     return driver.distance_wanted + a.speed * driver.time_wanted + a.speed * faster / (2 * braking)
 
 
-@compiled()
+@compiled(_nrt=False)
 def idm(scene: Scene, i: int, ego: int, front: int) -> float:
     """The acceleration of `ego` behind `front`, if it drove as driver i does; 0 for nobody and for obstacles."""
     cars = scene.cars
@@ -197,7 +198,7 @@ def idm(scene: Scene, i: int, ego: int, front: int) -> float:
     return acceleration
 
 
-@compiled()
+@compiled(_nrt=False)
 def mobil(scene: Scene, i: int, lane: int) -> bool:
     """Whether driver i should change to the lane."""
     driver = scene.cars[i]
@@ -219,7 +220,7 @@ def mobil(scene: Scene, i: int, lane: int) -> bool:
     return not then - now + driver.politeness * for_others < driver.min_gain
 
 
-@compiled()
+@compiled(_nrt=False)
 def choose_lane(scene: Scene, i: int) -> None:
     """Now and then the driver looks for a better lane; one that is changing gives way to who is already there."""
     cars, lanes = scene.cars, scene.network.lanes
@@ -250,7 +251,7 @@ def choose_lane(scene: Scene, i: int) -> None:
             driver.target = lane
 
 
-@compiled()
+@compiled(_nrt=False)
 def follow_road(scene: Scene, i: int) -> None:
     """At the end of the target lane, the next one is the target."""
     car = scene.cars[i]
@@ -258,7 +259,7 @@ def follow_road(scene: Scene, i: int) -> None:
         car.target = next_lane(scene, i)
 
 
-@compiled()
+@compiled(_nrt=False)
 def steer(scene: Scene, i: int) -> None:
     """Set the steering angle that leads to the middle of the target lane."""
     car = scene.cars[i]
@@ -271,7 +272,7 @@ def steer(scene: Scene, i: int) -> None:
     car.steering = clip(math.atan(2 * math.tan(slip)), -car.max_steering, car.max_steering)
 
 
-@compiled()
+@compiled(_nrt=False)
 def act_as_ego(scene: Scene, i: int, shift: int) -> None:
     """Track the speed and the lane, after `shift` lanes to the right if that can be reached."""
     car, net = scene.cars[i], scene.network
@@ -285,7 +286,7 @@ def act_as_ego(scene: Scene, i: int, shift: int) -> None:
     car.acceleration = car.kp_a * (car.target_speed - car.speed)
 
 
-@compiled()
+@compiled(_nrt=False)
 def act_as_driver(scene: Scene, i: int) -> None:
     """MOBIL and the intelligent driver model."""
     car = scene.cars[i]
@@ -301,7 +302,7 @@ def act_as_driver(scene: Scene, i: int) -> None:
     car.acceleration = clip(acceleration, -car.acc_max, car.acc_max)
 
 
-@compiled()
+@compiled(_nrt=False)
 def move(scene: Scene, i: int, dt: float) -> None:
     """The bicycle model; who has crashed brakes."""
     car = scene.cars[i]
@@ -337,7 +338,7 @@ def corners(car: Any) -> Floats:
     return outline
 
 
-@compiled()
+@compiled(_nrt=False)
 def shadow(outline: Floats, nx: float, ny: float) -> tuple[float, float]:
     """The outline's extent in the direction n."""
     low = high = outline[0, 0] * nx + outline[0, 1] * ny
@@ -347,7 +348,7 @@ def shadow(outline: Floats, nx: float, ny: float) -> tuple[float, float]:
     return low, high
 
 
-@compiled()
+@compiled(_nrt=False)
 def between(low_a: float, high_a: float, low_b: float, high_b: float) -> float:
     """Distance of two intervals, negative where they overlap."""
     return low_b - high_a if low_a < low_b else low_a - high_b

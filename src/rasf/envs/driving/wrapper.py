@@ -114,7 +114,8 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         base, config = self._base, self._base.config
         frames = int(config["simulation_frequency"] // config["policy_frequency"])
         if (
-            (base.viewer is not None and base.enable_auto_render)
+            frames < 1
+            or (base.viewer is not None and base.enable_auto_render)
             or config["manual_control"]
             or base.steps % frames
             or type(base.action_type) is not DiscreteMetaAction
@@ -237,7 +238,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
     def _make_road(self) -> None:
         """The last episode's road without its vehicles, unless the settings have changed."""
         base = self._base
-        if base.config == self._road_of:
+        if _same(base.config, self._road_of):
             base.road = copy_road(self._road, base)
             return
         self._plain_make_road()
@@ -268,7 +269,8 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
     def _define_spaces(self) -> None:
         """highway-env makes the spaces anew twice in each reset; here only where the settings have changed."""
         base = self._base
-        if base.config == self._spaces_of:
+        self._after = None
+        if _same(base.config, self._spaces_of):
             base.observation_type = observation_factory(base, base.config["observation"])
             base.action_type = action_factory(base, base.config["action"])
         else:
@@ -316,3 +318,11 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             bool(kind.see_behind),
             bool(kind.include_obstacles),
         )
+
+
+def _same(settings: dict[str, Any], others: dict[str, Any] | None) -> bool:
+    """Whether two settings are equal, as far as can be told: arrays in them count as changed."""
+    try:
+        return settings == others
+    except ValueError:
+        return False
