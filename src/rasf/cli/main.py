@@ -19,6 +19,7 @@ from rasf.cli.calibrate import calibrate
 from rasf.cli.evaluate import evaluate
 from rasf.cli.explore import explore
 from rasf.cli.reproduce import claims, demo, reproduce
+from rasf.cli.suite import suite
 from rasf.cli.sweep import sweep
 from rasf.cli.terminal import console, interruptible, leaving_at_once
 from rasf.cli.train import train
@@ -30,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (demo, reproduce, claims, train, evaluate, calibrate, explore, bench):
+for command in (demo, reproduce, claims, train, evaluate, calibrate, explore, suite, bench):
     app.command()(command)
 app.add_typer(sweep, name="sweep")
 

@@ -15,6 +15,9 @@ def register_environments() -> None:
     register("rasf/Machines-v0", operations + "MachinesEnv", max_episode_steps=52, disable_env_checker=True)
     register("rasf/FourRoom-v0", "rasf.envs.four_room:FourRoomEnv", disable_env_checker=True)
     register("rasf/Reacher-v0", "rasf.envs.reacher.env:ReacherEnv", disable_env_checker=True)
+    for road in ("highway", "merge", "roundabout", "intersection"):
+        made = {"entry_point": "rasf.envs.driving.roads:DrivingEnv", "kwargs": {"road": road}}
+        register(f"rasf/{road.title()}-v0", **made, disable_env_checker=True)
 
 
 def is_registered(env_id: str) -> bool:

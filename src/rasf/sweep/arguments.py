@@ -116,7 +116,7 @@ def import_environment(typed: str) -> str:
     """The id that a user typed; of `module:Id-v0` the module is imported, also from the folder we are in."""
     module, colon, env_id = typed.rpartition(":")
     if colon:
-        _imported(module, f"env {typed!r} cannot be made")
+        imported(module, f"env {typed!r} cannot be made")
     return env_id
 
 
@@ -125,7 +125,7 @@ def function(name: str, value: Any) -> Callable[..., Any]:
     module, colon, found = text(name, value).rpartition(":")
     if not colon:
         raise ValueError(f"{name} must be written MODULE:NAME, such as my_features:phi, got {value!r}")
-    one = getattr(_imported(module, f"{name} {value!r} cannot be imported"), found, None)
+    one = getattr(imported(module, f"{name} {value!r} cannot be imported"), found, None)
     if not callable(one):
         raise ValueError(f"{name} must be a function, and {module} has none called {found}")
     return one
@@ -140,7 +140,8 @@ def indices(name: str, value: Any) -> list[int]:
         raise ValueError(f"{name} must be whole numbers from 0, such as 2,3, got {value!r}") from None
 
 
-def _imported(module: str, otherwise: str) -> ModuleType:
+def imported(module: str, otherwise: str) -> ModuleType:
+    """A module that a user names, also of the folder we are in; `otherwise` begins the sentence that refuses it."""
     add_cwd_to_path()
     try:
         return import_module(module)

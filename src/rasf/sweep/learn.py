@@ -199,11 +199,11 @@ def _library(run: Run, scratch: Path) -> tuple[PolicyLibrary, Path]:
         with suppress(ValueError):  # a damaged file counts as absent
             return load(path), path
     options = _read(run.parameters)
-    learn(**options, seed=run.seed, callback=_reporter(scratch)).save(path)
+    learn(**options, seed=run.seed, callback=reporter(scratch)).save(path)
     return load(path), path
 
 
-def _reporter(scratch: Path) -> Callable[[TrainingProgress], None]:
+def reporter(scratch: Path) -> Callable[[TrainingProgress], None]:
     """A callback that says, now and then, how much of the training is done."""
     said = time.monotonic()
 

@@ -27,6 +27,7 @@ EXPERIMENTS = {
     "learn": "rasf.sweep.learn:LEARN",
     "four-room": "rasf.experiments.four_room.runs:FOUR_ROOM",
     "reacher": "rasf.experiments.reacher.runs:REACHER",
+    "suite": "rasf.experiments.suite.runs:SUITE",
 }
 _ID_LENGTH = 16
 

@@ -8,15 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from rasf.sweep.drive import SweepProgress, drive, jobs_of
-from rasf.sweep.runs import Parameter
+from rasf.sweep.runs import Parameter, Run
 from rasf.sweep.spec import Spec
 from rasf.sweep.store import Store
 
 
 def run_all(
-    spec: Spec, folder: Path, tick: Callable[[], None], gpus: Sequence[str] = (), already_ticked: int = 0
+    spec: Spec,
+    folder: Path,
+    tick: Callable[[], None],
+    gpus: Sequence[str] = (),
+    already_ticked: int = 0,
+    only: Sequence[Run] | None = None,
 ) -> None:
     """Run what is not there yet, one process a core, or else a GPU; what failed before is tried again.
+
+    only: of the sweep's runs, those that are wanted now.
 
     `tick` is called once for each run, but for those ticked in an earlier call; while many runs are one long job, as
     often as their share of it is done.
@@ -25,6 +32,7 @@ def run_all(
     from rasf.sweep.engines.machine import cores
 
     store, ticked = Store(folder), already_ticked
+    wanted = spec if only is None else Spec(spec.name, tuple(only), spec.limits)
 
     def show(progress: SweepProgress) -> None:
         nonlocal ticked
@@ -35,13 +43,13 @@ def run_all(
 
     with store.driving():
         store.declare(spec)
-        store.clear_failures(spec.runs)
+        store.clear_failures(wanted.runs)
         engine = LocalEngine(folder, cores(), spec.limits, gpus)
-        drive(spec, store, engine, jobs_of(spec, store, engine.gpus), show)
-    failed = list(store.failures(spec.runs).values())
+        drive(wanted, store, engine, jobs_of(wanted, store, engine.gpus), show)
+    failed = list(store.failures(wanted.runs).values())
     if failed:
         raise ValueError(
-            f"{len(failed)} of {len(spec.runs)} runs failed, the first because of {failed[0]}; the rest is kept"
+            f"{len(failed)} of {len(wanted.runs)} runs failed, the first because of {failed[0]}; the rest is kept"
         )
 
 

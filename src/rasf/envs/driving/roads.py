@@ -1,0 +1,114 @@
+"""highway-env's roads with features: a vector reward, names, signs, and a collision as the failure.
+
+    rasf/Highway-v0        MO-Gymnasium's mo-highway-fast-v0: three lanes, 20 cars, 30 s
+    rasf/Merge-v0          highway-env's merge-v1: a car joins from a ramp
+    rasf/Roundabout-v0     roundabout-v1
+    rasf/Intersection-v0   intersection-v2, without lights; the driver chooses speeds only
+
+The features are those that the environment itself tells in info["rewards"], while the car is on the road; only their
+names and signs are ours: what costs something is counted as positive and has negative weights. An action is taken every
+second. Traffic is compiled (`CompiledTraffic`), step for step the same. The extra `suite` installs what is needed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+
+from rasf.arrays import Floats
+from rasf.checks import one_of
+
+
+class Road(NamedTuple):
+    """An environment, and of each of its features: our name, highway-env's, bounds in a step, and the weight's sign."""
+
+    env: str
+    features: tuple[tuple[str, str, tuple[float, float], int], ...]
+
+
+_SPEED, _COLLISION = ("speed", "high_speed_reward"), ("collision", "collision_reward", (0.0, 1.0), -1)
+_CHANGES = ("lane changes", "lane_change_reward", (0.0, 1.0), -1)
+ROADS = {
+    "highway": Road(
+        "mo-highway-fast-v0",
+        ((*_SPEED, (0.0, 1.0), 1), ("right lane", "right_lane_reward", (0.0, 1.0), 1), _COLLISION),
+    ),
+    "merge": Road(
+        "merge-v1",
+        (
+            (*_SPEED, (-2.0, 2.0), 1),
+            ("right lane", "right_lane_reward", (0.0, 2.0), 1),
+            _CHANGES,
+            ("slowed mergers", "merging_speed_reward", (-1.0, 1.5), -1),
+            _COLLISION,
+        ),
+    ),
+    "roundabout": Road("roundabout-v1", ((*_SPEED, (0.0, 1.0), 1), _CHANGES, _COLLISION)),
+    "intersection": Road(
+        "intersection-v2", ((*_SPEED, (0.0, 1.0), 1), ("arrived", "arrived_reward", (0.0, 1.0), 1), _COLLISION)
+    ),
+}
+
+
+class DrivingEnv(gymnasium.Env[Any, Any]):
+    """One of `ROADS`; config: what highway-env's environment takes, such as {"vehicles_count": 10}.
+
+    compiled: False for highway-env's own traffic, to compare.
+    """
+
+    def __init__(
+        self,
+        road: str = "highway",
+        config: dict[str, Any] | None = None,
+        render_mode: str | None = None,
+        compiled: bool = True,
+    ) -> None:
+        one_of("road", road, ROADS)
+        self._road, self.render_mode = ROADS[road], render_mode
+        self._env = _made(self._road.env, config, render_mode, compiled)
+        self.metadata = self._env.metadata | {"render_fps": 5}
+        self.observation_space, self.action_space = self._env.observation_space, self._env.action_space
+        self.feature_names, names, bounds, self.signs = zip(*self._road.features, strict=True)
+        self._names: tuple[str, ...] = names
+        low, high = np.array(bounds).T
+        self.reward_space = gymnasium.spaces.Box(low, high, dtype=np.float64)
+
+    @property
+    def highway_env(self) -> Any:
+        """highway-env's own object: road, vehicles, time."""
+        return self._env.unwrapped
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        obs, info = self._env.reset(seed=seed, options=options)
+        return obs, info | {"failure": False}
+
+    def step(self, action: Any) -> tuple[Any, Floats, bool, bool, dict[str, Any]]:
+        obs, _, terminated, truncated, info = self._env.step(action)
+        told = info["rewards"]
+        phi = np.array([told[name] for name in self._names], np.float64) * float(told.get("on_road_reward", 1.0))
+        crashed = bool(info["crashed"])
+        phi[-1] = crashed  # a car may be pushed off the road by what it hits
+        return obs, phi, bool(terminated), bool(truncated), info | {"failure": crashed}
+
+    def render(self) -> Any:
+        return self._env.render()
+
+    def close(self) -> None:
+        self._env.close()
+
+
+def _made(env: str, config: dict[str, Any] | None, render_mode: str | None, compiled: bool) -> gymnasium.Env[Any, Any]:
+    try:
+        import highway_env  # noqa: F401  (registers its ids)
+        import mo_gymnasium  # noqa: F401
+
+        from rasf.envs.driving.wrapper import CompiledTraffic
+    except ImportError as error:
+        raise ValueError(f"driving needs highway-env and MO-Gymnasium: pip install 'rasf[suite]' ({error})") from None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of spaces in single precision, and of newer versions
+        made = gymnasium.make(env, render_mode=render_mode, disable_env_checker=True, config=config)
+    return CompiledTraffic(made) if compiled else made

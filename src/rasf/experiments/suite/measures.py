@@ -1,0 +1,177 @@
+"""From runs of the suite to numbers: what each way to act leads to, whether risk helps, and what it adds over prices.
+
+Rules, written before the first run:
+
+    helps              some level of the dial has fewer failures than neutral acting, the 95 % interval of the paired
+                       difference (by seed, means over weightings) below 0; the cost is the difference of returns there.
+                       The level that is told has the fewest failures of those that cost at most a tenth of the
+                       neutral return's size, or the fewest of all where none is so cheap.
+    over prices        front against front: the best return with at most x failures (a step function of x), of the
+                       dial's points less that of the control's, neutral acting being a point of both; mean over 50
+                       levels x from the fewest failures that both reach to neutral acting's, in units of the neutral
+                       return's size; "more" or "less" where the interval over seeds excludes 0, else "as much".
+    calibrated         predicted mean less what came, in spreads that came; and predicted over realised spread.
+
+Values of a seed are means over weightings; intervals are bootstrap intervals over seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rasf.arrays import Floats
+from rasf.experiments.common.results import Numbers
+from rasf.experiments.suite.cases import find_case, is_dial, is_price
+from rasf.experiments.suite.runs import LIBRARY
+from rasf.statistics import mean_interval
+from rasf.sweep.store import Finished
+
+NEUTRAL = "neutral"
+_LEVELS = 50  # of failures, at which fronts are compared
+_CHEAP = 0.1  # of the size of the neutral return
+_TOLD = ("return", "cvar", "failures", "length", "gauge", "discounted", "std", "predicted", "predicted_std")
+
+
+def summary(runs: Sequence[Finished]) -> Numbers:
+    """All that is told of one case, from the runs of its library and of rivals, seeds in order."""
+    given: Any = runs[0].run.parameters
+    case, ours = find_case(given["case"]), [one for one in runs if one.run.parameters["agent"] == LIBRARY]
+    actings = given["asked"]["actings"]
+    arrays = {name: np.stack([one.arrays[name] for one in ours]) for name in ours[0].arrays}  # (seeds, ways, n, ..)
+    by_seed = {name: arrays[name].mean(axis=2) for name in _TOLD}
+    neutral = actings.index(NEUTRAL)
+    found: Numbers = {
+        "env": case.env,
+        "about": case.about,
+        "features": list(case.features),
+        "failures": case.failures,
+        "gauge": case.gauge,
+        "seeds": [one.run.seed for one in ours],
+        "weightings": given["asked"]["unseen"],
+        "episodes": given["asked"]["episodes"],
+        "steps": given["training"]["steps_per_task"] * len(given["training"]["tasks"]),
+        "training": given["training"],
+        "seconds": float(np.mean([one.scalars["training_seconds"] for one in ours])),
+        "libraries": [one.scalars["library"] for one in ours],
+        "ways": {text: _way(by_seed, j, neutral) for j, text in enumerate(actings)},
+        "verdict": verdict(by_seed, actings),
+        "each": {name: arrays[name].mean(axis=0) for name in ("return", "failures", "gauge")},  # (ways, weightings)
+    }
+    if case.optimum is not None:
+        gamma = float(given["training"]["settings"]["gamma"])
+        best = np.array([case.optimum(np.array(w, float), gamma) for w in given["asked"]["unseen"]])
+        gap = best - arrays["discounted"][:, neutral]
+        found["optimum"] = {"best": best, "gap": _told(gap.mean(axis=1)), "share": _told((gap / np.abs(best)).mean(1))}
+    rivals = {str(one.run.parameters["agent"]) for one in runs} - {LIBRARY}
+    found["rivals"] = {name: _rival(runs, name, by_seed, neutral) for name in sorted(rivals)}
+    return found
+
+
+def _told(values: Floats) -> list[float]:
+    """Mean and interval over seeds; one seed has none."""
+    if len(values) == 1 or not np.isfinite(values).all():
+        return [float(values.mean()), float("nan"), float("nan")]
+    return list(mean_interval(values))
+
+
+def _way(by_seed: dict[str, Floats], j: int, neutral: int) -> Numbers:
+    told = {name: _told(values[:, j]) for name, values in by_seed.items()}
+    told |= {
+        f"{name}_difference": _told(by_seed[name][:, j] - by_seed[name][:, neutral])
+        for name in ("return", "cvar", "failures")
+    }
+    spread = np.maximum(by_seed["std"][:, j], 1e-12)
+    told["off"] = _told((by_seed["predicted"][:, j] - by_seed["discounted"][:, j]) / spread)
+    told["spread_ratio"] = _told(by_seed["predicted_std"][:, j] / spread)
+    return told
+
+
+def verdict(by_seed: dict[str, Floats], actings: Sequence[str]) -> Numbers:
+    """Whether the dial helps, at which level, at what cost; and what it adds over prices."""
+    failures, returns = by_seed["failures"], by_seed["return"]  # (seeds, ways)
+    neutral = actings.index(NEUTRAL)
+    size = max(float(np.abs(returns[:, neutral]).mean()), 1e-12)
+    fewer = {
+        j: _told(failures[:, j] - failures[:, neutral]) for j, text in enumerate(actings)
+        if is_dial(text) and j != neutral
+    }  # fmt: skip
+    cheap = [j for j in fewer if (returns[:, neutral] - returns[:, j]).mean() <= _CHEAP * size]
+    best = min(cheap or fewer, key=lambda j: failures[:, j].mean())
+    told: Numbers = {
+        "level": actings[best],
+        "failures": [_told(failures[:, j]) for j in (neutral, best)],
+        "return": [_told(returns[:, j]) for j in (neutral, best)],
+        "fewer": fewer[best],
+        "cost": _told(returns[:, neutral] - returns[:, best]),
+        "helps": bool(fewer[best][2] < 0),
+    }
+    dial = [neutral, *fewer]
+    prices = [neutral, *(j for j, text in enumerate(actings) if is_price(text))]
+    if len(prices) > 1:
+        gaps = np.array([_gap(failures[i], returns[i], dial, prices) for i in range(len(failures))]) / size
+        told["over_prices"] = _told(gaps)
+        _, low, high = told["over_prices"]
+        told["than_prices"] = "more" if low > 0 else "less" if high < 0 else "as much"
+    return told
+
+
+def front(failures: Floats, returns: Floats, levels: Floats) -> Floats:
+    """The best return (m,) with at most so many failures (m,), of points (n,); -inf where none has so few."""
+    within = failures[None] <= levels[:, None] + 1e-12
+    return np.where(within, returns[None], -np.inf).max(axis=1)
+
+
+def _gap(failures: Floats, returns: Floats, ours: Sequence[int], theirs: Sequence[int]) -> float:
+    """How far one front of a seed is above another, on average over the failures that both reach."""
+    low = max(failures[list(points)].min() for points in (ours, theirs))
+    levels = np.linspace(low, max(failures[ours[0]], low), _LEVELS)
+    mine, others = (front(failures[list(points)], returns[list(points)], levels) for points in (ours, theirs))
+    return float((mine - others).mean())
+
+
+def _rival(runs: Sequence[Finished], name: str, by_seed: dict[str, Floats], neutral: int) -> Numbers:
+    """A rival's numbers, and the paired difference of neutral acting from it where seeds agree."""
+    theirs = {one.run.seed: one for one in runs if one.run.parameters["agent"] == name}
+    values = {
+        part: np.array([one.arrays[part].mean() for one in theirs.values()])
+        for part in ("return", "cvar", "failures", "length", "gauge")
+    }
+    told = {part: _told(each) for part, each in values.items()}
+    return told | {
+        "seeds": list(theirs),
+        "each": np.mean([one.arrays["failures"][0] for one in theirs.values()], axis=0),
+    }
+
+
+def at_a_glance(numbers: dict[str, Numbers]) -> list[list[str]]:
+    """One row per case, under a header."""
+    rows = [["environment", "failures", "neutral", "dial", "level", "return", "", "over prices"]]
+    for told in numbers.values():
+        found = told["verdict"]
+        neutral, dial = (f"{one[0]:.3g}" for one in found["failures"])
+        before, after = (f"{one[0]:.3g}" for one in found["return"])
+        helps = "helps" if found["helps"] else "no"
+        rows.append(
+            [told["env"], told["failures"], neutral, dial, found["level"], f"{before} to {after}", helps,
+             found.get("than_prices", "-")]
+        )  # fmt: skip
+    return rows
+
+
+def cases_of(runs: Sequence[Finished]) -> dict[str, list[Finished]]:
+    """Runs by case, of the largest preset that each was run with; only cases whose library was run."""
+    grouped: dict[str, dict[str, list[Finished]]] = {}
+    for one in runs:
+        given: Any = one.run.parameters
+        size = f"{given['training']['steps_per_task']:012d} {len(given['asked']['unseen']):04d}"
+        same = f"{size} {given['asked']}"
+        grouped.setdefault(given["case"], {}).setdefault(same, []).append(one)
+    largest = {name: sorted(by_size.items())[-1][1] for name, by_size in sorted(grouped.items())}
+    return {
+        name: sorted(found, key=lambda one: one.run.seed)
+        for name, found in largest.items()
+        if any(one.run.parameters["agent"] == LIBRARY for one in found)
+    }

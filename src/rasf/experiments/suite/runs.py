@@ -1,0 +1,219 @@
+"""Runs of the suite, by the machinery of `rasf.sweep`: libraries that are trained and asked, and rivals retrained.
+
+A run is a case with a seed. Its agent is "library", our own, or a rival, which is retrained for every unseen weighting
+with as many steps as the whole library had. All meet the same beginnings. What comes of it has a row for each way to
+act (a rival has one) and a column for each unseen weighting:
+
+    return, cvar       mean of the episodes' returns, and of their worst tenth
+    failures           on how many steps of an episode there was one, mean over episodes
+    length, gauge      steps of an episode; the mean over steps of what the case measures
+    discounted, std    mean and spread of the discounted return for the weights that were acted for, and what is
+                       promised beyond a time limit; `predicted`, `predicted_std`: what the library said beforehand
+    phi                (ways, weightings, d), features summed up over an episode
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rasf.arrays import Floats
+from rasf.checks import one_of
+from rasf.experiments.common.runs import run_all
+from rasf.experiments.suite.cases import PRESETS, Acting, Case, find_case
+from rasf.library.evaluation import WORST
+from rasf.risk.names import risk_from_text
+from rasf.statistics import mean_of_the_worst
+from rasf.sweep.learn import reporter
+from rasf.sweep.runs import Outcome, Parameter, Run, Value, alone
+from rasf.sweep.spec import Spec
+from rasf.sweep.store import Finished, Store, sweep_folder
+from rasf.transfer import gpi_actions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rasf.envs.gymnasium.single import Step
+    from rasf.library.evaluation import Report
+    from rasf.library.policy_library import PolicyLibrary
+
+LIBRARY = "library"
+TRYING = 10_000  # seeds of beginnings, far from those of training
+_KNOWN = ("case", "agent", "training", "asked")
+
+
+def runs_of(name: str, preset: str, agents: Sequence[str] = (LIBRARY,)) -> list[Run]:
+    """The runs of a case: every agent with every seed."""
+    case, size = find_case(name), PRESETS[preset]
+    same: dict[str, Parameter] = {"case": name, "training": case.training(size), "asked": case.asked(size)}
+    return [Run("suite", same | {"agent": agent}, seed) for agent in agents for seed in range(size.seeds)]
+
+
+def run_cases(names: Sequence[str], preset: str, folder: Path, agents: Sequence[str], tick: Callable[[], None]) -> None:
+    """Run what is missing in `folder`/suite-runs, one process per core."""
+    runs = [run for name in names for run in runs_of(name, preset, agents)]
+    store = Store(folder / "suite-runs")
+    before = [run for run in _declared(store) if run not in set(runs)]  # other cases lie in the same folder
+    # a case's environments may change what others do in the same process, as highway-env's intersection does
+    run_all(Spec("suite", tuple(before + runs)), store.folder, tick, only=runs)
+
+
+def _declared(store: Store) -> list[Run]:
+    with suppress(ValueError):
+        return store.runs()
+    return []
+
+
+def finished_runs(folder: Path) -> list[Finished]:
+    """All that is done in `folder`/suite-runs."""
+    store = Store(folder / "suite-runs")
+    return [one for run in _declared(store) if (one := store.finished(run)) is not None]
+
+
+class Suite:
+    """See the module's header."""
+
+    structured = ("training", "asked")
+
+    def check(self, parameters: Mapping[str, Parameter]) -> None:
+        """Only what `runs_of` makes is run: `rasf suite` does it."""
+        from rasf.experiments.suite.rivals import RIVALS
+
+        for name in parameters:
+            one_of("parameter", name, _KNOWN)
+        for name in _KNOWN:
+            if name not in parameters:
+                raise ValueError(f"{name} is missing; runs of the suite are made by `rasf suite`")
+        find_case(str(parameters["case"]))
+        one_of("agent", str(parameters["agent"]), (LIBRARY, *RIVALS))
+
+    def uses_gpus(self, runs: Sequence[Run]) -> bool:
+        return False
+
+    def pack(self, runs: Sequence[Run], gpus: int) -> list[list[Run]]:
+        return alone(runs)
+
+    def execute(self, runs: Sequence[Run], scratch: Path) -> list[Outcome]:
+        return [_execute(run, scratch) for run in runs]
+
+
+SUITE = Suite()
+
+
+def _execute(run: Run, scratch: Path) -> Outcome:
+    given: Any = run.parameters
+    case = find_case(given["case"])
+    if given["agent"] != LIBRARY:
+        from rasf.experiments.suite.rivals import retrained
+
+        return retrained(case, given["agent"], given["training"], given["asked"], run.seed, scratch)
+    library, path = _library(run, case, scratch)
+    w, actings = np.array(given["asked"]["unseen"]), given["asked"]["actings"]
+    began = time.perf_counter()
+    found = [[_try(library, case, text, one, given["asked"], run.seed) for one in w] for text in actings]
+    scalars: dict[str, Value] = {
+        "library": f"{path.parent.name}/{path.name}",
+        "policies": len(library.policies),
+        "training_seconds": float(library.provenance.get("seconds", np.nan)),
+        "asking_seconds": round(time.perf_counter() - began, 1),
+        "notes": " ".join(library.notes),
+    }
+    return Outcome(scalars, stacked(found))
+
+
+def stacked(found: list[list[dict[str, Any]]]) -> dict[str, Floats]:
+    """Arrays (ways, weightings, ..) of what each way found for each weighting."""
+    return {name: np.array([[one[name] for one in row] for row in found]) for name in found[0][0]}
+
+
+def _library(run: Run, case: Case, scratch: Path) -> tuple[PolicyLibrary, Path]:
+    """The run's library, trained now or before; and its file, which is the same whatever is asked of it."""
+    from rasf.library.file import load
+    from rasf.library.learn import learn
+
+    given: Any = run.parameters
+    training = Run(run.kind, {"case": given["case"], "training": given["training"]}, run.seed)
+    path = sweep_folder(scratch) / "libraries" / f"{training.id}.rasf"
+    if path.exists():
+        with suppress(ValueError):  # a damaged file counts as absent
+            return load(path), path
+    options: dict[str, Any] = dict(given["training"])
+    settings: dict[str, Any] = {
+        name: tuple(v) if isinstance(v, list) else v for name, v in options.pop("settings").items()
+    }
+    risks = [risk_from_text(text) for text in options.pop("risk")]
+    kwargs = options.pop("env_kwargs") or None
+    watched: dict[str, Any] = {"failure": case.failure, "callback": reporter(scratch)}
+    learn(**options, risk=risks, env_kwargs=kwargs, seed=run.seed, **watched, **settings).save(path)
+    return load(path), path
+
+
+class Gauge:
+    """A rule for failures that also sums up a number of `info` over all steps."""
+
+    def __init__(self, case: Case) -> None:
+        self._rule, self._name = case.failure, case.gauge
+        self.total, self.steps = 0.0, 0
+
+    def __call__(self, step: Step) -> bool:
+        self.steps += 1
+        self.total += 0.0 if self._name is None else float(step.info[self._name])
+        return step.failure if self._rule is None else bool(self._rule(step))
+
+    @property
+    def mean(self) -> float:
+        return np.nan if self._name is None else self.total / self.steps
+
+
+def _try(library: PolicyLibrary, case: Case, text: str, w: Floats, asked: Any, seed: int) -> dict[str, Any]:
+    """What one way to act leads to on one weighting."""
+    acting, gauge = Acting.read(text, case, w), Gauge(case)
+    report = library.evaluate(
+        case.env,
+        acting.w,
+        acting.risk,
+        asked["episodes"],
+        seed=TRYING + seed,
+        failure=gauge,
+        max_steps=asked["max_steps"],
+        env_kwargs=dict(case.env_kwargs) or None,
+        **acting.ways,
+    )
+    mean, std = _predicted(library, report, acting)
+    rest = 0.0 if report.rest is None else report.rest
+    realised = report.discounted + rest
+    return outcome_of(report.phi, report.failures, report.lengths, w, gauge.mean) | {
+        "discounted": realised.mean(),
+        "std": realised.std(ddof=1),
+        "predicted": mean,
+        "predicted_std": std,
+    }
+
+
+def outcome_of(phi: Floats, failures: Floats | None, lengths: Any, w: Floats, gauge: float) -> dict[str, Any]:
+    """What episodes say for the weights w, whoever acted in them."""
+    returns = phi @ w
+    return {
+        "return": returns.mean(),
+        "cvar": mean_of_the_worst(returns, WORST),
+        "failures": 0.0 if failures is None else failures.mean(),
+        "length": float(np.mean(lengths)),
+        "gauge": gauge,
+        "phi": phi.mean(axis=0),
+    }
+
+
+def _predicted(library: PolicyLibrary, report: Report, acting: Acting) -> tuple[float, float]:
+    """Mean and spread that the driving policies promise at the first observations, means over them."""
+    assert report.beginnings is not None  # of those that were acted in just now
+    found = library.sources.scores(report.beginnings, acting.w, acting.risk)
+    each, action = np.arange(len(found.seen)), gpi_actions(found.values)
+    driver = np.argmax(found.values[:, each, action], axis=0)
+    mean, std = (part[driver, each, action] for part in (found.mean, found.std))
+    # the spread over episodes is that of each beginning and that between them
+    return float(mean.mean()), float(np.sqrt((std**2).mean() + mean.var()))

@@ -1,0 +1,1 @@
+"""The environments of the suite, a file each with one `CASE`."""

@@ -1,0 +1,26 @@
+"""Turning left at a crossing without lights."""
+
+from rasf.experiments.suite.cases import DQN_ON_ROADS, Case
+
+CASE = Case(
+    env="rasf/Intersection-v0",
+    about="turn left across a busy road without lights, by speed alone (highway-env's intersection-v2)",
+    features=("speed", "arrived", "collision"),
+    tasks=((1, 1, -1), (0.3, 1, -2), (0.2, 2, -5)),
+    unseen=(
+        (0.5, 1, -1), (1, 1, -3), (0.2, 1, -0.5), (1, 0.5, -0.5), (0.4, 2, -2), (0.3, 0.5, -1), (0.5, 1.5, -4),
+        (0.8, 0.2, -2), (0.1, 1, -1), (0.6, 3, -3),
+    ),
+    steps_per_task=10_000,
+    failures="collisions",
+    priced=2,
+    settings={"gamma": 0.9, "once": (2,)},
+    actings=(
+        "neutral", "mean-variance:-0.3", "mean-variance:-1", "mean-variance:-2", "mean-variance:-4", "cvar:0.1",
+        "static cvar:0.1", "limit 0.02", "price 0.5", "price 1", "price 2", "price 4", "price 10",
+    ),
+    episodes=50,
+    max_steps=40,
+    gauge="speed",
+    rival=DQN_ON_ROADS,
+)  # fmt: skip

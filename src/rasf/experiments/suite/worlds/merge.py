@@ -1,0 +1,27 @@
+"""Driving past a ramp from which a car joins."""
+
+from rasf.experiments.suite.cases import DQN_ON_ROADS, Case
+
+CASE = Case(
+    env="rasf/Merge-v0",
+    about="two lanes, some cars, and one that joins from a ramp (highway-env's merge-v1)",
+    features=("speed", "right lane", "lane changes", "slowed mergers", "collision"),
+    tasks=((1, 0, -0.1, -0.5, -1), (0.5, 0.5, -0.2, 0, -1), (0.3, 0, 0, -1, -2), (1, 0.2, -0.05, -0.2, -4)),
+    unseen=(
+        (0.5, 0.1, -0.05, -0.5, -1), (1, 0, -0.1, 0, -0.5), (1, 0.3, -0.1, -0.3, -3), (0.2, 0.4, -0.1, -0.5, -1),
+        (0.7, 0.2, 0, -1, -2), (0.3, 0.3, -0.3, 0, -0.5), (1, 0.1, -0.02, -0.1, -1), (0.6, 0, -0.2, -0.8, -3),
+        (0.8, 0.4, -0.1, 0, -0.2), (0.4, 0.2, -0.05, -0.2, -2),
+    ),
+    steps_per_task=10_000,
+    failures="collisions",
+    priced=4,
+    settings={"gamma": 0.9, "once": (4,)},
+    actings=(
+        "neutral", "mean-variance:-0.3", "mean-variance:-1", "mean-variance:-2", "mean-variance:-4", "cvar:0.1",
+        "static cvar:0.1", "limit 0.02", "price 0.5", "price 1", "price 2", "price 4", "price 10",
+    ),
+    episodes=50,
+    max_steps=40,
+    gauge="speed",
+    rival=DQN_ON_ROADS,
+)  # fmt: skip

@@ -1,0 +1,41 @@
+import numpy as np
+import pytest
+
+from rasf.experiments.suite.measures import front, verdict
+
+WAYS = ["neutral", "mean-variance:-1", "mean-variance:-4", "static cvar:0.1", "price 2", "price 9"]
+
+
+def told(failures, returns):
+    """Five seeds about these means, with little noise that seeds share."""
+    noise = np.random.default_rng(0).normal(0, 0.01, (5, 1))
+    return verdict({"failures": np.array(failures) + noise, "return": np.array(returns) + noise}, WAYS)
+
+
+def test_a_front_is_the_best_return_with_so_few_failures():
+    failures, returns = np.array([0.5, 0.1, 0.3]), np.array([9.0, 5.0, 4.0])
+    assert front(failures, returns, np.array([0.0, 0.1, 0.4, 0.5])).tolist() == [-np.inf, 5.0, 5.0, 9.0]
+
+
+def test_the_level_told_is_cheap_and_has_fewest_failures():
+    found = told([0.5, 0.3, 0.1, 0.0, 0.3, 0.1], [10.0, 9.5, 5.0, 9.0, 9.5, 5.0])
+    assert found["level"] == "mean-variance:-1"  # -4 costs half of the return, static risk is not on the dial
+    assert found["helps"]
+    assert found["fewer"][0] == pytest.approx(-0.2)
+    assert found["cost"][0] == pytest.approx(0.5)
+    assert found["than_prices"] == "as much"
+
+
+def test_where_nothing_is_cheap_the_fewest_failures_are_told():
+    assert told([0.5, 0.3, 0.1, 0.0, 0.3, 0.1], [10.0, 5.0, 4.0, 9.0, 9.5, 5.0])["level"] == "mean-variance:-4"
+
+
+@pytest.mark.parametrize(("prices", "word"), [((9.0, 4.0), "more"), ((9.9, 9.8), "less")])
+def test_fronts_are_held_against_prices(prices, word):
+    assert told([0.5, 0.3, 0.1, 0.0, 0.3, 0.1], [10.0, 9.5, 9.0, 9.0, *prices])["than_prices"] == word
+
+
+def test_no_help_where_failures_stay():
+    rng = np.random.default_rng(1)
+    failures = 0.3 + rng.normal(0, 0.05, (5, len(WAYS)))
+    assert not verdict({"failures": failures, "return": np.ones((5, len(WAYS)))}, WAYS)["helps"]
