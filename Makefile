@@ -56,7 +56,7 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(INSTALL) -e '.[dev,docs,explorer,minari,mo,mujoco,ray,sweep,tensorboard]'
+	$(INSTALL) -e '.[dev,docs,explorer,minari,mo,mujoco,ray,suite,sweep,tensorboard]'
 	@touch $@ $(VENV)/.core
 
 clean:
