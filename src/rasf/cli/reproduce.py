@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -50,19 +51,22 @@ class Device(StrEnum):
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Where to save the picture.")] = Path("rasf-demo.png"),
+    out: Annotated[Path | None, typer.Option(help="Where to save the picture, or the film.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    driving: Annotated[
+        bool, typer.Option("--driving", help="A library that drives, filmed at two risks (extra `suite`).")
+    ] = False,
 ) -> None:
     """Train a library of policies, meet 27 new tasks: risk-neutral against risk-aware transfer.
 
-    Example: `rasf demo --out picture.png`
+    Example: `rasf demo --out picture.png`, `rasf demo --driving --out drive.gif`
     """
+    out = out or Path("rasf-drive.gif" if driving else "rasf-demo.png")
     check_folder("out", out.parent)
-    from rasf.experiments import demo as show
-
+    show = import_module("rasf.experiments.suite.film" if driving else "rasf.experiments.demo")
+    doing = "compiling (once), driving, filming" if driving else "compiling (once), training, meeting new tasks"
     with counted() as bar:
-        task = bar.add_task("compiling (once), training, meeting new tasks", total=show.total_ticks())
-        report = show.run(seed, out, partial(bar.advance, task))
+        report = show.run(seed, out, partial(bar.advance, bar.add_task(doing, total=show.total_ticks())))
     console.print(report)
 
 
