@@ -30,6 +30,15 @@ import optax
 from rasf import checks
 from rasf.agents import AGENTS, Family, LawKind
 from rasf.arrays import Array, array_namespace
+from rasf.deep.events import (
+    EventModel,
+    event_loss,
+    event_optimiser,
+    expected,
+    given_of,
+    init_event_network,
+    layer_sizes,
+)
 from rasf.deep.laws import Law, MeanDiagonal, Networks, Parts, TaskHeads, make_law, support_atoms
 from rasf.deep.networks import encode, init_network, read_action, read_heads
 from rasf.deep.replay import Batch, row_size
@@ -79,6 +88,8 @@ class AgentSettings:
         events         features never negative and mostly zero, of which the law "log-moments" learns logarithms
         settle         share of training, at its end, in which policies stay as they are and only laws are learned
         surprise       share of a batch drawn by how wrong the networks were about it, where Python steps
+        expected_events
+                       laws learn from what events come to on average, given the rest of a transition
     """
 
     law: LawKind = LawKind.HISTOGRAM
@@ -109,6 +120,7 @@ class AgentSettings:
     events: tuple[int, ...] = ()
     settle: float = 0.0
     surprise: float = 0.0
+    expected_events: bool = False
     risk: Callable[[Array], Risk] = MeanVariance
 
     def __post_init__(self) -> None:
@@ -146,6 +158,9 @@ class AgentSettings:
             checks.whole("events", event, 0)
         if self.events and self.law is not LawKind.MEAN_LOG_VARIANCE:
             raise ValueError(f"events are for the law {LawKind.MEAN_LOG_VARIANCE.value!r}, not for {self.law.value!r}")
+        if self.expected_events and not self.events:
+            law = LawKind.MEAN_LOG_VARIANCE.value
+            raise ValueError(f"expected_events is for the law {law!r} with events such as events=(2,), got none")
         if self.surprise and (self.conditioned or self.law not in _SURPRISED):
             laws = " and ".join(repr(law.value) for law in _SURPRISED)
             raise ValueError(f"surprise is for the laws {laws} of features, not for {self.law.value!r}")
@@ -176,13 +191,17 @@ class Policies(NamedTuple):
 
 
 class Learner(NamedTuple):
-    """What training changes. chooser: the networks that choose a', where policies settle; else those online do."""
+    """What training changes.
+
+    chooser: the networks that choose a', where policies settle; else those online do. events: where they are expected.
+    """
 
     online: Networks
     target: Networks
     optimiser: optax.OptState
     average: Networks = ()
     chooser: Networks = ()
+    events: EventModel | tuple[()] = ()
 
 
 @dataclass(frozen=True)
@@ -257,10 +276,16 @@ class Agent:
     @property
     def optimiser(self) -> optax.GradientTransformation:
         """Adam, as the paper uses it, unless the learning rate decays over what is planned."""
-        rate, chosen = self.settings.learning_rate, self.settings
-        if chosen.decay and self.planned:
-            return optax.adam(optax.linear_schedule(rate, _LAST_RATE * rate, self.planned), eps=chosen.adam_epsilon)
-        return optax.adam(rate, eps=chosen.adam_epsilon)
+        return optax.adam(self._rate, eps=self.settings.adam_epsilon)
+
+    @property
+    def _event_optimiser(self) -> optax.GradientTransformation:
+        return event_optimiser(self._rate, self.settings.adam_epsilon, self.inputs)
+
+    @property
+    def _rate(self) -> float | optax.Schedule:
+        rate, decays = self.settings.learning_rate, self.settings.decay and self.planned
+        return optax.linear_schedule(rate, _LAST_RATE * rate, self.planned) if decays else rate
 
     def epsilon_at(self, step: Array) -> Array:
         """How often to explore after so many steps of all environments, in numpy or jax."""
@@ -286,6 +311,10 @@ class Agent:
         outputs = 3.0 * chosen.batch * self.policies * sum(sum(sizes) + columns for columns in heads)
         if chosen.law is LawKind.HISTOGRAM:  # a projection's matrix for every transition and feature
             outputs += 3.0 * chosen.batch * self.law.features * chosen.atoms**2
+        if chosen.expected_events:
+            sizes = (*layer_sizes(self.inputs, self.actions), 2 * len(chosen.events))
+            numbers += sum((n + 1) * m for n, m in itertools.pairwise(sizes))
+            outputs += 3.0 * chosen.batch * sum(sizes)
         row = 4.0 * row_size(observation_size, features) + 2.0 * (item - 4) * observation_size
         return 4.0 * (copies * numbers + outputs) + transitions * row
 
@@ -299,7 +328,18 @@ class Agent:
             for one, shape in zip(jax.random.split(key, len(shapes)), shapes, strict=True)
         )
         average, chooser = (jax.tree.map(jnp.copy, online) if more else () for more in (chosen.average, self._settling))
-        return self.copy_target(Learner(online, (), self.optimiser.init(online), average, chooser))
+        learner = Learner(online, (), self.optimiser.init(online), average, chooser, self._init_events(key))
+        return self.copy_target(learner)
+
+    def _init_events(self, key: Array) -> EventModel | tuple[()]:
+        chosen = self.settings
+        if not chosen.expected_events:
+            return ()
+        sizes = (self.inputs, self.actions, len(chosen.events))
+        # a key that no part of the law has
+        network = init_event_network(jax.random.fold_in(key, len(self.law.shapes())), *sizes, chosen.frequency)
+        average = jax.tree.map(jnp.copy, network) if chosen.average else ()
+        return EventModel(network, self._event_optimiser.init(network), average)
 
     @property
     def _settling(self) -> int:
@@ -359,7 +399,7 @@ class Agent:
             each, surprise = each_loss(*given)
             return jnp.mean(weight * each), surprise
 
-        return self._update(learner, batch, tasks, risk, loss)
+        return self._update(learner, batch, tasks, risk, loss, weight)
 
     def _update(
         self,
@@ -368,6 +408,7 @@ class Agent:
         tasks: Tasks,
         risk: Risk | Policies,
         law_loss: Callable[..., tuple[Array, Array]],
+        weight: Array | float = 1.0,
     ) -> tuple[Learner, Array, Array]:
         if self.settings.relabel:
             batch = _for_every_task(batch, len(tasks.weights))
@@ -381,23 +422,39 @@ class Agent:
         following = self._outputs_of(learner.target or learner.online, x_next, next_action)
         discount = self.settings.gamma * batch.not_terminated
         action = jnp.broadcast_to(batch.action, next_action.shape)
+        learned_from, events = [following, phi, discount], learner.events
+        if events:
+            given = given_of(x, batch.action, x_next, batch.not_terminated, self.actions)
+            learned_from.append(expected(events.average or events.network, given, phi, self.settings.events))
+            events = self._learn_events(events, given, phi[:, list(self.settings.events)], weight)
 
         def loss(networks: Networks) -> tuple[Array, Array]:
-            return law_loss(self._outputs_of(networks, x, action), following, phi, discount)
+            return law_loss(self._outputs_of(networks, x, action), *learned_from)
 
         (value, seen), gradient = jax.value_and_grad(loss, has_aux=True)(learner.online)
         steps, optimiser = self.optimiser.update(gradient, learner.optimiser)
         online = optax.apply_updates(learner.online, steps)
         average, chooser, done = learner.average, learner.chooser, optimiser[0].count
         if average:
-            # from the first update on: a mean over all so far, later over about the last `average`
-            share = 1.0 / jnp.minimum(done, self.settings.average)
-            average = jax.tree.map(lambda mean, new: mean + share * (new - mean), average, online)
+            average = self._averaged(average, online, done)
         if chooser:
             # in the end those who choose are the ones who would act, and stay what they are
             now = jax.lax.cond(done < self._settling, lambda: online, lambda: average or online)
             chooser = jax.lax.cond(done <= self._settling, lambda: now, lambda: chooser)
-        return Learner(online, learner.target, optimiser, average, chooser), value, seen
+        return Learner(online, learner.target, optimiser, average, chooser, events), value, seen
+
+    def _learn_events(self, events: EventModel, given: Array, came: Array, weight: Array | float) -> EventModel:
+        """One step of Adam on the events (B, E) that came, whose transitions count by a weight."""
+        gradient = jax.grad(lambda network: jnp.mean(weight * event_loss(network, given, came)))(events.network)
+        steps, optimiser = self._event_optimiser.update(gradient, events.optimiser, events.network)
+        network = optax.apply_updates(events.network, steps)
+        average = events.average and self._averaged(events.average, network, optimiser[0].count)
+        return EventModel(network, optimiser, average)
+
+    def _averaged(self, average: Any, new: Any, done: Array) -> Any:
+        """The mean of weights over all `done` updates at first, later over about the last `average`."""
+        share = 1.0 / jnp.minimum(done, self.settings.average)
+        return jax.tree.map(lambda mean, now: mean + share * (now - mean), average, new)
 
     def _bootstrap_actions(self, networks: Networks, x: Array, w: Array, risk: Risk | Array) -> Array:
         """Actions (K, B) that policy k chooses at the next state, for its weights w (K, d) at its risk."""

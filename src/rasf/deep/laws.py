@@ -49,7 +49,7 @@ from rasf.risk.base import Risk, histogram_moments
 from rasf.transfer import packed_indices, packed_weights
 
 _NOTHING = -1e4  # the logarithm of what does not count
-_MOST_LEARNED, _MOST_SAID = 10.0, 80.0  # logarithms: a target must not run away, a score must not overflow
+MOST_LEARNED, _MOST_SAID = 10.0, 80.0  # logarithms: a target must not run away, a score must not overflow
 Parts = tuple[Array, ...]  # outputs of every part
 Networks = tuple[Network, ...]  # weights of every part
 
@@ -60,6 +60,16 @@ class TaskHeads(NamedTuple):
     networks: Networks
     atoms: Array
     weights: Array
+
+
+class Expected(NamedTuple):
+    """Features (B, d) where events are what they come to on average, given the rest of a transition; how these vary.
+
+    All others are what they are, and vary by nothing.
+    """
+
+    mean: Array
+    variance: Array
 
 
 class Law(Protocol):
@@ -391,21 +401,34 @@ class MeanLogDiagonal(MeanDiagonal):
         mean = out[..., 0] + (_exp(out[..., 1 : 1 + n]) * weights).sum(axis=-1)
         return mean, _exp(out[..., 1 + n :]).sum(axis=-1)
 
-    def each_loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
-        """Half the squared differences of means, and the losses of what is never negative; and the surprise."""
+    def loss(
+        self, chosen: Parts, following: Parts, phi: Array, discount: Array, expected: Expected | None = None
+    ) -> tuple[Array, Array]:
+        return jnp.sum(self.each_loss(chosen, following, phi, discount, expected)[0]) / len(phi), jnp.zeros(2)
+
+    def each_loss(
+        self, chosen: Parts, following: Parts, phi: Array, discount: Array, expected: Expected | None = None
+    ) -> tuple[Array, Array]:
+        """Half the squared differences of means, and the losses of what is never negative; and the surprise.
+
+        expected: what to learn from in place of the events that came (`rasf.deep.events`); these still surprise.
+        """
         now, later = self._means(chosen[0]), self._means(following[0])
-        target = jax.lax.stop_gradient(phi + discount[:, None] * later)
-        of_means = jnp.where(self._is_event, _poisson_loss(chosen[0][:, :, 0], target), (target - now) ** 2 / 2)
-        after = jnp.exp(jnp.minimum(following[0][:, :, 1], _MOST_LEARNED))
+        came = jax.lax.stop_gradient(phi + discount[:, None] * later)
+        target = came if expected is None else jax.lax.stop_gradient(expected.mean + discount[:, None] * later)
+        of_means = jnp.where(self._is_event, poisson_loss(chosen[0][:, :, 0], target), (target - now) ** 2 / 2)
+        after = jnp.exp(jnp.minimum(following[0][:, :, 1], MOST_LEARNED))
         spread = jax.lax.stop_gradient((target - now) ** 2 + discount[:, None] ** 2 * after)
-        each = jnp.sum(of_means + _poisson_loss(chosen[0][:, :, 1], spread), axis=(0, 2))
-        return each, _surprise(target - now)
+        if expected is not None:
+            spread += expected.variance
+        each = jnp.sum(of_means + poisson_loss(chosen[0][:, :, 1], spread), axis=(0, 2))
+        return each, _surprise(came - now)
 
     def _means(self, outputs: Array) -> Array:
         """Means (K, B, d) of features, from outputs (K, B, 2, d)."""
         said = outputs[:, :, 0]
         # of the others the exponential is not taken at all: it might overflow, and spoil the slope
-        bounded = jnp.where(self._is_event, jnp.minimum(said, _MOST_LEARNED), 0.0)
+        bounded = jnp.where(self._is_event, jnp.minimum(said, MOST_LEARNED), 0.0)
         return jnp.where(self._is_event, jnp.exp(bounded), said)
 
     def in_units(self, networks: Networks, units: Array) -> Networks:
@@ -423,9 +446,9 @@ def _exp(logs: Array) -> Array:
     return xp.exp(xp.minimum(logs, _MOST_SAID))
 
 
-def _poisson_loss(logs: Array, target: Array) -> Array:
+def poisson_loss(logs: Array, target: Array) -> Array:
     """m - y log m for a target y that is never negative, by the logarithm of m; beyond what is learned, a line."""
-    bounded = jnp.minimum(logs, _MOST_LEARNED)
+    bounded = jnp.minimum(logs, MOST_LEARNED)
     return jnp.exp(bounded) * (1 + logs - bounded) - target * logs
 
 
