@@ -1,4 +1,4 @@
-"""The tables of docs/results.md that come from the shipped results: `python docs/results_tables.py` writes them anew.
+"""The tables of docs/results.md and docs/suite.md that come from the shipped results: running this writes them anew.
 
 `tests/docs/test_results_page.py` checks that they are current.
 """
@@ -13,7 +13,7 @@ from typing import Any
 from rasf.experiments.common.claims import is_ours, table
 from rasf.experiments.common.results import shipped
 
-PAGE = Path(__file__).parent / "results.md"
+DOCS = Path(__file__).parent
 _MARKS = {"holds": "**holds**", "does not hold": "does not", "not decided": "undecided", "not measured": "-"}
 _PLURAL = {
     "holds": "hold",
@@ -91,17 +91,67 @@ def _choices(experiment: str, shown: dict[str, tuple[str, str]]) -> str:
     return "\n".join(lines)
 
 
-TABLES: dict[str, Callable[[], str]] = {
-    "glance": glance,
-    "ours": ours,
-    "four-room choices": four_room_choices,
-    "reacher choices": reacher_choices,
+def suite_glance() -> str:
+    """One row per environment of the suite."""
+    lines = [
+        "| environment | failures | neutral | dial | at | return | does it help? | beside prices | mean off | spread |",
+        "| --- " * 10 + "|",
+    ]
+    for told in shipped()["suite"].numbers.values():
+        found, way = told["verdict"], told["ways"]
+        neutral, dial = (_interval(one) for one in found["failures"])
+        before, after = (f"{one[0]:.3g}" for one in found["return"])
+        helps = "**yes**" if found["helps"] else "no"
+        off, spread = (way[found["level"]][name][0] for name in ("off", "spread_ratio"))
+        cells = (told["env"], told["failures"], neutral, dial, _level(found["level"]), f"{before} to {after}", helps)
+        told_off = ("-", "-") if abs(off) > _MEANINGLESS else (f"{off:+.2f}", f"{spread:.2f}")
+        lines.append(f"| {' | '.join(cells)} | {found.get('than_prices', '-')} | {' | '.join(told_off)} |")
+    return "\n".join(lines)
+
+
+def _interval(told: Sequence[float]) -> str:
+    estimate, low, high = (f"{number:.3g}" for number in told)
+    return f"{estimate} [{low}, {high}]"
+
+
+def _level(text: str) -> str:
+    return text.replace("mean-variance:", "")
+
+
+def suite_roads() -> str:
+    """All ways to act on the roads."""
+    lines = ["| road | acting | collisions | m/s | return | CVaR |", "| --- " * 6 + "|"]
+    for told in shipped()["suite"].numbers.values():
+        if told["gauge"] is None:
+            continue
+        rows = told["ways"] | {f"{name}, retrained": theirs for name, theirs in told["rivals"].items()}
+        for text, way in rows.items():
+            cells = (
+                _interval(way["failures"]),
+                f"{way['gauge'][0]:.1f}",
+                _interval(way["return"]),
+                f"{way['cvar'][0]:.3g}",
+            )
+            lines.append(f"| {told['env']} | {_level(text)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+_MEANINGLESS = 1e3  # spreads: of returns that do not vary
+Tables = dict[str, Callable[[], str]]
+PAGES: dict[str, Tables] = {
+    "results.md": {
+        "glance": glance,
+        "ours": ours,
+        "four-room choices": four_room_choices,
+        "reacher choices": reacher_choices,
+    },
+    "suite.md": {"suite at a glance": suite_glance, "roads": suite_roads},
 }
 
 
-def with_tables(page: str) -> str:
+def with_tables(page: str, tables: Tables) -> str:
     """The page with every table between its marks written anew."""
-    for name, make in TABLES.items():
+    for name, make in tables.items():
         begin, end = f"<!-- {name}: written by docs/results_tables.py -->", f"<!-- end of {name} -->"
         before, found, rest = page.partition(begin)
         _, ended, after = rest.partition(end)
@@ -112,4 +162,5 @@ def with_tables(page: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_tables(PAGE.read_text()))
+    for name, tables in PAGES.items():
+        (DOCS / name).write_text(with_tables((DOCS / name).read_text(), tables))

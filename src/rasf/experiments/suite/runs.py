@@ -15,15 +15,17 @@ act (a rival has one) and a column for each unseen weighting:
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import gymnasium
 import numpy as np
 
 from rasf.arrays import Floats
 from rasf.checks import one_of
+from rasf.envs.gymnasium.single import open_environment
 from rasf.experiments.common.runs import run_all
 from rasf.experiments.suite.cases import PRESETS, Acting, Case, find_case
 from rasf.library.evaluation import WORST
@@ -36,8 +38,6 @@ from rasf.sweep.store import Finished, Store, sweep_folder
 from rasf.transfer import gpi_actions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rasf.envs.gymnasium.single import Step
     from rasf.library.evaluation import Report
     from rasf.library.policy_library import PolicyLibrary
@@ -115,7 +115,9 @@ def _execute(run: Run, scratch: Path) -> Outcome:
     library, path = _library(run, case, scratch)
     w, actings = np.array(given["asked"]["unseen"]), given["asked"]["actings"]
     began = time.perf_counter()
-    found = [[_try(library, case, text, one, given["asked"], run.seed) for one in w] for text in actings]
+    environments = _Environments(case)
+    trying = (environments, given["asked"], run.seed)
+    found = [[_try(library, case, text, one, *trying) for one in w] for text in actings]
     scalars: dict[str, Value] = {
         "library": f"{path.parent.name}/{path.name}",
         "policies": len(library.policies),
@@ -153,6 +155,31 @@ def _library(run: Run, case: Case, scratch: Path) -> tuple[PolicyLibrary, Path]:
     return load(path), path
 
 
+class _Kept(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment that stays open: making one may take longer than an episode in it."""
+
+    def close(self) -> None:
+        """Not yet."""
+
+
+class _Environments:
+    """Makes environments of a case, and hands out the same ones for every question."""
+
+    def __init__(self, case: Case) -> None:
+        self._case, self._kept, self._given = case, list[_Kept](), 0
+
+    def again(self) -> Callable[[], _Kept]:
+        """From the first on."""
+        self._given = 0
+        return self._next
+
+    def _next(self) -> _Kept:
+        if self._given == len(self._kept):
+            self._kept.append(_Kept(open_environment(self._case.env, None, **self._case.env_kwargs).env))
+        self._given += 1
+        return self._kept[self._given - 1]
+
+
 class Gauge:
     """A rule for failures that also sums up a number of `info` over all steps."""
 
@@ -170,18 +197,19 @@ class Gauge:
         return np.nan if self._name is None else self.total / self.steps
 
 
-def _try(library: PolicyLibrary, case: Case, text: str, w: Floats, asked: Any, seed: int) -> dict[str, Any]:
+def _try(
+    library: PolicyLibrary, case: Case, text: str, w: Floats, environments: _Environments, asked: Any, seed: int
+) -> dict[str, Any]:
     """What one way to act leads to on one weighting."""
     acting, gauge = Acting.read(text, case, w), Gauge(case)
     report = library.evaluate(
-        case.env,
+        environments.again(),
         acting.w,
         acting.risk,
         asked["episodes"],
         seed=TRYING + seed,
         failure=gauge,
         max_steps=asked["max_steps"],
-        env_kwargs=dict(case.env_kwargs) or None,
         **acting.ways,
     )
     mean, std = _predicted(library, report, acting)
