@@ -4,7 +4,7 @@
 
 Each variant trains some seeds as lanes of one program, then acts on the paper's eight test targets at many betas (the
 paper's, the bare factor of the variance). A line of JSON says what came of it, seed by seed: normalised return and
-failures by beta, the error of the learned variance at -3 (R12), the seconds.
+failures by beta, the error of the learned variance at -3 (R12), what it is inside and outside the circles, the seconds.
 """
 
 import argparse
@@ -43,7 +43,29 @@ ALL_LEAD = {"betas": (0.0, -3.0), "behaviour": (0.0, -3.0)}
 THREE_LEAD = {"betas": (0.0, -1.0, -3.0), "behaviour": (0.0, -1.0, -3.0)}
 LOGARITHMS = SHARED | {"law": "log-moments", "events": (12,)}
 SETTLED = THREE_LEAD | {"settings": LOGARITHMS | {"settle": 0.5}, "episode": 100}
+EXPECTED = LOGARITHMS | {"expected_events": True}
+FOUR_LEAD = {"betas": (0.0, -1.0, -3.0, -6.0), "behaviour": (0.0, -1.0, -3.0, -6.0)}
+
+
+def expected(imagined=0, settle=0.5, lead=THREE_LEAD, observation="raw", **changes):
+    """A settled agent that learns from expected events, with changes to its settings."""
+    settings = EXPECTED | {"settle": settle} | changes
+    return lead | {"settings": settings, "episode": 100, "imagined": imagined, "observation": observation}
+
+
 VARIANTS = {
+    "expected": expected(),
+    "expected-unsettled": expected(settle=0.0),
+    "expected-targets": expected("targets"),
+    "expected-unsettled-targets": expected("targets", settle=0.0),
+    "expected-wide-targets": expected("targets", widths=(512, 512)),
+    "expected-more-targets": expected("targets", updates=0.75, average=7_500),
+    "expected-large-targets": expected("targets", batch=512),
+    "expected-faster-sines-targets": expected("targets", frequency=2.0),
+    "expected-four-lead-targets": expected("targets", lead=FOUR_LEAD),
+    "expected-long-settle-targets": expected("targets", settle=0.7),
+    "expected-sincos-targets": expected("targets", observation="sincos"),
+    "expected-wide-more-targets": expected("targets", widths=(512, 512), updates=0.75, average=7_500),
     "log-variances": THREE_LEAD | {"settings": LOGARITHMS | {"events": ()}},
     "logarithms": THREE_LEAD | {"settings": LOGARITHMS},
     "logarithms-faster-sines": THREE_LEAD | {"settings": LOGARITHMS | {"frequency": 2.0}},
@@ -55,11 +77,7 @@ VARIANTS = {
     "logarithms-large": THREE_LEAD | {"settings": LOGARITHMS | {"updates": 1 / 12, "batch": 1_024, "average": 1_000}},
     "logarithms-sincos": THREE_LEAD | {"settings": LOGARITHMS, "observation": "sincos"},
     "logarithms-epsilon-20": THREE_LEAD | {"settings": LOGARITHMS | {"epsilon": 0.2}},
-    "logarithms-four-lead": {
-        "betas": (0.0, -1.0, -3.0, -6.0),
-        "behaviour": (0.0, -1.0, -3.0, -6.0),
-        "settings": LOGARITHMS,
-    },
+    "logarithms-four-lead": FOUR_LEAD | {"settings": LOGARITHMS},
     "logarithms-targets": THREE_LEAD | {"settings": LOGARITHMS | {"widths": (512, 512)}, "imagined": "targets"},
     "logarithms-episode-100": THREE_LEAD | {"settings": LOGARITHMS, "episode": 100},
     "logarithms-episode-50": THREE_LEAD | {"settings": LOGARITHMS, "episode": 50},
@@ -207,7 +225,10 @@ def run(name, seeds, steps_per_task, rollouts_per_task):
 
 
 def variance_error(agent, world, networks, keys, first, tasks, count):
-    """R12: error of the variance of the policies for the training tasks at -3, over the mean variance; correlation."""
+    """R12: error of the variance of the policies for the training tasks at -3, over the mean variance; correlation.
+
+    Also the learned and the true variance where the tip is inside a circle and where it is outside, on average.
+    """
     where, own, beta = grid(31), np.arange(count), jnp.float32(paper(-3.0))
     chosen = slice(first, first + count)
     part = jax.vmap(lambda each: tuple(choose_policies(one, chosen) for one in each))(networks)
@@ -225,7 +246,13 @@ def variance_error(agent, world, networks, keys, first, tasks, count):
     error = np.abs(learned - truth).mean(axis=(1, 2)) / truth.mean(axis=(1, 2))
     x, y = (one - one.mean(axis=-1, keepdims=True) for one in (learned, truth))
     correlation = np.sum(x * y, axis=-1) / np.maximum(np.linalg.norm(x, axis=-1) * np.linalg.norm(y, axis=-1), 1e-9)
-    return {"error": error.round(3).tolist(), "correlation": correlation.mean(axis=1).round(3).tolist()}
+    inside = np.asarray(world.in_circle(where.tips[where.reached]))
+    apart = {
+        f"{name}_{place}": one[..., there].mean(axis=(1, 2)).round(3).tolist()
+        for name, one in (("learned", learned), ("true", truth))
+        for place, there in (("inside", inside), ("outside", ~inside))
+    }
+    return {"error": error.round(3).tolist(), "correlation": correlation.mean(axis=1).round(3).tolist()} | apart
 
 
 def main():
@@ -247,6 +274,9 @@ def main():
             for beta, r, f in zip(ACTING, found["return"], found["failures"], strict=True)
         )
         told = f"error {np.mean(found.get('error', np.nan)):.2f}, r {np.mean(found.get('correlation', np.nan)):.2f}"
+        for place in ("inside", "outside") if "error" in found else ():
+            learned, true = (np.mean(found[f"{which}_{place}"]) for which in ("learned", "true"))
+            told += f", {place} {learned:.2f} of {true:.2f}"
         print(f"{name}: {front}; {told}; {found['seconds']} s, {found['total_seconds']} in all", flush=True)
 
 
