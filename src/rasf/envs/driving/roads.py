@@ -12,6 +12,7 @@ second. Traffic is compiled (`CompiledTraffic`), step for step the same. The ext
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import Any, NamedTuple
 
@@ -101,6 +102,9 @@ class DrivingEnv(gymnasium.Env[Any, Any]):
 
 
 def _made(env: str, config: dict[str, Any] | None, render_mode: str | None, compiled: bool) -> gymnasium.Env[Any, Any]:
+    if render_mode != "human":
+        for part in ("SDL_VIDEODRIVER", "SDL_AUDIODRIVER"):  # pictures are made without a screen and without a sound
+            os.environ.setdefault(part, "dummy")
     try:
         import highway_env  # noqa: F401  (registers its ids)
         import mo_gymnasium  # noqa: F401
