@@ -58,17 +58,22 @@ def run(seed: int, film: Path, tick: Callable[[], None]) -> Group:
     if film.suffix != ".gif":
         raise ValueError(f"--out must name a film that ends in .gif, got {film}")
     library, seeds = shipped_driver(), seeds_from(seed, EPISODES)
-    drives = {name: [_drive(library, risk, one, tick) for one in seeds] for name, risk in RISKS.items()}
+
+    def counted(risk: Risk, one: int, render_mode: str | None = None) -> Drive:
+        found = drive(library, risk, one, render_mode)
+        tick()
+        return found
+
+    drives = {name: [counted(risk, one) for one in seeds] for name, risk in RISKS.items()}
     collided = [one.crashed for one in drives["neutral"]]
     chosen = seeds[collided.index(True)] if any(collided) else seeds[0]
-    filmed = {name: _drive(library, risk, chosen, tick, "rgb_array") for name, risk in RISKS.items()}
+    filmed = {name: counted(risk, chosen, "rgb_array") for name, risk in RISKS.items()}
     save_film(filmed, film)
     return _report(drives, film)
 
 
-def _drive(
-    library: PolicyLibrary, risk: Risk, seed: int, tick: Callable[[], None], render_mode: str | None = None
-) -> Drive:
+def drive(library: PolicyLibrary, risk: Risk, seed: int, render_mode: str | None = None) -> Drive:
+    """One episode for the task, from the beginning that the seed names."""
     env = gymnasium.make(ROAD, render_mode=render_mode)
     obs, info = env.reset(seed=seed)
     speeds, frames, over = [], [], False
@@ -81,7 +86,6 @@ def _drive(
     if render_mode is not None:
         frames.append(np.asarray(env.render(), np.uint8))
     env.close()
-    tick()
     return Drive(bool(info["crashed"]), float(np.mean(speeds)), len(speeds), frames)
 
 

@@ -1,0 +1,46 @@
+"""The picture that the README opens with: `python docs/driving_picture.py`, from the shipped results and library.
+
+Left: collisions against speed, on weightings that nobody trained for. Right: the same traffic, met by the neutral car
+and by one that keeps a limit, a second before the first collides; which episode is decided by the rule of
+`rasf demo --driving`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from rasf.envs.gymnasium.single import seeds_from
+from rasf.experiments.common import drawing
+from rasf.experiments.common.results import shipped
+from rasf.experiments.suite import film
+from rasf.experiments.suite.figures import front
+
+
+def frames() -> dict[str, np.ndarray]:
+    """A picture of each car, at the same time of the same episode."""
+    library = film.shipped_driver()
+    for seed in seeds_from(0, film.EPISODES):
+        drives = {name: film.drive(library, risk, seed, "rgb_array") for name, risk in film.RISKS.items()}
+        if drives["neutral"].crashed:
+            at = drives["neutral"].steps
+            return {name: drive.frames[min(at, len(drive.frames) - 1)] for name, drive in drives.items()}
+    raise ValueError("the neutral car never collides")
+
+
+def draw() -> None:
+    """Write docs/figures/driving.png."""
+    result = shipped()["suite"]
+    drawn = drawing.figure(10.5, 4.0)
+    left, right = drawn.subfigures(1, 2, width_ratios=[1.15, 1])
+    front(left.subplots(), result.numbers["highway"], "gauge")
+    for axes, (name, frame) in zip(right.subplots(2, 1), frames().items(), strict=True):
+        axes.imshow(frame)
+        axes.set_title(f"{name}", fontsize=9, loc="left")
+        axes.axis("off")
+    drawing.save(drawing.provenance(drawn, result), Path(__file__).parent / "figures" / "driving.png")
+
+
+if __name__ == "__main__":
+    draw()
