@@ -16,9 +16,9 @@ from rasf.experiments.common.results import shipped
 
 HERE = Path(__file__).parent
 OURS = {
-    'logarithms, episodes of 100, policies settle for the last half: "settled" below': "ours, 240,000 steps",
-    "settled, (512, 512), all other targets imagined": "ours, 240,000 steps, other targets imagined",
-    "settled, all other targets imagined, 800,000 steps": "ours, 800,000 steps, other targets imagined",
+    "settled, all other targets imagined": "ours, third round, 240,000 steps",
+    "expected, sines of three times the frequency": "ours, 240,000 steps",
+    "expected, sines of three times the frequency, 800,000 steps": "ours, 800,000 steps",
 }
 PAPERS = {"rasfc51": "RaSFC51, 800,000 steps, trained for each beta", "rac51": "RaC51, the same"}
 BETAS = (0, -1, -2, -3, -4)
