@@ -114,6 +114,7 @@ def is_of_a_file(key: str) -> bool:
 
 def scene_of(library: PolicyLibrary, env: str | None = None) -> Scene:
     """The most telling scene; the generic one where a library does not fit its environment's own, or acts in `env`."""
+    from rasf.explorer.scenes.driving import ROADS, DrivingScene
     from rasf.explorer.scenes.library import LibraryScene
 
     environment, is_table = library.environment, library.sources.family is Family.TABLES
@@ -127,6 +128,8 @@ def scene_of(library: PolicyLibrary, env: str | None = None) -> Scene:
                 from rasf.explorer.scenes.reacher import ReacherScene  # which loads jax
 
                 return ReacherScene(library)
+            if environment.id in ROADS:
+                return DrivingScene(library)
     except (ValueError, TypeError, AttributeError):  # a file may hold settings of any kind
         pass
     return LibraryScene(library, env)

@@ -31,9 +31,11 @@ def draw_frontier(
     parameter: str,
     neutral: float = 0.0,
     share: bool = False,
+    failure: str = "failure",
     id_prefix: str = "frontier",
 ) -> str:
     """Failures and return at every level of `parameter`; `share`: failures are a rate, shown in per cent."""
+    fails = f"{failure}s"
     given = [*frontier.points, *([] if here is None else [here])]
     if share:
         given = [replace(point, failures=Interval(*(100 * end for end in point.failures))) for point in given]
@@ -41,7 +43,7 @@ def draw_frontier(
     here = here if here is not None and _finite(here) else None
     line = sorted(filter(_finite, given), key=lambda point: point.level)
     every = line if here is None else [*line, here]
-    title = f"Return against failures as {parameter} runs over its range ({frontier.family})"
+    title = f"Return against {fails} as {parameter} runs over its range ({frontier.family})"
     failures, returns = (finite_range([getattr(point, name) for point in every]) for name in ("failures", "returns"))
     if failures is None or returns is None:
         return empty_chart(_WIDTH, "no points yet", title, id_prefix)
@@ -54,27 +56,27 @@ def draw_frontier(
     y = Scale(round_ticks(*returns), _BOTTOM, _TOP)
     drawn = [_Drawn(point, x, y, math.isclose(point.level, neutral, abs_tol=1e-9)) for point in line]
     body = x_axis(
-        x, _BOTTOM, _TOP, f"failures{', % of rollouts' if share else ' a rollout'} (left is safer)", _WIDTH / 2
+        x, _BOTTOM, _TOP, f"{fails}{', % of rollouts' if share else ' a rollout'} (left is safer)", _WIDTH / 2
     )
     body += y_axis(y, _LEFT, _RIGHT, "mean return (up is better)")
     for (x1, y1), (x2, y2) in (bar for one in drawn for bar in one.bars()):
         body += element("line", class_="whisker", x1=x1, x2=x2, y1=y1, y2=y2)
     if len(drawn) > 1:
         body += element("polyline", class_="curve", points=points(one.place for one in drawn))
-    body += "".join(one.dot(f"{parameter} {shown(one.point.level)}: {_said(one.point, share)}") for one in drawn)
+    body += "".join(one.dot(f"{parameter} {shown(one.point.level)}: {_said(one.point, share, fails)}") for one in drawn)
     body += _labels(drawn, None if here is None else _Drawn(here, x, y, False), parameter, neutral)
     said = []
     if line:
-        ends = [f"{parameter} {shown(point.level)}, with {_said(point, share)}" for point in (line[0], line[-1])]
+        ends = [f"{parameter} {shown(point.level)}, with {_said(point, share, fails)}" for point in (line[0], line[-1])]
         said.append(f"From {ends[0]}, to {ends[1]}.")
     if here is not None:
-        said.append(f"Here, at {parameter} {shown(here.level)}, {_said(here, share)}.")
+        said.append(f"Here, at {parameter} {shown(here.level)}, {_said(here, share, fails)}.")
     words = " ".join(said)
     return picture(_WIDTH, _BOTTOM + 46, body, kind="chart", title=title, description=words, id_prefix=id_prefix)
 
 
-def _said(point: Point, share: bool) -> str:
-    return f"failures {shown(point.failures.estimate)}{' %' * share}, return {shown(point.returns.estimate)}"
+def _said(point: Point, share: bool, fails: str) -> str:
+    return f"{fails} {shown(point.failures.estimate)}{' %' * share}, return {shown(point.returns.estimate)}"
 
 
 def _finite(point: Point) -> bool:

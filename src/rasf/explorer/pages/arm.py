@@ -9,7 +9,7 @@ from nicegui.events import GenericEventArguments
 
 from rasf.arrays import Floats
 from rasf.explorer.drawing.arm import draw_arm, from_view, to_view
-from rasf.explorer.pages.controls import Words
+from rasf.explorer.pages.controls import Frames, Words
 from rasf.explorer.pages.map import ARROW_KEYS
 from rasf.explorer.pages.page import RolloutPage
 from rasf.explorer.scenes.scene import ArmOutcome, ArmScene, Scores
@@ -63,7 +63,7 @@ class ArmPage(RolloutPage[ArmOutcome]):
         where = f"Scores with the tip at rest at ({state.tip[0]:.2f}, {state.tip[1]:.2f}) m"
         return where, self.scene.at(state.tip, np.array(state.w), self.risk_of(state))
 
-    def frames(self, outcome: ArmOutcome, rollout: int) -> tuple[list[list[float]], list[int]]:
+    def frames(self, outcome: ArmOutcome, rollout: int) -> tuple[Frames, list[int]]:
         """Shoulder, elbow and tip at every step."""
         elbows, tips = outcome.elbows[rollout], outcome.tips[rollout]
         places = [to_view(self.scene.arm, joint) for joint in (np.zeros_like(tips), elbows, tips)]

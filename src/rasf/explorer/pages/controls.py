@@ -6,7 +6,7 @@ while a person moves it; only `set` overrides it, so an answer that comes late n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from nicegui import ui
 from nicegui.element import Element
@@ -15,6 +15,7 @@ from nicegui.events import GenericEventArguments
 
 from rasf.explorer.scenes.scene import RiskFamily, Weight
 
+Frames = Sequence[Sequence[float | None]]  # what moves at every step, as the player's script has it
 _OFTEN = 0.03  # seconds between two values of a slider that moves
 
 
@@ -127,10 +128,11 @@ class Picture(Element, component="../static/picture.js"):
 
 
 class Playback(Element, component="../static/playback.js"):
-    """The player of rollouts; it moves the picture's agent or arm in the browser."""
+    """The player of rollouts; it moves a map's agent, an arm or the cars of a road (`kind`) in the browser."""
 
     def __init__(
         self,
+        kind: str,
         picture: Element,
         rate: float,
         on_scrub: Callable[[int], object],
@@ -138,13 +140,14 @@ class Playback(Element, component="../static/playback.js"):
         on_play: Callable[[], object],
     ) -> None:
         super().__init__()
-        self.props.update(picture=picture.html_id, rate=rate, frames=[], contexts=[], rollouts=0, rollout=0, at=0)
+        self.props.update(kind=kind, picture=picture.html_id, rate=rate)
+        self.props.update(frames=[], contexts=[], rollouts=0, rollout=0, at=0)
         self.props["stamp"] = 0
         self.on("scrub", lambda event: on_scrub(int(event.args)), throttle=0.05)
         self.on("rollout", lambda event: on_rollout(int(event.args)))
         self.on("play", lambda _: on_play())
 
-    def load(self, frames: list[list[float]], contexts: list[int], rollouts: int, rollout: int, at: int) -> None:
+    def load(self, frames: Frames, contexts: list[int], rollouts: int, rollout: int, at: int) -> None:
         """Take another rollout, at one of its steps."""
         self.props.update(frames=frames, contexts=contexts, rollouts=rollouts, rollout=rollout, at=at)
         self.props["stamp"] += 1

@@ -9,7 +9,7 @@ from nicegui.events import GenericEventArguments
 from rasf.envs.grid import MOVES
 from rasf.explorer.drawing.map import centre, draw_map
 from rasf.explorer.drawing.svg import counted, shown
-from rasf.explorer.pages.controls import Words, button
+from rasf.explorer.pages.controls import Frames, Words, button
 from rasf.explorer.pages.page import RolloutPage
 from rasf.explorer.scenes.scene import ACTIONS, Layout, MapOutcome, MapScene, Scores
 from rasf.explorer.state import State
@@ -75,7 +75,7 @@ class MapPage(RolloutPage[MapOutcome]):
         why = scores if scores.seen else why_nobody_acts(self.scene.layout, state.cell)
         return f"Scores in row {row + 1}, column {column + 1}{after}", why
 
-    def frames(self, outcome: MapOutcome, rollout: int) -> tuple[list[list[float]], list[int]]:
+    def frames(self, outcome: MapOutcome, rollout: int) -> tuple[Frames, list[int]]:
         places = [list(centre(self.scene.layout, int(cell))) for cell in outcome.paths[rollout]]
         return places, [int(context) for context in outcome.contexts[rollout]]
 

@@ -34,6 +34,7 @@ MEASURES = {
     "discounted": "Discounted return",
     "failures": "Failures per episode",
     "length": "Steps",
+    "speed": "Mean speed, m/s",
 }
 HEADER = ("section", "name", "at", "value", "low", "high")
 
@@ -68,11 +69,15 @@ def summary(who: str, chosen: Outcome, neutral: Outcome) -> str:
     return f"{who} {fails}; mean return {shown(own)}, risk-neutral {shown(other)}."
 
 
-def numbers_table(columns: Mapping[str, Mapping[str, Interval]], share: bool, exact: Collection[str] = ()) -> str:
+def numbers_table(
+    columns: Mapping[str, Mapping[str, Interval]], share: bool, exact: Collection[str] = (), failure: str = "failure"
+) -> str:
     """Measures down, risks across, each with its interval or "exact"; `share`: failures are a rate, in per cent."""
+    name = failure.capitalize()
+    named = MEASURES | {"failures": f"{name} rate" if share else f"{name}s per episode"}
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
     body = ""
-    for key, words in (MEASURES | ({"failures": "Failure rate"} if share else {})).items():
+    for key, words in named.items():
         if any(key in found for found in columns.values()):
             rate, known = share and key == "failures", key in exact
             cells = "".join(_cell(found.get(key), rate, known) for found in columns.values())

@@ -1,4 +1,4 @@
-"""What pages have in common; those of maps and arms: draw at once, act when the dial rests, then follow the frontier.
+"""What pages have in common; those that act: draw at once, act when the dial rests, then follow the frontier.
 
     a slider moves       the picture and the scores follow, in a thread, the newest first
     it rests             rollouts of the chosen risk and of the neutral one; the link and the spoken line follow
@@ -22,7 +22,7 @@ from nicegui.events import GenericEventArguments
 
 from rasf.explorer.drawing.scores import draw_scores, scores_rows
 from rasf.explorer.jobs import CancelPrevious, Coalesce
-from rasf.explorer.pages.controls import ChoiceField, Picture, Playback, Words, button, html, panel
+from rasf.explorer.pages.controls import ChoiceField, Frames, Picture, Playback, Words, button, html, panel
 from rasf.explorer.pages.numbers import Sheet, at_most_one, numbers_csv, risk_words, scores_table, summary
 from rasf.explorer.pages.panels import FrontierPanel, NumbersPanel, TaskPanel
 from rasf.explorer.scenes.frontier import Point
@@ -96,19 +96,22 @@ class Page(ABC):
 
 
 class RolloutPage(Page, Generic[O]):
-    """The page of a map or an arm."""
+    """The page of a map, an arm or a road."""
 
     scene: RolloutScene[O]
-    kind: str  # "map" or "arm"
+    kind: str  # "map", "arm" or "road"
     episodes: int
     label: str  # of the picture, for those who listen
     help: str
     rate: float  # steps per second that the player shows
-    click_script: str  # what a click on the picture tells `clicked`
+    click_script: str | None = None  # what a click on the picture tells `clicked`, where places can be chosen
+    plays_neutral: bool = False  # whether the player shows the neutral rollout, too
 
     def __init__(self, scene: RolloutScene[O], state: State, context: PageContext) -> None:
         super().__init__(scene, state, context)
         self.chosen: O | None = None  # rollouts at the chosen risk, the newest
+        self.chosen_at = state
+        self.neutral: O | None = None  # those beside them, once they are there
         self._acted: tuple[State, O, O] | None = (
             None  # rollouts whose numbers are shown, at the chosen and neutral risk
         )
@@ -122,11 +125,9 @@ class RolloutPage(Page, Generic[O]):
 
     # what a scene's own page provides
 
-    @abstractmethod
     def build_below(self) -> None:
-        """What stands below the picture."""
+        """What stands below the picture, if anything."""
 
-    @abstractmethod
     def show_below(self) -> None:
         """What is said there now."""
 
@@ -139,14 +140,12 @@ class RolloutPage(Page, Generic[O]):
         """The chosen place, and the scores there or a sentence that says why there are none; in a thread."""
 
     @abstractmethod
-    def frames(self, outcome: O, rollout: int) -> tuple[list[list[float]], list[int]]:
+    def frames(self, outcome: O, rollout: int) -> tuple[Frames, list[int]]:
         """What the player shows at every step of a rollout, and what was collected by then."""
 
-    @abstractmethod
     def clicked(self, event: GenericEventArguments) -> None:
         """Choose the place that was clicked."""
 
-    @abstractmethod
     def key(self, event: GenericEventArguments) -> None:
         """Move the chosen place by an arrow key."""
 
@@ -161,7 +160,7 @@ class RolloutPage(Page, Generic[O]):
             TaskPanel(self.scene, self.state, self.change)
             with panel("Picture", "picture-panel"):
                 self._build_picture()
-            self._numbers = NumbersPanel()
+            self._numbers = NumbersPanel(self.scene.failure)
             with self._numbers.place:
                 self._frontier = FrontierPanel(self.scene, self.episodes, self.context.say)
             with panel("Scores at the chosen place", "scores-panel"):
@@ -175,15 +174,22 @@ class RolloutPage(Page, Generic[O]):
             self.layers = ChoiceField(
                 "Layer", self.scene.layers, self.state.layer, lambda layer: self.change(layer=layer)
             )
+            self.layers.visible = len(self.scene.layers) > 1
             button("Next seed", lambda: self.change(seed=self.state.seed + 1), "quiet", "Roll out with other chances")
         player = ui.element("div")
         self.picture = self._picture = Picture(self.kind)
-        self.picture.props(f'tabindex=0 role=application aria-describedby={self.kind}-help aria-label="{self.label}"')
-        self.picture.on("click", self.clicked, js_handler=self.click_script)
-        self.picture.on("keydown", self.key, js_handler="(e) => explorer.key(e, emit)")
+        self.picture.props(f'aria-describedby={self.kind}-help aria-label="{self.label}"')
+        if self.click_script is None:
+            self.picture.props("role=group")
+        else:
+            self.picture.props("tabindex=0 role=application")
+            self.picture.on("click", self.clicked, js_handler=self.click_script)
+            self.picture.on("keydown", self.key, js_handler="(e) => explorer.key(e, emit)")
         self.build_below()
         with player:
-            self._player = Playback(self.picture, self.rate, self._scrubbed, self._rollout_picked, self.played)
+            self._player = Playback(
+                self.kind, self.picture, self.rate, self._scrubbed, self._rollout_picked, self.played
+            )
         Words(self.help, "small soft").props(f"id={self.kind}-help")
 
     def change(self, **changes: Any) -> None:
@@ -239,20 +245,23 @@ class RolloutPage(Page, Generic[O]):
         chosen = await self._rollouts.run(self._roll, state, state.level, state.ways)
         if chosen is None or not self._open:
             return
-        self.chosen = chosen
-        if self.state.rollout >= chosen.played:  # a link may ask for any
-            self.change(rollout=chosen.played - 1)
-        self._load_rollout()
         plainly = state.level == family.neutral and state.ways == PLAIN
         neutral, before = chosen if plainly else None, self._acted
         if before is not None and _plainly(before[0], state) == _plainly(state, state):
             neutral = before[2]
+        self.chosen, self.chosen_at, self.neutral = chosen, state, neutral
+        if self.state.rollout >= chosen.played:  # a link may ask for any
+            self.change(rollout=chosen.played - 1)
+        self._load_rollout()
         if neutral is None:
             self._numbers.show_chosen(chosen)
             background_tasks.create(self.redraw())
             neutral = await self._rollouts.run(self._roll, state, family.neutral, PLAIN)
             if neutral is None or not self._open:
                 return
+            self.neutral = neutral
+            if self.plays_neutral:
+                self._load_rollout()
         self._acted = state, chosen, neutral
         self._numbers.show(chosen, neutral, family, state, self.episodes)
         await self.redraw()

@@ -109,7 +109,8 @@ class TaskPanel:
 class NumbersPanel:
     """What acting leads to, beside risk-neutral acting; the frontier goes into the same panel."""
 
-    def __init__(self) -> None:
+    def __init__(self, failure: str) -> None:
+        self._failure = failure
         with panel("What acting leads to", "numbers-panel") as self.place:
             Words("Rollouts", "panel-title", "h2")
             self._about = Words("Acting ...", "small soft")
@@ -149,7 +150,7 @@ class NumbersPanel:
     def _show_table(self, columns: dict[str, Outcome | None]) -> None:
         known = [outcome for outcome in columns.values() if outcome is not None]
         measures = {name: {} if outcome is None else outcome.measures for name, outcome in columns.items()}
-        self._table.content = numbers_table(measures, at_most_one(*known), known[0].exact)
+        self._table.content = numbers_table(measures, at_most_one(*known), known[0].exact, self._failure)
 
 
 class FrontierPanel:
@@ -168,7 +169,7 @@ class FrontierPanel:
         self._turn = 0  # reports of earlier runs come late
         self._done = self._cancelled = self._share = False
         self._title = Words("Frontier", "panel-title", "h2")
-        self._about = Words("Return against failures, as the dial runs over its range.", "small soft")
+        self._about = Words(f"Return against {scene.failure}s, as the dial runs over its range.", "small soft")
         self._chart = html("chart frontier")
         self._progress = Progress("Progress of the frontier", self._cancel)
         self._compute = button("Compute the frontier", self._again, "quiet compute")
@@ -194,8 +195,9 @@ class FrontierPanel:
             self._chart.content = ""
             return
         family = self._scene.family(self._state.family)
+        named = {"parameter": family.parameter, "failure": self._scene.failure}
         self._chart.content = draw_frontier(
-            self.frontier, self._here, parameter=family.parameter, neutral=family.neutral, share=self._share
+            self.frontier, self._here, neutral=family.neutral, share=self._share, **named
         )
 
     def _cancel(self) -> None:

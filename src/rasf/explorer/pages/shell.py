@@ -19,6 +19,8 @@ from rasf.explorer.pages.library import LibraryPage
 from rasf.explorer.pages.map import MapPage
 from rasf.explorer.pages.numbers import file_name
 from rasf.explorer.pages.page import Page, PageContext
+from rasf.explorer.pages.road import RoadPage
+from rasf.explorer.scenes.driving import DrivingScene
 from rasf.explorer.scenes.library import LibraryScene
 from rasf.explorer.scenes.scene import ArmScene, MapScene, Scene
 from rasf.explorer.state import State, default_state, from_query
@@ -34,6 +36,8 @@ def page_of(scene: Scene, state: State, context: PageContext) -> Page:
         return MapPage(scene, state, context)
     if isinstance(scene, ArmScene):
         return ArmPage(scene, state, context)
+    if isinstance(scene, DrivingScene):
+        return RoadPage(scene, state, context)
     assert isinstance(scene, LibraryScene)
     return LibraryPage(scene, state, context)
 

@@ -1,14 +1,15 @@
 """Any library: what it holds, what its policies say where an episode begins, and what acting leads to, on demand.
 
 An environment is made only from an id that is registered already, or that MO-Gymnasium registers. The id stands in the
-file, and one of the form "module:id" would make Gymnasium import a module of the file's choosing: that is refused. The
-user may name another, `env`, whose module has been imported.
+file, and one of the form "module:id" would make Gymnasium import a module of the file's choosing: that is refused, and
+so is a setting by which highway-env would. The user may name another, `env`, whose module has been imported. What the
+features are called, and which steps are failures, an environment of the suite need not say itself: its case does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +23,12 @@ from rasf.library.policy_library import PolicyLibrary
 from rasf.limits import Limit
 from rasf.risk import Risk
 
+if TYPE_CHECKING:
+    from rasf.envs.gymnasium.single import FeatureEnvironment
+    from rasf.experiments.suite.cases import Case
+
+_HIGHWAY, _IMPORTED = "highway_env.", "other_vehicles_type"
+
 
 class LibraryScene(Scene):
     """The generic view of a library."""
@@ -32,13 +39,16 @@ class LibraryScene(Scene):
     def __init__(self, library: PolicyLibrary, env: str | None = None) -> None:
         self.library = library
         self._env = library.environment.id if env is None else env
+        self._case = case_of(library)
+        self._cannot: str | None = None  # why the environment cannot be made, once that was tried
         self.title = str(library.environment.id or "A library without an environment's id")
         count = "1 policy" if len(library.policies) == 1 else f"{len(library.policies)} policies"
+        self._world = "" if self._case is None else f"{self._case.about[0].upper()}{self._case.about[1:]}. "
         self.about = (
-            f"{count} of {library.agent}, judged anew for the weights and the risk set here. Scores are those at the "
-            "first observation; evaluation acts in the environment."
+            f"{self._world}{count} of {library.agent}, judged anew for the weights and the risk set here. Scores are "
+            "those at the first observation; evaluation acts in the environment."
         )
-        self.weights = _weights(library)
+        self.weights = _weights(library, self._case)
         self.families = served(library.sources, around_trained(library.policies))
         self.policies = tuple(
             f"w {', '.join(f'{number:.3g}' for number in policy.w)}; {trained_for(policy.risk)}"
@@ -80,11 +90,20 @@ class LibraryScene(Scene):
             *(("note", note) for note in library.notes),
         ]
 
+    def warm(self, stop: Stop) -> None:
+        """Make the environment once: what it needs may not be installed."""
+        super().warm(stop)
+        if self.can_run() is None:
+            try:
+                self._opened().close()
+            except ValueError as error:
+                self._cannot = f"The environment cannot be made: {error}."
+
     def can_run(self) -> str | None:
         """None, or one sentence that says why no environment can be made."""
         from rasf.envs.registration import is_registered
 
-        env_id, phi = self._env, self.library.environment.phi
+        env_id, phi, config = self._env, self.library.environment.phi, self.library.environment.kwargs.get("config")
         if not isinstance(env_id, str) or not env_id:
             return "The library was trained in an environment without an id; start with --env MODULE:ID to name one."
         if ":" in env_id:
@@ -94,21 +113,26 @@ class LibraryScene(Scene):
         if not is_registered(env_id):
             unknown = f"No environment with the id {env_id!r} is known here"
             return f"{unknown}; start with --env MODULE:ID to import its module."
+        named = config.get(_IMPORTED, _HIGHWAY) if isinstance(config, Mapping) else _HIGHWAY
+        if not str(named).startswith(_HIGHWAY):
+            return f"The setting {_IMPORTED} names a module to import, {named}, which a file is not allowed to do."
         try:
             self._env_kwargs()
         except ValueError as error:
             return f"The environment cannot be made: {error}."
-        return None
+        return self._cannot
 
     def first_scores(self, w: Floats, risk: Risk, seed: int, ways: Ways = PLAIN) -> Scores:
         """Every policy and action at the first observation of the environment."""
-        from rasf.envs.gymnasium.single import open_environment
-
-        environment = open_environment(self._checked_env(), **self._env_kwargs())
+        environment = self._opened()
         try:
-            found = self.library.scores(environment.reset(seed), w, risk, self.limits(ways))
+            return self.scores_at(environment.reset(seed), w, risk, ways)
         finally:
             environment.close()
+
+    def scores_at(self, obs: object, w: Floats, risk: Risk, ways: Ways = PLAIN) -> Scores:
+        """Every policy and action at an observation; a limit counts from there on."""
+        found = self.library.scores(obs, w, risk, self.limits(ways))
         action, driver = int(found.action) - self.library.environment.first_action, int(found.driver)
         return Scores(found.values, found.mean, found.std, action, driver, bool(found.seen), self.library.gamma)
 
@@ -134,14 +158,20 @@ class LibraryScene(Scene):
             report((order.index(name) + done / episodes) / len(order))
 
         def compare(names: list[str], **asked: Any) -> Comparison:
-            some = {name: risks[name] for name in names}
-            return self.library.compare(self._checked_env(), w, some, episodes, seed=seed, callback=callback, **asked)
+            some, rule = {name: risks[name] for name in names}, None if self._case is None else self._case.failure
+            asked |= {"seed": seed, "callback": callback, "failure": rule}
+            return self.library.compare(self._checked_env(), w, some, episodes, **asked)
 
         if ways == PLAIN:
             return compare(order)
         first = compare(order[:1], limits=self.limits(ways), static=ways.static)
         rest = compare(order[1:]).reports if order[1:] else {}
         return Comparison(first.reports | rest)
+
+    def _opened(self) -> FeatureEnvironment:
+        from rasf.envs.gymnasium.single import open_environment
+
+        return open_environment(self._checked_env(), **self._env_kwargs())
 
     def _env_kwargs(self) -> dict[str, Any]:
         environment = self.library.environment
@@ -154,13 +184,24 @@ class LibraryScene(Scene):
         return str(self._env)
 
 
-def _weights(library: PolicyLibrary) -> tuple[Weight, ...]:
+def case_of(library: PolicyLibrary) -> Case | None:
+    """The case of the suite whose environment a library was trained in, if there is one."""
+    from rasf.experiments.suite.cases import case_names, find_case
+
+    mine = library.environment
+    is_mine = (case for case in map(find_case, case_names()) if case.env == mine.id and mine.phi is None)
+    return next((case for case in is_mine if len(case.features) == library.n_features), None)
+
+
+def _weights(library: PolicyLibrary, case: Case | None) -> tuple[Weight, ...]:
     """Sliders over what was trained for, at least [-1, 1], in round steps; the first task is where they begin."""
     tasks = np.array([policy.w for policy in library.policies])
     low, high = np.minimum(tasks.min(axis=0), -1.0), np.maximum(tasks.max(axis=0), 1.0)
     steps = 10.0 ** np.floor(np.log10((high - low) / 50))  # some hundred of them make the width
     ends = zip(low.tolist(), high.tolist(), steps.tolist(), tasks[0].tolist(), strict=True)
-    return tuple(Weight(f"feature {i + 1}", *numbers) for i, numbers in enumerate(ends))
+    numbered = tuple(f"feature {i + 1}" for i in range(library.n_features))
+    names = library.environment.feature_names or (numbered if case is None else case.features)
+    return tuple(Weight(name, *numbers) for name, numbers in zip(names, ends, strict=True))
 
 
 def _plain(value: object) -> str:

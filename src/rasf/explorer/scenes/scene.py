@@ -1,7 +1,7 @@
 """What the explorer's pages ask of a world, and what they get: numbers. Computing is done below, drawing elsewhere.
 
     Scene          sliders for the reward weights w, families of risks with their dials
-    RolloutScene   a scene that acts from the start: `MapScene` on a map, `ArmScene` with the reacher's arm
+    RolloutScene   a scene that acts from the start: `MapScene` on a map, `ArmScene` with an arm, or on a `Road`
 
 A scene answers for any w and any risk of its families. `policy`, `cell`, `field` and `at` answer while a slider moves;
 `roll_out` is asked when it rests, from another thread, and may be asked to stop. A map's policy may depend on more
@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -100,7 +100,7 @@ class Outcome:
     returns: Floats  # (n,) undiscounted
     failures: Floats  # (n,) failures of each rollout
     lengths: Ints  # (n,)
-    measures: dict[str, Interval]  # return, return_variance, return_cvar, failures, length
+    measures: dict[str, Interval]  # return, return_variance, return_cvar, failures, length; speed on a road
     exact: frozenset[str] = field(default=frozenset(), kw_only=True)  # measures that are computed, not estimated
     utilities: dict[str, float] = field(default_factory=dict, kw_only=True)  # at the start, where they are known
     notes: tuple[str, ...] = field(default=(), kw_only=True)  # prices of limits, promises, and what cannot be kept
@@ -140,6 +140,7 @@ class Scene(ABC):
     layers: ClassVar[dict[str, str]]  # what the picture can show: as the link says it, and in words
     title: str
     about: str  # what is seen, and what a failure is, in a few sentences
+    failure: ClassVar[str] = "failure"  # what one is called
     weights: tuple[Weight, ...]  # one slider per feature
     families: tuple[RiskFamily, ...]  # the risks it can be asked for; the first is the usual one
     policies: tuple[str, ...]  # what each source policy was trained for, in words
@@ -306,3 +307,44 @@ class ArmScene(RolloutScene[ArmOutcome]):
     @abstractmethod
     def at(self, tip: tuple[float, float], w: Floats, risk: Risk) -> Scores:
         """Every policy and action with the arm at rest, its tip here (or at the nearest place it can reach)."""
+
+
+@dataclass(frozen=True)
+class Road:
+    """A road from above, in metres; x points right, y down."""
+
+    lanes: tuple[tuple[Floats, float], ...]  # the middle (n, 2) of each, and its width
+    lines: tuple[tuple[Floats, bool], ...]  # those painted on it (n, 2), and whether they are broken
+    obstacles: Floats  # (m, 2)
+    window: tuple[float, float]  # how much is seen at once, across and down
+    middle: tuple[float, float]  # of the window
+    follows: bool  # whether the window goes across with the own car
+
+
+@dataclass(frozen=True)
+class Drive:
+    """One rollout on a road, from the first observation to the last."""
+
+    cars: Floats  # (T + 1, n, 4): x, y, heading, 1 if crashed; the own car first; nan while a car is not on the road
+    sizes: Floats  # (n, 2) length and width, in metres
+    speeds: Floats  # (T + 1,) of the own car, in m/s
+    observations: tuple[Any, ...]  # T + 1, as the environment gives them
+
+    @property
+    def steps(self) -> int:
+        return len(self.speeds) - 1
+
+    @property
+    def collided(self) -> bool:
+        return bool(self.cars[-1, 0, 3])
+
+
+@dataclass(frozen=True)
+class RoadOutcome(Outcome):
+    """Rollouts on a road."""
+
+    drives: tuple[Drive, ...]  # the first few
+
+    @property
+    def played(self) -> int:
+        return len(self.drives)

@@ -1,8 +1,9 @@
-// Plays rollouts in the browser: moves what the picture calls agent (a map) or link1, link2, tip (an arm).
-// frames: [[x, y], ..], or x and y of shoulder, elbow and tip, in units of the picture; the server hears `scrub` where the
-// context changes or the player rests, and answers with a new picture, into which the mover is put at once.
+// Plays rollouts in the browser: moves what the picture calls agent (a map), link1, link2, tip (an arm), or the movers of
+// a road, by their numbers. frames: [[x, y], ..], x and y of shoulder, elbow and tip, or x, y, degrees and crashed of each
+// mover, null where it is not there, in units of what is around it; the server hears `scrub` where the context changes or
+// the player rests, and answers with a new picture, into which the mover is put at once.
 export default {
-  props: { frames: Array, contexts: Array, picture: String, rollouts: Number, rollout: Number,
+  props: { kind: String, frames: Array, contexts: Array, picture: String, rollouts: Number, rollout: Number,
            at: Number, stamp: Number, rate: Number },
   data() {
     return { step: this.at, playing: false };
@@ -36,6 +37,7 @@ export default {
       if (this.playing) return this.rest();
       if (this.step >= this.last) this.step = 0;
       this.playing = true;
+      document.getElementById(this.picture)?.classList.add("playing");
       this.$emit("play");
       const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
       const wait = 1000 / (still ? Math.min(this.rate, 2) : this.rate);
@@ -44,6 +46,7 @@ export default {
     pause() {
       clearInterval(this.timer);
       this.playing = false;
+      document.getElementById(this.picture)?.classList.remove("playing");
     },
     rest() {
       this.pause();
@@ -75,12 +78,25 @@ export default {
         for (const mover of picture.querySelectorAll("." + name))
           for (const [key, value] of Object.entries(values)) mover.setAttribute(key, value);
       };
-      if (frame.length === 2) return set("agent", { transform: `translate(${frame[0]},${frame[1]})` });
+      if (this.kind === "road") return this.drive(picture, frame);
+      if (this.kind === "map") return set("agent", { transform: `translate(${frame[0]},${frame[1]})` });
       const [sx, sy, ex, ey, tx, ty] = frame;
       set("link1", { x1: sx, y1: sy, x2: ex, y2: ey });
       set("link2", { x1: ex, y1: ey, x2: tx, y2: ty });
       set("tip", { cx: tx, cy: ty });
       set("elbow", { cx: ex, cy: ey });
+    },
+    drive(picture, frame) {
+      for (const mover of picture.querySelectorAll("[data-mover]")) {
+        const [x, y, angle, crashed] = frame.slice(4 * mover.dataset.mover);
+        if (x == null) {
+          mover.setAttribute("display", "none");
+          continue;
+        }
+        mover.removeAttribute("display");
+        mover.setAttribute("transform", `translate(${x} ${y})` + (angle ? ` rotate(${angle})` : ""));
+        mover.classList.toggle("crashed", crashed > 0);
+      }
     },
   },
   template: `
