@@ -1,4 +1,4 @@
-"""The tables of docs/results.md and docs/suite.md that come from the shipped results: running this writes them anew.
+"""The tables of pages and the README that come from the shipped results: `python docs/results_tables.py` writes them.
 
 `tests/docs/test_results_page.py` checks that they are current.
 """
@@ -136,6 +136,25 @@ def suite_roads() -> str:
     return "\n".join(lines)
 
 
+def driving() -> str:
+    """The README's table: ways to act on the highway."""
+    told, words = shipped()["suite"].numbers["highway"], {
+        "neutral": "neutrally",
+        "mean-variance:-1": "mean-variance, beta -1",
+        "cvar:0.1": "CVaR, the worst tenth",
+        "limit 0.02": "within a limit on collisions",
+        "price 4": "*control*: neutrally, a collision priced 4 higher",
+        "price 10": "*control*: 10 higher",
+    }  # fmt: skip
+    lines = ["| acting | collides in | drives at | return |", "| --- | --- | --- | --- |"]
+    for text, said in words.items():
+        way = told["ways"][text]
+        share, low, high = (f"{100 * number:.0f}" for number in way["failures"])
+        speed = f"{way['gauge'][0]:.1f} m/s"
+        lines.append(f"| {said} | {share} % [{low}, {high}] | {speed} | {way['return'][0]:.1f} |")
+    return "\n".join(lines)
+
+
 _MEANINGLESS = 1e3  # spreads: of returns that do not vary
 Tables = dict[str, Callable[[], str]]
 PAGES: dict[str, Tables] = {
@@ -145,6 +164,7 @@ PAGES: dict[str, Tables] = {
         "four-room choices": four_room_choices,
         "reacher choices": reacher_choices,
     },
+    "../README.md": {"driving": driving},
     "suite.md": {"suite at a glance": suite_glance, "roads": suite_roads},
 }
 
