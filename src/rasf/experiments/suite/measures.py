@@ -24,8 +24,9 @@ import numpy as np
 
 from rasf.arrays import Floats
 from rasf.experiments.common.results import Numbers
-from rasf.experiments.suite.cases import find_case, is_dial, is_price
-from rasf.experiments.suite.runs import LIBRARY
+from rasf.experiments.suite.cases import PRESETS, find_case, is_dial, is_price
+from rasf.experiments.suite.rivals import RIVALS
+from rasf.experiments.suite.runs import LIBRARY, runs_of
 from rasf.statistics import mean_interval
 from rasf.sweep.store import Finished
 
@@ -162,16 +163,13 @@ def at_a_glance(numbers: dict[str, Numbers]) -> list[list[str]]:
 
 
 def cases_of(runs: Sequence[Finished]) -> dict[str, list[Finished]]:
-    """Runs by case, of the largest preset that each was run with; only cases whose library was run."""
-    grouped: dict[str, dict[str, list[Finished]]] = {}
-    for one in runs:
-        given: Any = one.run.parameters
-        size = f"{given['training']['steps_per_task']:012d} {len(given['asked']['unseen']):04d}"
-        same = f"{size} {given['asked']}"
-        grouped.setdefault(given["case"], {}).setdefault(same, []).append(one)
-    largest = {name: sorted(by_size.items())[-1][1] for name, by_size in sorted(grouped.items())}
-    return {
-        name: sorted(found, key=lambda one: one.run.seed)
-        for name, found in largest.items()
-        if any(one.run.parameters["agent"] == LIBRARY for one in found)
-    }
+    """Runs by case, seeds in order: those of the largest preset, as the case is now, whose libraries are all there."""
+    found, names = {one.run: one for one in runs}, sorted({str(one.run.parameters["case"]) for one in runs})
+    by_case = {}
+    for name in names:
+        for preset in reversed(PRESETS):
+            wanted = [runs_of(name, preset, [agent]) for agent in (LIBRARY, *RIVALS)]
+            if all(run in found for run in wanted[0]):
+                by_case[name] = [found[run] for group in wanted for run in group if run in found]
+                break
+    return by_case
