@@ -30,6 +30,6 @@ CASE = Case(
         "neutral", "mean-variance:-0.05", "mean-variance:-0.1", "mean-variance:-0.25", "mean-variance:-0.5", "cvar:0.1",
         "static cvar:0.1", "limit 0.05", "price 2", "price 5", "price 10", "price 20", "price 50",
     ),
-    episodes=200,
+    episodes=100,
     max_steps=100,
 )  # fmt: skip

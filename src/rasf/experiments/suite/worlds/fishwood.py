@@ -29,6 +29,6 @@ CASE = Case(
         "neutral", "mean-variance:-0.05", "mean-variance:-0.2", "mean-variance:-1", "cvar:0.1", "static cvar:0.1",
         "price 1", "price 3", "price 10",
     ),
-    episodes=100,
+    episodes=50,
     max_steps=200,
 )  # fmt: skip

@@ -40,7 +40,7 @@ CASE = Case(
         "neutral", "mean-variance:-0.005", "mean-variance:-0.01", "mean-variance:-0.02", "mean-variance:-0.05",
         "cvar:0.1", "static cvar:0.1", "limit 5", "price 1", "price 3", "price 10", "price 30",
     ),
-    episodes=200,
+    episodes=100,
     max_steps=_MONTHS,
     optimum=best,
 )  # fmt: skip
