@@ -130,7 +130,7 @@ def scene_of(library: PolicyLibrary, env: str | None = None) -> Scene:
                 return ReacherScene(library)
             if environment.id in ROADS:
                 return DrivingScene(library)
-    except (ValueError, TypeError, AttributeError):  # a file may hold settings of any kind
+    except (ValueError, TypeError, AttributeError, LookupError):  # a file may hold settings of any kind
         pass
     return LibraryScene(library, env)
 

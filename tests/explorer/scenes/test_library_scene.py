@@ -172,3 +172,47 @@ def test_a_calibrated_library_has_a_limit_and_a_promise(library):
 
 def calibrated_start():
     return np.array([0, 0, 0, 0])
+
+
+SUITE = {  # sliders, and what a failure is
+    "resource-gathering": (("killed (-1)", "gold", "gem"), "deaths", 4.0),
+    "breakable-bottles": (("time (-1)", "delivered", "dropped (-1)"), "bottles dropped", 0.5),
+    "inventory": (("sold", "ordered", "orders", "held", "failure"), "units of demand lost", 0.05),
+    "deep-sea-treasure": (("treasure", "time (-1)"), "dives without a treasure", 1.0),
+}
+
+
+@pytest.mark.parametrize("name", SUITE)
+def test_any_library_of_the_suite_opens_with_its_names_failures_and_dial(name, tmp_path):
+    """Tables, some of dictionaries as observations, some of environments with settings."""
+    pytest.importorskip("mo_gymnasium")
+    from rasf.experiments.suite.cases import find_case
+
+    case, (features, failures, farthest) = find_case(name), SUITE[name]
+    rasf.learn(
+        case.env, tasks=case.tasks[:2], agent="rasfql", steps_per_task=150, env_kwargs=dict(case.env_kwargs) or None
+    ).save(tmp_path / "small.rasf")
+    scene = scene_of(rasf.load(tmp_path / "small.rasf"))
+    scene.warm(lambda: False)
+    assert type(scene) is LibraryScene
+    assert scene.can_run() is None
+    assert tuple(weight.name for weight in scene.weights) == features
+    assert scene.about.endswith(f"Failures are {failures}.")
+    assert scene.families[0].low == -farthest
+    assert scene.first_scores(scene.default_task, RISKS["careful"], 0).seen
+    (report,) = scene.evaluate(scene.default_task, {"plain": RISKS["plain"]}, 4, 0, lambda share: None).reports.values()
+    assert report.failures is not None
+    assert report.lengths.max() <= case.max_steps
+
+
+def test_what_is_missing_is_said_once_it_was_looked_for(library, monkeypatch):
+    from rasf.envs.gymnasium import single
+
+    def refuses(*_, **__):
+        raise ValueError("env 'x' cannot be made: it needs Box2D")
+
+    monkeypatch.setattr(single, "make", refuses)
+    scene = LibraryScene(changed(library))
+    assert scene.can_run() is None
+    scene.warm(lambda: False)
+    assert scene.can_run() == "It cannot act here: env 'x' cannot be made: it needs Box2D."

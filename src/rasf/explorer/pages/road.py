@@ -19,7 +19,10 @@ class RoadPage(RolloutPage[RoadOutcome]):
     kind, rate, plays_neutral = "road", 3.0, True
     episodes = 60  # a second's work
     label = "Road"
-    help = "Both cars begin in the same traffic. Play, or move the step, to see what each does, and its scores below."
+    help = (
+        "Both cars begin in the same traffic; broken lines are the ways they take. Play, or move the step: the scores "
+        "below are those at the chosen risk there."
+    )
 
     def __init__(self, scene: DrivingScene, state: State, context: PageContext) -> None:
         self.actions = self.brief = scene.actions

@@ -16,7 +16,6 @@ from rasf.arrays import Floats
 from rasf.checks import whole
 from rasf.envs.driving import roads
 from rasf.envs.gymnasium.single import FeatureEnvironment, Step, make, seeds_from
-from rasf.explorer.scenes.families import cvar, entropic, mean_variance, served
 from rasf.explorer.scenes.library import LibraryScene
 from rasf.explorer.scenes.limits import is_sure, notes_of
 from rasf.explorer.scenes.scene import (
@@ -68,8 +67,6 @@ class DrivingScene(LibraryScene, RolloutScene[RoadOutcome]):
         )
         tasks = np.array([policy.w for policy in library.policies])
         self.weights = tuple(map(_signed, self.weights, first.env.unwrapped.signs, tasks.T))
-        dial = (-4.0, 1.0, 0.1, -1.0)  # the suite asks from -0.3 to -4
-        self.families = served(library.sources, (mean_variance(*dial), entropic(*dial), cvar(0.1)))
         self._cost, self._sign = library.n_features - 1, 1.0
         sort = "95 % sure" if is_sure(library, self._cost) else "expected, discounted"
         self.limit = Weight(f"collisions at most, {sort}", 0.0, 0.5, 0.01, 0.5)

@@ -37,8 +37,8 @@ def trained_for(risk: Risk) -> str:
     return f"{text.partition(':')[0]} {risk.alpha if isinstance(risk, CVaR) else risk.beta:g}"
 
 
-def around_trained(policies: Iterable[SourcePolicy]) -> tuple[RiskFamily, ...]:
-    """Dials for any library: they reach four times as far as its policies' own risk.
+def around_trained(policies: Iterable[SourcePolicy], farthest: float | None = None) -> tuple[RiskFamily, ...]:
+    """Dials for any library: they reach to beta = -farthest, or else four times as far as its policies' own risk.
 
     Where none has any, beta is about the inverse of the rewards, so that mean and risk weigh about as much.
     """
@@ -46,7 +46,7 @@ def around_trained(policies: Iterable[SourcePolicy]) -> tuple[RiskFamily, ...]:
     largest = max((abs(w) for policy in given for w in policy.w), default=1.0)
     risks = [policy.risk for policy in given]
     betas = [abs(float(risk.beta)) for risk in risks if isinstance(risk, MeanVariance | Entropic) and risk.beta != 0]
-    beta = float(f"{max(betas, default=1 / max(largest, 1e-6)):.1g}")
+    beta = float(f"{max(betas, default=1 / max(largest, 1e-6)):.1g}") if farthest is None else farthest / 4
     ends = (-4 * beta, 2 * beta, beta / 8, -beta)
     return mean_variance(*ends), entropic(*ends), cvar(0.2)
 

@@ -3,7 +3,7 @@
 An environment is made only from an id that is registered already, or that MO-Gymnasium registers. The id stands in the
 file, and one of the form "module:id" would make Gymnasium import a module of the file's choosing: that is refused, and
 so is a setting by which highway-env would. The user may name another, `env`, whose module has been imported. What the
-features are called, and which steps are failures, an environment of the suite need not say itself: its case does.
+features are called, which steps are failures, and how far the dial goes, of an environment of the suite its case says.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ import numpy as np
 
 from rasf.agents import Family
 from rasf.arrays import Floats
+from rasf.explorer.jobs import sentence_of
 from rasf.explorer.scenes.families import around_trained, served, trained_for
 from rasf.explorer.scenes.limits import limits_of
 from rasf.explorer.scenes.scene import PLAIN, Scene, Scores, Stop, Stopped, Ways, Weight
 from rasf.library.evaluation import Comparison
 from rasf.library.policy_library import PolicyLibrary
 from rasf.limits import Limit
-from rasf.risk import Risk
+from rasf.risk import MeanVariance, Risk
+from rasf.risk.names import risk_from_text
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import FeatureEnvironment
@@ -47,9 +49,11 @@ class LibraryScene(Scene):
         self.about = (
             f"{self._world}{count} of {library.agent}, judged anew for the weights and the risk set here. Scores are "
             "those at the first observation; evaluation acts in the environment."
+            f"{'' if self._case is None else f' Failures are {self._case.failures}.'}"
         )
         self.weights = _weights(library, self._case)
-        self.families = served(library.sources, around_trained(library.policies))
+        farthest = None if self._case is None else _farthest(self._case)
+        self.families = served(library.sources, around_trained(library.policies, farthest))
         self.policies = tuple(
             f"w {', '.join(f'{number:.3g}' for number in policy.w)}; {trained_for(policy.risk)}"
             for policy in library.policies
@@ -96,8 +100,8 @@ class LibraryScene(Scene):
         if self.can_run() is None:
             try:
                 self._opened().close()
-            except ValueError as error:
-                self._cannot = f"The environment cannot be made: {error}."
+            except Exception as error:  # an environment may raise anything
+                self._cannot = f"It cannot act here: {sentence_of(error)}."
 
     def can_run(self) -> str | None:
         """None, or one sentence that says why no environment can be made."""
@@ -158,8 +162,9 @@ class LibraryScene(Scene):
             report((order.index(name) + done / episodes) / len(order))
 
         def compare(names: list[str], **asked: Any) -> Comparison:
-            some, rule = {name: risks[name] for name in names}, None if self._case is None else self._case.failure
-            asked |= {"seed": seed, "callback": callback, "failure": rule}
+            some, case = {name: risks[name] for name in names}, self._case
+            asked |= {"seed": seed, "callback": callback}
+            asked |= {} if case is None else {"failure": case.failure, "max_steps": case.max_steps}
             return self.library.compare(self._checked_env(), w, some, episodes, **asked)
 
         if ways == PLAIN:
@@ -191,6 +196,14 @@ def case_of(library: PolicyLibrary) -> Case | None:
     mine = library.environment
     is_mine = (case for case in map(find_case, case_names()) if case.env == mine.id and mine.phi is None)
     return next((case for case in is_mine if len(case.features) == library.n_features), None)
+
+
+def _farthest(case: Case) -> float | None:
+    """The largest aversion that the suite asks for, as a beta without its sign."""
+    from rasf.experiments.suite.cases import is_dial
+
+    risks = [risk_from_text(text) for text in case.actings if is_dial(text)]
+    return max((-risk.beta for risk in risks if isinstance(risk, MeanVariance) and risk.beta < 0), default=None)
 
 
 def _weights(library: PolicyLibrary, case: Case | None) -> tuple[Weight, ...]:
