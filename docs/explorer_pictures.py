@@ -1,10 +1,11 @@
-"""Pictures of the explorer, for README and docs, from the real page: `python docs/explorer_pictures.py`.
+"""Pictures of the explorer, for README and docs, from the real page: `python docs/explorer_pictures.py [NAME ...]`.
 
     explorer_four_room.png   who drives where, in the four rooms        explorer_dark.png      a trajectory, dark
     explorer_grid.png        the paper's grid                           explorer_narrow.png    a phone's width
     explorer_reacher.png     the arm over its objective                 explorer_library.png   any library file
+    explorer_driving.png     a highway, the same traffic at two risks
 
-Needs playwright and a Chromium (RASF_CHROMIUM names one); two minutes, most of them training.
+Needs playwright, a Chromium (RASF_CHROMIUM names one) and rasf[suite]; two minutes, most of them training.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ SHOTS = (
     Shot("four_room", "?view=four-room&cell=112", height=1230),
     Shot("grid", "?view=grid", height=1230),
     Shot("reacher", "?view=reacher&tip=0.1,0.1&step=60", height=1230),
+    Shot("driving", "?view=highway&rollout=1&step=18", height=1430),
     Shot("dark", "?view=four-room&layer=trajectory&step=14&cell=57", height=1230, theme="dark"),
     Shot("narrow", "?view=four-room&layer=visits", width=390, height=1500),
     Shot("library", "", height=900),
@@ -74,7 +76,7 @@ def take(browser: Any, url: str, shot: Shot) -> None:
     page.wait_for_timeout(500)  # for the last frame to be painted
     path = FIGURES / f"explorer_{shot.name}.png"
     with Image.open(io.BytesIO(page.screenshot())) as whole:
-        whole.convert("RGB").quantize(256).save(path, optimize=True)  # a page has few colours
+        whole.convert("RGB").quantize(256, kmeans=3).save(path, optimize=True)  # few colours, the rare red one kept
     page.close()
     print(f"{path.name}: {path.stat().st_size / 1024:.0f} kB")  # noqa: T201
 
@@ -93,7 +95,8 @@ def main() -> None:
             url = server.stdout.readline().strip()
             browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
             for shot in SHOTS:
-                take(browser, url, shot)
+                if shot.name in (sys.argv[1:] or [shot.name]):
+                    take(browser, url, shot)
             browser.close()
         finally:
             server.terminate()

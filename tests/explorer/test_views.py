@@ -84,7 +84,7 @@ def test_a_view_that_was_given_up_or_failed_is_begun_again():
 def test_a_file_is_the_first_view_and_further_ones_come_last(library):
     views = Views(library[0], seed=0)
     first = views.first()
-    usual = ["four-room", "grid", "reacher"]
+    usual = ["four-room", "grid", "reacher", "highway"]
     assert [view.key for view in views] == [first.key, *usual]
     assert views.add_library(library[0], "again.rasf") is first
     other = copy(library[0])

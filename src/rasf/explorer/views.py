@@ -164,6 +164,11 @@ def _usual(seed: int) -> list[View]:
 
         return ReacherScene(shipped_reacher())
 
+    def highway(tick: Callable[[float], None], stop: Stop) -> Scene:
+        from rasf.experiments.suite.film import shipped_driver
+
+        return scene_of(shipped_driver())
+
     trained = f"trained on the spot, seed {seed}"
     training = "Training a library on the spot. The grid is there at once, in the meantime."
     loading = "Loading the networks, and asking them what no slider changes."
@@ -171,4 +176,5 @@ def _usual(seed: int) -> list[View]:
         View("four-room", "Four rooms", training, trained, four_room),
         View("grid", "Grid", "Planning the sources.", "planned exactly", grid),
         View("reacher", "Reacher", loading, "shipped reacher networks", reacher),
+        View("highway", "Highway", "Loading the networks, and the traffic.", "shipped highway networks", highway),
     ]

@@ -10,6 +10,7 @@ import rasf
 from quick_compilation import quick_compilation  # noqa: F401
 from rasf import MeanVariance
 from rasf.envs.gymnasium.single import open_environment, seeds_from
+from rasf.experiments.suite.film import shipped_driver
 from rasf.explorer.scenes.driving import ROADS, DrivingScene
 from rasf.explorer.scenes.library import LibraryScene
 from rasf.explorer.scenes.scene import Stopped, Ways
@@ -44,6 +45,19 @@ def test_every_road_has_the_scene(name):
     assert bool(np.isnan(drive.cars).any()) <= (name == "Intersection")  # where cars come and go
     np.testing.assert_array_equal(drive.sizes, [(5.0, 2.0)] * cars)
     assert len(scene.road.obstacles) == (name == "Merge")
+
+
+def test_the_shipped_driver_is_calibrated_so_its_limit_is_sure():
+    scene = scene_of(shipped_driver())
+    assert type(scene) is DrivingScene
+    assert scene.limit.name == "collisions at most, 95 % sure"
+    found = scene.roll_out(scene.default_task, RISK, 2, 0, ways=Ways(limit=0.2))
+    assert [note.split(":")[0] for note in found.notes if not note.startswith("Note")] == [
+        "The price of a unit of collision", "Promised"
+    ]  # fmt: skip
+    np.testing.assert_array_equal(
+        found.drives[0].cars[0], scene.roll_out(scene.default_task, RISK, 1, 0).drives[0].cars[0]
+    )
 
 
 def test_words_and_sliders(scene):
