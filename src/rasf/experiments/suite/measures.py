@@ -55,7 +55,7 @@ def summary(runs: Sequence[Finished]) -> Numbers:
         "episodes": given["asked"]["episodes"],
         "steps": given["training"]["steps_per_task"] * len(given["training"]["tasks"]),
         "training": given["training"],
-        "seconds": float(np.mean([one.scalars["training_seconds"] for one in ours])),
+        "seconds": float(np.mean([_training_seconds(one) for one in ours])),
         "libraries": [one.scalars["library"] for one in ours],
         "ways": {text: _way(by_seed, j, neutral) for j, text in enumerate(actings)},
         "verdict": verdict(by_seed, actings),
@@ -69,6 +69,11 @@ def summary(runs: Sequence[Finished]) -> Numbers:
     rivals = {str(one.run.parameters["agent"]) for one in runs} - {LIBRARY}
     found["rivals"] = {name: _rival(runs, name, by_seed, neutral) for name in sorted(rivals)}
     return found
+
+
+def _training_seconds(one: Finished) -> float:
+    seconds = float(one.scalars["training_seconds"])
+    return seconds if np.isfinite(seconds) else one.provenance["wall_s"] - float(one.scalars["asking_seconds"])
 
 
 def _told(values: Floats) -> list[float]:

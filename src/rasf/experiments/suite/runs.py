@@ -121,7 +121,7 @@ def _execute(run: Run, scratch: Path) -> Outcome:
     scalars: dict[str, Value] = {
         "library": f"{path.parent.name}/{path.name}",
         "policies": len(library.policies),
-        "training_seconds": float(library.provenance.get("seconds", np.nan)),
+        "training_seconds": float(library.provenance.get("merged", [library.provenance])[0]["seconds"]),
         "asking_seconds": round(time.perf_counter() - began, 1),
         "notes": " ".join(library.notes),
     }
