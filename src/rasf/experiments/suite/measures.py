@@ -32,6 +32,7 @@ from rasf.sweep.store import Finished
 
 NEUTRAL = "neutral"
 _LEVELS = 50  # of failures, at which fronts are compared
+_STILL = 1e-3  # of a mean: a smaller spread is none
 _CHEAP = 0.1  # of the size of the neutral return
 _TOLD = ("return", "cvar", "failures", "length", "gauge", "discounted", "std", "predicted", "predicted_std")
 
@@ -41,8 +42,8 @@ def summary(runs: Sequence[Finished]) -> Numbers:
     given: Any = runs[0].run.parameters
     case, ours = find_case(given["case"]), [one for one in runs if one.run.parameters["agent"] == LIBRARY]
     actings = given["asked"]["actings"]
-    arrays = {name: np.stack([one.arrays[name] for one in ours]) for name in ours[0].arrays}  # (seeds, ways, n, ..)
-    by_seed = {name: arrays[name].mean(axis=2) for name in _TOLD}
+    arrays = {name: np.stack([one.arrays[name] for one in ours]) for name in _TOLD}  # (seeds, ways, n)
+    by_seed = {name: values.mean(axis=2) for name, values in arrays.items()}
     neutral = actings.index(NEUTRAL)
     found: Numbers = {
         "env": case.env,
@@ -64,7 +65,7 @@ def summary(runs: Sequence[Finished]) -> Numbers:
     if case.optimum is not None:
         gamma = float(given["training"]["settings"]["gamma"])
         best = np.array([case.optimum(np.array(w, float), gamma) for w in given["asked"]["unseen"]])
-        gap = best - arrays["discounted"][:, neutral]
+        gap = best - np.stack([one.arrays["earned"][neutral] for one in ours])
         found["optimum"] = {"best": best, "gap": _told(gap.mean(axis=1)), "share": _told((gap / np.abs(best)).mean(1))}
     rivals = {str(one.run.parameters["agent"]) for one in runs} - {LIBRARY}
     found["rivals"] = {name: _rival(runs, name, by_seed, neutral) for name in sorted(rivals)}
@@ -89,8 +90,9 @@ def _way(by_seed: dict[str, Floats], j: int, neutral: int) -> Numbers:
         f"{name}_difference": _told(by_seed[name][:, j] - by_seed[name][:, neutral])
         for name in ("return", "cvar", "failures")
     }
-    spread = np.maximum(by_seed["std"][:, j], 1e-12)
-    told["off"] = _told((by_seed["predicted"][:, j] - by_seed["discounted"][:, j]) / spread)
+    came, spread = by_seed["discounted"][:, j], by_seed["std"][:, j]
+    spread = np.where(spread > _STILL * np.abs(came), spread, np.nan)  # what does not vary has no spread to be off by
+    told["off"] = _told((by_seed["predicted"][:, j] - came) / spread)
     told["spread_ratio"] = _told(by_seed["predicted_std"][:, j] / spread)
     return told
 

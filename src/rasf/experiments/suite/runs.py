@@ -9,6 +9,7 @@ act (a rival has one) and a column for each unseen weighting:
     length, gauge      steps of an episode; the mean over steps of what the case measures
     discounted, std    mean and spread of the discounted return for the weights that were acted for, and what is
                        promised beyond a time limit; `predicted`, `predicted_std`: what the library said beforehand
+    earned             mean of the discounted return for the weighting itself, as far as episodes went
     phi                (ways, weightings, d), features summed up over an episode
 """
 
@@ -212,10 +213,12 @@ def _try(
         max_steps=asked["max_steps"],
         **acting.ways,
     )
+    assert report.discounted_phi is not None  # nor are beginnings: these are episodes of just now
     mean, std = _predicted(library, report, acting)
     rest = 0.0 if report.rest is None else report.rest
     realised = report.discounted + rest
     return outcome_of(report.phi, report.failures, report.lengths, w, gauge.mean) | {
+        "earned": (report.discounted_phi @ w).mean(),
         "discounted": realised.mean(),
         "std": realised.std(ddof=1),
         "predicted": mean,
@@ -238,7 +241,7 @@ def outcome_of(phi: Floats, failures: Floats | None, lengths: Any, w: Floats, ga
 
 def _predicted(library: PolicyLibrary, report: Report, acting: Acting) -> tuple[float, float]:
     """Mean and spread that the driving policies promise at the first observations, means over them."""
-    assert report.beginnings is not None  # of those that were acted in just now
+    assert report.beginnings is not None
     found = library.sources.scores(report.beginnings, acting.w, acting.risk)
     each, action = np.arange(len(found.seen)), gpi_actions(found.values)
     driver = np.argmax(found.values[:, each, action], axis=0)
