@@ -34,7 +34,10 @@ def draw() -> None:
     result = shipped()["suite"]
     drawn = drawing.figure(10.5, 4.0)
     left, right = drawn.subfigures(1, 2, width_ratios=[1.15, 1])
-    front(left.subplots(), result.numbers["highway"], "gauge")
+    axes = left.subplots()
+    front(axes, result.numbers["highway"], "gauge")
+    axes.set_ylabel("mean speed, m/s", fontsize=8)
+    axes.set_xlabel("collisions, share of episodes", fontsize=8)
     for axes, (name, frame) in zip(right.subplots(2, 1), frames().items(), strict=True):
         axes.imshow(frame)
         axes.set_title(f"{name}", fontsize=9, loc="left")

@@ -20,6 +20,7 @@ def test_the_shipped_library_drives_and_is_filmed(tmp_path, monkeypatch):
     with Image.open(tmp_path / "drive.gif") as made:
         assert made.n_frames > 5
         width, height = made.size
+        assert len(made.convert("RGB").getcolors(100_000)) > 5
     assert (width, height) == (600, 2 * (150 + 18))
     assert "collides" in report.renderables[-1].plain
 

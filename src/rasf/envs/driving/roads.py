@@ -102,9 +102,8 @@ class DrivingEnv(gymnasium.Env[Any, Any]):
 
 
 def _made(env: str, config: dict[str, Any] | None, render_mode: str | None, compiled: bool) -> gymnasium.Env[Any, Any]:
-    if render_mode != "human":
-        for part in ("SDL_VIDEODRIVER", "SDL_AUDIODRIVER"):  # pictures are made without a screen and without a sound
-            os.environ.setdefault(part, "dummy")
+    # no sound; SDL_VIDEODRIVER must stay as it is, as highway-env draws nothing where it is "dummy"
+    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
     try:
         import highway_env  # noqa: F401  (registers its ids)
         import mo_gymnasium  # noqa: F401
