@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 EXPECTED = {
-    ".ci", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "LICENSE", "Makefile", "README.md", "benchmarks",
+    ".ci", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CITATION.cff", "LICENSE", "Makefile", "README.md", "benchmarks",
     "constraints.txt", "docs", "examples", "pyproject.toml", "runs", "src", "tests", "zensical.toml",
 }  # fmt: skip
 
