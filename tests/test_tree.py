@@ -7,8 +7,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 EXPECTED = {
-    ".ci", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CITATION.cff", "LICENSE", "Makefile", "README.md", "benchmarks",
-    "constraints.txt", "docs", "examples", "pyproject.toml", "runs", "src", "tests", "zensical.toml",
+    ".ci", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CITATION.cff", "LICENSE", "Makefile", "README.md",
+    "benchmarks", "constraints.txt", "docs", "examples", "pyproject.toml", "runs", "src", "tests", "zensical.toml",
 }  # fmt: skip
 
 
