@@ -52,6 +52,17 @@ def test_the_highway_is_mo_gymnasiums():
             break
 
 
+def test_the_intersection_does_not_change_other_roads():
+    from highway_env.vehicle.behavior import IDMVehicle
+
+    before = drive(DrivingEnv("highway"), 5)
+    usual = IDMVehicle.DISTANCE_WANTED
+    DrivingEnv("intersection").reset(seed=0)
+    assert usual != IDMVehicle.DISTANCE_WANTED
+    np.testing.assert_array_equal([one[0] for one in drive(DrivingEnv("highway"), 5)], [one[0] for one in before])
+    assert usual == IDMVehicle.DISTANCE_WANTED == IDMVehicle.LENGTH + 5
+
+
 def test_compiled_and_plain_traffic_tell_the_same():
     compiled, plain = (drive(DrivingEnv("roundabout", compiled=so), 1) for so in (True, False))
     np.testing.assert_allclose([one[0] for one in compiled], [one[0] for one in plain], atol=1e-9)

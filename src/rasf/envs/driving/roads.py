@@ -8,6 +8,9 @@
 The features are those that the environment itself tells in info["rewards"], while the car is on the road; only their
 names and signs are ours: what costs something is counted as positive and has negative weights. An action is taken every
 second. Traffic is compiled (`CompiledTraffic`), step for step the same. The extra `suite` installs what is needed.
+
+highway-env's intersection changes constants of all other drivers in the process. Here the other roads set them back as
+an episode begins; only episodes that run at the same time as one at the intersection still meet its drivers.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ class Road(NamedTuple):
     features: tuple[tuple[str, str, tuple[float, float], int], ...]
 
 
+_DRIVERS = {"DISTANCE_WANTED": 10.0, "COMFORT_ACC_MAX": 3.0, "COMFORT_ACC_MIN": -5.0}  # m, m/s^2; of IDMVehicle
 _SPEED, _COLLISION = ("speed", "high_speed_reward"), ("collision", "collision_reward", (0.0, 1.0), -1)
 _CHANGES = ("lane changes", "lane_change_reward", (0.0, 1.0), -1)
 ROADS = {
@@ -68,7 +72,7 @@ class DrivingEnv(gymnasium.Env[Any, Any]):
         compiled: bool = True,
     ) -> None:
         one_of("road", road, ROADS)
-        self._road, self.render_mode = ROADS[road], render_mode
+        self._road, self.render_mode, self._usual_drivers = ROADS[road], render_mode, road != "intersection"
         self._env = _made(self._road.env, config, render_mode, compiled)
         self.metadata = self._env.metadata | {"render_fps": 5}
         self.observation_space, self.action_space = self._env.observation_space, self._env.action_space
@@ -83,6 +87,11 @@ class DrivingEnv(gymnasium.Env[Any, Any]):
         return self._env.unwrapped
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        if self._usual_drivers:
+            from highway_env.vehicle.behavior import IDMVehicle
+
+            for name, value in _DRIVERS.items():
+                setattr(IDMVehicle, name, value)
         obs, info = self._env.reset(seed=seed, options=options)
         return obs, info | {"failure": False}
 

@@ -60,7 +60,6 @@ def run_cases(names: Sequence[str], preset: str, folder: Path, agents: Sequence[
     runs = [run for name in names for run in runs_of(name, preset, agents)]
     store = Store(folder / "suite-runs")
     before = [run for run in _declared(store) if run not in set(runs)]  # other cases lie in the same folder
-    # a case's environments may change what others do in the same process, as highway-env's intersection does
     run_all(Spec("suite", tuple(before + runs)), store.folder, tick, only=runs)
 
 
