@@ -104,7 +104,7 @@ def suite_glance() -> str:
         helps = "**yes**" if found["helps"] else "no"
         off, spread = (way[found["level"]][name][0] for name in ("off", "spread_ratio"))
         cells = (told["env"], told["failures"], neutral, dial, _level(found["level"]), f"{before} to {after}", helps)
-        told_off = ("-", "-") if off != off else (f"{off:+.2f}", f"{spread:.2f}")  # nan: returns do not vary
+        told_off = ("-", "-") if off is None else (f"{off:+.2f}", f"{spread:.2f}")  # returns do not vary
         lines.append(f"| {' | '.join(cells)} | {found.get('than_prices', '-')} | {' | '.join(told_off)} |")
     return "\n".join(lines)
 

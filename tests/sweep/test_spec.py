@@ -61,7 +61,7 @@ def test_a_kind_whose_module_breaks_is_refused_in_one_sentence(tmp_path, monkeyp
         (
             'sweep = "a"\nkind = "prob"',
             2,
-            "kind must be one of learn, four-room, reacher, module:attribute",
+            "kind must be one of learn, four-room, reacher, suite, module:attribute",
         ),
         ('sweep = "a"\nkind = ["learn"]', 2, "kind must be one of"),
         ('sweep = "a"\nkind = "no.such:KIND"', 2, "kind 'no.such:KIND' cannot be imported: ModuleNotFoundError"),

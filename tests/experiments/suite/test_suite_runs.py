@@ -28,7 +28,7 @@ CASE = Case(
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     shutil.copy(coin_world.__file__, tmp_path / "coin.py")
-    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "suite_of_mine.py").write_text(MINE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setenv("COLUMNS", "200")
@@ -49,11 +49,11 @@ def command(here, monkeypatch, capsys):
 
 
 def test_a_case_of_ones_own_is_run_and_summed_up(command, here):
-    code, said, complaint = command("suite", "mine:CASE", "--out", here / "out")
+    code, said, complaint = command("suite", "suite_of_mine:CASE", "--out", here / "out")
     assert code == 0, complaint
     assert "Coin-v0" in said
     assert "helps" in said
-    found = json.loads((here / "out/suite.json").read_text())["numbers"]["mine:CASE"]
+    found = json.loads((here / "out/suite.json").read_text())["numbers"]["suite_of_mine:CASE"]
     ways = found["ways"]
     # a coin for 3 or for a loss against a sure 1: neutral acting gambles, a risk, a limit and a price do not
     assert ways["neutral"]["failures"][0] == pytest.approx(0.5, abs=0.15)
@@ -62,11 +62,11 @@ def test_a_case_of_ones_own_is_run_and_summed_up(command, here):
         assert ways[way]["return"][0] == pytest.approx(np.mean([1, 1, 0.4]))
     assert ways["neutral"]["predicted"][0] == pytest.approx(ways["neutral"]["discounted"][0], abs=0.4)
     assert found["verdict"]["helps"]
-    assert (here / "out/suite_mine_case.png").exists()
+    assert (here / "out/suite_suite_of_mine_case.png").exists()
     runs = finished_runs(here / "out")
-    assert [one.run for one in runs] == runs_of("mine:CASE", "quick")
+    assert [one.run for one in runs] == runs_of("suite_of_mine:CASE", "quick")
     before = {path: path.stat().st_mtime for path in (here / "out/suite-runs/runs").iterdir()}
-    assert command("suite", "mine:CASE", "--out", here / "out")[0] == 0
+    assert command("suite", "suite_of_mine:CASE", "--out", here / "out")[0] == 0
     assert {path: path.stat().st_mtime for path in (here / "out/suite-runs/runs").iterdir()} == before
 
 
@@ -81,7 +81,7 @@ def test_a_gauge_counts_failures_and_sums_up(here):
     from rasf.envs.gymnasium.single import Step
     from rasf.experiments.suite import find_case
 
-    gauge = Gauge(find_case("mine:CASE"))
+    gauge = Gauge(find_case("suite_of_mine:CASE"))
     assert gauge(Step(0, np.zeros(2), True, False, True))
     assert not gauge(Step(0, np.zeros(2), True, False, False))
     assert np.isnan(gauge.mean)

@@ -34,7 +34,7 @@ def front(axes: Axes, told: Numbers, measure: str = "return") -> None:
     prices = ["neutral", *(text for text in ways if is_price(text))]
     for texts, colour, label in ((dial, BLUE, "risk dial"), (prices, ORANGE, "higher price, acting neutrally")):
         if len(texts) > 1:
-            points = np.array([[ways[text]["failures"], ways[text][measure]] for text in texts])  # (n, 2, 3)
+            points = np.array([[ways[text]["failures"], ways[text][measure]] for text in texts], float)  # (n, 2, 3)
             axes.plot(points[:, 0, 0], points[:, 1, 0], "o-", color=colour, markersize=4, linewidth=1.3, label=label)
             _bars(axes, points, colour)
             for text, ((x, *_), (y, *_)) in zip(texts[1:], points[1:], strict=True):
@@ -42,11 +42,11 @@ def front(axes: Axes, told: Numbers, measure: str = "return") -> None:
                               xytext=(3, 3), textcoords="offset points")  # fmt: skip
     others = [text for text in ways if text not in (*dial, *prices)]
     for text, marker in zip(others, "^v<>P*", strict=False):
-        point = np.array([[ways[text]["failures"], ways[text][measure]]])
+        point = np.array([[ways[text]["failures"], ways[text][measure]]], float)
         axes.plot(*point[0, :, 0], marker, color=RED, markersize=6, linestyle="", label=text)
         _bars(axes, point, RED)
     for rival, theirs in told.get("rivals", {}).items():
-        point = np.array([[theirs["failures"], theirs[measure]]])
+        point = np.array([[theirs["failures"], theirs[measure]]], float)
         axes.plot(*point[0, :, 0], _RIVALS.get(rival, "h"), color=INK, markersize=6, linestyle="",
                   label=f"{rival}, retrained for each")  # fmt: skip
         _bars(axes, point, INK)
