@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 Weightings = tuple[tuple[float, ...], ...]
 _WORLDS = "rasf.experiments.suite.worlds"
 _STATIC, _LIMIT, _PRICE = "static ", "limit ", "price "
+# ways to act that all roads share
+ON_ROADS = (
+    "neutral", "mean-variance:-0.3", "mean-variance:-1", "mean-variance:-2", "mean-variance:-4", "cvar:0.1",
+    "static cvar:0.1", "limit 0.02", "price 0.5", "price 1", "price 2", "price 4", "price 10",
+)  # fmt: skip
 # highway-env's documentation trains DQN so, for 20,000 steps
 DQN_ON_ROADS: Mapping[str, Any] = {
     "policy_kwargs": {"net_arch": [256, 256]},

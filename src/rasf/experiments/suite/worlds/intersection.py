@@ -1,6 +1,6 @@
 """Turning left at a crossing without lights."""
 
-from rasf.experiments.suite.cases import DQN_ON_ROADS, Case
+from rasf.experiments.suite.cases import DQN_ON_ROADS, ON_ROADS, Case
 
 CASE = Case(
     env="rasf/Intersection-v0",
@@ -15,10 +15,7 @@ CASE = Case(
     failures="collisions",
     priced=2,
     settings={"gamma": 0.9, "once": (2,)},
-    actings=(
-        "neutral", "mean-variance:-0.3", "mean-variance:-1", "mean-variance:-2", "mean-variance:-4", "cvar:0.1",
-        "static cvar:0.1", "limit 0.02", "price 0.5", "price 1", "price 2", "price 4", "price 10",
-    ),
+    actings=ON_ROADS,
     episodes=40,
     max_steps=40,
     gauge="speed",
