@@ -43,6 +43,7 @@ ALL_LEAD = {"betas": (0.0, -3.0), "behaviour": (0.0, -3.0)}
 THREE_LEAD = {"betas": (0.0, -1.0, -3.0), "behaviour": (0.0, -1.0, -3.0)}
 LOGARITHMS = SHARED | {"law": "log-moments", "events": (12,)}
 SETTLED = THREE_LEAD | {"settings": LOGARITHMS | {"settle": 0.5}, "episode": 100}
+FINER = SETTLED | {"settings": SETTLED["settings"] | {"frequency": 3.0}, "imagined": "targets"}
 EXPECTED = LOGARITHMS | {"expected_events": True}
 FOUR_LEAD = {"betas": (0.0, -1.0, -3.0, -6.0), "behaviour": (0.0, -1.0, -3.0, -6.0)}
 
@@ -69,8 +70,11 @@ VARIANTS = {
     "expected-sines-2-large-targets": expected("targets", frequency=2.0, batch=512),
     "expected-sines-2-four-lead-targets": expected("targets", lead=FOUR_LEAD, frequency=2.0),
     "expected-sines-3-wide-targets": expected("targets", frequency=3.0, widths=(512, 512)),
-    # not run yet: whether finer sines need expected events once policies settle
-    "settled-sines-3-targets": SETTLED | {"settings": SETTLED["settings"] | {"frequency": 3.0}, "imagined": "targets"},
+    "expected-sines-3-large-targets": expected("targets", frequency=3.0, batch=512),
+    # the control: do finer sines need expected events, once policies settle?
+    "settled-sines-3-targets": FINER,
+    "settled-sines-3-large-targets": FINER | {"settings": FINER["settings"] | {"batch": 512}},
+    "settled-sines-3-more-targets": FINER | {"settings": FINER["settings"] | {"updates": 0.5, "average": 5_000}},
     "expected-four-lead-targets": expected("targets", lead=FOUR_LEAD),
     "expected-long-settle-targets": expected("targets", settle=0.7),
     "expected-sincos-targets": expected("targets", observation="sincos"),
