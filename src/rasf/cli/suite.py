@@ -26,6 +26,7 @@ class Rival(StrEnum):
 
     dqn = "dqn"
     qr_dqn = "qr-dqn"
+    dqn_documented = "dqn-documented"
 
 
 def suite(

@@ -38,7 +38,8 @@ ON_ROADS = (
     "neutral", "mean-variance:-0.3", "mean-variance:-1", "mean-variance:-2", "mean-variance:-4", "cvar:0.1",
     "static cvar:0.1", "limit 0.02", "price 0.5", "price 1", "price 2", "price 4", "price 10",
 )  # fmt: skip
-# highway-env's documentation trains DQN so, for 20,000 steps
+# highway-env's documentation trains DQN so, for so many steps
+DQN_STEPS = 20_000
 DQN_ON_ROADS: Mapping[str, Any] = {
     "policy_kwargs": {"net_arch": [256, 256]},
     "learning_rate": 5e-4,
@@ -73,7 +74,8 @@ class Case:
     priced: the feature that is failure, or nearest to it, whose price the control raises; lower weights charge for it
     where it counts failures, higher ones where it is negative on them (harm 1 or -1). actings: see the module's header.
     gauge: a number of `info` whose mean over steps is measured too, such as the speed. settings: of `rasf.learn`.
-    rival: settings of Stable-Baselines3's DQN that differ from its defaults, such as a documented recipe.
+    rival: settings of Stable-Baselines3's DQN that differ from its defaults, such as a documented recipe; and that
+    recipe's steps, where there is one.
     """
 
     env: str
@@ -95,6 +97,7 @@ class Case:
     max_steps: int = 1_000
     gauge: str | None = None
     rival: Mapping[str, Any] = field(default_factory=dict)
+    rival_steps: int | None = None
     optimum: Callable[[Floats, float], float] | None = None  # of weights and gamma: the best discounted return
 
     def __post_init__(self) -> None:

@@ -25,9 +25,10 @@ import numpy as np
 from rasf.arrays import Floats
 from rasf.experiments.common.results import Numbers
 from rasf.experiments.suite.cases import PRESETS, find_case, is_dial, is_price
-from rasf.experiments.suite.rivals import RIVALS
+from rasf.experiments.suite.rivals import rivals_of
 from rasf.experiments.suite.runs import LIBRARY, runs_of
 from rasf.statistics import mean_interval
+from rasf.sweep.runs import Run
 from rasf.sweep.store import Finished
 
 NEUTRAL = "neutral"
@@ -68,7 +69,7 @@ def summary(runs: Sequence[Finished]) -> Numbers:
         gap = best - np.stack([one.arrays["earned"][neutral] for one in ours])
         found["optimum"] = {"best": best, "gap": _told(gap.mean(axis=1)), "share": _told((gap / np.abs(best)).mean(1))}
     rivals = {str(one.run.parameters["agent"]) for one in runs} - {LIBRARY}
-    found["rivals"] = {name: _rival(runs, name, by_seed, neutral) for name in sorted(rivals)}
+    found["rivals"] = {name: _rival(runs, name, by_seed, actings, ours) for name in sorted(rivals)}
     return found
 
 
@@ -140,18 +141,38 @@ def _gap(failures: Floats, returns: Floats, ours: Sequence[int], theirs: Sequenc
     return float((mine - others).mean())
 
 
-def _rival(runs: Sequence[Finished], name: str, by_seed: dict[str, Floats], neutral: int) -> Numbers:
-    """A rival's numbers, and the paired difference of neutral acting from it where seeds agree."""
-    theirs = {one.run.seed: one for one in runs if one.run.parameters["agent"] == name}
-    values = {
-        part: np.array([one.arrays[part].mean() for one in theirs.values()])
+def _rival(
+    runs: Sequence[Finished], name: str, by_seed: dict[str, Floats], actings: Sequence[str], ours: Sequence[Finished]
+) -> Numbers:
+    """A rival's numbers, and for each way to act our failures, speed and return over its own, on the same seeds."""
+    theirs = [one for one in runs if one.run.parameters["agent"] == name]
+    seeds = sorted({one.run.seed for one in theirs})
+    arrays = {  # (seeds, weightings)
+        part: np.array([[float(one.arrays[part].item()) for one in theirs if one.run.seed == seed] for seed in seeds])
         for part in ("return", "cvar", "failures", "length", "gauge")
     }
-    told = {part: _told(each) for part, each in values.items()}
-    return told | {
-        "seeds": list(theirs),
-        "each": np.mean([one.arrays["failures"][0] for one in theirs.values()], axis=0),
+    values = {part: each.mean(axis=1) for part, each in arrays.items()}
+    rows = [[one.run.seed for one in ours].index(seed) for seed in seeds]
+    given: Any = theirs[0].run.parameters
+    beside = {
+        text: {
+            part: _ratio(by_seed[part][rows, j], values[part]) for part in ("failures", "gauge", "return")
+        } for j, text in enumerate(actings)
+    }  # fmt: skip
+    return {part: _told(each) for part, each in values.items()} | {
+        "seeds": seeds,
+        "steps": given["training"]["steps"],
+        "seconds": float(np.sum([one.scalars["training_seconds"] for one in theirs])) / len(seeds),
+        "each": {part: arrays[part].mean(axis=0) for part in ("return", "failures", "gauge")},
+        "beside": beside,
     }
+
+
+def _ratio(mine: Floats, others: Floats) -> list[float]:
+    """Mean over mean; seed by seed where each has something to divide by."""
+    if (others == 0).any() or np.isnan(others).any():
+        return [float("nan")] * 3
+    return [float(mine.mean() / others.mean()), *_told(mine / others)[1:]]
 
 
 def at_a_glance(numbers: dict[str, Numbers]) -> list[list[str]]:
@@ -175,8 +196,19 @@ def cases_of(runs: Sequence[Finished]) -> dict[str, list[Finished]]:
     by_case = {}
     for name in names:
         for preset in reversed(PRESETS):
-            wanted = [runs_of(name, preset, [agent]) for agent in (LIBRARY, *RIVALS)]
-            if all(run in found for run in wanted[0]):
-                by_case[name] = [found[run] for group in wanted for run in group if run in found]
+            if all(run in found for run in runs_of(name, preset)):
+                by_case[name] = [found[run] for run in runs_of(name, preset)]
+                by_case[name] += [
+                    found[run] for group in _of_rivals(name, preset) if set(group) <= set(found) for run in group
+                ]
                 break
     return by_case
+
+
+def _of_rivals(name: str, preset: str) -> list[list[Run]]:
+    """A case's runs of rivals: a seed counts if all its weightings are there."""
+    groups = []
+    for agent in rivals_of(find_case(name)):
+        runs = runs_of(name, preset, [agent])
+        groups += [[run for run in runs if run.seed == seed] for seed in range(PRESETS[preset].seeds)]
+    return groups

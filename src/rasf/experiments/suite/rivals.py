@@ -1,26 +1,58 @@
-"""Rivals: Stable-Baselines3's DQN and QR-DQN, retrained for every weighting with the steps of our whole library.
+"""Rivals: Stable-Baselines3's DQN and QR-DQN, retrained for every weighting.
+
+    dqn, qr-dqn        with as many steps for each weighting as our whole library had
+    dqn-documented     with the steps of the recipe that an environment's own documentation gives, where it has one
 
 They need the extra `bench` (torch). A rival sees the reward phi . w of one weighting and nothing else; then it acts
-greedily in the same episodes as the library. Its settings are those of the case (`rival`, such as the recipe that an
-environment's own documentation gives), else Stable-Baselines3's defaults.
+greedily in the same episodes as the library. Its settings are those of the case (`rival`), else Stable-Baselines3's
+defaults.
 """
 
 from __future__ import annotations
 
+import time
 from importlib import import_module
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
 
 from rasf.arrays import Floats
 from rasf.envs.gymnasium.single import open_environment, seeds_from
-from rasf.experiments.suite.cases import Case
-from rasf.sweep.runs import Outcome
-from rasf.sweep.store import report_progress
+from rasf.experiments.suite.cases import Case, Preset
+from rasf.sweep.runs import Outcome, Parameter
 
-RIVALS = {"dqn": ("stable_baselines3", "DQN"), "qr-dqn": ("sb3_contrib", "QRDQN")}
+
+class Rival(NamedTuple):
+    """A class, where it lies, and whether it is trained as documented."""
+
+    module: str
+    name: str
+    documented: bool = False
+
+
+RIVALS = {
+    "dqn": Rival("stable_baselines3", "DQN"),
+    "qr-dqn": Rival("sb3_contrib", "QRDQN"),
+    "dqn-documented": Rival("stable_baselines3", "DQN", documented=True),
+}
+
+
+def rivals_of(case: Case) -> list[str]:
+    """Those that may meet a case."""
+    return [name for name, rival in RIVALS.items() if case.rival_steps is not None or not rival.documented]
+
+
+def rival_training(case: Case, agent: str, preset: Preset) -> dict[str, Parameter]:
+    """What determines a rival, but for the weighting and the seed, as plain values."""
+    if agent not in rivals_of(case):
+        raise ValueError(f"there is no documented recipe for {case.env}, so {agent} cannot be trained")
+    ours = case.training(preset)
+    documented = max(1, round(preset.steps * case.rival_steps)) if case.rival_steps is not None else 0
+    total = int(ours["steps_per_task"]) * len(case.tasks)  # type: ignore[arg-type]
+    settings = {"gamma": case.settings.get("gamma", 0.99)} | dict(case.rival)
+    steps = documented if RIVALS[agent].documented else total
+    return {"env": ours["env"], "env_kwargs": ours["env_kwargs"], "steps": steps, "settings": settings}
 
 
 class _OneTask(gymnasium.Env[Any, Any]):
@@ -49,34 +81,29 @@ class _OneTask(gymnasium.Env[Any, Any]):
         self._features.close()
 
 
-def retrained(case: Case, agent: str, training: Any, asked: Any, seed: int, scratch: Path) -> Outcome:
-    """What a rival does on every unseen weighting, trained for each anew."""
+def retrained(case: Case, agent: str, training: Any, asked: Any, seed: int) -> Outcome:
+    """What a rival does on the weighting that it was trained for."""
     from rasf.experiments.suite.runs import Gauge, outcome_of, stacked
 
-    steps = training["steps_per_task"] * len(training["tasks"])
-    found = []
-    for i, weights in enumerate(asked["unseen"]):
-        w, gauge = np.array(weights, float), Gauge(case)
-        model = _trained(case, agent, w, steps, training["settings"].get("gamma", 0.99), seed)
-        phi, failures, lengths = _act(case, model, w, asked, seed, gauge)
-        found.append(outcome_of(phi, failures, lengths, w, gauge.mean))
-        report_progress(scratch, (i + 1) / len(asked["unseen"]))
-    return Outcome({"steps_per_weighting": steps}, stacked([found]))
+    w, gauge, began = np.array(asked["unseen"][0], float), Gauge(case), time.perf_counter()
+    model = _trained(case, agent, w, training, seed)
+    seconds = round(time.perf_counter() - began, 1)
+    phi, failures, lengths = _act(case, model, w, asked, seed, gauge)
+    return Outcome({"training_seconds": seconds}, stacked([[outcome_of(phi, failures, lengths, w, gauge.mean)]]))
 
 
-def _trained(case: Case, agent: str, w: Floats, steps: int, gamma: float, seed: int) -> Any:
-    module, name = RIVALS[agent]
+def _trained(case: Case, agent: str, w: Floats, training: Any, seed: int) -> Any:
+    rival = RIVALS[agent]
     try:
-        kind = getattr(import_module(module), name)
+        kind = getattr(import_module(rival.module), rival.name)
     except ImportError as error:
         raise ValueError(f"rivals need Stable-Baselines3: pip install 'rasf[bench]' ({error})") from None
     import torch
 
     torch.set_num_threads(1)  # a worker per core
     env = _OneTask(case, w)
-    settings = {"gamma": gamma} | dict(case.rival)
-    model = kind("MlpPolicy", env, seed=seed, device="cpu", **settings)
-    model.learn(steps)
+    model = kind("MlpPolicy", env, seed=seed, device="cpu", **training["settings"])
+    model.learn(training["steps"])
     env.close()
     return model
 

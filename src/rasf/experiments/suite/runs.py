@@ -1,8 +1,8 @@
 """Runs of the suite, by the machinery of `rasf.sweep`: libraries that are trained and asked, and rivals retrained.
 
-A run is a case with a seed. Its agent is "library", our own, or a rival, which is retrained for every unseen weighting
-with as many steps as the whole library had. All meet the same beginnings. What comes of it has a row for each way to
-act (a rival has one) and a column for each unseen weighting:
+A run is a case with a seed. Its agent is "library", our own, or a rival, which is retrained for every unseen weighting,
+a run for each. All meet the same beginnings. What comes of it has a row for each way to act (a rival has one) and a
+column for each unseen weighting:
 
     return, cvar       mean of the episodes' returns, and of their worst tenth
     failures           on how many steps of an episode there was one, mean over episodes
@@ -29,6 +29,7 @@ from rasf.checks import one_of
 from rasf.envs.gymnasium.single import open_environment
 from rasf.experiments.common.runs import run_all
 from rasf.experiments.suite.cases import PRESETS, Acting, Case, find_case
+from rasf.experiments.suite.rivals import RIVALS, retrained, rival_training
 from rasf.library.evaluation import WORST
 from rasf.risk.names import risk_from_text
 from rasf.statistics import mean_of_the_worst
@@ -49,10 +50,19 @@ _KNOWN = ("case", "agent", "training", "asked")
 
 
 def runs_of(name: str, preset: str, agents: Sequence[str] = (LIBRARY,)) -> list[Run]:
-    """The runs of a case: every agent with every seed."""
+    """The runs of a case: every agent with every seed; a rival's by seed, then by weighting."""
     case, size = find_case(name), PRESETS[preset]
-    same: dict[str, Parameter] = {"case": name, "training": case.training(size), "asked": case.asked(size)}
-    return [Run("suite", same | {"agent": agent}, seed) for agent in agents for seed in range(size.seeds)]
+    asked: dict[str, Any] = case.asked(size)
+    found = []
+    for agent in agents:
+        if agent == LIBRARY:
+            questions, training = [asked], case.training(size)
+        else:
+            questions = [asked | {"unseen": [w], "actings": []} for w in asked["unseen"]]
+            training = rival_training(case, agent, size)
+        same: dict[str, Parameter] = {"case": name, "agent": agent, "training": training}
+        found += [Run("suite", same | {"asked": one}, seed) for seed in range(size.seeds) for one in questions]
+    return found
 
 
 def run_cases(names: Sequence[str], preset: str, folder: Path, agents: Sequence[str], tick: Callable[[], None]) -> None:
@@ -82,8 +92,6 @@ class Suite:
 
     def check(self, parameters: Mapping[str, Parameter]) -> None:
         """Only what `runs_of` makes is run: `rasf suite` does it."""
-        from rasf.experiments.suite.rivals import RIVALS
-
         for name in parameters:
             one_of("parameter", name, _KNOWN)
         for name in _KNOWN:
@@ -109,9 +117,7 @@ def _execute(run: Run, scratch: Path) -> Outcome:
     given: Any = run.parameters
     case = find_case(given["case"])
     if given["agent"] != LIBRARY:
-        from rasf.experiments.suite.rivals import retrained
-
-        return retrained(case, given["agent"], given["training"], given["asked"], run.seed, scratch)
+        return retrained(case, given["agent"], given["training"], given["asked"], run.seed)
     library, path = _library(run, case, scratch)
     w, actings = np.array(given["asked"]["unseen"]), given["asked"]["actings"]
     began = time.perf_counter()
