@@ -440,6 +440,34 @@ def test_sums_over_several_steps_by_hand():
     assert d == kept[0].phi.size
 
 
+def test_sums_over_several_steps_are_those_of_whole_episodes():
+    """Three environments, steps that do not count now and then; each sum from its definition, oldest first."""
+    n_step, gamma, rng = 4, 0.7, np.random.default_rng(0)
+    chains, episodes, kept, plain = Chains(3, n_step, gamma, OBS), [[], [], []], [], []
+    for _ in range(60):
+        environments = np.flatnonzero(rng.random(3) < 0.8)
+        rows = rng.normal(size=(len(environments), replay.row_size(OBS, 2))).astype(np.float32)
+        over = rng.random(3) < 0.15
+        kept.append(chains.follow(rows, environments, over))
+        complete = []
+        for row, i in zip(rows, environments, strict=True):
+            episodes[i].append(row)
+            begins = range(max(0, len(episodes[i]) - n_step), len(episodes[i]))
+            for begin in begins if over[i] else begins[: len(episodes[i]) >= n_step]:
+                following = np.array(episodes[i][begin:], np.float64)
+                discounts = gamma ** np.arange(len(following))
+                whole = following[0].copy()
+                whole[OBS : 2 * OBS] = following[-1, OBS : 2 * OBS]
+                whole[2 * OBS : -3] = discounts @ following[:, 2 * OBS : -3]
+                whole[-2] = discounts[-1] * following[-1, -2]
+                complete.append(whole)
+            if over[i]:
+                episodes[i] = []
+        plain.append(complete)
+    assert [len(some) for some in kept] == [len(some) for some in plain]
+    np.testing.assert_allclose(np.concatenate(kept), np.array([row for some in plain for row in some]), atol=1e-5)
+
+
 def test_a_learner_keeps_sums_and_stops_them_where_an_episode_is_cut():
     learner = make("rasfdqn", n_step=2, warmup=0, num_envs=1)
     for t in range(4):

@@ -35,6 +35,37 @@ def test_rows_are_drawn_in_proportion():
     np.testing.assert_allclose(surprises.frequency(at, 200), ratings / ratings.mean(), rtol=1e-4, atol=1e-4)
 
 
+class Given:
+    """In place of a generator: the numbers it is to give."""
+
+    def __init__(self, numbers):
+        self.numbers = numbers
+
+    def random(self, n):
+        assert n == len(self.numbers)
+        return self.numbers
+
+
+@pytest.mark.parametrize("size", [1, 63, 64, 65, 1_000])
+def test_drawing_is_that_from_all_ratings_added_up(size):
+    """Also after rows were rated twice at once: the last rating counts."""
+    surprises, rng = Surprises(1_000), np.random.default_rng(size)
+    ratings = np.ones(size, np.float32)
+    surprises.begin(np.arange(size))
+    for _ in range(3):
+        at, new = rng.integers(size, size=100), rng.random(100).astype(np.float32) ** 8
+        surprises.rate(at, new)
+        for i, rating in zip(at, new, strict=True):
+            ratings[i] = max(rating, 1e-6)
+    shares = np.append(rng.random(2_000), [0.0, 1 - 2**-53])
+    up_to = np.cumsum(ratings, dtype=np.float64)
+    plain = np.minimum(np.searchsorted(up_to, shares * up_to[-1], side="right"), size - 1)
+    np.testing.assert_array_equal(surprises.draw(Given(shares), len(shares), size), plain)
+    np.testing.assert_allclose(
+        surprises.frequency(np.arange(size), size), ratings / ratings.mean(dtype=float), rtol=1e-6
+    )
+
+
 def test_new_rows_are_as_surprising_as_the_last_that_were():
     surprises = Surprises(300)
     surprises.begin(np.arange(100))

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf.arrays import Array, Floats, Ints, array_namespace
+from rasf.compiled import compiled
 
 _FIRST_ROWS = 1_024
 _BLOCK = 64  # ratings, of which the sums are kept
@@ -37,11 +38,11 @@ class Batch(NamedTuple):
     task: Array
 
 
-def pack(batch: Batch) -> Array:
+def pack(batch: Batch, dtype: npt.DTypeLike | None = None) -> Array:
     """Rows (.., 2 n + d + 3) of transitions (..), in numpy or jax."""
     xp = array_namespace(batch.obs)
     numbers = (xp.asarray(part)[..., None] for part in (batch.action, batch.not_terminated, batch.task))
-    return xp.concatenate([batch.obs, batch.next_obs, batch.phi, *numbers], axis=-1)
+    return xp.concatenate([batch.obs, batch.next_obs, batch.phi, *numbers], axis=-1, dtype=dtype)
 
 
 def unpack(rows: Array, observation_size: int) -> Batch:
@@ -97,31 +98,48 @@ class Surprises:
 
     def begin(self, at: Ints) -> None:
         """New rows at these indices."""
-        self._set(at, self._most)
+        _set(self._ratings, self._sums, at, np.full(len(at), self._most, np.float32))
 
     def rate(self, at: Ints, surprise: npt.NDArray[np.float32]) -> None:
         self._most = float(surprise.max())
-        self._set(at, surprise)
+        _set(self._ratings, self._sums, at, surprise)
 
     def draw(self, rng: np.random.Generator, n: int, size: int) -> Ints:
         """Indices (n,) among the first `size`, in proportion to surprise."""
-        sums = self._sums[: -(-size // _BLOCK)]
-        up_to = np.cumsum(sums)
-        spot = rng.random(n) * up_to[-1]
-        block = np.minimum(np.searchsorted(up_to, spot, side="right"), len(sums) - 1)
-        within = spot - (up_to[block] - sums[block])
-        offset = np.sum(np.cumsum(self._ratings[block], axis=1) <= within[:, None], axis=1)
-        # rounding may lead past the last one
-        return np.minimum(block * _BLOCK + np.minimum(offset, _BLOCK - 1), size - 1)
+        return np.asarray(_drawn(self._ratings, self._sums, rng.random(n), size))
 
     def frequency(self, at: Ints, size: int) -> Floats:
         """How many times more often than uniformly these are drawn, of the first `size`."""
-        return self._ratings.reshape(-1)[at] * (size / self._sums.sum())
+        return self._ratings.reshape(-1).take(at) * (size / self._sums.sum())
 
-    def _set(self, at: Ints, ratings: float | npt.NDArray[np.float32]) -> None:
-        self._ratings.reshape(-1)[at] = np.maximum(ratings, _LEAST)
-        blocks = at // _BLOCK
-        self._sums[blocks] = self._ratings[blocks].sum(axis=1)
+
+@compiled()
+def _set(ratings: Array, sums: Array, at: Ints, new: Array) -> None:
+    """Ratings of these rows, the last one where a row comes twice, and the sums of their blocks."""
+    for i in range(len(at)):
+        ratings[at[i] // _BLOCK, at[i] % _BLOCK] = max(new[i], np.float32(_LEAST))
+    for i in range(len(at)):
+        block = at[i] // _BLOCK
+        total = 0.0
+        for rating in ratings[block]:
+            total += rating
+        sums[block] = total
+
+
+@compiled()
+def _drawn(ratings: Array, sums: Array, shares: Floats, size: int) -> Ints:
+    """The rows of the first `size` where shares (n,) of all ratings are reached, added up in order."""
+    up_to = np.cumsum(sums[: -(-size // _BLOCK)])
+    found = np.empty(len(shares), np.int64)
+    for i in range(len(shares)):
+        spot = shares[i] * up_to[-1]
+        block = min(np.searchsorted(up_to, spot, side="right"), len(up_to) - 1)
+        offset, reached = 0, up_to[block] - sums[block] + ratings[block, 0]
+        while reached <= spot and offset < _BLOCK - 1:
+            offset += 1
+            reached += ratings[block, offset]
+        found[i] = min(block * _BLOCK + offset, size - 1)  # rounding may lead past the last one
+    return found
 
 
 class HostReplay:
@@ -133,6 +151,7 @@ class HostReplay:
         # of rows that are all float32, one array: a minibatch is one gather
         widths = [(self._seen + rest, np.float32)] if dtype == np.float32 else [(self._seen, dtype), (rest, np.float32)]
         self._parts: list[npt.NDArray[Any]] = [np.empty((first, width), kind) for width, kind in widths]
+        self._columns = [slice(None)] if len(widths) == 1 else [slice(self._seen), slice(self._seen, None)]
         self._capacity, self._stored = capacity, 0
         self._surprises = Surprises(capacity)
 
@@ -140,13 +159,15 @@ class HostReplay:
         return min(self._stored, self._capacity)
 
     def store(self, rows: npt.NDArray[np.float32]) -> None:
-        end, cut = self._stored + len(rows), [self._seen] * (len(self._parts) - 1)
+        if not len(rows):
+            return
+        end = self._stored + len(rows)
         while len(self._parts[0]) < min(end, self._capacity):
             more = min(len(self._parts[0]), self._capacity - len(self._parts[0]))
             self._parts = [np.concatenate([old, np.empty((more, old.shape[1]), old.dtype)]) for old in self._parts]
         at = np.arange(self._stored, end) % self._capacity
-        for part, new in zip(self._parts, np.split(rows, cut, axis=1), strict=True):
-            part[at] = new
+        for part, columns in zip(self._parts, self._columns, strict=True):
+            part[at] = rows[:, columns]
         self._surprises.begin(at)
         self._stored = end
 
@@ -167,8 +188,8 @@ class HostReplay:
 
     def _at(self, chosen: Ints) -> npt.NDArray[np.float32]:
         if len(self._parts) == 1:
-            return np.asarray(self._parts[0][chosen])
-        return np.concatenate([part[chosen] for part in self._parts], axis=-1, dtype=np.float32)
+            return np.asarray(self._parts[0].take(chosen, axis=0))
+        return np.concatenate([part.take(chosen, axis=0) for part in self._parts], axis=-1, dtype=np.float32)
 
     def rows(self) -> npt.NDArray[np.float32]:
         """All that there are."""
@@ -182,24 +203,37 @@ class Chains:
     """
 
     def __init__(self, num_envs: int, n_step: int, gamma: float, observation_size: int) -> None:
-        self._open: list[list[npt.NDArray[np.float32]]] = [[] for _ in range(num_envs)]
-        self._n_step, self._gamma, self._size = n_step, gamma, observation_size
+        self._gammas, self._size = np.array([gamma**age for age in range(n_step)], np.float32), observation_size
+        # of each environment the rows that are open, in a ring: where the first is, and how many there are
+        self._open = np.empty((num_envs, n_step, 0), np.float32)
+        self._ring = np.zeros((num_envs, 2), np.int64)
 
     def follow(
-        self, rows: npt.NDArray[np.float32], environments: npt.NDArray[Any], over: npt.NDArray[np.bool_]
+        self, rows: npt.NDArray[np.float32], environments: Ints, over: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.float32]:
         """What is complete after the next row of each of these environments; all that is open where one is over."""
-        n, done = self._size, []
-        for row, i in zip(rows, environments.tolist(), strict=True):
-            waiting = self._open[i]
-            for age, earlier in zip(range(len(waiting), 0, -1), waiting, strict=True):
-                earlier[2 * n : -3] += self._gamma**age * row[2 * n : -3]
-                earlier[n : 2 * n] = row[n : 2 * n]
-                earlier[-2] = self._gamma**age * row[-2]
-            waiting.append(row.copy())
-            if over[i]:
-                done += waiting
-                waiting.clear()
-            elif len(waiting) == self._n_step:
-                done.append(waiting.pop(0))
-        return np.array(done, np.float32).reshape(-1, rows.shape[1])
+        if self._open.shape[2] != rows.shape[1]:  # the first ones
+            self._open = np.empty((*self._open.shape[:2], rows.shape[1]), np.float32)
+        return np.asarray(_followed(self._open, self._ring, rows, environments, over, self._gammas, self._size))
+
+
+@compiled()
+def _followed(opened: Array, ring: Ints, rows: Array, environments: Ints, over: Array, gammas: Array, n: int) -> Array:
+    """`Chains.follow`; opened (E, n_step, ..), ring (E, 2)."""
+    n_step, done = len(gammas), 0
+    complete = np.empty((len(rows) * n_step, rows.shape[1]), np.float32)
+    for row, i in zip(rows, environments):  # noqa: B905, numba knows no strict
+        first, waiting = ring[i]
+        for k in range(waiting):
+            earlier, gamma = opened[i, (first + k) % n_step], gammas[waiting - k]
+            earlier[n : 2 * n] = row[n : 2 * n]
+            earlier[2 * n : -3] += gamma * row[2 * n : -3]
+            earlier[-2] = gamma * row[-2]
+        opened[i, (first + waiting) % n_step] = row
+        waiting += 1
+        ends = waiting if over[i] else waiting // n_step
+        for k in range(ends):
+            complete[done + k] = opened[i, (first + k) % n_step]
+        done += ends
+        ring[i] = (first + ends) % n_step, waiting - ends
+    return complete[:done]
