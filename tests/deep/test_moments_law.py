@@ -9,7 +9,7 @@ from deep_twin import create_agent
 import rasf
 from rasf import MeanVariance
 from rasf.deep.agent import Tasks, preset
-from rasf.deep.laws import MeanCovariance, MeanDiagonal, MeanLogDiagonal, MeanOnly
+from rasf.deep.laws import MeanCovariance, MeanDiagonal, MeanLogDiagonal, MeanOnly, Within
 from rasf.deep.networks import Heads, encode, init_network, plain_outputs, read_heads
 from rasf.library.networks.policies import NetworkPolicies
 
@@ -55,6 +55,39 @@ def test_the_loss_of_logarithms_by_hand():
     with jax.enable_x64(True):
         loss, _ = MeanLogDiagonal(D, (1,)).loss((chosen,), (following,), phi, discount)
     assert float(loss) == pytest.approx(expected / B)
+
+
+def test_nobody_learns_from_what_no_return_can_be():
+    """By hand: what is believed of the next state is cut off, and no slope is larger than what can come."""
+    rng = np.random.default_rng(0)
+    chosen, following = 6 * rng.normal(size=(2, K, B, 2, D))
+    low, high = np.array([-2.0, 0.0, -1.0]), np.array([3.0, 1.5, 0.0])
+    phi, discount = rng.uniform(low / 10, high / 10, (B, D)), np.array([0.9, 0.0, 0.9, 0.9])
+    expected = 0.0
+    for k, b, i in np.ndindex(K, B, D):
+        now, later = ((np.exp(o[k, b, 0, i]) if i == 1 else o[k, b, 0, i]) for o in (chosen, following))
+        target = phi[b, i] + discount[b] * np.clip(later, low[i], high[i])
+        span = (high[i] - low[i]) ** 2
+        spread = (target - np.clip(now, low[i], high[i])) ** 2
+        spread += discount[b] ** 2 * min(np.exp(following[k, b, 1, i]), span / 4)
+        lines = [(chosen[k, b, 1, i], spread, 1.25 * span)]
+        if i == 1:
+            lines.append((chosen[k, b, 0, i], target, high[i]))
+        else:
+            expected += (target - now) ** 2 / 2
+        for said, wanted, most in lines:
+            assert wanted <= max(most, 1.0)
+            top = np.log(max(most, 1.0))
+            expected += (
+                np.exp(said) - wanted * said if said < top else max(most, 1.0) * (1 + said - top) - wanted * said
+            )
+    with jax.enable_x64(True):
+        law, within = MeanLogDiagonal(D, (1,)), Within(low, high)
+        loss, _ = law.loss((chosen,), (following,), phi, discount, within=within)
+        slope = jax.grad(lambda out: law.loss((out,), (following,), phi, discount, within=within)[0])(chosen)
+    assert float(loss) == pytest.approx(expected / B)
+    assert np.abs(slope[:, :, 1]).max() <= 1.25 * 25 / B
+    assert np.abs(slope[:, :, 0, 1]).max() <= 1.5 / B
 
 
 def test_what_is_far_too_large_is_drawn_back():

@@ -19,6 +19,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -39,7 +40,17 @@ from rasf.deep.events import (
     init_event_network,
     layer_sizes,
 )
-from rasf.deep.laws import Law, MeanDiagonal, Networks, Parts, TaskHeads, make_law, support_atoms
+from rasf.deep.laws import (
+    Law,
+    MeanDiagonal,
+    MeanLogDiagonal,
+    Networks,
+    Parts,
+    TaskHeads,
+    Within,
+    make_law,
+    support_atoms,
+)
 from rasf.deep.networks import encode, init_network, read_action, read_heads
 from rasf.deep.replay import Batch, row_size
 from rasf.risk import MeanVariance, Risk
@@ -60,6 +71,7 @@ _SURPRISED = (LawKind.MEAN_VARIANCE, LawKind.MEAN_LOG_VARIANCE)  # those that sa
 BOOTSTRAPS = ("own", "gpi")
 _COUNTS = (("target_period", 0), ("average", 0), ("warmup", 0), ("replay", 0), ("n_step", 1))
 _LAST_RATE = 0.02  # of the learning rate, where it decays
+_Loss = Callable[..., tuple[Array, Array]]
 
 
 @dataclass(frozen=True)
@@ -380,20 +392,31 @@ class Agent:
         return self.law.scores_by_each(outputs, task_heads, self.settings.risk, risk)
 
     def update(
-        self, learner: Learner, batch: Batch, tasks: Tasks, risk: Risk | Policies
+        self, learner: Learner, batch: Batch, tasks: Tasks, risk: Risk | Policies, within: Within | None = None
     ) -> tuple[Learner, Array, Array]:
         """One step of Adam on a batch; also its loss, and the mass (2,) clipped at the ends of the support.
 
-        Policy k learns for task k at the one risk, or for what `Policies` say.
+        Policy k learns for task k at the one risk, or for what `Policies` say. within: of laws by logarithms, what
+        returns can come to.
         """
-        return self._update(learner, batch, tasks, risk, self.law.loss)
+        return self._update(learner, batch, tasks, risk, self._kept_within(within, self.law.loss))
+
+    def _kept_within(self, within: Within | None, loss: _Loss) -> _Loss:
+        """A loss that knows the bounds, where its law can run away."""
+        return partial(loss, within=within) if within and isinstance(self.law, MeanLogDiagonal) else loss
 
     def weighted_update(
-        self, learner: Learner, batch: Batch, tasks: Tasks, risk: Risk | Policies, weight: Array
+        self,
+        learner: Learner,
+        batch: Batch,
+        tasks: Tasks,
+        risk: Risk | Policies,
+        weight: Array,
+        within: Within | None = None,
     ) -> tuple[Learner, Array, Array]:
         """`update` where transitions count by a weight (B,); also the loss, and how surprising each was (B,)."""
         assert isinstance(self.law, MeanDiagonal)  # settings with any other were refused
-        each_loss = self.law.each_loss
+        each_loss = self._kept_within(within, self.law.each_loss)
 
         def loss(*given: Any) -> tuple[Array, Array]:
             each, surprise = each_loss(*given)
@@ -407,7 +430,7 @@ class Agent:
         batch: Batch,
         tasks: Tasks,
         risk: Risk | Policies,
-        law_loss: Callable[..., tuple[Array, Array]],
+        law_loss: _Loss,
         weight: Array | float = 1.0,
     ) -> tuple[Learner, Array, Array]:
         if self.settings.relabel:

@@ -72,6 +72,13 @@ class Expected(NamedTuple):
     variance: Array
 
 
+class Within(NamedTuple):
+    """What discounted sums of features can come to: at least `low` (d,), at most `high` (d,)."""
+
+    low: Array
+    high: Array
+
+
 class Law(Protocol):
     """See the module's header."""
 
@@ -397,32 +404,57 @@ class MeanLogDiagonal(MeanDiagonal):
 
     def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
         out, n = outputs[0][..., 0, :], len(self.events)
-        weights = task_heads.weights[:, list(self.events)][:, None, None]
-        mean = out[..., 0] + (_exp(out[..., 1 : 1 + n]) * weights).sum(axis=-1)
-        return mean, _exp(out[..., 1 + n :]).sum(axis=-1)
+        mean, variance = out[..., 0], _exp(out[..., 1 + n :]).sum(axis=-1)
+        if n:
+            weights = task_heads.weights[:, list(self.events)][:, None, None]
+            mean = mean + (_exp(out[..., 1 : 1 + n]) * weights).sum(axis=-1)
+        return mean, variance
 
     def loss(
-        self, chosen: Parts, following: Parts, phi: Array, discount: Array, expected: Expected | None = None
+        self,
+        chosen: Parts,
+        following: Parts,
+        phi: Array,
+        discount: Array,
+        expected: Expected | None = None,
+        within: Within | None = None,
     ) -> tuple[Array, Array]:
-        return jnp.sum(self.each_loss(chosen, following, phi, discount, expected)[0]) / len(phi), jnp.zeros(2)
+        each, _ = self.each_loss(chosen, following, phi, discount, expected, within)
+        return jnp.sum(each) / len(phi), jnp.zeros(2)
 
     def each_loss(
-        self, chosen: Parts, following: Parts, phi: Array, discount: Array, expected: Expected | None = None
+        self,
+        chosen: Parts,
+        following: Parts,
+        phi: Array,
+        discount: Array,
+        expected: Expected | None = None,
+        within: Within | None = None,
     ) -> tuple[Array, Array]:
         """Half the squared differences of means, and the losses of what is never negative; and the surprise.
 
         expected: what to learn from in place of the events that came (`rasf.deep.events`); these still surprise.
+        within: nobody learns from what is said beyond it. An exponential that is asked of a state unlike all others may
+        say anything, and one target of 20,000 spoils all that policies share.
         """
         now, later = self._means(chosen[0]), self._means(following[0])
+        after, believed = jnp.exp(jnp.minimum(following[0][:, :, 1], MOST_LEARNED)), now
+        most_mean = most_spread = jnp.float32(MOST_LEARNED)
+        if within is not None:
+            believed, later = jnp.clip(now, *within), jnp.clip(later, *within)
+            span = (within.high - within.low) ** 2
+            after = jnp.minimum(after, span / 4)  # no law on an interval varies by more
+            # logarithms of what targets below can be at most
+            most_mean, most_spread = (jnp.log(jnp.maximum(most, 1.0)) for most in (within.high, 1.25 * span))
         came = jax.lax.stop_gradient(phi + discount[:, None] * later)
         target = came if expected is None else jax.lax.stop_gradient(expected.mean + discount[:, None] * later)
-        of_means = jnp.where(self._is_event, poisson_loss(chosen[0][:, :, 0], target), (target - now) ** 2 / 2)
-        after = jnp.exp(jnp.minimum(following[0][:, :, 1], MOST_LEARNED))
-        spread = jax.lax.stop_gradient((target - now) ** 2 + discount[:, None] ** 2 * after)
+        of_events = poisson_loss(chosen[0][:, :, 0], target, most_mean)
+        of_means = jnp.where(self._is_event, of_events, (target - now) ** 2 / 2)
+        spread = jax.lax.stop_gradient((target - believed) ** 2 + discount[:, None] ** 2 * after)
         if expected is not None:
             spread += expected.variance
-        each = jnp.sum(of_means + poisson_loss(chosen[0][:, :, 1], spread), axis=(0, 2))
-        return each, _surprise(came - now)
+        each = jnp.sum(of_means + poisson_loss(chosen[0][:, :, 1], spread, most_spread), axis=(0, 2))
+        return each, _surprise(came - believed)
 
     def _means(self, outputs: Array) -> Array:
         """Means (K, B, d) of features, from outputs (K, B, 2, d)."""
@@ -446,9 +478,9 @@ def _exp(logs: Array) -> Array:
     return xp.exp(xp.minimum(logs, _MOST_SAID))
 
 
-def poisson_loss(logs: Array, target: Array) -> Array:
-    """m - y log m for a target y that is never negative, by the logarithm of m; beyond what is learned, a line."""
-    bounded = jnp.minimum(logs, MOST_LEARNED)
+def poisson_loss(logs: Array, target: Array, most: Array | float = MOST_LEARNED) -> Array:
+    """m - y log m for a target y that is never negative, by the logarithm of m; beyond `most` of it, a line."""
+    bounded = jnp.minimum(logs, most)
     return jnp.exp(bounded) * (1 + logs - bounded) - target * logs
 
 
