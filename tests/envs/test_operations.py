@@ -10,10 +10,13 @@ from rasf.envs.finite import FiniteEnv
 from rasf.envs.operations import (
     INVENTORY_WEIGHTS,
     MACHINES_WEIGHTS,
+    POWER_WEIGHTS,
     InventoryEnv,
     MachinesEnv,
+    PowerEnv,
     inventory,
     machines,
+    power,
 )
 
 
@@ -44,7 +47,46 @@ def test_several_machines_wear_by_themselves():
     assert mdp.phi[rows][-1].tolist() == [0, 0, 0, 0, 2]  # both become inoperable
 
 
-@pytest.mark.parametrize("make", [InventoryEnv, MachinesEnv])
+def test_the_market_is_as_dear_calm_as_tense_and_varies_five_times_as_much():
+    mdp, spot = power(), 1
+    for market, spread in ((0, 0.1414), (1, 0.7223)):
+        s = market * 4 * 8
+        rows = slice(*mdp.indptr[s * mdp.n_actions + spot :][:2])
+        chance, paid = mdp.probability[rows], mdp.phi[rows, 1]
+        assert chance @ paid == pytest.approx(0.8)
+        assert np.sqrt(chance @ (paid - 0.8) ** 2) == pytest.approx(spread, abs=1e-3)
+
+
+def test_neither_full_nor_empty_batteries_give_anything_away():
+    mdp = power(capacity=1)
+
+    def comes_of(stored, action):
+        """Units stored and features, means over what may come."""
+        s = stored * 8
+        rows = slice(*mdp.indptr[s * mdp.n_actions + action :][:2])
+        left = np.unravel_index(mdp.successor[rows], (2, 2, 8))[1]
+        return float(mdp.probability[rows] @ left), (mdp.probability[rows] @ mdp.phi[rows]).tolist()
+
+    assert comes_of(0, 2) == (0.0, pytest.approx([1, 0, 0]))  # an empty battery: the contract helps out
+    assert comes_of(1, 2) == (0.0, pytest.approx([0, 0, 1]))
+    assert comes_of(0, 3) == (pytest.approx(1.0), pytest.approx([2, 0, 0]))
+    assert comes_of(0, 4) == (pytest.approx(1.0), pytest.approx([0, 1.6, 0]))
+    assert comes_of(1, 4) == (pytest.approx(1.0), pytest.approx([0, 0.8, 0]))  # full: one unit is enough
+
+
+def test_no_price_tells_where_the_risk_is():
+    """Averse planning buys at spot in a calm market only; neutral planning, at any price, does not tell them apart."""
+    mdp, empty = power(), [0, 4 * 8]
+    for surcharge in np.linspace(0.0, 1.0, 21):
+        w = np.array(POWER_WEIGHTS) - [0, surcharge, 0]
+        calm, tense = rasf.plan(mdp, w, Entropic(0.0), horizon=8).policy[0][empty]
+        assert calm == tense
+    calm, tense = rasf.plan(mdp, POWER_WEIGHTS, Entropic(-1.0), horizon=8).policy[0][empty]
+    assert calm in (1, 4)
+    assert tense == 0
+
+
+@pytest.mark.parametrize("make", [InventoryEnv, MachinesEnv, PowerEnv])
 def test_an_environment_steps_as_its_model_says(make):
     env, rng = make(), np.random.default_rng(0)
     seen = {}
@@ -52,7 +94,7 @@ def test_an_environment_steps_as_its_model_says(make):
     for _ in range(6_000):
         action = rng.integers(env.action_space.n)
         after, phi, terminated, truncated, info = env.step(action)
-        assert info["failure"] == (phi[-1] > 0)
+        assert info["failure"] == ("failure" in env.feature_names and phi[-1] > 0)
         assert not terminated
         assert not truncated
         seen.setdefault((int(state), int(action)), []).append(phi)

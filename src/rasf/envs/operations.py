@@ -1,4 +1,4 @@
-"""Two problems of operations whose prices change from day to day: stock, and machines that wear out.
+"""Problems of operations whose prices change from day to day: stock, machines that wear out, electricity to be bought.
 
 **Inventory** (`rasf/Inventory-v0`): the stochastic inventory problem of Puterman, Markov Decision Processes (1994),
 section 3.2, with its numbers: room for 3 units, demand of 0, 1 or 2 units with probabilities 1/4, 1/2 and 1/4 a month.
@@ -17,7 +17,16 @@ is inoperable loses production until it is replaced.
                 failure: a machine that becomes inoperable
     book's w    -1, -2, -4, -2, 0 (thousand dollars)
 
-Both are exact: `inventory()` and `machines()` are the models, so the optimum of every weighting is known.
+**Power** (`rasf/Power-v0`): a unit of electricity is needed every hour. It comes from a contract at a fixed price, from
+the spot market, or from a battery, which may be filled at the same time. The market is calm or tense, and stays so for
+ten hours on average; the spot price is as high on average in both, and varies five times as much in the tense one.
+Regimes that differ in their spread are how spot prices are modelled (R. Weron, Modeling and Forecasting Electricity
+Loads and Prices, 2006); the numbers are ours, chosen so that means say nothing about where the risk lies.
+
+    features    contract (units), spot (what was paid there), wear (units drawn from the battery)
+    w           -0.9, -1, -0.05
+
+All are exact: `inventory()`, `machines()` and `power()` are the models, so the optimum of every weighting is known.
 """
 
 from __future__ import annotations
@@ -34,13 +43,21 @@ from rasf.mdp import FiniteMDP
 
 INVENTORY_FEATURES = ("sold", "ordered", "orders", "held", "failure")
 MACHINES_FEATURES = ("defects", "overhauls", "replacements", "lost weeks", "failure")
+POWER_FEATURES = ("contract", "spot", "wear")
 INVENTORY_WEIGHTS = (8.0, -2.0, -4.0, -1.0, 0.0)
 MACHINES_WEIGHTS = (-1.0, -2.0, -4.0, -2.0, 0.0)
+POWER_WEIGHTS = (-0.9, -1.0, -0.05)
 _DEMAND = (0.25, 0.5, 0.25)
 _WEAR = np.array([[0, 14, 1, 1], [0, 12, 2, 2], [0, 0, 8, 8], [0, 0, 0, 16]]) / 16  # from week to week, if left alone
 _DEFECTS = (0.0, 1.0, 3.0, 0.0)  # thousand dollars a week
 _NEW, _WORN, _INOPERABLE = 0, 1, 3
 _LEAVE, _OVERHAUL, _REPLACE = 0, 1, 2
+_SPOT = (  # prices and their probabilities, in a calm and in a tense market; 0.8 on average in both
+    {0.6: 0.25, 0.8: 0.5, 1.0: 0.25},
+    {0.2: 0.3, 0.5: 0.35, 1.2: 0.25, 2.65: 0.1},
+)
+_STAYS = 0.9  # a market, from hour to hour
+_CONTRACT, _FROM_SPOT, _BATTERY, _CONTRACT_TWICE, _SPOT_TWICE = range(5)
 
 
 def inventory(capacity: int = 3, demand: Sequence[float] = _DEMAND, gamma: float = 0.95) -> FiniteMDP:
@@ -94,6 +111,32 @@ def _machine(wear: int, done: int) -> list[tuple[int, float, Floats]]:
     ]
 
 
+def power(capacity: int = 3, gamma: float = 0.95) -> FiniteMDP:
+    """The model. Actions: contract, spot, battery; contract or spot for two units, of which one is stored.
+
+    A state is the market, the units stored, and what was last paid at spot (nothing comes of that: it is there so that
+    a transition tells its price). A battery that is empty is helped out by the contract; a full one stores nothing.
+    """
+    capacity = whole("capacity", capacity)
+    paid = [0.0, *(price for prices in _SPOT for price in prices)]
+    states = list(product(range(len(_SPOT)), range(capacity + 1), range(len(paid))))
+    at = {state: i for i, state in enumerate(states)}
+
+    def transitions() -> Iterator[tuple[int, int, int, float, Floats]]:
+        for (s, (market, stored, _)), action in product(enumerate(states), range(5)):
+            drawn = int(action == _BATTERY and stored > 0)
+            filled = int(action in (_CONTRACT_TWICE, _SPOT_TWICE) and stored < capacity)
+            at_spot = action in (_FROM_SPOT, _SPOT_TWICE)
+            for later, stays in ((market, _STAYS), (1 - market, 1 - _STAYS)):
+                for price, chance in _SPOT[market].items() if at_spot else [(0.0, 1.0)]:
+                    units = 1 - drawn + filled
+                    phi = np.array([0.0 if at_spot else units, price * units, drawn])
+                    after = at[later, stored - drawn + filled, paid.index(price)]
+                    yield s, action, after, stays * chance, phi
+
+    return FiniteMDP.from_transitions(transitions(), len(states), 5, gamma=gamma)
+
+
 class InventoryEnv(FiniteEnv):
     """`inventory` for Gymnasium; empty at first."""
 
@@ -106,3 +149,10 @@ class MachinesEnv(FiniteEnv):
 
     def __init__(self, count: int = 3) -> None:
         super().__init__(machines(count), 0, MACHINES_FEATURES, (-1,) * len(MACHINES_FEATURES))
+
+
+class PowerEnv(FiniteEnv):
+    """`power` for Gymnasium; a calm market and an empty battery at first."""
+
+    def __init__(self, capacity: int = 3) -> None:
+        super().__init__(power(capacity), 0, POWER_FEATURES, (-1,) * len(POWER_FEATURES))

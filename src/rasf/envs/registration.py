@@ -13,6 +13,7 @@ def register_environments() -> None:
     operations = "rasf.envs.operations:"
     register("rasf/Inventory-v0", operations + "InventoryEnv", max_episode_steps=36, disable_env_checker=True)
     register("rasf/Machines-v0", operations + "MachinesEnv", max_episode_steps=52, disable_env_checker=True)
+    register("rasf/Power-v0", operations + "PowerEnv", max_episode_steps=48, disable_env_checker=True)
     register("rasf/FourRoom-v0", "rasf.envs.four_room:FourRoomEnv", disable_env_checker=True)
     register("rasf/Reacher-v0", "rasf.envs.reacher.env:ReacherEnv", disable_env_checker=True)
     for road in ("highway", "merge", "roundabout", "intersection"):

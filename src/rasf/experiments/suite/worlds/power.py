@@ -1,0 +1,44 @@
+"""Electricity from a contract, a spot market that is calm or tense, and a battery (`rasf.envs.operations`)."""
+
+import numpy as np
+
+from rasf.arrays import Floats
+from rasf.envs.operations import POWER_FEATURES, power
+from rasf.experiments.suite.cases import Case
+from rasf.planning.plan import plan
+from rasf.risk import Entropic
+
+_HOURS = 48
+
+
+def best(w: Floats, gamma: float) -> float:
+    """The exact optimum from a calm market and an empty battery."""
+    planned = plan(power(gamma=gamma), w, Entropic(0.0), horizon=_HOURS)
+    return float(np.asarray(planned.q[0]).max(axis=1)[0])
+
+
+CASE = Case(
+    env="rasf/Power-v0",
+    about="a unit of electricity an hour, from a contract, a spot market that is calm or tense, or a battery",
+    features=POWER_FEATURES,
+    tasks=((-0.9, -1, -0.05), (-1, -1, -0.02), (-0.75, -1, -0.1), (-0.85, -1.1, 0)),
+    unseen=(
+        (-0.95, -1, -0.05), (-0.88, -1.05, -0.02), (-1.1, -1, -0.05), (-0.9, -1.05, 0), (-1, -1.1, -0.1),
+        (-0.85, -1, -0.03), (-1.2, -1.2, -0.05), (-0.92, -1.1, -0.01), (-1.05, -1, 0), (-0.98, -1.15, -0.04),
+    ),
+    steps_per_task=20_000,
+    failures="hours that cost more than 2.5",
+    failure=lambda step: bool(step.phi[1] > 2.5),
+    priced=1,
+    agent="rasf-model",
+    risk=("neutral", "mean-variance:-1"),
+    settings={"gamma": 0.95},
+    actings=(
+        "neutral", "mean-variance:-0.05", "mean-variance:-0.1", "mean-variance:-0.2", "mean-variance:-0.5",
+        "mean-variance:-1", "cvar:0.1", "static cvar:0.1", "price 0.02", "price 0.05", "price 0.1", "price 0.2",
+        "price 0.5",
+    ),
+    episodes=100,
+    max_steps=_HOURS,
+    optimum=best,
+)  # fmt: skip
