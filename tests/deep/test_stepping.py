@@ -483,3 +483,11 @@ def test_a_learner_keeps_sums_and_stops_them_where_an_episode_is_cut():
 def test_images_of_200000_steps_fit_in_four_gigabytes():
     agent = create_agent(preset("rasfdqn"), 84 * 84, ACTIONS, BOUNDS, TASKS)
     assert agent.memory_needed(200_000, 84 * 84, 2, item=1) < 4e9 < agent.memory_needed(200_000, 84 * 84, 2)
+
+
+@pytest.mark.parametrize("actions", [1, 2, 7])
+def test_one_random_action_is_the_same_by_itself_as_in_an_array(actions):
+    alone, in_arrays = np.random.default_rng(3), np.random.default_rng(3)
+    for _ in range(100):  # as `act` draws them
+        assert alone.random(1) == in_arrays.random(1)
+        assert alone.integers(actions) == in_arrays.integers(actions, size=1)

@@ -10,6 +10,9 @@ Where the settings ask for a warm-up, its steps are random and nothing is learne
 by their mean and spread so far, and features by what their returns may come to, once and for all: networks learn best
 what is about 1 in size. `networks` take and give everything as it is.
 
+No discounted sum leaves [low, high] / (1 - gamma), where low and high are the least and the most of a feature in any
+step so far, and nothing, since an episode may end. Laws by logarithms are kept within that (`Within`).
+
 An episode that terminated has no future; one that was truncated is bootstrapped from its true last observation.
 Exploration and sampling have a generator each, so how often one learns does not change what is explored. The same seed
 and the same calls give the same bits.
@@ -32,8 +35,8 @@ from rasf.agents import LawKind
 from rasf.arrays import Array, Floats, Ints
 from rasf.deep import replay
 from rasf.deep.agent import Agent, Learner, Policies, Tasks
-from rasf.deep.laws import Networks, TaskHeads
-from rasf.deep.networks import Network, plain_outputs
+from rasf.deep.laws import Networks, TaskHeads, Within
+from rasf.deep.networks import Heads, Network, plain_outputs
 from rasf.deep.replay import Batch, Chains, HostReplay
 from rasf.risk import Risk
 from rasf.risk.base import check_beta
@@ -148,6 +151,7 @@ class SteppedLearner:
         if together < 1 or together != _power_of_two(together):
             raise ValueError(f"together must be a power of two, got {together}")
         self.agent, self.updates, self.active = agent, 0, np.zeros(num_envs, np.int64)
+        self._on_task = {0: np.arange(num_envs)}  # the environments of each task that is active
         self._betas = np.broadcast_to(betas, (n_tasks,))
         # what `Agent.update` learns for: a beta, or policies
         self._learned_for = float(betas) if policies is None else Policies(*map(jnp.float32, policies))
@@ -160,6 +164,7 @@ class SteppedLearner:
         self._exploring, self._sampling = map(np.random.default_rng, np.random.SeedSequence(seed).spawn(2))
         self._replay = HostReplay(capacity, self._size, n_features, dtype)
         self._scaling = Scaling.none(self._size, n_features)
+        self._within = Within(*np.zeros((2, n_features), np.float32))
         self._warm, self._stepped = agent.settings.warmup == 0, 0
         self._base_scores = base_scores
         self._no_base = jnp.full((num_envs, agent.actions), -jnp.inf)
@@ -192,33 +197,39 @@ class SteppedLearner:
         if given.min() < 0 or given.max() > most:
             raise ValueError(f"task must be from 0 to {most}, got {task!r}")
         self.active, self._acted = given.copy(), None
+        self._on_task = {int(one): np.flatnonzero(given == one) for one in np.unique(given)}
 
     def act(self, obs: npt.ArrayLike) -> Ints:
         """Actions (n,) for observations (n, m)."""
         seen = np.array(obs, np.float32)  # a copy: environments reuse their arrays
         if seen.shape != (self._num_envs, self._size):
             raise ValueError(f"obs must have shape {(self._num_envs, self._size)}, got {seen.shape}")
-        epsilon = self.agent.epsilon_at(np.asarray(self._stepped)) if self._warm else 1.0
+        epsilon = self.agent.epsilon_at(self._stepped) if self._warm else 1.0
         explore = self._exploring.random(self._num_envs) < epsilon
-        action = self._exploring.integers(self.agent.actions, size=self._num_envs)
-        if not explore.all():
+        if self._num_envs > 1:
+            action = self._exploring.integers(self.agent.actions, size=self._num_envs)
+        else:  # the same number, drawn more quickly
+            action = np.array([self._exploring.integers(self.agent.actions)])
+        if np.count_nonzero(explore) < self._num_envs:
             action = np.where(explore, action, self._greedy(seen))
         self._acted = seen, action
         return action
 
     def _greedy(self, obs: npt.NDArray[np.float32]) -> Ints:
         """Actions (n,) by GPI over all policies, and over the scores of older ones."""
-        base, together = None, {int(task): np.flatnonzero(self.active == task) for task in np.unique(self.active)}
+        base = None
         if self._base_scores is not None:
             base = np.empty((self._num_envs, self.agent.actions), np.float32)
-            for task, rows in together.items():
+            for task, rows in self._on_task.items():
                 base[rows] = self._checked(self._base_scores(obs[rows], task), len(rows))
         if self._act_every == 1:
             acting, betas = self.agent.acting(self._learner), self._betas[self.active].astype(np.float32)
             base = self._no_base if base is None else base
             return np.asarray(self._programs.act(acting, self._tasks, self.active, betas, self._scaling, obs, base))
+        if base is None and len(self._on_task) == 1:
+            return np.asarray(gpi_actions(self._plain_scores(obs, int(self.active[0]))))
         actions = np.empty(self._num_envs, np.int64)
-        for task, rows in together.items():
+        for task, rows in self._on_task.items():
             scores = self._plain_scores(obs[rows], task)
             actions[rows] = gpi_actions(scores if base is None else np.concatenate([scores, base[None, rows]]))
         return actions
@@ -231,10 +242,11 @@ class SteppedLearner:
         """Scores (K, n, A) of observations (n, m) on a task, in numpy."""
         law = self.agent.law
         if task not in self._heads:
-            self._heads[task] = law.plain_heads(self._acting, self._weights[task])
-        heads, risk = self._heads[task], self.agent.settings.risk(float(self._betas[task]))
-        pairs = zip(heads.networks, law.task_shapes(heads), strict=True)
-        return np.asarray(law.scores(tuple(plain_outputs(one, obs, shape) for one, shape in pairs), heads, risk))
+            heads = law.plain_heads(self._acting, self._weights[task])
+            self._heads[task] = heads, law.task_shapes(heads), self.agent.settings.risk(float(self._betas[task]))
+        heads, shapes, risk = self._heads[task]
+        outputs = tuple(plain_outputs(one, obs, shape) for one, shape in zip(heads.networks, shapes, strict=True))
+        return np.asarray(law.scores(outputs, heads, risk))
 
     def observe(
         self,
@@ -253,28 +265,39 @@ class SteppedLearner:
             raise ValueError("observe must follow act, once for each")
         (obs, action), self._acted = self._acted, None
         not_terminated = 1.0 - np.asarray(terminated)
-        packed = replay.pack(Batch(obs, action, phi, next_obs, not_terminated, self.active))
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused below
-            rows = packed[np.asarray(valid, bool)].astype(np.float32)
-        if not np.isfinite(rows).all():
+            packed = replay.pack(Batch(obs, action, phi, next_obs, not_terminated, self.active), np.float32)
+        environments = np.asarray(valid).nonzero()[0]
+        rows = packed if len(environments) == len(packed) else packed[environments]
+        if np.count_nonzero(np.isfinite(rows)) < rows.size:
             culprit = "an observation" if np.isfinite(replay.unpack(rows, self._size).phi).all() else "features"
             raise ValueError(f"the environment gave {culprit} not finite in float32 after {self.transitions} steps")
         if self.agent.settings.events and len(rows):
             least = replay.unpack(rows, self._size).phi[:, list(self.agent.settings.events)].min()
             if least < 0:
                 raise ValueError(f"events must never be negative, got {least:g} after {self.transitions} steps")
+        self._widen(replay.unpack(rows, self._size).phi)
         self._stepped += len(rows)
         if self._warm:
             self._owed += len(rows) * self.agent.settings.updates
         if self._chains is not None:
-            over = np.asarray(terminated, bool) | np.broadcast_to(truncated, (self._num_envs,))
-            rows = self._chains.follow(rows, np.flatnonzero(valid), over)
+            over = np.asarray(terminated, bool) | np.asarray(truncated, bool)
+            rows = self._chains.follow(rows, environments, over)
         self._replay.store(rows)
         if not self._warm and self._stepped >= self.agent.settings.warmup:
             self._warm, chosen, histogram = True, self.agent.settings, self.agent.law.kind is LawKind.HISTOGRAM
             seen = replay.unpack(self._replay.rows(), self._size)
             self._scaling = Scaling.of(seen, None if histogram else chosen.gamma**chosen.n_step)
             self._refresh()
+
+    def _widen(self, phi: npt.NDArray[np.float32]) -> None:
+        """Bounds of returns that allow for these features of single steps (n, d)."""
+        sums = phi / np.float32(1 - self.agent.settings.gamma)
+        low, high = self._within
+        if np.count_nonzero((sums < low) | (sums > high)):  # seldom
+            self._within = Within(
+                sums.min(axis=0, initial=0.0).clip(max=low), sums.max(axis=0, initial=0.0).clip(min=high)
+            )
 
     def learn(self, updates: int | None = None) -> Learned | None:
         """Do `updates` updates, or those that are owed; None where there are none to do."""
@@ -300,7 +323,7 @@ class SteppedLearner:
     def _update(self, span: int) -> tuple[Array, Array]:
         """So many updates in one call; the sums of losses and of clipped mass."""
         shape, by_surprise = (span, self.agent.settings.batch), self.agent.settings.surprise
-        given = (self._tasks, self._learned_for, self._scaling)
+        given = (self._tasks, self._learned_for, self._scaling, self._within)
         if not by_surprise:
             rows = self._replay.sample(self._sampling, shape)
             self._learner, loss, clipped = self._programs.update(self._learner, *given, rows)
@@ -318,7 +341,8 @@ class SteppedLearner:
 
     def _refresh(self) -> None:
         """Act by the networks as they are now, in numpy: it then waits for no update, and these go on meanwhile."""
-        self._acting_at, self._acting, self._heads = self.updates, self.networks, dict[int, TaskHeads]()
+        self._acting_at, self._acting = self.updates, self.networks
+        self._heads: dict[int, tuple[TaskHeads, tuple[Heads, ...], Risk]] = {}
 
     def _checked(self, base_scores: npt.NDArray[Any], n: int) -> npt.NDArray[np.float32]:
         scores, wanted = np.asarray(base_scores, np.float32), (n, self.agent.actions)
@@ -353,8 +377,8 @@ def _programs(agent: Agent, observation_size: int) -> _Programs:
         return jax.vmap(one)(active, betas, obs, base)
 
     def prepared(
-        tasks: Tasks, learned_for: Array | Policies, scaling: Scaling, rows: Array
-    ) -> tuple[Batch, Tasks, Risk | Policies]:
+        tasks: Tasks, learned_for: Array | Policies, scaling: Scaling, within: Within, rows: Array
+    ) -> tuple[tuple[Batch, Tasks, Risk | Policies], Within]:
         """What an agent's update takes, from rows (.., B, ..) as they are."""
         tasks = tasks._replace(weights=tasks.weights * scaling.units)
         by: Risk | Policies
@@ -364,28 +388,36 @@ def _programs(agent: Agent, observation_size: int) -> _Programs:
             by = risk(learned_for)
         batch = replay.unpack(rows, observation_size)
         obs, next_obs = scaling.inputs(batch.obs), scaling.inputs(batch.next_obs)
-        return batch._replace(obs=obs, next_obs=next_obs, phi=batch.phi / scaling.units), tasks, by
+        batch = batch._replace(obs=obs, next_obs=next_obs, phi=batch.phi / scaling.units)
+        return (batch, tasks, by), Within(within.low / scaling.units, within.high / scaling.units)
 
     def update(
-        learner: Learner, tasks: Tasks, learned_for: Array | Policies, scaling: Scaling, rows: Array
+        learner: Learner, tasks: Tasks, learned_for: Array | Policies, scaling: Scaling, within: Within, rows: Array
     ) -> tuple[Learner, Array, Array]:
         """Updates on rows (updates, B, ..); the sums of losses and of clipped mass."""
 
         def one(learner: Learner, drawn: Array) -> tuple[Learner, tuple[Array, Array]]:
-            learner, loss, clipped = agent.update(learner, *prepared(tasks, learned_for, scaling, drawn))
+            given, bounds = prepared(tasks, learned_for, scaling, within, drawn)
+            learner, loss, clipped = agent.update(learner, *given, bounds)
             return learner, (loss, clipped)
 
         learner, (loss, clipped) = jax.lax.scan(one, learner, rows)
         return learner, jnp.sum(loss), jnp.sum(clipped, axis=0)
 
     def weighted_update(
-        learner: Learner, tasks: Tasks, learned_for: Array | Policies, scaling: Scaling, rows: Array, weights: Array
+        learner: Learner,
+        tasks: Tasks,
+        learned_for: Array | Policies,
+        scaling: Scaling,
+        within: Within,
+        rows: Array,
+        weights: Array,
     ) -> tuple[Learner, Array, Array]:
         """The same with weights (updates, B); the sum of losses, and the surprise (updates, B)."""
 
         def one(learner: Learner, drawn: tuple[Array, Array]) -> tuple[Learner, tuple[Array, Array]]:
-            given = prepared(tasks, learned_for, scaling, drawn[0])
-            learner, loss, surprise = agent.weighted_update(learner, *given, drawn[1])
+            given, bounds = prepared(tasks, learned_for, scaling, within, drawn[0])
+            learner, loss, surprise = agent.weighted_update(learner, *given, drawn[1], bounds)
             return learner, (loss, surprise)
 
         learner, (loss, surprise) = jax.lax.scan(one, learner, (rows, weights))

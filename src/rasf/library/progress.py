@@ -83,10 +83,11 @@ class EpisodeMeter:
     def add(self, rewards: npt.ArrayLike, ended: npt.ArrayLike, counted: npt.ArrayLike = True) -> None:
         """A step of each environment: rewards (n,), which episodes ended (n,), and which steps count (n,)."""
         self._rewards += np.where(counted, rewards, 0.0)
-        self._lengths += np.asarray(counted, float)
-        for i in np.flatnonzero(ended).tolist():
-            self._ended.append((self._rewards[i], self._lengths[i]))
-            self._rewards[i] = self._lengths[i] = 0.0
+        self._lengths += np.asarray(counted)
+        if np.count_nonzero(ended):
+            for i in np.flatnonzero(ended).tolist():
+                self._ended.append((self._rewards[i], self._lengths[i]))
+                self._rewards[i] = self._lengths[i] = 0.0
 
     def read(self) -> dict[str, float]:
         """As extras of progress; begins anew."""

@@ -82,6 +82,18 @@ def test_copies_equal_single_environments():
     assert vector.reports_failures
 
 
+def test_what_a_step_gave_stays_as_it_was():
+    vector = open_vector(lambda: Corridor(limit=4), 2, corridor_phi)
+    vector.reset(0)
+    kept = []
+    for _ in range(6):
+        step = vector.step([1, 0])
+        kept.append((step, [part.copy() for part in step]))
+    for step, then in kept:
+        for part, before, name in zip(step, then, step._fields, strict=True):
+            np.testing.assert_array_equal(part, before, err_msg=name)
+
+
 @pytest.mark.parametrize("env_id", ["resource-gathering-v0", "breakable-bottles-v0", "minecart-v0"])
 def test_copies_of_mo_gymnasium_environments_equal_single_ones(env_id):
     pytest.importorskip("mo_gymnasium")

@@ -67,13 +67,14 @@ class VectorStep(NamedTuple):
 class _Vector(FeatureSource):
     num_envs: int
 
-    def _checked(self, actions: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    def _checked(self, actions: npt.ArrayLike) -> list[int]:
         chosen = np.asarray(actions)
         if chosen.shape != (self.num_envs,) or chosen.dtype.kind not in "iu":
             raise ValueError(f"actions must be {self.num_envs} whole numbers, got {chosen.dtype} of {chosen.shape}")
-        if chosen.min() < 0 or chosen.max() >= self.n_actions:
-            raise ValueError(f"actions must be 0 to {self.n_actions - 1}, got {chosen.tolist()}")
-        return chosen.astype(np.int64)
+        numbers: list[int] = chosen.tolist()
+        if min(numbers) < 0 or max(numbers) >= self.n_actions:
+            raise ValueError(f"actions must be 0 to {self.n_actions - 1}, got {numbers}")
+        return numbers
 
 
 class SyncEnvs(_Vector):
@@ -84,6 +85,8 @@ class SyncEnvs(_Vector):
         first = environments[0]
         self.num_envs, self.encoder, self.n_actions = len(environments), first.encoder, first.n_actions
         self.declared_bounds = first.declared_bounds
+        self._valid = np.ones(self.num_envs, np.bool_)
+        self._valid.flags.writeable = False  # every step gives the same one
         for other in environments[1:]:
             if other.describe() != first.describe():
                 raise ValueError("env must make the same environment every time, got two that differ")
@@ -100,14 +103,21 @@ class SyncEnvs(_Vector):
 
     def step(self, actions: npt.ArrayLike) -> VectorStep:
         """Every step counts: `valid` is True everywhere."""
-        pairs = zip(self.environments, self._checked(actions).tolist(), strict=True)
-        raw, phi, terminated, truncated, failure, _ = zip(*(env.step(action) for env, action in pairs), strict=True)
-        next_obs = np.stack([self.encoder.vector(one) for one in raw])
-        ends, obs = np.array([terminated, truncated]), next_obs.copy()
-        for i in np.flatnonzero(ends.any(axis=0)).tolist():
-            obs[i] = self.encoder.vector(self.environments[i].reset())
-        features, valid = np.stack(phi).astype(np.float32), np.ones(self.num_envs, np.bool_)
-        return VectorStep(next_obs, features, ends[0], ends[1], np.array(failure), valid, obs)
+        n, over = self.num_envs, []
+        next_obs = obs = np.empty((n, self.encoder.vector_size), np.float32)
+        phi = np.empty((n, self.n_features), np.float32)
+        terminated, truncated, failure = np.empty((3, n), np.bool_)
+        for i, action in enumerate(self._checked(actions)):
+            step = self.environments[i].step(action)
+            next_obs[i], phi[i] = self.encoder.vector(step.obs), step.phi
+            terminated[i], truncated[i], failure[i] = step.terminated, step.truncated, step.failure
+            if step.terminated or step.truncated:
+                over.append(i)
+        if over:
+            obs = next_obs.copy()
+            for i in over:
+                obs[i] = self.encoder.vector(self.environments[i].reset())
+        return VectorStep(next_obs, phi, terminated, truncated, failure, self._valid, obs)
 
     def close(self) -> None:
         for environment in self.environments:
@@ -167,7 +177,7 @@ class VectorEnvAdapter(_Vector):
 
     def step(self, actions: npt.ArrayLike) -> VectorStep:
         """One step; empty steps have no features, no end and no failure."""
-        taken = self._checked(actions)
+        taken = np.array(self._checked(actions), np.int64)
         next_raw, reward, terminated, truncated, info = self._advance(taken)
         valid, ended = ~self._ended, terminated | truncated
         obs = self._vectors(next_raw)

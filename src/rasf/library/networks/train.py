@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from rasf import checks
 from rasf.agents import AGENTS, LawKind
-from rasf.arrays import Floats, Ints
+from rasf.arrays import Bools, Floats, Ints
 from rasf.deep.agent import Agent, AgentSettings, Learner, Policies, Tasks
 from rasf.deep.fit import Schedule, chunks, period_of
 from rasf.deep.laws import Histogram, Networks, support_atoms
@@ -236,6 +236,20 @@ class _Stream:
             return len(self.w) // self._risks
         return -(-int(np.flatnonzero(self.taken).max(initial=0) + 1) // self._risks)
 
+    def add(self, active: Ints, rewards: Floats, valid: Bools, failure: Bools | None) -> None:
+        """A step of each environment (n,) in its stretch; those that do not count are left out.
+
+        failure: None where nobody has named any.
+        """
+        if failure is not None and np.isnan(self.failures[0]):  # the first that is named: there were none before
+            self.failures[:] = 0.0
+        for i in valid.nonzero()[0].tolist():  # several may be in one stretch
+            stretch = active[i]
+            self.taken[stretch] += 1
+            self.total[stretch] += rewards[i]
+            if failure is not None:
+                self.failures[stretch] += failure[i]
+
     def next_turn(self, active: Ints) -> int:
         """The stretch that had the fewest steps; those of the environments at hand (n,) count as if begun."""
         return int(np.argmin(self.taken + np.bincount(active, minlength=len(self.w))))
@@ -303,7 +317,8 @@ def _train_stepped(
     while len(active) < n:
         active = np.append(active, stream.next_turn(active) if stream.side_by_side else 0)
     learner.begin_task(active)
-    while stream.taken.sum() < stream.all_steps:
+    all_taken = 0
+    while all_taken < stream.all_steps:
         actions = learner.act(obs)
         step = meter.timed(partial(env.step, actions))
         check(step.phi)
@@ -311,15 +326,10 @@ def _train_stepped(
         learned = learner.learn()
         if learned is not None:
             lately.append(learned)
-        np.add.at(stream.taken, active, step.valid)
-        rewards, over = np.sum(step.phi * stream.w[active], axis=1), step.terminated | step.truncated
+        rewards, over = (step.phi * stream.w[active]).sum(axis=1), step.terminated | step.truncated
         meter.add(rewards, over, step.valid)
-        np.add.at(stream.total, active, np.where(step.valid, rewards, 0.0))
-        if env.reports_failures:
-            if np.isnan(stream.failures[0]):  # the first that is named: there were none before
-                stream.failures[:] = 0.0
-            np.add.at(stream.failures, active, step.failure & step.valid)
-        obs, led, all_taken = step.obs, int(active[0]), int(stream.taken.sum())
+        stream.add(active, rewards, step.valid, step.failure if env.reports_failures else None)
+        obs, led, all_taken = step.obs, int(active[0]), all_taken + int(np.count_nonzero(step.valid))
         done = not stream.side_by_side and stream.taken[led] >= stream.steps
         if done or all_taken >= stream.all_steps or all_taken - shown >= show_every:
             if lately:
@@ -331,13 +341,14 @@ def _train_stepped(
                 stream.known |= greedy.look(stream.share, led, stream.w[led], act)
             if stream.show(led):
                 break
-        in_turn += 1
-        ended = over | (in_turn >= _LONGEST_TURN)
-        if stream.side_by_side and ended.any():
-            for i in np.flatnonzero(ended).tolist():
-                active[i] = stream.next_turn(np.delete(active, i))
-            in_turn[ended] = 0
-            learner.begin_task(active)
+        if stream.side_by_side:
+            in_turn += 1
+            ended = over | (in_turn >= _LONGEST_TURN)
+            if ended.any():
+                for i in np.flatnonzero(ended).tolist():
+                    active[i] = stream.next_turn(np.delete(active, i))
+                in_turn[ended] = 0
+                learner.begin_task(active)
         elif done and all_taken < stream.all_steps:
             active += 1
             learner.begin_task(active)
