@@ -12,7 +12,7 @@ from probe_worlds import Walk
 from rasf.deep import fit
 from rasf.deep.agent import Agent, Tasks, preset
 from rasf.deep.events import EventModel
-from rasf.deep.laws import Expected, MeanLogDiagonal
+from rasf.deep.laws import Expected, MeanLogDiagonal, Within
 from rasf.deep.networks import plain_outputs
 from rasf.deep.replay import Batch
 from rasf.deep.stepping import SteppedLearner
@@ -72,6 +72,21 @@ def test_what_came_still_surprises():
     assert (np.asarray(plain) != np.asarray(other)).all()
     certain = law.each_loss(*given, Expected(phi, np.zeros((B, D))))[0]
     np.testing.assert_allclose(plain, certain, rtol=1e-6)
+
+
+def test_what_is_expected_stays_within_bounds_too():
+    """However wrong the network of events is, slopes are no larger than what returns can be."""
+    chosen, following = np.full((2, K, B, 2, D), 30.0)
+    law, within = MeanLogDiagonal(D, (1,)), Within(np.zeros(D), np.full(D, 2.0))
+    expected = Expected(jnp.full((B, D), 2e4), jnp.full((B, D), 2e4))
+
+    def loss(out):
+        return law.each_loss((out,), (following,), np.zeros((B, D)), np.full(B, 0.9), expected, within)[0].sum()
+
+    slope = np.asarray(jax.grad(loss)(jnp.asarray(chosen)))
+    assert (slope[:, :, 1] >= 0).all()  # what is far too large is drawn back
+    assert (slope[:, :, 0, 1] >= 0).all()
+    assert slope[:, :, 1].max() <= 1.5 * 4
 
 
 # state and action: outcomes (sixteenths, successor, phi); 2 is the end, and looks like 0

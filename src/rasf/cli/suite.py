@@ -59,13 +59,13 @@ def suite(
         console.print(shown)
         return
     from rasf.experiments.suite.report import sum_up
-    from rasf.experiments.suite.runs import LIBRARY, run_cases, runs_of
+    from rasf.experiments.suite.runs import LIBRARY, all_runs, run_cases
 
     check_folder("out", out)
     interruptible()
     silence_box_warnings()
     agents = (LIBRARY, *(one.value for one in rival or ()))
-    total = sum(len(runs_of(name, preset.value, agents)) for name in cases)
+    total = len(all_runs(list(cases), preset.value, agents))
     with counted() as bar:
         tick = partial(bar.advance, bar.add_task(f"suite, preset {preset.value}", total=total))
         run_cases(list(cases), preset.value, out, agents, tick)

@@ -402,8 +402,9 @@ class Agent:
         return self._update(learner, batch, tasks, risk, self._kept_within(within, self.law.loss))
 
     def _kept_within(self, within: Within | None, loss: _Loss) -> _Loss:
-        """A loss that knows the bounds, where its law can run away."""
-        return partial(loss, within=within) if within and isinstance(self.law, MeanLogDiagonal) else loss
+        """A loss that knows the bounds, where its law can run away and is of the features that these are for."""
+        can_run_away = isinstance(self.law, MeanLogDiagonal) and not self.settings.conditioned
+        return partial(loss, within=within) if within is not None and can_run_away else loss
 
     def weighted_update(
         self,

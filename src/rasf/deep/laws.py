@@ -444,10 +444,15 @@ class MeanLogDiagonal(MeanDiagonal):
             believed, later = jnp.clip(now, *within), jnp.clip(later, *within)
             span = (within.high - within.low) ** 2
             after = jnp.minimum(after, span / 4)  # no law on an interval varies by more
+            widest = (1.25 if expected is None else 1.5) * span
             # logarithms of what targets below can be at most
-            most_mean, most_spread = (jnp.log(jnp.maximum(most, 1.0)) for most in (within.high, 1.25 * span))
-        came = jax.lax.stop_gradient(phi + discount[:, None] * later)
-        target = came if expected is None else jax.lax.stop_gradient(expected.mean + discount[:, None] * later)
+            most_mean, most_spread = (jnp.log(jnp.maximum(most, 1.0)) for most in (within.high, widest))
+        came = target = jax.lax.stop_gradient(phi + discount[:, None] * later)
+        if expected is not None:
+            target = jax.lax.stop_gradient(expected.mean + discount[:, None] * later)
+            if within is not None:
+                target = jnp.clip(target, *within)
+                expected = expected._replace(variance=jnp.minimum(expected.variance, span / 4))
         of_events = poisson_loss(chosen[0][:, :, 0], target, most_mean)
         of_means = jnp.where(self._is_event, of_events, (target - now) ** 2 / 2)
         spread = jax.lax.stop_gradient((target - believed) ** 2 + discount[:, None] ** 2 * after)

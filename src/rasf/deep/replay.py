@@ -216,6 +216,10 @@ class Chains:
             self._open = np.empty((*self._open.shape[:2], rows.shape[1]), np.float32)
         return np.asarray(_followed(self._open, self._ring, rows, environments, over, self._gammas, self._size))
 
+    def drop(self) -> None:
+        """Forget what is open."""
+        self._ring[:] = 0
+
 
 @compiled()
 def _followed(opened: Array, ring: Ints, rows: Array, environments: Ints, over: Array, gammas: Array, n: int) -> Array:

@@ -199,6 +199,11 @@ class SteppedLearner:
         self.active, self._acted = given.copy(), None
         self._on_task = {int(one): np.flatnonzero(given == one) for one in np.unique(given)}
 
+    def cut(self) -> None:
+        """What comes next does not follow from what came: sums over steps that are not complete are dropped."""
+        if self._chains is not None:
+            self._chains.drop()
+
     def act(self, obs: npt.ArrayLike) -> Ints:
         """Actions (n,) for observations (n, m)."""
         seen = np.array(obs, np.float32)  # a copy: environments reuse their arrays
@@ -302,6 +307,8 @@ class SteppedLearner:
     def learn(self, updates: int | None = None) -> Learned | None:
         """Do `updates` updates, or those that are owed; None where there are none to do."""
         if updates is None:
+            if not self.transitions:  # sums over steps are not complete yet
+                return None
             updates = int(self._owed // self._together) * self._together
         self._owed = max(0.0, self._owed - updates)
         if updates < 1:

@@ -1,5 +1,6 @@
 """Rivals, with a stand-in for Stable-Baselines3, which needs torch: what they are given, and what is made of it."""
 
+import json
 import shutil
 import sys
 import types
@@ -12,7 +13,8 @@ from rasf.experiments.suite import find_case
 from rasf.experiments.suite.cases import PRESETS
 from rasf.experiments.suite.measures import cases_of, summary
 from rasf.experiments.suite.rivals import rival_training, rivals_of
-from rasf.experiments.suite.runs import SUITE, runs_of
+from rasf.experiments.suite.runs import SUITE, all_runs, runs_of
+from rasf.sweep.runs import Run
 from rasf.sweep.store import Finished
 
 MINE = """
@@ -22,7 +24,8 @@ from rasf.experiments.suite import Case
 CASE = Case(
     env="Coin-v0", about="a fair coin, or a sure thing", features=("won", "lost"), tasks=((1, 0), (1, -4)),
     unseen=((1, -0.2), (1, -5), (0.4, -0.1)), steps_per_task=400, failures="losses", priced=1, settings={"gamma": 0.9},
-    actings=("neutral", "mean-variance:-4"), episodes=400, rival={"learning_rate": 0.5}, rival_steps=80,
+    actings=("neutral", "mean-variance:-4"), episodes=400, rival_steps=80,
+    rival={"learning_rate": 0.5, "train_freq": (1, "episode")},
 )
 """
 TRAINED = []
@@ -67,6 +70,8 @@ def test_a_rival_is_trained_for_each_weighting_with_the_steps_of_the_library(min
     outcomes = SUITE.execute(runs[:3], tmp_path)
     assert [one["steps"] for one in TRAINED] == [2 * 100] * 3  # quick has a quarter of the steps
     assert all(one["learning_rate"] == 0.5 and one["gamma"] == 0.9 for one in TRAINED)
+    assert TRAINED[0]["train_freq"] == (1, "episode")
+    assert [Run.from_description(json.loads(json.dumps(run.describe()))) for run in runs] == runs
     failures = [float(one.arrays["failures"].item()) for one in outcomes]
     assert failures[1] == 0  # where a loss costs 5, it takes the sure thing
     assert failures[0] == pytest.approx(0.5, abs=0.15)
@@ -82,6 +87,10 @@ def test_a_documented_recipe_has_its_own_steps(mine):
     assert "dqn-documented" not in rivals_of(undocumented)
     with pytest.raises(ValueError, match="no documented recipe"):
         rival_training(undocumented, "dqn-documented", quick)
+    both = all_runs([mine, "inventory"], "quick", ["dqn-documented"])
+    assert {run.parameters["case"] for run in both} == {mine}
+    with pytest.raises(ValueError, match="no documented recipe"):
+        all_runs(["inventory"], "quick", ["dqn-documented"])
 
 
 def finished(run, **numbers):
@@ -98,10 +107,10 @@ def test_ours_stands_beside_theirs_on_the_same_seeds(mine):
     told = summary(found[mine])["rivals"]["dqn"]
     assert told["seeds"] == [0]
     assert told["steps"] == 200
-    assert told["seconds"] == 3 * 2.0
-    assert told["beside"]["neutral"]["failures"][0] == pytest.approx(0.5)
-    assert told["beside"]["mean-variance:-4"]["failures"][0] == pytest.approx(0.25)
-    assert told["beside"]["neutral"]["return"][0] == pytest.approx(1.0)
+    assert told["seconds"] == 2.0
+    assert told["beside"]["neutral"]["failures"] == pytest.approx(0.5)
+    assert told["beside"]["mean-variance:-4"]["failures"] == pytest.approx(0.25)
+    assert told["beside"]["neutral"]["return"] == pytest.approx(1.0)
 
 
 def test_without_them_it_is_said_what_is_missing(mine, monkeypatch, tmp_path):

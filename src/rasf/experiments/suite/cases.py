@@ -116,7 +116,7 @@ class Case:
             "steps_per_task": max(1, round(preset.steps * self.steps_per_task)),
             "agent": self.agent,
             "risk": list(self.risk),
-            "settings": {name: list(v) if isinstance(v, tuple) else v for name, v in self.settings.items()},
+            "settings": lists_for_tuples(self.settings),
         }
 
     def asked(self, preset: Preset) -> dict[str, Parameter]:
@@ -127,6 +127,16 @@ class Case:
             "episodes": max(2, round(preset.episodes * self.episodes)),
             "max_steps": self.max_steps,
         }
+
+
+def lists_for_tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as JSON has them."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
+
+
+def tuples_for_lists(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as they were given."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
 
 
 class Acting(NamedTuple):

@@ -144,7 +144,7 @@ def _gap(failures: Floats, returns: Floats, ours: Sequence[int], theirs: Sequenc
 def _rival(
     runs: Sequence[Finished], name: str, by_seed: dict[str, Floats], actings: Sequence[str], ours: Sequence[Finished]
 ) -> Numbers:
-    """A rival's numbers, and for each way to act our failures, speed and return over its own, on the same seeds."""
+    """A rival's numbers, and for each way to act our mean failures, speed and return over its own, same seeds."""
     theirs = [one for one in runs if one.run.parameters["agent"] == name]
     seeds = sorted({one.run.seed for one in theirs})
     arrays = {  # (seeds, weightings)
@@ -162,17 +162,14 @@ def _rival(
     return {part: _told(each) for part, each in values.items()} | {
         "seeds": seeds,
         "steps": given["training"]["steps"],
-        "seconds": float(np.sum([one.scalars["training_seconds"] for one in theirs])) / len(seeds),
+        "seconds": float(np.mean([float(one.scalars["training_seconds"]) for one in theirs])),  # for a weighting
         "each": {part: arrays[part].mean(axis=0) for part in ("return", "failures", "gauge")},
         "beside": beside,
     }
 
 
-def _ratio(mine: Floats, others: Floats) -> list[float]:
-    """Mean over mean; seed by seed where each has something to divide by."""
-    if (others == 0).any() or np.isnan(others).any():
-        return [float("nan")] * 3
-    return [float(mine.mean() / others.mean()), *_told(mine / others)[1:]]
+def _ratio(mine: Floats, others: Floats) -> float:
+    return float(mine.mean() / others.mean()) if others.mean() != 0 else float("nan")
 
 
 def at_a_glance(numbers: dict[str, Numbers]) -> list[list[str]]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from rasf.arrays import Floats
 from rasf.envs.gymnasium.single import open_environment, seeds_from
-from rasf.experiments.suite.cases import Case, Preset
+from rasf.experiments.suite.cases import Case, Preset, lists_for_tuples, tuples_for_lists
 from rasf.sweep.runs import Outcome, Parameter
 
 
@@ -50,7 +50,7 @@ def rival_training(case: Case, agent: str, preset: Preset) -> dict[str, Paramete
     ours = case.training(preset)
     documented = max(1, round(preset.steps * case.rival_steps)) if case.rival_steps is not None else 0
     total = int(ours["steps_per_task"]) * len(case.tasks)  # type: ignore[arg-type]
-    settings = {"gamma": case.settings.get("gamma", 0.99)} | dict(case.rival)
+    settings = {"gamma": case.settings.get("gamma", 0.99)} | lists_for_tuples(case.rival)
     steps = documented if RIVALS[agent].documented else total
     return {"env": ours["env"], "env_kwargs": ours["env_kwargs"], "steps": steps, "settings": settings}
 
@@ -102,7 +102,7 @@ def _trained(case: Case, agent: str, w: Floats, training: Any, seed: int) -> Any
 
     torch.set_num_threads(1)  # a worker per core
     env = _OneTask(case, w)
-    model = kind("MlpPolicy", env, seed=seed, device="cpu", **training["settings"])
+    model = kind("MlpPolicy", env, seed=seed, device="cpu", **tuples_for_lists(training["settings"]))
     model.learn(training["steps"])
     env.close()
     return model

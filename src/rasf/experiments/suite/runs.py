@@ -28,8 +28,8 @@ from rasf.arrays import Floats
 from rasf.checks import one_of
 from rasf.envs.gymnasium.single import open_environment
 from rasf.experiments.common.runs import run_all
-from rasf.experiments.suite.cases import PRESETS, Acting, Case, find_case
-from rasf.experiments.suite.rivals import RIVALS, retrained, rival_training
+from rasf.experiments.suite.cases import PRESETS, Acting, Case, find_case, tuples_for_lists
+from rasf.experiments.suite.rivals import RIVALS, retrained, rival_training, rivals_of
 from rasf.library.evaluation import WORST
 from rasf.risk.names import risk_from_text
 from rasf.statistics import mean_of_the_worst
@@ -65,9 +65,18 @@ def runs_of(name: str, preset: str, agents: Sequence[str] = (LIBRARY,)) -> list[
     return found
 
 
+def all_runs(names: Sequence[str], preset: str, agents: Sequence[str]) -> list[Run]:
+    """The runs of several cases, each with those agents that may meet it; everyone must meet one."""
+    meets = {name: {LIBRARY, *rivals_of(find_case(name))} for name in names}
+    for agent in agents:
+        if not any(agent in known for known in meets.values()):
+            raise ValueError(f"{agent} has no documented recipe for any of {', '.join(names)}")
+    return [run for name in names for run in runs_of(name, preset, [one for one in agents if one in meets[name]])]
+
+
 def run_cases(names: Sequence[str], preset: str, folder: Path, agents: Sequence[str], tick: Callable[[], None]) -> None:
     """Run what is missing in `folder`/suite-runs, one process per core."""
-    runs = [run for name in names for run in runs_of(name, preset, agents)]
+    runs = all_runs(names, preset, agents)
     store = Store(folder / "suite-runs")
     before = [run for run in _declared(store) if run not in set(runs)]  # other cases lie in the same folder
     run_all(Spec("suite", tuple(before + runs)), store.folder, tick, only=runs)
@@ -151,9 +160,7 @@ def _library(run: Run, case: Case, scratch: Path) -> tuple[PolicyLibrary, Path]:
         with suppress(ValueError):  # a damaged file counts as absent
             return load(path), path
     options: dict[str, Any] = dict(given["training"])
-    settings: dict[str, Any] = {
-        name: tuple(v) if isinstance(v, list) else v for name, v in options.pop("settings").items()
-    }
+    settings = tuples_for_lists(options.pop("settings"))
     risks = [risk_from_text(text) for text in options.pop("risk")]
     kwargs = options.pop("env_kwargs") or None
     watched: dict[str, Any] = {"failure": case.failure, "callback": reporter(scratch)}

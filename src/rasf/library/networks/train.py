@@ -352,6 +352,7 @@ def _train_stepped(
         elif done and all_taken < stream.all_steps:
             active += 1
             learner.begin_task(active)
+            learner.cut()
             obs = env.reset()
     return learner.networks
 
