@@ -1,7 +1,7 @@
 """The picture that the README opens with: `python docs/driving_picture.py`, from the shipped results and library.
 
 Left: collisions against speed, on weightings that nobody trained for. Right: the same traffic, met by the neutral car
-and by one that keeps a limit, a second before the first collides; which episode is decided by the rule of
+and by the averse one, as the first collides; which episode is decided by the rule of
 `rasf demo --driving`.
 """
 

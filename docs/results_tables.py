@@ -94,7 +94,7 @@ def _choices(experiment: str, shown: dict[str, tuple[str, str]]) -> str:
 def suite_glance() -> str:
     """One row per environment of the suite."""
     lines = [
-        "| environment | failures | neutral | dial | at | return | does it help? | beside prices | mean off | spread |",
+        "| environment | failures | helps? | beside prices | neutral | dial | at | return | mean off | spread |",
         "| --- " * 10 + "|",
     ]
     for told in shipped()["suite"].numbers.values():
@@ -103,9 +103,10 @@ def suite_glance() -> str:
         before, after = (f"{one[0]:.3g}" for one in found["return"])
         helps = "**yes**" if found["helps"] else "no"
         off, spread = (way[found["level"]][name][0] for name in ("off", "spread_ratio"))
-        cells = (told["env"], told["failures"], neutral, dial, _level(found["level"]), f"{before} to {after}", helps)
+        known = (told["env"].removeprefix("rasf/"), told["failures"], helps, found.get("than_prices", "-"))
+        numbers = (neutral, dial, _level(found["level"]), f"{before} to {after}")
         told_off = ("-", "-") if off is None else (f"{off:+.2f}", f"{spread:.2f}")  # returns do not vary
-        lines.append(f"| {' | '.join(cells)} | {found.get('than_prices', '-')} | {' | '.join(told_off)} |")
+        lines.append(f"| {' | '.join((*known, *numbers, *told_off))} |")
     return "\n".join(lines)
 
 
@@ -124,8 +125,7 @@ def suite_roads() -> str:
     for told in shipped()["suite"].numbers.values():
         if told["gauge"] is None:
             continue
-        rows = told["ways"] | {f"{name}, retrained": theirs for name, theirs in told["rivals"].items()}
-        for text, way in rows.items():
+        for text, way in told["ways"].items():
             cells = (
                 _interval(way["failures"]),
                 f"{way['gauge'][0]:.1f}",
@@ -133,6 +133,25 @@ def suite_roads() -> str:
                 f"{way['cvar'][0]:.3g}",
             )
             lines.append(f"| {told['env']} | {_level(text)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def suite_rivals() -> str:
+    """Rivals on the roads, and our collisions and speed over theirs."""
+    ways = ("neutral", "mean-variance:-0.3", "cvar:0.1", "price 2", "price 4", "price 10")
+    first = ["road", "rival", "seeds", "steps each", "seconds each", "collisions", "m/s"]
+    heads = [*first, *(f"ours, {_level(way)}" for way in ways)]
+    lines = [f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|"]
+    for told in shipped()["suite"].numbers.values():
+        if told["gauge"] is None:
+            continue
+        for name, theirs in told["rivals"].items():
+            cells = [told["env"], name, str(len(theirs["seeds"])), f"{theirs['steps']:,}", f"{theirs['seconds']:,.0f}"]
+            cells += [_interval(theirs["failures"]), f"{theirs['gauge'][0]:.1f}"]
+            for way in ways:
+                failures, speed = (theirs["beside"][way][part] for part in ("failures", "gauge"))
+                cells.append("-" if failures is None else f"{failures:.2f} at {speed:.2f}")
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -147,8 +166,10 @@ def driving() -> str:
         "price 10": "*control*: 10 higher",
     }  # fmt: skip
     lines = ["| acting | collides in | drives at | return |", "| --- | --- | --- | --- |"]
-    for text, said in words.items():
-        way = told["ways"][text]
+    rows = {said: told["ways"][text] for text, said in words.items()}
+    rival = told["rivals"]["dqn-documented"]
+    rows[f"*rival*: DQN, retrained for each weighting ({rival['steps']:,} steps, {len(rival['seeds'])} seeds)"] = rival
+    for said, way in rows.items():
         share, low, high = (f"{100 * number:.0f}" for number in way["failures"])
         speed = f"{way['gauge'][0]:.1f} m/s"
         lines.append(f"| {said} | {share} % [{low}, {high}] | {speed} | {way['return'][0]:.1f} |")
@@ -164,7 +185,7 @@ PAGES: dict[str, Tables] = {
         "reacher choices": reacher_choices,
     },
     "../README.md": {"driving": driving},
-    "suite.md": {"suite at a glance": suite_glance, "roads": suite_roads},
+    "suite.md": {"suite at a glance": suite_glance, "roads": suite_roads, "rivals": suite_rivals},
 }
 
 

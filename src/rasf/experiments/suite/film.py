@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
 
 ROAD, TASK = "rasf/Highway-v0", (1.0, 0.0, -1.0)  # fast, on any lane; a collision costs as much as a second of speed
-RISKS: dict[str, Risk] = {"neutral": MeanVariance(0.0), "risk-averse": MeanVariance(-4.0)}
+AVERSION = -1.0
+RISKS: dict[str, Risk] = {"neutral": MeanVariance(0.0), "risk-averse": MeanVariance(AVERSION)}
 EPISODES = 20
 _PAUSE_MS, _LAST_MS = 150, 1_500
 Frame = npt.NDArray[np.uint8]  # (height, width, 3)
@@ -131,8 +132,8 @@ def _report(drives: dict[str, list[Drive]], film: Path) -> Group:
     before = (
         "A library of four policies drives on a highway it was trained on, for rewards it was not: fast, on any lane, "
         f"and a collision costs {-TASK[2]:g}. It drives twice: by the mean of the return, and minding its variance "
-        "(beta -4).\n"
+        f"(beta {AVERSION:g}).\n"
     )
-    return Group(
-        Text(before), table, Text(f"\nThe film is {film}: the first of these in which the neutral car collides.")
-    )
+    collides = any(one.crashed for one in drives["neutral"])
+    which = "the first of these in which the neutral car collides" if collides else "the first; no neutral car collides"
+    return Group(Text(before), table, Text(f"\nThe film is {film}: {which}."))

@@ -1,6 +1,6 @@
 """Driving on a highway with three lanes and twenty other cars."""
 
-from rasf.experiments.suite.cases import DQN_ON_ROADS, ON_ROADS, Case
+from rasf.experiments.suite.cases import DQN_ON_ROADS, DQN_STEPS, ON_ROADS, Case
 
 CASE = Case(
     env="rasf/Highway-v0",
@@ -11,13 +11,14 @@ CASE = Case(
         (0.4, 0.1, -1), (1, 0.2, -3), (0.2, 0.8, -0.5), (0.8, 0, -0.5), (0.6, 0.3, -2), (1, 0, -1), (0.5, 0.5, -1),
         (0.3, 0.3, -3), (0.7, 0.1, -0.2), (0.2, 0.2, -0.5),
     ),
-    steps_per_task=15_000,
+    steps_per_task=30_000,
     failures="collisions",
     priced=2,
-    settings={"gamma": 0.9, "once": (2,)},
+    settings={"gamma": 0.9, "n_step": 1, "once": (2,)},
     actings=ON_ROADS,
     episodes=50,
     max_steps=40,
     gauge="speed",
     rival=DQN_ON_ROADS,
+    rival_steps=DQN_STEPS,
 )  # fmt: skip

@@ -35,7 +35,8 @@ CASE = Case(
     priced=4,
     agent="rasf-model",
     risk=("neutral", "mean-variance:-0.05"),
-    settings={"gamma": 0.95},
+    # an untried action is worth so many of the largest rewards: here they come for ever, 1 / (1 - gamma) of them
+    settings={"gamma": 0.95, "optimism": 20.0},
     actings=(
         "neutral", "mean-variance:-0.005", "mean-variance:-0.01", "mean-variance:-0.02", "mean-variance:-0.05",
         "cvar:0.1", "static cvar:0.1", "limit 5", "price 1", "price 3", "price 10", "price 30",

@@ -1,6 +1,6 @@
 """Driving past a ramp from which a car joins."""
 
-from rasf.experiments.suite.cases import DQN_ON_ROADS, ON_ROADS, Case
+from rasf.experiments.suite.cases import DQN_ON_ROADS, DQN_STEPS, ON_ROADS, Case
 
 CASE = Case(
     env="rasf/Merge-v0",
@@ -12,13 +12,14 @@ CASE = Case(
         (0.7, 0.2, 0, -1, -2), (0.3, 0.3, -0.3, 0, -0.5), (1, 0.1, -0.02, -0.1, -1), (0.6, 0, -0.2, -0.8, -3),
         (0.8, 0.4, -0.1, 0, -0.2), (0.4, 0.2, -0.05, -0.2, -2),
     ),
-    steps_per_task=8_000,
+    steps_per_task=30_000,
     failures="collisions",
     priced=4,
-    settings={"gamma": 0.9, "once": (4,)},
+    settings={"gamma": 0.9, "n_step": 1, "once": (4,)},
     actings=ON_ROADS,
     episodes=40,
     max_steps=40,
     gauge="speed",
     rival=DQN_ON_ROADS,
+    rival_steps=DQN_STEPS,
 )  # fmt: skip

@@ -27,7 +27,7 @@ CASE = Case(
         (-0.85, -1, -0.03), (-1.2, -1.2, -0.05), (-0.92, -1.1, -0.01), (-1.05, -1, 0), (-0.98, -1.15, -0.04),
     ),
     steps_per_task=20_000,
-    failures="hours that cost more than 2.5",
+    failures="hours with more than 2.5 paid at spot",
     failure=lambda step: bool(step.phi[1] > 2.5),
     priced=1,
     agent="rasf-model",
