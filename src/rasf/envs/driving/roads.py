@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -64,6 +64,8 @@ class DrivingEnv(gymnasium.Env[Any, Any]):
     compiled: False for highway-env's own traffic, to compare.
     """
 
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["human", "rgb_array"], "render_fps": 5}  # highway-env's
+
     def __init__(
         self,
         road: str = "highway",
@@ -74,7 +76,6 @@ class DrivingEnv(gymnasium.Env[Any, Any]):
         one_of("road", road, ROADS)
         self._road, self.render_mode, self._usual_drivers = ROADS[road], render_mode, road != "intersection"
         self._env = _made(self._road.env, config, render_mode, compiled)
-        self.metadata = self._env.metadata | {"render_fps": 5}
         self.observation_space, self.action_space = self._env.observation_space, self._env.action_space
         self.feature_names, names, bounds, self.signs = zip(*self._road.features, strict=True)
         self._names: tuple[str, ...] = names
