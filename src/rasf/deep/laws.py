@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -349,9 +349,12 @@ class MeanDiagonal(MeanOnly):
     def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
         return outputs[0][..., 0, 0], outputs[0][..., 0, 1]
 
-    def loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
-        """The mean of each transition's."""
-        return jnp.sum(self.each_loss(chosen, following, phi, discount)[0]) / len(phi), jnp.zeros(2)
+    def loss(
+        self, chosen: Parts, following: Parts, phi: Array, discount: Array, *more: Any, **known: Any
+    ) -> tuple[Array, Array]:
+        """The mean of each transition's, which may take more."""
+        each, _ = self.each_loss(chosen, following, phi, discount, *more, **known)
+        return jnp.sum(each) / len(phi), jnp.zeros(2)
 
     def each_loss(self, chosen: Parts, following: Parts, phi: Array, discount: Array) -> tuple[Array, Array]:
         """The loss (B,) of each transition, and its surprise (B,): how far off policies' means were, on average.
@@ -409,18 +412,6 @@ class MeanLogDiagonal(MeanDiagonal):
             weights = task_heads.weights[:, list(self.events)][:, None, None]
             mean = mean + (_exp(out[..., 1 : 1 + n]) * weights).sum(axis=-1)
         return mean, variance
-
-    def loss(
-        self,
-        chosen: Parts,
-        following: Parts,
-        phi: Array,
-        discount: Array,
-        expected: Expected | None = None,
-        within: Within | None = None,
-    ) -> tuple[Array, Array]:
-        each, _ = self.each_loss(chosen, following, phi, discount, expected, within)
-        return jnp.sum(each) / len(phi), jnp.zeros(2)
 
     def each_loss(
         self,

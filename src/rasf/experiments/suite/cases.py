@@ -23,12 +23,13 @@ import numpy as np
 
 from rasf.arrays import Floats
 from rasf.checks import one_of, task_weights
-from rasf.risk import MeanVariance, Risk
+from rasf.risk import Entropic, MeanVariance, Risk
 from rasf.risk.names import risk_from_text
 from rasf.sweep.runs import Parameter
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import FailureRule
+    from rasf.mdp import FiniteMDP
 
 Weightings = tuple[tuple[float, ...], ...]
 _WORLDS = "rasf.experiments.suite.worlds"
@@ -165,6 +166,14 @@ def _limit(most: float, harm: int) -> Any:
     from rasf.limits import Limit
 
     return Limit(at_most=most) if harm > 0 else Limit(at_least=-most)
+
+
+def best_return(mdp: FiniteMDP, w: Floats, horizon: int) -> float:
+    """The exact optimum from the first state of a model, discounted, for a case's `optimum`."""
+    from rasf.planning.plan import plan
+
+    planned = plan(mdp, w, Entropic(0.0), horizon=horizon)
+    return float(np.asarray(planned.q[0]).max(axis=1)[0])
 
 
 def is_price(text: str) -> bool:

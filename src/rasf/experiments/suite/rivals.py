@@ -47,11 +47,11 @@ def rival_training(case: Case, agent: str, preset: Preset) -> dict[str, Paramete
     """What determines a rival, but for the weighting and the seed, as plain values."""
     if agent not in rivals_of(case):
         raise ValueError(f"there is no documented recipe for {case.env}, so {agent} cannot be trained")
-    ours = case.training(preset)
-    documented = max(1, round(preset.steps * case.rival_steps)) if case.rival_steps is not None else 0
-    total = int(ours["steps_per_task"]) * len(case.tasks)  # type: ignore[arg-type]
+    ours: dict[str, Any] = case.training(preset)
+    steps = ours["steps_per_task"] * len(case.tasks)
+    if RIVALS[agent].documented and case.rival_steps is not None:
+        steps = max(1, round(preset.steps * case.rival_steps))
     settings = {"gamma": case.settings.get("gamma", 0.99)} | lists_for_tuples(case.rival)
-    steps = documented if RIVALS[agent].documented else total
     return {"env": ours["env"], "env_kwargs": ours["env_kwargs"], "steps": steps, "settings": settings}
 
 

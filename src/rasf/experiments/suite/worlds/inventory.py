@@ -1,22 +1,10 @@
 """Stock whose prices change from day to day (`rasf.envs.operations`), in a larger shop than the book's."""
 
-import numpy as np
-
-from rasf.arrays import Floats
 from rasf.envs.operations import INVENTORY_FEATURES, inventory
-from rasf.experiments.suite.cases import Case
-from rasf.planning.plan import plan
-from rasf.risk import Entropic
+from rasf.experiments.suite.cases import Case, best_return
 
 _DEMAND = (0.05, 0.1, 0.15, 0.2, 0.2, 0.12, 0.08, 0.06, 0.04)
 _CAPACITY, _MONTHS = 12, 36
-
-
-def best(w: Floats, gamma: float) -> float:
-    """The exact optimum from an empty shop."""
-    planned = plan(inventory(_CAPACITY, _DEMAND, gamma), w, Entropic(0.0), horizon=_MONTHS)
-    return float(np.asarray(planned.q[0]).max(axis=1)[0])
-
 
 CASE = Case(
     env="rasf/Inventory-v0",
@@ -43,5 +31,5 @@ CASE = Case(
     ),
     episodes=100,
     max_steps=_MONTHS,
-    optimum=best,
+    optimum=lambda w, gamma: best_return(inventory(_CAPACITY, _DEMAND, gamma), w, _MONTHS),
 )  # fmt: skip

@@ -1,21 +1,9 @@
 """Machines that wear out, one crew, prices that change from week to week (`rasf.envs.operations`)."""
 
-import numpy as np
-
-from rasf.arrays import Floats
 from rasf.envs.operations import MACHINES_FEATURES, machines
-from rasf.experiments.suite.cases import Case
-from rasf.planning.plan import plan
-from rasf.risk import Entropic
+from rasf.experiments.suite.cases import Case, best_return
 
 _WEEKS = 52
-
-
-def best(w: Floats, gamma: float) -> float:
-    """The exact optimum from machines as good as new."""
-    planned = plan(machines(gamma=gamma), w, Entropic(0.0), horizon=_WEEKS)
-    return float(np.asarray(planned.q[0]).max(axis=1)[0])
-
 
 CASE = Case(
     env="rasf/Machines-v0",
@@ -40,5 +28,5 @@ CASE = Case(
     ),
     episodes=100,
     max_steps=_WEEKS,
-    optimum=best,
+    optimum=lambda w, gamma: best_return(machines(gamma=gamma), w, _WEEKS),
 )  # fmt: skip

@@ -1,21 +1,9 @@
 """Electricity from a contract, a spot market that is calm or tense, and a battery (`rasf.envs.operations`)."""
 
-import numpy as np
-
-from rasf.arrays import Floats
 from rasf.envs.operations import POWER_FEATURES, power
-from rasf.experiments.suite.cases import Case
-from rasf.planning.plan import plan
-from rasf.risk import Entropic
+from rasf.experiments.suite.cases import Case, best_return
 
 _HOURS = 48
-
-
-def best(w: Floats, gamma: float) -> float:
-    """The exact optimum from a calm market and an empty battery."""
-    planned = plan(power(gamma=gamma), w, Entropic(0.0), horizon=_HOURS)
-    return float(np.asarray(planned.q[0]).max(axis=1)[0])
-
 
 CASE = Case(
     env="rasf/Power-v0",
@@ -40,5 +28,5 @@ CASE = Case(
     ),
     episodes=100,
     max_steps=_HOURS,
-    optimum=best,
+    optimum=lambda w, gamma: best_return(power(gamma=gamma), w, _HOURS),
 )  # fmt: skip
