@@ -17,6 +17,8 @@ from pathlib import Path
 
 WIDE = {"widths": (256, 256)}
 LONG = {"steps": 30_000, "n_step": 5}
+PAIRS = {"steps": 30_000, "n_step": 1, "objects": None}  # as many numbers as the road has for a car
+DEEP = PAIRS | {"widths": (64, 64, 64)}
 VARIANTS = {
     "as-it-is": {},
     "long": LONG,
@@ -27,6 +29,19 @@ VARIANTS = {
     "long-wide-n-2": {"steps": 30_000, "n_step": 2} | WIDE,
     "long-wide-n-2-slow": {"steps": 30_000, "n_step": 2, "learning_rate": 5e-4} | WIDE,
     "long-uniform": LONG | {"surprise": 0.0},
+    "pairs": PAIRS,
+    "pairs-wide": PAIRS | {"widths": (128, 128)},
+    "pairs-deep": DEEP,
+    "pairs-deep-wide": DEEP | {"widths": (128, 128, 128)},
+    "pairs-deep-60": DEEP | {"steps": 60_000},
+    "pairs-deep-120": DEEP | {"steps": 120_000},
+    "pairs-deep-batch-256": DEEP | {"batch": 256},
+    "pairs-deep-updates-2": DEEP | {"updates": 2},
+    "pairs-deep-gamma-0.95": DEEP | {"gamma": 0.95},
+    "pairs-deep-n-3": DEEP | {"n_step": 3},
+    "pairs-deep-uniform": DEEP | {"surprise": 0.0},
+    "pairs-deep-slow": DEEP | {"learning_rate": 5e-4},
+    "pairs-deep-own-layers": DEEP | {"shared": False},
     "long-wide-n-2-gamma-0.8": {"steps": 30_000, "n_step": 2, "gamma": 0.8} | WIDE,
 }
 ACTING = ("neutral", "mean-variance:-1", "cvar:0.1", "price 4")
@@ -38,6 +53,7 @@ def one(job):
     import numpy as np
 
     import rasf
+    from rasf.envs.gymnasium.single import open_environment
     from rasf.experiments.suite import find_case
     from rasf.experiments.suite.cases import Acting
     from rasf.experiments.suite.runs import TRYING, Gauge
@@ -45,6 +61,8 @@ def one(job):
     case, changes = find_case(road), dict(VARIANTS[name])
     steps = max(200, round(shrink * changes.pop("steps", case.steps_per_task)))
     settings = dict(case.settings) | changes
+    if "objects" in changes:
+        settings["objects"] = open_environment(case.env, None).env.observation_space.shape[1]
     began = time.perf_counter()
     library = rasf.learn(case.env, tasks=case.tasks, steps_per_task=steps, seed=seed, agent=case.agent, **settings)
     seconds, found = time.perf_counter() - began, {}

@@ -71,6 +71,34 @@ def test_events_are_features_of_the_law_of_logarithms():
         make("rasfc51", events=(1,))
 
 
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("sfdqn", {"frequency": 2.0}),
+        ("rac51", {}),
+        ("sfdqn", {"conditioned": True}),
+        ("rasfdqn", {"events": (2,), "expected_events": True}),
+    ],
+    ids=["sines", "rac51", "conditioned", "expected events"],
+)
+def test_objects_are_for_networks_that_see_nothing_else(name, changes):
+    preset(name, **changes)
+    with pytest.raises(ValueError, match=r"^objects are for networks of tanh that see no task") as refusal:
+        preset(name, objects=2, **changes)
+    assert "\n" not in str(refusal.value)
+
+
+def test_objects_divide_the_observation():
+    for objects in (1, 2, 4):
+        assert make("sfdqn", objects=objects).inputs == 4
+    for objects in (3, 8):
+        with pytest.raises(
+            ValueError, match=f"^objects must divide the 4 numbers of an observation, got {objects}$"
+        ) as refusal:
+            make("sfdqn", objects=objects)
+        assert "\n" not in str(refusal.value)
+
+
 def test_supports():
     atoms = np.array(make("rasfc51").law.atoms)
     np.testing.assert_allclose(atoms[:, [0, -1]], [[-10, 10], [-10, 10], [0, 10]])
@@ -118,6 +146,9 @@ def test_active_features_are_those_that_matter():
         ({"law": "log-moments", "events": (0, 0)}, "events"),
         ({"law": "log-moments", "events": (-1,)}, "events"),
         ({"law": "log-moments", "events": (0.5,)}, "events"),
+        ({"objects": -1}, "objects"),
+        ({"objects": 2.0}, "objects"),
+        ({"objects": True}, "objects"),
         ({"atoms": 1}, "atoms"),
         ({"atoms": 5.5}, "atoms"),
         ({"atoms": 1, "conditioned": True}, "atoms"),

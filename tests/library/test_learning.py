@@ -319,6 +319,56 @@ def test_a_large_seed_will_do(tmp_path):
             assert rasf.load(tmp_path / "a.rasf").provenance["seed"] == seed
 
 
+class Meeting(gym.Env):
+    """Someone at a place, a row (place, 1), and up to two others, who stay at theirs or are nobody.
+
+    Steps to the left or right; the features count the steps and those in which somebody else is near.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012
+    observation_space = spaces.Box(-5.0, 5.0, (3, 2), np.float32)
+    action_space = spaces.Discrete(2)
+    reward_space = spaces.Box(0.0, 1.0, (2,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.rows = np.ones((3, 2), np.float32)
+        self.rows[:, 0] = self.np_random.uniform(-4, 4, 3)
+        self.rows[1:][self.np_random.random(2) < 0.4] = 0
+        self.time = 0
+        return self.rows.copy(), {}
+
+    def step(self, action):
+        self.rows[0, 0] = np.clip(self.rows[0, 0] + 2 * action - 1, -5, 5)
+        self.time += 1
+        near = any(other[1] and abs(other[0] - self.rows[0, 0]) < 1 for other in self.rows[1:])
+        return self.rows.copy(), np.array([1.0, near], np.float32), near, self.time >= 10, {}
+
+
+def test_lists_of_objects_are_learned_saved_and_loaded(tmp_path):
+    settings = {"widths": (8, 6), "batch": 8, "warmup": 20, "objects": 2, "lasting": True}
+    library = rasf.learn(Meeting(), tasks=[[0, 1], [-1, 0]], steps_per_task=40, **settings)
+    assert (library.agent, library.sources.describe()["objects"], library.sources.n_inputs) == ("rasfdqn", 2, 6)
+    library.save(tmp_path / "a.rasf")
+    again = rasf.load(tmp_path / "a.rasf")
+    again.save(tmp_path / "b.rasf")
+    assert (tmp_path / "a.rasf").read_bytes() == (tmp_path / "b.rasf").read_bytes()
+    env, w = Meeting(), [-0.2, 1.0]
+    obs = np.stack([env.reset(seed=seed)[0] for seed in range(6)])
+    found, same = (one.scores(obs, w, AVERSE) for one in (library, again))
+    for part in ("values", "mean", "std"):
+        np.testing.assert_array_equal(getattr(same, part), getattr(found, part))
+    np.testing.assert_array_equal(library.act(obs, w, AVERSE), again.act(obs, w, AVERSE))
+    np.testing.assert_array_equal([library.act(one, w, AVERSE) for one in obs], library.act(obs, w, AVERSE))
+    # in whichever order the others are listed
+    np.testing.assert_allclose(again.scores(obs[:, [0, 2, 1]], w, AVERSE).values, found.values, atol=1e-5)
+    assert np.ptp(found.values, axis=1).max() > 1e-3
+    one_line(
+        lambda: rasf.learn(Meeting(), tasks=[[0, 1]], steps_per_task=40, **settings | {"objects": 4}),
+        "objects must divide the 6 numbers of an observation, got 4",
+    )
+
+
 # --- progress
 
 

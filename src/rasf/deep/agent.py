@@ -69,7 +69,7 @@ LAWS = (
 )
 _SURPRISED = (LawKind.MEAN_VARIANCE, LawKind.MEAN_LOG_VARIANCE)  # those that say how far off each transition was
 BOOTSTRAPS = ("own", "gpi")
-_COUNTS = (("target_period", 0), ("average", 0), ("warmup", 0), ("replay", 0), ("n_step", 1))
+_COUNTS = (("target_period", 0), ("average", 0), ("warmup", 0), ("replay", 0), ("n_step", 1), ("objects", 0))
 _LAST_RATE = 0.02  # of the learning rate, where it decays
 _Loss = Callable[..., tuple[Array, Array]]
 
@@ -93,7 +93,11 @@ class AgentSettings:
         decay          the learning rate falls to a fiftieth by the end
         frequency      spread of the frequencies in a first layer of sines; 0 for tanh
         shared         the layers before the heads are those of all policies
+        objects        how many numbers describe an object, where observations list objects, their own first, and
+                       nobody by zeros: all are then seen alike, in whichever order; 0 where they do not
         exploration    share of training in which epsilon falls from 1 to what is given
+        lasting        what is explored is done for n steps, n with a chance like 1/n^2 (Dabney and others, 2021),
+                       where Python steps
         n_step         features are summed over so many steps before networks are asked, where Python steps
         warmup         random steps in an environment that is stepped from Python, by which all is then scaled
         replay         the most steps that are kept, where Python steps; 0 for all
@@ -125,7 +129,9 @@ class AgentSettings:
     decay: bool = False
     frequency: float = 0.0
     shared: bool = False
+    objects: int = 0
     exploration: float = 0.0
+    lasting: bool = False
     n_step: int = 1
     warmup: int = 0
     replay: int = 0
@@ -176,6 +182,8 @@ class AgentSettings:
         if self.surprise and (self.conditioned or self.law not in _SURPRISED):
             laws = " and ".join(repr(law.value) for law in _SURPRISED)
             raise ValueError(f"surprise is for the laws {laws} of features, not for {self.law.value!r}")
+        if self.objects and (self.frequency or self.conditioned or self.expected_events):
+            raise ValueError("objects are for networks of tanh that see no task, without expected_events")
         if self.relabel and not self.conditioned:
             raise ValueError("relabel is for conditioned networks; the others learn every transition for all tasks")
 
@@ -262,6 +270,10 @@ class Agent:
             raise ValueError(f"atoms must have shape {wanted} for these tasks and settings, got {given}")
         if any(event >= d for event in settings.events):
             raise ValueError(f"events must be features from 0 to {d - 1}, got {settings.events}")
+        if settings.objects and observation_size % settings.objects:
+            raise ValueError(
+                f"objects must divide the {observation_size} numbers of an observation, got {settings.objects}"
+            )
         law = make_law(settings.law, d, atoms, settings.corrected, settings.events)
         sizes = (policies, inputs, checks.whole("n_actions", n_actions), d, checks.whole("planned", planned, 0))
         return cls(settings, law, *sizes).for_weights(weights)
@@ -313,14 +325,15 @@ class Agent:
         item: bytes of each number of an observation in the replay.
         """
         chosen = self.settings
-        sizes, shapes = (self.inputs, *chosen.widths), self.law.shapes()
+        sizes, shapes = (2 * chosen.objects or self.inputs, *chosen.widths), self.law.shapes()
         hidden = sum((n + 1) * m for n, m in itertools.pairwise(sizes))
         heads = [self.actions * shape.size for shape in shapes]
         several = 1 if chosen.shared else self.policies
         numbers = sum(several * hidden + self.policies * (sizes[-1] + 1) * columns for columns in heads)
         # online, its slope, Adam's two, and what else is switched on
         copies = 4 + sum(map(bool, (chosen.target_period, chosen.average, chosen.settle)))
-        outputs = 3.0 * chosen.batch * self.policies * sum(sum(sizes) + columns for columns in heads)
+        listed = self.inputs // chosen.objects if chosen.objects else 1
+        outputs = 3.0 * chosen.batch * self.policies * sum(listed * sum(sizes) + columns for columns in heads)
         if chosen.law is LawKind.HISTOGRAM:  # a projection's matrix for every transition and feature
             outputs += 3.0 * chosen.batch * self.law.features * chosen.atoms**2
         if chosen.expected_events:
@@ -334,7 +347,7 @@ class Agent:
         """A learner with random networks."""
         shapes, chosen = self.law.shapes(), self.settings
         sizes = (self.policies, self.inputs, chosen.widths, self.actions)
-        more = {name: getattr(chosen, name) for name in ("separate_heads", "frequency", "shared")}
+        more = {name: getattr(chosen, name) for name in ("separate_heads", "frequency", "shared", "objects")}
         online = tuple(
             init_network(one, *sizes, shape, **more)
             for one, shape in zip(jax.random.split(key, len(shapes)), shapes, strict=True)

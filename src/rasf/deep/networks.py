@@ -7,6 +7,11 @@ The K networks may share all layers before the heads, which then have one entry 
 Layers are of tanh; the first may be one of sines, whose frequencies and phases are learned too: it tells apart states
 that lie near each other, where tanh at first sees little more than a line.
 
+Where an observation lists objects, the first of them its own, networks may see each of them beside the own one
+(`Pairs`, then any number of `Each`), all by the same weights; of every output the largest of all objects goes on. In
+which order they are listed then means nothing, and what was learned of one is known of all. Objects whose numbers are
+all zero are nobody.
+
 The last layer's weights (K, m, A, X) are nearly all there is to read. Of the outputs of one action there are two forms,
 and the one with the smaller intermediate result is used:
 
@@ -29,6 +34,7 @@ import numpy.typing as npt
 from rasf.arrays import Array, Ints, array_namespace
 
 _ALIGNMENT = 8
+_LEAST = -1.0  # of a tanh: what nobody counts for among objects
 
 
 class Layer(NamedTuple):
@@ -45,10 +51,32 @@ class Sines(NamedTuple):
     bias: Array
 
 
+class Pairs(NamedTuple):
+    """A layer that sees objects of f numbers each beside the first: weights (K, 2 f, m), biases (K, m)."""
+
+    weight: Array
+    bias: Array
+
+    @property
+    def numbers(self) -> int:
+        """Of an object."""
+        return int(self.weight.shape[1]) // 2
+
+
+class Each(NamedTuple):
+    """A layer that sees what the one before made of each object: weights (K, n, m), biases (K, m)."""
+
+    weight: Array
+    bias: Array
+
+
+Hidden = Layer | Sines | Pairs | Each
+
+
 class Network(NamedTuple):
     """K networks: the layers before the heads, and the heads, of weight (K, m, A, X) and bias (K, A, X)."""
 
-    hidden: tuple[Layer | Sines, ...]
+    hidden: tuple[Hidden, ...]
     heads: Layer
 
 
@@ -74,17 +102,20 @@ def init_network(
     separate_heads: bool = False,
     frequency: float = 0.0,
     shared: bool = False,
+    objects: int = 0,
 ) -> Network:
     """Glorot-uniform weights and zero biases; the heads count as one layer, or each as one with all its actions.
 
     frequency: with any, the first layer is one of sines, its frequencies normal with this spread, its phases uniform.
+    objects: with any, the inputs list objects of so many numbers, and all layers but the last see each by itself.
     """
-    sizes = (inputs, *widths)
+    sizes = (2 * objects or inputs, *widths)
     *hidden_keys, head_key = jax.random.split(key, len(sizes))
     several = 1 if shared else policies
-    hidden: tuple[Layer | Sines, ...] = tuple(
-        Layer(_glorot(one, (several, n, m), n + m), jnp.zeros((several, m)))
-        for one, n, m in zip(hidden_keys, sizes[:-1], sizes[1:], strict=True)
+    kinds = kinds_of_layers(len(widths), objects)
+    hidden = tuple(
+        kind(_glorot(one, (several, n, m), n + m), jnp.zeros((several, m)))
+        for kind, one, n, m in zip(kinds, hidden_keys, sizes[:-1], sizes[1:], strict=True)
     )
     if frequency:
         frequency_key, phase_key = jax.random.split(hidden_keys[0])
@@ -95,6 +126,13 @@ def init_network(
     of_one_layer = actions * (shape.numbers if separate_heads else shape.size)
     weight = _glorot(head_key, (policies, sizes[-1], *outputs), sizes[-1] + of_one_layer)
     return Network(hidden, _aligned(Layer(weight, jnp.zeros((policies, *outputs)))))
+
+
+def kinds_of_layers(layers: int, objects: int, sines: bool = False) -> tuple[type[Hidden], ...]:
+    """What the layers before the heads are."""
+    if objects:
+        return (Pairs, *(Each,) * (layers - 2), *(Layer,) * (layers > 1))
+    return (Sines if sines else Layer, *(Layer,) * (layers - 1))
 
 
 def _glorot(key: Array, shape: tuple[int, ...], fans: int) -> Array:
@@ -112,10 +150,33 @@ def encode(network: Network, x: Array) -> Array:
     policies, several = len(network.heads.weight), len(network.hidden[0].weight)
     if x.ndim == 3 and several < policies:  # inputs of their own for networks that share their layers
         return encode(network, x.reshape(-1, x.shape[-1]))[0].reshape(*x.shape[:2], -1)
-    h = jnp.broadcast_to(x, (several, *x.shape[-2:]))
-    for layer in network.hidden:
+    h, layers = jnp.broadcast_to(x, (several, *x.shape[-2:])), network.hidden
+    if isinstance(layers[0], Pairs):
+        h, layers = _largest_of_objects(layers[0], layers[1:], h)
+    for layer in layers:
         h = (_sine if isinstance(layer, Sines) else jnp.tanh)(_product(h, layer.weight) + layer.bias[:, None])
     return jnp.broadcast_to(h, (policies, *h.shape[1:]))
+
+
+def _largest_of_objects(pairs: Pairs, left: tuple[Hidden, ...], x: Array) -> tuple[Array, tuple[Hidden, ...]]:
+    """What the first layers make of lists of objects x (K, B, R f): (K, B, m), and the layers that are left."""
+    objects, own_weight = (
+        x.reshape(*x.shape[:2], x.shape[2] // pairs.numbers, pairs.numbers),
+        pairs.weight[:, : pairs.numbers],
+    )
+    own = _product(objects[:, :, 0], own_weight) + pairs.bias[:, None]
+    h = jnp.tanh(own[:, :, None] + _of_each(objects, pairs.weight[:, pairs.numbers :]))
+    while left and isinstance(left[0], Each):
+        h, left = jnp.tanh(_of_each(h, left[0].weight) + left[0].bias[:, None, None]), left[1:]
+    somebody = jnp.any(objects != 0, axis=-1, keepdims=True)
+    return jnp.max(jnp.where(somebody, h, _LEAST), axis=2), left
+
+
+def _of_each(objects: Array, weight: Array) -> Array:
+    """Objects (K, B, R, n) times weight (K, n, m)."""
+    policies, observations, several, n = objects.shape
+    flat = objects.reshape(policies, observations * several, n)
+    return _product(flat, weight).reshape(policies, observations, several, weight.shape[-1])
 
 
 def _sine(x: Array) -> Array:
@@ -145,12 +206,30 @@ def read_action(heads: Layer, h: Array, action: Array, shape: Heads) -> Array:
 
 def plain_encode(network: Network, x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """`encode` in numpy."""
-    h = x
-    for layer in network.hidden:
+    h, layers = x, network.hidden
+    if isinstance(layers[0], Pairs):
+        h, layers = _plain_largest_of_objects(layers[0], layers[1:], x)
+    for layer in layers:
         h = h @ layer.weight
         h += layer.bias[:, None]
         (np.sin if isinstance(layer, Sines) else np.tanh)(h, out=h)
     return h
+
+
+def _plain_largest_of_objects(
+    pairs: Pairs, left: tuple[Hidden, ...], x: npt.NDArray[np.float32]
+) -> tuple[npt.NDArray[np.float32], tuple[Hidden, ...]]:
+    """`_largest_of_objects` in numpy, of inputs x (B, R f); objects that are nobody in all of them cost nothing."""
+    numbers = pairs.numbers
+    objects = x.reshape(len(x), x.shape[1] // numbers, numbers)
+    somebody = np.asarray(objects.any(axis=-1))
+    seen = np.flatnonzero(somebody.any(axis=0) | (np.arange(objects.shape[1]) == 0))
+    objects, somebody = objects[:, seen], somebody[:, seen]
+    own = objects[:, 0] @ pairs.weight[:, :numbers] + pairs.bias[:, None]
+    h = np.tanh(own[:, :, None] + objects[None] @ pairs.weight[:, None, numbers:])
+    while left and isinstance(left[0], Each):
+        h, left = np.tanh(h @ left[0].weight[:, None] + left[0].bias[:, None, None]), left[1:]
+    return np.where(somebody[..., None], h, np.float32(_LEAST)).max(axis=2), left
 
 
 def plain_outputs(network: Network, x: npt.NDArray[np.float32], shape: Heads) -> npt.NDArray[np.float32]:

@@ -36,7 +36,7 @@ from rasf.arrays import Array, Floats, Ints
 from rasf.deep import replay
 from rasf.deep.agent import Agent, Learner, Policies, Tasks
 from rasf.deep.laws import Networks, TaskHeads, Within
-from rasf.deep.networks import Heads, Network, plain_outputs
+from rasf.deep.networks import Heads, Network, Pairs, plain_outputs
 from rasf.deep.replay import Batch, Chains, HostReplay
 from rasf.risk import Risk
 from rasf.risk.base import check_beta
@@ -59,14 +59,19 @@ class Scaling(NamedTuple):
         return cls(np.zeros(inputs, np.float32), np.ones(inputs, np.float32), np.ones(features, np.float32))
 
     @classmethod
-    def of(cls, seen: Batch, gamma: float | None) -> Scaling:
+    def of(cls, seen: Batch, gamma: float | None, objects: int = 0) -> Scaling:
         """Inputs to mean 0 and spread 1, features to returns of about 1 at this discount, or as they are.
 
-        What never changed, or never came, is left as it is.
+        What never changed, or never came, is left as it is. objects: of how many numbers, where inputs list some. Their
+        numbers are only brought to size 1, those of all objects alike, so that nobody stays nobody.
         """
-        spread = seen.obs.std(axis=0, dtype=np.float64)
-        varies = spread > 1e-6 * np.maximum(1e-6, np.abs(seen.obs).max(axis=0))
-        mean = np.where(varies, seen.obs.mean(axis=0, dtype=np.float64), 0.0)
+        if objects:
+            mean, spread = np.zeros(seen.obs.shape[1]), _size_of_numbers(seen.obs, objects)
+            varies = spread > 0
+        else:
+            spread = seen.obs.std(axis=0, dtype=np.float64)
+            varies = spread > 1e-6 * np.maximum(1e-6, np.abs(seen.obs).max(axis=0))
+            mean = np.where(varies, seen.obs.mean(axis=0, dtype=np.float64), 0.0)
         units = np.ones(seen.phi.shape[1])
         if gamma is not None:
             # as if every step were alike: the mean adds up, the rest by its squares
@@ -82,9 +87,20 @@ class Scaling(NamedTuple):
     def folded(self, network: Network) -> Network:
         """The network that takes inputs as they come."""
         first = network.hidden[0]
+        if isinstance(first, Pairs):
+            factor = np.tile(self.factor[: first.numbers], 2)
+            return network._replace(hidden=(first._replace(weight=first.weight * factor[:, None]), *network.hidden[1:]))
         weight = first.weight * self.factor[:, None]
         bias = first.bias - np.einsum("n,knm->km", self.shift, weight)
         return network._replace(hidden=(first._replace(weight=weight, bias=bias), *network.hidden[1:]))
+
+
+def _size_of_numbers(obs: npt.NDArray[Any], objects: int) -> Floats:
+    """Root mean squares (n,) of the numbers of all objects that are somebody, those of each object the same."""
+    each = obs.reshape(-1, objects).astype(np.float64)
+    each = each[each.any(axis=1)]
+    size = np.sqrt((each**2).mean(axis=0)) if len(each) else np.ones(objects)
+    return np.tile(size, obs.shape[1] // objects)
 
 
 class Learned:
@@ -172,6 +188,7 @@ class SteppedLearner:
         self._acted: tuple[npt.NDArray[np.float32], Ints] | None = None
         n_step, gamma = agent.settings.n_step, agent.settings.gamma
         self._chains = Chains(num_envs, n_step, gamma, self._size) if n_step > 1 else None
+        self._held = _Held(num_envs)
         self._act_every = checks.whole("act_every", act_every)
         if agent.settings.conditioned and (act_every > 1 or agent.settings.warmup):
             raise ValueError("act_every must be 1 and warmup 0 for a network that sees the task")
@@ -200,7 +217,8 @@ class SteppedLearner:
         self._on_task = {int(one): np.flatnonzero(given == one) for one in np.unique(given)}
 
     def cut(self) -> None:
-        """What comes next does not follow from what came: sums over steps that are not complete are dropped."""
+        """What comes next does not follow from what came: neither sums over steps nor held actions go on."""
+        self._held.end(np.ones(self._num_envs, bool))
         if self._chains is not None:
             self._chains.drop()
 
@@ -211,10 +229,13 @@ class SteppedLearner:
             raise ValueError(f"obs must have shape {(self._num_envs, self._size)}, got {seen.shape}")
         epsilon = self.agent.epsilon_at(self._stepped) if self._warm else 1.0
         explore = self._exploring.random(self._num_envs) < epsilon
+        action: Ints
         if self._num_envs > 1:
             action = self._exploring.integers(self.agent.actions, size=self._num_envs)
         else:  # the same number, drawn more quickly
             action = np.array([self._exploring.integers(self.agent.actions)])
+        if self.agent.settings.lasting:
+            explore, action = self._held.go_on(self._exploring, explore, action)
         if np.count_nonzero(explore) < self._num_envs:
             action = np.where(explore, action, self._greedy(seen))
         self._acted = seen, action
@@ -285,14 +306,16 @@ class SteppedLearner:
         self._stepped += len(rows)
         if self._warm:
             self._owed += len(rows) * self.agent.settings.updates
+        over = np.asarray(terminated, bool) | np.asarray(truncated, bool)
+        self._held.end(over)
         if self._chains is not None:
-            over = np.asarray(terminated, bool) | np.asarray(truncated, bool)
             rows = self._chains.follow(rows, environments, over)
         self._replay.store(rows)
         if not self._warm and self._stepped >= self.agent.settings.warmup:
             self._warm, chosen, histogram = True, self.agent.settings, self.agent.law.kind is LawKind.HISTOGRAM
             seen = replay.unpack(self._replay.rows(), self._size)
-            self._scaling = Scaling.of(seen, None if histogram else chosen.gamma**chosen.n_step)
+            gamma = None if histogram else chosen.gamma**chosen.n_step
+            self._scaling = Scaling.of(seen, gamma, chosen.objects)
             self._refresh()
 
     def _widen(self, phi: npt.NDArray[np.float32]) -> None:
@@ -357,6 +380,26 @@ class SteppedLearner:
             told = f"{scores.shape}" + " with nan" * bool(np.isnan(scores).any())
             raise ValueError(f"base_scores must give numbers of shape {wanted}, got shape {told}")
         return scores
+
+
+class _Held:
+    """Actions that n environments explore for a while."""
+
+    def __init__(self, n: int) -> None:
+        self._action: Ints = np.zeros(n, np.int64)
+        self._left: Ints = np.zeros(n, np.int64)
+
+    def go_on(self, rng: np.random.Generator, explore: Any, action: Ints) -> tuple[Any, Ints]:
+        """Who explores now, by which action: those who hold one, and those (n,) who begin with theirs (n,)."""
+        holds = self._left > 0
+        self._action = np.where(holds, self._action, action)
+        self._left = np.where(holds, self._left - 1, np.where(explore, rng.zipf(2.0, len(action)) - 1, 0))
+        return explore | holds, self._action
+
+    def end(self, over: npt.NDArray[np.bool_]) -> None:
+        """Nobody holds anything beyond an episode."""
+        if over.any():
+            self._left[over] = 0
 
 
 class _Programs(NamedTuple):

@@ -7,6 +7,7 @@ import pytest
 
 from deep.deep_twin import create_agent, outputs, plain_networks, random_learner, softmax
 from rasf.deep.agent import Tasks, preset
+from rasf.deep.networks import Each, Layer, Pairs, plain_outputs
 from rasf.library.networks import policies as network_policies
 from rasf.library.networks.policies import NetworkPolicies
 from rasf.risk import CVaR, Elliptical, Entropic, MeanVariance, NestedEntropic, SkewNormal
@@ -23,10 +24,10 @@ RISKS = {
 CASES = [(law, risk) for law, risks in RISKS.items() for risk in risks]
 
 
-def make(law, seed=0, widths=(5, 6), policies=K, **changes):
+def make(law, seed=0, widths=(5, 6), policies=K, size=OBS, **changes):
     tasks = Tasks(np.ones((policies, 3), np.float32), np.zeros((policies, 1), np.float32))
     settings = preset(NAMES[law], widths=widths, atoms=7, gamma=0.6, **changes)
-    agent = create_agent(settings, OBS, ACTIONS, BOUNDS, tasks)
+    agent = create_agent(settings, size, ACTIONS, BOUNDS, tasks)
     networks = random_learner(agent, seed).online
     return agent, networks, NetworkPolicies.from_agent(agent, networks)
 
@@ -295,3 +296,110 @@ def test_arrays_that_do_not_fit_are_refused(name, change, sentence):
     _, _, points = make("point")
     with pytest.raises(ValueError, match="arrays must"):
         NetworkPolicies.restore(points.describe(), points.arrays() | {"atoms": np.zeros((3, 7))})
+
+
+# --- beyond the paper: networks that see lists of objects
+
+LISTED = {"size": 6, "objects": 2, "widths": (5, 4, 6)}  # three objects; a pair has four numbers, not six
+
+
+def lists(n, seed=1):
+    """Observations (n, 6), in some of which objects are nobody; the last is all zeros."""
+    rows = np.random.default_rng(seed).normal(size=(n, 3, 2)).astype(np.float32)
+    rows[::2, 1] = 0
+    rows[-1] = 0
+    return rows.reshape(n, 6)
+
+
+def kinds(sources):
+    return {tuple(type(layer) for layer in one.hidden) for one in sources.networks}
+
+
+@pytest.mark.parametrize(("law", "shared"), [("histogram", False), ("point", False), ("point", True)])
+def test_networks_of_objects_answer_by_what_they_put_out(law, shared):
+    agent, networks, sources = make(law, shared=shared, **LISTED)
+    obs, risk = lists(5), MeanVariance(0.0)
+    found = sources.scores(obs, DENSE, risk).mean
+    out = plain_outputs(networks[0], obs, agent.law.shapes()[0])
+    if law == "histogram":
+        probs = np.exp(out) / np.exp(out).sum(axis=-1, keepdims=True)
+        expected = np.einsum("kbahj,hj,h->kba", probs, np.array(agent.law.atoms), DENSE)
+    else:
+        expected = out[..., 0, :] @ DENSE
+        alone = [sources.scores(one[None], DENSE, risk).mean[:, 0] for one in obs]  # where numpy answers, not jax
+        np.testing.assert_allclose(np.stack(alone, axis=1), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    moved = obs.reshape(5, 3, 2)[:, [0, 2, 1]].reshape(5, 6)
+    np.testing.assert_allclose(sources.scores(moved, DENSE, risk).mean, found, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("law", "shared"), [("histogram", False), ("point", True), ("residual", False)])
+def test_networks_of_objects_come_back(law, shared):
+    agent, _, sources = make(law, shared=shared, **LISTED)
+    description, arrays = json.loads(json.dumps(sources.describe())), sources.arrays()
+    assert (description["inputs"], description["objects"], description["widths"]) == (6, 2, [5, 4, 6])
+    assert ("shared" in description) == shared
+    first = next(array for name, array in arrays.items() if name.endswith("hidden/0/weight"))
+    assert first.shape == (1 if shared else K, 4, 5)
+    again = NetworkPolicies.restore(description, {name: np.copy(array) for name, array in arrays.items()})
+    assert (again.n_inputs, again.widths, again.law) == (6, (5, 4, 6), agent.law)
+    assert again.describe() == sources.describe()
+    assert again.shared_settings() == sources.shared_settings()
+    assert again.shared_settings()["objects"] == 2
+    assert kinds(again) == kinds(sources) == {(Pairs, Each, Layer)}
+    for name, array in again.arrays().items():
+        np.testing.assert_array_equal(array, arrays[name])
+    obs, risk = lists(5), MeanVariance(0.0)
+    np.testing.assert_array_equal(again.scores(obs, DENSE, risk).values, sources.scores(obs, DENSE, risk).values)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"objects": 4}, "^objects must divide the 6 inputs, got 4$"),
+        ({"inputs": 7}, "^objects must divide the 7 inputs, got 2$"),
+        ({"objects": -2}, "^objects must be a whole number"),
+        ({"objects": 2.0}, "^objects must be a whole number"),
+        ({"objects": True}, "^objects must be a whole number"),
+        ({"objects": None}, "^objects must be a whole number"),
+        ({"objects": 3}, r"'psi/hidden/0/weight' must have shape \(3, 6, 5\)"),
+        ({"objects": 0}, r"'psi/hidden/0/weight' must have shape \(3, 6, 5\)"),
+    ],
+)
+def test_objects_that_do_not_fit_are_refused(changes, sentence):
+    _, _, sources = make("point", **LISTED)
+    with pytest.raises(ValueError, match=sentence):
+        NetworkPolicies.restore(sources.describe() | changes, sources.arrays())
+
+
+def test_a_description_that_says_nothing_of_objects_is_of_networks_without():
+    _, _, sources = make("point")
+    assert "objects" not in sources.describe()
+    assert sources.shared_settings()["objects"] == 0
+    for more in ({}, {"objects": 0}):
+        again = NetworkPolicies.restore(sources.describe() | more, sources.arrays())
+        assert kinds(again) == {(Layer, Layer)}
+        assert (again.n_inputs, again.describe()) == (OBS, sources.describe())
+        obs, risk = observations(4), MeanVariance(0.0)
+        np.testing.assert_array_equal(again.scores(obs, DENSE, risk).values, sources.scores(obs, DENSE, risk).values)
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
+def test_networks_of_objects_are_merged(shared):
+    parts = [make("point", seed, policies=n, shared=shared, **LISTED)[2] for seed, n in ((0, 2), (1, 3))]
+    parts[1] = NetworkPolicies.restore(parts[1].describe(), parts[1].arrays())
+    merged = NetworkPolicies.merge(parts)
+    assert (merged.policies, merged.n_inputs, merged.describe()["objects"]) == (5, 6, 2)
+    assert kinds(merged) == {(Pairs, Each, Layer)}
+    obs, risk = lists(5), MeanVariance(0.0)
+    together = np.concatenate([part.scores(obs, SPARSE, risk).values for part in parts])
+    np.testing.assert_allclose(merged.scores(obs, SPARSE, risk).values, together, rtol=1e-5, atol=1e-6)
+    again = NetworkPolicies.restore(merged.describe(), merged.arrays())
+    np.testing.assert_array_equal(again.scores(obs, SPARSE, risk).values, merged.scores(obs, SPARSE, risk).values)
+    for changes, sentence in (
+        ({"objects": 0}, "must agree in objects, got 2 and None"),
+        ({"objects": 3}, "must agree in objects, got 2 and 3"),
+        ({"size": 8}, "must agree in inputs, got 6 and 8"),
+    ):
+        with pytest.raises(ValueError, match=f"^networks to merge {sentence}$"):
+            NetworkPolicies.merge([parts[0], make("point", **LISTED | changes)[2]])

@@ -49,7 +49,7 @@ from rasf.deep.laws import (
     histogram_variance,
     make_law,
 )
-from rasf.deep.networks import Heads, Layer, Network, Sines, encode, plain_outputs, read_heads
+from rasf.deep.networks import Heads, Layer, Network, Pairs, Sines, encode, kinds_of_layers, plain_outputs, read_heads
 from rasf.files import Arrays
 from rasf.library.frozen_policies import Scores
 from rasf.risk import Entropic, MeanVariance, Risk
@@ -79,15 +79,15 @@ class HistogramTask(NamedTuple):
 
 
 class NetworkPolicies:
-    """See the module's header; `networks` is one stack of K networks for each part of the law."""
+    """See the module's header; `networks` is one stack of K networks for each part of the law, for n inputs."""
 
     family = Family.NETWORKS
 
-    def __init__(self, law: Law, gamma: float, networks: Networks) -> None:
+    def __init__(self, law: Law, gamma: float, networks: Networks, n_inputs: int) -> None:
         self.law, self.gamma, self.law_kind, self.n_features = law, gamma, law.kind, law.features
         self.networks = tuple(_plain(one, shape) for one, shape in zip(networks, law.shapes(), strict=True))
         self.policies, self.n_actions = self.networks[0].heads.bias.shape[:2]
-        self.n_inputs: int = self.networks[0].hidden[0].weight.shape[1]
+        self.n_inputs = n_inputs
         self.widths = tuple(layer.bias.shape[1] for layer in self.networks[0].hidden)
         self._kept: dict[bytes, Any] = {}
 
@@ -96,7 +96,7 @@ class NetworkPolicies:
         """The networks that an agent has learned; not of one that sees the task."""
         if agent.settings.conditioned:
             raise ValueError("agent must have a network for each task; one that sees the task makes no library")
-        return cls(agent.law, agent.settings.gamma, networks)
+        return cls(agent.law, agent.settings.gamma, networks, agent.inputs)
 
     def shared_settings(self) -> dict[str, Any]:
         """Settings of the agent that policies must share to be in one library."""
@@ -104,7 +104,7 @@ class NetworkPolicies:
         if isinstance(self.law, MeanLogDiagonal):
             own["events"] = self.law.events
         switches = {name: so for name, so in self._switches().items() if name not in ("sines", "events")}
-        return {"gamma": self.gamma, "widths": self.widths, **own, **switches}
+        return {"gamma": self.gamma, "widths": self.widths, "objects": 0, **own, **switches}
 
     def check(self, risk: Risk) -> None:
         """Refuse a risk that these laws cannot serve."""
@@ -201,7 +201,9 @@ class NetworkPolicies:
 
     def _chunks(self, obs: npt.NDArray[Any]) -> Iterator[Single]:
         """The observations, so many at once that the outputs stay small; one empty part if there are none."""
-        numbers = self.policies * max(*self.widths, self.n_actions * self.law.shapes()[0].size)
+        first = self.networks[0].hidden[0]
+        listed = self.n_inputs // first.numbers if isinstance(first, Pairs) else 1
+        numbers = self.policies * max(listed * max(self.widths), self.n_actions * self.law.shapes()[0].size)
         most = 1 << max(0, (_MOST_NUMBERS // numbers).bit_length() - 1)
         for at in range(0, max(1, len(obs)), most):
             yield np.asarray(obs[at : at + most], np.float32)
@@ -221,19 +223,20 @@ class NetworkPolicies:
 
     def _switches(self) -> dict[str, Any]:
         """What is said only where it is so, as older files say nothing of it."""
-        corrected = isinstance(self.law, Histogram) and self.law.corrected
+        corrected, first = isinstance(self.law, Histogram) and self.law.corrected, self.networks[0].hidden[0]
         said = {
             "corrected": corrected,
-            "sines": isinstance(self.networks[0].hidden[0], Sines),
-            "shared": len(self.networks[0].hidden[0].weight) < self.policies,
+            "sines": isinstance(first, Sines),
+            "shared": len(first.weight) < self.policies,
         }
         events = self.law.events if isinstance(self.law, MeanLogDiagonal) else ()
-        return {name: True for name, so in said.items() if so} | ({"events": list(events)} if events else {})
+        more = {"events": list(events), "objects": first.numbers if isinstance(first, Pairs) else 0}
+        return {name: True for name, so in said.items() if so} | {name: value for name, value in more.items() if value}
 
     def arrays(self, precision: str = "single") -> Arrays:
         """All that must be stored, beside `describe`; precision "half" takes half the room."""
         one_of("precision", precision, _PRECISIONS)
-        sizes = (self.n_inputs, *self.widths)
+        sizes = (self.networks[0].hidden[0].weight.shape[1], *self.widths)
         layout = _layout(self.law, self.policies, sizes, self.n_actions, "shared" in self._switches())
         named = zip(layout, jax.tree.leaves(self.networks), strict=True)
         arrays = {name: _rounded(array, _PRECISIONS[precision]) for name, array in named}
@@ -259,7 +262,10 @@ class NetworkPolicies:
             if not (np.diff(atoms, axis=1) > 0).all():
                 raise ValueError("atoms must be in increasing order")
         corrected = description.get("corrected", False) is True
-        events, sizes = description.get("events", []), (inputs, *(whole("widths", width) for width in widths))
+        events, objects = description.get("events", []), whole("objects", description.get("objects", 0), 0)
+        if objects and inputs % objects:
+            raise ValueError(f"objects must divide the {inputs} inputs, got {objects}")
+        sizes = (2 * objects or inputs, *(whole("widths", width) for width in widths))
         if not isinstance(events, list) or any(whole("events", event, 0) >= features for event in events):
             raise ValueError(f"events must be a list of features from 0 to {features - 1}, got {events!r}")
         law = make_law(kind, features, atoms, corrected, tuple(events))
@@ -268,9 +274,9 @@ class NetworkPolicies:
         surplus = arrays.keys() - layout.keys() - ({"atoms"} if atoms is not None else set())
         if surplus:
             raise ValueError(f"arrays must be those of {kind} networks only, got {min(surplus)!r} too")
-        first = Sines(0, 0) if description.get("sines", False) is True else Layer(0, 0)
-        like = (Network((first, *(Layer(0, 0),) * (len(widths) - 1)), Layer(0, 0)),) * len(law.shapes())
-        return cls(law, gamma, jax.tree.unflatten(jax.tree.structure(like), leaves))
+        kinds = kinds_of_layers(len(widths), objects, description.get("sines", False) is True)
+        like = (Network(tuple(kind(0, 0) for kind in kinds), Layer(0, 0)),) * len(law.shapes())
+        return cls(law, gamma, jax.tree.unflatten(jax.tree.structure(like), leaves), inputs)
 
     @classmethod
     def merge(cls, parts: Sequence[Self]) -> Self:
@@ -287,7 +293,7 @@ class NetworkPolicies:
             if np.any(_atoms_used(other.law) != _atoms_used(parts[0].law)):
                 raise ValueError("networks to merge must have the same atoms: their supports differ")
         networks = tuple(_joined(stacks) for stacks in zip(*(part.networks for part in parts), strict=True))
-        return cls(parts[0].law, parts[0].gamma, networks)
+        return cls(parts[0].law, parts[0].gamma, networks, parts[0].n_inputs)
 
 
 def _joined(stacks: Sequence[Network]) -> Network:
