@@ -37,7 +37,8 @@ def suite(
         Preset, typer.Option(help="quick: two seeds, three weightings; full: five and ten.")
     ] = Preset.quick,
     rival: Annotated[
-        list[Rival] | None, typer.Option(help="Also retrain a rival for every weighting (extra `bench`).")
+        list[Rival] | None,
+        typer.Option(help="Also train a rival, for every weighting or for all (extra `bench`, or morl-baselines)."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of runs, results and figures.")] = Path("rasf-suite"),
     listed: Annotated[bool, typer.Option("--list", help="Say what is in the suite, and run nothing.")] = False,

@@ -1,4 +1,4 @@
-"""Rivals, with a stand-in for Stable-Baselines3, which needs torch: what they are given, and what is made of it."""
+"""Rivals, with stand-ins for packages that need torch: what they are given, and what is made of it."""
 
 import json
 import shutil
@@ -12,7 +12,7 @@ import coin_world
 from rasf.experiments.suite import find_case
 from rasf.experiments.suite.cases import PRESETS
 from rasf.experiments.suite.measures import cases_of, summary
-from rasf.experiments.suite.rivals import rival_training, rivals_of
+from rasf.experiments.suite.rivals import RIVALS, rival_training, rivals_of, signs_of
 from rasf.experiments.suite.runs import SUITE, all_runs, runs_of
 from rasf.sweep.runs import Run
 from rasf.sweep.store import Finished
@@ -52,6 +52,40 @@ class Greedy:
         return self.best, None
 
 
+class Envelope:
+    """Looks at both actions' features, and can then weigh them as it is asked to."""
+
+    def __init__(self, env, log, seed, device, **settings):
+        assert not log
+        assert env.unwrapped.reward_space.shape == (2,)
+        TRAINED.append(settings)
+        self.env, self.seed = env, seed
+
+    def train(self, total_timesteps, ref_point, **others):
+        TRAINED[-1] |= {"steps": total_timesteps} | others
+        assert ref_point.shape == (2,)
+        self.earned = np.zeros((2, 2))
+        for i in range(total_timesteps):
+            self.env.reset(seed=self.seed + i)
+            phi = self.env.step(i % 2)[1]
+            assert phi.dtype == np.float32
+            assert phi[1] <= 0  # losses have negative weights
+            self.earned[i % 2] += phi
+        if "eval_env" in others:
+            assert others["eval_env"] is not self.env
+
+    def eval(self, obs, w):
+        assert obs.shape == self.env.observation_space.shape
+        assert w.dtype == np.float32
+        assert (w >= 0).all()
+        assert w.sum() == pytest.approx(1)
+        return int((self.earned @ w).argmax())
+
+
+class GPILS(Envelope):
+    pass
+
+
 @pytest.fixture
 def mine(tmp_path, monkeypatch):
     shutil.copy(coin_world.__file__, tmp_path / "coin.py")
@@ -59,7 +93,10 @@ def mine(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.delitem(sys.modules, "rivals_of_mine", raising=False)
     monkeypatch.setitem(sys.modules, "stable_baselines3", types.SimpleNamespace(DQN=Greedy))
-    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(set_num_threads=lambda n: None))
+    nothing = {"set_num_threads": lambda n: None, "manual_seed": lambda seed: None}
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(**nothing))
+    for name in ("envelope", "gpi-ls"):
+        monkeypatch.setitem(sys.modules, RIVALS[name].module, types.SimpleNamespace(Envelope=Envelope, GPILS=GPILS))
     TRAINED.clear()
     return "rivals_of_mine:CASE"
 
@@ -80,7 +117,7 @@ def test_a_rival_is_trained_for_each_weighting_with_the_steps_of_the_library(min
 
 def test_a_documented_recipe_has_its_own_steps(mine):
     case, quick = find_case(mine), PRESETS["quick"]
-    assert rivals_of(case) == ["dqn", "qr-dqn", "dqn-documented"]
+    assert rivals_of(case) == ["dqn", "qr-dqn", "dqn-documented", "envelope", "gpi-ls"]
     assert rival_training(case, "dqn-documented", quick)["steps"] == 20
     assert rival_training(case, "dqn", quick)["steps"] == 200
     undocumented = find_case("inventory")
@@ -93,8 +130,34 @@ def test_a_documented_recipe_has_its_own_steps(mine):
         all_runs(["inventory"], "quick", ["dqn-documented"])
 
 
+@pytest.mark.parametrize(("agent", "more"), [("envelope", set()), ("gpi-ls", {"eval_env", "timesteps_per_iter"})])
+def test_one_rival_learns_every_weighting_at_once(mine, tmp_path, agent, more):
+    runs = runs_of(mine, "quick", [agent])
+    assert len(runs) == 2  # seeds
+    (outcome,) = SUITE.execute(runs[:1], tmp_path)
+    assert len(TRAINED) == 1
+    assert TRAINED[0]["steps"] == 200
+    assert TRAINED[0]["epsilon_decay_steps"] == 100
+    assert TRAINED[0]["gamma"] == 0.9
+    assert "learning_rate" not in TRAINED[0]  # a recipe for another
+    assert more <= TRAINED[0].keys()
+    failures = outcome.arrays["failures"]
+    assert failures.shape == (1, 3)
+    assert failures[0, 1] == 0
+    assert failures[0, 0] == pytest.approx(0.5, abs=0.15)
+
+
+def test_whoever_wants_weights_of_one_sign_meets_only_such_cases(mine):
+    np.testing.assert_array_equal(signs_of(find_case(mine)), [1, -1])
+    mixed = find_case("four-rooms")
+    assert signs_of(mixed) is None
+    assert rivals_of(mixed) == ["dqn", "qr-dqn"]
+    with pytest.raises(ValueError, match="now positive, now negative"):
+        all_runs(["four-rooms"], "quick", ["envelope"])
+
+
 def finished(run, **numbers):
-    shape = (1, 1) if run.parameters["agent"] != "library" else (2, 3)
+    shape = (2, 3) if run.parameters["agent"] == "library" else (1, len(run.parameters["asked"]["unseen"]))
     names = ("return", "cvar", "failures", "length", "gauge", "discounted", "std", "predicted", "predicted_std")
     arrays = {name: np.full(shape, 1.0) for name in names} | {k: np.broadcast_to(v, shape) for k, v in numbers.items()}
     return Finished(run, {"training_seconds": 2.0, "library": "here"}, {}, arrays)
@@ -113,7 +176,19 @@ def test_ours_stands_beside_theirs_on_the_same_seeds(mine):
     assert told["beside"]["neutral"]["return"] == pytest.approx(1.0)
 
 
+def test_one_who_learned_all_stands_beside_too(mine):
+    library = [finished(run, failures=np.array([[0.2], [0.1]])) for run in runs_of(mine, "quick")]
+    rival = [finished(run, failures=np.array([[0.1, 0.2, 0.3]])) for run in runs_of(mine, "quick", ["envelope"])]
+    told = summary(cases_of([*library, *rival])[mine])["rivals"]["envelope"]
+    assert told["seeds"] == [0, 1]
+    assert told["beside"]["neutral"]["failures"] == pytest.approx(1.0)
+    np.testing.assert_allclose(told["each"]["failures"], [0.1, 0.2, 0.3])
+
+
 def test_without_them_it_is_said_what_is_missing(mine, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "stable_baselines3", None)
-    with pytest.raises(ValueError, match="pip install"):
+    with pytest.raises(ValueError, match="pip install 'rasf"):
         SUITE.execute(runs_of(mine, "quick", ["dqn"])[:1], tmp_path)
+    monkeypatch.setitem(sys.modules, RIVALS["envelope"].module, None)
+    with pytest.raises(ValueError, match="pip install morl-baselines"):
+        SUITE.execute(runs_of(mine, "quick", ["envelope"])[:1], tmp_path)

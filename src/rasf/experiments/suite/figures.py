@@ -8,6 +8,7 @@ import numpy as np
 
 from rasf.experiments.common.drawing import BLUE, INK, ORANGE, RED, figure, plain, provenance
 from rasf.experiments.suite.cases import is_dial, is_price
+from rasf.experiments.suite.rivals import RIVALS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from rasf.experiments.common.results import Numbers, Result
 
-_RIVALS = {"dqn": "s", "qr-dqn": "D"}
+_RIVALS = {"dqn": "s", "qr-dqn": "D", "envelope": "X", "gpi-ls": "p"}
 
 
 def fronts(result: Result, name: str) -> Figure:
@@ -48,7 +49,7 @@ def front(axes: Axes, told: Numbers, measure: str = "return") -> None:
     for rival, theirs in told.get("rivals", {}).items():
         point = np.array([[theirs["failures"], theirs[measure]]], float)
         axes.plot(*point[0, :, 0], _RIVALS.get(rival, "h"), color=INK, markersize=6, linestyle="",
-                  label=f"{rival}, retrained for each")  # fmt: skip
+                  label=rival if RIVALS[rival].every else f"{rival}, retrained for each")  # fmt: skip
         _bars(axes, point, INK)
     axes.set_xlabel(f"{told['failures']}, an episode", fontsize=8)
     axes.set_ylabel({"return": "return", "gauge": told.get("gauge") or ""}[measure], fontsize=8)

@@ -148,7 +148,7 @@ def _rival(
     theirs = [one for one in runs if one.run.parameters["agent"] == name]
     seeds = sorted({one.run.seed for one in theirs})
     arrays = {  # (seeds, weightings)
-        part: np.array([[float(one.arrays[part].item()) for one in theirs if one.run.seed == seed] for seed in seeds])
+        part: np.array([np.hstack([one.arrays[part][0] for one in theirs if one.run.seed == seed]) for seed in seeds])
         for part in ("return", "cvar", "failures", "length", "gauge")
     }
     values = {part: each.mean(axis=1) for part, each in arrays.items()}

@@ -1,16 +1,21 @@
-"""Rivals: Stable-Baselines3's DQN and QR-DQN, retrained for every weighting.
+"""Rivals: Stable-Baselines3's, retrained for every weighting, and morl-baselines', who learn all weightings at once.
 
     dqn, qr-dqn        with as many steps for each weighting as our whole library had
     dqn-documented     with the steps of the recipe that an environment's own documentation gives, where it has one
+    envelope, gpi-ls   one agent with as many steps as our library, which takes the weighting as an input
 
-They need the extra `bench` (torch). A rival sees the reward phi . w of one weighting and nothing else; then it acts
-greedily in the same episodes as the library. Its settings are those of the case (`rival`), else Stable-Baselines3's
-defaults.
+The first need the extra `bench` (torch) and see the reward phi . w of one weighting and nothing else. Their settings
+are those of the case (`rival`), else Stable-Baselines3's defaults. The others need morl-baselines in an environment of
+its own; they see phi, times the signs of the weights, since theirs are positive and sum up to 1, and have networks of
+three layers of 64, an update for each step, and else their defaults. All act greedily in the same episodes as the
+library.
 """
 
 from __future__ import annotations
 
+import random
 import time
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -24,55 +29,86 @@ from rasf.sweep.runs import Outcome, Parameter
 
 
 class Rival(NamedTuple):
-    """A class, where it lies, and whether it is trained as documented."""
+    """A class, where it lies, whether it is trained as documented, and whether one learns every weighting."""
 
     module: str
     name: str
     documented: bool = False
+    every: bool = False
 
 
 RIVALS = {
     "dqn": Rival("stable_baselines3", "DQN"),
     "qr-dqn": Rival("sb3_contrib", "QRDQN"),
     "dqn-documented": Rival("stable_baselines3", "DQN", documented=True),
+    "envelope": Rival("morl_baselines.multi_policy.envelope.envelope", "Envelope", every=True),
+    "gpi-ls": Rival("morl_baselines.multi_policy.gpi_pd.gpi_pd", "GPILS", every=True),
 }
+_OF_EVERY: dict[str, Any] = {
+    "net_arch": [64, 64, 64], "gradient_updates": 1, "initial_epsilon": 1.0, "final_epsilon": 0.05,
+}  # fmt: skip
+_ITERATIONS = 10  # of GPI-LS, which chooses new weightings before each
 
 
 def rivals_of(case: Case) -> list[str]:
     """Those that may meet a case."""
-    return [name for name, rival in RIVALS.items() if case.rival_steps is not None or not rival.documented]
+    return [name for name in RIVALS if obstacle(case, name) is None]
+
+
+def obstacle(case: Case, agent: str) -> str | None:
+    """Why a rival cannot meet a case, if so."""
+    rival = RIVALS[agent]
+    if rival.documented and case.rival_steps is None:
+        return f"there is no documented recipe for {case.env}"
+    if rival.every and signs_of(case) is None:
+        return f"a weight of {case.env} is now positive, now negative"
+    return None
+
+
+def signs_of(case: Case) -> Floats | None:
+    """Of the weights (d,), those that are always 0 counted as positive; None where one has both signs."""
+    weights = np.array([*case.tasks, *case.unseen], float)
+    if ((weights > 0).any(axis=0) & (weights < 0).any(axis=0)).any():
+        return None
+    return np.where((weights < 0).any(axis=0), -1.0, 1.0)
 
 
 def rival_training(case: Case, agent: str, preset: Preset) -> dict[str, Parameter]:
     """What determines a rival, but for the weighting and the seed, as plain values."""
-    if agent not in rivals_of(case):
-        raise ValueError(f"there is no documented recipe for {case.env}, so {agent} cannot be trained")
+    if (why := obstacle(case, agent)) is not None:
+        raise ValueError(f"{why}, so {agent} cannot be trained")
+    rival = RIVALS[agent]
     ours: dict[str, Any] = case.training(preset)
     steps = ours["steps_per_task"] * len(case.tasks)
-    if RIVALS[agent].documented and case.rival_steps is not None:
+    if rival.documented and case.rival_steps is not None:
         steps = max(1, round(preset.steps * case.rival_steps))
-    settings = {"gamma": case.settings.get("gamma", 0.99)} | lists_for_tuples(case.rival)
+    settings = {"gamma": case.settings.get("gamma", 0.99)}
+    if rival.every:
+        settings |= _OF_EVERY | {"epsilon_decay_steps": max(1, steps // 2), "buffer_size": steps}
+    else:
+        settings |= lists_for_tuples(case.rival)
     return {"env": ours["env"], "env_kwargs": ours["env_kwargs"], "steps": steps, "settings": settings}
 
 
-class _OneTask(gymnasium.Env[Any, Any]):
-    """A case's environment whose reward is phi . w; observations are flat, as the rivals' networks want them."""
+class _Flat(gymnasium.Env[Any, Any]):
+    """A case's environment with another reward made of phi; observations are flat, as rivals' networks want them."""
 
-    def __init__(self, case: Case, w: Floats) -> None:
-        self._features, self._w = open_environment(case.env, None, **case.env_kwargs), w
+    def __init__(self, case: Case, reward: Callable[[Floats], Any]) -> None:
+        self._features, self._reward = open_environment(case.env, None, **case.env_kwargs), reward
         if case.failure is not None:
             self._features.count_failures(case.failure)
         self.action_space = gymnasium.spaces.Discrete(self._features.n_actions)
         size = self._features.encoder.vector_size
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
+        self.reward_space = gymnasium.spaces.Box(-np.inf, np.inf, (len(case.features),), np.float32)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         return self._seen(self._features.reset(seed)), {}
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         step = self._features.step(int(action))
         told = {"phi": step.phi, "step": step}
-        return self._seen(step.obs), float(step.phi @ self._w), step.terminated, step.truncated, told
+        return self._seen(step.obs), self._reward(step.phi), step.terminated, step.truncated, told
 
     def _seen(self, obs: Any) -> Any:
         return self._features.encoder.vector(obs).astype(np.float32)
@@ -81,43 +117,79 @@ class _OneTask(gymnasium.Env[Any, Any]):
         self._features.close()
 
 
+Chooses = Callable[[Any, Floats], Any]  # an observation and a weighting -> an action
+
+
 def retrained(case: Case, agent: str, training: Any, asked: Any, seed: int) -> Outcome:
-    """What a rival does on the weighting that it was trained for."""
+    """What a rival does on the weightings that it was trained for."""
     from rasf.experiments.suite.runs import Gauge, outcome_of, stacked
 
-    w, gauge, began = np.array(asked["unseen"][0], float), Gauge(case), time.perf_counter()
-    model = _trained(case, agent, w, training, seed)
-    seconds = round(time.perf_counter() - began, 1)
-    phi, failures, lengths = _act(case, model, w, asked, seed, gauge)
-    return Outcome({"training_seconds": seconds}, stacked([[outcome_of(phi, failures, lengths, w, gauge.mean)]]))
+    weightings, began = np.array(asked["unseen"], float), time.perf_counter()
+    train = _for_every_weighting if RIVALS[agent].every else _for_one_weighting
+    choose = train(case, _class_of(agent), weightings, training, seed)
+    seconds, found = round(time.perf_counter() - began, 1), []
+    for w in weightings:
+        gauge = Gauge(case)
+        phi, failures, lengths = _act(case, choose, w, asked, seed, gauge)
+        found.append(outcome_of(phi, failures, lengths, w, gauge.mean))
+    return Outcome({"training_seconds": seconds}, stacked([found]))
 
 
-def _trained(case: Case, agent: str, w: Floats, training: Any, seed: int) -> Any:
+def _class_of(agent: str) -> Any:
     rival = RIVALS[agent]
     try:
         kind = getattr(import_module(rival.module), rival.name)
     except ImportError as error:
-        raise ValueError(f"rivals need Stable-Baselines3: pip install 'rasf[bench]' ({error})") from None
+        package = "morl-baselines" if rival.every else "'rasf[bench]'"
+        raise ValueError(f"{agent} is not installed: pip install {package} ({error})") from None
     import torch
 
     torch.set_num_threads(1)  # a worker per core
-    env = _OneTask(case, w)
+    return kind
+
+
+def _for_one_weighting(case: Case, kind: Any, weightings: Floats, training: Any, seed: int) -> Chooses:
+    """Stable-Baselines3's, for the one weighting that is asked for."""
+    w = weightings[0]
+    env = _Flat(case, lambda phi: float(phi @ w))
     model = kind("MlpPolicy", env, seed=seed, device="cpu", **tuples_for_lists(training["settings"]))
     model.learn(training["steps"])
     env.close()
-    return model
+    return lambda obs, _: model.predict(obs, deterministic=True)[0]
 
 
-def _act(case: Case, model: Any, w: Floats, asked: Any, seed: int, gauge: Any) -> tuple[Floats, Floats, Floats]:
+def _for_every_weighting(case: Case, kind: Any, weightings: Floats, training: Any, seed: int) -> Chooses:
+    """morl-baselines', who choose by themselves which weightings they learn for."""
+    import torch
+
+    random.seed(seed)  # they draw from global generators
+    np.random.seed(seed)  # noqa: NPY002, TID251
+    torch.manual_seed(seed)
+    signs, steps = signs_of(case), training["steps"]
+    assert signs is not None  # `rival_training` refused such a case
+    env, trying = (_Flat(case, lambda phi: (phi * signs).astype(np.float32)) for _ in range(2))
+    env.reset(seed=seed)
+    env.action_space.seed(seed)
+    agent = kind(env, log=False, seed=seed, device="cpu", **training["settings"])
+    given: dict[str, Any] = {"total_timesteps": steps, "ref_point": np.zeros(len(signs))}
+    if kind.__name__ == RIVALS["gpi-ls"].name:
+        given |= {"eval_env": trying, "timesteps_per_iter": max(1, steps // _ITERATIONS), "checkpoints": False}
+    agent.train(**given)
+    env.close()
+    trying.close()
+    return lambda obs, w: agent.eval(obs, (np.abs(w) / np.abs(w).sum()).astype(np.float32))
+
+
+def _act(case: Case, choose: Chooses, w: Floats, asked: Any, seed: int, gauge: Any) -> tuple[Floats, Floats, Floats]:
     """Features (n, d), failures and lengths (n,) of greedy episodes, from the beginnings that the library meets."""
     from rasf.experiments.suite.runs import TRYING
 
-    env, n = _OneTask(case, w), asked["episodes"]
+    env, n = _Flat(case, lambda _: 0.0), asked["episodes"]
     phi, failures, lengths = np.zeros((n, len(w))), np.zeros(n), np.zeros(n)
     for i, beginning in enumerate(seeds_from(TRYING + seed, n)):
         obs, _ = env.reset(seed=beginning)
         for _ in range(asked["max_steps"]):
-            obs, _, terminated, truncated, told = env.step(model.predict(obs, deterministic=True)[0])
+            obs, _, terminated, truncated, told = env.step(choose(obs, w))
             phi[i] += told["phi"]
             failures[i] += gauge(told["step"])
             lengths[i] += 1

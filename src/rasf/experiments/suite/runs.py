@@ -1,6 +1,6 @@
 """Runs of the suite, by the machinery of `rasf.sweep`: libraries that are trained and asked, and rivals retrained.
 
-A run is a case with a seed. Its agent is "library", our own, or a rival, which is retrained for every unseen weighting,
+A run is a case with a seed. Its agent is "library", our own, or a rival; most are retrained for every unseen weighting,
 a run for each. All meet the same beginnings. What comes of it has a row for each way to act (a rival has one) and a
 column for each unseen weighting:
 
@@ -29,7 +29,7 @@ from rasf.checks import one_of
 from rasf.envs.gymnasium.single import open_environment
 from rasf.experiments.common.runs import run_all
 from rasf.experiments.suite.cases import PRESETS, Acting, Case, find_case, tuples_for_lists
-from rasf.experiments.suite.rivals import RIVALS, retrained, rival_training, rivals_of
+from rasf.experiments.suite.rivals import RIVALS, obstacle, retrained, rival_training, rivals_of
 from rasf.library.evaluation import WORST
 from rasf.risk.names import risk_from_text
 from rasf.statistics import mean_of_the_worst
@@ -50,7 +50,7 @@ _KNOWN = ("case", "agent", "training", "asked")
 
 
 def runs_of(name: str, preset: str, agents: Sequence[str] = (LIBRARY,)) -> list[Run]:
-    """The runs of a case: every agent with every seed; a rival's by seed, then by weighting."""
+    """The runs of a case: every agent with every seed; by weighting too, of a rival who learns one only."""
     case, size = find_case(name), PRESETS[preset]
     asked: dict[str, Any] = case.asked(size)
     found = []
@@ -58,7 +58,8 @@ def runs_of(name: str, preset: str, agents: Sequence[str] = (LIBRARY,)) -> list[
         if agent == LIBRARY:
             questions, training = [asked], case.training(size)
         else:
-            questions = [asked | {"unseen": [w], "actings": []} for w in asked["unseen"]]
+            together = [asked["unseen"]] if RIVALS[agent].every else [[w] for w in asked["unseen"]]
+            questions = [asked | {"unseen": some, "actings": []} for some in together]
             training = rival_training(case, agent, size)
         same: dict[str, Parameter] = {"case": name, "agent": agent, "training": training}
         found += [Run("suite", same | {"asked": one}, seed) for seed in range(size.seeds) for one in questions]
@@ -70,7 +71,8 @@ def all_runs(names: Sequence[str], preset: str, agents: Sequence[str]) -> list[R
     meets = {name: {LIBRARY, *rivals_of(find_case(name))} for name in names}
     for agent in agents:
         if not any(agent in known for known in meets.values()):
-            raise ValueError(f"{agent} has no documented recipe for any of {', '.join(names)}")
+            why = obstacle(find_case(names[0]), agent)
+            raise ValueError(f"{agent} can meet none of {', '.join(names)}: {why}")
     return [run for name in names for run in runs_of(name, preset, [one for one in agents if one in meets[name]])]
 
 

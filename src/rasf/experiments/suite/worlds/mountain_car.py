@@ -23,6 +23,7 @@ CASE = Case(
     failure=stranded,
     priced=0,
     harm=-1,
+    settings={"lasting": True},  # single random actions never swing it up
     actings=(
         "neutral", "mean-variance:-0.01", "mean-variance:-0.05", "mean-variance:-0.2", "cvar:0.1", "static cvar:0.1",
         "price 1", "price 3",
