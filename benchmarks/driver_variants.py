@@ -17,7 +17,8 @@ from pathlib import Path
 
 WIDE = {"widths": (256, 256)}
 LONG = {"steps": 30_000, "n_step": 5}
-PAIRS = {"steps": 30_000, "n_step": 1, "objects": None}  # as many numbers as the road has for a car
+PLAIN = {"objects": 0, "widths": (64, 64)}
+PAIRS = {"steps": 30_000, "n_step": 1, "objects": "cars"}  # as many numbers as the road has for a car
 DEEP = PAIRS | {"widths": (64, 64, 64)}
 VARIANTS = {
     "as-it-is": {},
@@ -60,8 +61,8 @@ def one(job):
 
     case, changes = find_case(road), dict(VARIANTS[name])
     steps = max(200, round(shrink * changes.pop("steps", case.steps_per_task)))
-    settings = dict(case.settings) | changes
-    if "objects" in changes:
+    settings = dict(case.settings) | (PLAIN if changes else {}) | changes
+    if settings.get("objects") == "cars":
         settings["objects"] = open_environment(case.env, None).env.observation_space.shape[1]
     began = time.perf_counter()
     library = rasf.learn(case.env, tasks=case.tasks, steps_per_task=steps, seed=seed, agent=case.agent, **settings)

@@ -139,14 +139,15 @@ def suite_roads() -> str:
 def suite_rivals() -> str:
     """Rivals on the roads, and our collisions and speed over theirs."""
     ways = ("neutral", "mean-variance:-0.3", "cvar:0.1", "price 2", "price 4", "price 10")
-    first = ["road", "rival", "seeds", "steps each", "seconds each", "collisions", "m/s"]
+    first = ["road", "rival", "seeds", "trainings a seed", "steps each", "seconds each", "collisions", "m/s"]
     heads = [*first, *(f"ours, {_level(way)}" for way in ways)]
     lines = [f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|"]
     for told in shipped()["suite"].numbers.values():
         if told["gauge"] is None:
             continue
         for name, theirs in told["rivals"].items():
-            cells = [told["env"], name, str(len(theirs["seeds"])), f"{theirs['steps']:,}", f"{theirs['seconds']:,.0f}"]
+            cells = [told["env"], name, str(len(theirs["seeds"])), str(theirs["trainings"])]
+            cells += [f"{theirs['steps']:,}", f"{theirs['seconds']:,.0f}"]
             cells += [_interval(theirs["failures"]), f"{theirs['gauge'][0]:.1f}"]
             for way in ways:
                 failures, speed = (theirs["beside"][way][part] for part in ("failures", "gauge"))

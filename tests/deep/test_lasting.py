@@ -5,7 +5,7 @@ import pytest
 from deep_twin import constant_networks, create_agent
 
 from rasf.deep.agent import Tasks, preset
-from rasf.deep.stepping import SteppedLearner
+from rasf.deep.stepping import SteppedLearner, _Held
 
 TASKS = Tasks(np.ones((1, 1), np.float32), np.zeros((1, 0), np.float32))
 MANY = 2_000  # actions, so that two draws in a row are hardly ever the same
@@ -83,13 +83,25 @@ def test_nothing_lasts_beyond_a_cut():
     assert (actions_of(learner, never(1, 300)) == before).mean() < 0.02
 
 
+def test_nothing_lasts_for_ever():
+    """Lengths have no mean: where episodes do not end, one could otherwise be all that is left of training."""
+    held = _Held(1)
+
+    class Endless:
+        def zipf(self, exponent, n):
+            return np.full(n, 10**12)
+
+    lasted = [held.go_on(Endless(), np.array([True]), np.array([action]))[1][0] for action in range(2_001)]
+    assert lasted == [0] * 1_000 + [1_000] * 1_000 + [2_000]
+
+
 def by_loops(ends, actions, seed, epsilon, lasting):
     """Actions (T, n), one environment at a time; the first child of the seed explores. epsilon: one, or (T,)."""
     rng, n = np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[0]), ends.shape[1]
     held, left, chosen = [0] * n, [0] * n, []
     for end, chance in zip(ends, np.broadcast_to(epsilon, len(ends)), strict=True):
         uniform, drawn = rng.random(n), rng.integers(actions, size=n)
-        lengths = rng.zipf(2.0, n) if lasting else np.ones(n, int)
+        lengths = np.minimum(rng.zipf(2.0, n), 1_000) if lasting else np.ones(n, int)
         now = []
         for i in range(n):
             if not left[i] and uniform[i] < chance:

@@ -72,20 +72,26 @@ def test_events_are_features_of_the_law_of_logarithms():
 
 
 @pytest.mark.parametrize(
-    ("name", "changes"),
+    ("name", "changes", "told"),
     [
-        ("sfdqn", {"frequency": 2.0}),
-        ("rac51", {}),
-        ("sfdqn", {"conditioned": True}),
-        ("rasfdqn", {"events": (2,), "expected_events": True}),
+        ("sfdqn", {"frequency": 2.0}, "frequency, got 2.0"),
+        ("rac51", {}, "conditioned, got True"),
+        ("sfdqn", {"conditioned": True}, "conditioned, got True"),
+        ("rasfdqn", {"events": (2,), "expected_events": True}, "expected_events, got True"),
     ],
     ids=["sines", "rac51", "conditioned", "expected events"],
 )
-def test_objects_are_for_networks_that_see_nothing_else(name, changes):
+def test_objects_are_for_networks_that_see_nothing_else(name, changes, told):
     preset(name, **changes)
-    with pytest.raises(ValueError, match=r"^objects are for networks of tanh that see no task") as refusal:
+    with pytest.raises(ValueError, match=f"^objects cannot go with {told}$") as refusal:
         preset(name, objects=2, **changes)
     assert "\n" not in str(refusal.value)
+
+
+def test_lasting_is_no_number_of_steps():
+    assert preset("rasfdqn", lasting=True).lasting
+    with pytest.raises(ValueError, match=r"^lasting must be True or False, got 5$"):
+        preset("rasfdqn", lasting=5)
 
 
 def test_objects_divide_the_observation():

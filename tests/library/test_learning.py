@@ -365,7 +365,7 @@ def test_lists_of_objects_are_learned_saved_and_loaded(tmp_path):
     assert np.ptp(found.values, axis=1).max() > 1e-3
     one_line(
         lambda: rasf.learn(Meeting(), tasks=[[0, 1]], steps_per_task=40, **settings | {"objects": 4}),
-        "objects must divide the 6 numbers of an observation, got 4",
+        r"objects must be 2, the numbers in a row of observations \(3, 2\), got 4",
     )
 
 

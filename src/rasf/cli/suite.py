@@ -22,11 +22,13 @@ class Preset(StrEnum):
 
 
 class Rival(StrEnum):
-    """Who is retrained for every weighting."""
+    """Who else is trained."""
 
     dqn = "dqn"
     qr_dqn = "qr-dqn"
     dqn_documented = "dqn-documented"
+    envelope = "envelope"
+    gpi_ls = "gpi-ls"
 
 
 def suite(

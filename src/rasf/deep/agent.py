@@ -93,11 +93,11 @@ class AgentSettings:
         decay          the learning rate falls to a fiftieth by the end
         frequency      spread of the frequencies in a first layer of sines; 0 for tanh
         shared         the layers before the heads are those of all policies
-        objects        how many numbers describe an object, where observations list objects, their own first, and
-                       nobody by zeros: all are then seen alike, in whichever order; 0 where they do not
+        objects        how many numbers describe an object, where observations are rows, one for each object: the first
+                       row is the agent's own, rows of zeros are empty; all others are seen alike, in whichever order
         exploration    share of training in which epsilon falls from 1 to what is given
-        lasting        what is explored is done for n steps, n with a chance like 1/n^2 (Dabney and others, 2021),
-                       where Python steps
+        lasting        what is explored is done for n steps, n with a chance like 1/n^2, at most 1,000 (Dabney and
+                       others, 2021), where Python steps; epsilon is then the chance to begin with it
         n_step         features are summed over so many steps before networks are asked, where Python steps
         warmup         random steps in an environment that is stepped from Python, by which all is then scaled
         replay         the most steps that are kept, where Python steps; 0 for all
@@ -182,8 +182,11 @@ class AgentSettings:
         if self.surprise and (self.conditioned or self.law not in _SURPRISED):
             laws = " and ".join(repr(law.value) for law in _SURPRISED)
             raise ValueError(f"surprise is for the laws {laws} of features, not for {self.law.value!r}")
-        if self.objects and (self.frequency or self.conditioned or self.expected_events):
-            raise ValueError("objects are for networks of tanh that see no task, without expected_events")
+        for name in ("frequency", "conditioned", "expected_events"):
+            if self.objects and getattr(self, name):
+                raise ValueError(f"objects cannot go with {name}, got {getattr(self, name)!r}")
+        if not isinstance(self.lasting, bool):
+            raise ValueError(f"lasting must be True or False, got {self.lasting!r}")
         if self.relabel and not self.conditioned:
             raise ValueError("relabel is for conditioned networks; the others learn every transition for all tasks")
 

@@ -107,12 +107,12 @@ def init_network(
     """Glorot-uniform weights and zero biases; the heads count as one layer, or each as one with all its actions.
 
     frequency: with any, the first layer is one of sines, its frequencies normal with this spread, its phases uniform.
-    objects: with any, the inputs list objects of so many numbers, and all layers but the last see each by itself.
+    objects: with any, the inputs list objects of so many numbers; of several layers all but the last see each alone.
     """
     sizes = (2 * objects or inputs, *widths)
     *hidden_keys, head_key = jax.random.split(key, len(sizes))
     several = 1 if shared else policies
-    kinds = kinds_of_layers(len(widths), objects)
+    kinds = kinds_of_layers(len(widths), objects, bool(frequency))
     hidden = tuple(
         kind(_glorot(one, (several, n, m), n + m), jnp.zeros((several, m)))
         for kind, one, n, m in zip(kinds, hidden_keys, sizes[:-1], sizes[1:], strict=True)
@@ -121,14 +121,14 @@ def init_network(
         frequency_key, phase_key = jax.random.split(hidden_keys[0])
         frequencies = frequency * jax.random.normal(frequency_key, hidden[0].weight.shape)
         phases = jax.random.uniform(phase_key, hidden[0].bias.shape, minval=-jnp.pi, maxval=jnp.pi)
-        hidden = (Sines(frequencies, phases), *hidden[1:])
+        hidden = (hidden[0]._replace(weight=frequencies, bias=phases), *hidden[1:])
     outputs = (actions, shape.size)
     of_one_layer = actions * (shape.numbers if separate_heads else shape.size)
     weight = _glorot(head_key, (policies, sizes[-1], *outputs), sizes[-1] + of_one_layer)
     return Network(hidden, _aligned(Layer(weight, jnp.zeros((policies, *outputs)))))
 
 
-def kinds_of_layers(layers: int, objects: int, sines: bool = False) -> tuple[type[Hidden], ...]:
+def kinds_of_layers(layers: int, objects: int, sines: bool) -> tuple[type[Hidden], ...]:
     """What the layers before the heads are."""
     if objects:
         return (Pairs, *(Each,) * (layers - 2), *(Layer,) * (layers > 1))

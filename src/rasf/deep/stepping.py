@@ -44,6 +44,7 @@ from rasf.transfer import gpi_actions
 
 BaseScores = Callable[[npt.NDArray[np.float32], int], npt.NDArray[Any]]  # obs (n, m), task -> best of older ones (n, A)
 _LONGEST_SCAN = 256
+_LONGEST_HELD = 1_000  # steps; lengths have no mean, and where episodes do not end one would take all the rest
 _TOGETHER = 4  # on a CPU a scan of four updates takes two thirds of the time of four calls; more gain little
 
 
@@ -391,9 +392,9 @@ class _Held:
 
     def go_on(self, rng: np.random.Generator, explore: Any, action: Ints) -> tuple[Any, Ints]:
         """Who explores now, by which action: those who hold one, and those (n,) who begin with theirs (n,)."""
-        holds = self._left > 0
+        holds, lasts = self._left > 0, np.minimum(rng.zipf(2.0, len(action)), _LONGEST_HELD)
         self._action = np.where(holds, self._action, action)
-        self._left = np.where(holds, self._left - 1, np.where(explore, rng.zipf(2.0, len(action)) - 1, 0))
+        self._left = np.where(holds, self._left - 1, np.where(explore, lasts - 1, 0))
         return explore | holds, self._action
 
     def end(self, over: npt.NDArray[np.bool_]) -> None:

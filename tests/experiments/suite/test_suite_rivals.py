@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import coin_world
+import rasf.cli.suite as cli
 from rasf.experiments.suite import find_case
 from rasf.experiments.suite.cases import PRESETS
 from rasf.experiments.suite.measures import cases_of, summary
@@ -145,6 +146,10 @@ def test_one_rival_learns_every_weighting_at_once(mine, tmp_path, agent, more):
     assert failures.shape == (1, 3)
     assert failures[0, 1] == 0
     assert failures[0, 0] == pytest.approx(0.5, abs=0.15)
+
+
+def test_the_command_line_knows_them_all():
+    assert [one.value for one in cli.Rival] == list(RIVALS)
 
 
 def test_whoever_wants_weights_of_one_sign_meets_only_such_cases(mine):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rasf.experiments.common.results import Numbers, Result
 
-_RIVALS = {"dqn": "s", "qr-dqn": "D", "envelope": "X", "gpi-ls": "p"}
+_MARKERS = {"dqn": "s", "qr-dqn": "D", "envelope": "X", "gpi-ls": "p"}
 
 
 def fronts(result: Result, name: str) -> Figure:
@@ -48,8 +48,8 @@ def front(axes: Axes, told: Numbers, measure: str = "return") -> None:
         _bars(axes, point, RED)
     for rival, theirs in told.get("rivals", {}).items():
         point = np.array([[theirs["failures"], theirs[measure]]], float)
-        axes.plot(*point[0, :, 0], _RIVALS.get(rival, "h"), color=INK, markersize=6, linestyle="",
-                  label=rival if RIVALS[rival].every else f"{rival}, retrained for each")  # fmt: skip
+        axes.plot(*point[0, :, 0], _MARKERS.get(rival, "h"), color=INK, markersize=6, linestyle="",
+                  label=f"{rival}, {'one for all' if RIVALS[rival].every else 'retrained for each'}")  # fmt: skip
         _bars(axes, point, INK)
     axes.set_xlabel(f"{told['failures']}, an episode", fontsize=8)
     axes.set_ylabel({"return": "return", "gauge": told.get("gauge") or ""}[measure], fontsize=8)

@@ -162,7 +162,8 @@ def _rival(
     return {part: _told(each) for part, each in values.items()} | {
         "seeds": seeds,
         "steps": given["training"]["steps"],
-        "seconds": float(np.mean([float(one.scalars["training_seconds"]) for one in theirs])),  # for a weighting
+        "trainings": sum(one.run.seed == seeds[0] for one in theirs),  # for a seed: one for each weighting, or for all
+        "seconds": float(np.mean([float(one.scalars["training_seconds"]) for one in theirs])),  # of a training
         "each": {part: arrays[part].mean(axis=0) for part in ("return", "failures", "gauge")},
         "beside": beside,
     }

@@ -5,10 +5,11 @@
     envelope, gpi-ls   one agent with as many steps as our library, which takes the weighting as an input
 
 The first need the extra `bench` (torch) and see the reward phi . w of one weighting and nothing else. Their settings
-are those of the case (`rival`), else Stable-Baselines3's defaults. The others need morl-baselines in an environment of
-its own; they see phi, times the signs of the weights, since theirs are positive and sum up to 1, and have networks of
-three layers of 64, an update for each step, and else their defaults. All act greedily in the same episodes as the
-library.
+are those of the case (`rival`), else Stable-Baselines3's defaults. The others need morl-baselines beside rasf, best in
+a virtual environment of their own; they see phi, times the signs of the weights, since theirs are positive and sum up
+to 1. They have the case's gamma, three layers of 64, an update for each step, a replay that forgets nothing, epsilon
+from 1 to 0.05 by the middle of training, and else their defaults; GPI-LS chooses weightings ten times, by trial
+episodes that are not counted. All act greedily in the same episodes as the library.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ RIVALS = {
 _OF_EVERY: dict[str, Any] = {
     "net_arch": [64, 64, 64], "gradient_updates": 1, "initial_epsilon": 1.0, "final_epsilon": 0.05,
 }  # fmt: skip
+_TRIALS = 20_000  # seeds of episodes by which GPI-LS judges itself, far from those of training and of acting
 _ITERATIONS = 10  # of GPI-LS, which chooses new weightings before each
 
 
@@ -120,13 +122,15 @@ class _Flat(gymnasium.Env[Any, Any]):
 Chooses = Callable[[Any, Floats], Any]  # an observation and a weighting -> an action
 
 
-def retrained(case: Case, agent: str, training: Any, asked: Any, seed: int) -> Outcome:
-    """What a rival does on the weightings that it was trained for."""
+def trained_rival(case: Case, agent: str, training: Any, asked: Any, seed: int) -> Outcome:
+    """What a rival does on the weightings that are asked for."""
     from rasf.experiments.suite.runs import Gauge, outcome_of, stacked
 
     weightings, began = np.array(asked["unseen"], float), time.perf_counter()
-    train = _for_every_weighting if RIVALS[agent].every else _for_one_weighting
-    choose = train(case, _class_of(agent), weightings, training, seed)
+    if RIVALS[agent].every:
+        choose = _for_every_weighting(case, agent, training, seed)
+    else:
+        choose = _for_one_weighting(case, agent, weightings[0], training, seed)
     seconds, found = round(time.perf_counter() - began, 1), []
     for w in weightings:
         gauge = Gauge(case)
@@ -148,9 +152,9 @@ def _class_of(agent: str) -> Any:
     return kind
 
 
-def _for_one_weighting(case: Case, kind: Any, weightings: Floats, training: Any, seed: int) -> Chooses:
+def _for_one_weighting(case: Case, agent: str, w: Floats, training: Any, seed: int) -> Chooses:
     """Stable-Baselines3's, for the one weighting that is asked for."""
-    w = weightings[0]
+    kind = _class_of(agent)
     env = _Flat(case, lambda phi: float(phi @ w))
     model = kind("MlpPolicy", env, seed=seed, device="cpu", **tuples_for_lists(training["settings"]))
     model.learn(training["steps"])
@@ -158,10 +162,11 @@ def _for_one_weighting(case: Case, kind: Any, weightings: Floats, training: Any,
     return lambda obs, _: model.predict(obs, deterministic=True)[0]
 
 
-def _for_every_weighting(case: Case, kind: Any, weightings: Floats, training: Any, seed: int) -> Chooses:
+def _for_every_weighting(case: Case, agent: str, training: Any, seed: int) -> Chooses:
     """morl-baselines', who choose by themselves which weightings they learn for."""
     import torch
 
+    kind = _class_of(agent)
     random.seed(seed)  # they draw from global generators
     np.random.seed(seed)  # noqa: NPY002, TID251
     torch.manual_seed(seed)
@@ -169,15 +174,16 @@ def _for_every_weighting(case: Case, kind: Any, weightings: Floats, training: An
     assert signs is not None  # `rival_training` refused such a case
     env, trying = (_Flat(case, lambda phi: (phi * signs).astype(np.float32)) for _ in range(2))
     env.reset(seed=seed)
+    trying.reset(seed=_TRIALS + seed)
     env.action_space.seed(seed)
-    agent = kind(env, log=False, seed=seed, device="cpu", **training["settings"])
+    model = kind(env, log=False, seed=seed, device="cpu", **training["settings"])
     given: dict[str, Any] = {"total_timesteps": steps, "ref_point": np.zeros(len(signs))}
-    if kind.__name__ == RIVALS["gpi-ls"].name:
+    if agent == "gpi-ls":
         given |= {"eval_env": trying, "timesteps_per_iter": max(1, steps // _ITERATIONS), "checkpoints": False}
-    agent.train(**given)
+    model.train(**given)
     env.close()
     trying.close()
-    return lambda obs, w: agent.eval(obs, (np.abs(w) / np.abs(w).sum()).astype(np.float32))
+    return lambda obs, w: model.eval(obs, (np.abs(w) / np.abs(w).sum()).astype(np.float32))
 
 
 def _act(case: Case, choose: Chooses, w: Floats, asked: Any, seed: int, gauge: Any) -> tuple[Floats, Floats, Floats]:

@@ -29,7 +29,7 @@ from rasf.checks import one_of
 from rasf.envs.gymnasium.single import open_environment
 from rasf.experiments.common.runs import run_all
 from rasf.experiments.suite.cases import PRESETS, Acting, Case, find_case, tuples_for_lists
-from rasf.experiments.suite.rivals import RIVALS, obstacle, retrained, rival_training, rivals_of
+from rasf.experiments.suite.rivals import RIVALS, obstacle, rival_training, rivals_of, trained_rival
 from rasf.library.evaluation import WORST
 from rasf.risk.names import risk_from_text
 from rasf.statistics import mean_of_the_worst
@@ -128,7 +128,7 @@ def _execute(run: Run, scratch: Path) -> Outcome:
     given: Any = run.parameters
     case = find_case(given["case"])
     if given["agent"] != LIBRARY:
-        return retrained(case, given["agent"], given["training"], given["asked"], run.seed)
+        return trained_rival(case, given["agent"], given["training"], given["asked"], run.seed)
     library, path = _library(run, case, scratch)
     w, actings = np.array(given["asked"]["unseen"]), given["asked"]["actings"]
     began = time.perf_counter()

@@ -113,6 +113,8 @@ def train_networks(
     given, policies = stream.tasks, stream.policies
     learned = None if policies is None else len(policies.beta)
     planned = round(stream.all_steps * settings.updates)
+    if settings.objects:
+        _check_rows(settings.objects, env.encoder.describe())
     agent = Agent.create(settings, env.encoder.vector_size, env.n_actions, given, atoms, learned, planned)
     agent = agent.for_weights(stream.learned)
     remembered = min(stream.all_steps, settings.replay or stream.all_steps)
@@ -145,6 +147,15 @@ def train_networks(
     if clipped > _MUCH_CLIPPED:
         notes.append(f"{clipped:.1%} of the histograms' mass was clipped at the ends of the support; give a wider one")
     return found
+
+
+def _check_rows(objects: int, space: Header) -> None:
+    """Refuse observations that are no rows of so many numbers; flat ones may be."""
+    shape = tuple(space.get("shape", ()))
+    if space["kind"] != "box" or not 1 <= len(shape) <= 2:
+        raise ValueError(f"objects are for observations that are rows of numbers, got {space['kind']} of shape {shape}")
+    if len(shape) == 2 and shape[1] != objects:
+        raise ValueError(f"objects must be {shape[1]}, the numbers in a row of observations {shape}, got {objects}")
 
 
 def _check_affordable(agent: Agent, transitions: int, observation_size: int, features: int, item: int) -> None:
