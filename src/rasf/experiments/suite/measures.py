@@ -34,6 +34,7 @@ from rasf.sweep.store import Finished
 NEUTRAL = "neutral"
 _LEVELS = 50  # of failures, at which fronts are compared
 _STILL = 1e-3  # of a mean: a smaller spread is none
+_ROUNDING = 1e-9  # an end of an interval nearer to 0 is 0
 _CHEAP = 0.1  # of the size of the neutral return
 _TOLD = ("return", "cvar", "failures", "length", "gauge", "discounted", "std", "predicted", "predicted_std")
 
@@ -115,7 +116,7 @@ def verdict(by_seed: dict[str, Floats], actings: Sequence[str]) -> Numbers:
         "return": [_told(returns[:, j]) for j in (neutral, best)],
         "fewer": fewer[best],
         "cost": _told(returns[:, neutral] - returns[:, best]),
-        "helps": bool(fewer[best][2] < 0),
+        "helps": bool(fewer[best][2] < -_ROUNDING),
     }
     dial = [neutral, *fewer]
     prices = [neutral, *(j for j, text in enumerate(actings) if is_price(text))]
@@ -123,7 +124,7 @@ def verdict(by_seed: dict[str, Floats], actings: Sequence[str]) -> Numbers:
         gaps = np.array([_gap(failures[i], returns[i], dial, prices) for i in range(len(failures))]) / size
         told["over_prices"] = _told(gaps)
         _, low, high = told["over_prices"]
-        told["than_prices"] = "more" if low > 0 else "less" if high < 0 else "as much"
+        told["than_prices"] = "more" if low > _ROUNDING else "less" if high < -_ROUNDING else "as much"
     return told
 
 
