@@ -160,12 +160,10 @@ def encode(network: Network, x: Array) -> Array:
 
 def _largest_of_objects(pairs: Pairs, left: tuple[Hidden, ...], x: Array) -> tuple[Array, tuple[Hidden, ...]]:
     """What the first layers make of lists of objects x (K, B, R f): (K, B, m), and the layers that are left."""
-    objects, own_weight = (
-        x.reshape(*x.shape[:2], x.shape[2] // pairs.numbers, pairs.numbers),
-        pairs.weight[:, : pairs.numbers],
-    )
-    own = _product(objects[:, :, 0], own_weight) + pairs.bias[:, None]
-    h = jnp.tanh(own[:, :, None] + _of_each(objects, pairs.weight[:, pairs.numbers :]))
+    numbers = pairs.numbers
+    objects = x.reshape(*x.shape[:2], x.shape[2] // numbers, numbers)
+    own = _product(objects[:, :, 0], pairs.weight[:, :numbers]) + pairs.bias[:, None]
+    h = jnp.tanh(own[:, :, None] + _of_each(objects, pairs.weight[:, numbers:]))
     while left and isinstance(left[0], Each):
         h, left = jnp.tanh(_of_each(h, left[0].weight) + left[0].bias[:, None, None]), left[1:]
     somebody = jnp.any(objects != 0, axis=-1, keepdims=True)
