@@ -20,6 +20,7 @@ LONG = {"steps": 30_000, "n_step": 5}
 PLAIN = {"objects": 0, "widths": (64, 64)}
 PAIRS = {"steps": 30_000, "n_step": 1, "objects": "cars"}  # as many numbers as the road has for a car
 DEEP = PAIRS | {"widths": (64, 64, 64)}
+FOUR = PAIRS | {"widths": (64, 64, 64, 64)}
 VARIANTS = {
     "as-it-is": {},
     "long": LONG,
@@ -35,6 +36,16 @@ VARIANTS = {
     "pairs-deep": DEEP,
     "pairs-deep-wide": DEEP | {"widths": (128, 128, 128)},
     "pairs-deep-60": DEEP | {"steps": 60_000},
+    "pairs-4": FOUR,
+    "pairs-4-uniform": FOUR | {"surprise": 0.0},
+    "pairs-4-target-1000": FOUR | {"target_period": 1_000},
+    "pairs-4-gamma-0.95": FOUR | {"gamma": 0.95},
+    "pairs-4-slow": FOUR | {"learning_rate": 1e-3},
+    "pairs-4-own-layers": FOUR | {"shared": False},
+    "pairs-4-wide": FOUR | {"widths": (128, 128, 128, 128)},
+    "pairs-4-batch-256": FOUR | {"batch": 256},
+    "pairs-4-60": FOUR | {"steps": 60_000},
+    "pairs-5": PAIRS | {"widths": (64, 64, 64, 64, 64)},
     "pairs-deep-120": DEEP | {"steps": 120_000},
     "pairs-deep-batch-256": DEEP | {"batch": 256},
     "pairs-deep-updates-2": DEEP | {"updates": 2},

@@ -110,9 +110,11 @@ def suite_glance() -> str:
     return "\n".join(lines)
 
 
-def _interval(told: Sequence[float]) -> str:
-    estimate, low, high = (f"{number:.3g}" for number in told)
-    return f"{estimate} [{low}, {high}]"
+def _interval(told: Sequence[Any]) -> str:
+    estimate, low, high = told
+    if low is None:  # of a single seed
+        return f"{estimate:.3g}"
+    return f"{estimate:.3g} [{low:.3g}, {high:.3g}]"
 
 
 def _level(text: str) -> str:
@@ -137,9 +139,9 @@ def suite_roads() -> str:
 
 
 def suite_rivals() -> str:
-    """Rivals on the roads, and our collisions and speed over theirs."""
-    ways = ("neutral", "mean-variance:-0.3", "cvar:0.1", "price 2", "price 4", "price 10")
-    first = ["road", "rival", "seeds", "trainings a seed", "steps each", "seconds each", "collisions", "m/s"]
+    """Rivals on the roads, and our collisions, speed and return over theirs."""
+    ways = ("neutral", "mean-variance:-0.3", "cvar:0.1", "price 4")
+    first = ["road", "rival", "seeds", "trainings a seed", "steps each", "seconds each", "collisions", "m/s", "return"]
     heads = [*first, *(f"ours, {_level(way)}" for way in ways)]
     lines = [f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|"]
     for told in shipped()["suite"].numbers.values():
@@ -148,10 +150,10 @@ def suite_rivals() -> str:
         for name, theirs in told["rivals"].items():
             cells = [told["env"], name, str(len(theirs["seeds"])), str(theirs["trainings"])]
             cells += [f"{theirs['steps']:,}", f"{theirs['seconds']:,.0f}"]
-            cells += [_interval(theirs["failures"]), f"{theirs['gauge'][0]:.1f}"]
+            cells += [_interval(theirs["failures"]), f"{theirs['gauge'][0]:.1f}", f"{theirs['return'][0]:.3g}"]
             for way in ways:
-                failures, speed = (theirs["beside"][way][part] for part in ("failures", "gauge"))
-                cells.append("-" if failures is None else f"{failures:.2f} at {speed:.2f}")
+                failures, speed, earned = (theirs["beside"][way][part] for part in ("failures", "gauge", "return"))
+                cells.append("-" if failures is None else f"{failures:.2f} at {speed:.2f}, {earned:.2f}")
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

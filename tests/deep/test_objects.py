@@ -70,16 +70,16 @@ def encoded(layers, x):
     for one in objects:
         if not one.any():
             continue
-        h = np.tanh(objects[0] @ first[:NUMBERS] + one @ first[NUMBERS:] + bias)
+        h = np.maximum(objects[0] @ first[:NUMBERS] + one @ first[NUMBERS:] + bias, 0)
         for weight, more in others[:-1]:
-            h = np.tanh(h @ weight + more)
+            h = np.maximum(h @ weight + more, 0)
         found.append(h)
     widths = [len(more) for _, more in layers]
-    h = np.full(widths[max(0, len(layers) - 2)], -1.0)  # the least that tanh gives
+    h = np.zeros(widths[max(0, len(layers) - 2)])
     for one in found:
         h = np.maximum(h, one)
     for weight, more in others[-1:]:
-        h = np.tanh(h @ weight + more)
+        h = np.maximum(h @ weight + more, 0)
     return h
 
 

@@ -10,7 +10,7 @@ that lie near each other, where tanh at first sees little more than a line.
 Where an observation lists objects, the first of them its own, networks may see each of them beside the own one
 (`Pairs`, then any number of `Each`), all by the same weights; of every output the largest of all objects goes on. In
 which order they are listed then means nothing, and what was learned of one is known of all. Objects whose numbers are
-all zero are nobody.
+all zero are nobody. All layers of such networks are rectified, not of tanh: whether two meet has sharp edges.
 
 The last layer's weights (K, m, A, X) are nearly all there is to read. Of the outputs of one action there are two forms,
 and the one with the smaller intermediate result is used:
@@ -34,7 +34,6 @@ import numpy.typing as npt
 from rasf.arrays import Array, Ints, array_namespace
 
 _ALIGNMENT = 8
-_LEAST = -1.0  # of a tanh: what nobody counts for among objects
 
 
 class Layer(NamedTuple):
@@ -150,11 +149,11 @@ def encode(network: Network, x: Array) -> Array:
     policies, several = len(network.heads.weight), len(network.hidden[0].weight)
     if x.ndim == 3 and several < policies:  # inputs of their own for networks that share their layers
         return encode(network, x.reshape(-1, x.shape[-1]))[0].reshape(*x.shape[:2], -1)
-    h, layers = jnp.broadcast_to(x, (several, *x.shape[-2:])), network.hidden
+    h, layers, usual = jnp.broadcast_to(x, (several, *x.shape[-2:])), network.hidden, jnp.tanh
     if isinstance(layers[0], Pairs):
-        h, layers = _largest_of_objects(layers[0], layers[1:], h)
+        (h, layers), usual = _largest_of_objects(layers[0], layers[1:], h), jax.nn.relu
     for layer in layers:
-        h = (_sine if isinstance(layer, Sines) else jnp.tanh)(_product(h, layer.weight) + layer.bias[:, None])
+        h = (_sine if isinstance(layer, Sines) else usual)(_product(h, layer.weight) + layer.bias[:, None])
     return jnp.broadcast_to(h, (policies, *h.shape[1:]))
 
 
@@ -163,11 +162,11 @@ def _largest_of_objects(pairs: Pairs, left: tuple[Hidden, ...], x: Array) -> tup
     numbers = pairs.numbers
     objects = x.reshape(*x.shape[:2], x.shape[2] // numbers, numbers)
     own = _product(objects[:, :, 0], pairs.weight[:, :numbers]) + pairs.bias[:, None]
-    h = jnp.tanh(own[:, :, None] + _of_each(objects, pairs.weight[:, numbers:]))
+    h = jax.nn.relu(own[:, :, None] + _of_each(objects, pairs.weight[:, numbers:]))
     while left and isinstance(left[0], Each):
-        h, left = jnp.tanh(_of_each(h, left[0].weight) + left[0].bias[:, None, None]), left[1:]
+        h, left = jax.nn.relu(_of_each(h, left[0].weight) + left[0].bias[:, None, None]), left[1:]
     somebody = jnp.any(objects != 0, axis=-1, keepdims=True)
-    return jnp.max(jnp.where(somebody, h, _LEAST), axis=2), left
+    return jnp.max(jnp.where(somebody, h, 0.0), axis=2), left
 
 
 def _of_each(objects: Array, weight: Array) -> Array:
@@ -205,12 +204,16 @@ def read_action(heads: Layer, h: Array, action: Array, shape: Heads) -> Array:
 def plain_encode(network: Network, x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """`encode` in numpy."""
     h, layers = x, network.hidden
+    listed = isinstance(layers[0], Pairs)
     if isinstance(layers[0], Pairs):
         h, layers = _plain_largest_of_objects(layers[0], layers[1:], x)
     for layer in layers:
         h = h @ layer.weight
         h += layer.bias[:, None]
-        (np.sin if isinstance(layer, Sines) else np.tanh)(h, out=h)
+        if listed:
+            np.maximum(h, 0, out=h)
+        else:
+            (np.sin if isinstance(layer, Sines) else np.tanh)(h, out=h)
     return h
 
 
@@ -224,10 +227,10 @@ def _plain_largest_of_objects(
     seen = np.flatnonzero(somebody.any(axis=0) | (np.arange(objects.shape[1]) == 0))
     objects, somebody = objects[:, seen], somebody[:, seen]
     own = objects[:, 0] @ pairs.weight[:, :numbers] + pairs.bias[:, None]
-    h = np.tanh(own[:, :, None] + objects[None] @ pairs.weight[:, None, numbers:])
+    h = np.maximum(own[:, :, None] + objects[None] @ pairs.weight[:, None, numbers:], 0)
     while left and isinstance(left[0], Each):
-        h, left = np.tanh(h @ left[0].weight[:, None] + left[0].bias[:, None, None]), left[1:]
-    return np.where(somebody[..., None], h, np.float32(_LEAST)).max(axis=2), left
+        h, left = np.maximum(h @ left[0].weight[:, None] + left[0].bias[:, None, None], 0), left[1:]
+    return np.where(somebody[..., None], h, np.float32(0)).max(axis=2), left
 
 
 def plain_outputs(network: Network, x: npt.NDArray[np.float32], shape: Heads) -> npt.NDArray[np.float32]:

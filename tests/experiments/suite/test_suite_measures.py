@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from rasf.experiments.suite.figures import front as draw_front
 from rasf.experiments.suite.measures import front, verdict
 
 WAYS = ["neutral", "mean-variance:-1", "mean-variance:-4", "static cvar:0.1", "price 2", "price 9"]
@@ -39,3 +40,17 @@ def test_no_help_where_failures_stay():
     rng = np.random.default_rng(1)
     failures = 0.3 + rng.normal(0, 0.05, (5, len(WAYS)))
     assert not verdict({"failures": failures, "return": np.ones((5, len(WAYS)))}, WAYS)["helps"]
+
+
+def test_a_rival_of_one_seed_is_drawn_without_intervals_and_says_so():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    point, alone = (
+        {"failures": [0.3, 0.2, 0.4], "return": [1.0, 0.5, 1.5]},
+        {"failures": [0.5, None, None], "return": [0.2, None, None]},
+    )
+    rivals = {"dqn": alone | {"seeds": [3]}, "envelope": point | {"seeds": [0, 1]}}
+    figure, axes = pyplot.subplots()
+    draw_front(axes, {"ways": {"neutral": point}, "rivals": rivals, "failures": "losses"})
+    said = [text.get_text() for text in axes.get_legend().get_texts()]
+    pyplot.close(figure)
+    assert said == ["dqn, retrained for each (seed 3 only)", "envelope, one for all"]

@@ -47,9 +47,11 @@ def front(axes: Axes, told: Numbers, measure: str = "return") -> None:
         axes.plot(*point[0, :, 0], marker, color=RED, markersize=6, linestyle="", label=text)
         _bars(axes, point, RED)
     for rival, theirs in told.get("rivals", {}).items():
-        point = np.array([[theirs["failures"], theirs[measure]]], float)
-        axes.plot(*point[0, :, 0], _MARKERS.get(rival, "h"), color=INK, markersize=6, linestyle="",
-                  label=f"{rival}, {'one for all' if RIVALS[rival].every else 'retrained for each'}")  # fmt: skip
+        point, seeds = np.array([[theirs["failures"], theirs[measure]]], float), theirs["seeds"]
+        label = f"{rival}, {'one for all' if RIVALS[rival].every else 'retrained for each'}"
+        if len(seeds) == 1:  # which has beginnings of its own, harder or easier than those of all
+            label += f" (seed {seeds[0]} only)"
+        axes.plot(*point[0, :, 0], _MARKERS.get(rival, "h"), color=INK, markersize=6, linestyle="", label=label)
         _bars(axes, point, INK)
     axes.set_xlabel(f"{told['failures']}, an episode", fontsize=8)
     axes.set_ylabel({"return": "return", "gauge": told.get("gauge") or ""}[measure], fontsize=8)
