@@ -271,3 +271,10 @@ def test_ctrl_c_stays_ignored_where_it_was(tmp_path):
     code += "it.table = lambda *_: signal.raise_signal(signal.SIGINT) or []; from rasf.__main__ import main; main()"
     out = rasf_process("-c", code, "claims", "--json", cwd=tmp_path)
     assert (out.returncode, out.stdout) == (0, "[]\n"), out.stderr
+
+
+def test_a_risk_before_a_colon_is_no_picture(capsys):
+    said = "mean-variance:-1: 5 of 50 episodes were cut off by a time limit"
+    terminal.say(said)
+    terminal.on_stderr().print(said)
+    assert list(map(str.strip, capsys.readouterr())) == [said, said]

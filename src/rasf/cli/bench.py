@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 import rasf
-from rasf.cli.terminal import console, say
+from rasf.cli.terminal import console, on_stderr, say
 
 SLOWER = 1.3
 _FEWEST = 3  # earlier runs, before one is called slow
@@ -151,7 +150,7 @@ def measure(chosen: Iterable[Benchmark], quick: bool, history: Path) -> tuple[li
     """Run benchmarks, compare them to the history and add them to it; rows, and all that was measured."""
     from rasf.sweep.worker import commit
 
-    progress, folder, answers = Console(stderr=True), checkout(), {}
+    progress, folder, answers = on_stderr(), checkout(), {}
     for benchmark in chosen:
         progress.print(f"measuring {benchmark.name}")
         answers[benchmark.name] = _answer(folder, benchmark, quick)

@@ -11,7 +11,6 @@ import sys
 from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
 
 import rasf
 from rasf.cli.bench import bench
@@ -21,7 +20,7 @@ from rasf.cli.explore import explore
 from rasf.cli.reproduce import claims, demo, reproduce
 from rasf.cli.suite import suite
 from rasf.cli.sweep import sweep
-from rasf.cli.terminal import console, interruptible, leaving_at_once
+from rasf.cli.terminal import console, interruptible, leaving_at_once, on_stderr
 from rasf.cli.train import train
 
 app = typer.Typer(
@@ -69,5 +68,5 @@ def main() -> None:
 
 
 def _fail(sentence: str) -> NoReturn:
-    Console(stderr=True).print(f"rasf: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
+    on_stderr().print(f"rasf: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
     sys.exit(1)

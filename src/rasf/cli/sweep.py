@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from typer.core import TyperGroup
 
 from rasf.cli.options import silence_box_warnings
-from rasf.cli.terminal import INTERRUPTED, check_folder, console, say
+from rasf.cli.terminal import INTERRUPTED, check_folder, console, on_stderr, say
 
 if TYPE_CHECKING:
     from rasf.sweep.drive import Engine, SweepProgress
@@ -90,7 +89,7 @@ def run(
         if retry_failed:
             store.clear_failures(declared.runs)
         place = _engine(declared, store, engine, address, workers)
-        jobs, live = jobs_of(declared, store, place.gpus, limit), Live(console=Console(stderr=True), auto_refresh=False)
+        jobs, live = jobs_of(declared, store, place.gpus, limit), Live(console=on_stderr(), auto_refresh=False)
         try:
             with live:
                 show = partial(progress_table, declared.name)

@@ -29,7 +29,12 @@ from rich.progress import (
 from rich.text import Text
 
 INTERRUPTED = 130
-console = Console()
+console = Console(emoji=False)  # it would make a thumb of the end of "mean-variance:-1:"
+
+
+def on_stderr() -> Console:
+    """Where progress and complaints go."""
+    return Console(stderr=True, emoji=False)
 
 
 class _Rate(ProgressColumn):
@@ -43,13 +48,13 @@ class _Rate(ProgressColumn):
 def counted() -> Progress:
     """Progress over a number of equal pieces of work."""
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(SpinnerColumn(), TextColumn("{task.description}"), *columns, console=Console(stderr=True))
+    return Progress(SpinnerColumn(), TextColumn("{task.description}"), *columns, console=on_stderr())
 
 
 def stepped() -> Progress:
     """Progress over steps, with their rate and the time left."""
     columns = (BarColumn(bar_width=20), TaskProgressColumn(), _Rate(), TextColumn("left:"), TimeRemainingColumn())
-    return Progress(SpinnerColumn(), TextColumn("{task.description}"), *columns, console=Console(stderr=True))
+    return Progress(SpinnerColumn(), TextColumn("{task.description}"), *columns, console=on_stderr())
 
 
 def say(sentence: str) -> None:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-from rich.console import Console
 
 from rasf.agents import AGENTS
 from rasf.checks import number, whole
@@ -28,6 +27,7 @@ from rasf.cli.terminal import (
     check_folder,
     check_writable,
     counted_policies,
+    on_stderr,
     printable,
     say,
     stepped,
@@ -158,7 +158,7 @@ def train(
         _train_from(values)
         return
     job = _job(values)
-    with Console(stderr=True).status(f"looking at {printable(job.env)}"):
+    with on_stderr().status(f"looking at {printable(job.env)}"):
         rehearsed = job.learn(steps_per_task=1, learn_w=False)
     known = 0 if job.base is None else len(job.base.policies)
     _train(job, len(rehearsed.policies) - known, job.steps or rehearsed.agents[-1].steps_per_task)
@@ -195,7 +195,7 @@ def _train_from(values: dict[str, Any]) -> None:
     given = {name: values[name] for name in ("risk", "gamma", "seed") if name in values}
     env = arguments.import_environment(values["env"]) if "env" in values else None
     tasks = next(values[name] for name in _TASKS if name in values)
-    with Console(stderr=True).status(f"learning from {printable(values['from'])}"):
+    with on_stderr().status(f"learning from {printable(values['from'])}"):
         library = learn_from(values["from"], tasks=tasks, env=env, **given, **values.get("set", {}))
         library.save(out)
     for note in library.notes:
