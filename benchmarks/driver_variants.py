@@ -46,8 +46,6 @@ VARIANTS = {
     "pairs-4-batch-256": FOUR | {"batch": 256},
     "pairs-4-60": FOUR | {"steps": 60_000},
     "pairs-5": PAIRS | {"widths": (64, 64, 64, 64, 64)},
-    "pairs-deep-120": DEEP | {"steps": 120_000},
-    "pairs-deep-batch-256": DEEP | {"batch": 256},
     "pairs-deep-updates-2": DEEP | {"updates": 2},
     "pairs-deep-gamma-0.95": DEEP | {"gamma": 0.95},
     "pairs-deep-n-3": DEEP | {"n_step": 3},

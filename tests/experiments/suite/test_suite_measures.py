@@ -44,10 +44,8 @@ def test_no_help_where_failures_stay():
 
 def test_a_rival_of_one_seed_is_drawn_without_intervals_and_says_so():
     pyplot = pytest.importorskip("matplotlib.pyplot")
-    point, alone = (
-        {"failures": [0.3, 0.2, 0.4], "return": [1.0, 0.5, 1.5]},
-        {"failures": [0.5, None, None], "return": [0.2, None, None]},
-    )
+    point = {"failures": [0.3, 0.2, 0.4], "return": [1.0, 0.5, 1.5]}
+    alone = {"failures": [0.5, None, None], "return": [0.2, None, None]}
     rivals = {"dqn": alone | {"seeds": [3]}, "envelope": point | {"seeds": [0, 1]}}
     figure, axes = pyplot.subplots()
     draw_front(axes, {"ways": {"neutral": point}, "rivals": rivals, "failures": "losses"})
