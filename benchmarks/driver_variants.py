@@ -13,6 +13,7 @@ import json
 import multiprocessing
 import os
 import time
+from functools import partial
 from pathlib import Path
 
 WIDE = {"widths": (256, 256)}
@@ -38,6 +39,7 @@ VARIANTS = {
     "pairs-deep-60": DEEP | {"steps": 60_000},
     "pairs-4": FOUR,
     "pairs-4-uniform": FOUR | {"surprise": 0.0},
+    "pairs-4-uniform-150": FOUR | {"surprise": 0.0, "steps": 150_000},
     "pairs-4-target-1000": FOUR | {"target_period": 1_000},
     "pairs-4-gamma-0.95": FOUR | {"gamma": 0.95},
     "pairs-4-slow": FOUR | {"learning_rate": 1e-3},
@@ -54,12 +56,14 @@ VARIANTS = {
     "pairs-deep-own-layers": DEEP | {"shared": False},
     "long-wide-n-2-gamma-0.8": {"steps": 30_000, "n_step": 2, "gamma": 0.8} | WIDE,
 }
+ROADS = ("highway", "merge", "roundabout", "intersection", "intersection-intentions")
 ACTING = ("neutral", "mean-variance:-1", "cvar:0.1", "price 4")
 
 
 def one(job):
     """What comes of one variant on one road with one seed."""
     name, road, seed, shrink, episodes = job
+    import gymnasium
     import numpy as np
 
     import rasf
@@ -72,16 +76,18 @@ def one(job):
     steps = max(200, round(shrink * changes.pop("steps", case.steps_per_task)))
     settings = dict(case.settings) | (PLAIN if changes else {}) | changes
     if settings.get("objects") == "cars":
-        settings["objects"] = open_environment(case.env, None).env.observation_space.shape[1]
+        settings["objects"] = open_environment(case.env, None, **case.env_kwargs).env.observation_space.shape[1]
     began = time.perf_counter()
-    library = rasf.learn(case.env, tasks=case.tasks, steps_per_task=steps, seed=seed, agent=case.agent, **settings)
+    given = {"tasks": case.tasks, "env_kwargs": dict(case.env_kwargs) or None, "agent": case.agent}
+    library = rasf.learn(case.env, steps_per_task=steps, seed=seed, **given, **settings)
     seconds, found = time.perf_counter() - began, {}
     for text in ACTING:
         told = []
         for w in np.array(case.unseen, float):
             acting, gauge = Acting.read(text, case, w), Gauge(case)
             options = {"seed": TRYING + seed, "failure": gauge, "max_steps": case.max_steps}
-            report = library.evaluate(case.env, acting.w, acting.risk, episodes, **options, **acting.ways)
+            made = partial(gymnasium.make, case.env, disable_env_checker=True, **case.env_kwargs)
+            report = library.evaluate(made, acting.w, acting.risk, episodes, **options, **acting.ways)
             told.append([(report.phi @ w).mean(), report.failures.mean(), gauge.mean])
         found[text] = dict(zip(("return", "failures", "speed"), np.mean(told, axis=0).round(4).tolist(), strict=True))
     return {
@@ -98,7 +104,7 @@ def main():
     """Run them all, one process per core."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=list(VARIANTS))
-    parser.add_argument("--road", action="append", choices=["highway", "merge", "roundabout", "intersection"])
+    parser.add_argument("--road", action="append", choices=ROADS)
     parser.add_argument("--seed", type=int, action="append", help="100 by default")
     parser.add_argument("--shrink", type=float, default=1.0, help="share of the steps, to try it")
     parser.add_argument("--episodes", type=int, default=30)

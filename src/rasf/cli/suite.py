@@ -27,6 +27,9 @@ class Rival(StrEnum):
     dqn = "dqn"
     qr_dqn = "qr-dqn"
     dqn_documented = "dqn-documented"
+    dqn_batched = "dqn-batched"
+    qr_dqn_batched = "qr-dqn-batched"
+    dqn_documented_batched = "dqn-documented-batched"
     envelope = "envelope"
     gpi_ls = "gpi-ls"
 

@@ -3,6 +3,9 @@
 In sight is who is nearer than the perception distance and, unless the ego looks behind, not more than two lengths
 behind it; obstacles behind are never seen. The closest are those with the least |distance along the ego's lane|. Each
 feature with a range is mapped to [-1, 1] and clipped; rows without an object are 0.
+
+cos_d and sin_d are the direction in which the end of a car's route lies, 0 without a route. The ego knows its own;
+those of others are told only with `intentions` (highway-env's observe_intentions), else they are 0.
 """
 
 from __future__ import annotations
@@ -14,11 +17,11 @@ import numpy as np
 
 from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
-from rasf.envs.driving.network import local
-from rasf.envs.driving.traffic import OBSTACLE, Cars
+from rasf.envs.driving.network import Network, local, point
+from rasf.envs.driving.traffic import ANY_LANE, OBSTACLE, Cars
 
-FEATURES = ("presence", "x", "y", "vx", "vy", "cos_h", "sin_h")
-_X, _VY = FEATURES.index("x"), FEATURES.index("vy")
+FEATURES = ("presence", "x", "y", "vx", "vy", "cos_h", "sin_h", "cos_d", "sin_d")
+_X, _VY, _COS_D = (FEATURES.index(name) for name in ("x", "vy", "cos_d"))
 
 
 class View(NamedTuple):
@@ -33,11 +36,25 @@ class View(NamedTuple):
     clip: bool
     see_behind: bool
     obstacles: bool
+    intentions: bool
+
+
+@compiled(_nrt=False)
+def destination(network: Network, routes: Ints, car: Any) -> tuple[float, float]:
+    """The direction of the end of a car's route."""
+    if car.kind == OBSTACLE or car.route == car.route_end:
+        return 0.0, 0.0
+    road, wanted = routes[car.route_end - 1]
+    lane = network.lanes[network.roads[road].first_lane + (0 if wanted == ANY_LANE else wanted)]
+    x, y = point(lane, lane.length)
+    dx, dy = x - car.x, y - car.y
+    far = math.sqrt(dx * dx + dy * dy)
+    return (dx / far, dy / far) if far > 0 else (0.0, 0.0)
 
 
 @compiled(_nrt=False)
 def feature(car: Any, number: int) -> float:
-    """One feature of an object, absolute."""
+    """One feature of an object, absolute, but for the direction of its destination."""
     if number == 0:
         return 1.0
     if number == 1:
@@ -51,9 +68,9 @@ def feature(car: Any, number: int) -> float:
 
 
 @compiled()
-def observe(view: View, lanes: Any, cars: Cars, ego: int) -> Floats:
+def observe(view: View, network: Network, cars: Cars, routes: Ints, ego: int) -> Floats:
     """The observation (rows, F) of car `ego`."""
-    here = cars[ego]
+    here, lanes = cars[ego], network.lanes
     s_ego, _ = local(lanes[here.lane], here.x, here.y)
     seen, gaps, count = np.empty(len(cars), np.int64), np.empty(len(cars)), 0
     for i in range(len(cars)):
@@ -75,9 +92,10 @@ def observe(view: View, lanes: Any, cars: Cars, ego: int) -> Floats:
     table = np.zeros((view.rows, len(view.features)))
     for row in range(min(count + 1, view.rows)):
         car = here if row == 0 else cars[seen[row - 1]]
+        towards = destination(network, routes, car) if row == 0 or view.intentions else (0.0, 0.0)
         for k in range(len(view.features)):
             number = view.features[k]
-            value = feature(car, number)
+            value = feature(car, number) if number < _COS_D else towards[number - _COS_D]
             if row > 0 and not view.absolute and _X <= number <= _VY:
                 value -= feature(here, number)
             low, high = view.ranges[k]

@@ -294,7 +294,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         except (_Unknown, ValueError):
             return KinematicObservation.observe(kind)
         self._view = self._view or self._new_view(kind)
-        table = observe(self._view, self._lanes(base.road.network).arrays.lanes, packed.cars, ego)
+        table = observe(self._view, self._lanes(base.road.network).arrays, packed.cars, packed.routes, ego)
         if kind.order == "shuffled":
             base.np_random.shuffle(table[1:])
         return table.astype(np.float32)
@@ -317,6 +317,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             bool(kind.clip),
             bool(kind.see_behind),
             bool(kind.include_obstacles),
+            bool(kind.observe_intentions),
         )
 
 

@@ -2,6 +2,7 @@
 
     dqn, qr-dqn        with as many steps for each weighting as our whole library had
     dqn-documented     with the steps of the recipe that an environment's own documentation gives, where it has one
+    .. -batched        the same three by `rasf.experiments.suite.batched`, ten trainings at once, without torch
     envelope, gpi-ls   one agent with as many steps as our library, which takes the weighting as an input
 
 The first need the extra `bench` (torch) and see the reward phi . w of one weighting and nothing else. Their settings
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -28,20 +29,31 @@ from rasf.envs.gymnasium.single import open_environment, seeds_from
 from rasf.experiments.suite.cases import Case, Preset, lists_for_tuples, tuples_for_lists
 from rasf.sweep.runs import Outcome, Parameter
 
+TOGETHER = 10  # batched trainings of a program: those of a seed, at full size
+_QUANTILES = "QRDQN"
+
 
 class Rival(NamedTuple):
-    """A class, where it lies, whether it is trained as documented, and whether one learns every weighting."""
+    """A class, where it lies (or None), whether it is trained as documented, and whether one learns every weighting."""
 
-    module: str
+    module: str | None
     name: str
     documented: bool = False
     every: bool = False
 
+    @property
+    def batched(self) -> bool:
+        """Whether many trainings are one program of ours."""
+        return self.module is None
+
 
 RIVALS = {
     "dqn": Rival("stable_baselines3", "DQN"),
-    "qr-dqn": Rival("sb3_contrib", "QRDQN"),
+    "qr-dqn": Rival("sb3_contrib", _QUANTILES),
     "dqn-documented": Rival("stable_baselines3", "DQN", documented=True),
+    "dqn-batched": Rival(None, "DQN"),
+    "qr-dqn-batched": Rival(None, _QUANTILES),
+    "dqn-documented-batched": Rival(None, "DQN", documented=True),
     "envelope": Rival("morl_baselines.multi_policy.envelope.envelope", "Envelope", every=True),
     "gpi-ls": Rival("morl_baselines.multi_policy.gpi_pd.gpi_pd", "GPILS", every=True),
 }
@@ -119,28 +131,61 @@ class _Flat(gymnasium.Env[Any, Any]):
         self._features.close()
 
 
+def _weighed(case: Case, w: Floats) -> _Flat:
+    return _Flat(case, lambda phi: float(phi @ w))
+
+
 Chooses = Callable[[Any, Floats], Any]  # an observation and a weighting -> an action
 
 
 def trained_rival(case: Case, agent: str, training: Any, asked: Any, seed: int) -> Outcome:
     """What a rival does on the weightings that are asked for."""
-    from rasf.experiments.suite.runs import Gauge, outcome_of, stacked
-
     weightings, began = np.array(asked["unseen"], float), time.perf_counter()
     if RIVALS[agent].every:
         choose = _for_every_weighting(case, agent, training, seed)
     else:
         choose = _for_one_weighting(case, agent, weightings[0], training, seed)
-    seconds, found = round(time.perf_counter() - began, 1), []
-    for w in weightings:
+    return _outcome(case, choose, asked, seed, time.perf_counter() - began)
+
+
+def trained_together(
+    case: Case, agent: str, training: Any, asked: Sequence[Any], seeds: Sequence[int], tell: Callable[[float], None]
+) -> list[Outcome]:
+    """What batched rivals do, each trained for the one weighting that is asked of it; seconds are those of them all."""
+    from rasf.experiments.suite.batched import Recipe, greedy, train
+
+    recipe = Recipe.read(RIVALS[agent].name == _QUANTILES, training["settings"])
+    began = time.perf_counter()
+    worlds = [_weighed(case, np.array(one["unseen"][0], float)) for one in asked]
+    networks = train(worlds, seeds, recipe, training["steps"], TOGETHER, tell)
+    for world in worlds:
+        world.close()
+    seconds = time.perf_counter() - began
+
+    def chooses(layers: Any) -> Chooses:
+        return lambda obs, w: greedy(layers, obs, recipe)
+
+    return [
+        _outcome(case, chooses(layers), one, seed, seconds)
+        for layers, one, seed in zip(networks, asked, seeds, strict=True)
+    ]
+
+
+def _outcome(case: Case, choose: Chooses, asked: Any, seed: int, seconds: float) -> Outcome:
+    """What a trained one does on the weightings that are asked for."""
+    from rasf.experiments.suite.runs import Gauge, outcome_of, stacked
+
+    found = []
+    for w in np.array(asked["unseen"], float):
         gauge = Gauge(case)
         phi, failures, lengths = _act(case, choose, w, asked, seed, gauge)
         found.append(outcome_of(phi, failures, lengths, w, gauge.mean))
-    return Outcome({"training_seconds": seconds}, stacked([found]))
+    return Outcome({"training_seconds": round(seconds, 1)}, stacked([found]))
 
 
 def _class_of(agent: str) -> Any:
     rival = RIVALS[agent]
+    assert rival.module is not None
     try:
         kind = getattr(import_module(rival.module), rival.name)
     except ImportError as error:
@@ -155,7 +200,7 @@ def _class_of(agent: str) -> Any:
 def _for_one_weighting(case: Case, agent: str, w: Floats, training: Any, seed: int) -> Chooses:
     """Stable-Baselines3's, for the one weighting that is asked for."""
     kind = _class_of(agent)
-    env = _Flat(case, lambda phi: float(phi @ w))
+    env = _weighed(case, w)
     model = kind("MlpPolicy", env, seed=seed, device="cpu", **tuples_for_lists(training["settings"]))
     model.learn(training["steps"])
     env.close()

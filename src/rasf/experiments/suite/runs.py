@@ -18,6 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,14 +30,22 @@ from rasf.checks import one_of
 from rasf.envs.gymnasium.single import open_environment
 from rasf.experiments.common.runs import run_all
 from rasf.experiments.suite.cases import PRESETS, Acting, Case, find_case, tuples_for_lists
-from rasf.experiments.suite.rivals import RIVALS, obstacle, rival_training, rivals_of, trained_rival
+from rasf.experiments.suite.rivals import (
+    RIVALS,
+    TOGETHER,
+    obstacle,
+    rival_training,
+    rivals_of,
+    trained_rival,
+    trained_together,
+)
 from rasf.library.evaluation import WORST
 from rasf.risk.names import risk_from_text
 from rasf.statistics import mean_of_the_worst
 from rasf.sweep.learn import reporter
 from rasf.sweep.runs import Outcome, Parameter, Run, Value, alone
 from rasf.sweep.spec import Spec
-from rasf.sweep.store import Finished, Store, sweep_folder
+from rasf.sweep.store import Finished, Store, report_progress, sweep_folder
 from rasf.transfer import gpi_actions
 
 if TYPE_CHECKING:
@@ -115,13 +124,40 @@ class Suite:
         return False
 
     def pack(self, runs: Sequence[Run], gpus: int) -> list[list[Run]]:
-        return alone(runs)
+        """Each alone, but for trainings that share a program: by case and agent, as many as it takes."""
+        together: dict[tuple[Parameter, ...], list[Run]] = {}
+        for run in runs:
+            if _is_batched(run):
+                together.setdefault((str(run.parameters["case"]), str(run.parameters["agent"])), []).append(run)
+        packed = alone([run for run in runs if not _is_batched(run)])
+        groups = together.values()
+        return packed + [some[i : i + TOGETHER] for some in groups for i in range(0, len(some), TOGETHER)]
 
     def execute(self, runs: Sequence[Run], scratch: Path) -> list[Outcome]:
+        if _is_batched(runs[0]):
+            return _execute_together(runs, scratch)
         return [_execute(run, scratch) for run in runs]
 
 
 SUITE = Suite()
+
+
+def _is_batched(run: Run) -> bool:
+    agent = str(run.parameters["agent"])
+    return agent != LIBRARY and RIVALS[agent].batched
+
+
+def _execute_together(runs: Sequence[Run], scratch: Path) -> list[Outcome]:
+    given: Any = [run.parameters for run in runs]
+    one = given[0]
+    return trained_together(
+        find_case(one["case"]),
+        one["agent"],
+        one["training"],
+        [each["asked"] for each in given],
+        [run.seed for run in runs],
+        partial(report_progress, scratch),
+    )
 
 
 def _execute(run: Run, scratch: Path) -> Outcome:

@@ -1,0 +1,259 @@
+"""Stable-Baselines3's DQN and QR-DQN, ten trainings in one program, so that rivals can have as many steps as we had.
+
+Stable-Baselines3 trains one network, in 4 ms (DQN) or 36 ms (QR-DQN) a step of a core, nearly all of it for the update.
+Here the updates of ten are one program of jax, on a GPU where it has one, and each has an environment of its own. What
+is done after a step is what is done there, in this order:
+
+    keep         the transition; an episode that was only truncated goes on in its last observation
+    copy         the network to the target network, every `target_update_interval` steps
+    learn        after `learning_starts` steps, every `train_freq`: one step of Adam on a batch of what was kept
+    choose       the greedy action, or with probability epsilon any; epsilon falls linearly, and is 1 before learning
+
+    DQN          Huber's loss of r + gamma max_a q'(s', a) - q(s, a); gradients of a norm of 10 at most
+    QR-DQN       quantiles theta_i(s, a), i = 1 .. Q, in place of q, which is their mean: with
+                 d_ij = r + gamma theta'_j(s', a*) - theta_i(s, a), the sum over i and mean over j of
+                 |(i - 1/2) / Q - [d_ij < 0]| Huber(d_ij); gradients as they are
+
+Layers are rectified and begin as torch's do. Random numbers are others than there, so trainings agree in distribution
+and not in bits; a test holds one update to Stable-Baselines3's own, and docs/suite.md trainings to trainings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+import optax
+
+from rasf.arrays import Array
+from rasf.checks import one_of
+
+_TELL_EVERY = 1_000
+
+Layers = tuple[tuple[Array, Array], ...]  # of one network: weights (n, m) and biases (m,)
+Vector = npt.NDArray[np.float32]
+
+
+class Recipe(NamedTuple):
+    """Settings by Stable-Baselines3's names, DQN's by default; adam_eps is the optimiser's."""
+
+    gamma: float = 0.99
+    net_arch: tuple[int, ...] = (64, 64)
+    learning_rate: float = 1e-4
+    buffer_size: int = 1_000_000
+    learning_starts: int = 100
+    batch_size: int = 32
+    train_freq: int = 4
+    gradient_steps: int = 1
+    target_update_interval: int = 10_000
+    exploration_fraction: float = 0.1
+    exploration_final_eps: float = 0.05
+    max_grad_norm: float | None = 10.0
+    adam_eps: float = 1e-8
+    n_quantiles: int | None = None  # DQN has none
+
+    @classmethod
+    def read(cls, quantiles: bool, settings: Mapping[str, Any]) -> Recipe:
+        """The recipe of a case's settings; what it does not know is refused."""
+        given = dict(settings)
+        given |= given.pop("policy_kwargs", {})
+        for name in given:
+            one_of("setting", name, [one for one in cls._fields if one != "adam_eps"])
+        if "net_arch" in given:
+            given["net_arch"] = tuple(given["net_arch"])
+        usual: dict[str, Any] = {}
+        if quantiles:
+            usual = {"learning_rate": 5e-5, "exploration_fraction": 0.005, "exploration_final_eps": 0.01}
+            usual |= {"max_grad_norm": None, "n_quantiles": 200, "adam_eps": 0.01 / given.get("batch_size", 32)}
+        recipe = cls(**(usual | given))
+        if not isinstance(recipe.train_freq, int) or recipe.gradient_steps != 1:
+            raise ValueError("train_freq must be a number of steps and gradient_steps 1 where trainings are batched")
+        return recipe
+
+    def epsilon(self, step: int, steps: int) -> float:
+        """With which probability the action after `step` of all `steps` is random."""
+        if step < self.learning_starts:
+            return 1.0
+        share = step / steps / self.exploration_fraction
+        return self.exploration_final_eps if share > 1 else 1.0 + share * (self.exploration_final_eps - 1.0)
+
+    @property
+    def optimiser(self) -> optax.GradientTransformation:
+        adam = optax.adam(self.learning_rate, eps=self.adam_eps)
+        if self.max_grad_norm is None:
+            return adam
+        return optax.chain(optax.clip_by_global_norm(self.max_grad_norm), adam)
+
+
+class Learner(NamedTuple):
+    """L trainings, on axis 0 of everything."""
+
+    layers: Layers
+    target: Layers
+    optimiser: Any
+    replay: Array  # (L, capacity, 2 o + 3): obs, next obs, action, reward, whether it terminated
+    keys: Array  # (L,)
+
+
+class World(Protocol):
+    """What a training needs of an environment: flat observations, a scalar reward."""
+
+    action_space: Any
+    observation_space: Any
+
+    def reset(self, *, seed: int | None = None) -> tuple[Vector, Any]: ...
+
+    def step(self, action: int) -> tuple[Vector, float, bool, bool, Any]: ...
+
+
+def init_layers(key: Array, sizes: Sequence[int]) -> Layers:
+    """Weights and biases uniform within 1 / sqrt(inputs), as torch's linear layers begin."""
+    layers = []
+    for one, n, m in zip(jax.random.split(key, len(sizes) - 1), sizes[:-1], sizes[1:], strict=True):
+        weights, biases = jax.random.split(one)
+        most = n**-0.5
+        layers.append(
+            (
+                jax.random.uniform(weights, (n, m), minval=-most, maxval=most),
+                jax.random.uniform(biases, (m,), minval=-most, maxval=most),
+            )
+        )
+    return tuple(layers)
+
+
+def outputs(layers: Layers, x: Array) -> Array:
+    """Of one network (.., outputs), for observations (.., o)."""
+    *hidden, (weight, bias) = layers
+    times = partial(jnp.matmul, precision="highest")  # a GPU would else take numbers of 19 bits
+    for w, b in hidden:
+        x = jax.nn.relu(times(x, w) + b)
+    return times(x, weight) + bias
+
+
+def quantiles(layers: Layers, x: Array, recipe: Recipe) -> Array:
+    """Of each action's return (.., Q, A); Q = 1 for DQN."""
+    found = outputs(layers, x)
+    return found.reshape(*found.shape[:-1], recipe.n_quantiles or 1, -1)
+
+
+def loss(layers: Layers, target: Layers, rows: Array, recipe: Recipe) -> Array:
+    """Of one network on a batch of transitions (B, 2 o + 3)."""
+    n = (rows.shape[1] - 3) // 2
+    obs, next_obs = rows[:, :n], rows[:, n : 2 * n]
+    action, reward, terminated = rows[:, -3].astype(int), rows[:, -2:-1], rows[:, -1:]
+    ahead = quantiles(target, next_obs, recipe)
+    best = ahead.mean(axis=1).argmax(axis=1)
+    wanted = reward + (1 - terminated) * recipe.gamma * _of_action(ahead, best)
+    said = _of_action(quantiles(layers, obs, recipe), action)
+    if recipe.n_quantiles is None:
+        return optax.huber_loss(said, wanted).mean()
+    differences = wanted[:, None, :] - said[:, :, None]
+    middles = (jnp.arange(recipe.n_quantiles) + 0.5) / recipe.n_quantiles
+    tilted = jnp.abs(middles[:, None] - (differences < 0)) * optax.huber_loss(differences)
+    return tilted.sum(axis=1).mean()
+
+
+def _of_action(found: Array, action: Array) -> Array:
+    """(B, Q) of (B, Q, A) and actions (B,)."""
+    return jnp.take_along_axis(found, action[:, None, None], axis=2)[:, :, 0]
+
+
+def update(layers: Layers, target: Layers, state: Any, rows: Array, recipe: Recipe) -> tuple[Layers, Any]:
+    """One step of Adam, of one network."""
+    slopes = jax.grad(loss)(layers, target, rows, recipe)
+    changes, state = recipe.optimiser.update(slopes, state)
+    return optax.apply_updates(layers, changes), state
+
+
+def _init(keys: Array, recipe: Recipe, observation: int, actions: int, steps: int) -> Learner:
+    sizes = (observation, *recipe.net_arch, actions * (recipe.n_quantiles or 1))
+    layers = jax.vmap(lambda key: init_layers(key, sizes))(keys)
+    replay = jnp.zeros((len(keys), min(recipe.buffer_size, steps), 2 * observation + 3))
+    return Learner(layers, jax.tree.map(jnp.copy, layers), jax.vmap(recipe.optimiser.init)(layers), replay, keys)
+
+
+@partial(jax.jit, static_argnames=("recipe", "learns", "copies"), donate_argnums=0)
+def _advance(
+    learner: Learner, rows: Array, obs: Array, step: Array, epsilon: Array, recipe: Recipe, learns: bool, copies: bool
+) -> tuple[Learner, Array]:
+    """What is done after a step of all (`step` of them before): kept, copied, learned; and the actions (L,)."""
+    layers, target, state, replay, keys = learner
+    capacity = replay.shape[1]
+    replay = jax.lax.dynamic_update_slice_in_dim(replay, rows[:, None], step % capacity, axis=1)
+    if copies:
+        target = layers
+    now = jax.vmap(jax.random.fold_in, (0, None))(keys, step)
+    drawn, exploring = jnp.unstack(jax.vmap(jax.random.split)(now), axis=1)
+    if learns:
+
+        def learn(key: Array, kept: Array, layers: Layers, target: Layers, state: Any) -> tuple[Layers, Any]:
+            chosen = jax.random.randint(key, (recipe.batch_size,), 0, jnp.minimum(step + 1, capacity))
+            return update(layers, target, state, kept[chosen], recipe)
+
+        layers, state = jax.vmap(learn)(drawn, replay, layers, target, state)
+    actions = jax.vmap(partial(_choose, recipe=recipe), (0, 0, 0, None))(layers, obs, exploring, epsilon)
+    return Learner(layers, target, state, replay, keys), actions
+
+
+def _choose(layers: Layers, obs: Array, key: Array, epsilon: Array, recipe: Recipe) -> Array:
+    values = quantiles(layers, obs, recipe).mean(axis=0)
+    whether, which = jax.random.split(key)
+    random = jax.random.randint(which, (), 0, len(values))
+    return jnp.where(jax.random.uniform(whether) < epsilon, random, values.argmax())
+
+
+def train(
+    worlds: Sequence[World],
+    seeds: Sequence[int],
+    recipe: Recipe,
+    steps: int,
+    lanes: int,
+    tell: Callable[[float], None] = lambda share: None,
+) -> list[Layers]:
+    """One network, of numpy, for each world. `tell` is told the share that is done, now and then.
+
+    lanes: how many networks the program has, at least as many as there are worlds; whoever wants the same bits
+    whatever is trained beside must not change it.
+    """
+    count = len(worlds)
+    if not 1 <= count <= lanes:
+        raise ValueError(f"worlds must be 1 to {lanes}, got {count}")
+    of_lanes = np.array([*seeds, *[0] * (lanes - count)])
+    n = worlds[0].observation_space.shape[0]
+    learner = _init(jax.vmap(jax.random.key)(of_lanes), recipe, n, int(worlds[0].action_space.n), steps)
+    obs, rows = np.zeros((lanes, n), np.float32), np.zeros((lanes, 2 * n + 3), np.float32)
+    for i, world in enumerate(worlds):
+        obs[i] = world.reset(seed=seeds[i])[0]
+    # nothing is known yet, and with these keys no later draw is made
+    fresh = jax.vmap(jax.random.fold_in, (0, None))(learner.keys, steps)
+    choose = jax.vmap(partial(_choose, recipe=recipe), (0, 0, 0, None))
+    actions = np.asarray(choose(learner.layers, obs, fresh, recipe.epsilon(0, steps)))
+    for step in range(steps):
+        rows[:, :n], rows[:, -3] = obs, actions
+        for i, world in enumerate(worlds):
+            seen, reward, terminated, truncated, _ = world.step(int(actions[i]))
+            rows[i, n : 2 * n], rows[i, -2], rows[i, -1] = seen, reward, terminated
+            obs[i] = world.reset()[0] if terminated or truncated else seen
+        done = step + 1
+        learns = done > recipe.learning_starts and done % recipe.train_freq == 0
+        copies = done % recipe.target_update_interval == 0
+        epsilon = np.float32(recipe.epsilon(done, steps))
+        learner, chosen = _advance(learner, rows, obs, np.int32(step), epsilon, recipe, learns, copies)
+        actions = np.asarray(chosen)
+        if done % _TELL_EVERY == 0:
+            tell(done / steps)
+    layers = jax.tree.map(np.asarray, learner.layers)
+    return [tuple((w[i], b[i]) for w, b in layers) for i in range(count)]
+
+
+def greedy(layers: Layers, obs: Vector, recipe: Recipe) -> int:
+    """The best action; by numpy, which is quicker than a program for one observation."""
+    *hidden, (weight, bias) = layers
+    for w, b in hidden:
+        obs = np.maximum(obs @ w + b, 0)
+    return int((obs @ weight + bias).reshape(recipe.n_quantiles or 1, -1).mean(axis=0).argmax())
