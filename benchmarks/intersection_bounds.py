@@ -8,11 +8,12 @@ distance, for the weights (0.5, 1, -4) of speed, arrival and collision. It is a 
 the best plan, and others are asked for other weights. Returns are means over the case's ten unseen weightings.
 
 The planners have highway-env's own traffic to compute with, but nothing that is drawn later: who else comes is not
-known to them. At each second they try every plan of `PLANS` in `--worlds` copies of what they see, which differ in
-where those who have not yet turned are going (drawn as highway-env draws it; one of the planners is told), take the
-first action of the plan with the largest mean return for the weighting that is asked for, and plan again. They
-begin as the suite does, `--planned` times for each of its five seeds and each weighting. They know all drivers'
-constants, and are no bound either: whoever waits for news would also count on it.
+known to them. At each second they try every plan of `PLANS` to the end of the episode, in `--worlds` copies of the
+road, which differ in where those who have not yet begun to turn are going (any way is as likely; one of the planners
+is told). They take the first action of the plan with the largest mean return for the weighting that is asked for, and
+plan again. They begin as the suite does, `--planned` times for each of its five seeds and each weighting. They know
+more than drivers see: cars far behind, all drivers' constants, who is giving way. They are no bound either: whoever
+waits for news would also count on it.
 """
 
 import argparse
@@ -33,7 +34,7 @@ SLOWER, IDLE, FASTER = 0, 1, 2
 CASE = find_case("intersection")
 PLANNED_FOR = np.array([0.5, 1.0, -4.0])
 LONGEST = 20  # seconds; an episode has at most 13
-AHEAD = 10  # seconds that planners look ahead
+AHEAD = 13
 BEGIN = [
     *((SLOWER,) * n for n in range(7)), *((SLOWER, *(IDLE,) * n) for n in range(1, 5)),
     *((FASTER, *(SLOWER,) * n) for n in range(1, 5)), *((IDLE, *(SLOWER,) * n) for n in range(3)),
@@ -90,11 +91,9 @@ def foresee(network, cars, routes, n, connected, seconds, dt, ego, every, frame,
         frames_of_traffic(network, cars, routes, n, connected, per, dt, ego, 0, rules)
         car = cars[ego]
         features[0] += min(max((car.speed - FAST) / SCALE, 0.0), 1.0)
-        if car.crashed:
-            features[2] = 1.0
-            break
-        if exits[car.lane] and local(network.lanes[car.lane], car.x, car.y)[0] >= ARRIVED:
-            features[1] = 1.0
+        features[2] = car.crashed
+        features[1] = exits[car.lane] and local(network.lanes[car.lane], car.x, car.y)[0] >= ARRIVED
+        if features[1] or features[2]:
             break
     return features
 
@@ -106,8 +105,9 @@ class Planner:
         self._traffic = env.env.unwrapped._env
         self._worlds, self._told, self._draw = (1 if told else worlds), told, np.random.default_rng(seed)
 
-    def act(self, w, seconds):
+    def act(self, w):
         base, traffic = self._traffic.unwrapped, self._traffic
+        seconds = round(base.config["duration"] - base.time)
         road, vehicle = base.road, base.vehicle
         lanes, packed = traffic._lanes(road.network), traffic._read(road)
         ego, dt = road.vehicles.index(vehicle), 1 / base.config["simulation_frequency"]
@@ -153,7 +153,7 @@ def planned(seed, worlds, told, episodes):
             env.reset(beginning)
             features, speeds, over = [], [], False
             while not over:
-                step = env.step(planner.act(w, AHEAD))
+                step = env.step(planner.act(w))
                 features.append(step.phi)
                 speeds.append(step.info["speed"])
                 over = step.terminated or step.truncated
@@ -200,7 +200,7 @@ def main():
     if chosen.clairvoyant:
         tell("clairvoyant", [clairvoyant(env, chosen.seed + i, chosen.beam) for i in range(chosen.clairvoyant)])
     with ProcessPoolExecutor(chosen.processes) as pool:
-        for name, told in (("plans, told destinations", True), ("plans, not told", False)):
+        for name, told in (("plans, told destinations", True), ("plans, not told", False)) if chosen.planned else ():
             drive_seed = partial(planned, worlds=chosen.worlds, told=told, episodes=chosen.planned)
             tell_planned(name, list(pool.map(drive_seed, range(5))))
 

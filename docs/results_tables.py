@@ -12,6 +12,7 @@ from typing import Any
 
 from rasf.experiments.common.claims import is_ours, table
 from rasf.experiments.common.results import shipped
+from rasf.experiments.suite.measures import by_environment
 
 DOCS = Path(__file__).parent
 _MARKS = {"holds": "**holds**", "does not hold": "does not", "not decided": "undecided", "not measured": "-"}
@@ -97,17 +98,21 @@ def suite_glance() -> str:
         "| environment | failures | helps? | beside prices | neutral | dial | at | return | mean off | spread |",
         "| --- " * 10 + "|",
     ]
-    for told in shipped()["suite"].numbers.values():
+    for env, told in _cases().items():
         found, way = told["verdict"], told["ways"]
         neutral, dial = (_interval(one) for one in found["failures"])
         before, after = (f"{one[0]:.3g}" for one in found["return"])
         helps = "**yes**" if found["helps"] else "no"
         off, spread = (way[found["level"]][name][0] for name in ("off", "spread_ratio"))
-        known = (told["env"].removeprefix("rasf/"), told["failures"], helps, found.get("than_prices", "-"))
+        known = (env.removeprefix("rasf/"), told["failures"], helps, found.get("than_prices", "-"))
         numbers = (neutral, dial, _level(found["level"]), f"{before} to {after}")
         told_off = ("-", "-") if off is None else (f"{off:+.2f}", f"{spread:.2f}")  # returns do not vary
         lines.append(f"| {' | '.join((*known, *numbers, *told_off))} |")
     return "\n".join(lines)
+
+
+def _cases() -> dict[str, Any]:
+    return by_environment(shipped()["suite"].numbers)
 
 
 def _interval(told: Sequence[Any]) -> str:
@@ -124,7 +129,7 @@ def _level(text: str) -> str:
 def suite_roads() -> str:
     """All ways to act on the roads."""
     lines = ["| road | acting | collisions | m/s | return | CVaR |", "| --- " * 6 + "|"]
-    for told in shipped()["suite"].numbers.values():
+    for env, told in _cases().items():
         if told["gauge"] is None:
             continue
         for text, way in told["ways"].items():
@@ -134,7 +139,7 @@ def suite_roads() -> str:
                 _interval(way["return"]),
                 f"{way['cvar'][0]:.3g}",
             )
-            lines.append(f"| {told['env']} | {_level(text)} | {' | '.join(cells)} |")
+            lines.append(f"| {env} | {_level(text)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -144,11 +149,11 @@ def suite_rivals() -> str:
     first = ["road", "rival", "seeds", "trainings a seed", "steps each", "seconds each", "collisions", "m/s", "return"]
     heads = [*first, *(f"ours, {_level(way)}" for way in ways)]
     lines = [f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|"]
-    for told in shipped()["suite"].numbers.values():
+    for env, told in _cases().items():
         if told["gauge"] is None:
             continue
         for name, theirs in told["rivals"].items():
-            cells = [told["env"], name, str(len(theirs["seeds"])), str(theirs["trainings"])]
+            cells = [env, name, str(len(theirs["seeds"])), str(theirs["trainings"])]
             cells += [f"{theirs['steps']:,}", f"{theirs['seconds']:,.0f}"]
             cells += [_interval(theirs["failures"]), f"{theirs['gauge'][0]:.1f}", f"{theirs['return'][0]:.3g}"]
             for way in ways:
@@ -170,8 +175,10 @@ def driving() -> str:
     }  # fmt: skip
     lines = ["| acting | collides in | drives at | return |", "| --- | --- | --- | --- |"]
     rows = {said: told["ways"][text] for text, said in words.items()}
-    rival = told["rivals"]["dqn-documented"]
-    rows[f"*rival*: DQN, retrained for each weighting ({rival['steps']:,} steps, {len(rival['seeds'])} seeds)"] = rival
+    for name, said in (("dqn-documented", "DQN, retrained"), ("dqn-batched", "the same, ten times our steps")):
+        rival = told["rivals"][name]
+        often = f"{rival['steps']:,} steps for each weighting, {len(rival['seeds'])} seeds"
+        rows[f"*rival*: {said} ({often})"] = rival
     for said, way in rows.items():
         share, low, high = (f"{100 * number:.0f}" for number in way["failures"])
         speed = f"{way['gauge'][0]:.1f} m/s"

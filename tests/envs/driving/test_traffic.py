@@ -178,13 +178,15 @@ def test_vehicles_that_are_not_known_are_left_to_highway_env():
         {"features_range": {"x": [-50, 80], "presence": [0, 4]}},
         {"features": ["x", "heading", "lat_off"], "include_obstacles": False},
         {"order": "shuffled", "see_behind": True},
+        {"features": ["sin_d", "x", "cos_d"], "vehicles_count": 15, "observe_intentions": True},
+        {"features": ["sin_d", "x", "cos_d"], "vehicles_count": 15},
     ],
 )
-@pytest.mark.parametrize("name", ["highway-fast-v0", "merge-v1"])
+@pytest.mark.parametrize("name", ["highway-fast-v0", "merge-v1", "roundabout-v1", "intersection-v2"])
 def test_observations(name, observation):
     env = make(name, config={"observation": {"type": "Kinematics"} | observation}).unwrapped
     env.reset(seed=0)
-    for action in (1, 0, 3, 2):
+    for action in (1, 0, 2, 2):
         env.step(action)
         draws = copy.deepcopy(env.np_random.bit_generator.state)
         observed = env.observation_type.observe()
@@ -192,6 +194,17 @@ def test_observations(name, observation):
         wanted = KinematicObservation.observe(env.observation_type)
         assert observed.dtype == wanted.dtype
         np.testing.assert_allclose(observed, wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_where_others_are_going_is_seen_only_where_it_is_told():
+    features = {"type": "Kinematics", "features": ["presence", "cos_d", "sin_d"], "vehicles_count": 15}
+    for told in (True, False):
+        env = make("intersection-v2", config={"observation": features | {"observe_intentions": told}})
+        observed, _ = env.reset(seed=0)
+        others = observed[1:][observed[1:, 0] == 1, 1:]
+        np.testing.assert_allclose(np.hypot(*observed[0, 1:]), 1, atol=1e-6)
+        np.testing.assert_allclose(np.hypot(*others.T), 1 if told else 0, atol=1e-6)
+        assert len(others) > 3
 
 
 def test_same_seed_same_bits():

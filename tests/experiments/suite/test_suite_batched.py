@@ -197,13 +197,13 @@ def plain_training(world, seed, recipe, steps):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_loop_is_the_plain_one(kind):
-    recipe = KINDS[kind]._replace(buffer_size=23, target_update_interval=11, train_freq=2, exploration_fraction=0.5)
+    recipe = KINDS[kind]._replace(buffer_size=13, target_update_interval=11, train_freq=2, exploration_fraction=0.5)
     worlds, shares = [Walk(), Walk(5.0)], []
-    found = train(worlds, [3, 4], recipe, 60, 2, shares.append)
+    found = train(worlds, [3, 4], recipe, 30, 2, shares.append)
     assert worlds[0].asked[0] == 3
     assert set(worlds[0].asked[1:]) == {None}  # one stream of random numbers, as there
     for layers, pays, seed in zip(found, (1.0, 5.0), (3, 4), strict=True):
-        plain = plain_training(Walk(pays), seed, recipe, 60)
+        plain = plain_training(Walk(pays), seed, recipe, 30)
         for a, b in zip(jax.tree.leaves(layers), jax.tree.leaves(plain), strict=True):
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-4)
 

@@ -13,12 +13,14 @@ import rasf.cli.suite as cli
 from rasf.experiments.suite import find_case
 from rasf.experiments.suite.cases import PRESETS
 from rasf.experiments.suite.measures import cases_of, summary
-from rasf.experiments.suite.rivals import RIVALS, rival_training, rivals_of, signs_of
+from rasf.experiments.suite.rivals import RIVALS, TOGETHER, rival_training, rivals_of, signs_of
 from rasf.experiments.suite.runs import SUITE, all_runs, runs_of
 from rasf.sweep.runs import Run
 from rasf.sweep.store import Finished
 
 MINE = """
+from dataclasses import replace
+
 import coin
 from rasf.experiments.suite import Case
 
@@ -27,6 +29,10 @@ CASE = Case(
     unseen=((1, -0.2), (1, -5), (0.4, -0.1)), steps_per_task=400, failures="losses", priced=1, settings={"gamma": 0.9},
     actings=("neutral", "mean-variance:-4"), episodes=400, rival_steps=80,
     rival={"learning_rate": 0.5, "train_freq": (1, "episode")},
+)
+IN_STEPS = replace(
+    CASE, rival={"learning_rate": 0.01, "train_freq": 1, "learning_starts": 10, "exploration_fraction": 0.5},
+    unseen=((0.2, -0.1), (0.2, -0.8), (0.2, -0.05)),  # differences below 1, where Huber's loss means the mean
 )
 """
 TRAINED = []
@@ -118,7 +124,7 @@ def test_a_rival_is_trained_for_each_weighting_with_the_steps_of_the_library(min
 
 def test_a_documented_recipe_has_its_own_steps(mine):
     case, quick = find_case(mine), PRESETS["quick"]
-    assert rivals_of(case) == ["dqn", "qr-dqn", "dqn-documented", "envelope", "gpi-ls"]
+    assert rivals_of(case) == list(RIVALS)
     assert rival_training(case, "dqn-documented", quick)["steps"] == 20
     assert rival_training(case, "dqn", quick)["steps"] == 200
     undocumented = find_case("inventory")
@@ -148,6 +154,27 @@ def test_one_rival_learns_every_weighting_at_once(mine, tmp_path, agent, more):
     assert failures[0, 0] == pytest.approx(0.5, abs=0.15)
 
 
+def test_batched_ones_are_trained_together(mine, tmp_path):
+    name = mine.replace("CASE", "IN_STEPS")
+    jobs = SUITE.pack(runs_of(name, "quick", ["library", "dqn-batched"]), 0)
+    assert [len(job) for job in jobs] == [1, 1, 6]  # two libraries; two seeds of three weightings are one program
+    assert {run.parameters["agent"] for run in jobs[2]} == {"dqn-batched"}
+    outcomes = SUITE.execute(jobs[2][1:3], tmp_path)
+    failures = [float(one.arrays["failures"].item()) for one in outcomes]
+    assert failures[0] == 0  # where a loss costs four times as much, it takes the sure thing
+    assert failures[1] == pytest.approx(0.5, abs=0.15)
+    assert all(one.scalars["training_seconds"] > 0 for one in outcomes)
+    with pytest.raises(ValueError, match="train_freq"):
+        SUITE.execute(runs_of(mine, "quick", ["dqn-batched"])[:1], tmp_path)
+
+
+def test_more_than_a_program_holds_are_several_jobs():
+    sizes = [len(job) for job in SUITE.pack(runs_of("highway", "full", ["dqn-batched"]), 0)]
+    assert sizes == [TOGETHER] * 5
+    one_seed = SUITE.pack(runs_of("highway", "full", ["dqn-batched"]), 0)[0]
+    assert len({run.seed for run in one_seed}) == 1
+
+
 def test_the_command_line_knows_them_all():
     assert [one.value for one in cli.Rival] == list(RIVALS)
 
@@ -156,7 +183,7 @@ def test_whoever_wants_weights_of_one_sign_meets_only_such_cases(mine):
     np.testing.assert_array_equal(signs_of(find_case(mine)), [1, -1])
     mixed = find_case("four-rooms")
     assert signs_of(mixed) is None
-    assert rivals_of(mixed) == ["dqn", "qr-dqn"]
+    assert rivals_of(mixed) == ["dqn", "qr-dqn", "dqn-batched", "qr-dqn-batched"]
     with pytest.raises(ValueError, match="now positive, now negative"):
         all_runs(["four-rooms"], "quick", ["envelope"])
 

@@ -1,8 +1,9 @@
 """Stable-Baselines3's DQN and QR-DQN, ten trainings in one program, so that rivals can have as many steps as we had.
 
-Stable-Baselines3 trains one network, in 4 ms (DQN) or 36 ms (QR-DQN) a step of a core, nearly all of it for the update.
-Here the updates of ten are one program of jax, on a GPU where it has one, and each has an environment of its own. What
-is done after a step is what is done there, in this order:
+Stable-Baselines3 trains one network, in 4 to 6 ms (DQN) or 36 ms (QR-DQN) a step on a core, most of it for the update.
+Here the updates of ten are one program of jax, and each has an environment of its own. The suite's workers have a core
+each; with JAX_PLATFORMS=cuda and XLA_PYTHON_CLIENT_PREALLOCATE=false in the environment they share a GPU. What is done
+after a step is what is done there, in this order:
 
     keep         the transition; an episode that was only truncated goes on in its last observation
     copy         the network to the target network, every `target_update_interval` steps
@@ -79,8 +80,9 @@ class Recipe(NamedTuple):
         """With which probability the action after `step` of all `steps` is random."""
         if step < self.learning_starts:
             return 1.0
-        share = step / steps / self.exploration_fraction
-        return self.exploration_final_eps if share > 1 else 1.0 + share * (self.exploration_final_eps - 1.0)
+        if step / steps > self.exploration_fraction:
+            return self.exploration_final_eps
+        return 1.0 + step / steps / self.exploration_fraction * (self.exploration_final_eps - 1.0)
 
     @property
     def optimiser(self) -> optax.GradientTransformation:
@@ -172,7 +174,7 @@ def update(layers: Layers, target: Layers, state: Any, rows: Array, recipe: Reci
 
 def _init(keys: Array, recipe: Recipe, observation: int, actions: int, steps: int) -> Learner:
     sizes = (observation, *recipe.net_arch, actions * (recipe.n_quantiles or 1))
-    layers = jax.vmap(lambda key: init_layers(key, sizes))(keys)
+    layers = jax.vmap(lambda key: init_layers(key, sizes))(keys)  # by keys of the first steps, which learn nothing
     replay = jnp.zeros((len(keys), min(recipe.buffer_size, steps), 2 * observation + 3))
     return Learner(layers, jax.tree.map(jnp.copy, layers), jax.vmap(recipe.optimiser.init)(layers), replay, keys)
 

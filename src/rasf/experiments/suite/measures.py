@@ -25,7 +25,7 @@ import numpy as np
 from rasf.arrays import Floats
 from rasf.experiments.common.results import Numbers
 from rasf.experiments.suite.cases import PRESETS, find_case, is_dial, is_price
-from rasf.experiments.suite.rivals import rivals_of
+from rasf.experiments.suite.rivals import RIVALS, rivals_of
 from rasf.experiments.suite.runs import LIBRARY, runs_of
 from rasf.statistics import mean_interval
 from rasf.sweep.runs import Run
@@ -164,26 +164,42 @@ def _rival(
         "seeds": seeds,
         "steps": given["training"]["steps"],
         "trainings": sum(one.run.seed == seeds[0] for one in theirs),  # for a seed: one for each weighting, or for all
-        "seconds": float(np.mean([float(one.scalars["training_seconds"]) for one in theirs])),  # of a training
+        "seconds": float(np.mean([_share_of_seconds(one) for one in theirs])),  # of a training
         "each": {part: arrays[part].mean(axis=0) for part in ("return", "failures", "gauge")},
         "beside": beside,
     }
+
+
+def _share_of_seconds(one: Finished) -> float:
+    """Of a training; those of one program share its seconds."""
+    seconds = float(one.scalars["training_seconds"])
+    together = one.provenance["together"] if RIVALS[str(one.run.parameters["agent"])].batched else 1
+    return seconds / float(together)
 
 
 def _ratio(mine: Floats, others: Floats) -> float:
     return float(mine.mean() / others.mean()) if others.mean() != 0 else float("nan")
 
 
+def by_environment(numbers: dict[str, Numbers]) -> dict[str, Numbers]:
+    """What is told of every case, by its environment, and by its own name too where another has that environment."""
+    found: dict[str, Numbers] = {}
+    for name, told in numbers.items():
+        env = str(told["env"])
+        found[f"{env} ({name})" if env in found else env] = told
+    return found
+
+
 def at_a_glance(numbers: dict[str, Numbers]) -> list[list[str]]:
     """One row per case, under a header."""
     rows = [["environment", "failures", "neutral", "dial", "level", "return", "", "over prices"]]
-    for told in numbers.values():
+    for env, told in by_environment(numbers).items():
         found = told["verdict"]
         neutral, dial = (f"{one[0]:.3g}" for one in found["failures"])
         before, after = (f"{one[0]:.3g}" for one in found["return"])
         helps = "helps" if found["helps"] else "no"
         rows.append(
-            [told["env"], told["failures"], neutral, dial, found["level"], f"{before} to {after}", helps,
+            [env, told["failures"], neutral, dial, found["level"], f"{before} to {after}", helps,
              found.get("than_prices", "-")]
         )  # fmt: skip
     return rows

@@ -15,6 +15,7 @@ column for each unseen weighting:
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -124,11 +125,12 @@ class Suite:
         return False
 
     def pack(self, runs: Sequence[Run], gpus: int) -> list[list[Run]]:
-        """Each alone, but for trainings that share a program: by case and agent, as many as it takes."""
-        together: dict[tuple[Parameter, ...], list[Run]] = {}
+        """Each alone, but for those that are trained alike in one program, as many as it takes."""
+        together: dict[str, list[Run]] = {}
         for run in runs:
             if _is_batched(run):
-                together.setdefault((str(run.parameters["case"]), str(run.parameters["agent"])), []).append(run)
+                alike = [run.parameters[name] for name in ("case", "agent", "training")]
+                together.setdefault(json.dumps(alike, sort_keys=True), []).append(run)
         packed = alone([run for run in runs if not _is_batched(run)])
         groups = together.values()
         return packed + [some[i : i + TOGETHER] for some in groups for i in range(0, len(some), TOGETHER)]
