@@ -40,6 +40,7 @@ VARIANTS = {
     "pairs-4": FOUR,
     "pairs-4-uniform": FOUR | {"surprise": 0.0},
     "pairs-4-uniform-150": FOUR | {"surprise": 0.0, "steps": 150_000},
+    "pairs-4-uniform-imagined-5": FOUR | {"surprise": 0.0, "imagined": 5},
     "pairs-4-target-1000": FOUR | {"target_period": 1_000},
     "pairs-4-gamma-0.95": FOUR | {"gamma": 0.95},
     "pairs-4-slow": FOUR | {"learning_rate": 1e-3},
