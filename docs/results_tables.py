@@ -98,7 +98,7 @@ def suite_glance() -> str:
         "| environment | failures | helps? | beside prices | neutral | dial | at | return | mean off | spread |",
         "| --- " * 10 + "|",
     ]
-    for env, told in _cases().items():
+    for env, told in by_environment(shipped()["suite"].numbers).items():
         found, way = told["verdict"], told["ways"]
         neutral, dial = (_interval(one) for one in found["failures"])
         before, after = (f"{one[0]:.3g}" for one in found["return"])
@@ -111,15 +111,16 @@ def suite_glance() -> str:
     return "\n".join(lines)
 
 
-def _cases() -> dict[str, Any]:
-    return by_environment(shipped()["suite"].numbers)
-
-
 def _interval(told: Sequence[Any]) -> str:
     estimate, low, high = told
     if low is None:  # of a single seed
         return f"{estimate:.3g}"
     return f"{estimate:.3g} [{low:.3g}, {high:.3g}]"
+
+
+def _percent(told: Sequence[Any]) -> str:
+    estimate, *ends = (None if number is None else f"{100 * number:.1f}" for number in told)
+    return f"{estimate} %" if None in ends else f"{estimate} % [{', '.join(ends)}]"
 
 
 def _level(text: str) -> str:
@@ -129,17 +130,17 @@ def _level(text: str) -> str:
 def suite_roads() -> str:
     """All ways to act on the roads."""
     lines = ["| road | acting | collisions | m/s | return | CVaR |", "| --- " * 6 + "|"]
-    for env, told in _cases().items():
+    for name, told in shipped()["suite"].numbers.items():
         if told["gauge"] is None:
             continue
         for text, way in told["ways"].items():
             cells = (
-                _interval(way["failures"]),
+                _percent(way["failures"]),
                 f"{way['gauge'][0]:.1f}",
                 _interval(way["return"]),
                 f"{way['cvar'][0]:.3g}",
             )
-            lines.append(f"| {env} | {_level(text)} | {' | '.join(cells)} |")
+            lines.append(f"| {name} | {_level(text)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -149,13 +150,13 @@ def suite_rivals() -> str:
     first = ["road", "rival", "seeds", "trainings a seed", "steps each", "seconds each", "collisions", "m/s", "return"]
     heads = [*first, *(f"ours, {_level(way)}" for way in ways)]
     lines = [f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|"]
-    for env, told in _cases().items():
+    for road, told in shipped()["suite"].numbers.items():
         if told["gauge"] is None:
             continue
         for name, theirs in told["rivals"].items():
-            cells = [env, name, str(len(theirs["seeds"])), str(theirs["trainings"])]
+            cells = [road, name, str(len(theirs["seeds"])), str(theirs["trainings"])]
             cells += [f"{theirs['steps']:,}", f"{theirs['seconds']:,.0f}"]
-            cells += [_interval(theirs["failures"]), f"{theirs['gauge'][0]:.1f}", f"{theirs['return'][0]:.3g}"]
+            cells += [_percent(theirs["failures"]), f"{theirs['gauge'][0]:.1f}", f"{theirs['return'][0]:.3g}"]
             for way in ways:
                 failures, speed, earned = (theirs["beside"][way][part] for part in ("failures", "gauge", "return"))
                 cells.append("-" if failures is None else f"{failures:.2f} at {speed:.2f}, {earned:.2f}")
