@@ -56,7 +56,7 @@ def test_rules_name_the_failure(name, seen):
 def made(**changes):
     given = {
         "env": "Coin-v0", "about": "a coin", "features": ("won", "lost"), "tasks": ((1, 0), (0, 1)),
-        "unseen": ((1, 0.5),), "steps_per_task": 10, "failures": "losses", "actings": ("neutral",),
+        "unseen": ((1, 0.5),), "steps_per_task": 10, "failures": "losses", "actings": ("neutral", "cvar:0.1"),
     }  # fmt: skip
     return Case(**given | changes)
 
@@ -82,7 +82,10 @@ def test_ways_to_act():
 
 @pytest.mark.parametrize(
     ("changes", "word"),
-    [({"actings": ("brave",)}, "risk"), ({"unseen": ((1, 2, 3),)}, "unseen"), ({"tasks": ()}, "tasks")],
+    [
+        ({"actings": ("brave",)}, "risk"), ({"actings": ("neutral", "price 3")}, "actings"),
+        ({"unseen": ((1, 2, 3),)}, "unseen"), ({"tasks": ()}, "tasks"),
+    ],
 )  # fmt: skip
 def test_a_case_that_cannot_be_is_refused(changes, word):
     with pytest.raises(ValueError, match=word):

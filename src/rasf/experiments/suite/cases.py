@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 Weightings = tuple[tuple[float, ...], ...]
 _WORLDS = "rasf.experiments.suite.worlds"
+NEUTRAL = "neutral"
 _STATIC, _LIMIT, _PRICE = "static ", "limit ", "price "
 # ways to act that all roads share
 ON_ROADS = (
@@ -107,6 +108,8 @@ class Case:
             task_weights(name, getattr(self, name), d)
         for text in self.actings:
             Acting.read(text, self, np.zeros(d))
+        if NEUTRAL not in self.actings or not any(is_dial(text) and text != NEUTRAL for text in self.actings):
+            raise ValueError(f"actings must have {NEUTRAL!r} and a risk such as 'mean-variance:-1', got {self.actings}")
 
     def training(self, preset: Preset) -> dict[str, Parameter]:
         """What determines the library, but for the seed, as plain values."""

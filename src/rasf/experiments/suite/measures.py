@@ -24,14 +24,13 @@ import numpy as np
 
 from rasf.arrays import Floats
 from rasf.experiments.common.results import Numbers
-from rasf.experiments.suite.cases import PRESETS, find_case, is_dial, is_price
+from rasf.experiments.suite.cases import NEUTRAL, PRESETS, find_case, is_dial, is_price
 from rasf.experiments.suite.rivals import RIVALS, rivals_of
 from rasf.experiments.suite.runs import LIBRARY, runs_of
 from rasf.statistics import mean_interval
 from rasf.sweep.runs import Run
 from rasf.sweep.store import Finished
 
-NEUTRAL = "neutral"
 _LEVELS = 50  # of failures, at which fronts are compared
 _STILL = 1e-3  # of a mean: a smaller spread is none
 _ROUNDING = 1e-9  # an end of an interval nearer to 0 is 0
