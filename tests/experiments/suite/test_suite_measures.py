@@ -46,9 +46,9 @@ def test_a_rival_of_one_seed_is_drawn_without_intervals_and_says_so():
     pyplot = pytest.importorskip("matplotlib.pyplot")
     point = {"failures": [0.3, 0.2, 0.4], "return": [1.0, 0.5, 1.5]}
     alone = {"failures": [0.5, None, None], "return": [0.2, None, None]}
-    rivals = {"dqn": alone | {"seeds": [3]}, "envelope": point | {"seeds": [0, 1]}}
+    rivals = {"dqn-batched": alone | {"seeds": [3], "steps": 5}, "envelope": point | {"seeds": [0, 1], "steps": 7_000}}
     figure, axes = pyplot.subplots()
     draw_front(axes, {"ways": {"neutral": point}, "rivals": rivals, "failures": "losses"})
     said = [text.get_text() for text in axes.get_legend().get_texts()]
     pyplot.close(figure)
-    assert said == ["dqn, retrained for each (seed 3 only)", "envelope, one for all"]
+    assert said == ["dqn-batched, 5 steps for each weighting (seed 3 only)", "envelope, 7,000 steps for all"]

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from rasf.experiments.common.results import Numbers, Result
 
-_MARKERS = {"dqn": "s", "qr-dqn": "D", "envelope": "X", "gpi-ls": "p"}
+_MARKERS = {"dqn": "s", "qr-dqn": "D", "dqn-documented": "h", "envelope": "X", "gpi-ls": "p"}
+_BATCHED = "-batched"  # the same mark, hollow
 
 
 def fronts(result: Result, name: str) -> Figure:
@@ -48,10 +49,11 @@ def front(axes: Axes, told: Numbers, measure: str = "return") -> None:
         _bars(axes, point, RED)
     for rival, theirs in told.get("rivals", {}).items():
         point, seeds = np.array([[theirs["failures"], theirs[measure]]], float), theirs["seeds"]
-        label = f"{rival}, {'one for all' if RIVALS[rival].every else 'retrained for each'}"
+        label = f"{rival}, {theirs['steps']:,} steps {'for all' if RIVALS[rival].every else 'for each weighting'}"
         if len(seeds) == 1:  # which has beginnings of its own, harder or easier than those of all
             label += f" (seed {seeds[0]} only)"
-        axes.plot(*point[0, :, 0], _MARKERS.get(rival, "h"), color=INK, markersize=6, linestyle="", label=label)
+        axes.plot(*point[0, :, 0], _MARKERS[rival.removesuffix(_BATCHED)], color=INK, markersize=6, linestyle="",
+                  fillstyle="none" if rival.endswith(_BATCHED) else "full", label=label)  # fmt: skip
         _bars(axes, point, INK)
     axes.set_xlabel(f"{told['failures']}, an episode", fontsize=8)
     axes.set_ylabel({"return": "return", "gauge": told.get("gauge") or ""}[measure], fontsize=8)
