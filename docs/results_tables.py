@@ -176,7 +176,10 @@ def driving() -> str:
     }  # fmt: skip
     lines = ["| acting | collides in | drives at | return |", "| --- | --- | --- | --- |"]
     rows = {said: told["ways"][text] for text, said in words.items()}
-    for name, said in (("dqn-documented", "DQN, retrained"), ("dqn-batched", "the same, ten times our steps")):
+    for name, said in (
+        ("dqn-documented", "DQN, retrained"),
+        ("dqn-batched", "the same rules, batched, ten times our steps"),
+    ):
         rival = told["rivals"][name]
         often = f"{rival['steps']:,} steps for each weighting, {len(rival['seeds'])} seeds"
         rows[f"*rival*: {said} ({often})"] = rival

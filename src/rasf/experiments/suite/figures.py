@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from rasf.experiments.common.results import Numbers, Result
 
-_MARKERS = {"dqn": "s", "qr-dqn": "D", "dqn-documented": "h", "envelope": "X", "gpi-ls": "p"}
-_BATCHED = "-batched"  # the same mark, hollow
+_MARKERS = {"dqn": "s", "qr-dqn": "D", "dqn-documented": "h", "envelope": "X", "gpi-ls": "p"}  # batched: hollow
 
 
 def fronts(result: Result, name: str) -> Figure:
@@ -52,8 +51,8 @@ def front(axes: Axes, told: Numbers, measure: str = "return") -> None:
         label = f"{rival}, {theirs['steps']:,} steps {'for all' if RIVALS[rival].every else 'for each weighting'}"
         if len(seeds) == 1:  # which has beginnings of its own, harder or easier than those of all
             label += f" (seed {seeds[0]} only)"
-        axes.plot(*point[0, :, 0], _MARKERS[rival.removesuffix(_BATCHED)], color=INK, markersize=6, linestyle="",
-                  fillstyle="none" if rival.endswith(_BATCHED) else "full", label=label)  # fmt: skip
+        axes.plot(*point[0, :, 0], _MARKERS[rival.removesuffix("-batched")], color=INK, markersize=6, linestyle="",
+                  fillstyle="none" if RIVALS[rival].batched else "full", label=label)  # fmt: skip
         _bars(axes, point, INK)
     axes.set_xlabel(f"{told['failures']}, an episode", fontsize=8)
     axes.set_ylabel({"return": "return", "gauge": told.get("gauge") or ""}[measure], fontsize=8)
