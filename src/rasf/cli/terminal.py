@@ -19,14 +19,10 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    ProgressColumn,
     SpinnerColumn,
-    Task,
-    TaskProgressColumn,
     TextColumn,
     TimeRemainingColumn,
 )
-from rich.text import Text
 
 INTERRUPTED = 130
 console = Console(emoji=False)  # it would make a thumb of the end of "mean-variance:-1:"
@@ -37,23 +33,9 @@ def on_stderr() -> Console:
     return Console(stderr=True, emoji=False)
 
 
-class _Rate(ProgressColumn):
-    """Steps per second."""
-
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed:,.0f} steps/s", style="progress.data.speed")
-
-
 def counted() -> Progress:
     """Progress over a number of equal pieces of work."""
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(SpinnerColumn(), TextColumn("{task.description}"), *columns, console=on_stderr())
-
-
-def stepped() -> Progress:
-    """Progress over steps, with their rate and the time left."""
-    columns = (BarColumn(bar_width=20), TaskProgressColumn(), _Rate(), TextColumn("left:"), TimeRemainingColumn())
     return Progress(SpinnerColumn(), TextColumn("{task.description}"), *columns, console=on_stderr())
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from importlib.util import find_spec
+from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -22,11 +23,13 @@ from rasf.agents import AGENTS, AgentSpec, Family, LawKind, check_risks, library
 from rasf.arrays import Floats, Ints
 from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription
 from rasf.files import Header
+from rasf.library.checkpoint import SECONDS, Checkpoint, digest
 from rasf.library.file import versions
 from rasf.library.policy_library import NEUTRAL, PolicyLibrary, SourcePolicy, merge
 from rasf.library.progress import Callback, Reporter, Trained
+from rasf.library.progress_bar import shown_on_bar
 from rasf.risk import Risk
-from rasf.risk.names import is_neutral
+from rasf.risk.names import is_neutral, risk_to_text
 
 if TYPE_CHECKING:
     import gymnasium
@@ -70,6 +73,9 @@ def learn(
     failure: FailureRule | None = None,
     base_library: PolicyLibrary | None = None,
     callback: Callback | None = None,
+    checkpoint: str | PathLike[str] | Checkpoint | None = None,
+    checkpoint_seconds: float = SECONDS,
+    progress: bool | None = None,
     **settings: Any,
 ) -> PolicyLibrary:
     """Train a library.
@@ -95,6 +101,11 @@ def learn(
     kept. settings: constants of the agent, such as epsilon, alpha, widths, atoms, learning_rate.
     """
     begin = time.perf_counter()
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be a function of a TrainingProgress, got {type(callback).__name__}")
+    if progress not in (None, True, False):
+        raise ValueError(f"progress must be True, False or None, got {progress!r}")
+    saver = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, checkpoint_seconds)
     risks = checked_risks(risk)
     seed, num_envs = checks.whole("seed", seed, 0), checks.whole("num_envs", num_envs)
     if agent != "auto":
@@ -132,14 +143,16 @@ def learn(
                 from rasf.library.tables.model import train_model
 
                 model = with_settings(replace(default_settings(spec), learn_w=learn_w), chosen)
-                yield from train_model(world, weights, risks, model, steps, seed, reports, notes, base, greedy)
+                saver.label["settings"] = repr(model)
+                yield from train_model(world, weights, risks, model, steps, seed, reports, notes, saver, base, greedy)
                 return
             if spec.family is Family.TABLES:
                 from rasf.library.tables.train import train_tables
 
                 plain = replace(default_settings(spec), learn_w=learn_w)
                 tables = [with_settings(replace(plain, risk=one), chosen) for one in risks]
-                yield from train_tables(world, weights, tables, steps, seed, reports, base, greedy)
+                saver.label["settings"] = repr(tables)
+                yield from train_tables(world, weights, tables, steps, seed, reports, saver, base, greedy)
                 return
             from rasf.library.networks.train import train_networks
 
@@ -155,12 +168,28 @@ def learn(
                 "base_library": base,
                 "greedy": greedy,
             }
-            yield from train_networks(world, weights, network, risks, steps, seed, reports, notes, **more)
+            saver.label["settings"] = repr(network)
+            yield from train_networks(world, weights, network, risks, steps, seed, reports, notes, saver, **more)
 
+        saver.label = {
+            "rasf": versions()["rasf"],
+            "agent": spec.name,
+            "tasks": digest(weights, further),
+            "risk": [risk_to_text(one) for one in risks],
+            "steps_per_task": steps,
+            "seed": seed,
+            "num_envs": num_envs,
+            "environment": described.to_json(),
+            "support": digest(np.zeros(0) if support is None else np.asarray(support), np.array(single)),
+            "base_library": None if base is None else digest(*base.arrays().values()),
+        }
         greedy = _greedy_check(env, phi, env_kwargs or {}, failure, steps * len(weights), seed, closing)
         libraries: list[PolicyLibrary] = []
         counts = (steps, len(further))
-        reports = [Reporter(callback, weights, risks, place, *counts) for place in range(len(risks))]
+        shown = closing.enter_context(
+            shown_on_bar(callback, progress, steps * len(weights), len(risks) * (len(weights) + len(further)))
+        )
+        reports = [Reporter(shown, weights, risks, place, *counts) for place in range(len(risks))]
         for one, trained in zip(risks, train_all(), strict=False):
             remark = None if greedy is None else greedy.remark()
             if remark is not None and remark not in notes:
@@ -172,7 +201,7 @@ def learn(
                 "seed": seed,
                 "steps_per_task": steps,
                 "settings": {name: repr(value) for name, value in chosen.items()},
-                "seconds": round(time.perf_counter() - begin, 1),
+                "seconds": round(saver.seconds_before + time.perf_counter() - begin, 1),
                 "complete": not any(report.stopped for report in reports),
             }
             kept = (trained.sources, described, policies, (spec,), trained.history, tuple(notes), provenance)
@@ -180,6 +209,7 @@ def learn(
         if world.reports_failures:  # perhaps only when one happened: the policies that never met one have none
             for library in libraries:
                 np.nan_to_num(library.history["failures"], copy=False)
+        saver.finish()
     for note in notes:
         _log.info(note)
     return merge(libraries) if len(libraries) > 1 else libraries[0]

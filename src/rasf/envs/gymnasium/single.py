@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import gymnasium
 import numpy as np
@@ -27,6 +27,9 @@ from rasf.checks import number, whole
 from rasf.envs.gymnasium.description import EnvironmentDescription, plain
 from rasf.envs.gymnasium.encoder import Encoder, all_finite
 from rasf.envs.registration import is_registered
+
+if TYPE_CHECKING:
+    from rasf.envs.gymnasium.tape import Tape
 
 Info: TypeAlias = dict[str, Any]
 Phi: TypeAlias = Callable[[Any, Any, Any, Info], npt.ArrayLike]
@@ -122,6 +125,7 @@ class FeatureEnvironment(FeatureSource):
         self._stepped = env if phi is None else FeatureReward(env, phi)
         self._phi = _phi_of(self._stepped)
         self.reports_failures = self._running = False
+        self.tape: Tape | None = None  # records resets and actions, where training writes checkpoints
         self._failure: FailureRule | None = None
         declared = declared_bounds(self._stepped)
         self.declared_bounds = _open_bounds(env, None) if declared is None else declared
@@ -133,11 +137,15 @@ class FeatureEnvironment(FeatureSource):
 
     def reset(self, seed: int | None = None) -> Any:
         """Begin an episode; the first observation."""
+        if self.tape is not None:
+            self.tape.begin(seed)
         obs, info = checked_reset(self._stepped, seed)
         own_randomness(self.env)
         allowed(self.encoder.check, obs)
         self.reports_failures |= "failure" in info
         self._running = True
+        if self.tape is not None:
+            self.tape.obs = obs
         return obs
 
     def step(self, action: int) -> Step:
@@ -148,6 +156,9 @@ class FeatureEnvironment(FeatureSource):
             raise ValueError(f"action must be 0 to {self.n_actions - 1}, got {action!r}")
         obs, reward, terminated, truncated, info = checked("step", self._stepped.step(self._actions[action]))
         allowed(self.encoder.check, obs)
+        if self.tape is not None:
+            self.tape.add(action)
+            self.tape.obs = obs
         self.reports_failures |= "failure" in info
         self._running = not (terminated or truncated)
         features = numbers_of(reward)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -47,6 +47,9 @@ from rasf.envs.gymnasium.single import (
     seeds_from,
     wrong_features,
 )
+
+if TYPE_CHECKING:
+    from rasf.envs.gymnasium.tape import VectorTape
 
 Inputs = npt.NDArray[np.float32]
 NEXT_STEP, SAME_STEP, DISABLED = "NextStep", "SameStep", "Disabled"
@@ -161,11 +164,14 @@ class VectorEnvAdapter(_Vector):
         self.reports_failures = self._running = False
         self._ended = np.zeros(self.num_envs, np.bool_)
         self._raw: Any = None
+        self.tape: VectorTape | None = None  # records resets and actions, where training writes checkpoints
         declared = declared_bounds(env) if phi is None else phi_bounds(phi)
         self.declared_bounds = np.tile([-np.inf, np.inf], (self._probe(), 1)) if declared is None else declared
 
     def reset(self, seed: int | None = None) -> Inputs:
         """Begin n episodes; the vector environment deals out the seed."""
+        if self.tape is not None:
+            self.tape.begin(seed)
         raw, info = checked_reset(self.env, seed)
         for environment in getattr(self.env.unwrapped, "envs", ()):
             own_randomness(environment)
@@ -173,7 +179,10 @@ class VectorEnvAdapter(_Vector):
         self._running = True
         self._ended[:] = False
         self._keep(raw)
-        return self._vectors(raw)
+        obs = self._vectors(raw)
+        if self.tape is not None:
+            self.tape.obs = obs
+        return obs
 
     def step(self, actions: npt.ArrayLike) -> VectorStep:
         """One step; empty steps have no features, no end and no failure."""
@@ -193,6 +202,9 @@ class VectorEnvAdapter(_Vector):
             obs = self._vectors(next_raw)
         self._ended = ended if self._mode == NEXT_STEP else np.zeros(self.num_envs, np.bool_)
         self._keep(next_raw)
+        if self.tape is not None:
+            self.tape.add(taken)
+            self.tape.obs = obs
         return VectorStep(next_obs, phi, terminated & valid, truncated & valid, failure, valid, obs)
 
     def close(self) -> None:
