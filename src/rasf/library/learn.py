@@ -78,27 +78,73 @@ def learn(
     progress: bool | None = None,
     **settings: Any,
 ) -> PolicyLibrary:
-    """Train a library.
+    """Train a library of policies on an environment with discrete actions.
 
-    env: an id, a `gymnasium.Env`, a function that makes one, or (for networks) a `gymnasium.vector.VectorEnv` or a
-    `rasf.envs.reacher.Reacher`, which needs no Gymnasium. Its reward is the vector of features, unless
-    `phi(obs, action, next_obs, info)` gives them. `rasf/FourRoom-v0` (tables) and `rasf/Reacher-v0` (networks, on
-    whatever device jax has) have compiled loops, which are taken unless an argument needs single steps.
-    tasks: weights (n, d), or a number of tasks, drawn from the environment's own distribution or with the signs that it
-    or `phi` declares (`signs`; the parts of a vector reward count as 1).
-    agent: auto, sfql, rasfql, rasf-model (tables), sfc51, rasfc51, sfdqn, sfdqn-residual, rasfdqn (networks).
-    risk: what the policies are trained for; several give a policy for each task and risk, all from one stream of steps:
-    each risk leads for its share of `steps_per_task`.
-    num_envs: environments that networks learn from side by side. learn_w: tables learn w from the rewards, as in the
-    paper, instead of being told. support: (d, 2), bounds of the discounted feature returns, for histograms, in place of
-    those that follow from the bounds of a step. once: features that come at most once an episode, such as a crash: of
-    histograms, what they can come to in a step is what they can come to at all; for rasfdqn they are `events`.
-    imagined: further weightings (m, d), or how many to draw as tasks are drawn, for which networks learn policies from
-    the same steps, at every risk: nobody practises them.
-    failure: failure(step) says on which steps there was one, where the environment does not; training shows it.
-    base_library: a library whose policies help to explore, and stay as they are.
-    callback: is shown a `TrainingProgress` now and then; if it answers True, training stops, and what was learned is
-    kept. settings: constants of the agent, such as epsilon, alpha, widths, atoms, learning_rate.
+    There is one policy for each task and risk. All of them learn from every step. `rasf/FourRoom-v0` (tables) and
+    `rasf/Reacher-v0` (networks, on the device that jax has) have compiled loops, which are used unless an argument
+    needs single steps.
+
+    Args:
+        env: The id of an environment, a `gymnasium.Env`, or a function that makes one; for networks also a
+            `gymnasium.vector.VectorEnv` or a `rasf.envs.reacher.Reacher`. Its reward must be the vector of features,
+            unless `phi` is given.
+        tasks: Reward weights (n, d), or a number of tasks to draw. They are drawn from the environment's own
+            distribution (`random_tasks`), or uniformly with the signs that the environment or `phi` declares (`signs`).
+        agent: "auto" (default) chooses by the observations and says why in `notes`. Tables: "sfql", "rasfql",
+            "rasf-model". Networks: "sfc51", "rasfc51", "sfdqn", "sfdqn-residual", "rasfdqn".
+        risk: The risk that policies are trained for, or several. With several, each of them acts for its share of
+            `steps_per_task`. Default: neutral.
+        steps_per_task: Steps of the environment for each task. Default: 20,000 for tables, 200,000 for the paper's
+            networks, 100,000 for "rasfdqn".
+        gamma: Discount. Default: 0.95 for tables, 0.9 for the paper's networks, 0.99 for "rasfdqn".
+        seed: Seed of everything random; the same seed gives the same bits. Default: 0.
+        phi: `phi(obs, action, next_obs, info)` gives the features (d,) in place of the reward. Attributes `bounds`,
+            `signs` and `feature_names` of the function are used where they exist. Default: None.
+        num_envs: Environments that networks learn from in parallel. Default: 1.
+        learn_w: Tables learn the weights from the rewards, as in the paper, and are not given them. Default: False.
+        support: Bounds (d, 2) of the discounted feature returns, for histograms. Default: from the bounds of a step.
+        once: Indices of features that occur at most once an episode, such as a crash. For histograms their return is
+            bounded by their value in one step; "rasfdqn" treats them as `events`. Default: none.
+        imagined: Additional weights (m, d), or how many to draw, for which networks learn policies off-policy, from the
+            same steps, at every risk. Default: 0.
+        env_kwargs: Keyword arguments of the environment, if `env` is an id. Default: none.
+        failure: `failure(step)` says whether a `rasf.Step` was a failure. Default: what the environment reports in
+            `info["failure"]`.
+        base_library: A library whose policies take part in exploration by GPI and do not change. Default: None.
+        callback: Is called with a `rasf.TrainingProgress` now and then. If it returns True, training stops, and the
+            library has what was learned so far. Default: None.
+        checkpoint: A file to which the state of training is written now and then. If the process is killed, the same
+            call with the same file continues from there, to the same bits. The file is removed at the end. Default:
+            None.
+        checkpoint_seconds: Time between two checkpoints. Default: 120.
+        progress: Show a bar with the steps a second, the time left and the greedy returns. Default: None, which shows
+            it on a terminal and in a notebook.
+        **settings: Settings of the agent. An unknown name is refused with the list of known ones.
+
+    Settings of tables ("sfql", "rasfql"), with defaults:
+        epsilon 0.12 (exploration), alpha 0.5, alpha_sigma 0.1, alpha_w 0.5 (learning rates of psi, Sigma, w),
+        covariance "full" (or "diagonal"), always_covariance (learn Sigma also for neutral policies: False for "sfql"),
+        initial_noise "independent" (or "shared"), noise_scale 0.01.
+    Settings of "rasf-model", with defaults:
+        epsilon 0.03, margin 0.1 (exploration takes actions whose score is within this share of the largest reward),
+        optimism 0.3, doubt 1.0, prior 20.0, groups "auto" (or "none"), tolerance 1e-3, curiosity 1.0; see
+        `rasf.tabular.model`.
+    Settings of networks, with the defaults of the paper's agents and of "rasfdqn" where they differ:
+        widths (256, 256) / (64, 64), learning_rate 1e-3 / 2e-3, batch 32 / 64, epsilon 0.1 / 0.05, exploration 0 / 0.2
+        (share of training in which epsilon falls from 1), target_period 1000 / 250 updates, updates 1.0 for each step,
+        n_step 1 / 5, warmup 0 / 500 random steps that scale inputs and features, surprise 0 / 0.5 (share of a batch by
+        prioritised replay), replay 0 (steps kept; 0 keeps all), average 0 / 1000 (act by averaged weights), decay False
+        / True (of the learning rate), side_by_side False / True (tasks interleaved), shared False / True (layers before
+        the heads), settle 0 (share of training, at its end, with frozen policies), objects 0 (numbers of an object, if
+        an observation is a list of objects), lasting False (exploration by repeated actions), frequency 0 (a first
+        layer of sines), atoms 51 (of histograms), events () (rare non-negative features, "rasfdqn"); see
+        `rasf.deep.agent.AgentSettings`.
+
+    Returns:
+        A `PolicyLibrary`. `history` has the return and failures of each policy in training, `notes` what was decided.
+
+    Raises:
+        ValueError: An argument is wrong; nothing was trained. Or the environment broke its own declarations.
     """
     begin = time.perf_counter()
     if callback is not None and not callable(callback):
@@ -161,6 +207,7 @@ def learn(
                 raise ValueError("risk must be of one kind for networks, which learn all risks together, got several")
             network = with_settings(replace(default_settings(spec), risk=kinds.pop()), chosen)
             more: Header = {
+                "given": chosen,
                 "bounds": bounds,
                 "support": support,
                 "once": single,

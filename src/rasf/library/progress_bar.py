@@ -65,7 +65,7 @@ def shown_on_bar(
     if progress is False or (progress is None and not (console.is_terminal or console.is_jupyter)):
         yield callback
         return
-    with training_bar(console, transient=True) as bar:
+    with training_bar(console, transient=console.is_terminal or console.is_jupyter) as bar:
         task = bar.add_task("compiling", total=steps)
 
         def shown(seen: TrainingProgress) -> bool | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,12 @@ if TYPE_CHECKING:
     from rasf.envs.gymnasium.vector import FeatureVector
     from rasf.library.greedy import GreedyCheck
 
-_COMPILED = "the policies were trained by the compiled loop of their world"
+_COMPILED = (
+    "the policies were trained by the compiled loop of their world, which learns from single steps by a uniform "
+    "replay, without a warm-up"
+)
+# what the compiled loop does, whatever an agent's defaults are
+_OF_COMPILED: Header = {"n_step": 1, "warmup": 0, "surprise": 0.0, "lasting": False, "replay": 0}
 _MUCH_CLIPPED = 0.01
 _SHOWN_EVERY = 500  # steps, or a target period in the compiled loop
 _SHOWN_TIMES = 20  # at least, also in short runs
@@ -87,6 +93,7 @@ def train_networks(
     notes: list[str],
     checkpoint: Checkpoint,
     *,
+    given: Header | None = None,
     bounds: Floats | None = None,
     support: npt.ArrayLike | None = None,
     once: Sequence[int] = (),
@@ -96,7 +103,8 @@ def train_networks(
 ) -> list[Trained]:
     """Learn the tasks (n, d), one after the other or side by side; what came of it for each risk.
 
-    `notes` gains what was decided; `greedy` looks at the policies now and then.
+    `notes` gains what was decided; `greedy` looks at the policies now and then. given: the settings that the caller has
+    chosen, by name, which the compiled loop must not ignore.
 
     Histograms have the given support, that of the base library, or one derived from the bounds (d, 2) of the features;
     where bounds are given, every step must keep those that the environment declares. The policies of the base library
@@ -113,19 +121,22 @@ def train_networks(
     assert all(isinstance(risk, MeanVariance | Entropic) for risk in risks)  # others cannot be trained for
     further = np.zeros((0, tasks.shape[1])) if imagined is None else imagined
     stream = _Stream(tasks, further, risks, max(1, steps_per_task // len(risks)), settings.side_by_side, reports)
-    given, policies = stream.tasks, stream.policies
+    if isinstance(env, ReacherAdapter) and base_library is not None:
+        env = env.stepped()
+    world = compiled_reacher(env) if base_library is None else None
+    if world is not None:
+        _check_compiled(given or {})
+        settings = replace(settings, **_OF_COMPILED)
+    practised, policies = stream.tasks, stream.policies
     learned = None if policies is None else len(policies.beta)
     planned = round(stream.all_steps * settings.updates)
     if settings.objects:
         _check_rows(settings.objects, env.encoder.describe())
-    agent = Agent.create(settings, env.encoder.vector_size, env.n_actions, given, atoms, learned, planned)
+    agent = Agent.create(settings, env.encoder.vector_size, env.n_actions, practised, atoms, learned, planned)
     agent = agent.for_weights(stream.learned)
     remembered = min(stream.all_steps, settings.replay or stream.all_steps)
     kind = env.encoder.vector_dtype
     _check_affordable(agent, remembered, env.encoder.vector_size, tasks.shape[1], kind.itemsize)
-    if isinstance(env, ReacherAdapter) and base_library is not None:
-        env = env.stepped()
-    world = compiled_reacher(env) if base_library is None else None
     if world is not None:
         if _COMPILED not in notes:
             notes.append(_COMPILED)
@@ -135,7 +146,7 @@ def train_networks(
         capacity = max(remembered, env.num_envs)
         more: Header = {"policies": policies, "act_every": _ACT_EVERY, "base_scores": _advice(base_library, stream)}
         more |= {"dtype": kind}
-        learner = SteppedLearner(agent, given, stream.acting, seed, env.num_envs, capacity, **more)
+        learner = SteppedLearner(agent, practised, stream.acting, seed, env.num_envs, capacity, **more)
         networks = _train_stepped(stream, learner, env, seed, _bounds_check(declared), greedy, checkpoint)
     begun = stream.begun_tasks
     clipped = 0.0
@@ -150,6 +161,16 @@ def train_networks(
     if clipped > _MUCH_CLIPPED:
         notes.append(f"{clipped:.1%} of the histograms' mass was clipped at the ends of the support; give a wider one")
     return found
+
+
+def _check_compiled(given: Header) -> None:
+    """Refuse settings that the compiled loop does not have."""
+    ignored = [name for name, value in _OF_COMPILED.items() if given.get(name, value) != value]
+    if ignored:
+        raise ValueError(
+            f"{', '.join(ignored)} cannot be set for the compiled loop of the reacher, which learns from single steps by "
+            "a uniform replay: leave it out, or have the environment stepped from Python, as with num_envs=2"
+        )
 
 
 def _check_rows(objects: int, space: Header) -> None:
