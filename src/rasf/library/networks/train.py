@@ -168,8 +168,8 @@ def _check_compiled(given: Header) -> None:
     ignored = [name for name, value in _OF_COMPILED.items() if given.get(name, value) != value]
     if ignored:
         raise ValueError(
-            f"{', '.join(ignored)} cannot be set for the compiled loop of the reacher, which learns from single steps by "
-            "a uniform replay: leave it out, or have the environment stepped from Python, as with num_envs=2"
+            f"{', '.join(ignored)} cannot be set for the compiled loop of the reacher, which learns from single steps "
+            "by a uniform replay: leave it out, or have the environment stepped from Python, as with num_envs=2"
         )
 
 
