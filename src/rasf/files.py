@@ -23,6 +23,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -34,7 +35,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +58,7 @@ _CODES = {
 _START = re.compile(rb'.{8}\{"__metadata__":\{"format":"rasf","version":"([1-9][0-9]{0,8})",', re.DOTALL)
 _DIGEST = re.compile(rb'"sha256":"([0-9a-f]{64})"')
 _ZEROS = b"0" * 64
+_NPY_HEADS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _HOST = re.sub(r"[^A-Za-z0-9]", "", socket.gethostname())[:40]
 _PARTIAL = re.compile(r"\.rasf-([A-Za-z0-9]*)-[0-9]+-[0-9a-f]{16}\.partial")  # host, process, random
 _STALE_S = 24 * 3600.0  # age at which a temporary file is stale where its lock says nothing
@@ -314,6 +316,31 @@ def load_file(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
     except (SafetensorError, ValueError, TypeError, KeyError, RecursionError, MemoryError) as error:
         said = " ".join(str(error).split())[:120]
         raise ValueError(f"{path} is truncated or damaged: {said}") from None
+
+
+def npy_memory(file: IO[bytes], size: int) -> int:
+    """Return the memory that the array of an .npy stream takes as 64-bit numbers, from its head alone.
+
+    Args:
+        file: the stream, at its beginning.
+        size: the bytes of the whole stream.
+
+    Returns:
+        Bytes, at least 8 for each entry.
+
+    Raises:
+        ValueError: the stream is not an array without objects, or is not as long as its head says.
+    """
+    version = np.lib.format.read_magic(file)
+    if version not in _NPY_HEADS:
+        raise ValueError(f"its .npy format {version} is not 1.0 or 2.0")
+    shape, _, dtype = _NPY_HEADS[version](file)
+    if dtype.hasobject or min(shape, default=0) < 0:
+        raise ValueError(f"its array must be of numbers or text, got {dtype} of shape {shape}")
+    count = math.prod(shape)
+    if file.tell() + count * dtype.itemsize != size:
+        raise ValueError(f"its array has shape {shape} and {size - file.tell()} bytes")
+    return count * max(8, dtype.itemsize)
 
 
 class _Refused(Exception):

@@ -104,7 +104,7 @@ class Store:
         before = _json(self._declaration).get("name", spec.name)
         if before != spec.name:
             raise ValueError(
-                f"{self.folder} belongs to the sweep {before!r}, not to {spec.name!r}; each sweep needs a folder of its own"
+                f"{self.folder} belongs to the sweep {before!r}, not to {spec.name!r}; give each a folder of its own"
             )
         write_text(self._declaration, json.dumps(described, indent=1) + "\n")
 
