@@ -105,7 +105,7 @@ def is_stream(path: Path, name: str = "path") -> bool:
     """
     try:
         mode = os.stat(path).st_mode
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     if _descriptor(path) is not None or stat.S_ISCHR(mode) or stat.S_ISFIFO(mode):
         return True

@@ -253,7 +253,12 @@ def test_a_part_that_is_damaged_is_named_when_recording_goes_on(tmp_path):
         play(env, 2)
     part = tmp_path / "part-000000.rasf"
     header, held = recorder.load_file(part)
-    for wrong, arrays, said in (({}, held, "is not a part of a log"), (header, {}, "is damaged: it has no episode")):
+    for wrong, arrays, said in (
+        ({}, held, "is not a part of a log"),
+        (header, {}, "is damaged"),
+        (header, held | {"episode": np.full(2, np.inf)}, "is damaged"),
+        (header, held | {"episode": np.full(2, 2**62)}, "is damaged"),
+    ):
         recorder.save_file(part, wrong, arrays)
         with pytest.raises(ValueError, match=rf"part-000000\.rasf {said}"):
             rasf.Recorder(gamble(), tmp_path)

@@ -30,6 +30,7 @@ from rasf.envs.gymnasium.single import FeatureEnvironment, Info, Phi, allowed, c
 from rasf.files import Arrays, as_path, load_file, save_file
 
 PART = re.compile(r"part-(\d{6,})\.rasf")
+_MOST_EPISODES = 2**53
 _FLAGS = ("terminated", "truncated", "failure")
 
 
@@ -122,9 +123,10 @@ class Recorder(gymnasium.Wrapper):
             )
         match = PART.fullmatch(last[0].name)
         assert match is not None
-        if "episode" not in arrays:
-            raise ValueError(f"{last[0]} is damaged: it has no episode")
-        return int(match[1]) + 1, int(arrays["episode"].max(initial=-1))
+        episode = arrays.get("episode", np.zeros(0)).reshape(-1)
+        if episode.dtype != np.int64 or not 0 <= episode.max(initial=0) < _MOST_EPISODES:
+            raise ValueError(f"{last[0]} is damaged: it must have the numbers of its episodes")
+        return int(match[1]) + 1, int(episode.max(initial=-1))
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         """Begin an episode; one that was not over is cut off."""

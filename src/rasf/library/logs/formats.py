@@ -44,7 +44,7 @@ from rasf.library.logs.declared import (
     parquet_memory,
     readable,
 )
-from rasf.library.logs.log import MAX_BYTES, Log, as_array, as_flags, plain_description, whole_numbers
+from rasf.library.logs.log import MAX_BYTES, Log, as_array, as_flags, as_floats, plain_description, whole_numbers
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import Environment, FeatureEnvironment, Phi
@@ -163,7 +163,7 @@ def _numbers(name: str, given: npt.ArrayLike) -> Floats:
     array = as_array(name, given)
     if array.dtype.kind not in "biuf" or array.ndim == 0:
         raise ValueError(f"{name} must be numbers (N, n), got {array.dtype} of shape {array.shape}")
-    return array.reshape(len(array), -1).astype(np.float64) + 0.0
+    return as_floats(array.reshape(len(array), -1)) + 0.0
 
 
 def _episodes(given: npt.ArrayLike | None, ends: Bools) -> Ints:
@@ -216,7 +216,7 @@ def _features(
             )
         if found.dtype.kind not in "biuf" or found.ndim != 2 or len(found) != len(kept):
             raise ValueError(f"phi must be numbers ({len(kept)}, d), got {found.dtype} of shape {found.shape}")
-        return found.astype(np.float64)[kept]
+        return as_floats(found)[kept]
     return _rows_of([phi(_at(obs, i), actions[i], _at(next_obs, i), {}) for i in range(len(actions))])
 
 

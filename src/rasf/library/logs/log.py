@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 2**30  # that a file of a log may declare, unless its reader says otherwise
 _RECUR = 1.1  # visits a state, below which nothing can be learned by a table
+_LARGEST_PHI = 1e100  # beyond it variances would not be finite
 _FEW = 100  # steps, of which nothing can be said
 
 
@@ -48,10 +49,12 @@ class Log:
             part = getattr(self, name)
             if part.shape != (n, width):
                 raise ValueError(f"{name} must have shape ({n}, {width}), got {part.shape}")
-            wrong = np.flatnonzero(~np.isfinite(part).all(axis=1))
+            most = _LARGEST_PHI if name == "phi" else np.finfo(np.float64).max
+            wrong = np.flatnonzero(~(np.abs(part) <= most).all(axis=1))
             if len(wrong):
+                wanted = "finite" if name != "phi" else f"finite and at most {most:g} in size"
                 raise ValueError(
-                    f"{name} must be finite; row {wrong[0]} of the log is not: {part[wrong[0]].tolist()!r:.80}"
+                    f"{name} must be {wanted}; row {wrong[0]} of the log is not: {part[wrong[0]].tolist()!r:.80}"
                 )
         outside = np.flatnonzero((self.actions < 0) | (self.actions >= known.n_actions))
         if len(outside):
@@ -221,11 +224,19 @@ def plain_description(n: int, actions: int, features: int, first_action: int = 0
 
 
 def as_array(name: str, given: npt.ArrayLike) -> npt.NDArray[Any]:
-    """What was given as an array, unless it is ragged."""
+    """What was given as an array, unless it is ragged or has masked entries."""
+    if np.ma.is_masked(given):
+        raise ValueError(f"{name} must have no masked entries; leave out the transitions whose numbers are missing")
     try:
         return np.asarray(given)
     except ValueError:
         raise ValueError(f"{name} must be an array, got a ragged {type(given).__name__}") from None
+
+
+def as_floats(array: npt.NDArray[Any]) -> Floats:
+    """Numbers as float64, infinite where they are too large for it."""
+    with np.errstate(over="ignore"):
+        return array.astype(np.float64)
 
 
 def as_flags(name: str, given: npt.ArrayLike, n: int) -> Bools:
