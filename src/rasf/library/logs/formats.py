@@ -2,11 +2,15 @@
 
 Arrays go by these names, N transitions each, in the order in which they happened:
 
-    obs           (N, n) or (N,) numbers of an observation, or what the space of `env` has actions       (N,) the
-    environment's own numbers phi           (N, d) features; computed by the function `phi` where there are none
+    obs           (N, n) or (N,) numbers of an observation, or what the space of `env` has
+    actions       (N,) the environment's own numbers
+    phi           (N, d) features; computed by the function `phi` where there are none
     next_obs      like obs; where it is missing, the next row's, and the last step of an episode that did not terminate
-    is left out terminated    (N,) a true end truncated     (N,) a cut; may be missing, and so may episode       (N,)
-    whole numbers; else an episode lasts until it is terminated or truncated failure       (N,) may be missing
+                  is left out
+    terminated    (N,) a true end
+    truncated     (N,) a cut; may be missing
+    episode       (N,) whole numbers; may be missing, then an episode lasts until it is terminated or truncated
+    failure       (N,) may be missing
 
 A .parquet file has a column for each number: obs_0, obs_1, .., next_obs_0, .., phi_0, .. Files that `save` wrote know
 their environment, as a recorder's folder does. What a file declares of its sizes is compared with `max_bytes` before it

@@ -50,7 +50,7 @@ class Log:
             if part.shape != (n, width):
                 raise ValueError(f"{name} must have shape ({n}, {width}), got {part.shape}")
             most = _LARGEST_PHI if name == "phi" else np.finfo(np.float64).max
-            wrong = np.flatnonzero(~(np.abs(part) <= most).all(axis=1))
+            wrong = np.flatnonzero(~((part >= -most) & (part <= most)).all(axis=1))
             if len(wrong):
                 wanted = "finite" if name != "phi" else f"finite and at most {most:g} in size"
                 raise ValueError(
