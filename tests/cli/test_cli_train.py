@@ -430,7 +430,7 @@ def test_ctrl_c_twice_while_a_library_is_saved_leaves_no_half_of_it(trained, com
     def written(*_):
         monkeypatch.setattr(os, "fsync", fsync)
         signal.raise_signal(signal.SIGINT)
-        assert [path for path in here.iterdir() if path.name.startswith(".coin.rasf")]
+        assert [path for path in here.iterdir() if path.name.endswith(".partial")]
         signal.raise_signal(signal.SIGINT)
 
     before = (here / "coin.rasf").read_bytes()
