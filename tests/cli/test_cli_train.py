@@ -507,13 +507,13 @@ def test_a_library_that_cannot_be_saved_is_saved_elsewhere(command, here, monkey
 
     def full(library, path):
         if Path(path).name == "a.rasf" and Path(path).parent == Path():
-            raise OSError(28, "No space left on device", str(path))
+            raise OSError(28, "cannot be written: No space left on device", str(path))
         save(library, path)
 
     monkeypatch.setattr(rasf.PolicyLibrary, "save", full)
     code, _, err = command(*TRAIN, "--out", "a.rasf")
     assert code == 1
-    assert "out a.rasf cannot be written: No space left on device; the library was saved as " in err
+    assert "a.rasf: cannot be written: No space left on device; the library was saved as " in err
     elsewhere = Path("".join(err.split()).partition("savedas")[2])
     assert len(load(elsewhere).policies) == 4
     shutil.rmtree(elsewhere.parent)

@@ -178,7 +178,7 @@ def test_what_is_no_checkpoint_is_refused(interrupted, tmp_path):
 
 def test_a_checkpoint_that_cannot_be_written_leaves_the_training_alone(tmp_path, monkeypatch, caplog):
     def full(*_):
-        raise OSError(28, "No space left on device")
+        raise OSError(28, "cannot be written: No space left on device")
 
     monkeypatch.setattr("rasf.library.checkpoint.save_file", full)
     rasf.learn(

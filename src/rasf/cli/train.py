@@ -35,6 +35,7 @@ from rasf.cli.terminal import (
     printable,
     say,
 )
+from rasf.files import is_stream
 from rasf.risk.names import risk_to_text
 from rasf.sweep import arguments
 
@@ -188,7 +189,7 @@ class _Job(NamedTuple):
 
     @property
     def running_log(self) -> Path:
-        return self.log if self.log.exists() and not self.log.is_file() else self.log.with_name(f"{self.log.name}.part")
+        return self.log if is_stream(self.log) else self.log.with_name(f"{self.log.name}.part")
 
     @property
     def checkpoint(self) -> Path:
@@ -209,7 +210,9 @@ def _train_from(values: dict[str, Any]) -> None:
     useless = values.keys() - _FROM_LOG
     if useless:
         raise ValueError(f"{', '.join(sorted(useless))} cannot be given with --from: a log was recorded already")
-    _check_settings(values.get("set", {}), {*signature(learn_from).parameters} - {"least_tries", "resamples"})
+    _check_settings(
+        values.get("set", {}), {*signature(learn_from).parameters} - {"least_tries", "resamples", "max_bytes"}
+    )
     out = _new_file(values)
     given = {name: values[name] for name in ("risk", "gamma", "seed") if name in values}
     env = arguments.import_environment(values["env"]) if "env" in values else None
@@ -235,6 +238,8 @@ def _new_file(values: dict[str, Any]) -> Path:
     if not any(name in values for name in _TASKS):
         raise ValueError("tasks must be given: --tasks 8 draws them, --w 1,0,.1 or --tasks-file FILE name them")
     out = check_writable("out", values["out"])
+    if is_stream(out):
+        raise ValueError(f"out must be a file in a folder, got {out}")
     grown = "grow" in values and values["grow"].resolve() == out.resolve()
     if out.exists() and not (grown or values.get("overwrite")):
         raise ValueError(
@@ -371,8 +376,7 @@ def _save(library: PolicyLibrary, out: Path) -> None:
     except OSError as error:
         spare = Path(tempfile.mkdtemp(prefix="rasf-")) / out.name
         library.save(spare)
-        reason = error.strerror or str(error)
-        raise ValueError(f"out {out} cannot be written: {reason}; the library was saved as {spare}") from None
+        raise ValueError(f"{out}: {error.strerror or error}; the library was saved as {spare}") from None
 
 
 @contextmanager

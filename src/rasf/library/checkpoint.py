@@ -106,7 +106,7 @@ class Checkpoint:
         try:
             save_file(self.path, header, arrays)
         except OSError as error:
-            _log.warning("%s cannot be written: %s; training continues", self.path, error.strerror or error)
+            _log.warning("%s: %s; training continues", self.path, error.strerror or error)
         now = time.monotonic()
         self._next = now + max(self._seconds, _SHARE * (now - begin))
 

@@ -36,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf.arrays import Floats
-from rasf.files import Arrays, Header
+from rasf.files import Arrays, Header, is_stream
 from rasf.library.frozen_policies import FrozenPolicies
 from rasf.risk import MeanVariance, Risk
 from rasf.risk.names import risk_to_text
@@ -169,7 +169,7 @@ class TrainingLog:
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._path, self._clock = path, clock
+        self._path, self._clock, self._stream = path, clock, is_stream(path, "log")
         self._file: BinaryIO | None = path.open("ab")
         self._size = 0  # bytes of whole lines
         self._begin = self._then = clock()
@@ -188,7 +188,7 @@ class TrainingLog:
 
     def restore(self, state: Header) -> None:
         """Continue after the lines that were there when a checkpoint was written."""
-        self._size = min(state["size"], self._path.stat().st_size)
+        self._size = state["size"] if self._stream else min(state["size"], self._path.stat().st_size)
         self._last = {policy: tuple(seen) for policy, seen in state["last"].items()}
         self._then = self._clock()
         self._begin = self._then - state["seconds"]
@@ -197,15 +197,16 @@ class TrainingLog:
         if self._file is None:
             return
         try:
-            if self._file.seekable() and self._path.stat().st_size != self._size:
+            if not self._stream and self._path.stat().st_size != self._size:
                 self._file.truncate(self._size)  # lines of another run, or after the checkpoint
             self._file.write(line)
             self._file.flush()
             self._size += len(line)
         except OSError as error:
             _log.warning("%s cannot be written: %s; training continues", self._path, error.strerror or error)
-            with suppress(OSError):
-                os.truncate(self._path, self._size)  # no half of a line
+            if not self._stream:
+                with suppress(OSError):
+                    os.truncate(self._path, self._size)  # no half of a line
             with suppress(OSError):
                 self._file.close()
             self._file = None
