@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 from gymnasium.envs.registration import register, registry
 
@@ -27,3 +28,8 @@ def is_registered(env_id: str) -> bool:
         with contextlib.suppress(ImportError):
             import mo_gymnasium  # noqa: F401  (registers its ids)
     return env_id in registry
+
+
+def registered_kwargs(env_id: str) -> dict[str, Any]:
+    """Give the keyword arguments that an id was registered with; none for an id that is not registered."""
+    return registry[env_id].kwargs if is_registered(env_id) else {}

@@ -483,4 +483,5 @@ def _described_by_minari(
         bounds=None,
         phi=None if phi is None else getattr(phi, "__name__", type(phi).__name__),
         max_episode_steps=None if spec is None else spec.max_episode_steps,
+        from_file=True,
     )
