@@ -14,6 +14,7 @@ import numpy.typing as npt
 from rasf import checks
 from rasf.agents import AGENTS, acting_risk, check_risks
 from rasf.arrays import Floats, Ints
+from rasf.envs.gymnasium.declarations import checked_signs
 from rasf.files import Arrays
 from rasf.library.file import versions
 from rasf.library.learn import checked_risks, drawn_tasks, with_settings
@@ -41,6 +42,7 @@ def learn_from(
     seed: int = 0,
     env: Environment | None = None,
     phi: Phi | None = None,
+    signs: npt.ArrayLike | None = None,
     least_tries: int = 5,
     resamples: int = 100,
     **settings: Any,
@@ -50,7 +52,8 @@ def learn_from(
     data: a `Recorder`'s folder, a .npz or .parquet file, "minari:ID" or a Minari dataset, a dict of arrays, or a
     `rasf.Log`. env: an id or an environment that the log must come from; where arrays do not say it, also how their
     observations are meant. phi: phi(obs, action, next_obs, info), where the log has no features. tasks, risk, gamma,
-    seed: as for `rasf.learn`; a number of tasks is drawn from the environment's own, where `env` is given. least_tries:
+    seed, signs: as for `rasf.learn`; a number of tasks is drawn from the distribution of `env`, or with its signs or
+    those given. least_tries:
     what was tried less often in a state is not trusted: no policy takes such an action, nor does acting, where another
     was tried as often. resamples: of the episodes, from which comes how sure the predictions are. settings: of
     `rasf-model`.
@@ -70,7 +73,10 @@ def learn_from(
     notes = [str(coverage)]
     with nullcontext() if env is None else opened(env, phi) as world:
         of_its_own = None if world is None else world.random_tasks
-        weights = drawn_tasks(tasks, log.environment.n_features, of_its_own, [seed, 77], notes)
+        known = None if world is None else world.signs
+        if signs is not None:
+            known = checked_signs(signs, log.environment.n_features)
+        weights = drawn_tasks(tasks, log.environment.n_features, of_its_own, [seed, 77], notes, known)
     libraries = []
     for one in risks:
         estimates: list[Estimate] = []
