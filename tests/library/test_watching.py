@@ -17,7 +17,7 @@ class Corridor(gym.Env):
     """Five cells; to the right is a prize, to the left a cliff, which is a failure. `worth` 0: nothing can be told."""
 
     observation_space, action_space = spaces.Box(-3.0, 3.0, (1,), np.float32), spaces.Discrete(2)
-    reward_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+    reward_space, signs = spaces.Box(-1.0, 1.0, (2,), np.float32), (1, 1)
 
     def __init__(self, worth=1.0):
         self._worth = worth

@@ -33,7 +33,7 @@ from rasf.statistics import Interval, interval_of, mean_interval, mean_of_the_wo
 from rasf.transfer import gpi_actions
 
 if TYPE_CHECKING:
-    from rasf.envs.gymnasium.single import FeatureEnvironment
+    from rasf.envs.gymnasium.episodes import Episodes
     from rasf.library.calibration import Promise
     from rasf.library.policy_library import PolicyLibrary
 
@@ -203,7 +203,7 @@ def _of(report: Report, measure: str) -> Floats:
 
 def run_episodes(
     library: PolicyLibrary,
-    environments: Sequence[FeatureEnvironment],
+    environments: Episodes,
     rule: ActingRule,
     seeds: Sequence[int],
     max_steps: int,
@@ -220,10 +220,10 @@ def run_episodes(
     promising = MeanVariance(0.0) if rule.certain is not None else rule.risk
     beginnings = []
     for first in range(0, n, len(environments)):
-        running = dict(zip(range(first, n), environments, strict=False))
-        begun, obs = first + len(running), {i: encode(env.reset(seeds[i])) for i, env in running.items()}
+        started = environments.reset(seeds[first : first + len(environments)])
+        begun, obs = first + len(started), {first + place: encode(one) for place, one in enumerate(started)}
         for t in range(max_steps):
-            encoded, each, discount = np.stack([obs[i] for i in running]), np.array(list(running)), sources.gamma**t
+            encoded, each, discount = np.stack(list(obs.values())), np.array(list(obs)), sources.gamma**t
             if t == 0:
                 beginnings.append(encoded)
                 held.put(each, rule.begin(encoded))
@@ -231,8 +231,9 @@ def run_episodes(
             actions = rule.act(encoded, theirs, discounted[each] @ w, np.full(len(each), discount))
             held.put(each, theirs)
             unseen += int((~sources.seen(encoded)).sum())
-            for i, action in zip(list(running), actions.tolist(), strict=True):
-                step = running[i].step(action)
+            taken = {i - first: action for i, action in zip(obs, actions.tolist(), strict=True)}
+            for place, step in environments.step(taken).items():
+                i = first + place
                 phi[i] += step.phi
                 discounted[i] += discount * step.phi
                 failures[i] += step.failure
@@ -242,12 +243,12 @@ def run_episodes(
                 if truncated[i] and (step.truncated or t + 1 == max_steps):
                     rest[i] = sources.gamma ** (t + 1) * _promised(sources, obs[i], w, promising)
                 if step.terminated or step.truncated:
-                    del running[i]
+                    del obs[i]
             if callback is not None:
-                callback(begun - len(running))
-            if not running:
+                callback(begun - len(obs))
+            if not obs:
                 break
-    named = any(environment.reports_failures for environment in environments)
+    named = environments.reports_failures
     share = unseen / int(lengths.sum())
     counted = failures if named else None
     return Report(

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from rasf import checks
 from rasf.agents import AGENTS, AgentSpec, Family, LawKind, check_risks, library_agent
 from rasf.arrays import Floats, Ints
+from rasf.envs.gymnasium.declarations import checked_signs
 from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription
 from rasf.files import Header
 from rasf.library.checkpoint import SECONDS, Checkpoint, digest
@@ -47,9 +48,11 @@ if TYPE_CHECKING:
 _OF_NETWORKS, _OF_REACHER = "rasfdqn", "rasfc51"  # what "auto" means
 _MARGIN = 0.5  # of the range of the features seen, on either side
 _FEW = 100_000  # observations that surely fit a table
-_LARGE = 1_000  # numbers of an observation, each state's key in a table: images are not for tables
+_LONG = 48  # numbers of an observation, the key of a state in a table: a flattened view of 7 x 7 cells has more
+_RECURRING = 20_000  # steps of the random walk that looks for recurring observations
+_NEW = 0.2  # the largest share of new observations in the second half of that walk for a table
 _MOST_TASKS = 2**15 - 1  # tables number policies in 16 bits
-_WALK = 2_000  # steps of the random walks that look for bounds, and for recurring observations
+_WALK = 2_000  # steps of the random walk that looks for bounds
 _log = logging.getLogger("rasf")
 
 
@@ -64,6 +67,7 @@ def learn(
     gamma: float | None = None,
     seed: int = 0,
     phi: Phi | None = None,
+    signs: npt.ArrayLike | None = None,
     num_envs: int = 1,
     learn_w: bool = False,
     support: npt.ArrayLike | None = None,
@@ -89,7 +93,7 @@ def learn(
             `gymnasium.vector.VectorEnv` or a `rasf.envs.reacher.Reacher`. Its reward must be the vector of features,
             unless `phi` is given.
         tasks: Reward weights (n, d), or a number of tasks to draw. They are drawn from the environment's own
-            distribution (`random_tasks`), or uniformly with the signs that the environment or `phi` declares (`signs`).
+            distribution (`random_tasks`), or uniformly with the given signs.
         agent: "auto" (default) chooses by the observations and says why in `notes`. Tables: "sfql", "rasfql",
             "rasf-model". Networks: "sfc51", "rasfc51", "sfdqn", "sfdqn-residual", "rasfdqn".
         risk: The risk that policies are trained for, or several. With several, each of them acts for its share of
@@ -98,8 +102,11 @@ def learn(
             networks, 100,000 for "rasfdqn".
         gamma: Discount. Default: 0.95 for tables, 0.9 for the paper's networks, 0.99 for "rasfdqn".
         seed: Seed of everything random; the same seed gives the same bits. Default: 0.
-        phi: `phi(obs, action, next_obs, info)` gives the features (d,) in place of the reward. Attributes `bounds`,
-            `signs` and `feature_names` of the function are used where they exist. Default: None.
+        phi: `phi(obs, action, next_obs, info)` gives the features (d,) in place of the reward. It may also have
+            parameters named `reward`, `terminated` and `truncated`. Attributes `bounds`, `signs` and `feature_names` of
+            the function are used where they exist. Default: None.
+        signs: Signs (d,) of the weights, for tasks that are drawn: 1 (more is better), -1 (a cost) or 0 (either).
+            Default: the attribute `signs` of the environment, a wrapper or `phi`; 1 for MO-Gymnasium's environments.
         num_envs: Environments that networks learn from in parallel. Default: 1.
         learn_w: Tables learn the weights from the rewards, as in the paper, and are not given them. Default: False.
         support: Bounds (d, 2) of the discounted feature returns, for histograms. Default: from the bounds of a step.
@@ -158,7 +165,8 @@ def learn(
         check_risks(library_agent(agent), risks)  # before an environment is opened
     with ExitStack() as closing:
         world: Any  # which kind follows from the agent
-        world, spec, notes = _open(env, phi, env_kwargs or {}, agent, risks, num_envs, seed, closing)
+        kwargs = checks.keywords("env_kwargs", env_kwargs)
+        world, spec, notes = _open(env, phi, kwargs, agent, risks, num_envs, seed, closing)
         if failure is not None:
             _count_failures(world, failure)
         check_risks(spec, risks)
@@ -171,15 +179,16 @@ def learn(
             bounds = _bounds(world, seed, notes)  # from which the support is derived
         # a library that grows must not draw its old tasks again
         drawing = [seed, 77] if base is None else [seed, 77, base.policies]
-        weights = drawn_tasks(tasks, world.n_features, world.random_tasks, drawing, notes, world.signs)
-        further = _imagined(imagined, world, spec, [*drawing, 1], notes)
+        known = world.signs if signs is None else checked_signs(signs, world.n_features)
+        weights = drawn_tasks(tasks, world.n_features, world.random_tasks, drawing, notes, known)
+        further = _imagined(imagined, world, spec, [*drawing, 1], notes, known)
         steps = spec.steps_per_task if steps_per_task is None else checks.whole("steps_per_task", steps_per_task)
         chosen = settings | ({} if gamma is None else {"gamma": checks.number("gamma", gamma)})
         if support is not None and spec.law is not LawKind.HISTOGRAM:
             raise ValueError(f"support is for histograms; {spec} has none")
         single = _once(once, world.n_features, spec)
         if spec.law is LawKind.MEAN_LOG_VARIANCE:
-            chosen.setdefault("events", tuple(single) or tuple(getattr(world, "events", ())))
+            chosen.setdefault("events", tuple(single) or world.events)
         if learn_w and spec.family is Family.NETWORKS:
             raise ValueError(f"learn_w is for tables; {spec} is told the weights")
 
@@ -230,7 +239,7 @@ def learn(
             "support": digest(np.zeros(0) if support is None else np.asarray(support), np.array(single)),
             "base_library": None if base is None else digest(*base.arrays().values()),
         }
-        greedy = _greedy_check(env, phi, env_kwargs or {}, failure, steps * len(weights), seed, closing)
+        greedy = _greedy_check(env, phi, kwargs, failure, steps * len(weights), seed, closing)
         libraries: list[PolicyLibrary] = []
         counts = (steps, len(further))
         shown = closing.enter_context(
@@ -304,7 +313,8 @@ def _open(
 
     if isinstance(env, gymnasium.vector.VectorEnv):
         spec = _of_networks(networks_for(risks).name if agent == "auto" else agent, "a vector environment")
-        return open_vector(env, None if num_envs == 1 else num_envs, phi, **kwargs), spec, []
+        vector = open_vector(env, None if num_envs == 1 else num_envs, phi, **kwargs)
+        return vector, spec, _notes_on_images(vector)
     first = open_environment(env, phi, **kwargs)
     if not isinstance(env, gymnasium.Env):
         closing.callback(first.close)
@@ -317,10 +327,18 @@ def _open(
         vector = sync_envs(first, num_envs, env, phi, kwargs)
         for more in vector.environments[1:]:
             closing.callback(more.close)
-        return vector, spec, notes
+        return vector, spec, notes + _notes_on_images(vector)
     if num_envs > 1:
         raise ValueError(f"num_envs must be 1 for {spec}, which learns from one environment, got {num_envs}")
     return first, spec, notes
+
+
+def _notes_on_images(world: FeatureVector) -> list[str]:
+    return [
+        f"the image of shape {shape} in an observation is flattened to {np.prod(shape)} numbers for fully connected "
+        "networks; convolutional networks are not provided"
+        for shape in world.encoder.images
+    ]
 
 
 def _count_failures(world: Opened, rule: FailureRule) -> None:
@@ -335,24 +353,28 @@ def _count_failures(world: Opened, rule: FailureRule) -> None:
 
 
 def _imagined(
-    given: npt.ArrayLike | int, world: Opened, spec: AgentSpec, seed: Sequence[int], notes: list[str]
+    given: npt.ArrayLike | int,
+    world: Opened,
+    spec: AgentSpec,
+    seed: Sequence[int],
+    notes: list[str],
+    signs: Ints | None,
 ) -> Floats:
     """Weightings (m, d) to learn for beside the tasks, given or drawn as these are."""
-    if isinstance(given, int | np.integer) and given == 0:
+    if checks.is_whole(given) and given == 0:
         return np.zeros((0, world.n_features))
     if spec.family is not Family.NETWORKS:
         raise ValueError(f"imagined is for networks; {spec} learns tables")
-    if isinstance(given, int | np.integer):
-        checks.whole("imagined", given, 0)
-    found = drawn_tasks(given, world.n_features, world.random_tasks, seed, notes, world.signs)
+    found = drawn_tasks(given, world.n_features, world.random_tasks, seed, notes, signs, "imagined")
     notes.append(f"{len(found)} further weightings were learned from the same steps, and never practised")
     return found
 
 
 def _once(given: Sequence[int], d: int, spec: AgentSpec) -> list[int]:
     """Features that come at most once an episode, by their indices."""
-    if not isinstance(given, list | tuple | np.ndarray) or not all(checks.is_whole(i) and 0 <= i < d for i in given):
-        raise ValueError(f"once must hold indices of the {d} features, from 0, got {given!r}")
+    listed = isinstance(given, list | tuple | np.ndarray) and all(checks.is_whole(i) and 0 <= i < d for i in given)
+    if not listed or len({*given}) < len(given):
+        raise ValueError(f"once must hold indices of the {d} features, from 0 and each once, got {given!r:.60}")
     if len(given) and spec.law not in (LawKind.HISTOGRAM, LawKind.MEAN_LOG_VARIANCE):
         raise ValueError(f"once is for histograms and for events; {spec} has neither")
     return [int(i) for i in given]
@@ -407,24 +429,46 @@ def networks_for(risks: Sequence[Risk]) -> AgentSpec:
 
 
 def choose_agent(env: FeatureEnvironment, seed: int, risks: Sequence[Risk] = ()) -> tuple[AgentSpec, str]:
-    """A tabular agent where observations are few and recur, else networks that serve these risks; and why."""
+    """Choose tables where observations are few or surely recur, else networks.
+
+    Tables need short observations of whole numbers that are no images, at most 100,000 possible ones or few new ones
+    late in a long random walk.
+
+    Args:
+        env: the environment; it may be reset and walked in.
+        seed: of the walk.
+        risks: that the policies are trained for, which the networks must serve.
+
+    Returns:
+        The agent, and the reason in words.
+    """
     encoder, table, networks = env.encoder, AGENTS["rasfql"], networks_for(risks)
     if env.describe().id == "rasf/Reacher-v0":
         return AGENTS[_OF_REACHER], "it is the agent of the paper's reacher"
     if not encoder.integers:
         return networks, "its observations are not whole numbers of a bounded range, which recur exactly"
-    if encoder.size > _LARGE:
-        return networks, f"its observations have {encoder.size} numbers each, too many for a table's keys"
     if encoder.n_possible is not None and encoder.n_possible <= _FEW:
         return table, f"it has at most {encoder.n_possible} observations"
-    rng, seen = np.random.default_rng(seed), set()
+    if encoder.images:
+        return (
+            networks,
+            f"its observations are images, of shape {encoder.images[0]}, which tables cannot generalise from",
+        )
+    if encoder.size > _LONG:
+        return networks, f"its observations have {encoder.size} numbers each, too many for a table's keys"
+    rng, seen, half = np.random.default_rng(seed), set(), 0
     obs = env.reset(seed)
-    for _ in range(_WALK):
+    for t in range(1, _RECURRING + 1):
         seen.add(encoder.key(obs).tobytes())
+        if t == _WALK and len(seen) > t // 2:
+            return networks, f"observations hardly recur: {len(seen)} different observations in {t} random steps"
+        if t == _RECURRING // 2:
+            half = len(seen)
         step = env.step(int(rng.integers(env.n_actions)))
         obs = env.reset() if step.terminated or step.truncated else step.obs
-    found = f"{len(seen)} different observations in {_WALK} random steps"
-    if len(seen) <= _WALK // 2:
+    new = (len(seen) - half) / (_RECURRING - _RECURRING // 2)
+    found = f"{len(seen)} different observations in {_RECURRING} random steps, {new:.0%} new in the second half"
+    if new <= _NEW:
         return table, f"observations recur: {found}"
     return networks, f"observations hardly recur: {found}"
 
@@ -433,6 +477,8 @@ def _check_base(
     base_library: PolicyLibrary, described: EnvironmentDescription, spec: AgentSpec, risks: list[Risk]
 ) -> None:
     """Its policies must be able to advise: see the same observations, take the same actions, serve the risks."""
+    if not isinstance(base_library, PolicyLibrary):
+        raise ValueError(f"base_library must be a policy library, got {type(base_library).__name__}")
     different = base_library.environment.difference(described, INTERFACE)
     if different is not None:
         raise ValueError(f"a library can grow only in the environment it was trained in, but {different} differ")
@@ -467,29 +513,44 @@ def drawn_tasks(
     seed: Sequence[int],
     notes: list[str],
     signs: Ints | None = None,
+    name: str = "tasks",
 ) -> Floats:
-    """Weights (n, d): given, or drawn from the environment's own distribution where it has one.
+    """Return weights, given or drawn.
 
-    Otherwise from [-1, 1], and with the signs (d,) that make sense, where they are known: nobody asks for crashes.
+    Args:
+        tasks: weights (n, d), or their number n.
+        d: the number of features.
+        of_its_own: the environment's own distribution of tasks; it returns None where there is none.
+        seed: of the drawing.
+        notes: gains a sentence on what was drawn.
+        signs: (d,) of the weights that make sense, 1, -1, or 0 for either; None where they are not known.
+        name: of the argument, for messages.
+
+    Returns:
+        Weights (n, d); drawn ones come from the environment's distribution, or are uniform with these signs.
+
+    Raises:
+        ValueError: if the weights are not (n, d) finite numbers, or a number of them is to be drawn and neither a
+            distribution nor signs are known: positive weights would reward costs.
     """
     if not isinstance(tasks, int | np.integer):
-        return checks.task_weights("tasks", tasks, d)
-    if checks.whole("tasks", tasks) > _MOST_TASKS:
-        raise ValueError(f"tasks must be at most {_MOST_TASKS}, a policy for each, got {tasks}")
+        return checks.task_weights(name, tasks, d)
+    if checks.whole(name, tasks) > _MOST_TASKS:
+        raise ValueError(f"{name} must be at most {_MOST_TASKS}, a policy for each, got {tasks}")
     count, rng = int(tasks), np.random.default_rng(seed)
     own = None if of_its_own is None else of_its_own(count, rng)
     if own is not None:
         return checks.task_weights("the environment's random_tasks", own, d)
-    drawn = rng.uniform(-1.0, 1.0, (count, d))
     if signs is None:
-        notes.append(
-            f"the environment has no distribution of tasks: {count} weightings were drawn from [-1, 1]^{d}; an "
-            "attribute `signs` of phi (1, -1, or 0 for either) says which of them make sense"
+        raise ValueError(
+            f"{name}={count} cannot be drawn, because nothing says which of the {d} features are costs: give weights "
+            f"(n, {d}), or signs, one of 1 (more is better), -1 (a cost) and 0 (either) for each feature, as an "
+            "argument or as an attribute of the environment, a wrapper or phi"
         )
-        return drawn
+    drawn = rng.uniform(-1.0, 1.0, (count, d))
     notes.append(
         f"the environment has no distribution of tasks: {count} weightings were drawn from [0, 1] with the signs "
-        f"{signs.tolist()} (0 for either)"
+        f"{signs.tolist()} (1: more is better, -1: a cost, 0: either)"
     )
     return np.where(signs == 0, drawn, np.abs(drawn) * signs)
 

@@ -31,6 +31,9 @@ from rasf.risk.names import is_neutral, risk_to_text
 from rasf.transfer import gpi
 
 if TYPE_CHECKING:
+    import gymnasium
+
+    from rasf.envs.gymnasium.episodes import Episodes
     from rasf.envs.gymnasium.single import Environment, FailureRule, FeatureEnvironment, Phi
     from rasf.library.actor import ActingRule, Actor
     from rasf.library.calibration import Calibration
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 NEUTRAL = MeanVariance(0.0)
 Encode: TypeAlias = Callable[[object], np.ndarray]
 GivenLimits: TypeAlias = "Mapping[str | int, float | Limit]"
+AnyEnvironment: TypeAlias = "Environment | gymnasium.vector.VectorEnv"
 _AT_ONCE = 16  # environments that evaluation steps together
 _LONGEST = 10_000  # steps of an episode, where nothing else ends it
 
@@ -220,7 +224,7 @@ class PolicyLibrary:
 
     def evaluate(
         self,
-        env: Environment,
+        env: AnyEnvironment,
         w: npt.ArrayLike,
         risk: Risk = NEUTRAL,
         episodes: int = 100,
@@ -236,7 +240,10 @@ class PolicyLibrary:
     ) -> Report:
         """Act for some episodes: returns, discounted and not, variance, CVaR, failures, with intervals.
 
-        `env` is an id, an environment, or a function that makes one; `phi` as for `learn`. `failure(step)` says on
+        `env` is an id, an environment, a function that makes one, or a `gymnasium.vector.VectorEnv`, whose environments
+        run in parallel; `phi` as for `learn`. Each episode has a seed of its own, derived from `seed`. A vector
+        environment of another class than Gymnasium's `SyncVectorEnv` and `AsyncVectorEnv` takes one seed for all of
+        its environments: there, each batch of episodes starts from the seed of its first. `failure(step)` says on
         which steps there was a failure, where the environment does not name them in info["failure"]. Episodes of more
         than `max_steps` are truncated, and the report says how many. static: hold the risk fixed from the beginning of
         an episode, as `actor` does. limits: as for `actor`; the report has their prices. env_kwargs: arguments of an
@@ -257,7 +264,7 @@ class PolicyLibrary:
     @checks.renamed(watch="callback")
     def compare(
         self,
-        env: Environment,
+        env: AnyEnvironment,
         w: npt.ArrayLike,
         risks: Sequence[Risk] | Mapping[str, Risk],
         episodes: int = 100,
@@ -291,7 +298,7 @@ class PolicyLibrary:
         with self._opened(env, phi, env_kwargs, failure, episodes) as environments:
             for name, risk in named.items():
                 told = None if callback is None else partial(callback, name)
-                rule = self.rule(w, risk, names=environments[0].feature_names, **ways)
+                rule = self.rule(w, risk, names=environments.feature_names, **ways)
                 found = run_episodes(self, environments, rule, seeds, max_steps, told)
                 if self.calibration is not None and found.beginnings is not None:
                     found = replace(found, promise=self.calibration.promise(rule, found.beginnings))
@@ -300,7 +307,7 @@ class PolicyLibrary:
 
     def calibrate(
         self,
-        env: Environment,
+        env: AnyEnvironment,
         episodes: int = 4_000,
         *,
         tasks: npt.ArrayLike | int | None = None,
@@ -332,7 +339,7 @@ class PolicyLibrary:
         for risk in risks:
             self.sources.check(risk)
         with self._opened(env, phi, env_kwargs, None, episodes) as environments:
-            weights = calibration_tasks(self, environments[0].random_tasks, tasks, episodes, len(risks), seed)
+            weights = calibration_tasks(self, environments.random_tasks, tasks, episodes, len(risks), seed)
 
             def roll(rule: ActingRule, n: int, seed: int) -> Report:
                 report = run_episodes(self, environments, rule, seeds_from(seed, n), max_steps)
@@ -346,16 +353,26 @@ class PolicyLibrary:
 
     @contextmanager
     def _opened(
-        self, env: Environment, phi: Phi | None, env_kwargs: Header | None, failure: FailureRule | None, most: int
-    ) -> Iterator[list[FeatureEnvironment]]:
-        """Environments to act in side by side, at most so many; closed in the end, but for the caller's own."""
-        from rasf.envs.gymnasium.single import open_environment
+        self, env: AnyEnvironment, phi: Phi | None, env_kwargs: Header | None, failure: FailureRule | None, most: int
+    ) -> Iterator[Episodes]:
+        """Environments to act in, at most `most` in parallel; they are closed at the end, except the caller's own."""
+        import gymnasium
 
+        from rasf.envs.gymnasium.episodes import SingleEpisodes, VectorEpisodes
+        from rasf.envs.gymnasium.single import open_environment
+        from rasf.envs.gymnasium.vector import VectorEnvAdapter, open_vector
+
+        kwargs = checks.keywords("env_kwargs", env_kwargs)
+        if isinstance(env, gymnasium.vector.VectorEnv):
+            vector = open_vector(env, None, phi, **kwargs)
+            assert isinstance(vector, VectorEnvAdapter)
+            self.check_environment(vector.describe())
+            yield VectorEpisodes(vector, failure)
+            return
         if isinstance(env, str) and phi is None:
             self._require_phi(None)
-        kwargs = env_kwargs
-        if kwargs is None:
-            kwargs = self.environment.make_kwargs() if env == self.environment.id else {}
+        if env_kwargs is None and isinstance(env, str) and env == self.environment.id:
+            kwargs = self.environment.make_kwargs()
         with ExitStack() as closing:
             environments: list[FeatureEnvironment] = []
             for _ in range(min(_AT_ONCE, most)):
@@ -368,7 +385,7 @@ class PolicyLibrary:
                     opened.count_failures(failure)
                 if opened.env is env:  # the caller's own cannot be copied
                     break
-            yield environments
+            yield SingleEpisodes(environments)
 
     def evaluate_from(
         self,

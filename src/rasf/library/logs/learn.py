@@ -14,6 +14,7 @@ import numpy.typing as npt
 from rasf import checks
 from rasf.agents import AGENTS, acting_risk, check_risks
 from rasf.arrays import Floats, Ints
+from rasf.envs.gymnasium.declarations import checked_signs
 from rasf.files import Arrays
 from rasf.library.file import versions
 from rasf.library.learn import checked_risks, drawn_tasks, with_settings
@@ -41,6 +42,7 @@ def learn_from(
     seed: int = 0,
     env: Environment | None = None,
     phi: Phi | None = None,
+    signs: npt.ArrayLike | None = None,
     least_tries: int = 5,
     resamples: int = 100,
     max_bytes: int = MAX_BYTES,
@@ -52,13 +54,14 @@ def learn_from(
         data: a `Recorder`'s folder, a .npz or .parquet file, "minari:ID" or a Minari dataset, a dict of arrays, or a
             `rasf.Log`.
         tasks: weights (n, d), or how many to draw; as for `rasf.learn`. They are drawn from the environment's own
-            distribution where `env` is given and has one.
+            distribution where `env` is given and has one, or with signs.
         risk: one or several, each of which gives a policy for each task; neutral by default.
         gamma: discount; that of `rasf-model` by default.
         seed: of everything random.
         env: an id or an environment that the log must come from. Where arrays do not say it, `env` also says how their
             observations are meant.
         phi: phi(obs, action, next_obs, info), where the log has no features.
+        signs: of the weights (d,), for tasks that are drawn: 1, -1 or 0 for either; those of `env` or `phi` by default.
         least_tries: an action that was tried fewer times in a state is taken there only if no other was tried as often.
         resamples: how many times the episodes are drawn again for the intervals of the predictions; 0 for none.
         max_bytes: the most memory that the numbers of a file, or the tables made from a log, may take; 1 GiB by
@@ -86,7 +89,10 @@ def learn_from(
     notes = [str(coverage)]
     with nullcontext() if env is None else opened(env, phi) as world:
         of_its_own = None if world is None else world.random_tasks
-        weights = drawn_tasks(tasks, log.environment.n_features, of_its_own, [seed, 77], notes)
+        known = None if world is None else world.signs
+        if signs is not None:
+            known = checked_signs(signs, log.environment.n_features)
+        weights = drawn_tasks(tasks, log.environment.n_features, of_its_own, [seed, 77], notes, known)
     libraries = []
     for one in risks:
         estimates: list[Estimate] = []
