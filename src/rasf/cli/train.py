@@ -58,6 +58,7 @@ _READERS: dict[str, arguments.Reader] = {
     "set": read.assignments,
     "env-arg": read.assignments,
     "support": arguments.weights,
+    "signs": arguments.signs,
     "once": arguments.indices,
     "imagined": partial(whole, least=0),
     "phi": arguments.function,
@@ -70,7 +71,18 @@ _READERS: dict[str, arguments.Reader] = {
     "checkpoint-seconds": partial(number, low=0.0),
     "from": arguments.text,
 }
-_FROM_LOG = {"env", *_TASKS, "risk", "gamma", "seed", "set", "out", "overwrite", "from"}  # what a log can do with
+_FROM_LOG = {
+    "env",
+    *_TASKS,
+    "signs",
+    "risk",
+    "gamma",
+    "seed",
+    "set",
+    "out",
+    "overwrite",
+    "from",
+}  # what a log can do with
 _SCALARS = (
     "return", "failures", "reward_per_step", "episode_return", "episode_length", "greedy_return", "greedy_failures",
     "loss", "clipped", "steps_per_second", "environment_share",
@@ -107,6 +119,10 @@ def train(
     support: Annotated[
         list[str] | None,
         typer.Option(metavar="LOW,HIGH", help="Bounds of a feature's discounted return, for histograms; one each."),
+    ] = None,
+    signs: Annotated[
+        str | None,
+        typer.Option(metavar="1,-1,0", help="Signs of drawn weights: 1 more is better, -1 a cost, 0 either."),
     ] = None,
     once: Annotated[
         str | None, typer.Option(metavar="2,3", help="Features that come at most once an episode, for histograms.")
@@ -214,7 +230,7 @@ def _train_from(values: dict[str, Any]) -> None:
         values.get("set", {}), {*signature(learn_from).parameters} - {"least_tries", "resamples", "max_bytes"}
     )
     out = _new_file(values)
-    given = {name: values[name] for name in ("risk", "gamma", "seed") if name in values}
+    given = {name: values[name] for name in ("risk", "gamma", "seed", "signs") if name in values}
     env = arguments.import_environment(values["env"]) if "env" in values else None
     tasks = next(values[name] for name in _TASKS if name in values)
     with on_stderr().status(f"learning from {printable(values['from'])}"):
@@ -290,6 +306,7 @@ def _options(values: dict[str, Any], env: str, base: PolicyLibrary | None) -> di
         "agent",
         "gamma",
         "support",
+        "signs",
         "once",
         "phi",
         "failure",

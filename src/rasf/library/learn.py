@@ -156,8 +156,10 @@ def learn(
     begin = time.perf_counter()
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be a function of a TrainingProgress, got {type(callback).__name__}")
-    if progress not in (None, True, False):
-        raise ValueError(f"progress must be True, False or None, got {progress!r}")
+    if not isinstance(progress, bool | None):
+        raise ValueError(f"progress must be True, False or None, got {progress!r:.60}")
+    if not isinstance(learn_w, bool):
+        raise ValueError(f"learn_w must be True or False, got {learn_w!r:.60}")
     saver = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, checkpoint_seconds)
     risks = checked_risks(risk)
     seed, num_envs = checks.whole("seed", seed, 0), checks.whole("num_envs", num_envs)

@@ -148,6 +148,14 @@ def indices(name: str, value: Any) -> list[int]:
         raise ValueError(f"{name} must be whole numbers from 0, such as 2,3, got {value!r}") from None
 
 
+def signs(name: str, value: Any) -> list[int]:
+    """Read signs of weights, written 1,-1,0 or as a list."""
+    each = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
+    if not {str(one).strip() for one in each} <= {"1", "-1", "0"}:
+        raise ValueError(f"{name} must be 1, -1 or 0 for each feature, such as 1,-1,0, got {value!r}")
+    return [int(one) for one in each]
+
+
 def imported(module: str, otherwise: str) -> ModuleType:
     """A module that a user names, also of the folder we are in; `otherwise` begins the sentence that refuses it."""
     add_cwd_to_path()

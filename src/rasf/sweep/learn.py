@@ -64,6 +64,7 @@ _ARGUMENTS: dict[str, arguments.Reader] = {
     "num_envs": whole,
     "learn_w": arguments.flag,
     "support": arguments.weights,
+    "signs": arguments.signs,
 }
 _EVALUATION: dict[str, arguments.Reader] = {
     "tasks": arguments.weights_or_file,
@@ -78,7 +79,7 @@ _EVALUATION: dict[str, arguments.Reader] = {
 class Learn:
     """See the module's header."""
 
-    structured = ("tasks", "risk", "support", "widths", "env_kwargs", "evaluate")
+    structured = ("tasks", "risk", "support", "signs", "widths", "env_kwargs", "evaluate")
 
     def check(self, parameters: Mapping[str, Parameter]) -> Mapping[str, Parameter]:
         """What cannot be is refused before the sweep starts; files of weights become the weights."""

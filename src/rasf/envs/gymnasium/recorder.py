@@ -26,7 +26,17 @@ import numpy as np
 from rasf import checks
 from rasf.envs.gymnasium.description import EnvironmentDescription
 from rasf.envs.gymnasium.encoder import all_finite
-from rasf.envs.gymnasium.single import FeatureEnvironment, Info, Phi, allowed, checked, numbers_of, wrong_features
+from rasf.envs.gymnasium.single import (
+    FeatureEnvironment,
+    Info,
+    Phi,
+    allowed,
+    checked,
+    flag,
+    numbers_of,
+    phi_caller,
+    wrong_features,
+)
 from rasf.files import Arrays, as_path, load_file, save_file
 
 PART = re.compile(r"part-(\d{6,})\.rasf")
@@ -63,8 +73,8 @@ class Recorder(gymnasium.Wrapper):
     Args:
         env: the environment, with discrete actions.
         folder: where parts of the log are written; made if it does not exist.
-        phi: phi(obs, action, next_obs, info), where the features are not the environment's own reward; that reward is
-            passed on as it is.
+        phi: as for `rasf.learn`, where the features are not the environment's own reward; that reward is passed on as
+            it is.
         steps_per_part: steps after which a part is written, 5,000 by default.
         seconds_per_part: seconds after which a part is written, 30 by default.
 
@@ -87,6 +97,7 @@ class Recorder(gymnasium.Wrapper):
             raise ValueError(f"env must be a gymnasium.Env, got {type(env).__name__}")
         super().__init__(env)
         self.folder, self._phi = as_path(folder), phi
+        self._features = None if phi is None else phi_caller(phi)
         self._most = checks.whole("steps_per_part", steps_per_part)
         self._longest = checks.number("seconds_per_part", seconds_per_part, 0.0)
         features = FeatureEnvironment(env, phi)
@@ -158,13 +169,14 @@ class Recorder(gymnasium.Wrapper):
         number = self._number_of(action)
         before, self._obs = self._obs, None  # where the step is refused, the episode is cut
         obs, reward, terminated, truncated, info = checked("step", self.env.step(action))
-        phi = numbers_of(reward if self._phi is None else self._phi(before, action, obs, info))
+        given = {"terminated": terminated, "truncated": truncated, 'info["failure"]': info.get("failure", False)}
+        ends = tuple(flag(f"the environment's {name}", value) for name, value in given.items())
+        made = reward if self._features is None else self._features(before, action, obs, info, reward, *ends[:2])
+        phi = numbers_of(made)
         if phi.shape != (self.description.n_features,):
             raise ValueError(wrong_features(phi.shape, self.description.n_features, self._phi))
         if not all_finite(phi):
             raise ValueError(f"the features of a step must be finite, got {phi.tolist()!r:.80}")
-        given = (terminated, truncated, info.get("failure", False))
-        ends = tuple(_flag(name, value) for name, value in zip(_FLAGS, given, strict=True))
         keys = allowed(self._encoder.key, before), allowed(self._encoder.key, obs)
         self._names_failures |= "failure" in info
         self._rows.append((*keys, number, phi, *ends, self._episode))
@@ -229,12 +241,3 @@ def _scalar(value: Any) -> float | None:
         return None if array.shape or array.dtype.kind not in "biuf" or not np.isfinite(array) else array.item()
     except (TypeError, ValueError):  # a ragged list, a tensor on a device
         return None
-
-
-def _flag(name: str, value: Any) -> bool:
-    """True or False, also as 1 or 0."""
-    number = _scalar(value)
-    if number not in (0, 1):
-        said = "info['failure']" if name == "failure" else name
-        raise ValueError(f"the environment's {said} must be true or false, got {value!r:.60}")
-    return bool(number)

@@ -36,7 +36,7 @@ from rasf.checks import whole
 from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription
 from rasf.envs.gymnasium.encoder import Encoder
 from rasf.envs.gymnasium.recorder import parts_of, read_parts
-from rasf.envs.gymnasium.single import numbers_of
+from rasf.envs.gymnasium.single import numbers_of, phi_asks, phi_caller
 from rasf.files import HEAD_LIMIT, Arrays, as_path, write_atomically
 from rasf.library.logs.declared import (
     Refusal,
@@ -51,7 +51,7 @@ from rasf.library.logs.declared import (
 from rasf.library.logs.log import MAX_BYTES, Log, as_array, as_flags, as_floats, plain_description, whole_numbers
 
 if TYPE_CHECKING:
-    from rasf.envs.gymnasium.single import Environment, FeatureEnvironment, Phi
+    from rasf.envs.gymnasium.single import Environment, FeatureEnvironment, Phi, WholeStep
 
 _NAMES = {"obs", "actions", "phi", "next_obs", "terminated", "truncated", "episode", "failure"}
 _WIDE = ("obs", "next_obs", "phi")  # one column for each number
@@ -63,8 +63,8 @@ _LARGEST_EPISODE = 2**53  # whole numbers beyond it are not exact as floating-po
 
 def read(data: Any, *, env: Environment | None = None, phi: Phi | None = None, max_bytes: int = MAX_BYTES) -> Log:
     """What `Log.read` returns."""
-    if phi is not None and not callable(phi):
-        raise ValueError(f"phi must be a function phi(obs, action, next_obs, info), got {type(phi).__name__}")
+    if phi is not None:
+        phi_asks(phi)  # which refuses what cannot be called
     whole("max_bytes", max_bytes)
     wanted = None if env is None else _described(env, phi)
     if isinstance(data, Log):
@@ -134,7 +134,7 @@ def from_arrays(
     if not kept.any():
         raise ValueError("a log must have one transition at least whose next_obs is known, got none")
     taken, episode, terminated = actions[kept], episode[kept], terminated[kept]
-    features = _features(arrays, obs, taken, next_obs, kept, phi)
+    features = _features(arrays, obs, taken, next_obs, kept, phi, terminated, truncated[kept])
     if known is None:
         keys, next_keys = (_numbers(name, part) for name, part in (("obs", obs), ("next_obs", next_obs)))
         least = int(taken.min(initial=0))
@@ -210,7 +210,14 @@ def _check_rows(name: str, part: Any, n: int) -> None:
 
 
 def _features(
-    arrays: Mapping[str, Any], obs: Any, actions: Ints, next_obs: Any, kept: Bools, phi: Phi | None
+    arrays: Mapping[str, Any],
+    obs: Any,
+    actions: Ints,
+    next_obs: Any,
+    kept: Bools,
+    phi: Phi | None,
+    terminated: Bools,
+    truncated: Bools,
 ) -> Floats:
     if phi is None:
         found = as_array("phi", arrays["phi"])
@@ -221,7 +228,10 @@ def _features(
         if found.dtype.kind not in "biuf" or found.ndim != 2 or len(found) != len(kept):
             raise ValueError(f"phi must be numbers ({len(kept)}, d), got {found.dtype} of shape {found.shape}")
         return as_floats(found)[kept]
-    return _rows_of([phi(_at(obs, i), actions[i], _at(next_obs, i), {}) for i in range(len(actions))])
+    if "reward" in phi_asks(phi):
+        raise ValueError("phi must not ask for the reward where a log is arrays, which have none")
+    call, ends = phi_caller(phi), zip(terminated.tolist(), truncated.tolist(), strict=True)
+    return _rows_of([call(_at(obs, i), actions[i], _at(next_obs, i), {}, None, *over) for i, over in enumerate(ends)])
 
 
 def _rows_of(features: list[Any]) -> Floats:
@@ -422,7 +432,7 @@ def _from_minari(dataset: Any, known: EnvironmentDescription | None, phi: Phi | 
         if n == 0:
             continue
         if phi is not None:
-            rewards = _rows_of([_phi_of_step(phi, one, t) for t in range(n)])
+            rewards = _rows_of([_phi_of_step(phi_caller(phi), one, t) for t in range(n)])
         elif rewards.ndim != 2:
             raise ValueError(
                 "the dataset's reward is one number, not a vector of features; give phi(obs, action, next_obs, info)"
@@ -451,10 +461,12 @@ def _episodes_of(dataset: Any, max_bytes: int) -> Iterator[Any]:
         yield one
 
 
-def _phi_of_step(phi: Phi, episode: Any, t: int) -> Any:
+def _phi_of_step(phi: WholeStep, episode: Any, t: int) -> Any:
     obs, after = (_at(episode.observations, index) for index in (t, t + 1))
     infos = episode.infos or {}
-    return phi(obs, episode.actions[t], after, {name: _at(part, t + 1) for name, part in infos.items()})
+    said = {name: _at(part, t + 1) for name, part in infos.items()}
+    ends = bool(episode.terminations[t]), bool(episode.truncations[t])
+    return phi(obs, episode.actions[t], after, said, episode.rewards[t], *ends)
 
 
 def _at(part: Any, index: int) -> Any:
