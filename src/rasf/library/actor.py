@@ -25,7 +25,7 @@ import numpy.typing as npt
 from rasf.agents import acting_risk
 from rasf.arrays import Bools, Floats, Ints
 from rasf.library.frozen_policies import FrozenPolicies
-from rasf.limits import Limits, best_within
+from rasf.limits import Limits, best_within, prices_within
 from rasf.risk import Entropic, MeanVariance, Risk
 from rasf.risk.certainty import CertaintyEquivalent, static_risk
 from rasf.transfer import gpi, gpi_actions
@@ -163,7 +163,9 @@ class ActingRule:
             chosen = best_within(means, _by_episode(all_costs), budget).chosen
         costs = _by_episode(all_costs)[rows, chosen]
         first = seen & (held.driver < 0)
-        held.prices[first], held.costs[first], held.kept[first] = found.prices[first], costs[first], found.kept[first]
+        if first.any():
+            held.prices[first] = prices_within(of_all[first], _by_episode(all_costs)[first], budget[first])
+            held.costs[first], held.kept[first] = costs[first], found.kept[first]
         # where nobody knows anything, whoever drives goes on, and nothing is spent
         held.spare[:] = np.where(seen[:, None], np.maximum(budget - costs, 0.0), held.spare)
         held.driver[seen] = chosen[seen] // self.sources.n_actions
