@@ -102,7 +102,7 @@ def read_limits(
     found: list[tuple[str, int, Limit]] = []
     for key, value in given.items():
         limit = value if isinstance(value, Limit) else Limit(number(f"the limit of {key}", value))
-        feature = _feature(key, n_features, names)
+        feature = feature_index("limits", key, n_features, names)
         label = names[feature] if names else str(feature)
         found.append((label, feature, limit))
     labels, features, limits = zip(*found, strict=True)
@@ -112,7 +112,21 @@ def read_limits(
     return Limits(labels, np.array(features), signs, signs * [limit.bound for limit in limits], limits)
 
 
-def _feature(key: object, n_features: int, names: Sequence[str] | None) -> int:
+def feature_index(name: str, key: object, n_features: int, names: Sequence[str] | None) -> int:
+    """Return the index of a feature that is given by its name or its index.
+
+    Args:
+        name: the argument, for the refusal.
+        key: a feature's name, its index, or its index as text.
+        n_features: how many there are.
+        names: their names, if they have any.
+
+    Returns:
+        The index, from 0 to n_features - 1.
+
+    Raises:
+        ValueError: if there is no such feature.
+    """
     if names and isinstance(key, str) and key in names:
         return list(names).index(key)
     if isinstance(key, str) and key.isascii() and key.isdigit():
@@ -120,7 +134,33 @@ def _feature(key: object, n_features: int, names: Sequence[str] | None) -> int:
     if is_whole(key) and 0 <= int(key) < n_features:  # type: ignore[call-overload]
         return int(key)  # type: ignore[call-overload]
     known = f"one of {', '.join(names)}, or " if names else ""
-    raise ValueError(f"limits must be on a feature, {known}a number from 0 to {n_features - 1}, got {key!r}")
+    raise ValueError(f"{name} must be on a feature, {known}a number from 0 to {n_features - 1}, got {key!r}")
+
+
+def repriced(w: Floats, prices: Mapping[str | int, float], names: Sequence[str] | None = None) -> Floats:
+    """Return the weights of a task in which units of some features cost more.
+
+    Args:
+        w: weights (d,) of the task.
+        prices: by a feature's name or index, what a unit of it costs in addition. A cost that is counted below zero,
+            such as -1 for a collision, has a negative price.
+        names: of the features, if they have any.
+
+    Returns:
+        The weights w - prices (d,), finite or not.
+
+    Raises:
+        ValueError: if there is no such feature, one is named twice, or a price is not a finite number.
+    """
+    if not isinstance(prices, Mapping) or not prices:
+        raise ValueError(f"prices must be a dict such as {{'collision': 4}}, by feature, got {prices!r:.80}")
+    features = [feature_index("prices", key, len(w), names) for key in prices]
+    if len(set(features)) < len(features):
+        raise ValueError(f"prices must name a feature once, got {', '.join(map(str, prices))}")
+    dearer = w.copy()
+    for feature, (key, price) in zip(features, prices.items(), strict=True):
+        dearer[feature] -= number(f"the price of {key}", price)
+    return dearer
 
 
 class Choices(NamedTuple):
@@ -164,7 +204,7 @@ def prices_within(values: Floats, costs: Floats, at_most: Floats) -> Floats:
         The prices; where none keep the limits, those at which the best candidate is as near as can be.
     """
     B, _, m = costs.shape
-    prices, moved = np.zeros((B, m)), np.isfinite(_excess(values, costs, at_most)).any(axis=1)
+    prices, moved = np.zeros((B, m)), _excess(values, costs, at_most).min(axis=1) < np.inf
     with np.errstate(invalid="ignore"):  # of candidates that take no part
         for _ in range(_TURNS if m > 1 else 1):
             rows, before = np.flatnonzero(moved), prices[moved]
@@ -186,7 +226,7 @@ def _excess(values: Floats, costs: Floats, at_most: Floats) -> Floats:
 
 
 def _one_price(v: Floats, c: Floats, at_most: Floats) -> Floats:
-    """Down the hull of points (B, N) from the best value, to the first point within the limit (B,) or the least cost."""
+    """Down the hull of points (B, N) from the best value, to the first within the limit (B,) or the least cost."""
     most = at_most + _ROUNDING * (1.0 + np.abs(at_most))
     v = np.where(np.isnan(c) | np.isnan(v), -np.inf, v)
     here = np.where(v == v.max(axis=1, keepdims=True), c, np.inf).argmin(axis=1)

@@ -368,16 +368,39 @@ def _kind(risk: Risk) -> tuple[type[Risk] | None, float]:
 
 
 def predict(rule: ActingRule, obs: npt.NDArray[Any], costs: Ints) -> Floats:
-    """The quantities (q,) that the driving policies promise at observations (B, n), on average over them."""
-    sources = rule.sources
-    driver, action = np.divmod(rule.first_choice(obs), sources.n_actions)
-    neutral = sources.scores(obs, rule.w, MeanVariance(0.0))
-    rows = np.arange(len(obs))
-    mean, std = neutral.mean[driver, rows, action], np.nan_to_num(neutral.std[driver, rows, action])
-    spread = float(np.sqrt((std**2).mean() + mean.var()))
-    each = np.eye(sources.n_features)[costs]
-    sums = [sources.scores(obs, one, MeanVariance(0.0)).mean[driver, rows, action].mean() for one in each]
-    return np.array([mean.mean(), spread, mean.mean() - _NORMAL_CVAR * spread, *sums, *sums])
+    """Return the quantities (q,) that are predicted for a rule at first observations, on average over them.
+
+    The prediction is that of the policy that the rule selects there, at the action that it chooses.
+
+    Args:
+        rule: how to act, with its risk, limits and weights.
+        obs: first observations (B, n).
+        costs: the features that are costs.
+
+    Returns:
+        Mean, spread and CVaR of the task's discounted return, then the expected sums of the costs, twice.
+    """
+    chosen, sources = rule.first_choice(obs), rule.sources
+    mean, spread = predicted_return(rule, obs, chosen)
+    source, action = np.divmod(chosen, sources.n_actions)
+    each, rows, known = np.eye(sources.n_features)[costs], np.arange(len(obs)), np.nan_to_num(spread)
+    sums = [sources.scores(obs, one, MeanVariance(0.0)).mean[source, rows, action].mean() for one in each]
+    return np.array([mean, known, mean - _NORMAL_CVAR * known, *sums, *sums])
+
+
+def predicted_return(rule: ActingRule, obs: npt.NDArray[Any], chosen: Ints | None = None) -> tuple[float, float]:
+    """Return mean and spread of the task's discounted return that are predicted for a rule at first observations.
+
+    Args:
+        rule: how to act.
+        obs: first observations (B, n).
+        chosen: the rule's first choices (B,) there, if they are known.
+
+    Returns:
+        The mean over the observations, and the spread of each with that between them; nan where none was learned.
+    """
+    mean, std = rule.expected(obs, rule.first_choice(obs) if chosen is None else chosen)
+    return float(mean.mean()), float(np.sqrt((std**2).mean() + mean.var()))
 
 
 def outcome(rule: ActingRule, report: Report, costs: Ints, spread: float, seed: int) -> Outcome:
