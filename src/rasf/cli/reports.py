@@ -44,7 +44,7 @@ def print_comparison(compared: Comparison, discounted: bool) -> None:
 
 
 def print_calibration(found: Calibration) -> None:
-    """A table: what was predicted and what came, by risk."""
+    """A table of what was predicted and what was realised, by risk, and sentences on predictions that are off."""
     heading, *rows = found.rows()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, name in enumerate(heading):
@@ -56,6 +56,8 @@ def print_calibration(found: Calibration) -> None:
         table.add_row("" if row[0] == before else printable(short_risk(row[0])), *map(printable, row[1:]))
         before = row[0]
     console.print(table)
+    for sentence in found.remarks():
+        say(sentence)
 
 
 def _remarks(compared: Comparison, of: str) -> Iterator[str]:

@@ -13,6 +13,7 @@ from rasf.envs.reacher.world import Reacher
 from rasf.explorer.scenes.reacher import ReacherScene
 from rasf.explorer.scenes.scene import Stopped, Ways
 from rasf.library.networks.reacher import arm_chances
+from rasf.statistics import share_interval
 
 W = Reacher().tasks((10,))[0]
 AVERSE = MeanVariance(-6.0)
