@@ -391,9 +391,10 @@ class PolicyLibrary:
                 self.rule(w, risk, **ways)
         reports = {}
         with self._opened(env, phi, env_kwargs, failure, episodes) as environments:
-            for name, (risk, ways) in rows.items():
+            names = environments[0].feature_names
+            rules = {name: self.rule(w, risk, names=names, **ways) for name, (risk, ways) in rows.items()}
+            for name, rule in rules.items():
                 told = None if callback is None else partial(callback, name)
-                rule = self.rule(w, risk, names=environments[0].feature_names, **ways)
                 found = run_episodes(self, environments, rule, seeds, max_steps, told)
                 if self.calibration is not None and found.beginnings is not None:
                     found = replace(found, promise=self.calibration.promise(rule, found.beginnings))
