@@ -60,7 +60,7 @@ def test_prices_are_a_control_and_sums_are_shown(trained, command, here):
         code, _, err = command(*ASK, "--price", given)
         assert code == 1
         assert sentence in " ".join(err.split())
-        assert "0/" in err or "acting" not in err  # before any episode
+        assert " 0/" in err or "acting" not in err  # before any episode
 
 
 def test_tables_fit_into_100_columns(trained, command):

@@ -58,6 +58,13 @@ class Interval(NamedTuple):
         """Return the smallest interval that holds this one and another one, with this one's estimate."""
         return Interval(self.estimate, min(self.low, other.low), max(self.high, other.high))
 
+    def minus(self, other: Interval) -> Interval:
+        """Return the difference of two independent estimates, by Newcombe's rule."""
+        estimate = self.estimate - other.estimate
+        below = math.hypot(self.estimate - self.low, other.high - other.estimate)
+        above = math.hypot(self.high - self.estimate, other.estimate - other.low)
+        return Interval(estimate, estimate - below, estimate + above)
+
     @classmethod
     def of(cls, estimate: Floats | float, drawn: list[Floats], n: int) -> Interval:
         """From the statistic of n values and, block by block, of their resamples."""
@@ -196,10 +203,7 @@ def event_difference(ours: Floats, theirs: Floats) -> Interval:
     """
     difference = ours - theirs
     more, less = (event_interval(np.maximum(sign * difference, 0.0)) for sign in (1.0, -1.0))
-    mean = float(difference.mean())
-    low = mean - math.hypot(more.estimate - more.low, less.high - less.estimate)
-    high = mean + math.hypot(more.high - more.estimate, less.estimate - less.low)
-    return Interval(mean, low, high).holding(normal_mean(difference))
+    return normal_mean(difference).holding(more.minus(less))
 
 
 def _around(estimate: float, squared_error: float, n: int) -> Interval:
