@@ -193,6 +193,8 @@ def test_bad_input(library):
         actor.observe([1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="must be finite"):
         actor.observe([np.nan, 1.0])
+    with pytest.raises(ValueError, match="what a step brought must be numbers, got 'x'"):
+        actor.observe("x")
     with pytest.raises(ValueError, match="over must have shape"):
         actor.reset([True])
     with pytest.raises(ValueError, match="w must"):

@@ -395,7 +395,10 @@ def test_bad_arguments_of_acting_are_refused_in_a_sentence(library):
         "seed must be a whole number": {"seed": -1},
         "w must be within -1e.15 and 1e.15": {"w": [1e308, 1.0, 1.0]},
         "risks must be a list of risks": {"risks": "neutral"},
+        "risks must be named by words, got 1": {"risks": {1: NEUTRAL}},
+        "static must be True or False, got 'x'": {"static": "x"},
         "prices must be a dict": {"prices": [4.0]},
+        "prices must name a feature once": {"prices": {2: 1, "2": 1}},
         "prices of 2 must be one or more different numbers": {"prices": {2: []}},
         "a price of 2 must be a number": {"prices": {2: ["x"]}},
         "a price of 2 must be a finite number": {"prices": {2: float("nan")}},
@@ -418,9 +421,12 @@ def test_bad_arguments_of_acting_are_refused_in_a_sentence(library):
         "callback must be a function": {"callback": 3},
         "risks must be a list of risks": {"risks": ["neutral"]},
         "episodes must be at most": {"episodes": 10**12},
+        "risks must differ": {"risks": [NEUTRAL, NEUTRAL]},
     }.items():
         with pytest.raises(ValueError, match=said):
             library.calibrate(make, **changes)
+    with pytest.raises(ValueError, match="episodes must be at least 7500000000 for 1000000000 tasks and 1 risks"):
+        library.calibrate(gamble(), 60, tasks=10**9, risks=[NEUTRAL])
 
 
 def test_an_old_keyword_names_the_new_one(library):

@@ -355,7 +355,10 @@ class Actor:
 
     def observe(self, gained: npt.ArrayLike) -> None:
         """Take in the features of a step, or its reward."""
-        given = np.asarray(gained, np.float64)
+        try:
+            given = np.asarray(gained, np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"what a step brought must be numbers, got {gained!r:.80}") from None
         if not len(self._fresh) or self._fresh.any():
             raise ValueError("observe must follow act, once for each")
         n, d = len(self.accrued), len(self._rule.w)

@@ -511,13 +511,9 @@ def calibrate(
     asks = [Ask(w, risk, None) for w in tasks for risk in risks]
     if len(tasks) < 2:
         raise ValueError(f"tasks must be two at least, to see how they differ, got {len(tasks)}")
+    _check_episodes(episodes, len(tasks), len(risks))
     further = len(tasks) * len(risks) // 2
     per_ask = episodes // (len(asks) + further)
-    if per_ask < _FEWEST:
-        least = _FEWEST * (len(asks) + further)
-        raise ValueError(
-            f"episodes must be at least {least} for {len(tasks)} tasks and {len(risks)} risks, got {episodes}"
-        )
     rules = [library.rule(ask.w, ask.risk) for ask in asks]
     reports = [(rule, roll(rule, per_ask, seed + 1 + i)) for i, rule in enumerate(rules)]
     sums = np.concatenate([report.phi for _, report in reports])
@@ -550,6 +546,13 @@ def calibrate(
     )
 
 
+def _check_episodes(episodes: int, tasks: int, risks: int) -> None:
+    """Refuse fewer episodes than each ask needs, half as many asks again being tried within a limit."""
+    least = _FEWEST * (tasks * risks + tasks * risks // 2)
+    if episodes < least:
+        raise ValueError(f"episodes must be at least {least} for {tasks} tasks and {risks} risks, got {episodes}")
+
+
 def cost_features(library: PolicyLibrary, sums: Floats) -> tuple[Ints, Floats]:
     """The features that nobody wants more of, and the sign that makes them costs.
 
@@ -578,6 +581,7 @@ def calibration_tasks(
         return task_weights("tasks", given, library.n_features)
     n = min(_MOST_TASKS, max(_FEWEST_TASKS, episodes // (_ENOUGH * risks * 3 // 2))) if given is None else given
     rng, count = np.random.default_rng([seed, 79]), whole("tasks", n, 2)
+    _check_episodes(episodes, count, risks)  # before so many are drawn
     found = drawn(count, rng)
     if found is not None:
         return found

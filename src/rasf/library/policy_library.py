@@ -223,7 +223,10 @@ class PolicyLibrary:
                 read = self.calibration.tightened(read, risk, self.gamma)
             elif any(limit.per_episode for limit in read.given) and self.gamma < 1:
                 raise ValueError("a limit per_episode needs a library that was calibrated: laws are discounted")
-        ways = {"static": static and not is_neutral(risk), "discount_aware": discount_aware}
+        for name, way in (("static", static), ("discount_aware", discount_aware)):
+            if not isinstance(way, bool | np.bool_):
+                raise ValueError(f"{name} must be True or False, got {way!r:.80}")
+        ways = {"static": bool(static) and not is_neutral(risk), "discount_aware": bool(discount_aware)}
         return ActingRule(self.sources, weights, risk, limits=read, own=self.policies, task=task, **ways)
 
     def _weights(self, w: npt.ArrayLike) -> Floats:
@@ -341,6 +344,8 @@ class PolicyLibrary:
         named = dict(risks) if isinstance(risks, Mapping) else {risk_to_text(risk): risk for risk in risks}
         if len(named) < len(risks):
             raise ValueError(f"risks must differ in their names, {', '.join(named)}; a dict can name them")
+        if not all(isinstance(name, str) for name in named):
+            raise ValueError(f"risks must be named by words, got {', '.join(map(repr, named))}")
         ways: Header = {"static": static, "discount_aware": discount_aware, "limits": limits}
         rows = {name: (risk, ways) for name, risk in named.items()} | self._priced(prices)
         trying: Header = {"phi": phi, "failure": failure, "max_steps": max_steps, "env_kwargs": env_kwargs}
@@ -361,7 +366,12 @@ class PolicyLibrary:
             if not values or len({*values}) < len(values):
                 raise ValueError(f"prices of {key} must be one or more different numbers, got {given!r:.80}")
             label = names[feature_index("prices", key, self.n_features, names)] if names else key
-            found |= {f"price {label} {value:g}": (NEUTRAL, {"prices": {key: value}}) for value in values}
+            rows: dict[str, tuple[Risk, Header]] = {
+                f"price {label} {value:g}": (NEUTRAL, {"prices": {key: value}}) for value in values
+            }
+            if len(rows) < len(values) or rows.keys() & found.keys():
+                raise ValueError(f"prices must name a feature once, and prices that differ, got {prices!r:.80}")
+            found |= rows
         return found
 
     def _reports(
@@ -433,6 +443,8 @@ class PolicyLibrary:
             risks = self.risks()
         if not isinstance(risks, list | tuple) or not risks or not all(isinstance(risk, Risk) for risk in risks):
             raise ValueError(f"risks must be a list of risks, got {risks!r:.80}")
+        if len({risk_to_text(risk) for risk in risks}) < len(risks):
+            raise ValueError(f"risks must differ, got {risks!r:.80}")
         for risk in risks:
             self.sources.check(risk)
         with self._opened(env, phi, env_kwargs, None, episodes) as environments:
