@@ -110,7 +110,9 @@ def _way(by_seed: dict[str, Floats], j: int, neutral: int, episodes: int) -> Num
     }
     failures = by_seed["failures"]
     told["failures"] = _rate(failures[:, j], episodes)
-    told["failures_difference"] = _fewer(failures[:, j], failures[:, neutral], episodes)
+    told["failures_difference"] = (
+        [0.0, 0.0, 0.0] if j == neutral else _fewer(failures[:, j], failures[:, neutral], episodes)
+    )
     came, spread = by_seed["discounted"][:, j], by_seed["std"][:, j]
     spread = np.where(spread > _STILL * np.abs(came), spread, np.nan)  # what does not vary has no spread to be off by
     told["off"] = _told((by_seed["predicted"][:, j] - came) / spread)

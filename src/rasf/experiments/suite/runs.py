@@ -7,8 +7,9 @@ column for each unseen weighting:
     return, cvar       mean of the episodes' returns, and of their worst tenth
     failures           on how many steps of an episode there was one, mean over episodes
     length, gauge      steps of an episode; the mean over steps of what the case measures
-    discounted, std    mean and spread of the discounted return for the weights that were acted for, and what is
-                       promised beyond a time limit; `predicted`, `predicted_std`: what the library said beforehand
+    discounted, std    mean and spread of the discounted return for the weights that were acted for, with the remaining
+                       return that is predicted beyond a time limit; `predicted`, `predicted_std`: what the library
+                       predicts at first observations for this way to act (`rasf.library.calibration.predicted_return`)
     earned             mean of the discounted return for the weighting itself, as far as episodes went
     phi                (ways, weightings, d), features summed up over an episode
 """
