@@ -11,6 +11,8 @@ from gymnasium import spaces
 
 
 class Coin(gym.Env):
+    signs = (1, -1)
+
     def __init__(self, pause=0.0, stakes=1.0, mark="", breaks=0):
         self.observation_space, self.action_space = spaces.Discrete(2), spaces.Discrete(2)
         self.reward_space = spaces.Box(np.zeros(2, np.float32), np.full(2, 3.0 * stakes, np.float32))

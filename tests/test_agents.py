@@ -44,6 +44,17 @@ class Drawing(gym.Env):
         return self.draw(self.np_random, self.time), np.ones(1), False, self.time >= self.limit, {}
 
 
+class Slow:
+    """Every fourth observation is new, the others are 0."""
+
+    def __init__(self):
+        self.count = 0
+
+    def __call__(self, rng, t):
+        self.count += 1
+        return 0 if self.count % 4 else self.count
+
+
 @pytest.mark.parametrize(("env_id", "agent", "because"), [
     ("deep-sea-treasure-v0", "rasfql", "at most .* observations"),
     ("resource-gathering-v0", "rasfql", "at most .* observations"),
@@ -53,7 +64,10 @@ class Drawing(gym.Env):
     ("minecart-v0", "rasfdqn", "not whole numbers"),
     ("mo-lunar-lander-v3", "rasfdqn", "not whole numbers"),
     ("mo-mountaincar-v0", "rasfdqn", "not whole numbers"),
+    ("fishwood-v0", "rasfql", "at most 2 observations"),
     ("rasf/FourRoom-v0", "rasfql", "observations recur"),
+    ("rasf/Inventory-v0", "rasfql", "at most 4 observations"),
+    ("rasf/Machines-v0", "rasfql", "at most 64 observations"),
     ("rasf/Grid-v0", "rasfql", "at most .* observations"),
     ("rasf/Reacher-v0", "rasfc51", "the paper.s reacher"),
 ])  # fmt: skip
@@ -71,21 +85,27 @@ def test_the_agent_that_suits_well_known_environments(env_id, agent, because):
 @pytest.mark.parametrize(("space", "draw", "agent", "because"), [
     (spaces.Discrete(100_000), lambda rng, t: int(rng.integers(100_000)), "rasfql", "at most 100000"),
     (spaces.Discrete(10**7), lambda rng, t: int(rng.integers(10**7)), "rasfdqn", "hardly recur: (1999|2000) different"),
-    (spaces.Discrete(10**7), lambda rng, t: t, "rasfql", "recur: 2. different observations in 2000 random steps"),
+    (spaces.Discrete(10**7), lambda rng, t: t, "rasfql", "recur: 2. different observations in 20000 random steps, 0%"),
+    # recurs at first, and never stops to show new ones
+    (spaces.Discrete(10**7), lambda rng, t: int(rng.integers(1000)) ** 2, "rasfql", "recur: 1000 .* steps, 0% new"),
+    (spaces.Discrete(10**7), Slow(), "rasfdqn", "hardly recur: [0-9]+ .* 20000 random steps, 25% new"),
     (spaces.MultiDiscrete([9] * 9), lambda rng, t: rng.integers(9, size=9), "rasfdqn", "hardly recur"),
     (spaces.MultiBinary(40), lambda rng, t: np.arange(40) < t, "rasfql", "observations recur"),
+    (spaces.MultiBinary(49), lambda rng, t: np.arange(49) < t, "rasfdqn", "have 49 numbers each, too many for a table"),
+    # as MiniGrid's view, of which many recur in a short walk
     (
-        spaces.Box(0, 255, (5, 5, 3), np.uint8),
-        lambda rng, t: rng.integers(256, size=(5, 5, 3), dtype=np.uint8),
+        spaces.Box(0, 255, (7, 7, 3), np.uint8),
+        lambda rng, t: np.full((7, 7, 3), t, np.uint8),
         "rasfdqn",
-        "hardly recur",
+        r"are images, of shape \(7, 7, 3\)",
     ),
     (
-        spaces.Box(0, 255, (64, 64, 3), np.uint8),
-        lambda rng, t: np.full((64, 64, 3), t, np.uint8),
+        spaces.Dict({"image": spaces.Box(0, 255, (64, 64), np.uint8), "direction": spaces.Discrete(4)}),
+        lambda rng, t: {"image": np.full((64, 64), t, np.uint8), "direction": 0},
         "rasfdqn",
-        "have 12288 numbers each, too many for a table's keys",
+        r"are images, of shape \(64, 64\)",
     ),
+    (spaces.Box(0, 1, (2, 2, 1), np.uint8), lambda rng, t: np.zeros((2, 2, 1), np.uint8), "rasfql", "at most 16"),
     (spaces.Box(0.0, 1.0, (2,)), lambda rng, t: np.zeros(2, np.float32), "rasfdqn", "not whole numbers of a bounded"),
     (
         spaces.Box(-(2**62), 2**62, (1,), np.int64),

@@ -16,10 +16,16 @@ Bools = npt.NDArray[np.bool_]
 
 
 def array_namespace(*arrays: Array) -> ModuleType:
-    """`jax.numpy` if any argument is a jax array (tracers included), else `numpy`; never imports jax by itself."""
-    jax = sys.modules.get("jax")
-    if jax is not None:
+    """Give `jax.numpy` if any argument is a jax array (tracers included), else `numpy`; never import jax by itself.
+
+    While another thread imports jax, the module is there without its names. No jax array exists by then.
+    """
+    jax_module = sys.modules.get("jax")
+    kind = None if jax_module is None else getattr(jax_module, "Array", None)
+    if kind is not None:
         for array in arrays:  # a loop, since it is asked several times in every step: `any` takes twice as long
-            if isinstance(array, jax.Array):
+            if isinstance(array, kind):
+                import jax.numpy
+
                 return jax.numpy
     return np

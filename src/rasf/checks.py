@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -73,6 +73,17 @@ def bounds(name: str, given: npt.ArrayLike, d: int) -> Floats:
     if found.shape != (d, 2) or not np.isfinite(found).all() or not (found[:, 0] < found[:, 1]).all():
         raise ValueError(f"{name} must be finite, of shape ({d}, 2), low below high, got {given!r:.80}")
     return found
+
+
+def keywords(name: str, given: Any) -> dict[str, Any]:
+    """Return keyword arguments, {} for None.
+
+    Raises:
+        ValueError: if they are not a dict with words as keys.
+    """
+    if given is not None and not (isinstance(given, Mapping) and all(isinstance(key, str) for key in given)):
+        raise ValueError(f"{name} must be a dict of arguments by name, got {given!r:.60}")
+    return dict(given or {})
 
 
 def one_of(name: str, value: Any, accepted: Iterable[Any]) -> None:

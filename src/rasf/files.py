@@ -1,7 +1,10 @@
 """Files that are whole or absent, and the one container for libraries, checkpoints and the results of runs.
 
-A file is written under a temporary name, synced and renamed. A container holds named arrays and a JSON header in the
-safetensors layout, none of which can change unnoticed:
+A file is written under a temporary name, synced and renamed. Symlinks are followed. Devices, pipes and open descriptors
+(`/dev/null`, `/dev/stdout`) are written to as they are. The writer holds a lock on its temporary file, so that the next
+write in the same folder can remove those of killed writers.
+
+A container holds named arrays and a JSON header in the safetensors layout, none of which can change unnoticed:
 
     8 bytes    length N of the head, little endian
     N bytes    {"__metadata__": {"format": "rasf", "version": "1", "sha256": D, "contents": C},
@@ -17,18 +20,30 @@ and the same contents should give the same bytes.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import math
 import os
 import re
+import shutil
+import socket
 import stat
+import sys
 import tempfile
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 HEAD_LIMIT = 8 << 20  # bytes; a parsed head takes some thirty times as much memory, so this bounds a hostile one
 _VERSION = 1
@@ -43,28 +58,198 @@ _CODES = {
 _START = re.compile(rb'.{8}\{"__metadata__":\{"format":"rasf","version":"([1-9][0-9]{0,8})",', re.DOTALL)
 _DIGEST = re.compile(rb'"sha256":"([0-9a-f]{64})"')
 _ZEROS = b"0" * 64
+_NPY_HEADS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_HOST = re.sub(r"[^A-Za-z0-9]", "", socket.gethostname())[:40]
+_PARTIAL = re.compile(r"\.rasf-([A-Za-z0-9]*)-[0-9]+-[0-9a-f]{16}\.partial")  # host, process, random
+_STALE_S = 24 * 3600.0  # age at which a temporary file is stale where its lock says nothing
+_UNWRITABLE = {stat.S_IFDIR: "directory", stat.S_IFBLK: "block device", stat.S_IFSOCK: "socket"}
 
 Arrays = dict[str, npt.NDArray[Any]]
 Header = dict[str, Any]
 
 
+def as_path(path: object) -> Path:
+    """Return the path of a file as a `Path`.
+
+    Args:
+        path: text or a path object.
+
+    Returns:
+        The path, not checked for existence.
+
+    Raises:
+        ValueError: `path` is something else, empty, or not a name that the system can have.
+    """
+    try:
+        text = os.fspath(path)  # type: ignore[call-overload]
+        if isinstance(text, str) and text and b"\0" not in os.fsencode(text):
+            return Path(text)
+    except (TypeError, UnicodeError):
+        pass
+    raise ValueError(f"path must be the name of a file, as text or a pathlib.Path, got {path!r:.80}")
+
+
+def is_stream(path: Path, name: str = "path") -> bool:
+    """Return whether `path` is written to as it is: a character device, a pipe, or a descriptor such as /dev/stdout.
+
+    Args:
+        path: what is to be written.
+        name: the argument that an error names.
+
+    Returns:
+        False for a regular file, and for a path where nothing exists yet.
+
+    Raises:
+        ValueError: `path` is a folder, a block device or a socket.
+        OSError: `path` cannot be looked at.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    if _descriptor(path) is not None or stat.S_ISCHR(mode) or stat.S_ISFIFO(mode):
+        return True
+    if not stat.S_ISREG(mode):
+        raise ValueError(f"{name} must name a file; {path} is a {_UNWRITABLE.get(stat.S_IFMT(mode), 'special file')}")
+    return False
+
+
+def _descriptor(path: Path) -> int | None:
+    """The open descriptor of this process that a path leads to, as /dev/stdout does to 1."""
+    own = {os.path.realpath(folder) for folder in ("/dev/fd", "/proc/self/fd")}
+    for _ in range(40):  # links, as many as the system follows
+        if path.name.isdecimal() and os.path.realpath(path.parent) in own:
+            return int(path.name)
+        if not path.is_symlink():
+            return None
+        path = path.parent / os.readlink(path)
+    return None
+
+
 def write_atomically(path: Path, write: Callable[[str], object]) -> None:
-    """Have `write` fill a temporary file beside `path`, then put it in the place of `path`."""
+    """Write a file, whole or not at all.
+
+    The mode of an existing file is kept; its owner is the one that writes.
+
+    Args:
+        path: the file; a symlink is followed, missing folders are made, a device or a pipe is written to as it is.
+        write: a function that is given the name of a temporary file, and fills it.
+
+    Raises:
+        ValueError: `path` is a folder, a block device or a socket.
+        OSError: the file cannot be written; the error names `path`, not the temporary file.
+    """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:  # the caller knows the path, not the temporary name
-        raise OSError(error.errno, f"cannot be written: {error.strerror}", str(path)) from None
-    os.close(handle)
-    try:
+        if is_stream(path):
+            _write_stream(path, write)
+        else:
+            _write_file(Path(os.path.realpath(path)), write)
+    except OSError as error:
+        reason = error.strerror or " ".join(str(error).split())
+        raise OSError(error.errno or errno.EIO, f"cannot be written: {reason}", str(path)) from error
+
+
+def _write_stream(path: Path, write: Callable[[str], object]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        whole = os.path.join(folder, "whole")  # a writer may seek, which a pipe cannot
+        write(whole)
+        number = _descriptor(path)
+        if number is not None:  # what was printed before comes before
+            with suppress(AttributeError, ValueError):  # no standard output, or a closed one
+                sys.stdout.flush()
+        with open(whole, "rb") as source, open(path if number is None else os.dup(number), "wb") as stream:
+            shutil.copyfileobj(source, stream)
+
+
+def _write_file(path: Path, write: Callable[[str], object]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_stale(path.parent)
+    mode = stat.S_IMODE(path.stat().st_mode) & 0o777 if path.exists() else None
+    with _temporary_file(path.parent, 0o666 if mode is None else 0o600) as partial:
         write(partial)
         with open(partial, "rb+") as written:
             os.fsync(written.fileno())
-        os.chmod(partial, 0o644)
+        if mode is not None:
+            os.chmod(partial, mode)
         os.replace(partial, path)
-    except BaseException:
-        os.unlink(partial)
-        raise
+
+
+@contextmanager
+def _temporary_file(folder: Path, mode: int) -> Iterator[str]:
+    """A temporary file that is locked until it is renamed or removed; `mode` is subject to the umask."""
+    while True:
+        partial = str(folder / f".rasf-{_HOST}-{os.getpid()}-{os.urandom(8).hex()}.partial")
+        handle = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+        if fcntl is None:
+            break
+        with suppress(OSError):  # a file system without locks: `remove_stale` goes by age there
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            break
+        os.close(handle)  # `remove_stale` was quicker than the lock
+    if fcntl is None:  # Windows renames no open file
+        os.close(handle)
+    try:
+        yield partial
+    finally:
+        with suppress(FileNotFoundError):  # renamed, or removed by its writer
+            os.unlink(partial)
+        if fcntl is not None:
+            os.close(handle)
+
+
+def is_partial(name: str) -> bool:
+    """Return whether a file of this name is a temporary file of `write_atomically`."""
+    return _PARTIAL.fullmatch(name) is not None
+
+
+def remove_stale(folder: Path) -> None:
+    """Remove the temporary files that killed writers left in a folder; those of live writers stay.
+
+    Args:
+        folder: only its own files are looked at, not those of folders in it.
+    """
+    with suppress(OSError), os.scandir(folder) as entries:  # a folder may be writable and not readable
+        for path, host in [(each.path, match[1]) for each in entries if (match := _PARTIAL.fullmatch(each.name))]:
+            # removed while the lock is held: a writer that has just made the file sees that it is gone
+            with suppress(OSError), _lock_of(path) as held:
+                # a network file system may not show the locks of other hosts
+                unknown = held is None or host != _HOST
+                if not held and (not unknown or time.time() - os.stat(path).st_mtime > _STALE_S):
+                    os.unlink(path)
+
+
+def is_locked(path: Path) -> bool | None:
+    """Return whether a process holds a lock on a file; None where locks are not supported. Nothing is written.
+
+    Args:
+        path: a file that exists.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with _lock_of(path) as held:
+        return held
+
+
+@contextmanager
+def _lock_of(path: str | Path) -> Iterator[bool | None]:
+    """Whether a file is locked, None where that is unknown; if not, it cannot be locked inside the block."""
+    if fcntl is None:
+        yield None
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        held: bool | None = False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared, as it works without permission to write
+        except BlockingIOError:
+            held = True
+        except OSError:
+            held = None
+        yield held
+    finally:
+        os.close(handle)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -83,9 +268,7 @@ def user_cache() -> Path:
 
 def save_file(path: str | os.PathLike[str], header: Header, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Write `header` (plain JSON, finite numbers) and `arrays` to `path`, whole or not at all."""
-    target = Path(path)
-    if target.is_dir():
-        raise ValueError(f"path must name a file; {target} is a directory")
+    target = as_path(path)
     _check_header(header)
     plain = {name: _plain(name, array) for name, array in arrays.items()}
     # every array then begins at a multiple of its item size
@@ -107,6 +290,7 @@ def load_file(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
     """Header and arrays of a file that `save_file` wrote; anything else is refused with the reason."""
     from safetensors import SafetensorError, safe_open
 
+    path = as_path(path)
     try:
         _check_head(path)
         with safe_open(path, "numpy") as file:
@@ -126,12 +310,37 @@ def load_file(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
                 raise _Refused(f"is damaged: its array {name!r} holds bytes that are neither true nor false")
         return header, arrays
     except FileNotFoundError:
-        raise FileNotFoundError(f"{os.fspath(path)} does not exist") from None
+        raise FileNotFoundError(f"{path} does not exist") from None
     except _Refused as reason:
-        raise ValueError(f"{os.fspath(path)} {reason}") from None
+        raise ValueError(f"{path} {reason}") from None
     except (SafetensorError, ValueError, TypeError, KeyError, RecursionError, MemoryError) as error:
         said = " ".join(str(error).split())[:120]
-        raise ValueError(f"{os.fspath(path)} is truncated or damaged: {said}") from None
+        raise ValueError(f"{path} is truncated or damaged: {said}") from None
+
+
+def npy_memory(file: IO[bytes], size: int) -> int:
+    """Return the memory that the array of an .npy stream takes as 64-bit numbers, from its head alone.
+
+    Args:
+        file: the stream, at its beginning.
+        size: the bytes of the whole stream.
+
+    Returns:
+        Bytes, at least 8 for each entry.
+
+    Raises:
+        ValueError: the stream is not an array without objects, or is not as long as its head says.
+    """
+    version = np.lib.format.read_magic(file)
+    if version not in _NPY_HEADS:
+        raise ValueError(f"its .npy format {version} is not 1.0 or 2.0")
+    shape, _, dtype = _NPY_HEADS[version](file)
+    if dtype.hasobject or min(shape, default=0) < 0:
+        raise ValueError(f"its array must be of numbers or text, got {dtype} of shape {shape}")
+    count = math.prod(shape)
+    if file.tell() + count * dtype.itemsize != size:
+        raise ValueError(f"its array has shape {shape} and {size - file.tell()} bytes")
+    return count * max(8, dtype.itemsize)
 
 
 class _Refused(Exception):

@@ -82,6 +82,16 @@ def test_json_on_standard_output_is_json_alone(trained, command):
     assert found["library"]["agent"] == "rasfql"
 
 
+def test_json_goes_to_an_open_descriptor_as_it_does_to_standard_output(trained, command, here):
+    """Also where that is a file, which is then not replaced."""
+    with open(here / "printed", "w+") as printed:
+        code, out, err = command(*ASK, "--json", f"/dev/fd/{printed.fileno()}")
+        assert code == 0, err
+        printed.seek(0)
+        assert json.load(printed)["episodes"] == 40
+    assert "w = 1, -1" in out
+
+
 def test_discount_aware_shows_discounted_returns(trained, command):
     _, out, _ = command(*ASK, "--discount-aware", "--json", "-")
     asked = json.loads(out)

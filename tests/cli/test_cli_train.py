@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -94,15 +95,19 @@ def test_flags_win_over_the_config_file(command, here):
     assert library.provenance["settings"] == {"epsilon": "0.75", "alpha": "0.25"}
 
 
-def test_arguments_of_the_environment_are_passed_kept_and_changed(command, here):
+def test_arguments_of_the_environment_are_passed_kept_and_given_again(command, here):
     made = command(
         "train", "coin:Coin-v0", "--env-arg", "stakes=2", "--w", "1,0", "--steps-per-task", 50, "--out", "a.rasf"
     )
     assert made[0] == 0, made
     assert load("a.rasf").environment.kwargs == {"stakes": 2}
-    for more, sure in (((), 2.0), (("--env-arg", "stakes=5"), 5.0)):
-        asked = ("evaluate", "a.rasf", "--w", "1,-9", "--risk", "mean-variance:-4", "--episodes", 4, "--json", "-")
-        found = json.loads(command(*asked, *more)[1])["comparisons"][0]["risks"]["mean-variance:-4.0"]
+    asked = ("evaluate", "a.rasf", "--w", "1,-9", "--risk", "mean-variance:-4", "--episodes", 4, "--json", "-")
+    code, _, err = command(*asked)
+    assert code == 1  # a file may set an environment that rasf does not know to nothing
+    assert "the file sets stakes of Coin-v0 to 2" in " ".join(err.split())
+    for sure in (2.0, 5.0):
+        said = command(*asked, "--env-arg", f"stakes={sure}")[1]
+        found = json.loads(said)["comparisons"][0]["risks"]["mean-variance:-4.0"]
         assert set(found["returns"]) <= {sure, 3 * sure, -9 * sure}
 
 
@@ -340,7 +345,7 @@ def test_an_environment_that_breaks_in_training_leaves_no_library(command, here)
     assert code == 1
     assert "rasf: RuntimeError: the coin is lost; RASF_TRACEBACK=1 shows where" in err
     assert "Traceback" not in err
-    assert files_in(here) == {"a.log.jsonl"}
+    assert files_in(here) == {"a.log.jsonl.part"}
     for name in ("a.rasf", "a.log.jsonl"):
         (here / name).write_text("old")
     assert command(*arguments, "--out", "a.rasf", "--overwrite")[0] == 1
@@ -357,7 +362,8 @@ def begin(here):
 
     def run(pause, *more):
         arguments = ["train", "coin:Coin-v0", "--tasks", "2", "--steps-per-task", "100000", "--out", "a.rasf"]
-        arguments += ["--env-arg", f"pause={pause}", "--env-arg", "mark=stepping", *more]
+        arguments += ["--env-arg", f"pause={pause}", "--env-arg", "mark=stepping"]
+        arguments = [*([] if pause is None else arguments), *more]
         whole = [sys.executable, "-c", "from rasf.cli.main import main; main()", *arguments]
         begun.append(subprocess.Popen(whole, cwd=here, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         return begun[-1]
@@ -366,6 +372,18 @@ def begin(here):
     for process in begun:
         process.kill()
         process.communicate()
+
+
+def begin_command(begin, *arguments):
+    """Start the command line with just these arguments."""
+    return begin(None, *arguments)
+
+
+def finished(process):
+    """What the process printed; it must have succeeded."""
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    return out
 
 
 def wait_for(process, ready):
@@ -378,7 +396,7 @@ def wait_for(process, ready):
 
 def test_ctrl_c_saves_a_usable_library(begin, here):
     process = begin(pause=0.0002)
-    log = here / "a.log.jsonl"
+    log = here / "a.log.jsonl.part"
     wait_for(process, lambda: log.exists() and log.stat().st_size > 0)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=120)
@@ -389,8 +407,9 @@ def test_ctrl_c_saves_a_usable_library(begin, here):
     assert len(library.policies) == 1
     assert library.provenance["complete"] is False
     assert library.act(0, [1.0, 0.0], rasf.MeanVariance(0.0)) in (0, 1)
-    step = lines_of(log)[-1]["step"]
+    step = lines_of(here / "a.log.jsonl")[-1]["step"]
     assert 0 < step < 100_000
+    assert files_in(here) == {"a.rasf", "a.log.jsonl", "stepping"}
     assert f"stopped at policy 1 of 2, step {step:,} of 100,000" in out
 
 
@@ -405,7 +424,7 @@ def test_ctrl_c_twice_leaves_at_once_saves_nothing_and_keeps_what_was_there(old,
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 130
-    assert files_in(here) == {"a.log.jsonl", "stepping", *old}
+    assert files_in(here) == {"a.log.jsonl.part", "stepping", *old}
     assert all((here / name).read_text() == content for name, content in old.items())
 
 
@@ -413,18 +432,95 @@ def test_ctrl_c_twice_while_a_library_is_saved_leaves_no_half_of_it(trained, com
     fsync = os.fsync
 
     def written(*_):
-        monkeypatch.setattr(os, "fsync", fsync)  # the log is put back without us
+        monkeypatch.setattr(os, "fsync", fsync)
         signal.raise_signal(signal.SIGINT)
-        assert [path for path in here.iterdir() if path.name.startswith(".coin.rasf")]
+        assert [path for path in here.iterdir() if path.name.endswith(".partial")]
         signal.raise_signal(signal.SIGINT)
 
     before = (here / "coin.rasf").read_bytes()
     (here / "coin.log.jsonl").write_text("old")
     monkeypatch.setattr(os, "fsync", written)
     assert command(*TRAIN, "--out", "coin.rasf", "--overwrite")[0] == 130
-    assert files_in(here) == {"coin.rasf", "coin.log.jsonl"}
+    assert files_in(here) == {"coin.rasf", "coin.log.jsonl", "coin.log.jsonl.part"}
     assert (here / "coin.rasf").read_bytes() == before
     assert (here / "coin.log.jsonl").read_text() == "old"
+
+
+# --- kills, full disks, two at once
+
+
+def test_a_killed_training_goes_on_to_the_same_bits(begin, here):
+    """Twice killed with SIGKILL; the log has no line twice, and the old library keeps its own until the end."""
+    command = ("train", "coin:Coin-v0", "--tasks", "2", "--steps-per-task", "4000", "--checkpoint-seconds", "0")
+    for name in ("a.rasf", "a.log.jsonl"):
+        (here / name).write_text("old")
+    for share in (0.2, 0.6):
+        process, part = begin_command(begin, *command, "--out", "a.rasf", "--overwrite"), here / "a.log.jsonl.part"
+
+        def far(share=share, part=part):
+            held = part.read_text().splitlines() if part.exists() else []
+            whole = [line for line in held if line.endswith("}")]
+            return bool(whole) and json.loads(whole[-1])["share"] > share and (here / "a.rasf.checkpoint").exists()
+
+        wait_for(process, far)
+        process.kill()
+        process.communicate()
+        assert (here / "a.rasf").read_text() == (here / "a.log.jsonl").read_text() == "old"
+    out = finished(begin_command(begin, *command, "--out", "a.rasf", "--overwrite"))
+    assert "it goes on from a.rasf.checkpoint" in out
+    assert files_in(here) == {"a.rasf", "a.log.jsonl"}
+    finished(begin_command(begin, *command, "--out", "b.rasf"))
+    killed, whole = load(here / "a.rasf"), load(here / "b.rasf")
+    for name, part in whole.sources.arrays().items():
+        np.testing.assert_array_equal(killed.sources.arrays()[name], part)
+    for name, part in whole.history.items():
+        np.testing.assert_array_equal(killed.history[name], part)
+    steps = [
+        [(line["policy"], line["step"], line["return"]) for line in lines_of(here / f"{name}.log.jsonl")]
+        for name in "ab"
+    ]
+    assert steps[0] == steps[1]
+
+
+def test_a_checkpoint_of_another_training_is_refused_or_replaced(begin, command, here):
+    arguments = ("train", "coin:Coin-v0", "--w", "1,0", "--steps-per-task", "3000", "--out", "a.rasf")
+    process = begin_command(begin, *arguments, "--checkpoint-seconds", "0", "--env-arg", "pause=0.001")
+    wait_for(process, (here / "a.rasf.checkpoint").exists)
+    code, _, err = command(*arguments, "--env-arg", "pause=0.001")
+    assert code == 1
+    assert "out must be for one training at a time; another one writes to a.rasf" in err
+    process.kill()
+    process.communicate()
+    code, _, err = command(*arguments, "--seed", "5")
+    assert code == 1
+    assert "a.rasf.checkpoint is the checkpoint of another training: environment, seed differ" in err
+    assert "--overwrite" in err
+    assert command(*arguments, "--seed", "5", "--overwrite")[0] == 0
+    assert files_in(here) == {"a.rasf", "a.log.jsonl"}
+
+
+def test_a_full_disk_ends_the_log_and_not_the_training(learned, command, caplog):
+    assert command(*TRAIN, "--out", "coin.rasf", "--log", "/dev/full")[0] == 0
+    assert caplog.messages == ["/dev/full cannot be written: No space left on device; training continues"]
+    for name, array in learned.sources.arrays().items():
+        np.testing.assert_array_equal(load("coin.rasf").sources.arrays()[name], array)
+
+
+def test_a_library_that_cannot_be_saved_is_saved_elsewhere(command, here, monkeypatch):
+    save = rasf.PolicyLibrary.save
+
+    def full(library, path):
+        if Path(path).name == "a.rasf" and Path(path).parent == Path():
+            raise OSError(28, "cannot be written: No space left on device", str(path))
+        save(library, path)
+
+    monkeypatch.setattr(rasf.PolicyLibrary, "save", full)
+    code, _, err = command(*TRAIN, "--out", "a.rasf")
+    assert code == 1
+    assert "a.rasf: cannot be written: No space left on device; the library was saved as " in err
+    elsewhere = Path("".join(err.split()).partition("savedas")[2])
+    assert len(load(elsewhere).policies) == 4
+    shutil.rmtree(elsewhere.parent)
 
 
 # --- elsewhere

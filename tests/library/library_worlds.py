@@ -26,6 +26,7 @@ class Finite(gym.Env):
         self.action_space = spaces.Discrete(self.P.shape[1], start=first_action)
         low, high = self.phi.min(axis=(0, 1, 2)), self.phi.max(axis=(0, 1, 2))
         self.reward_space = spaces.Box(low.astype(np.float32), high.astype(np.float32))
+        self.signs = (1,) * self.phi.shape[-1]
         self.show, self.closed = show, False
 
     def reset(self, *, seed=None, options=None):
@@ -96,6 +97,7 @@ def scripted(observation_space, shown, features, ends, first_action=0, at_end="t
         def __init__(self):
             self.observation_space = observation_space
             self.action_space = spaces.Discrete(2, start=first_action)
+            self.signs = (1,) * np.size(features(0) if callable(features) else features)
 
         def reset(self, *, seed=None, options=None):
             super().reset(seed=seed)

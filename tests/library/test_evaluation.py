@@ -284,7 +284,7 @@ def test_an_id_brings_the_settings_of_training():
         return [next_obs[0], 1.0]
 
     library = rasf.learn(
-        "CartPole-v1", tasks=1, agent="rasfql", steps_per_task=30, phi=phi,
+        "CartPole-v1", tasks=[[0, 1]], agent="rasfql", steps_per_task=30, phi=phi,
         env_kwargs={"max_episode_steps": 7, "sutton_barto_reward": True},
     )  # fmt: skip
     assert library.environment.kwargs == {"sutton_barto_reward": True}
@@ -310,6 +310,8 @@ def test_settings_that_no_file_can_keep_are_not_made_up():
     ({"seed": -1}, "seed must"),
     ({"env": "nothing-v0"}, "env must"),
     ({"env": 7}, "env must"),
+    ({"env_kwargs": 3}, "env_kwargs must be a dict of arguments by name, got 3"),
+    ({"failure": lambda step: "no"}, r"what failure\(step\) returns must be True or False, got 'no'"),
     ({"env": random_world(0, S=5, d=3)}, "env must have the observations that the library was trained with"),
     ({"env": random_world(0, d=2)}, "env must have the n_features that the library was trained with, 3, got 2"),
     ({"env": random_world(0, A=3, d=3)}, "env must have the n_actions that the library was trained with, 2, got 3"),
@@ -492,3 +494,107 @@ def test_what_scores_promise_beyond_a_cut_is_reported_too(at_end, with_rest):
     assert report.measures["discounted"].estimate == pytest.approx(1.5)
     found = report.measures.get("discounted_with_rest")
     assert (found and found.estimate) == (with_rest and pytest.approx(with_rest, abs=1e-3))
+
+
+# --- vector environments
+
+
+class Told(gym.Wrapper):
+    """Its reward is one number, as Gymnasium's vector environments want it; info tells the features."""
+
+    def step(self, action):
+        obs, phi, *ends, info = self.env.step(action)
+        return obs, 0.0, *ends, info | {"phi": phi}
+
+
+def told(obs, action, next_obs, info):
+    return info["phi"]
+
+
+told.bounds = [[-1, 1], [-1, 1]]
+
+
+@pytest.mark.parametrize("mode", [*gym.vector.AutoresetMode, "mo"])
+def test_a_vector_environment_gives_the_same_episodes_as_single_ones(wide, mode):
+    w, risks, make = [0.3, -0.8], [NEUTRAL, AVERSE], lambda: random_world(4, limit=9, failing=(1,), named="then")
+    if mode == "mo":
+        phi, env = None, pytest.importorskip("mo_gymnasium").wrappers.vector.MOSyncVectorEnv([make] * 3)
+    else:
+        phi, env = told, gym.vector.SyncVectorEnv([lambda: Told(make())] * 3, autoreset_mode=mode)
+    for options in ({}, {"max_steps": 4}, {"failure": lambda step: step.obs == 2 and step.phi[0] > -0.9}):
+        single = wide.compare(make, w, risks, 20, seed=6, **options).reports
+        for name, report in wide.compare(env, w, risks, 20, seed=6, phi=phi, **options).reports.items():
+            for part in ("returns", "discounted", "phi", "failures", "lengths", "truncated", "rest", "beginnings"):
+                found, wanted = getattr(report, part), getattr(single[name], part)
+                np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6 if mode == "mo" else 0, err_msg=part)
+    assert report.failures.sum() > 0
+    assert not env.closed
+
+
+def test_networks_are_evaluated_in_a_vector_environment_too_and_calibrated():
+    make = lambda: random_world(4, limit=9)  # noqa: E731
+    library = rasf.learn(make, tasks=np.eye(2), agent="rasfdqn", steps_per_task=40, widths=(8,), batch=8, warmup=10)
+    env = gym.vector.SyncVectorEnv([lambda: Told(make())] * 4)
+    single, several = library.evaluate(make, [1, 0], episodes=6), library.evaluate(env, [1, 0], episodes=6, phi=told)
+    np.testing.assert_array_equal(several.returns, single.returns)
+    calibrations = [library.calibrate(one, 40, tasks=2, phi=phi).describe() for one, phi in ((make, None), (env, told))]
+    assert calibrations[0] == calibrations[1]
+
+
+class OneSeed(gym.vector.VectorEnv):
+    """Four environments written as a batch; the seed decides where all of them start."""
+
+    def __init__(self):
+        self.num_envs, self.metadata = 4, {"autoreset_mode": gym.vector.AutoresetMode.SAME_STEP}
+        self.single_observation_space = spaces.Discrete(4)
+        self.observation_space = spaces.MultiDiscrete([4] * 4)
+        self.single_action_space, self.seeds = spaces.Discrete(2), []
+
+    def reset(self, *, seed=None, options=None):
+        self.seeds.append(seed)
+        self.state, self.time = np.random.default_rng(seed).integers(3, size=4), 0
+        return self.state, {}
+
+    def step(self, actions):
+        self.time += 1
+        phi, over = np.stack([self.state, actions], axis=1).astype(float), np.full(4, self.time == 3)
+        info = {"final_obs": np.array([*self.state, None])[:4], "_final_obs": over} if over.any() else {}
+        self.time %= 3
+        return self.state, phi, over, np.zeros(4, bool), info
+
+
+def test_a_vector_environment_of_ones_own_has_a_seed_for_each_batch(wide):
+    env = OneSeed()
+    first, again = (wide.evaluate(env, [1.0, 0.0], episodes=6, seed=3) for _ in range(2))
+    np.testing.assert_array_equal(first.returns, again.returns)
+    seeds = seeds_from(3, 6)
+    assert env.seeds == [0, seeds[0], seeds[4]] * 2  # the first one is to count the features
+    assert (first.lengths == 3).all()
+    for wrong, said in (({"env_kwargs": {"a": 1}}, "a can only be given with an"), ({"failure": 3}, "failure must be")):
+        with pytest.raises(ValueError, match=said):
+            wide.evaluate(env, [1.0, 0.0], episodes=6, **wrong)
+    other = gym.vector.SyncVectorEnv([lambda: Told(random_world(4, S=5))] * 2)
+    with pytest.raises(ValueError, match="env must have the observations that the library was trained with"):
+        wide.evaluate(other, [1.0, 0.0], episodes=6, phi=told)
+
+
+class Saying(OneSeed):
+    """Says something of its ends or failures."""
+
+    def __init__(self, **said):
+        super().__init__()
+        self.said, self.reward_space = said, spaces.Box(0.0, 4.0, (2,))
+
+    def step(self, actions):
+        obs, phi, terminated, truncated, info = super().step(actions)
+        ends = self.said.get("terminated", terminated), self.said.get("truncated", truncated)
+        return obs, phi, *ends, info | {name: value for name, value in self.said.items() if name == "failure"}
+
+
+def test_vector_environments_that_say_neither_yes_nor_no_are_refused(wide):
+    for where in ("terminated", "truncated", "failure"):
+        for amiss in (np.full(4, np.nan), ["no"] * 4, True, np.zeros((4, 1)), np.full(3, False), None, np.full(4, 2)):
+            with pytest.raises(ValueError, match=rf"environment's .*{where}.* must be (4 flags|True or False), got"):
+                wide.evaluate(Saying(**{where: amiss}), [1.0, 0.0], episodes=4)
+    report = wide.evaluate(Saying(failure=np.array([0, 1, 1, 0])), [1.0, 0.0], episodes=4)
+    assert report.failures.tolist() == [0, 2, 2, 0]  # at an end, final_info would say it

@@ -1,5 +1,6 @@
 """`learn`: ends and cuts told apart, same seed same bits, exact laws approached, one sentence for what is wrong."""
 
+import functools
 import json
 
 import gymnasium as gym
@@ -168,36 +169,50 @@ def test_a_number_of_tasks_is_drawn_from_the_environment_or_else_uniformly():
     drawn = FourRoom().random_tasks(3, np.random.default_rng([9, 77]))
     np.testing.assert_array_equal([policy.w for policy in own.policies], drawn)
     assert not any("[-1, 1]" in note for note in own.notes)
-    # the parts of a vector reward are there to be had
-    other = rasf.learn(random_world(0, d=2), tasks=40, agent="sfql", steps_per_task=1, seed=9)
+    world = random_world(0, d=2)
+    other = rasf.learn(world, tasks=40, agent="sfql", steps_per_task=1, seed=9)
     weights = np.array([policy.w for policy in other.policies])
     assert any("40 weightings were drawn from [0, 1] with the signs [1, 1]" in note for note in other.notes)
     assert weights.shape == (40, 2)
     assert 0 <= weights.min() < 0.2
     assert 0.8 < weights.max() <= 1
-
-    def phi(obs, action, next_obs, info):
-        return [1.0, 2.0]
-
-    for signs, low, high in ((None, (-0.8, -0.8), (0.8, 0.8)), ([0, -1], (-0.8, -0.8), (0.8, 0.0))):
-        if signs is not None:
-            phi.signs = signs
-        drawn = rasf.learn(random_world(0, d=2), phi=phi, tasks=40, agent="sfql", steps_per_task=1, seed=9)
-        weights = np.array([policy.w for policy in drawn.policies])
-        assert (weights.min(axis=0) < low).all()
-        assert ((weights.max(axis=0) > high) | (np.array(high) == 0) & (weights.max(axis=0) <= 0)).all()
-    phi.signs = [2, 1]
-    one_line(lambda: rasf.learn(random_world(0, d=2), phi=phi, tasks=2, agent="sfql"), "signs must be 2 numbers")
-    again = rasf.learn(random_world(0), tasks=40, agent="sfql", steps_per_task=1, seed=10)
+    again = rasf.learn(world, tasks=40, agent="sfql", steps_per_task=1, seed=10)
     assert (np.array([policy.w for policy in again.policies]) != weights).all()
+    cost = rasf.learn(world, tasks=40, agent="sfql", steps_per_task=1, seed=9, signs=(1, -1))
+    np.testing.assert_array_equal([policy.w for policy in cost.policies], weights * [1, -1])
 
 
-def test_features_of_ones_own_have_no_distribution_of_tasks():
-    def phi(obs, action, next_obs, info):
-        return [1.0, action]
+def phi_of_two(obs, action, next_obs, info):
+    return [1.0, float(action)]
 
-    library = rasf.learn("rasf/FourRoom-v0", tasks=2, agent="sfql", steps_per_task=20, phi=phi)
-    assert any("[-1, 1]^2" in note for note in library.notes)
+
+def test_a_number_of_tasks_needs_signs_so_that_costs_are_not_rewarded():
+    world, cost = random_world(0, d=2), random_world(0, d=2)
+    del world.signs
+    said = r"tasks=8 cannot be drawn, because nothing says which of the 2 features are costs: give weights \(n, 2\), or"
+    for options in ({}, {"phi": phi_of_two}, {"agent": "auto"}, DEEP):
+        one_line(lambda options=options: rasf.learn(world, tasks=8, steps_per_task=1, **options), said)
+    one_line(lambda: rasf.learn(world, tasks=[[1.0, -1.0]], imagined=3, steps_per_task=1, **DEEP), "^imagined=3 cannot")
+    one_line(lambda: rasf.learn("rasf/FourRoom-v0", tasks=8, phi=phi_of_two), said)
+    cost.signs = (1, -1)
+    declared = functools.update_wrapper(functools.partial(phi_of_two), phi_of_two)
+    declared.signs = [0, -1]
+    for env, options, low, high in (
+        (cost, {}, (0, -1), (1, 0)),
+        (gym.wrappers.TimeLimit(cost, 5), {}, (0, -1), (1, 0)),
+        (world, {"signs": [0, 0]}, (-1, -1), (1, 1)),
+        (world, {"phi": declared}, (-1, -1), (1, 0)),
+        (world, {"phi": declared, "signs": (-1, 1)}, (-1, 0), (0, 1)),
+    ):
+        drawn = rasf.learn(env, tasks=40, agent="sfql", steps_per_task=1, seed=9, **options)
+        weights = np.array([policy.w for policy in drawn.policies])
+        np.testing.assert_allclose(weights.min(axis=0), low, atol=0.2)
+        np.testing.assert_allclose(weights.max(axis=0), high, atol=0.2)
+        assert ((np.array(low) <= weights) & (weights <= high)).all()
+    for signs in ([2, 1], [1], "ab", [[1], [1, 1]], 3, np.nan):
+        one_line(lambda signs=signs: rasf.learn(world, tasks=2, agent="sfql", signs=signs), "signs must be 2 numbers")
+    declared.signs = [2, 1]
+    one_line(lambda: rasf.learn(world, phi=declared, tasks=2, agent="sfql"), "signs must be 2 numbers")
 
 
 def test_weights_may_be_learned_from_rewards():
@@ -369,6 +384,22 @@ def test_lists_of_objects_are_learned_saved_and_loaded(tmp_path):
     )
 
 
+def test_an_image_that_is_flattened_is_noted():
+    space = spaces.Box(0, 255, (7, 7, 3), np.uint8)
+    world = scripted(space, [np.zeros((7, 7, 3), np.uint8)], [1.0, 0.0], 4)
+    said = "the image of shape (7, 7, 3) in an observation is flattened to 147 numbers for fully connected networks"
+    options = {"tasks": [[1.0, 1.0]], "steps_per_task": 8}
+    assert any(said in note for note in rasf.learn(world, **options, **DEEP).notes)
+    vector = gym.vector.SyncVectorEnv([lambda: scripted(space, [np.zeros((7, 7, 3), np.uint8)], 1.0, 4)])
+    library = rasf.learn(vector, phi=lambda *_: [1.0, 0.0], **options, **DEEP)
+    assert any(said in note for note in library.notes)
+    for other in (
+        rasf.learn(world, agent="sfql", **options),
+        rasf.learn(steady("truncated"), tasks=[[1]], steps_per_task=8, **DEEP),
+    ):
+        assert not any("image" in note for note in other.notes)
+
+
 # --- progress
 
 
@@ -427,6 +458,16 @@ def test_an_old_keyword_names_the_new_one(old, new):
     ({"env": None}, "env must"),
     ({"env": lambda: None}, "env must"),
     ({"env_kwargs": {"size": 3}}, "size can only be given with an environment's id"),
+    ({"env_kwargs": 3}, "env_kwargs must be a dict of arguments by name, got 3"),
+    ({"env_kwargs": 0}, "env_kwargs must be a dict"),
+    ({"env_kwargs": [("a", 1)]}, "env_kwargs must be a dict"),
+    ({"env_kwargs": {3: 1}}, "env_kwargs must be a dict"),
+    ({"env": "FrozenLake-v1", "env_kwargs": {"map_name": "nowhere"}}, "cannot be made: KeyError 'nowhere'"),
+    ({"base_library": 3}, "base_library must be a policy library, got int"),
+    ({"once": [0, 0], "agent": "rasfdqn"}, "once must hold indices of the 2 features, from 0 and each once"),
+    ({"imagined": "many", "agent": "sfdqn"}, "imagined must be weights"),
+    ({"imagined": -1, "agent": "sfdqn"}, "imagined must be a whole number"),
+    ({"env": "rasf/Grid-v0", "agent": "sfdqn", "num_envs": 10**9}, "num_envs must be at most 10000"),
     ({"phi": 3}, "phi must"),
     ({"phi": lambda *_: 1.0}, "phi must"),
     ({"tasks": [[1.0]]}, "tasks must"),
@@ -477,12 +518,12 @@ def test_what_cannot_be_learned_is_refused_in_one_sentence(change, said):
 
 
 def test_a_distribution_of_tasks_that_is_none_is_refused():
-    world = random_world(0)
+    world, said = random_world(0), "the environment's random_tasks must be"
     for tasks in (np.ones((3, 5)), np.full((3, 2), np.nan), "three"):
         world.random_tasks = lambda count, rng, tasks=tasks: tasks
-        one_line(
-            lambda: rasf.learn(world, tasks=3, agent="sfql", steps_per_task=5), "the environment's random_tasks must be"
-        )
+        one_line(lambda: rasf.learn(world, tasks=3, agent="sfql", steps_per_task=5), said)
+    world.random_tasks = 3
+    one_line(lambda: rasf.learn(world, tasks=3, agent="sfql", steps_per_task=5), said + " a function")
 
 
 def test_a_vector_environment_is_for_networks_and_has_its_own_number():
@@ -579,6 +620,7 @@ def test_bounds_that_a_function_declares_are_kept_too(as_vector):
     def make():
         return scripted(LINE, [np.zeros(1)], 7.0, ends=4)
 
+    phi.signs = [1, 1]
     phi.bounds = [[0.5, 1.0], [-2.0, 2.0]]  # a vector environment's steps that only reset are 0, below the first
     env = gym.vector.SyncVectorEnv([make, make]) if as_vector else make
     asked = {"tasks": 1, "steps_per_task": 40, "phi": phi, "num_envs": 2, **HISTOGRAM}

@@ -107,7 +107,11 @@ def test_a_loaded_library_goes_on_as_the_saved_one(libraries, tmp_path):
 def test_settings_of_an_environment_come_back_and_make_it_again(tmp_path):
     phi = lambda *_: [1.0, 2.0]  # noqa: E731
     library = rasf.learn(
-        "FrozenLake-v1", tasks=1, steps_per_task=5, phi=phi, env_kwargs={"desc": ("SF", "FG"), "is_slippery": False}
+        "FrozenLake-v1",
+        tasks=[[1, 0]],
+        steps_per_task=5,
+        phi=phi,
+        env_kwargs={"desc": ("SF", "FG"), "is_slippery": False},
     )
     library.save(tmp_path / "a.rasf")  # JSON knows no tuples
     again = rasf.load(tmp_path / "a.rasf")

@@ -17,7 +17,7 @@ class Corridor(gym.Env):
     """Five cells; to the right is a prize, to the left a cliff, which is a failure. `worth` 0: nothing can be told."""
 
     observation_space, action_space = spaces.Box(-3.0, 3.0, (1,), np.float32), spaces.Discrete(2)
-    reward_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+    reward_space, signs = spaces.Box(-1.0, 1.0, (2,), np.float32), (1, 1)
 
     def __init__(self, worth=1.0):
         self._worth = worth
@@ -124,6 +124,38 @@ def test_tasks_side_by_side_take_turns_and_have_the_same_number_of_steps():
     assert max(last.values()) <= 1_550
     order = [one.policy for one in seen]
     assert order.index(3) < len(order) - 1 - order[::-1].index(0)  # the last begins before the first ends
+
+
+@pytest.mark.parametrize("num_envs", [2, 4])
+def test_with_several_environments_every_policy_is_shown(num_envs):
+    seen = []
+    options = {"tasks": np.eye(2), "steps_per_task": 600, "num_envs": num_envs, "callback": seen.append}
+    rasf.learn(Corridor, **options, **NETWORK)
+    shown = [one.policy for one in seen]
+    assert shown.count(0) >= 5
+    assert shown.count(1) >= 5
+
+
+def test_a_callback_that_is_none_is_refused():
+    options = {"tasks": [[1.0, 1.0]], "steps_per_task": 10, "agent": "rasfql"}
+    with pytest.raises(ValueError, match="callback must be a function of a TrainingProgress, got int"):
+        rasf.learn(Corridor, callback=3, **options)
+    with pytest.raises(ValueError, match="callback must return True to stop, or False or None, got ndarray"):
+        rasf.learn(Corridor, callback=lambda _: np.zeros(2), **options)
+    with pytest.raises(ValueError, match="progress must be True, False or None, got 'yes'"):
+        rasf.learn(Corridor, progress="yes", **options)
+
+
+def test_a_bar_shows_progress_where_it_is_asked_for(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    seen, options = [], {"tasks": [[1.0, 1.0]], "steps_per_task": 10_000, "agent": "rasfql", "gamma": 0.9}
+    rasf.learn(Corridor, **options)
+    assert capsys.readouterr().err == ""  # no terminal
+    rasf.learn(Corridor, progress=True, callback=seen.append, **options)
+    said = capsys.readouterr().err
+    assert "policy 1 of 1; greedy 1 an episode, 0 failures (random" in said
+    assert "steps/s" in said
+    assert len(seen) == 20
 
 
 def test_imagined_weightings_are_learned_and_never_practised():

@@ -1,14 +1,19 @@
+import errno
 import json
 import math
+import os
 
 import numpy as np
 import pytest
 from sweep_help import HEAD, spec_of
 
+from rasf import files
+from rasf.sweep.drive import progress_of
 from rasf.sweep.runs import Outcome, Run
 from rasf.sweep.store import Store
 
 RUN = Run("sweep_experiments:PROBE", {"scale": 2.0}, 4)
+PARTIAL = f".rasf-{files._HOST}-123-{'0' * 16}.partial"  # of a writer that was killed
 OUTCOME = Outcome({"mean": np.float64(0.5), "n": np.int64(3), "ok": np.bool_(True), "word": "a"}, {"x": np.arange(3)})
 
 
@@ -66,7 +71,7 @@ def test_a_run_that_is_finished_has_not_failed_whatever_a_note_says(store):
     assert store.failures([RUN]) == {}
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"reason": null}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"reason": null}', "[" * 100_000], ids=range(6))
 def test_a_damaged_note_counts_as_none(store, text):
     store.fail(RUN, "no luck")
     (store.folder / "failed" / f"{RUN.id}.json").write_text(text)
@@ -75,11 +80,11 @@ def test_a_damaged_note_counts_as_none(store, text):
 
 def test_a_second_driver_is_told_who_the_first_is_and_changes_nothing(store):
     with store.driving():
-        (store.folder / ".sweep.json.123").touch()
+        (store.folder / PARTIAL).touch()
         second = Store(store.folder)
         with pytest.raises(ValueError, match=r"process \d+ on "), second.driving():
             pass
-        assert (store.folder / ".sweep.json.123").exists()
+        assert (store.folder / PARTIAL).exists()
         assert second.driver().startswith("process ")
     assert store.driver() is None
     with second.driving():
@@ -89,7 +94,8 @@ def test_a_second_driver_is_told_who_the_first_is_and_changes_nothing(store):
 def test_a_driver_removes_what_killed_writers_left_and_nothing_else(store, tmp_path):
     store.declare(spec_of(tmp_path, HEAD))
     store.finish(RUN, OUTCOME, {})
-    for name in (f"runs/.{RUN.id}.run.123", ".sweep.json.456", ".table.parquet.7", ".mine", "runs/.mine"):
+    for name in (f"runs/{PARTIAL}", PARTIAL, f"libraries/{PARTIAL}", ".mine", "runs/.mine"):
+        (store.folder / name).parent.mkdir(exist_ok=True)
         (store.folder / name).touch()
     with store.driving():
         left = sorted(path.name for path in store.folder.rglob("*") if path.is_file())
@@ -98,9 +104,54 @@ def test_a_driver_removes_what_killed_writers_left_and_nothing_else(store, tmp_p
 
 def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path):
     (tmp_path / "scratch").mkdir()
-    with pytest.raises(ValueError, match="neither empty nor"), Store(tmp_path).driving():
+    with (
+        pytest.raises(ValueError, match="an empty folder or that of a sweep; it holds scratch"),
+        Store(tmp_path).driving(),
+    ):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["scratch"]
+
+
+def test_a_second_sweep_that_begins_with_the_first_is_told_of_it(store, tmp_path, monkeypatch):
+    """Whatever the first one writes while the second looks at the folder."""
+    plain = os.listdir
+
+    def listed(folder):
+        store.declare(spec_of(tmp_path, HEAD))
+        store.finish(RUN, OUTCOME, {})
+        return plain(folder)
+
+    with store.driving():
+        monkeypatch.setattr(os, "listdir", listed)
+        with pytest.raises(ValueError, match=r"is being driven by process \d+ on "), Store(store.folder).driving():
+            pass
+
+
+def test_looking_at_a_sweep_writes_nothing(store, tmp_path, monkeypatch):
+    """As in a folder that is of another user, or on a file system that is read-only."""
+    store.declare(spec_of(tmp_path, HEAD))
+    with store.driving():
+        store.publish({"running": 1})
+    plain = os.open
+
+    def read_only(path, flags, *arguments, **options):
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            raise OSError(errno.EROFS, "Read-only file system", str(path))
+        return plain(path, flags, *arguments, **options)
+
+    before = {path: path.stat() for path in store.folder.rglob("*")}
+    monkeypatch.setattr(os, "open", read_only)
+    assert (store.driver(), progress_of(store).running) == (None, 0)
+    monkeypatch.undo()
+    with store.driving():
+        monkeypatch.setattr(os, "open", read_only)
+        assert store.driver().startswith("process ")
+        assert progress_of(store).running == 1
+        monkeypatch.undo()
+    (store.folder / "lock").unlink()
+    assert store.driver() is None
+    assert not (store.folder / "lock").exists()
+    assert before.keys() - {store.folder / "lock"} == {*store.folder.rglob("*")}
 
 
 def test_a_folder_belongs_to_one_sweep(store, tmp_path):
@@ -109,7 +160,7 @@ def test_a_folder_belongs_to_one_sweep(store, tmp_path):
     larger = spec_of(tmp_path, HEAD + "seeds = 3")
     store.declare(larger)
     assert store.runs() == list(larger.runs)
-    with pytest.raises(ValueError, match="'try', not to 'other'"):
+    with pytest.raises(ValueError, match="'try', not to 'other'; give each a folder of its own"):
         store.declare(spec_of(tmp_path, HEAD.replace("try", "other")))
     assert store.runs() == list(larger.runs)
 

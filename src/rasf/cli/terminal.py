@@ -19,14 +19,12 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    ProgressColumn,
     SpinnerColumn,
-    Task,
-    TaskProgressColumn,
     TextColumn,
     TimeRemainingColumn,
 )
-from rich.text import Text
+
+from rasf.files import is_stream
 
 INTERRUPTED = 130
 console = Console(emoji=False)  # it would make a thumb of the end of "mean-variance:-1:"
@@ -37,23 +35,9 @@ def on_stderr() -> Console:
     return Console(stderr=True, emoji=False)
 
 
-class _Rate(ProgressColumn):
-    """Steps per second."""
-
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed:,.0f} steps/s", style="progress.data.speed")
-
-
 def counted() -> Progress:
     """Progress over a number of equal pieces of work."""
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(SpinnerColumn(), TextColumn("{task.description}"), *columns, console=on_stderr())
-
-
-def stepped() -> Progress:
-    """Progress over steps, with their rate and the time left."""
-    columns = (BarColumn(bar_width=20), TaskProgressColumn(), _Rate(), TextColumn("left:"), TimeRemainingColumn())
     return Progress(SpinnerColumn(), TextColumn("{task.description}"), *columns, console=on_stderr())
 
 
@@ -73,12 +57,27 @@ def printable(text: object) -> str:
 
 
 def check_writable(name: str, path: Path) -> Path:
-    """Refuse a file that could not be written in the end: better known before the work."""
-    if path.is_dir():
-        raise ValueError(f"{name} must name a file; {path} is a folder")
-    if not path.parent.is_dir():
-        raise ValueError(f"{name} must be in a folder that exists; {path.parent} is none")
-    check_folder(name, path.parent)
+    """Refuse a file that could not be written in the end: better known before the work.
+
+    Args:
+        name: the option that an error names.
+        path: the file; a symlink is followed, and a device or a pipe (/dev/null, /dev/stdout) is accepted as it is.
+
+    Returns:
+        `path`.
+
+    Raises:
+        ValueError: `path` is a folder, a block device or a socket, its folder does not exist, or it cannot be written.
+    """
+    try:
+        if is_stream(path, name):
+            return path
+    except OSError as error:
+        raise ValueError(f"{name} cannot be written: {path}: {error.strerror}") from None
+    folder = Path(os.path.realpath(path)).parent if path.is_symlink() else path.parent
+    if not folder.is_dir():
+        raise ValueError(f"{name} must be in a folder that exists; {folder} is none")
+    check_folder(name, folder)
     return path
 
 

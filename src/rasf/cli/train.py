@@ -4,11 +4,15 @@ Before the work, a rehearsal: the same call with one step per task. It finds wha
 wrong size, networks that do not fit the library they should join), draws the tasks and chooses the agent.
 
 Ctrl-C stops soon and keeps what was learned; a second one leaves at once and writes no library. An existing library is
-replaced only with `--overwrite`, and keeps its log if the new one is not saved.
+replaced only with `--overwrite`, and keeps its log until the new one is saved. While training runs there are three
+more files beside `--out`: the log under the name LOG.part, OUT.checkpoint, and a lock. A run that was killed goes on
+from the checkpoint when the same command is given again, to the same bits.
 """
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -30,9 +34,8 @@ from rasf.cli.terminal import (
     on_stderr,
     printable,
     say,
-    stepped,
 )
-from rasf.files import write_atomically
+from rasf.files import is_stream
 from rasf.risk.names import risk_to_text
 from rasf.sweep import arguments
 
@@ -64,6 +67,7 @@ _READERS: dict[str, arguments.Reader] = {
     "overwrite": arguments.flag,
     "log": read.path,
     "tensorboard": read.path,
+    "checkpoint-seconds": partial(number, low=0.0),
     "from": arguments.text,
 }
 _FROM_LOG = {"env", *_TASKS, "risk", "gamma", "seed", "set", "out", "overwrite", "from"}  # what a log can do with
@@ -71,7 +75,6 @@ _SCALARS = (
     "return", "failures", "reward_per_step", "episode_return", "episode_length", "greedy_return", "greedy_failures",
     "loss", "clipped", "steps_per_second", "environment_share",
 )  # for TensorBoard  # fmt: skip
-_MUCH_CLIPPED = 0.01
 _LIBRARY_AGENTS = ", ".join(agent.name for agent in AGENTS.values() if agent.makes_library)
 
 
@@ -128,6 +131,9 @@ def train(
     ] = None,
     log: Annotated[Path | None, typer.Option(help="JSON lines of training. Default: beside --out.")] = None,
     tensorboard: Annotated[Path | None, typer.Option(help="Folder for TensorBoard scalars.")] = None,
+    checkpoint_seconds: Annotated[
+        float | None, typer.Option(help="Seconds between checkpoints, from which a killed run goes on. Default: 120.")
+    ] = None,
     from_: Annotated[
         str | None,
         typer.Option(
@@ -140,7 +146,8 @@ def train(
 ) -> None:
     """Train a library of policies on an environment with discrete actions.
 
-    Ctrl-C stops and saves what was learned so far; a second Ctrl-C leaves at once.
+    Ctrl-C stops and saves what was learned so far; a second Ctrl-C leaves at once. A run that was killed goes on from
+    its last checkpoint when the same command is given again.
 
     Example: `rasf train resource-gathering-v0 --tasks 8 --risk mean-variance:-4 --gamma .9 --out gathering.rasf`
 
@@ -159,21 +166,34 @@ def train(
         return
     job = _job(values)
     with on_stderr().status(f"looking at {printable(job.env)}"):
-        rehearsed = job.learn(steps_per_task=1, learn_w=False)
+        rehearsed = job.learn(steps_per_task=1, learn_w=False, progress=False)
     known = 0 if job.base is None else len(job.base.policies)
     _train(job, len(rehearsed.policies) - known, job.steps or rehearsed.agents[-1].steps_per_task)
 
 
 class _Job(NamedTuple):
-    """What is to be learned, and where it is written."""
+    """What is to be learned, and where it is written.
+
+    The log has another name while training runs, so that an existing library keeps its own until it is replaced.
+    """
 
     env: str
     base: PolicyLibrary | None  # to grow
     options: dict[str, Any]
     steps: int | None
     out: Path
+    overwrite: bool
     log: Path
     tensorboard: Path | None
+    checkpoint_seconds: float
+
+    @property
+    def running_log(self) -> Path:
+        return self.log if is_stream(self.log) else self.log.with_name(f"{self.log.name}.part")
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.out.with_name(f"{self.out.name}.checkpoint")
 
     def learn(self, **more: Any) -> PolicyLibrary:
         """`rasf.learn`, or `grow` of the library that is there."""
@@ -190,7 +210,9 @@ def _train_from(values: dict[str, Any]) -> None:
     useless = values.keys() - _FROM_LOG
     if useless:
         raise ValueError(f"{', '.join(sorted(useless))} cannot be given with --from: a log was recorded already")
-    _check_settings(values.get("set", {}), {*signature(learn_from).parameters} - {"least_tries", "resamples"})
+    _check_settings(
+        values.get("set", {}), {*signature(learn_from).parameters} - {"least_tries", "resamples", "max_bytes"}
+    )
     out = _new_file(values)
     given = {name: values[name] for name in ("risk", "gamma", "seed") if name in values}
     env = arguments.import_environment(values["env"]) if "env" in values else None
@@ -216,6 +238,8 @@ def _new_file(values: dict[str, Any]) -> Path:
     if not any(name in values for name in _TASKS):
         raise ValueError("tasks must be given: --tasks 8 draws them, --w 1,0,.1 or --tasks-file FILE name them")
     out = check_writable("out", values["out"])
+    if is_stream(out):
+        raise ValueError(f"out must be a file in a folder, got {out}")
     grown = "grow" in values and values["grow"].resolve() == out.resolve()
     if out.exists() and not (grown or values.get("overwrite")):
         raise ValueError(
@@ -242,7 +266,10 @@ def _job(values: dict[str, Any]) -> _Job:
     env = arguments.import_environment(values["env"]) if base is None or "env" in values else read.own_environment(base)
     if folder is not None:
         check_folder("tensorboard", folder)
-    return _Job(env, base, _options(values, env, base), values.get("steps-per-task"), out, log, folder)
+    options, every = _options(values, env, base), values.get("checkpoint-seconds", 120.0)
+    return _Job(
+        env, base, options, values.get("steps-per-task"), out, values.get("overwrite", False), log, folder, every
+    )
 
 
 def _options(values: dict[str, Any], env: str, base: PolicyLibrary | None) -> dict[str, Any]:
@@ -279,13 +306,49 @@ def _check_settings(settings: dict[str, Any], taken: set[str]) -> None:
 
 
 def _train(job: _Job, policies: int, steps: int) -> None:
-    from rasf.library.progress import ScalarLog, TrainingLog
+    from rasf.library.checkpoint import OtherTraining
 
-    board, risks = None if job.tensorboard is None else ScalarLog(job.tensorboard), len(job.options.get("risk", [None]))
-    total = policies // risks * steps
+    risks = len(job.options.get("risk", [None]))
     all_from_one = f", {risks} risks from one stream" if risks > 1 else ""
     say(f"{job.env}: {counted_policies(policies)}, {steps:,} steps a task{all_from_one}")
-    with stepped() as bar, _log_of_old(job) as undo, Interrupt(bar, undo) as interrupt, TrainingLog(job.log) as log:
+    with _lock(job.out) as unlock:
+        if job.checkpoint.exists():
+            say(f"an earlier run of this training was interrupted: it goes on from {job.checkpoint}")
+        try:
+            library, stopped_at = _learned(job, policies, steps, unlock)
+        except OtherTraining as error:
+            if not job.overwrite:
+                raise ValueError(f"{error}, or start anew with --overwrite") from None
+            job.checkpoint.unlink()
+            library, stopped_at = _learned(job, policies, steps, unlock)
+        job.checkpoint.unlink(missing_ok=True)
+        if job.running_log != job.log:
+            os.replace(job.running_log, job.log)
+    old = () if job.base is None else job.base.notes
+    for note in library.notes:
+        if note not in old:
+            say(f"note: {note}")
+    say(f"wrote {job.out}, {counted_policies(len(library.policies))} of {library.agent}, and {job.log}")
+    if stopped_at:
+        say(f"stopped at {stopped_at}; what was learned so far is saved and can be used")
+        raise typer.Exit(INTERRUPTED)
+    say(f"see it with `rasf evaluate {job.out}`")
+
+
+def _learned(job: _Job, policies: int, steps: int, unlock: Callable[[], None]) -> tuple[PolicyLibrary, str]:
+    """Train and save the library; the library, and where Ctrl-C stopped it, "" if it did not."""
+    from rasf.library.checkpoint import Checkpoint
+    from rasf.library.progress import ScalarLog, TrainingLog
+    from rasf.library.progress_bar import in_words, training_bar
+
+    board = None if job.tensorboard is None else ScalarLog(job.tensorboard)
+    risks = len(job.options.get("risk", [None]))
+    total = policies // risks * steps
+    with (
+        training_bar(on_stderr()) as bar,
+        Interrupt(bar, unlock) as interrupt,
+        TrainingLog(job.running_log) as log,
+    ):
         task = bar.add_task("compiling", total=total)
 
         def callback(progress: TrainingProgress) -> bool:
@@ -293,52 +356,46 @@ def _train(job: _Job, policies: int, steps: int) -> None:
             if board is not None:
                 known = {name: line[name] for name in _SCALARS if line[name] is not None}
                 board.write(f"policy_{progress.policy:03d}", progress.step, known)
-            doing = f"policy {progress.policy + 1} of {policies}"
-            told = f"{doing}{_in_words(line)}"
-            bar.update(task, completed=round(progress.share * total), description=told)
-            interrupt.at = f"{doing}, step {progress.step:,} of {max(1, steps // risks):,}"
+            bar.update(task, completed=round(progress.share * total), description=in_words(progress, policies))
+            at = f"step {progress.step:,} of {max(1, steps // risks):,}"
+            interrupt.at = f"policy {progress.policy + 1} of {policies}, {at}"
             interrupt.stopped = interrupt.asked and progress.share < 1
             return interrupt.stopped
 
-        library = job.learn(steps_per_task=steps, callback=callback)
+        saver = Checkpoint(job.checkpoint, job.checkpoint_seconds, {"log": log}, keep=True)
+        library = job.learn(steps_per_task=steps, callback=callback, checkpoint=saver, progress=False)
         interrupt.saving = True
-        library.save(job.out)
-    old = () if job.base is None else job.base.notes
-    for note in library.notes:
-        if note not in old:
-            say(f"note: {note}")
-    say(f"wrote {job.out}, {counted_policies(len(library.policies))} of {library.agent}, and {job.log}")
-    if interrupt.stopped:
-        say(f"stopped at {interrupt.at}; what was learned so far is saved and can be used")
-        raise typer.Exit(INTERRUPTED)
-    say(f"see it with `rasf evaluate {job.out}`")
+        _save(library, job.out)
+    return library, interrupt.at if interrupt.stopped else ""
 
 
-def _in_words(line: dict[str, Any]) -> str:
-    """What a line of the log shows beside the bar: how good the policies are, what is wrong with them."""
-    told = ""
-    if line["greedy_return"] is not None:
-        failures = "" if line["greedy_failures"] is None else f", {line['greedy_failures']:.2g} failures"
-        told += f"; greedy {line['greedy_return']:.4g} an episode{failures} (random {line['random_return']:.4g})"
-    elif line["episode_return"] is not None:
-        told += f"; {line['episode_return']:.4g} an episode"
-    if (line["clipped"] or 0.0) > _MUCH_CLIPPED:
-        told += f"; {line['clipped']:.0%} clipped"
-    return told
+def _save(library: PolicyLibrary, out: Path) -> None:
+    """Save a library; where that fails, as on a full disk, save it in a temporary folder and say so."""
+    try:
+        library.save(out)
+    except OSError as error:
+        spare = Path(tempfile.mkdtemp(prefix="rasf-")) / out.name
+        library.save(spare)
+        raise ValueError(f"{out}: {error.strerror or error}; the library was saved as {spare}") from None
 
 
 @contextmanager
-def _log_of_old(job: _Job) -> Iterator[Callable[[], None]]:
-    """Restore the log of an existing library unless a new one is saved; gives the function that restores it."""
-    log = job.log.absolute()  # whoever puts it back may be in another folder by then
-    kept = log.read_bytes() if job.out.exists() and log.exists() else None
+def _lock(out: Path) -> Iterator[Callable[[], None]]:
+    """Hold the right to write a library; gives the function that ends it at once. A killed process holds nothing."""
+    from filelock import FileLock, Timeout
 
-    def put_back() -> None:
-        if kept is not None:
-            write_atomically(log, lambda partial: Path(partial).write_bytes(kept))
+    path = out.absolute().with_name(f".{out.name}.lock")
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise ValueError(f"out must be for one training at a time; another one writes to {out}") from None
+
+    def unlock() -> None:
+        path.unlink(missing_ok=True)
+        lock.release()
 
     try:
-        yield put_back
-    except BaseException:
-        put_back()
-        raise
+        yield unlock
+    finally:
+        unlock()

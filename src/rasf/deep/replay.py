@@ -158,6 +158,24 @@ class HostReplay:
     def __len__(self) -> int:
         return min(self._stored, self._capacity)
 
+    def state(self) -> dict[str, Any]:
+        """The rows in use and their ratings, for checkpoints."""
+        ratings = {name: getattr(self._surprises, name) for name in ("_ratings", "_sums", "_most")}
+        return {"parts": tuple(part[: len(self)] for part in self._parts), "stored": self._stored, "ratings": ratings}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Hold what `state` gave."""
+        for part, held in zip(self._parts, state["parts"], strict=True):
+            if (held.shape[1], held.dtype) != (part.shape[1], part.dtype):
+                raise TypeError(f"a replay of {part.dtype} {part.shape[1:]} cannot hold {held.dtype} {held.shape[1:]}")
+        first = max(len(state["parts"][0]), min(self._capacity, _FIRST_ROWS))
+        self._parts = [np.empty((first, part.shape[1]), part.dtype) for part in self._parts]
+        for part, held in zip(self._parts, state["parts"], strict=True):
+            part[: len(held)] = held
+        self._stored = state["stored"]
+        for name, value in state["ratings"].items():
+            setattr(self._surprises, name, value)
+
     def store(self, rows: npt.NDArray[np.float32]) -> None:
         if not len(rows):
             return
@@ -201,6 +219,8 @@ class Chains:
 
     What follows is discounted once more for every step after the first, which the row keeps in place of 1.
     """
+
+    STATE = ("_open", "_ring")  # for checkpoints
 
     def __init__(self, num_envs: int, n_step: int, gamma: float, observation_size: int) -> None:
         self._gammas, self._size = np.array([gamma**age for age in range(n_step)], np.float32), observation_size

@@ -136,6 +136,11 @@ class SteppedLearner:
     dtype: what the replay keeps observations as, which must lose nothing.
     """
 
+    STATE = (  # for checkpoints, between `learn` and `act`; then call `restored`
+        "updates", "active", "_owed", "_learner", "_exploring", "_sampling", "_replay", "_scaling", "_within", "_warm",
+        "_stepped", "_rated", "_chains", "_held", "_acting", "_acting_at",
+    )  # fmt: skip
+
     def __init__(
         self,
         agent: Agent,
@@ -184,6 +189,7 @@ class SteppedLearner:
         self._within = Within(*np.zeros((2, n_features), np.float32))
         self._warm, self._stepped = agent.settings.warmup == 0, 0
         self._base_scores = base_scores
+        self._heads: dict[int, tuple[TaskHeads, tuple[Heads, ...], Risk]] = {}
         self._no_base = jnp.full((num_envs, agent.actions), -jnp.inf)
         self._rated: tuple[Ints, Array] | None = None
         self._acted: tuple[npt.NDArray[np.float32], Ints] | None = None
@@ -216,6 +222,11 @@ class SteppedLearner:
             raise ValueError(f"task must be from 0 to {most}, got {task!r}")
         self.active, self._acted = given.copy(), None
         self._on_task = {int(one): np.flatnonzero(given == one) for one in np.unique(given)}
+
+    def restored(self) -> None:
+        """Complete what a checkpoint restored: the rest follows from it."""
+        self._heads = {}
+        self.begin_task(self.active)
 
     def cut(self) -> None:
         """What comes next does not follow from what came: neither sums over steps nor held actions go on."""
@@ -373,7 +384,7 @@ class SteppedLearner:
     def _refresh(self) -> None:
         """Act by the networks as they are now, in numpy: it then waits for no update, and these go on meanwhile."""
         self._acting_at, self._acting = self.updates, self.networks
-        self._heads: dict[int, tuple[TaskHeads, tuple[Heads, ...], Risk]] = {}
+        self._heads = {}
 
     def _checked(self, base_scores: npt.NDArray[Any], n: int) -> npt.NDArray[np.float32]:
         scores, wanted = np.asarray(base_scores, np.float32), (n, self.agent.actions)
@@ -385,6 +396,8 @@ class SteppedLearner:
 
 class _Held:
     """Actions that n environments explore for a while."""
+
+    STATE = ("_action", "_left")  # for checkpoints
 
     def __init__(self, n: int) -> None:
         self._action: Ints = np.zeros(n, np.int64)

@@ -3,8 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import re
+from typing import Any
 
+import gymnasium
 from gymnasium.envs.registration import register, registry
+
+OLDEST_GYMNASIUM = (1, 1)  # as pyproject.toml has it
+
+
+def require_supported_gymnasium() -> None:
+    """Refuse a Gymnasium that is older than the oldest that rasf supports.
+
+    Raises:
+        ImportError: if it is; another package may have downgraded it.
+    """
+    if tuple(map(int, re.findall(r"\d+", gymnasium.__version__)[:2])) < OLDEST_GYMNASIUM:
+        oldest = ".".join(map(str, OLDEST_GYMNASIUM))
+        raise ImportError(
+            f"rasf needs Gymnasium {oldest} or newer, but {gymnasium.__version__} is installed, perhaps because "
+            f"another package asked for it: pip install 'gymnasium>={oldest}'"
+        )
 
 
 def register_environments() -> None:
@@ -27,3 +46,8 @@ def is_registered(env_id: str) -> bool:
         with contextlib.suppress(ImportError):
             import mo_gymnasium  # noqa: F401  (registers its ids)
     return env_id in registry
+
+
+def registered_kwargs(env_id: str) -> dict[str, Any]:
+    """Give the keyword arguments that an id was registered with; none for an id that is not registered."""
+    return registry[env_id].kwargs if is_registered(env_id) else {}

@@ -1,7 +1,8 @@
 """`rasf explore`: a local page, made with NiceGUI, served by uvicorn.
 
 NiceGUI serves its own scripts and style sheets, so nothing is fetched from the internet. The server listens on this
-machine only, unless told otherwise; then paths of this machine cannot be opened from the page.
+machine only, unless told otherwise; then paths of this machine cannot be opened from the page. Only its own page may
+talk to it (`own_origin`).
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ def serve(
         from nicegui import app as nicegui_app
         from nicegui import ui
 
+        from rasf.explorer.own_origin import OwnOriginMiddleware
         from rasf.explorer.pages.shell import Shell
         from rasf.explorer.views import Views
     except ImportError as error:
@@ -79,6 +81,7 @@ def serve(
     nicegui_app.on_startup(started)
     nicegui_app.on_shutdown(ended)
     server_app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    server_app.add_middleware(OwnOriginMiddleware)
     if is_local(host):
         # a stranger's page whose name is made to lead to this machine would ask under that name
         names = ["localhost", "127.0.0.1", "::1", "[::1]", host]

@@ -43,7 +43,7 @@ from rasf.statistics import (
 )
 
 if TYPE_CHECKING:
-    from rasf.envs.gymnasium.single import FeatureEnvironment
+    from rasf.envs.gymnasium.episodes import Episodes
     from rasf.library.calibration import Promise
     from rasf.library.policy_library import PolicyLibrary
 
@@ -283,7 +283,7 @@ def _aligned(rows: list[list[str]]) -> list[str]:
 
 def run_episodes(
     library: PolicyLibrary,
-    environments: Sequence[FeatureEnvironment],
+    environments: Episodes,
     rule: ActingRule,
     seeds: Sequence[int],
     max_steps: int,
@@ -299,10 +299,10 @@ def run_episodes(
     rest, held = np.zeros(n), Held.nothing(n, 0 if rule.limits is None else len(rule.limits.names))
     beginnings = []
     for first in range(0, n, len(environments)):
-        running = dict(zip(range(first, n), environments, strict=False))
-        begun, obs = first + len(running), {i: encode(env.reset(seeds[i])) for i, env in running.items()}
+        started = environments.reset(seeds[first : first + len(environments)])
+        begun, obs = first + len(started), {first + place: encode(one) for place, one in enumerate(started)}
         for t in range(max_steps):
-            encoded, each, discount = np.stack([obs[i] for i in running]), np.array(list(running)), sources.gamma**t
+            encoded, each, discount = np.stack(list(obs.values())), np.array(list(obs)), sources.gamma**t
             if t == 0:
                 beginnings.append(encoded)
                 held.put(each, rule.begin(encoded))
@@ -310,8 +310,9 @@ def run_episodes(
             actions = rule.act(encoded, theirs, discounted[each] @ rule.w, np.full(len(each), discount))
             held.put(each, theirs)
             unseen += int((~sources.seen(encoded)).sum())
-            for i, action in zip(list(running), actions.tolist(), strict=True):
-                step = running[i].step(action)
+            taken = {i - first: action for i, action in zip(obs, actions.tolist(), strict=True)}
+            for place, step in environments.step(taken).items():
+                i = first + place
                 phi[i] += step.phi
                 discounted[i] += discount * step.phi
                 failures[i] += step.failure
@@ -321,12 +322,12 @@ def run_episodes(
                 if truncated[i] and (step.truncated or t + 1 == max_steps):
                     rest[i] = _remaining(rule, obs[i], held.of(np.array([i])), discounted[i] @ rule.w, t + 1)
                 if step.terminated or step.truncated:
-                    del running[i]
+                    del obs[i]
             if callback is not None:
-                callback(begun - len(running))
-            if not running:
+                callback(begun - len(obs))
+            if not obs:
                 break
-    named = any(environment.reports_failures for environment in environments)
+    named = environments.reports_failures
     share = unseen / int(lengths.sum())
     counted = failures if named else None
     return Report(
@@ -345,8 +346,8 @@ def run_episodes(
         rule.limits,
         held,
         np.concatenate(beginnings),
-        names=tuple(library.environment.feature_names or environments[0].feature_names or ()),
-        sizes=_sizes_of_events(environments[0].declared_bounds),
+        names=tuple(library.environment.feature_names or environments.feature_names or ()),
+        sizes=_sizes_of_events(environments.declared_bounds),
         acting_w=None if rule.w is rule.task else rule.w,
     )
 

@@ -12,12 +12,11 @@ import platform
 from importlib.metadata import version
 from importlib.util import find_spec
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from rasf.agents import LawKind, library_agent
 from rasf.envs.gymnasium.description import EnvironmentDescription
-from rasf.files import Arrays, Header, load_file, save_file
+from rasf.files import Arrays, Header, as_path, load_file, save_file
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 from rasf.risk.names import stored_risk
 
@@ -26,12 +25,23 @@ _PLACES = ("sources/", "history/", "calibration/")
 
 
 def save(library: PolicyLibrary, path: str | PathLike[str], precision: str = "single") -> None:
-    """Write a library, whole or not at all."""
+    """Write a library, whole or not at all.
+
+    Args:
+        library: what to write.
+        path: a file; a symlink is followed, and a device or a pipe is written to as it is.
+        precision: "single", or "half" for the weights of networks.
+
+    Raises:
+        ValueError: `path` is not the name of a file that can be written to.
+        OSError: the file cannot be written; the error names it.
+    """
+    target = as_path(path)
     arrays = {f"sources/{name}": part for name, part in library.sources.arrays(precision).items()}
     arrays |= {f"history/{name}": part for name, part in library.history.items()}
     if library.calibration is not None:
         arrays |= {f"calibration/{name}": part for name, part in library.calibration.arrays().items()}
-    save_file(Path(path), library.describe(), arrays)
+    save_file(target, library.describe(), arrays)
 
 
 def load(path: str | PathLike[str]) -> PolicyLibrary:

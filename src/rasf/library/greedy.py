@@ -29,9 +29,12 @@ class GreedyCheck:
     That happens when it is time to look for the first time: short trainings are not looked at.
     """
 
+    STATE = ("_rng", "_due", "_looked", "_random_phi")  # for checkpoints
+
     def __init__(self, make: Callable[[], FeatureEnvironment], steps: int, seed: int) -> None:
         self._make, self._rng = make, np.random.default_rng([seed, 41])
         self._steps, self._due = min(_MOST, steps // _SHARE), 0
+        self._random_phi: Floats | None = None
         self._looked: dict[int, list[tuple[float, float, float]]] = {}  # by policy: share, return, what chance allows
 
     def look(self, share: float, policy: int, w: Floats, act: Callable[[Any], int]) -> dict[str, float]:
@@ -51,9 +54,12 @@ class GreedyCheck:
     def _env(self) -> FeatureEnvironment:
         return self._make()
 
-    @cached_property
+    @property
     def _random(self) -> Floats:
-        return self._run(lambda _: int(self._rng.integers(self._env.n_actions)))[0]
+        """Features (n, d) of episodes of random actions, which are run once."""
+        if self._random_phi is None:
+            self._random_phi = self._run(lambda _: int(self._rng.integers(self._env.n_actions)))[0]
+        return self._random_phi
 
     def remark(self) -> str | None:
         """What to say of a training after which no policy earns more than random actions."""

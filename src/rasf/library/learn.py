@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from importlib.util import find_spec
+from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -20,13 +21,16 @@ import numpy.typing as npt
 from rasf import checks
 from rasf.agents import AGENTS, AgentSpec, Family, LawKind, check_risks, library_agent
 from rasf.arrays import Floats, Ints
+from rasf.envs.gymnasium.declarations import checked_signs
 from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription
 from rasf.files import Header
+from rasf.library.checkpoint import SECONDS, Checkpoint, digest
 from rasf.library.file import versions
 from rasf.library.policy_library import NEUTRAL, PolicyLibrary, SourcePolicy, merge
 from rasf.library.progress import Callback, Reporter, Trained
+from rasf.library.progress_bar import shown_on_bar
 from rasf.risk import Risk
-from rasf.risk.names import is_neutral
+from rasf.risk.names import is_neutral, risk_to_text
 
 if TYPE_CHECKING:
     import gymnasium
@@ -44,9 +48,11 @@ if TYPE_CHECKING:
 _OF_NETWORKS, _OF_REACHER = "rasfdqn", "rasfc51"  # what "auto" means
 _MARGIN = 0.5  # of the range of the features seen, on either side
 _FEW = 100_000  # observations that surely fit a table
-_LARGE = 1_000  # numbers of an observation, each state's key in a table: images are not for tables
+_LONG = 48  # numbers of an observation, the key of a state in a table: a flattened view of 7 x 7 cells has more
+_RECURRING = 20_000  # steps of the random walk that looks for recurring observations
+_NEW = 0.2  # the largest share of new observations in the second half of that walk for a table
 _MOST_TASKS = 2**15 - 1  # tables number policies in 16 bits
-_WALK = 2_000  # steps of the random walks that look for bounds, and for recurring observations
+_WALK = 2_000  # steps of the random walk that looks for bounds
 _log = logging.getLogger("rasf")
 
 
@@ -61,6 +67,7 @@ def learn(
     gamma: float | None = None,
     seed: int = 0,
     phi: Phi | None = None,
+    signs: npt.ArrayLike | None = None,
     num_envs: int = 1,
     learn_w: bool = False,
     support: npt.ArrayLike | None = None,
@@ -70,38 +77,96 @@ def learn(
     failure: FailureRule | None = None,
     base_library: PolicyLibrary | None = None,
     callback: Callback | None = None,
+    checkpoint: str | PathLike[str] | Checkpoint | None = None,
+    checkpoint_seconds: float = SECONDS,
+    progress: bool | None = None,
     **settings: Any,
 ) -> PolicyLibrary:
-    """Train a library.
+    """Train a library of policies on an environment with discrete actions.
 
-    env: an id, a `gymnasium.Env`, a function that makes one, or (for networks) a `gymnasium.vector.VectorEnv` or a
-    `rasf.envs.reacher.Reacher`, which needs no Gymnasium. Its reward is the vector of features, unless
-    `phi(obs, action, next_obs, info)` gives them. `rasf/FourRoom-v0` (tables) and `rasf/Reacher-v0` (networks, on
-    whatever device jax has) have compiled loops, which are taken unless an argument needs single steps.
-    tasks: weights (n, d), or a number of tasks, drawn from the environment's own distribution or with the signs that it
-    or `phi` declares (`signs`; the parts of a vector reward count as 1).
-    agent: auto, sfql, rasfql, rasf-model (tables), sfc51, rasfc51, sfdqn, sfdqn-residual, rasfdqn (networks).
-    risk: what the policies are trained for; several give a policy for each task and risk, all from one stream of steps:
-    each risk leads for its share of `steps_per_task`.
-    num_envs: environments that networks learn from side by side. learn_w: tables learn w from the rewards, as in the
-    paper, instead of being told. support: (d, 2), bounds of the discounted feature returns, for histograms, in place of
-    those that follow from the bounds of a step. once: features that come at most once an episode, such as a crash: of
-    histograms, what they can come to in a step is what they can come to at all; for rasfdqn they are `events`.
-    imagined: further weightings (m, d), or how many to draw as tasks are drawn, for which networks learn policies from
-    the same steps, at every risk: nobody practises them.
-    failure: failure(step) says on which steps there was one, where the environment does not; training shows it.
-    base_library: a library whose policies help to explore, and stay as they are.
-    callback: is shown a `TrainingProgress` now and then; if it answers True, training stops, and what was learned is
-    kept. settings: constants of the agent, such as epsilon, alpha, widths, atoms, learning_rate.
+    There is one policy for each task and risk. All of them learn from every step. `rasf/FourRoom-v0` (tables) and
+    `rasf/Reacher-v0` (networks, on the device that jax has) have compiled loops, which are used unless an argument
+    needs single steps.
+
+    Args:
+        env: The id of an environment, a `gymnasium.Env`, or a function that makes one; for networks also a
+            `gymnasium.vector.VectorEnv` or a `rasf.envs.reacher.Reacher`. Its reward must be the vector of features,
+            unless `phi` is given.
+        tasks: Reward weights (n, d), or a number of tasks to draw. They are drawn from the environment's own
+            distribution (`random_tasks`), or uniformly with the given signs.
+        agent: "auto" (default) chooses by the observations and says why in `notes`. Tables: "sfql", "rasfql",
+            "rasf-model". Networks: "sfc51", "rasfc51", "sfdqn", "sfdqn-residual", "rasfdqn".
+        risk: The risk that policies are trained for, or several. With several, each of them acts for its share of
+            `steps_per_task`. Default: neutral.
+        steps_per_task: Steps of the environment for each task. Default: 20,000 for tables, 200,000 for the paper's
+            networks, 100,000 for "rasfdqn".
+        gamma: Discount. Default: 0.95 for tables, 0.9 for the paper's networks, 0.99 for "rasfdqn".
+        seed: Seed of everything random; the same seed gives the same bits. Default: 0.
+        phi: `phi(obs, action, next_obs, info)` gives the features (d,) in place of the reward. It may also have
+            parameters named `reward`, `terminated` and `truncated`. Attributes `bounds`, `signs` and `feature_names` of
+            the function are used where they exist. Default: None.
+        signs: Signs (d,) of the weights, for tasks that are drawn: 1 (more is better), -1 (a cost) or 0 (either).
+            Default: the attribute `signs` of the environment, a wrapper or `phi`; 1 for MO-Gymnasium's environments.
+        num_envs: Environments that networks learn from in parallel. Default: 1.
+        learn_w: Tables learn the weights from the rewards, as in the paper, and are not given them. Default: False.
+        support: Bounds (d, 2) of the discounted feature returns, for histograms. Default: from the bounds of a step.
+        once: Indices of features that occur at most once an episode, such as a crash. For histograms their return is
+            bounded by their value in one step; "rasfdqn" treats them as `events`. Default: none.
+        imagined: Additional weights (m, d), or how many to draw, for which networks learn policies off-policy, from the
+            same steps, at every risk. Default: 0.
+        env_kwargs: Keyword arguments of the environment, if `env` is an id. Default: none.
+        failure: `failure(step)` says whether a `rasf.Step` was a failure. Default: what the environment reports in
+            `info["failure"]`.
+        base_library: A library whose policies take part in exploration by GPI and do not change. Default: None.
+        callback: Is called with a `rasf.TrainingProgress` now and then. If it returns True, training stops, and the
+            library has what was learned so far. Default: None.
+        checkpoint: A file to which the state of training is written now and then. If the process is killed, the same
+            call with the same file continues from there, to the same bits. The file is removed at the end. Default:
+            None.
+        checkpoint_seconds: Time between two checkpoints. Default: 120.
+        progress: Show a bar with the steps a second, the time left and the greedy returns. Default: None, which shows
+            it on a terminal and in a notebook.
+        **settings: Settings of the agent. An unknown name is refused with the list of known ones.
+
+    Settings of tables ("sfql", "rasfql"), with defaults:
+        epsilon 0.12 (exploration), alpha 0.5, alpha_sigma 0.1, alpha_w 0.5 (learning rates of psi, Sigma, w),
+        covariance "full" (or "diagonal"), always_covariance (learn Sigma also for neutral policies: False for "sfql"),
+        initial_noise "independent" (or "shared"), noise_scale 0.01.
+    Settings of "rasf-model", with defaults:
+        epsilon 0.03, margin 0.1 (exploration takes actions whose score is within this share of the largest reward),
+        optimism 0.3, doubt 1.0, prior 20.0, groups "auto" (or "none"), tolerance 1e-3, curiosity 1.0; see
+        `rasf.tabular.model`.
+    Settings of networks, with the defaults of the paper's agents and of "rasfdqn" where they differ:
+        widths (256, 256) / (64, 64), learning_rate 1e-3 / 2e-3, batch 32 / 64, epsilon 0.1 / 0.05, exploration 0 / 0.2
+        (share of training in which epsilon falls from 1), target_period 1000 / 250 updates, updates 1.0 for each step,
+        n_step 1 / 5, warmup 0 / 500 random steps that scale inputs and features, surprise 0 / 0.5 (share of a batch by
+        prioritised replay), replay 0 (steps kept; 0 keeps all), average 0 / 1000 (act by averaged weights), decay False
+        / True (of the learning rate), side_by_side False / True (tasks interleaved), shared False / True (layers before
+        the heads), settle 0 (share of training, at its end, with frozen policies), objects 0 (numbers of an object, if
+        an observation is a list of objects), lasting False (exploration by repeated actions), frequency 0 (a first
+        layer of sines), atoms 51 (of histograms), events () (rare non-negative features, "rasfdqn"); see
+        `rasf.deep.agent.AgentSettings`.
+
+    Returns:
+        A `PolicyLibrary`. `history` has the return and failures of each policy in training, `notes` what was decided.
+
+    Raises:
+        ValueError: An argument is wrong; nothing was trained. Or the environment broke its own declarations.
     """
     begin = time.perf_counter()
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be a function of a TrainingProgress, got {type(callback).__name__}")
+    if progress not in (None, True, False):
+        raise ValueError(f"progress must be True, False or None, got {progress!r}")
+    saver = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, checkpoint_seconds)
     risks = checked_risks(risk)
     seed, num_envs = checks.whole("seed", seed, 0), checks.whole("num_envs", num_envs)
     if agent != "auto":
         check_risks(library_agent(agent), risks)  # before an environment is opened
     with ExitStack() as closing:
         world: Any  # which kind follows from the agent
-        world, spec, notes = _open(env, phi, env_kwargs or {}, agent, risks, num_envs, seed, closing)
+        kwargs = checks.keywords("env_kwargs", env_kwargs)
+        world, spec, notes = _open(env, phi, kwargs, agent, risks, num_envs, seed, closing)
         if failure is not None:
             _count_failures(world, failure)
         check_risks(spec, risks)
@@ -114,15 +179,16 @@ def learn(
             bounds = _bounds(world, seed, notes)  # from which the support is derived
         # a library that grows must not draw its old tasks again
         drawing = [seed, 77] if base is None else [seed, 77, base.policies]
-        weights = drawn_tasks(tasks, world.n_features, world.random_tasks, drawing, notes, world.signs)
-        further = _imagined(imagined, world, spec, [*drawing, 1], notes)
+        known = world.signs if signs is None else checked_signs(signs, world.n_features)
+        weights = drawn_tasks(tasks, world.n_features, world.random_tasks, drawing, notes, known)
+        further = _imagined(imagined, world, spec, [*drawing, 1], notes, known)
         steps = spec.steps_per_task if steps_per_task is None else checks.whole("steps_per_task", steps_per_task)
         chosen = settings | ({} if gamma is None else {"gamma": checks.number("gamma", gamma)})
         if support is not None and spec.law is not LawKind.HISTOGRAM:
             raise ValueError(f"support is for histograms; {spec} has none")
         single = _once(once, world.n_features, spec)
         if spec.law is LawKind.MEAN_LOG_VARIANCE:
-            chosen.setdefault("events", tuple(single) or tuple(getattr(world, "events", ())))
+            chosen.setdefault("events", tuple(single) or world.events)
         if learn_w and spec.family is Family.NETWORKS:
             raise ValueError(f"learn_w is for tables; {spec} is told the weights")
 
@@ -132,14 +198,16 @@ def learn(
                 from rasf.library.tables.model import train_model
 
                 model = with_settings(replace(default_settings(spec), learn_w=learn_w), chosen)
-                yield from train_model(world, weights, risks, model, steps, seed, reports, notes, base, greedy)
+                saver.label["settings"] = repr(model)
+                yield from train_model(world, weights, risks, model, steps, seed, reports, notes, saver, base, greedy)
                 return
             if spec.family is Family.TABLES:
                 from rasf.library.tables.train import train_tables
 
                 plain = replace(default_settings(spec), learn_w=learn_w)
                 tables = [with_settings(replace(plain, risk=one), chosen) for one in risks]
-                yield from train_tables(world, weights, tables, steps, seed, reports, base, greedy)
+                saver.label["settings"] = repr(tables)
+                yield from train_tables(world, weights, tables, steps, seed, reports, saver, base, greedy)
                 return
             from rasf.library.networks.train import train_networks
 
@@ -148,6 +216,7 @@ def learn(
                 raise ValueError("risk must be of one kind for networks, which learn all risks together, got several")
             network = with_settings(replace(default_settings(spec), risk=kinds.pop()), chosen)
             more: Header = {
+                "given": chosen,
                 "bounds": bounds,
                 "support": support,
                 "once": single,
@@ -155,12 +224,28 @@ def learn(
                 "base_library": base,
                 "greedy": greedy,
             }
-            yield from train_networks(world, weights, network, risks, steps, seed, reports, notes, **more)
+            saver.label["settings"] = repr(network)
+            yield from train_networks(world, weights, network, risks, steps, seed, reports, notes, saver, **more)
 
-        greedy = _greedy_check(env, phi, env_kwargs or {}, failure, steps * len(weights), seed, closing)
+        saver.label = {
+            "rasf": versions()["rasf"],
+            "agent": spec.name,
+            "tasks": digest(weights, further),
+            "risk": [risk_to_text(one) for one in risks],
+            "steps_per_task": steps,
+            "seed": seed,
+            "num_envs": num_envs,
+            "environment": described.to_json(),
+            "support": digest(np.zeros(0) if support is None else np.asarray(support), np.array(single)),
+            "base_library": None if base is None else digest(*base.arrays().values()),
+        }
+        greedy = _greedy_check(env, phi, kwargs, failure, steps * len(weights), seed, closing)
         libraries: list[PolicyLibrary] = []
         counts = (steps, len(further))
-        reports = [Reporter(callback, weights, risks, place, *counts) for place in range(len(risks))]
+        shown = closing.enter_context(
+            shown_on_bar(callback, progress, steps * len(weights), len(risks) * (len(weights) + len(further)))
+        )
+        reports = [Reporter(shown, weights, risks, place, *counts) for place in range(len(risks))]
         for one, trained in zip(risks, train_all(), strict=False):
             remark = None if greedy is None else greedy.remark()
             if remark is not None and remark not in notes:
@@ -172,7 +257,7 @@ def learn(
                 "seed": seed,
                 "steps_per_task": steps,
                 "settings": {name: repr(value) for name, value in chosen.items()},
-                "seconds": round(time.perf_counter() - begin, 1),
+                "seconds": round(saver.seconds_before + time.perf_counter() - begin, 1),
                 "complete": not any(report.stopped for report in reports),
             }
             kept = (trained.sources, described, policies, (spec,), trained.history, tuple(notes), provenance)
@@ -180,6 +265,7 @@ def learn(
         if world.reports_failures:  # perhaps only when one happened: the policies that never met one have none
             for library in libraries:
                 np.nan_to_num(library.history["failures"], copy=False)
+        saver.finish()
     for note in notes:
         _log.info(note)
     return merge(libraries) if len(libraries) > 1 else libraries[0]
@@ -227,7 +313,8 @@ def _open(
 
     if isinstance(env, gymnasium.vector.VectorEnv):
         spec = _of_networks(networks_for(risks).name if agent == "auto" else agent, "a vector environment")
-        return open_vector(env, None if num_envs == 1 else num_envs, phi, **kwargs), spec, []
+        vector = open_vector(env, None if num_envs == 1 else num_envs, phi, **kwargs)
+        return vector, spec, _notes_on_images(vector)
     first = open_environment(env, phi, **kwargs)
     if not isinstance(env, gymnasium.Env):
         closing.callback(first.close)
@@ -240,10 +327,18 @@ def _open(
         vector = sync_envs(first, num_envs, env, phi, kwargs)
         for more in vector.environments[1:]:
             closing.callback(more.close)
-        return vector, spec, notes
+        return vector, spec, notes + _notes_on_images(vector)
     if num_envs > 1:
         raise ValueError(f"num_envs must be 1 for {spec}, which learns from one environment, got {num_envs}")
     return first, spec, notes
+
+
+def _notes_on_images(world: FeatureVector) -> list[str]:
+    return [
+        f"the image of shape {shape} in an observation is flattened to {np.prod(shape)} numbers for fully connected "
+        "networks; convolutional networks are not provided"
+        for shape in world.encoder.images
+    ]
 
 
 def _count_failures(world: Opened, rule: FailureRule) -> None:
@@ -258,24 +353,28 @@ def _count_failures(world: Opened, rule: FailureRule) -> None:
 
 
 def _imagined(
-    given: npt.ArrayLike | int, world: Opened, spec: AgentSpec, seed: Sequence[int], notes: list[str]
+    given: npt.ArrayLike | int,
+    world: Opened,
+    spec: AgentSpec,
+    seed: Sequence[int],
+    notes: list[str],
+    signs: Ints | None,
 ) -> Floats:
     """Weightings (m, d) to learn for beside the tasks, given or drawn as these are."""
-    if isinstance(given, int | np.integer) and given == 0:
+    if checks.is_whole(given) and given == 0:
         return np.zeros((0, world.n_features))
     if spec.family is not Family.NETWORKS:
         raise ValueError(f"imagined is for networks; {spec} learns tables")
-    if isinstance(given, int | np.integer):
-        checks.whole("imagined", given, 0)
-    found = drawn_tasks(given, world.n_features, world.random_tasks, seed, notes, world.signs)
+    found = drawn_tasks(given, world.n_features, world.random_tasks, seed, notes, signs, "imagined")
     notes.append(f"{len(found)} further weightings were learned from the same steps, and never practised")
     return found
 
 
 def _once(given: Sequence[int], d: int, spec: AgentSpec) -> list[int]:
     """Features that come at most once an episode, by their indices."""
-    if not isinstance(given, list | tuple | np.ndarray) or not all(checks.is_whole(i) and 0 <= i < d for i in given):
-        raise ValueError(f"once must hold indices of the {d} features, from 0, got {given!r}")
+    listed = isinstance(given, list | tuple | np.ndarray) and all(checks.is_whole(i) and 0 <= i < d for i in given)
+    if not listed or len({*given}) < len(given):
+        raise ValueError(f"once must hold indices of the {d} features, from 0 and each once, got {given!r:.60}")
     if len(given) and spec.law not in (LawKind.HISTOGRAM, LawKind.MEAN_LOG_VARIANCE):
         raise ValueError(f"once is for histograms and for events; {spec} has neither")
     return [int(i) for i in given]
@@ -330,24 +429,46 @@ def networks_for(risks: Sequence[Risk]) -> AgentSpec:
 
 
 def choose_agent(env: FeatureEnvironment, seed: int, risks: Sequence[Risk] = ()) -> tuple[AgentSpec, str]:
-    """A tabular agent where observations are few and recur, else networks that serve these risks; and why."""
+    """Choose tables where observations are few or surely recur, else networks.
+
+    Tables need short observations of whole numbers that are no images, at most 100,000 possible ones or few new ones
+    late in a long random walk.
+
+    Args:
+        env: the environment; it may be reset and walked in.
+        seed: of the walk.
+        risks: that the policies are trained for, which the networks must serve.
+
+    Returns:
+        The agent, and the reason in words.
+    """
     encoder, table, networks = env.encoder, AGENTS["rasfql"], networks_for(risks)
     if env.describe().id == "rasf/Reacher-v0":
         return AGENTS[_OF_REACHER], "it is the agent of the paper's reacher"
     if not encoder.integers:
         return networks, "its observations are not whole numbers of a bounded range, which recur exactly"
-    if encoder.size > _LARGE:
-        return networks, f"its observations have {encoder.size} numbers each, too many for a table's keys"
     if encoder.n_possible is not None and encoder.n_possible <= _FEW:
         return table, f"it has at most {encoder.n_possible} observations"
-    rng, seen = np.random.default_rng(seed), set()
+    if encoder.images:
+        return (
+            networks,
+            f"its observations are images, of shape {encoder.images[0]}, which tables cannot generalise from",
+        )
+    if encoder.size > _LONG:
+        return networks, f"its observations have {encoder.size} numbers each, too many for a table's keys"
+    rng, seen, half = np.random.default_rng(seed), set(), 0
     obs = env.reset(seed)
-    for _ in range(_WALK):
+    for t in range(1, _RECURRING + 1):
         seen.add(encoder.key(obs).tobytes())
+        if t == _WALK and len(seen) > t // 2:
+            return networks, f"observations hardly recur: {len(seen)} different observations in {t} random steps"
+        if t == _RECURRING // 2:
+            half = len(seen)
         step = env.step(int(rng.integers(env.n_actions)))
         obs = env.reset() if step.terminated or step.truncated else step.obs
-    found = f"{len(seen)} different observations in {_WALK} random steps"
-    if len(seen) <= _WALK // 2:
+    new = (len(seen) - half) / (_RECURRING - _RECURRING // 2)
+    found = f"{len(seen)} different observations in {_RECURRING} random steps, {new:.0%} new in the second half"
+    if new <= _NEW:
         return table, f"observations recur: {found}"
     return networks, f"observations hardly recur: {found}"
 
@@ -356,6 +477,8 @@ def _check_base(
     base_library: PolicyLibrary, described: EnvironmentDescription, spec: AgentSpec, risks: list[Risk]
 ) -> None:
     """Its policies must be able to advise: see the same observations, take the same actions, serve the risks."""
+    if not isinstance(base_library, PolicyLibrary):
+        raise ValueError(f"base_library must be a policy library, got {type(base_library).__name__}")
     different = base_library.environment.difference(described, INTERFACE)
     if different is not None:
         raise ValueError(f"a library can grow only in the environment it was trained in, but {different} differ")
@@ -390,29 +513,44 @@ def drawn_tasks(
     seed: Sequence[int],
     notes: list[str],
     signs: Ints | None = None,
+    name: str = "tasks",
 ) -> Floats:
-    """Weights (n, d): given, or drawn from the environment's own distribution where it has one.
+    """Return weights, given or drawn.
 
-    Otherwise from [-1, 1], and with the signs (d,) that make sense, where they are known: nobody asks for crashes.
+    Args:
+        tasks: weights (n, d), or their number n.
+        d: the number of features.
+        of_its_own: the environment's own distribution of tasks; it returns None where there is none.
+        seed: of the drawing.
+        notes: gains a sentence on what was drawn.
+        signs: (d,) of the weights that make sense, 1, -1, or 0 for either; None where they are not known.
+        name: of the argument, for messages.
+
+    Returns:
+        Weights (n, d); drawn ones come from the environment's distribution, or are uniform with these signs.
+
+    Raises:
+        ValueError: if the weights are not (n, d) finite numbers, or a number of them is to be drawn and neither a
+            distribution nor signs are known: positive weights would reward costs.
     """
     if not isinstance(tasks, int | np.integer):
-        return checks.task_weights("tasks", tasks, d)
-    if checks.whole("tasks", tasks) > _MOST_TASKS:
-        raise ValueError(f"tasks must be at most {_MOST_TASKS}, a policy for each, got {tasks}")
+        return checks.task_weights(name, tasks, d)
+    if checks.whole(name, tasks) > _MOST_TASKS:
+        raise ValueError(f"{name} must be at most {_MOST_TASKS}, a policy for each, got {tasks}")
     count, rng = int(tasks), np.random.default_rng(seed)
     own = None if of_its_own is None else of_its_own(count, rng)
     if own is not None:
         return checks.task_weights("the environment's random_tasks", own, d)
-    drawn = rng.uniform(-1.0, 1.0, (count, d))
     if signs is None:
-        notes.append(
-            f"the environment has no distribution of tasks: {count} weightings were drawn from [-1, 1]^{d}; an "
-            "attribute `signs` of phi (1, -1, or 0 for either) says which of them make sense"
+        raise ValueError(
+            f"{name}={count} cannot be drawn, because nothing says which of the {d} features are costs: give weights "
+            f"(n, {d}), or signs, one of 1 (more is better), -1 (a cost) and 0 (either) for each feature, as an "
+            "argument or as an attribute of the environment, a wrapper or phi"
         )
-        return drawn
+    drawn = rng.uniform(-1.0, 1.0, (count, d))
     notes.append(
         f"the environment has no distribution of tasks: {count} weightings were drawn from [0, 1] with the signs "
-        f"{signs.tolist()} (0 for either)"
+        f"{signs.tolist()} (1: more is better, -1: a cost, 0: either)"
     )
     return np.where(signs == 0, drawn, np.abs(drawn) * signs)
 

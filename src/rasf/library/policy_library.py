@@ -31,6 +31,9 @@ from rasf.risk.names import is_neutral, risk_to_text
 from rasf.transfer import gpi
 
 if TYPE_CHECKING:
+    import gymnasium
+
+    from rasf.envs.gymnasium.episodes import Episodes
     from rasf.envs.gymnasium.single import Environment, FailureRule, FeatureEnvironment, Phi
     from rasf.library.actor import ActingRule, Actor
     from rasf.library.calibration import Calibration
@@ -42,6 +45,7 @@ NEUTRAL = MeanVariance(0.0)
 Encode: TypeAlias = Callable[[object], np.ndarray]
 GivenLimits: TypeAlias = "Mapping[str | int, float | Limit]"
 GivenPrices: TypeAlias = Mapping[str | int, float]
+AnyEnvironment: TypeAlias = "Environment | gymnasium.vector.VectorEnv"
 _AT_ONCE = 16  # environments that evaluation steps together
 _LONGEST = 10_000  # steps of an episode, where nothing else ends it
 _MOST_EPISODES = 10_000_000
@@ -253,7 +257,7 @@ class PolicyLibrary:
 
     def evaluate(
         self,
-        env: Environment,
+        env: AnyEnvironment,
         w: npt.ArrayLike,
         risk: Risk = NEUTRAL,
         episodes: int = 100,
@@ -271,11 +275,13 @@ class PolicyLibrary:
         """Act for some episodes, and report returns, variance, CVaR, failures and sums of features, with intervals.
 
         Args:
-            env: an id, an environment, or a function that makes one.
+            env: an id, an environment, a function that makes one, or a `gymnasium.vector.VectorEnv`, whose environments
+                run in parallel. One of another class than Gymnasium's `SyncVectorEnv` and `AsyncVectorEnv` takes one
+                seed for all of its environments: there, each batch of episodes starts from the seed of its first.
             w: weights (d,) of the task, by which returns are counted.
             risk: the risk to act for; neutral by default.
             episodes: how many, at least 2; 100 by default.
-            seed: of the episodes' start states; 0 by default.
+            seed: from it each episode has a seed of its own; 0 by default.
             phi: the features, as for `learn`.
             discount_aware: score step t with the risk of a return that counts gamma^t times.
             static: hold the risk fixed from the beginning of an episode, as `actor` does.
@@ -301,7 +307,7 @@ class PolicyLibrary:
     @checks.renamed(watch="callback")
     def compare(
         self,
-        env: Environment,
+        env: AnyEnvironment,
         w: npt.ArrayLike,
         risks: Sequence[Risk] | Mapping[str, Risk],
         episodes: int = 100,
@@ -376,7 +382,7 @@ class PolicyLibrary:
 
     def _reports(
         self,
-        env: Environment,
+        env: AnyEnvironment,
         w: npt.ArrayLike,
         rows: Mapping[str, tuple[Risk, Header]],
         episodes: int,
@@ -401,7 +407,7 @@ class PolicyLibrary:
                 self.rule(w, risk, **ways)
         reports = {}
         with self._opened(env, phi, env_kwargs, failure, episodes) as environments:
-            names = environments[0].feature_names
+            names = environments.feature_names
             rules = {name: self.rule(w, risk, names=names, **ways) for name, (risk, ways) in rows.items()}
             for name, rule in rules.items():
                 told = None if callback is None else partial(callback, name)
@@ -413,7 +419,7 @@ class PolicyLibrary:
 
     def calibrate(
         self,
-        env: Environment,
+        env: AnyEnvironment,
         episodes: int = 4_000,
         *,
         tasks: npt.ArrayLike | int | None = None,
@@ -427,10 +433,22 @@ class PolicyLibrary:
         """Measure how far predictions and outcomes lie apart, and keep it: the one call that changes a library.
 
         Afterwards `scores` and `evaluate` have a promise, bounds that hold in 95 % of the cases, and limits are kept
-        with that certainty. episodes: in all, for asks of tasks at risks. tasks: weights (n, d) or how many to draw,
-        from the environment's own distribution or else between those that the policies were trained for; by default as
-        many as leave 20 episodes to each ask, 10 to 60. risks: by default neutral, and those that the policies were
-        trained for. callback: told how many episodes are over; it may raise to stop.
+        with that certainty.
+
+        Args:
+            env: as for `evaluate`, like `phi`, `max_steps` and `env_kwargs`.
+            episodes: in all, for every task at every risk, and half of them within a limit too; 4,000 by default.
+            tasks: weights (n, d), or how many to draw from the environment's own distribution, or else between those
+                that the policies were trained for; by default as many as leave 20 episodes to each, 10 to 60.
+            risks: by default neutral, and those that the policies were trained for.
+            seed: of the tasks and the episodes; 0 by default.
+            callback: callback(episodes over), which may raise to stop.
+
+        Returns:
+            The calibration; printed, it says where predictions are off, and what to try.
+
+        Raises:
+            ValueError: if an argument is not as described, or episodes are too few for so many tasks and risks.
         """
         from rasf.envs.gymnasium.single import seeds_from
         from rasf.library.calibration import calibrate, calibration_tasks
@@ -448,7 +466,7 @@ class PolicyLibrary:
         for risk in risks:
             self.sources.check(risk)
         with self._opened(env, phi, env_kwargs, None, episodes) as environments:
-            weights = calibration_tasks(self, environments[0].random_tasks, tasks, episodes, len(risks), seed)
+            weights = calibration_tasks(self, environments.random_tasks, tasks, episodes, len(risks), seed)
 
             def roll(rule: ActingRule, n: int, seed: int) -> Report:
                 report = run_episodes(self, environments, rule, seeds_from(seed, n), max_steps)
@@ -462,16 +480,26 @@ class PolicyLibrary:
 
     @contextmanager
     def _opened(
-        self, env: Environment, phi: Phi | None, env_kwargs: Header | None, failure: FailureRule | None, most: int
-    ) -> Iterator[list[FeatureEnvironment]]:
-        """Environments to act in side by side, at most so many; closed in the end, but for the caller's own."""
-        from rasf.envs.gymnasium.single import open_environment
+        self, env: AnyEnvironment, phi: Phi | None, env_kwargs: Header | None, failure: FailureRule | None, most: int
+    ) -> Iterator[Episodes]:
+        """Environments to act in, at most `most` in parallel; they are closed at the end, except the caller's own."""
+        import gymnasium
 
+        from rasf.envs.gymnasium.episodes import SingleEpisodes, VectorEpisodes
+        from rasf.envs.gymnasium.single import open_environment
+        from rasf.envs.gymnasium.vector import VectorEnvAdapter, open_vector
+
+        kwargs = checks.keywords("env_kwargs", env_kwargs)
+        if isinstance(env, gymnasium.vector.VectorEnv):
+            vector = open_vector(env, None, phi, **kwargs)
+            assert isinstance(vector, VectorEnvAdapter)
+            self.check_environment(vector.describe())
+            yield VectorEpisodes(vector, failure)
+            return
         if isinstance(env, str) and phi is None:
             self._require_phi(None)
-        kwargs = env_kwargs
-        if kwargs is None:
-            kwargs = self.environment.make_kwargs() if env == self.environment.id else {}
+        if env_kwargs is None and isinstance(env, str) and env == self.environment.id:
+            kwargs = self.environment.make_kwargs()
         with ExitStack() as closing:
             environments: list[FeatureEnvironment] = []
             for _ in range(min(_AT_ONCE, most)):
@@ -484,7 +512,7 @@ class PolicyLibrary:
                     opened.count_failures(failure)
                 if opened.env is env:  # the caller's own cannot be copied
                     break
-            yield environments
+            yield SingleEpisodes(environments)
 
     def evaluate_from(
         self,

@@ -22,18 +22,21 @@ What is not known (the loss of a table, failures that nobody names) or not finit
 from __future__ import annotations
 
 import json
+import logging
 import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, BinaryIO, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from rasf.arrays import Floats
-from rasf.files import Arrays, Header
+from rasf.files import Arrays, Header, is_stream
 from rasf.library.frozen_policies import FrozenPolicies
 from rasf.risk import MeanVariance, Risk
 from rasf.risk.names import risk_to_text
@@ -44,6 +47,7 @@ _PLAIN_EXTRAS = (
     "episode_return", "episode_length", "greedy_return", "greedy_failures", "greedy_episodes", "random_return",
 )  # fmt: skip
 _CLIPPED = ("clipped_below", "clipped_above")
+_log = logging.getLogger("rasf")
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,8 @@ class TrainingProgress:
 
 class EpisodeMeter:
     """Means of the episodes of n environments that ended since they were last read, and the time that steps took."""
+
+    STATE = ("_rewards", "_lengths", "_ended")  # for checkpoints
 
     def __init__(self, n: int = 1, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock, self._begin, self._in_environment = clock, clock(), 0.0
@@ -141,7 +147,10 @@ class Reporter:
             for_task = tuple(self._tasks[task]), self._risk, share
             policy = self._place * self._policies + task
             seen = TrainingProgress(policy, step, total, failures, extras, *for_task)
-            self.stopped = bool(self._callback(seen))
+            answer = self._callback(seen)
+            if not isinstance(answer, bool | np.bool_ | None):
+                raise ValueError(f"callback must return True to stop, or False or None, got {type(answer).__name__}")
+            self.stopped = bool(answer)
         return self.stopped
 
 
@@ -154,26 +163,61 @@ class Trained(NamedTuple):
 
 
 class TrainingLog:
-    """A log in a new file."""
+    """A log in a file, which replaces what the file held, unless a checkpoint of the same training is restored.
+
+    A line that cannot be written, as on a full disk, is said once and ends the log; training continues.
+    """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._clock = clock
-        self._file = path.open("w", encoding="utf-8")
+        self._path, self._clock, self._stream = path, clock, is_stream(path, "log")
+        self._file: BinaryIO | None = path.open("ab")
+        self._size = 0  # bytes of whole lines
         self._begin = self._then = clock()
-        self._last: dict[int, TrainingProgress] = {}  # of every policy: they may take turns
+        self._last: dict[int, tuple[int, float]] = {}  # step and return of every policy: they may take turns
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
+
+    def state(self) -> Header:
+        """For checkpoints."""
+        return {"size": self._size, "seconds": self._then - self._begin, "last": self._last}
+
+    def restore(self, state: Header) -> None:
+        """Continue after the lines that were there when a checkpoint was written."""
+        self._size = state["size"] if self._stream else min(state["size"], self._path.stat().st_size)
+        self._last = {policy: tuple(seen) for policy, seen in state["last"].items()}
+        self._then = self._clock()
+        self._begin = self._then - state["seconds"]
+
+    def _write(self, line: bytes) -> None:
+        if self._file is None:
+            return
+        try:
+            if not self._stream and self._path.stat().st_size != self._size:
+                self._file.truncate(self._size)  # lines of another run, or after the checkpoint
+            self._file.write(line)
+            self._file.flush()
+            self._size += len(line)
+        except OSError as error:
+            _log.warning("%s cannot be written: %s; training continues", self._path, error.strerror or error)
+            if not self._stream:
+                with suppress(OSError):
+                    os.truncate(self._path, self._size)  # no half of a line
+            with suppress(OSError):
+                self._file.close()
+            self._file = None
 
     def add(self, progress: TrainingProgress) -> Header:
         """Write a line; what it says, by name."""
-        before = self._last.get(progress.policy, TrainingProgress(-1, 0, 0.0, 0))
-        (then, now), self._last[progress.policy] = (self._then, self._clock()), progress
+        step_before, total_before = self._last.get(progress.policy, (0, 0.0))
+        self._last[progress.policy] = progress.step, progress.total
+        then, now = self._then, self._clock()
         self._then = now
-        steps, reward = progress.step - before.step, progress.total - before.total
+        steps, reward = progress.step - step_before, progress.total - total_before
         line = {
             "policy": progress.policy,
             "w": list(progress.w),
@@ -191,8 +235,7 @@ class TrainingLog:
             "seconds": round(now - self._begin, 3),
             "seconds_left": _known(round(seconds_left(now - self._begin, progress.share), 1)),
         }
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
+        self._write(json.dumps(line).encode() + b"\n")
         return line
 
 
@@ -215,9 +258,19 @@ class ScalarLog:
             raise ValueError("TensorBoard is not installed; pip install rasf[tensorboard]") from error
         self._open, self._folder = EventFileWriter, folder
         self._writers: dict[str, Any] = {}
+        self._failed = False
 
     def write(self, lane: str, step: int, scalars: Mapping[str, float]) -> None:
-        """Add the scalars of one lane at one step."""
+        """Add the scalars of one lane at one step; what cannot be written is said once and ends the log."""
+        if self._failed:
+            return
+        try:
+            self._write(lane, step, scalars)
+        except OSError as error:
+            _log.warning("%s cannot be written: %s; training continues", self._folder, error.strerror or error)
+            self._failed = True
+
+    def _write(self, lane: str, step: int, scalars: Mapping[str, float]) -> None:
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
 

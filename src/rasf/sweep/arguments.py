@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rasf.checks import is_whole, task_weights, whole
+from rasf.files import npy_memory
 from rasf.sweep.runs import add_cwd_to_path
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
         return text, tomllib.loads(text)
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:  # TOML's own errors name the line
         raise ValueError(f"{path} is not a TOML file: {error}") from None
+    except RecursionError:
+        raise ValueError(f"{path} is not a TOML file that can be read: its values are nested too deeply") from None
 
 
 def text(name: str, value: object) -> str:
@@ -73,11 +76,16 @@ def weights_in_file(name: str, path: Path) -> Floats:
     try:
         if path.suffix == ".csv":
             return weights("it", [line for line in path.read_text("utf-8").splitlines() if line.strip()])
+        if path.suffix == ".npy":
+            with open(path, "rb") as file:
+                npy_memory(file, path.stat().st_size)  # or refused: the head may declare more than there is
         found = np.load(path) if path.suffix == ".npy" else json.loads(path.read_text("utf-8"))
         if np.ndim(found) != 2:
             raise ValueError(f"it has shape {np.shape(found)}")
         return weights("it", found)
-    except (ValueError, EOFError) as error:
+    except OSError:
+        raise
+    except Exception as error:  # numpy and json raise many kinds for a damaged file
         reason = " ".join(str(error).split())
         raise ValueError(f"{name} must be a file of weights, one row per task, and {path} is not: {reason}") from None
 

@@ -182,7 +182,9 @@ def _execute(run: Run, scratch: Path) -> Outcome:
     seen = {f"train_{name}": float(library.history[name].mean()) for name in ("return", "failures")}
     scalars |= {name: mean for name, mean in seen.items() if not math.isnan(mean)}  # nan: the environment names none
     if "evaluate" in run.parameters:
-        measured = _evaluate(library, _read(run.parameters)["env"], _read_evaluation(run.parameters))
+        options = _read(run.parameters)
+        same = {"env": options["env"], "env_kwargs": options.get("env_kwargs", {})}
+        measured = _evaluate(library, same, _read_evaluation(run.parameters))
         scalars |= {name: float(part[:, 0].mean()) for name, part in measured.items() if "@" in name}
         arrays |= measured
     return Outcome(scalars, arrays)
@@ -216,14 +218,14 @@ def reporter(scratch: Path) -> Callable[[TrainingProgress], None]:
     return report
 
 
-def _evaluate(library: PolicyLibrary, env: str, options: dict[str, Any]) -> dict[str, Floats]:
+def _evaluate(library: PolicyLibrary, env: dict[str, Any], options: dict[str, Any]) -> dict[str, Floats]:
     """Measures by MEASURE@RISK (n, 3), and the weightings (n, d) they are of."""
     w = options.pop("tasks", None)
     if w is None:
         w = np.array(list(dict.fromkeys(policy.w for policy in library.policies)))
     risks = options.pop("risk", None) or library.risks()
     named = {arguments.short_risk(risk_to_text(risk)): risk for risk in risks}
-    compared = [library.compare(env, one, named, **options) for one in w]
+    compared = [library.compare(w=one, risks=named, **env, **options) for one in w]
     found = {"evaluated_w": w}
     reports = [report for each in compared for report in each.reports.values()]
     for name, measure in product(named, dict.fromkeys(chain(*(report.measures for report in reports)))):

@@ -30,15 +30,13 @@ import numpy as np
 import numpy.typing as npt
 from filelock import FileLock, Timeout
 
-from rasf.files import load_file, save_file, write_text
+from rasf.files import is_locked, is_partial, load_file, remove_stale, save_file, write_text
 from rasf.sweep.runs import Outcome, Run, Value
 from rasf.sweep.spec import Spec
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
-# what killed writers leave
-_PARTIAL = (".sweep.json.*", ".progress.json.*", ".table.parquet.*", "runs/.*.run.*", "failed/.*.json.*", "*/.*.rasf.*")
 _SHARE = "share"
-_PATIENCE_S = 0.25  # to get the lock, which a look at the sweep holds for a moment
+_PATIENCE_S = 0.25  # to get the lock, which `driver` holds for a moment
 
 
 class Finished(NamedTuple):
@@ -55,52 +53,64 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._lock, self._owner = folder / "lock", folder / "driver"
+        self._lock, self._owner, self._declaration = folder / "lock", folder / "driver", folder / "sweep.json"
         self._whole: set[str] = set()
 
     @contextmanager
     def driving(self) -> Iterator[None]:
-        """Be the only driver of this folder; a second one is refused and changes nothing."""
+        """Be the only driver of this folder; a second one is refused and changes nothing.
+
+        Raises:
+            ValueError: the folder has another driver, or holds files and no sweep.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
-        first = {self._lock, self._owner, *self.folder.glob(_PARTIAL[0])}  # are there before sweep.json is
-        if not (self.folder / "sweep.json").exists() and set(self.folder.iterdir()) - first:
-            raise ValueError(f"{self.folder} is neither empty nor the folder of a sweep")
+        before = {self._lock.name, self._owner.name}  # are there before sweep.json is
+        # listed before sweep.json is looked for: a driver that has just begun writes it first
+        others = [name for name in os.listdir(self.folder) if name not in before and not is_partial(name)]
+        if others and not self._declaration.exists():
+            raise ValueError(
+                f"{self.folder} must be an empty folder or that of a sweep; it holds {min(others)} and no sweep.json"
+            )
         try:
             lock = FileLock(self._lock).acquire(_PATIENCE_S)
         except Timeout:
             raise ValueError(f"{self.folder} is being driven by {self._noted_driver()}") from None
         with lock:
             self._owner.write_text(f"process {os.getpid()} on {socket.gethostname()}\n")
-            for partial in (found for pattern in _PARTIAL for found in self.folder.glob(pattern)):
-                partial.unlink(missing_ok=True)
+            for folder in (self.folder, *(each for each in self.folder.iterdir() if each.is_dir())):
+                remove_stale(folder)
             yield
 
     def driver(self) -> str | None:
-        """Who drives this folder now."""
-        if not self._lock.exists():
-            return None
+        """The process that drives this folder now, None if there is none; the folder need not be writable."""
         try:
-            with FileLock(self._lock).acquire(blocking=False):
-                return None
-        except Timeout:
-            return self._noted_driver()
-        except PermissionError:  # a folder of somebody else's, where we cannot try the lock
-            return f"perhaps {self._noted_driver()}"
+            held = is_locked(self._lock)
+        except FileNotFoundError:
+            return None
+        except OSError:  # of another user, and not readable
+            held = None
+        return self._noted_driver() if held else None if held is False else f"perhaps {self._noted_driver()}"
 
     def _noted_driver(self) -> str:
         return (self._owner.read_text().strip() if self._owner.exists() else "") or "another process"
 
     def declare(self, spec: Spec) -> None:
-        """Note the sweep's runs; another sweep's folder is refused."""
+        """Note the sweep's runs.
+
+        Raises:
+            ValueError: the folder is that of another sweep.
+        """
         described = {"name": spec.name, "limits": list(spec.limits), "runs": [run.describe() for run in spec.runs]}
-        before = _json(self.folder / "sweep.json").get("name", spec.name)
+        before = _json(self._declaration).get("name", spec.name)
         if before != spec.name:
-            raise ValueError(f"{self.folder} belongs to the sweep {before!r}, not to {spec.name!r}")
-        write_text(self.folder / "sweep.json", json.dumps(described, indent=1) + "\n")
+            raise ValueError(
+                f"{self.folder} belongs to the sweep {before!r}, not to {spec.name!r}; give each a folder of its own"
+            )
+        write_text(self._declaration, json.dumps(described, indent=1) + "\n")
 
     def declared(self) -> dict[str, Any]:
         """What `declare` noted."""
-        found = _json(self.folder / "sweep.json")
+        found = _json(self._declaration)
         if not {"name", "runs"} <= found.keys():
             raise ValueError(f"{self.folder} is not the folder of a sweep")
         return found
@@ -200,7 +210,7 @@ def _json(path: Path) -> dict[str, Any]:
     """A JSON object in a file; an empty one if there is none or it is damaged."""
     try:
         found = json.loads(path.read_text())
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

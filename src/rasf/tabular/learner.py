@@ -21,7 +21,7 @@ from rasf.arrays import Floats, Ints
 from rasf.envs.four_room import ACTIONS, FourRoom
 from rasf.risk import MeanVariance
 from rasf.tabular import sfql
-from rasf.tabular.table import Rule, SigmaForm, add_row, find_policy, read, set_coefficients
+from rasf.tabular.table import Rule, SigmaForm, add_row, find_policy, read, set_coefficients, used_part
 from rasf.transfer import unpack_sigma
 
 _TRAINING, _WEIGHTS = 0, 1  # streams of random numbers
@@ -82,6 +82,8 @@ class Moments(NamedTuple):
 class SuccessorLearner:
     """All policies learned so far, and the means to learn more."""
 
+    STATE = ("used_memory", "task")  # for checkpoints; in the four-room world call `enter_four_room` first
+
     def __init__(self, n_features: int, n_actions: int, settings: SuccessorSettings, seed: int, max_tasks: int) -> None:
         if checks.whole("max_tasks", max_tasks) > _MOST_TASKS:
             raise ValueError(f"max_tasks must be at most {_MOST_TASKS}, got {max_tasks}")
@@ -105,6 +107,15 @@ class SuccessorLearner:
     def states(self) -> int:
         """How many states have a row in the table."""
         return int(self.memory.table.used[0])
+
+    @property
+    def used_memory(self) -> sfql.Memory:
+        """The memory without the room that is not in use yet."""
+        return self.memory._replace(table=used_part(self.memory.table))
+
+    @used_memory.setter
+    def used_memory(self, memory: sfql.Memory) -> None:
+        self.memory = memory
 
     def begin_task(self, w: npt.ArrayLike | None = None) -> None:
         """Add a policy, a copy of the last, and learn it from now on; `w` (d,) if the weights are given."""
@@ -251,6 +262,10 @@ class SuccessorLearner:
         self.memory = self.memory._replace(table=scratch.table, rows=scratch.rows)
         self.memory.now[:2] = scratch.now[0] + 1  # cached scores are of other weights now
         return features, lengths, visits
+
+    def enter_four_room(self, rooms: FourRoom) -> None:
+        """Make this the learner's world; the rows of its table are states of it."""
+        self._check_rooms(rooms)
 
     def _check_rooms(self, rooms: FourRoom) -> None:
         """Compiled code does not check bounds, so what it indexes by must fit; and rows belong to one map."""

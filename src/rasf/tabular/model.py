@@ -99,6 +99,11 @@ def recursion_beta(risk: Risk) -> float:
 class ModelLearner:
     """Counts, and plans on them; rows are states, numbered by whoever adds them."""
 
+    STATE = (  # for checkpoints; in the four-room world call `enter_four_room` first
+        "kinds", "_kind_of", "numbers", "_group_of", "prior", "beta", "steps", "_w", "_belief", "_given",
+        "_least_tries", "planning_seconds", "_seconds_a_backup", "_model", "four_room_states",
+    )  # fmt: skip
+
     def __init__(self, n_features: int, n_actions: int, settings: ModelSettings, seed: int) -> None:
         self.settings, self.seed = settings, checks.whole("seed", seed, 0)
         self.n_features, self.n_actions = n_features, n_actions
@@ -407,14 +412,7 @@ class ModelLearner:
 
     def learn_four_room(self, rooms: FourRoom, rewards: npt.ArrayLike, risk: Risk, steps: int) -> TaskOutcome:
         """Learn the task at hand, at a risk, for `steps` transitions from the start; it pays rewards (d,)."""
-        from numba import int64, typed
-
-        if self._rooms is None:
-            self._rooms, self._row_of = rooms, typed.Dict.empty(int64, int64)
-            for phi in (np.zeros(self.n_features), *np.eye(self.n_features)):
-                self.kind(phi)  # kind 1 + i is feature i
-        elif self._rooms != rooms:
-            raise ValueError("the learner has learned in another world; make a new one for this")
+        self.enter_four_room(rooms)
         self.plan(risk)
         world, paid = rooms.world(), self.kinds @ checks.weights("rewards", rewards, self.n_features)
         draws = np.random.default_rng([self.seed, self.steps, _STREAM]).random((steps, 3))
@@ -442,6 +440,33 @@ class ModelLearner:
                 self._number_four_room_groups()
         return TaskOutcome(float(total[0]), int(progress[model_rooms.FAILURES]), int(progress[model_rooms.EPISODES]))
 
+    def enter_four_room(self, rooms: FourRoom) -> None:
+        """Make this the learner's world; its rows are states of it."""
+        if self._rooms is None:
+            self._rooms, self.four_room_states = rooms, np.zeros(0, np.int64)
+            for phi in (np.zeros(self.n_features), *np.eye(self.n_features)):
+                self.kind(phi)  # kind 1 + i is feature i
+        elif self._rooms != rooms:
+            raise ValueError("the learner has learned in another world; make a new one for this")
+
+    @property
+    def four_room_states(self) -> Ints | None:
+        """The number (S,) of the four-room state of each row; None in other worlds."""
+        if self._rooms is None:
+            return None
+        found = np.empty(self.states, np.int64)
+        model_rooms.list_rows(self._row_of, found)
+        return found
+
+    @four_room_states.setter
+    def four_room_states(self, states: Ints | None) -> None:
+        if states is not None:
+            from numba import int64, typed
+
+            self._row_of = typed.Dict.empty(int64, int64)
+            for row, state in enumerate(states.tolist()):
+                self._row_of[state] = row
+
     def follow_four_room(self, actions: Ints, draws: Floats) -> Floats:
         """Discounted features (n, d) of n episodes of a policy (S + 1,), as `policy` gives it; draws (n, steps)."""
         assert self._rooms is not None
@@ -460,9 +485,9 @@ class ModelLearner:
 
     def four_room_keys(self) -> Floats:
         """The states as `rasf/FourRoom-v0` shows them (S, n): row, column, collected flags."""
+        found = self.four_room_states
         assert self._rooms is not None
-        found = np.empty(self.states, np.int64)
-        model_rooms.list_rows(self._row_of, found)
+        assert found is not None
         cells, objects = len(self._rooms.cells), len(self._rooms.world().class_of)
         flags = found // cells
         collected = (flags[:, None] >> np.arange(objects)) & 1

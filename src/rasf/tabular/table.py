@@ -143,15 +143,23 @@ def _length(n: int, known: bool) -> Sized:
     return (0,) * n if known else np.zeros(n)
 
 
+_POOLS = [0] * 10 + [1] * 5 + [2]  # which entry of `used` counts the rows of each of the first arrays
+
+
+def used_part(table: Table) -> Table:
+    """The table without the room that is not in use yet; arrays are views."""
+    names = zip(table._fields[: len(_POOLS)], _POOLS, strict=True)
+    return table._replace(**{name: getattr(table, name)[: table.used[pool]] for name, pool in names})
+
+
 def reserve(table: Table, rows: int, entries: int, noise: int) -> Table:
     """The table with room for this many more of each; the same object if there is room already."""
     wanted = table.used + np.array([rows, entries, noise])
     have = (len(table.row), len(table.first_policy), len(table.noise_policy))
-    pools = [0] * 10 + [1] * 5 + [2]
     if all(need <= held for need, held in zip(wanted, have, strict=True)):
         return table
     larger = {}
-    for name, pool in zip(table._fields[: len(pools)], pools, strict=True):
+    for name, pool in zip(table._fields[: len(_POOLS)], _POOLS, strict=True):
         if wanted[pool] > have[pool]:
             array = getattr(table, name)
             # what is not touched takes no memory, what is copied is touched twice: so grow by much

@@ -18,6 +18,8 @@ _NOISE = 1e-4  # standard deviation of a reward's error, in units of the largest
 class WeightBelief:
     """Mean (d,) and covariance (d, d) of the weights of the task at hand."""
 
+    STATE = ("mean", "covariance", "_before", "_begun")  # for checkpoints
+
     def __init__(self, n_features: int, curiosity: float) -> None:
         self.curiosity = curiosity
         self.mean, self.covariance = np.zeros(n_features), np.eye(n_features)

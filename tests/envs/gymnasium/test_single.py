@@ -1,6 +1,8 @@
 """Single environments: features and ends as the environment itself gives them, and one sentence for what is wrong."""
 
 import json
+import re
+import subprocess
 import sys
 
 import gymnasium as gym
@@ -227,6 +229,7 @@ def test_what_cannot_be_opened_says_why(monkeypatch):
     refused("env 'CartPole-v1' cannot be made: .*colour", "CartPole-v1", corridor_phi, colour=3)
     refused("colour can only be given with an environment's id", Corridor(), corridor_phi, colour=3)
     refused("env must be", 3)
+    refused("env must be a function or class that needs no arguments: missing a required argument", lambda size: None)
     refused("observation space must be .* got Text", Answers(spaces.Text(3), ["a"], [1.0]))
     monkeypatch.setitem(sys.modules, "mo_gymnasium", None)
     refused("for MO-Gymnasium's ids install rasf", "no-such-v0")
@@ -237,11 +240,11 @@ def test_what_cannot_be_opened_says_why(monkeypatch):
     [
         ([[0.0], [np.nan]], [1.0, 2.0], "observation that its space does not allow: obs must be finite"),
         ([[0.0], [1.0, 2.0]], [1.0, 2.0], r"must be one observation of shape \(1,\), got shape \(2,\)"),
-        ([[0.0], [1.0]], [1.0, np.nan], "features of a step must be finite, the environment gave"),
+        ([[0.0], [1.0]], [1.0, np.nan], r"features of a step must be finite, within 1e\+18 of 0, the environment gave"),
         ([[0.0], [1.0]], [1.0, np.inf], "features of a step must be finite"),
         ([[0.0], [1.0]], [1.0], r"reward must be features of shape \(2,\), got shape \(1,\)"),
         ([[0.0], [1.0]], 1.0, "reward is one number"),
-        ([[0.0], [1.0]], ["a", "b"], "features of a step must be numbers, got list"),
+        ([[0.0], [1.0]], ["a", "b"], r"features of a step must be numbers, got \['a', 'b'\]"),
     ],
 )
 def test_a_bad_step_is_refused_when_it_happens(observations, reward, message):
@@ -379,3 +382,285 @@ def test_the_outermost_declaration_of_bounds_counts():
     np.testing.assert_array_equal(open_environment(plain).bounds, np.tile([0.0, 1.0], (4, 1)))
     changed = gym.wrappers.TimeLimit(Halved(plain), 5)
     np.testing.assert_array_equal(open_environment(changed).bounds, np.tile([0.0, 0.5], (4, 1)))
+
+
+# --- what wrappers and phi declare
+
+
+class Declaring(gym.Wrapper):
+    """Passes everything on, and declares something of the reward."""
+
+    def __init__(self, env, **declared):
+        super().__init__(env)
+        for name, value in declared.items():
+            setattr(self, name, value)
+
+
+def draws(value):
+    return lambda count, rng: np.full((count, 2), value)
+
+
+DECLARED = {"signs": (1, -1), "feature_names": ("gain", "cost"), "events": (1,), "random_tasks": draws(1.0)}
+
+
+def told(opened):
+    drawn = opened.random_tasks(3, np.random.default_rng(0))
+    return (
+        None if opened.signs is None else opened.signs.tolist(),
+        opened.feature_names,
+        opened.events,
+        None if drawn is None else drawn.tolist(),
+    )
+
+
+def vectors(**declared):
+    env = Vectors(Corridor())
+    for name, value in declared.items():
+        setattr(env.env, name, value)
+    return env
+
+
+def of_two(obs, action, next_obs, info):
+    return [1.0, obs[0]]
+
+
+NOTHING = (None, None, (), None)
+ALL = ([1, -1], ("gain", "cost"), (1,), [[1.0, 1.0]] * 3)
+
+
+def test_declarations_are_looked_up_along_the_wrappers_outermost_first():
+    assert told(open_environment(vectors())) == NOTHING
+    assert told(open_environment(vectors(**DECLARED))) == ALL
+    wrapped = gym.wrappers.TimeLimit(Declaring(gym.wrappers.TimeLimit(vectors(), 3), **DECLARED), 3)
+    assert told(open_environment(wrapped)) == ALL
+    assert told(open_vector(lambda: Declaring(vectors(), **DECLARED), 2)) == ALL
+    outer = Declaring(wrapped, signs=(0, 0), random_tasks=draws(2.0))
+    assert told(open_environment(outer)) == ([0, 0], *ALL[1:3], [[2.0, 2.0]] * 3)
+
+
+def test_what_describes_another_reward_does_not_leak():
+    inner = vectors(signs=(1, -1, 1), feature_names=("a", "b", "c"), events=(2,), random_tasks=draws(3.0))
+    assert told(open_environment(inner, of_two)) == NOTHING
+    assert told(open_environment(FeatureReward(inner, of_two))) == NOTHING
+    space = spaces.Box(0.0, 1.0, (2,), np.float32)
+    assert told(open_environment(Declaring(inner, reward_space=space))) == NOTHING
+    assert told(open_environment(Declaring(inner, reward_space=space, **DECLARED))) == ALL
+    # of features that a function computes, the function, its wrapper and those around it
+    assert told(open_environment(Declaring(FeatureReward(inner, of_two), **DECLARED))) == ALL
+
+    def phi(*step):
+        return of_two(*step)
+
+    phi.signs, phi.feature_names, phi.events, phi.random_tasks = DECLARED.values()
+    assert told(open_environment(inner, phi)) == ALL
+    assert told(open_environment(gym.wrappers.TimeLimit(FeatureReward(inner, phi), 3))) == ALL
+    assert told(open_vector(gym.vector.SyncVectorEnv([Corridor] * 2), phi=phi)) == ALL
+    rewarded = FeatureReward(inner, phi)
+    rewarded.signs = (0, 1)
+    assert told(open_environment(rewarded)) == ([0, 1], *ALL[1:])
+
+
+def test_vector_environments_are_looked_up_too():
+    mo_gymnasium = pytest.importorskip("mo_gymnasium")
+    kind = mo_gymnasium.wrappers.vector.MOSyncVectorEnv
+    assert told(open_vector(kind([lambda: Declaring(vectors(), **DECLARED)] * 2))) == ALL
+    assert told(open_vector(kind([vectors] * 2))) == NOTHING
+    around = gym.vector.VectorWrapper(kind([vectors] * 2))
+    around.signs = (-1, -1)
+    assert told(open_vector(around))[0] == [-1, -1]
+    assert open_vector(kind([lambda: mo_gymnasium.make("resource-gathering-v0")] * 2)).signs.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("env_id", ["resource-gathering-v0", "deep-sea-treasure-v0", "breakable-bottles-v0"])
+def test_components_of_mo_gymnasiums_rewards_are_to_be_maximised(env_id):
+    pytest.importorskip("mo_gymnasium")
+    env = open_environment(gym.wrappers.TimeLimit(open_environment(env_id).env, 50))
+    assert env.signs.tolist() == [1] * env.n_features
+    changed = Declaring(env.env, reward_space=env.env.unwrapped.reward_space)
+    assert open_environment(changed).signs is None
+    assert open_environment(env.env, lambda *_: [1.0, 2.0]).signs is None
+
+
+def test_declarations_that_are_wrong_are_refused():
+    for name, values, said in (
+        ("signs", ((1,), (1, 2), "ab", 3, [[1], [1, 1]], (np.nan, 1)), "signs must be 2 numbers"),
+        ("feature_names", ("ab", 3, ("a",), ("a", "a"), (1, 2)), "feature_names must be 2 different words"),
+        ("events", (3, "a", (2,), (0, 0), (True,), [object()]), "events must list different indices of its 2 features"),
+        ("random_tasks", (3, draws(np.nan), lambda *_: [[1.0, 2.0]], lambda *_: None), "random_tasks must"),
+    ):
+        for value in values:
+            with pytest.raises(ValueError, match=said) as refused:
+                told(open_environment(Declaring(vectors(), **{name: value})))
+            assert "\n" not in str(refused.value)
+
+
+# --- what phi is given
+
+
+def test_phi_gets_reward_and_ends_if_it_names_them():
+    def phi(obs, action, next_obs, info, truncated, scale=2.0, *, reward, terminated):
+        return [scale * reward, terminated, truncated]
+
+    class Whole:
+        def __call__(self, obs, action, next_obs, info, reward):
+            return [reward, info["time"]]
+
+    env = open_environment(Corridor(length=1, limit=2), phi)
+    env.reset(seed=0)
+    assert env.step(0).phi.tolist() == [3.0, 0.0, 0.0]
+    assert env.step(1).phi.tolist() == [3.0, 1.0, 1.0]
+    other = open_environment(Corridor(), Whole())
+    other.reset(seed=0)
+    assert other.step(0).phi.tolist() == [1.5, 1.0]
+    wrapped = FeatureReward(Corridor(length=1), phi)
+    wrapped.reset(seed=0)
+    assert wrapped.step(6)[1].tolist() == [3.0, 1.0, 0.0]
+    for mode in gym.vector.AutoresetMode:
+        native = gym.vector.SyncVectorEnv([lambda: Corridor(length=1, limit=2)] * 2, autoreset_mode=mode)
+        vector = open_vector(native, phi=phi)
+        vector.reset(0)
+        assert vector.step([0, 1]).phi.tolist() == [[3.0, 0.0, 0.0], [3.0, 1.0, 0.0]]
+        assert vector.step([0, 0]).phi[0].tolist() == [3.0, 0.0, 1.0]
+
+
+def test_a_phi_of_other_parameters_is_refused_before_a_step():
+    def first_named_reward(reward, action, next_obs, info):  # by position, as ever
+        return [reward[0], 1.0]
+
+    env = open_environment(Corridor(), first_named_reward)
+    env.reset(seed=0)
+    assert env.step(1).phi.tolist() == [0.0, 1.0]
+    for phi in (lambda obs: [1.0], lambda obs, action, next_obs: [1.0], lambda o, a, n, i, speed: [1.0], lambda: [1.0]):
+        for open_with in (
+            open_environment,
+            lambda env, phi: open_vector(gym.vector.SyncVectorEnv([Corridor]), phi=phi),
+        ):
+            with pytest.raises(ValueError, match=r"phi must be a function phi\(obs, action, next_obs, info\), with"):
+                open_with(Corridor(), phi)
+
+
+@pytest.mark.parametrize("features", [
+    None, "12", ["1", "2"], [1j, 2j], np.ones(2, complex), {"a": 1}, [[1.0], [2.0, 3.0]],
+    [np.nan, 1.0], [1.0], 7, [], np.ones((2, 1)), object(),
+])  # fmt: skip
+def test_features_that_are_none_are_refused(features):
+    def phi(obs, action, next_obs, info):
+        return features if info["time"] > 1 else [1.0, 2.0]
+
+    env = open_environment(Corridor(), phi)
+    env.reset(seed=0)
+    env.step(0)
+    with pytest.raises(ValueError, match=r"^(phi must return features of shape|the features of a step must be)"):
+        env.step(0)
+
+
+# --- ends, failures, spaces, sizes
+
+
+class Saying(Answers):
+    """Says something of its ends and failures."""
+
+    def __init__(self, terminated=False, truncated=False, **info):
+        super().__init__(LINE, [np.zeros(1)] * 9, np.ones(2))
+        self.reward_space, self.said = spaces.Box(0.0, 1.0, (2,)), (terminated, truncated, info)
+
+    def step(self, action):
+        return *super().step(action)[:2], *self.said
+
+
+def test_ends_and_failures_must_be_yes_or_no():
+    for yes, no in ((True, False), (np.True_, np.False_), (1, 0), (np.int8(1), np.int8(0)), (np.array(True), 0.0)):
+        for name, place in (("terminated", 2), ("truncated", 3), ("failure", 4)):
+            for given, wanted in ((yes, True), (no, False)):
+                env = open_environment(Saying(**{name: given}))
+                env.reset()
+                found = env.step(0)[place]
+                assert (found, type(found)) == (wanted, bool)
+    for given in ("no", None, np.nan, 2, -1, [True], np.array([True]), np.array([True, False]), {}, object()):
+        for name in ("terminated", "truncated", "failure"):
+            said = 'info["failure"]' if name == "failure" else name
+            env = open_environment(Saying(**{name: given}))
+            env.reset()
+            with pytest.raises(
+                ValueError, match="^the environment's " + re.escape(said) + " must be True or False, got"
+            ):
+                env.step(0)
+        env = open_environment(Saying())
+        env.count_failures(lambda step, given=given: given)
+        env.reset()
+        with pytest.raises(ValueError, match=r"^what failure\(step\) returns must be True or False, got"):
+            env.step(0)
+
+
+def test_an_environment_without_spaces_is_refused():
+    class Bare(gym.Env):
+        def reset(self, *, seed=None, options=None):
+            return np.zeros(1), {}
+
+    class Observed(Bare):
+        observation_space = LINE
+
+    with pytest.raises(ValueError, match=r"must have an observation_space, a space of gymnasium\.spaces, got none"):
+        open_environment(Bare())
+    with pytest.raises(ValueError, match=r"must have an action_space, a space of gymnasium\.spaces, got none"):
+        open_environment(gym.wrappers.TimeLimit(Observed(), 3))
+    with pytest.raises(ValueError, match=r"an observation_space, a space of gymnasium\.spaces, got a builtins\.int"):
+        open_environment(Answers(3, [0], [1.0]))
+    two = gym.vector.SyncVectorEnv([Corridor] * 2)
+    two.single_action_space = None
+    with pytest.raises(ValueError, match="must have an single_action_space"):
+        open_vector(two, phi=corridor_phi)
+
+
+def test_too_many_actions_or_features_are_refused_before_anything_is_made():
+    for n in (2**15 + 1, 10**5, 10**9, 2**62):
+        with pytest.raises(ValueError, match=f"^the action space must have at most 32768 actions, got {n}$"):
+            open_environment(Answers(LINE, [np.zeros(1)], np.ones(2), spaces.Discrete(n)))
+    assert open_environment(Answers(LINE, [np.zeros(1)] * 2, np.ones(2), spaces.Discrete(2**15))).n_actions == 2**15
+    with pytest.raises(ValueError, match=r"^the features must be 1 to 32768, got 40000$"):
+        open_environment(Answers(LINE, [np.zeros(1)] * 2, np.ones(40_000)))
+
+
+def test_a_part_that_is_not_served_is_named_with_the_way_out():
+    view = spaces.Box(0, 255, (7, 7, 3), np.uint8)
+    space = spaces.Dict({"image": view, "mission": spaces.Text(9), "direction": spaces.Discrete(4)})
+    way_out = r"leave it out with gymnasium\.wrappers\.FilterObservation\(env, \['direction', 'image'\]\)$"
+    with pytest.raises(ValueError, match=rf"got Text at obs\[mission\]; {way_out}"):
+        open_environment(Answers(space, [None], [1.0]))
+    env = gym.wrappers.FilterObservation(Answers(space, [space.sample()] * 2, [1.0]), ["direction", "image"])
+    assert open_environment(env).encoder.images == [(7, 7, 3)]
+    with pytest.raises(ValueError, match=r"got Graph at obs\[1\]; .*FilterObservation\(env, \[0\]\)"):
+        open_environment(Answers(spaces.Tuple((LINE, spaces.Graph(LINE, None))), [None], [1.0]))
+    with pytest.raises(ValueError, match=r"got Text at obs\[a\]\[b\]$"):
+        open_environment(Answers(spaces.Dict({"a": spaces.Dict({"b": spaces.Text(3)})}), [None], [1.0]))
+
+
+def test_an_old_gymnasium_is_named_at_the_first_use():
+    import tomllib
+    from importlib.metadata import version
+    from pathlib import Path
+
+    from packaging.requirements import Requirement
+
+    from rasf.envs import registration
+
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    wanted = next(one for one in map(Requirement, project["dependencies"]) if one.name == "gymnasium")
+    assert str(wanted.specifier) == ">=" + ".".join(map(str, registration.OLDEST_GYMNASIUM))
+    assert gym.__version__ == version("gymnasium")
+    code = "import gymnasium; gymnasium.__version__ = '0.29.1'; import rasf; rasf.learn('rasf/Grid-v0', tasks=1)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    said = "rasf needs Gymnasium 1.1 or newer, but 0.29.1 is installed, perhaps because another package asked for it"
+    assert said in ended.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("size", [1.1e18, 1e300, -1e19])
+def test_features_whose_variance_is_beyond_single_precision_are_refused(size):
+    def phi(obs, action, next_obs, info):
+        return [size if info["time"] else 1.0, 0.0]
+
+    phi.bounds = [[-np.inf, np.inf]] * 2
+    for opened in (open_environment(Corridor(), phi), open_vector(gym.vector.SyncVectorEnv([Corridor]), phi=phi)):
+        opened.reset(0)
+        with pytest.raises(ValueError, match=r"features of a step must be finite, within 1e\+18 of 0, the env"):
+            opened.step([0] if hasattr(opened, "num_envs") else 0)

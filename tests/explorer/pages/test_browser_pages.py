@@ -145,6 +145,26 @@ def test_only_names_of_this_machine_are_answered(server):
     assert list(answers.values()) == [200, 200, 200, 400, 400]
 
 
+def test_other_sites_can_neither_frame_the_page_nor_open_its_socket(server, chrome):
+    """A page of another origin, here one without any: the browser itself keeps it out."""
+    with urlopen(server.url, timeout=10) as answer:
+        policy = answer.headers["Content-Security-Policy"]
+        assert answer.headers["X-Frame-Options"] == "DENY"
+    assert "frame-ancestors 'none'" in policy
+    assert "default-src 'self'" in policy
+    page = chrome.new_context().new_page()
+    page.set_content(f"<iframe src='{server.url}'></iframe>")
+    page.wait_for_timeout(500)
+    assert all("rasf explorer" not in frame.content() for frame in page.frames)
+    address = server.url.replace("http", "ws") + "_nicegui_ws/socket.io/?EIO=4&transport=websocket"
+    opened = """address => new Promise(done => { const socket = new WebSocket(address);
+        socket.onopen = () => done('opened'); socket.onerror = () => done('refused'); })"""
+    assert page.evaluate(opened, address) == "refused"
+    page.goto(server.url)
+    assert page.evaluate(opened, address) == "opened"
+    page.context.close()
+
+
 def test_saved_files_hold_what_is_shown(visit):
     page = visit("?view=grid").page
     settled(page)

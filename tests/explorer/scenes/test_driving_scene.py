@@ -137,12 +137,13 @@ def test_it_stops_when_asked(scene):
     assert len(scene.roll_out(scene.default_task, RISK, 2, 0).returns) == 2  # the environments are free again
 
 
-def test_what_a_file_may_not_ask_for_is_not_made():
+def test_what_a_file_may_not_ask_for_is_not_made(tmp_path):
     library = random_driver()
     library.environment.kwargs["config"] = {"other_vehicles_type": "os.path"}
-    scene = scene_of(library)
+    library.save(tmp_path / "a.rasf")
+    scene = scene_of(rasf.load(tmp_path / "a.rasf"))
     assert type(scene) is LibraryScene
-    assert "names a module to import, os.path" in scene.can_run()
+    assert "the file sets config.other_vehicles_type of rasf/Highway-v0 to 'os.path'" in scene.can_run()
 
 
 def test_without_highway_env_it_is_told_how_to_install_it(monkeypatch):

@@ -52,7 +52,7 @@ def test_the_history_and_notes_say_what_the_log_tells(log):
 
 
 def test_a_library_from_a_log_is_a_library(log, tmp_path):
-    library = rasf.learn_from(log, tasks=3, gamma=0.9, resamples=5)
+    library = rasf.learn_from(log, tasks=3, gamma=0.9, resamples=5, signs=(0, 0, 0))
     library.save(tmp_path / "log.rasf")
     again = rasf.load(tmp_path / "log.rasf")
     np.testing.assert_array_equal(again.history["value_low"], library.history["value_low"])
@@ -63,9 +63,12 @@ def test_a_library_from_a_log_is_a_library(log, tmp_path):
 
 
 def test_same_seed_same_bits(log):
-    first, second = (rasf.learn_from(log, tasks=2, seed=3, resamples=7) for _ in range(2))
+    first, second = (rasf.learn_from(log, tasks=2, seed=3, resamples=7, signs=(-1, 1, -1)) for _ in range(2))
     for name in first.history:
         np.testing.assert_array_equal(first.history[name], second.history[name])
+    assert (np.sign([policy.w for policy in first.policies]) == (-1, 1, -1)).all()
+    with pytest.raises(ValueError, match="tasks=2 cannot be drawn, because nothing says which of the 3 features are"):
+        rasf.learn_from(log, tasks=2)
 
 
 # --- what is not trusted

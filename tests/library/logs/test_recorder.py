@@ -1,7 +1,10 @@
 """Recording: what is kept, that it is whole after a kill, that recording goes on, and what is refused."""
 
+import errno
+import os
 import subprocess
 import sys
+import threading
 
 import gymnasium as gym
 import numpy as np
@@ -9,6 +12,7 @@ import pytest
 from library_worlds import gamble
 
 import rasf
+from rasf.envs.gymnasium import recorder
 
 
 def play(env, episodes, seed=0, cut=None):
@@ -129,3 +133,132 @@ def test_what_cannot_be_recorded_is_refused(tmp_path):
         rasf.Recorder(gamble(), tmp_path / "file")
     with rasf.Recorder(gamble(), tmp_path / "log") as env, pytest.raises(ValueError, match="reset"):
         env.step(0)
+    with pytest.raises(ValueError, match="path must be the name"):
+        rasf.Recorder(gamble(), None)
+    with pytest.raises(ValueError, match=r"env must be a gymnasium\.Env, got str"):
+        rasf.Recorder("FrozenLake-v1", tmp_path)
+
+
+class Odd(gym.Wrapper):
+    """An environment whose next step differs from what it should be by `change`."""
+
+    def __init__(self):
+        super().__init__(gamble())
+        self.change, self.steps, self.closed = {}, 0, False
+
+    def step(self, action):
+        self.steps += 1
+        told = dict(zip(("obs", "phi", "terminated", "truncated", "info"), super().step(action), strict=True))
+        return tuple((told | self.change).values())
+
+    def close(self):
+        self.closed = True
+        super().close()
+
+
+def test_an_action_that_is_none_is_refused_before_the_environment_steps(tmp_path):
+    odd = Odd()
+    with rasf.Recorder(odd, tmp_path) as env:
+        env.reset(seed=0)
+        before = odd.steps
+        for action in (0.6, 2, -1, np.nan, np.inf, 10**20, "0", None, [0], [[0], [0, 1]], np.array([0]), 1j, {}):
+            with pytest.raises(ValueError, match=r"\Aaction must be a whole number from 0 to 1, got [^\n]+\Z"):
+                env.step(action)
+        assert odd.steps == before
+        taken = []
+        for action in (1, np.int8(0), np.array(1), True):
+            env.step(action)
+            env.reset()
+            taken.append(int(action))
+    assert rasf.Log.read(tmp_path).actions.tolist() == taken
+
+
+def test_a_step_that_no_log_can_hold_is_refused_and_cuts_its_episode(tmp_path):
+    odd, kept = Odd(), 0
+    with rasf.Recorder(odd, tmp_path) as env:
+        for change, said in (
+            ({"info": {"failure": "no"}}, r"info\['failure'\] must be true or false, got 'no'"),
+            ({"info": {"failure": None}}, r"info\['failure'\] must be"),
+            ({"info": {"failure": 0.5}}, r"info\['failure'\] must be"),
+            ({"info": {"failure": np.array([True])}}, r"info\['failure'\] must be"),
+            ({"info": None}, "step must return"),
+            ({"terminated": np.nan}, "terminated must be true or false, got nan"),
+            ({"terminated": np.array([False, True])}, "terminated must be"),
+            ({"truncated": "never"}, "truncated must be"),
+            ({"phi": [1.0, np.nan, 0.0]}, "must be finite"),
+            ({"phi": 1.0}, "one number"),
+            ({"obs": 99}, "does not allow"),
+        ):
+            odd.change = {}
+            env.reset(seed=0)
+            env.step(0)
+            kept += 1
+            odd.change = change
+            env.reset(seed=0)
+            with pytest.raises(ValueError, match=rf"\A[^\n]*{said}[^\n]*\Z"):
+                env.step(0)
+            with pytest.raises(ValueError, match="no episode is running"):
+                env.step(0)
+        for failure in (False, np.bool_(False), 0, 0.0, True, np.bool_(True), 1, np.array(1)):
+            odd.change = {"info": {"failure": failure}}
+            env.reset(seed=0)
+            env.step(0)
+    log = rasf.Log.read(tmp_path)
+    assert len(log) == log.episodes == kept + 8
+    assert log.failure.tolist() == [False] * (kept + 4) + [True] * 4
+
+
+def test_a_recorder_that_cannot_write_in_the_end_says_so_and_lets_go(tmp_path, monkeypatch):
+    def full(file, *_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    odd = Odd()
+    env = rasf.Recorder(odd, tmp_path)
+    env.reset(seed=0)
+    env.step(0)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="cannot be written: No space left") as refused:
+            env.flush()
+        assert refused.value.filename == str(tmp_path / "part-000000.rasf")
+        with pytest.raises(OSError, match=r"part-000000\.rasf"):
+            env.close()
+    assert odd.closed
+    for use in (env.reset, lambda: env.step(0), env.flush):
+        with pytest.raises(ValueError, match=r"\Athe recorder of [^\n]+ is closed[^\n]+\Z"):
+            use()
+    env.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+    with rasf.Recorder(gamble(), tmp_path) as env:  # the lock is free
+        play(env, 2)
+    assert rasf.Log.read(tmp_path).episodes == 2
+
+
+def test_another_thread_may_step_and_close(tmp_path):
+    env = rasf.Recorder(gamble(), tmp_path)
+
+    def use():
+        play(env, 3)
+        env.close()
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    thread.join()
+    assert rasf.Log.read(tmp_path).episodes == 3
+    rasf.Recorder(gamble(), tmp_path).close()
+
+
+def test_a_part_that_is_damaged_is_named_when_recording_goes_on(tmp_path):
+    with rasf.Recorder(gamble(), tmp_path) as env:
+        play(env, 2)
+    part = tmp_path / "part-000000.rasf"
+    header, held = recorder.load_file(part)
+    for wrong, arrays, said in (
+        ({}, held, "is not a part of a log"),
+        (header, {}, "is damaged"),
+        (header, held | {"episode": np.full(2, np.inf)}, "is damaged"),
+        (header, held | {"episode": np.full(2, 2**62)}, "is damaged"),
+    ):
+        recorder.save_file(part, wrong, arrays)
+        with pytest.raises(ValueError, match=rf"part-000000\.rasf {said}"):
+            rasf.Recorder(gamble(), tmp_path)

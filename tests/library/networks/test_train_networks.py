@@ -29,7 +29,10 @@ SMALL = {"widths": (8,), "atoms": 7, "batch": 4, "target_period": 50}
 OPTIONS = {"agent": "rasfc51", "tasks": TASKS, "steps_per_task": 100, "seed": 3, **SMALL}
 AVERSE = MeanVariance(-6.0)
 OBS = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
-COMPILED = "the policies were trained by the compiled loop of their world"
+COMPILED = (
+    "the policies were trained by the compiled loop of their world, which learns from single steps by a uniform "
+    "replay, without a warm-up"
+)
 
 
 @pytest.fixture(scope="module")
@@ -210,6 +213,11 @@ def test_a_library_of_the_compiled_loop_grows_by_steps(library):
         ({"support": [(-5.0, 5.0)] * 2}, "support must"),
         ({"support": [(-5.0, 5.0)] * 13, "agent": "sfdqn"}, "support is for"),
         ({"atoms": 1}, "atoms must"),
+        # what the compiled loop would ignore
+        ({"agent": "rasfdqn", "n_step": 3}, "n_step cannot be set for the compiled loop"),
+        ({"agent": "rasfdqn", "surprise": 0.2, "replay": 50}, "surprise, replay cannot be set"),
+        ({"warmup": 10}, "warmup cannot be set"),
+        ({"lasting": True}, "lasting cannot be set"),
     ],
 )
 def test_arguments_that_do_not_fit_a_world_are_refused(change, words):

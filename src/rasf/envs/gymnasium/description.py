@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
+from reprlib import repr as short
 from typing import Any
 
+from rasf.envs.gymnasium.file_settings import refused
 from rasf.files import Header
 
 _MOST = 2**53
@@ -35,7 +37,7 @@ class EnvironmentDescription:
     observations: the space, as `rasf.envs.gymnasium.spaces.describe` writes it. first_action: the environment's own
     number of action 0. bounds: lowest and highest of each feature in a step, where all are declared. phi: the name of
     the function that computed the features; None if they are the environment's own reward. feature_names: what they are
-    called, where somebody says.
+    called, where somebody says. from_file: whether a file says all this, which is then not trusted.
     """
 
     id: str | None
@@ -48,25 +50,60 @@ class EnvironmentDescription:
     phi: str | None
     max_episode_steps: int | None
     feature_names: tuple[str, ...] | None = None
+    from_file: bool = field(default=False, compare=False, repr=False)
 
     @property
     def title(self) -> str:
         return self.id or "an environment without id"
 
     def make_kwargs(self, **changes: object) -> Header:
-        """The settings that make this environment again, or one that differs in some of them."""
+        """Give the keyword arguments that make this environment again.
+
+        This is the one way from what a file says to `gymnasium.make`. Of a description from a file, only settings that
+        `rasf.envs.gymnasium.file_settings` accepts are used.
+
+        Args:
+            changes: settings of the user, which replace those of the description.
+
+        Returns:
+            Keyword arguments of `gymnasium.make`. Those that the registration of the id has anyway are left out.
+
+        Raises:
+            ValueError: if the description holds a setting that could not be kept, or one that a file may not choose.
+        """
         limit = {} if self.max_episode_steps is None else {"max_episode_steps": self.max_episode_steps}
-        settings = self.kwargs | limit | changes
-        lost = [name for name, value in settings.items() if isinstance(value, str) and value.startswith("<")]
+        kept = {name: value for name, value in self.kwargs.items() if name not in changes}
+        lost = [name for name, value in kept.items() if isinstance(value, str) and value.startswith("<")]
         if lost:
             raise ValueError(
                 f"env must be an environment or a function that makes one: the library could not keep {', '.join(lost)}"
             )
-        return settings
+        if self.from_file and self.id is not None:
+            kept = self._accepted(self.id, kept)
+        return kept | limit | changes
+
+    def _accepted(self, env_id: str, settings: Header) -> Header:
+        from rasf.envs.registration import registered_kwargs
+
+        if ":" in env_id:  # Gymnasium would import what stands before it
+            raise ValueError(f"env must be given by you: the file's id names a module to import, {env_id!r:.60}")
+        registered = registered_kwargs(env_id)
+        changed = {
+            name: value
+            for name, value in settings.items()
+            if name not in registered or plain(registered[name]) != value
+        }
+        found = refused(env_id, changed)
+        if found is not None:
+            raise ValueError(
+                f"env_kwargs (--env-arg) must be given by you, or env as an object: the file sets {found[0]} of "
+                f"{env_id} to {short(found[1])}, which is not among the settings that rasf takes from a file"
+            )
+        return changed
 
     def difference(self, other: EnvironmentDescription, names: Iterable[str] | None = None) -> str | None:
         """The first field, of all or of those named, in which two descriptions differ."""
-        compared = [field.name for field in fields(self) if field.name not in _LATER] if names is None else names
+        compared = [name for name in _JSON if name not in _LATER] if names is None else names
         return next((name for name in compared if getattr(self, name) != getattr(other, name)), None)
 
     def to_json(self) -> Header:
@@ -97,7 +134,7 @@ class EnvironmentDescription:
                 raise ValueError(f"the feature_names of its environment must be a word for each, got {names!r:.60}")
             names = tuple(names)
         known: dict[str, Any] = {name: header[name] for name in _JSON if name not in _LATER}
-        return cls(**known | {"bounds": bounds, "feature_names": names})
+        return cls(**known | {"bounds": bounds, "feature_names": names, "from_file": True})
 
 
 def plain(value: object) -> Any:

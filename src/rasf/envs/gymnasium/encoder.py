@@ -69,6 +69,11 @@ class Encoder:
         return math.prod(values**entries for values, entries in ways)
 
     @property
+    def images(self) -> list[tuple[int, ...]]:
+        """The shapes of the parts that are images."""
+        return [leaf.shape for leaf in self._leaves if leaf.image]
+
+    @property
     def vector_dtype(self) -> np.dtype[np.generic]:
         """The smallest type that holds a vector as it is: bytes for images."""
         images = self._description["kind"] == "box" and self._description["dtype"] == "uint8"

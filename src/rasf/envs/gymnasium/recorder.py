@@ -5,8 +5,9 @@
 
 A part holds obs and next_obs (N, n) as an `Encoder`'s keys, action (N,) counted from 0, phi (N, d), terminated,
 truncated and episode (N,), and failure (N,) where the environment names failures; its header describes the environment.
-Whoever is killed loses the steps since the last part. A later recorder goes on in the same folder, if its environment
-is the same; an episode that was cut off counts as truncated.
+A process that is killed loses the steps since the last part. A later recorder goes on in the same folder, if its
+environment is the same; an episode that was cut off counts as truncated. A step that a log cannot hold (an action or a
+flag that is none, features that are not finite) is refused, and its episode is cut there.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ import numpy as np
 
 from rasf import checks
 from rasf.envs.gymnasium.description import EnvironmentDescription
-from rasf.envs.gymnasium.single import FeatureEnvironment, Info, Phi, numbers_of, wrong_features
-from rasf.files import Arrays, load_file, save_file
+from rasf.envs.gymnasium.encoder import all_finite
+from rasf.envs.gymnasium.single import FeatureEnvironment, Info, Phi, allowed, checked, numbers_of, wrong_features
+from rasf.files import Arrays, as_path, load_file, save_file
 
 PART = re.compile(r"part-(\d{6,})\.rasf")
+_MOST_EPISODES = 2**53
 _FLAGS = ("terminated", "truncated", "failure")
 
 
@@ -39,21 +42,34 @@ def parts_of(folder: Path) -> list[Path]:
 
 def read_parts(folder: Path) -> Iterator[tuple[EnvironmentDescription, Arrays]]:
     """Part after part, with the environment that it says it comes from."""
-    for path in parts_of(folder):
-        header, arrays = load_file(path)
-        if header.get("kind") != "log" or not isinstance(header.get("environment"), dict):
-            raise ValueError(f"{path} is not a part of a log")
-        try:
-            yield EnvironmentDescription.from_json(header["environment"]), arrays
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path} is damaged: {error}") from None
+    return map(_read_part, parts_of(folder))
+
+
+def _read_part(path: Path) -> tuple[EnvironmentDescription, Arrays]:
+    header, arrays = load_file(path)
+    if header.get("kind") != "log" or not isinstance(header.get("environment"), dict):
+        raise ValueError(f"{path} is not a part of a log")
+    try:
+        return EnvironmentDescription.from_json(header["environment"]), arrays
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
 
 
 class Recorder(gymnasium.Wrapper):
-    """Passes everything through, and keeps it in `folder`; `close` (or a `with` block) writes what is left.
+    """A wrapper that passes everything through, and keeps every step in a folder.
 
-    phi: as for `learn`, where the features are not the environment's own reward; that reward is passed on as it is.
-    steps_per_part, seconds_per_part: when a part is written, whichever comes first.
+    `close`, or the end of a `with` block, writes the steps that are left. A closed recorder takes no further steps.
+
+    Args:
+        env: the environment, with discrete actions.
+        folder: where parts of the log are written; made if it does not exist.
+        phi: phi(obs, action, next_obs, info), where the features are not the environment's own reward; that reward is
+            passed on as it is.
+        steps_per_part: steps after which a part is written, 5,000 by default.
+        seconds_per_part: seconds after which a part is written, 30 by default.
+
+    Raises:
+        ValueError: an argument is wrong, another recorder writes to the folder, or its log is of another environment.
     """
 
     def __init__(
@@ -67,8 +83,10 @@ class Recorder(gymnasium.Wrapper):
     ) -> None:
         from filelock import FileLock, Timeout
 
+        if not isinstance(env, gymnasium.Env):
+            raise ValueError(f"env must be a gymnasium.Env, got {type(env).__name__}")
         super().__init__(env)
-        self.folder, self._phi = Path(folder), phi
+        self.folder, self._phi = as_path(folder), phi
         self._most = checks.whole("steps_per_part", steps_per_part)
         self._longest = checks.number("seconds_per_part", seconds_per_part, 0.0)
         features = FeatureEnvironment(env, phi)
@@ -76,7 +94,7 @@ class Recorder(gymnasium.Wrapper):
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"folder must be a folder for a log; {self.folder} is a file")
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = FileLock(self.folder / "lock")
+        self._lock = FileLock(self.folder / "lock", thread_local=False)  # another thread may step and close
         try:
             self._lock.acquire(timeout=0)
         except Timeout:
@@ -92,12 +110,11 @@ class Recorder(gymnasium.Wrapper):
         self._since, self._obs, self._names_failures = time.monotonic(), None, False
 
     def _go_on(self) -> tuple[int, int]:
-        """The numbers of the next part and episode; another environment than before is refused."""
+        """The numbers of the next part and the last episode; another environment than before is refused."""
         last = parts_of(self.folder)[-1:]
         if not last:
-            return 0, 0
-        header, arrays = load_file(last[0])
-        recorded = EnvironmentDescription.from_json(header["environment"])
+            return 0, -1
+        recorded, arrays = _read_part(last[0])
         different = recorded.difference(self.description)
         if different is not None:
             before, now = getattr(recorded, different), getattr(self.description, different)
@@ -106,38 +123,77 @@ class Recorder(gymnasium.Wrapper):
             )
         match = PART.fullmatch(last[0].name)
         assert match is not None
-        return int(match[1]) + 1, int(arrays["episode"].max(initial=-1)) + 1
+        episode = arrays.get("episode", np.zeros(0)).reshape(-1)
+        if episode.dtype != np.int64 or not 0 <= episode.max(initial=0) < _MOST_EPISODES:
+            raise ValueError(f"{last[0]} is damaged: it must have the numbers of its episodes")
+        return int(match[1]) + 1, int(episode.max(initial=-1))
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         """Begin an episode; one that was not over is cut off."""
-        if self._obs is not None:
-            self._episode += 1
-        obs, info = self.env.reset(seed=seed, options=options)
+        self._require_open()
+        self._obs = None
+        obs, info = checked("reset", self.env.reset(seed=seed, options=options))
+        self._episode += 1
         self._obs = copy.deepcopy(obs)  # an environment may write its next observation into the same array
         self._names_failures |= "failure" in info
         return obs, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, Info]:
-        """The environment's step, kept."""
+        """Take the environment's step, and keep it.
+
+        Args:
+            action: one of the environment's own actions.
+
+        Returns:
+            What the environment's step returns.
+
+        Raises:
+            ValueError: the recorder is closed, no episode is running, the action is none of the environment's (which
+                is not stepped then), or a log cannot hold what the environment returned.
+            OSError: a part cannot be written.
+        """
+        self._require_open()
         if self._obs is None:
             raise ValueError("no episode is running: call reset() before step()")
-        obs, reward, terminated, truncated, info = self.env.step(action)
-        phi = numbers_of(reward if self._phi is None else self._phi(self._obs, action, obs, info))
+        number = self._number_of(action)
+        before, self._obs = self._obs, None  # where the step is refused, the episode is cut
+        obs, reward, terminated, truncated, info = checked("step", self.env.step(action))
+        phi = numbers_of(reward if self._phi is None else self._phi(before, action, obs, info))
         if phi.shape != (self.description.n_features,):
             raise ValueError(wrong_features(phi.shape, self.description.n_features, self._phi))
+        if not all_finite(phi):
+            raise ValueError(f"the features of a step must be finite, got {phi.tolist()!r:.80}")
+        given = (terminated, truncated, info.get("failure", False))
+        ends = tuple(_flag(name, value) for name, value in zip(_FLAGS, given, strict=True))
+        keys = allowed(self._encoder.key, before), allowed(self._encoder.key, obs)
         self._names_failures |= "failure" in info
-        ends = (bool(terminated), bool(truncated), bool(info.get("failure", False)))
-        keys = self._encoder.key(self._obs), self._encoder.key(obs)
-        self._rows.append((*keys, int(action) - self.description.first_action, phi, *ends, self._episode))
-        self._obs = copy.deepcopy(obs)
-        if terminated or truncated:
-            self._episode, self._obs = self._episode + 1, None
+        self._rows.append((*keys, number, phi, *ends, self._episode))
+        if not (ends[0] or ends[1]):
+            self._obs = copy.deepcopy(obs)
         if len(self._rows) >= self._most or time.monotonic() - self._since > self._longest:
             self.flush()
         return obs, reward, terminated, truncated, info
 
+    def _number_of(self, action: Any) -> int:
+        """The action, counted from 0."""
+        first, last = self.description.first_action, self.description.first_action + self.description.n_actions - 1
+        number = _scalar(action)
+        if number is None or not first <= number <= last or number != int(number):
+            raise ValueError(f"action must be a whole number from {first} to {last}, got {action!r:.60}")
+        return int(number) - first
+
+    def _require_open(self) -> None:
+        if not self._lock.is_locked:
+            raise ValueError(f"the recorder of {self.folder} is closed: make another one to record more")
+
     def flush(self) -> None:
-        """Write the steps since the last part."""
+        """Write the steps since the last part.
+
+        Raises:
+            ValueError: the recorder is closed.
+            OSError: the part cannot be written; the error names it, and the steps are kept for another try.
+        """
+        self._require_open()
         if self._rows:
             obs, next_obs, action, phi, *flags, episode = zip(*self._rows, strict=True)
             arrays: Arrays = {"obs": np.array(obs), "next_obs": np.array(next_obs), "phi": np.array(phi)}
@@ -151,8 +207,34 @@ class Recorder(gymnasium.Wrapper):
         self._since = time.monotonic()
 
     def close(self) -> None:
-        """Write what is left, and close the environment."""
-        if self._lock.is_locked:
-            self.flush()
-            self._lock.release()
-        super().close()
+        """Write the steps that are left, and close the environment; also where writing fails.
+
+        Raises:
+            OSError: the last part cannot be written; the error names it, and its steps are lost.
+        """
+        try:
+            if self._lock.is_locked:
+                try:
+                    self.flush()
+                finally:
+                    self._lock.release()
+        finally:
+            super().close()
+
+
+def _scalar(value: Any) -> float | None:
+    """One number of Python, numpy or the like; None for anything else."""
+    try:
+        array = np.asarray(value)
+        return None if array.shape or array.dtype.kind not in "biuf" or not np.isfinite(array) else array.item()
+    except (TypeError, ValueError):  # a ragged list, a tensor on a device
+        return None
+
+
+def _flag(name: str, value: Any) -> bool:
+    """True or False, also as 1 or 0."""
+    number = _scalar(value)
+    if number not in (0, 1):
+        said = "info['failure']" if name == "failure" else name
+        raise ValueError(f"the environment's {said} must be true or false, got {value!r:.60}")
+    return bool(number)

@@ -1,7 +1,8 @@
 """Any Gymnasium environment as a source of features: phi(s, a, s') beside what Gymnasium says of a step.
 
 The features are the environment's own vector reward (MO-Gymnasium's convention). `FeatureReward` gives any environment
-such a reward, from a function `phi(obs, action, next_obs, info)`; `action` is the environment's own number there.
+such a reward, from a function `phi(obs, action, next_obs, info)`; `action` is the environment's own number there. If
+phi has parameters named `reward`, `terminated` or `truncated` as well, it gets those of the step by name.
 Actions of a `FeatureEnvironment` are 0 to n_actions - 1, whatever the space starts with.
 
     bounds          (d, 2), lowest and highest of each feature in a step, from `reward_space`; None where one has none
@@ -14,9 +15,10 @@ What an environment gets wrong (nan, another shape than declared) is refused in 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import gymnasium
 import numpy as np
@@ -24,29 +26,46 @@ import numpy.typing as npt
 
 from rasf.arrays import Floats, Ints
 from rasf.checks import number, whole
+from rasf.envs.gymnasium.declarations import declared_events, declared_names, declared_signs, declared_tasks
 from rasf.envs.gymnasium.description import EnvironmentDescription, plain
-from rasf.envs.gymnasium.encoder import Encoder, all_finite
-from rasf.envs.registration import is_registered
+from rasf.envs.gymnasium.encoder import Encoder
+from rasf.envs.registration import is_registered, require_supported_gymnasium
+
+require_supported_gymnasium()
+
+if TYPE_CHECKING:
+    from rasf.envs.gymnasium.tape import Tape
 
 Info: TypeAlias = dict[str, Any]
-Phi: TypeAlias = Callable[[Any, Any, Any, Info], npt.ArrayLike]
+Phi: TypeAlias = Callable[..., npt.ArrayLike]  # of (obs, action, next_obs, info), and of what `phi_asks` finds
+WholeStep: TypeAlias = Callable[[Any, Any, Any, Info, Any, Any, Any], npt.ArrayLike]
 Environment: TypeAlias = str | gymnasium.Env | Callable[[], gymnasium.Env]
 T = TypeVar("T")
 LEAST_WIDENING = 1e-3
+MAX_COUNT = 2**15  # actions, features: tables number both in 16 bits
+MAX_FEATURE = 1e18  # whose square is still small in float32, which networks use
+_ASKED = ("reward", "terminated", "truncated")  # what phi gets only by name
 _ANSWERS = {"reset": ("obs", "info"), "step": ("obs", "reward", "terminated", "truncated", "info")}
 
 
 class FeatureReward(gymnasium.Wrapper):
     """An environment whose reward is the vector of features phi(obs, action, next_obs, info), float64 (d,).
 
-    bounds: (d, 2), lowest and highest of each feature in a step, infinite where open; by default those that the
-    function has as an attribute `bounds`. They become the `reward_space`. Without any, one step is taken here, to count
-    the features.
+    Args:
+        env: the environment; its own reward may be anything.
+        phi: the function of a step. Parameters named `reward`, `terminated` or `truncated` beside the four are given
+            what the environment returned.
+        bounds: (d, 2), lowest and highest of each feature in a step, infinite where open; by default those that the
+            function has as an attribute `bounds`. They become the `reward_space`. Without any, one step is taken here,
+            to count the features.
+
+    Raises:
+        ValueError: if phi is not such a function, does not return a vector, or the bounds are not (d, 2).
     """
 
     def __init__(self, env: gymnasium.Env, phi: Phi, bounds: npt.ArrayLike | None = None) -> None:
         super().__init__(env)
-        self.phi, self._obs = phi, None
+        self.phi, self._features, self._obs = phi, phi_caller(phi), None
         declared = phi_bounds(phi, bounds)
         if declared is None:
             declared = _open_bounds(self, phi)
@@ -60,8 +79,8 @@ class FeatureReward(gymnasium.Wrapper):
 
     def step(self, action: object) -> tuple[Any, Floats, bool, bool, Info]:
         """The environment's step, with the features in place of its reward."""
-        obs, _, terminated, truncated, info = checked("step", self.env.step(action))
-        features = numbers_of(self.phi(self._obs, action, obs, info))
+        obs, reward, terminated, truncated, info = checked("step", self.env.step(action))
+        features = numbers_of(self._features(self._obs, action, obs, info, reward, terminated, truncated))
         self._obs = _kept(obs)
         return obs, features, terminated, truncated, info
 
@@ -86,6 +105,7 @@ class FeatureSource:
     encoder: Encoder
     n_actions: int
     declared_bounds: Floats  # (d, 2) of the features in a step, infinite where open
+    owners: Sequence[object]  # of declarations, outermost first
 
     @property
     def n_features(self) -> int:
@@ -98,17 +118,22 @@ class FeatureSource:
 
     @property
     def signs(self) -> Ints | None:
-        """Of the weights (d,) that make sense: 1, -1, or 0 for either; None where nobody knows."""
-        return None
+        """The signs (d,) of the weights that make sense: 1, -1, or 0 for either; None where they are not known."""
+        return declared_signs(self.owners, self.n_features)
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """What the features are called; None where nobody says."""
-        return None
+        """The declared names of the features; None where there are none."""
+        return declared_names(self.owners, self.n_features)
+
+    @property
+    def events(self) -> tuple[int, ...]:
+        """The indices of the features that are declared to occur at most once an episode."""
+        return declared_events(self.owners, self.n_features)
 
     def random_tasks(self, count: int, rng: np.random.Generator) -> Floats | None:
         """Weights (count, d) from the environment's own distribution of tasks; None where it has none."""
-        return None
+        return declared_tasks(self.owners, self.n_features, count, rng)
 
 
 class FeatureEnvironment(FeatureSource):
@@ -116,15 +141,16 @@ class FeatureEnvironment(FeatureSource):
 
     def __init__(self, env: gymnasium.Env, phi: Phi | None = None) -> None:
         self.env = env
-        self.encoder = Encoder.of(env.observation_space)
-        self._actions = actions_of(env.action_space)
+        self.encoder = Encoder.of(space_of(env, "observation_space"))
+        self._actions = actions_of(space_of(env, "action_space"))
         self.n_actions = len(self._actions)
         self._stepped = env if phi is None else FeatureReward(env, phi)
-        self._phi = _phi_of(self._stepped)
+        self._phi, self.owners = _phi_of(self._stepped), tuple(owners_of(self._stepped))
         self.reports_failures = self._running = False
+        self.tape: Tape | None = None  # records resets and actions, where training writes checkpoints
         self._failure: FailureRule | None = None
         declared = declared_bounds(self._stepped)
-        self.declared_bounds = _open_bounds(env, None) if declared is None else declared
+        self.declared_bounds = checked_bounds(_open_bounds(env, None) if declared is None else declared)
 
     @property
     def has_phi(self) -> bool:
@@ -133,36 +159,57 @@ class FeatureEnvironment(FeatureSource):
 
     def reset(self, seed: int | None = None) -> Any:
         """Begin an episode; the first observation."""
+        if self.tape is not None:
+            self.tape.begin(seed)
         obs, info = checked_reset(self._stepped, seed)
         own_randomness(self.env)
         allowed(self.encoder.check, obs)
         self.reports_failures |= "failure" in info
         self._running = True
+        if self.tape is not None:
+            self.tape.obs = obs
         return obs
 
     def step(self, action: int) -> Step:
-        """Take one of the actions 0 to n_actions - 1."""
+        """Take one of the actions 0 to n_actions - 1.
+
+        Returns:
+            What the step led to.
+
+        Raises:
+            ValueError: if no episode is running, the action is not among them, or the environment's answer is not one
+                of Gymnasium's: an observation outside its space, features that are not d finite numbers, an end or a
+                failure that is neither True nor False.
+        """
         if not self._running:
             raise ValueError("no episode is running: call reset() before step()")
         if not 0 <= action < self.n_actions:
             raise ValueError(f"action must be 0 to {self.n_actions - 1}, got {action!r}")
         obs, reward, terminated, truncated, info = checked("step", self._stepped.step(self._actions[action]))
         allowed(self.encoder.check, obs)
-        self.reports_failures |= "failure" in info
+        if self.tape is not None:
+            self.tape.add(action)
+            self.tape.obs = obs
+        if type(terminated) is not bool:
+            terminated = flag("the environment's terminated", terminated)
+        if type(truncated) is not bool:
+            truncated = flag("the environment's truncated", truncated)
+        failed = False
+        if "failure" in info:
+            self.reports_failures, failed = True, info["failure"]
+            if type(failed) is not bool:
+                failed = flag("""the environment's info["failure"]""", failed)
         self._running = not (terminated or truncated)
         features = numbers_of(reward)
         if features.shape != (self.n_features,):
             raise ValueError(wrong_features(features.shape, self.n_features, self._phi))
-        if not all_finite(features):
-            raise ValueError(f"the features of a step must be finite, the environment gave {features.tolist()}")
-        step = Step(obs, features, bool(terminated), bool(truncated), bool(info.get("failure", False)), info)
-        return step if self._failure is None else step._replace(failure=bool(self._failure(step)))
+        check_size(features)
+        step = Step(obs, features, terminated, truncated, failed, info)
+        return step if self._failure is None else step._replace(failure=failure_by(self._failure, step))
 
     def count_failures(self, rule: FailureRule) -> None:
         """Call those steps failures that a rule says, from now on, whatever the environment names."""
-        if not callable(rule):
-            raise ValueError(f"failure must be a function of a step, got {type(rule).__name__}")
-        self._failure, self.reports_failures = rule, True
+        self._failure, self.reports_failures = checked_rule(rule), True
 
     @property
     def counts_failures(self) -> bool:
@@ -172,39 +219,45 @@ class FeatureEnvironment(FeatureSource):
     def close(self) -> None:
         self.env.close()
 
-    @property
-    def signs(self) -> Ints | None:
-        """Those that phi or the environment has as an attribute; the parts of a vector reward are there to be had."""
-        if self._phi is not None:
-            return declared_signs(self._phi, self.n_features)
-        found = declared_signs(self.env.unwrapped, self.n_features)
-        return np.ones(self.n_features, np.int64) if found is None else found
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Those that phi or the environment has as an attribute."""
-        return declared_names(self.env.unwrapped if self._phi is None else self._phi, self.n_features)
-
-    def random_tasks(self, count: int, rng: np.random.Generator) -> Floats | None:
-        own = None if self.has_phi else getattr(self.env.unwrapped, "random_tasks", None)
-        return None if own is None else own(count, rng)
-
     def describe(self) -> EnvironmentDescription:
         """What a library keeps of the environment."""
         return describe_environment(self, self.env.spec, self._actions[0], self._phi)
 
 
 def open_environment(env: Environment, phi: Phi | None = None, **kwargs: Any) -> FeatureEnvironment:
-    """An environment with features: from an id (`kwargs` go to `gymnasium.make`), a function, or a `gymnasium.Env`."""
+    """Open an environment with features.
+
+    Args:
+        env: an id, a `gymnasium.Env`, or a function that makes one.
+        phi: the function of a step that computes the features, as for `FeatureReward`; by default the environment's
+            own vector reward.
+        kwargs: arguments of `gymnasium.make`, only for an id.
+
+    Returns:
+        The environment.
+
+    Raises:
+        ValueError: if it cannot be made, or has no features, no discrete actions or no observations that are served.
+    """
     if kwargs and not isinstance(env, str):
         raise ValueError(f"{', '.join(kwargs)} can only be given with an environment's id")
     if isinstance(env, str):
         env = make(env, kwargs)
     elif callable(env):
-        env = env()
+        env = _made_by(env)
     if not isinstance(env, gymnasium.Env):
         raise ValueError(f"env must be an id, a gymnasium.Env or a function that makes one, got {type(env).__name__}")
     return FeatureEnvironment(env, phi)
+
+
+def _made_by(make: Callable[[], gymnasium.Env]) -> gymnasium.Env:
+    try:
+        inspect.signature(make).bind()
+    except ValueError:  # some compiled functions have no signature
+        pass
+    except TypeError as error:
+        raise ValueError(f"env must be a function or class that needs no arguments: {error}") from None
+    return make()
 
 
 def estimate_bounds(env: FeatureEnvironment, steps: int = 2000, seed: int = 0, margin: float = 0.5) -> Floats:
@@ -238,15 +291,17 @@ def make(env_id: str, kwargs: dict[str, Any]) -> gymnasium.Env:
         hint = "" if find_spec("mo_gymnasium") else "; for MO-Gymnasium's ids install rasf[mo]"
         known = "an id that Gymnasium or MO-Gymnasium knows, or MODULE:ID to import its module"
         raise ValueError(f"env must be {known}, got {env_id!r}{hint}") from None
-    except (gymnasium.error.Error, ImportError, TypeError) as error:
+    except Exception as error:  # whatever the environment's own code raises
         reason = " ".join(str(error).split())
+        if isinstance(error, LookupError) or not reason:
+            reason = f"{type(error).__name__} {reason}".rstrip()
         raise ValueError(f"env {env_id!r} cannot be made: {reason}") from error
 
 
 # --- what single and vector environments share
 
 
-def checked_reset(env: gymnasium.Env | gymnasium.vector.VectorEnv, seed: int | None) -> Any:
+def checked_reset(env: gymnasium.Env | gymnasium.vector.VectorEnv, seed: int | list[int] | None) -> Any:
     """What `env.reset` gives, if it is as Gymnasium has it."""
     try:
         return checked("reset", env.reset(seed=seed))
@@ -263,6 +318,38 @@ def checked(call: str, answer: object) -> Any:
         got = f"{len(answer)} values" if isinstance(answer, tuple) else type(answer).__name__
         raise ValueError(f"the environment's {call} must return ({', '.join(wanted)}), as Gymnasium has it, got {got}")
     return answer
+
+
+def space_of(env: gymnasium.Env | gymnasium.vector.VectorEnv, name: str) -> gymnasium.Space:
+    """Return the space that an environment has under this name, or refuse one that has none."""
+    found = getattr(env, name, None)
+    if not isinstance(found, gymnasium.Space):
+        got = "none" if found is None else f"a {type(found).__module__}.{type(found).__name__}"
+        raise ValueError(f"the environment must have an {name}, a space of gymnasium.spaces, got {got}")
+    return found
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return a yes or no that an environment or a rule gave: True, False, 0 or 1, also of numpy.
+
+    Raises:
+        ValueError: if it is anything else, such as an array, a word, None or nan.
+    """
+    if getattr(value, "ndim", 0) or not (value == 0 or value == 1):
+        raise ValueError(f"{name} must be True or False, got {value!r:.60}")
+    return bool(value)
+
+
+def checked_rule(rule: FailureRule) -> FailureRule:
+    """Return a rule of failures, or refuse what is no function."""
+    if not callable(rule):
+        raise ValueError(f"failure must be a function of a step, got {type(rule).__name__}")
+    return rule
+
+
+def failure_by(rule: FailureRule, step: Step) -> bool:
+    """Return whether a rule calls a step a failure."""
+    return flag("what failure(step) returns", rule(step))
 
 
 def _kept(obs: Any) -> Any:
@@ -291,23 +378,92 @@ def own_randomness(env: gymnasium.Env) -> None:
 
 
 def actions_of(space: gymnasium.Space) -> list[np.int64]:
-    """The environment's own numbers of the actions 0, 1, .."""
+    """Return the environment's own numbers of the actions 0, 1, ..
+
+    Raises:
+        ValueError: if the space is not Discrete, or has more than 2^15 actions.
+    """
     if not isinstance(space, gymnasium.spaces.Discrete):
         raise ValueError(f"the action space must be Discrete, got {type(space).__name__}: no other actions are served")
+    if space.n > MAX_COUNT:
+        raise ValueError(f"the action space must have at most {MAX_COUNT} actions, got {space.n}")
     return [np.int64(space.start + i) for i in range(int(space.n))]
 
 
-def phi_bounds(phi: Phi, given: npt.ArrayLike | None = None) -> Floats | None:
-    """Bounds (d, 2), given or the function's own, infinite where open; None where nothing is declared."""
+def phi_asks(phi: Phi) -> tuple[str, ...]:
+    """Return which of reward, terminated and truncated phi has as parameters beside its first four.
+
+    Raises:
+        ValueError: if phi is no function that can be called with (obs, action, next_obs, info) and these.
+    """
     if not callable(phi):
         raise ValueError(f"phi must be a function phi(obs, action, next_obs, info), got {type(phi).__name__}")
+    try:
+        signature = inspect.signature(phi)
+    except (TypeError, ValueError):  # some compiled functions have none
+        return ()
+    asked = tuple(name for name in list(signature.parameters)[4:] if name in _ASKED)
+    try:
+        signature.bind(None, None, None, None, **dict.fromkeys(asked))
+    except TypeError:
+        raise ValueError(
+            "phi must be a function phi(obs, action, next_obs, info), with further parameters only if they are named "
+            f"{', '.join(_ASKED)} or have a default, got phi{signature}"
+        ) from None
+    return asked
+
+
+def phi_caller(phi: Phi) -> WholeStep:
+    """Return a function of (obs, action, next_obs, info, reward, terminated, truncated) that calls phi as it asks.
+
+    The signature of phi is looked at here, once.
+
+    Raises:
+        ValueError: as `phi_asks`.
+    """
+    asked = phi_asks(phi)
+    if not asked:
+        return lambda obs, action, next_obs, info, *_: phi(obs, action, next_obs, info)
+    places = [(name, _ASKED.index(name)) for name in asked]
+
+    def call(obs: Any, action: Any, next_obs: Any, info: Info, *more: Any) -> npt.ArrayLike:
+        return phi(obs, action, next_obs, info, **{name: more[place] for name, place in places})
+
+    return call
+
+
+def phi_bounds(phi: Phi, given: npt.ArrayLike | None = None) -> Floats | None:
+    """Return bounds (d, 2), given or the function's own, infinite where open; None where nothing is declared."""
     name, found = ("phi.bounds", getattr(phi, "bounds", None)) if given is None else ("bounds", given)
     if found is None:
         return None
-    bounds = np.asarray(found, np.float64)
-    if bounds.ndim != 2 or bounds.shape[1] != 2 or not (bounds[:, 0] <= bounds[:, 1]).all():
-        raise ValueError(f"{name} must be (d, 2), lowest and highest of each feature, got {found!r}")
+    try:
+        bounds = np.asarray(found, np.float64)
+    except (TypeError, ValueError):
+        bounds = np.zeros(0)
+    if bounds.ndim != 2 or bounds.shape[1] != 2 or not bounds.size or not (bounds[:, 0] <= bounds[:, 1]).all():
+        raise ValueError(f"{name} must be (d, 2), lowest and highest of each feature, got {found!r:.60}")
     return bounds
+
+
+def owners_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Iterator[object]:
+    """Yield what may declare something of the reward (`declarations`), outermost first.
+
+    These are the wrappers down to the one that makes the reward: a `FeatureReward`, whose phi follows, or one with a
+    `reward_space` of its own. Without such a wrapper the environment itself follows, and after a vector environment the
+    first of its environments.
+    """
+    current: Any = env
+    while isinstance(current, gymnasium.Wrapper | gymnasium.vector.VectorWrapper):
+        yield current
+        if isinstance(current, FeatureReward):
+            yield current.phi
+        if hasattr(current, "reward_space"):
+            return
+        current = current.env
+    yield current
+    if isinstance(current, gymnasium.vector.SyncVectorEnv):
+        yield from owners_of(current.envs[0])
 
 
 def declared_bounds(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Floats | None:
@@ -324,26 +480,11 @@ def declared_bounds(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Floats |
     return np.stack([low, high], axis=1).astype(np.float64)
 
 
-def declared_signs(of: object, n_features: int) -> Ints | None:
-    """The attribute `signs` of an environment or of phi, if it has one: 1, -1, or 0 for either, of each weight."""
-    found = getattr(of, "signs", None)
-    if found is None:
-        return None
-    signs = np.asarray(found)
-    if signs.shape != (n_features,) or not np.isin(signs, (-1, 0, 1)).all():
-        raise ValueError(f"signs must be {n_features} numbers, each 1, -1, or 0 for either, got {found!r}")
-    return signs.astype(np.int64)
-
-
-def declared_names(of: object, n_features: int) -> tuple[str, ...] | None:
-    """The attribute `feature_names` of an environment or of phi, if it has one: different words, one for each."""
-    found = getattr(of, "feature_names", None)
-    if found is None:
-        return None
-    names = tuple(found)
-    if len(names) != n_features or len(set(names)) < n_features or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"feature_names must be {n_features} different words, got {found!r}")
-    return names
+def checked_bounds(bounds: Floats) -> Floats:
+    """Return bounds (d, 2) of features, or refuse those of none or of too many."""
+    if not 1 <= len(bounds) <= MAX_COUNT:
+        raise ValueError(f"the features must be 1 to {MAX_COUNT}, got {len(bounds)}")
+    return bounds
 
 
 def _open_bounds(env: gymnasium.Env, phi: Phi | None) -> Floats:
@@ -365,11 +506,27 @@ def _phi_of(env: gymnasium.Env) -> Phi | None:
 
 
 def numbers_of(features: npt.ArrayLike) -> Floats:
-    """Features or a reward as float64, whatever the environment wrote them in."""
+    """Return features or a reward as float64, whatever number type they were written in.
+
+    Raises:
+        ValueError: if they are not real numbers, such as words or complex numbers.
+    """
     try:
-        return np.asarray(features, np.float64)
+        found = np.asarray(features)
+        if found.dtype.kind in "biufO":
+            return found.astype(np.float64, copy=False)
     except (TypeError, ValueError):
-        raise ValueError(f"the features of a step must be numbers, got {type(features).__name__}") from None
+        pass
+    raise ValueError(f"the features of a step must be numbers, got {' '.join(repr(features).split()):.60}")
+
+
+def check_size(features: Floats) -> None:
+    """Refuse features that are nan or so large that their variance could not be held in single precision."""
+    if np.count_nonzero(np.abs(features) <= MAX_FEATURE) < features.size:  # as quick as it gets for a few numbers
+        raise ValueError(
+            f"the features of a step must be finite, within {MAX_FEATURE:g} of 0, the environment gave "
+            f"{features.tolist()!s:.200}"
+        )
 
 
 def wrong_features(shape: tuple[int, ...], n_features: int | None, phi: Phi | None) -> str:

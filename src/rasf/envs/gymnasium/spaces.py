@@ -10,7 +10,7 @@ The parts of a Dict are listed as [key, space] pairs, since their order matters 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -47,11 +47,16 @@ class Leaf(NamedTuple):
     vector_size: int
     hot: Hot | None
     ways: tuple[tuple[int, int], ...] | None  # (n, k): k entries with n possible values; None where not countable
+    image: bool = False  # a Box of three sides, or of two in bytes
 
     @property
     def name(self) -> str:
         """How a message calls it."""
-        return "obs" + "".join(f"[{key if isinstance(key, str) else key[0]}]" for key in self.path)
+        return _name(self.path)
+
+
+def _name(path: Path) -> str:
+    return "obs" + "".join(f"[{key if isinstance(key, str) else key[0]}]" for key in path)
 
 
 def leaves(description: object, path: Path = ()) -> list[Leaf]:
@@ -110,14 +115,15 @@ def _box(path: Path, description: Mapping[str, Any]) -> Leaf:
             raise ValueError(f"a Box's {name} must be numbers, or null where unbounded")
         ends.append(listed)
     low, high = ends
+    image = len(shape) > 2 or (len(shape) == 2 and description["dtype"] == "uint8")
     exact = all(is_whole(entry) and abs(entry) <= MAX_CHOICES for entry in low + high)
     if not exact or np.dtype(description["dtype"]).kind == "f":
-        return Leaf(path, shape, size, size, None, None)
+        return Leaf(path, shape, size, size, None, None, image)
     length = max(len(low), len(high))
     counts = [top - bottom + 1 for bottom, top in zip(_stretched(low, length), _stretched(high, length), strict=True)]
     if min(counts) < 1:
         raise ValueError("a Box's low must not be above its high")
-    return Leaf(path, shape, size, size, None, tuple((count, size // length) for count in counts))
+    return Leaf(path, shape, size, size, None, tuple((count, size // length) for count in counts), image)
 
 
 def _stretched(ends: list[Any], length: int) -> list[Any]:
@@ -134,15 +140,47 @@ def _shape(description: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def describe(space: gymnasium.Space) -> Header:
-    """A Gymnasium space as JSON."""
+    """Return a Gymnasium observation space as JSON.
+
+    Raises:
+        ValueError: if the space or a part of it is of a kind that is not served, such as Text.
+    """
+    refused = list(_unserved(space))
+    if not refused:
+        return _described(space)
+    path, kind = refused[0]
+    wanted = f"the observation space must be {ACCEPTED}, got {kind}"
+    if not path:
+        raise ValueError(wanted)
+    parts: Any = space.spaces  # of a Dict or a Tuple
+    kept = [key for key in (parts if isinstance(parts, Mapping) else range(len(parts))) if not [*_unserved(parts[key])]]
+    way_out = f"; leave it out with gymnasium.wrappers.FilterObservation(env, {kept})" if kept else ""
+    raise ValueError(f"{wanted} at {_name(path)}{way_out}")
+
+
+def _unserved(space: gymnasium.Space, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Yield the path and the kind of each part that is not served."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Dict):
+        for key, part in space.spaces.items():
+            yield from _unserved(part, (*path, str(key)))
+    elif isinstance(space, spaces.Tuple):
+        for i, part in enumerate(space.spaces):
+            yield from _unserved(part, (*path, (i, len(space.spaces))))
+    elif not isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary | spaces.Box):
+        yield path, type(space).__name__
+
+
+def _described(space: Any) -> Header:
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
         if not all(isinstance(key, str) for key in space.spaces):
             raise ValueError("a Dict observation space must have strings as keys")
-        return {"kind": "dict", "spaces": [[key, describe(part)] for key, part in space.spaces.items()]}
+        return {"kind": "dict", "spaces": [[key, _described(part)] for key, part in space.spaces.items()]}
     if isinstance(space, spaces.Tuple):
-        return {"kind": "tuple", "spaces": [describe(part) for part in space.spaces]}
+        return {"kind": "tuple", "spaces": [_described(part) for part in space.spaces]}
     if isinstance(space, spaces.Discrete):
         return {"kind": "discrete", "n": int(space.n), "start": int(space.start)}
     if isinstance(space, spaces.MultiDiscrete):
@@ -150,10 +188,8 @@ def describe(space: gymnasium.Space) -> Header:
         return {"kind": "multi_discrete", "shape": list(space.nvec.shape), **listed}
     if isinstance(space, spaces.MultiBinary):
         return {"kind": "multi_binary", "shape": list(space.shape)}
-    if isinstance(space, spaces.Box):
-        ends = {"low": _compact(space.low), "high": _compact(space.high)}
-        return {"kind": "box", "shape": list(space.shape), "dtype": space.dtype.name, **ends}
-    raise ValueError(f"the observation space must be {ACCEPTED}, got {type(space).__name__}")
+    ends = {"low": _compact(space.low), "high": _compact(space.high)}
+    return {"kind": "box", "shape": list(space.shape), "dtype": space.dtype.name, **ends}
 
 
 def _compact(ends: np.ndarray) -> Any:

@@ -16,15 +16,15 @@ In all of them `next_obs` is the true successor of the step, also at an episode'
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Bools, Floats, Ints
+from rasf.arrays import Bools, Floats
 from rasf.checks import whole
 from rasf.envs.gymnasium.description import EnvironmentDescription
 from rasf.envs.gymnasium.encoder import Encoder
@@ -34,22 +34,33 @@ from rasf.envs.gymnasium.single import (
     FeatureSource,
     Info,
     Phi,
+    Step,
     actions_of,
     allowed,
+    check_size,
     checked,
+    checked_bounds,
     checked_reset,
     declared_bounds,
     describe_environment,
+    flag,
     numbers_of,
     open_environment,
     own_randomness,
+    owners_of,
     phi_bounds,
+    phi_caller,
     seeds_from,
+    space_of,
     wrong_features,
 )
 
+if TYPE_CHECKING:
+    from rasf.envs.gymnasium.tape import VectorTape
+
 Inputs = npt.NDArray[np.float32]
 NEXT_STEP, SAME_STEP, DISABLED = "NextStep", "SameStep", "Disabled"
+_MOST_ENVS = 10_000  # copies of an environment in this process
 
 
 class VectorStep(NamedTuple):
@@ -84,7 +95,7 @@ class SyncEnvs(_Vector):
         self.environments = environments
         first = environments[0]
         self.num_envs, self.encoder, self.n_actions = len(environments), first.encoder, first.n_actions
-        self.declared_bounds = first.declared_bounds
+        self.declared_bounds, self.owners = first.declared_bounds, first.owners
         self._valid = np.ones(self.num_envs, np.bool_)
         self._valid.flags.writeable = False  # every step gives the same one
         for other in environments[1:]:
@@ -126,17 +137,6 @@ class SyncEnvs(_Vector):
     def describe(self) -> EnvironmentDescription:
         return self.environments[0].describe()
 
-    @property
-    def signs(self) -> Ints | None:
-        return self.environments[0].signs
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        return self.environments[0].feature_names
-
-    def random_tasks(self, count: int, rng: np.random.Generator) -> Floats | None:
-        return self.environments[0].random_tasks(count, rng)
-
 
 class VectorEnvAdapter(_Vector):
     """A user's `gymnasium.vector.VectorEnv`, in whichever way it resets."""
@@ -149,23 +149,66 @@ class VectorEnvAdapter(_Vector):
                 f"a vector environment must say in metadata['autoreset_mode'] how it resets, got {self._mode!r}"
             )
         if phi is None and self._mode == NEXT_STEP and isinstance(env.unwrapped, gymnasium.vector.AsyncVectorEnv):
-            # its rewards are joined before anybody can see that those of a reset are plain zeros
+            # it joins the rewards of all environments, and those of a reset are single zeros
             raise ValueError(
                 "an asynchronous vector environment has room for rewards that are vectors only if it resets in the "
                 "same step: make it with autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP"
             )
         self.env, self.num_envs, self._phi = env, int(env.num_envs), phi
-        self.encoder = Encoder.of(env.single_observation_space)
-        actions = actions_of(env.single_action_space)
+        self._phi_of_step = None if phi is None else phi_caller(phi)
+        self.owners = tuple(owners_of(env)) if phi is None else (phi,)
+        self.encoder = Encoder.of(space_of(env, "single_observation_space"))
+        actions = actions_of(space_of(env, "single_action_space"))
         self._start, self.n_actions = actions[0], len(actions)
         self.reports_failures = self._running = False
         self._ended = np.zeros(self.num_envs, np.bool_)
         self._raw: Any = None
+        self.tape: VectorTape | None = None  # records resets and actions, where training writes checkpoints
         declared = declared_bounds(env) if phi is None else phi_bounds(phi)
-        self.declared_bounds = np.tile([-np.inf, np.inf], (self._probe(), 1)) if declared is None else declared
+        if declared is None:
+            declared = np.tile([-np.inf, np.inf], (self._probe(), 1))
+        self.declared_bounds = checked_bounds(declared)
 
     def reset(self, seed: int | None = None) -> Inputs:
         """Begin n episodes; the vector environment deals out the seed."""
+        if self.tape is not None:
+            self.tape.begin(seed)
+        obs = self._vectors(self._reset(seed))
+        if self.tape is not None:
+            self.tape.obs = obs
+        return obs
+
+    def step(self, actions: npt.ArrayLike) -> VectorStep:
+        """One step; empty steps have no features, no end and no failure."""
+        step, _ = self._step(actions, self._vectors, self.encoder.vector)
+        if self.tape is not None:
+            self.tape.add(np.asarray(actions))
+            self.tape.obs = step.obs
+        return step._replace(phi=step.phi.astype(np.float32))
+
+    @property
+    def seeds_each(self) -> bool:
+        """Whether `reset_each` gives each environment a seed of its own: those of Gymnasium's own classes."""
+        own = gymnasium.vector.SyncVectorEnv | gymnasium.vector.AsyncVectorEnv
+        return isinstance(self.env.unwrapped, own)
+
+    def reset_each(self, seeds: Sequence[int]) -> list[Any]:
+        """Begin n episodes, from these seeds or, where the vector environment takes one only, from the first.
+
+        Returns:
+            The n first observations, as a single environment gives them.
+        """
+        listed = [*seeds, *[seeds[-1]] * (self.num_envs - len(seeds))]
+        return self._singles(self._reset(listed if self.seeds_each else seeds[0]))
+
+    def step_each(self, actions: npt.ArrayLike) -> list[Step]:
+        """Take a step, and return what it led to in each environment, as a single environment gives it."""
+        step, info = self._step(actions, self._singles, lambda obs: obs)
+        ended, parts = step.terminated | step.truncated, (step.next_obs, step.phi, *map(np.ndarray.tolist, step[2:5]))
+        told = [self._told(info, i, bool(ended[i])) for i in range(self.num_envs)]
+        return [Step(*values) for values in zip(*parts, told, strict=True)]
+
+    def _reset(self, seed: int | list[int] | None) -> Any:
         raw, info = checked_reset(self.env, seed)
         for environment in getattr(self.env.unwrapped, "envs", ()):
             own_randomness(environment)
@@ -173,27 +216,29 @@ class VectorEnvAdapter(_Vector):
         self._running = True
         self._ended[:] = False
         self._keep(raw)
-        return self._vectors(raw)
+        return raw
 
-    def step(self, actions: npt.ArrayLike) -> VectorStep:
-        """One step; empty steps have no features, no end and no failure."""
+    def _step(
+        self, actions: npt.ArrayLike, every: Callable[[Any], Any], single: Callable[[Any], Any]
+    ) -> tuple[VectorStep, Info]:
+        """Take a step; `every` and `single` make of all raw observations, or of one, what is to be returned."""
         taken = np.array(self._checked(actions), np.int64)
         next_raw, reward, terminated, truncated, info = self._advance(taken)
         valid, ended = ~self._ended, terminated | truncated
-        obs = self._vectors(next_raw)
+        obs = every(next_raw)
         next_obs = obs
         if self._mode == SAME_STEP and ended.any():
-            next_obs = obs.copy()
+            next_obs = copy.copy(obs)
             for i in np.flatnonzero(ended).tolist():
-                next_obs[i] = self._final(info, i)
-        phi = self._features(reward, taken, next_raw, info, ended, valid)
+                next_obs[i] = allowed(single, self._final(info, i))
+        phi: Any = self._features(reward, taken, next_raw, info, terminated, truncated, valid)
         failure = self._failures(info, ended) & valid
         if self._mode == DISABLED and ended.any():
             next_raw, _ = self.env.reset(options={"reset_mask": ended.copy()})
-            obs = self._vectors(next_raw)
+            obs = every(next_raw)
         self._ended = ended if self._mode == NEXT_STEP else np.zeros(self.num_envs, np.bool_)
         self._keep(next_raw)
-        return VectorStep(next_obs, phi, terminated & valid, truncated & valid, failure, valid, obs)
+        return VectorStep(next_obs, phi, terminated & valid, truncated & valid, failure, valid, obs), info
 
     def close(self) -> None:
         self.env.close()
@@ -214,7 +259,17 @@ class VectorEnvAdapter(_Vector):
                 "this vector environment has no room for rewards that are vectors; give an id with num_envs, or "
                 "MO-Gymnasium's MOSyncVectorEnv"
             ) from error
-        return raw, reward, np.array(terminated, np.bool_), np.array(truncated, np.bool_), info
+        ends = self._flags("terminated", terminated), self._flags("truncated", truncated)
+        return raw, reward, *ends, info
+
+    def _flags(self, name: str, given: Any) -> Bools:
+        """What each environment says of itself (n,)."""
+        found = np.array(given)
+        if found.shape != (self.num_envs,):
+            raise ValueError(f"the environment's {name} must be {self.num_envs} flags, got shape {found.shape}")
+        if found.dtype == np.bool_:
+            return found
+        return np.array([flag(f"the environment's {name}", each) for each in found.tolist()])
 
     def _features(
         self,
@@ -222,28 +277,30 @@ class VectorEnvAdapter(_Vector):
         actions: npt.NDArray[np.int64],
         next_raw: object,
         info: Info,
-        ended: Bools,
+        terminated: Bools,
+        truncated: Bools,
         valid: Bools,
-    ) -> Inputs:
-        if self._phi is None:
+    ) -> Floats:
+        if self._phi_of_step is None:
             phi = numbers_of(reward)
             if phi.shape != (self.num_envs, self.n_features):
                 raise ValueError(wrong_features(phi.shape[1:], self.n_features, None))
             phi = np.where(valid[:, None], phi, 0.0)
         else:
             phi = np.zeros((self.num_envs, self.n_features))
-            before, after = self._rows(self._raw), self._rows(next_raw)
+            before, after, rewards = self._rows(self._raw), self._rows(next_raw), np.asarray(reward)
             for i in np.flatnonzero(valid).tolist():
-                said, seen = _row(info, i), after[i]
-                if self._mode == SAME_STEP and ended[i]:
-                    said, seen = said.get("final_info", {}), said["final_obs"]
-                features = numbers_of(self._phi(before[i], actions[i] + self._start, seen, said))
+                ends = bool(terminated[i]), bool(truncated[i])
+                seen = self._final(info, i) if self._mode == SAME_STEP and any(ends) else after[i]
+                told = self._told(info, i, any(ends))
+                features = numbers_of(
+                    self._phi_of_step(before[i], actions[i] + self._start, seen, told, rewards[i], *ends)
+                )
                 if features.shape != (self.n_features,):
                     raise ValueError(wrong_features(features.shape, self.n_features, self._phi))
                 phi[i] = features
-        if not np.isfinite(phi).all():
-            raise ValueError(f"the features of a step must be finite, the environments gave {phi.tolist()}")
-        return phi.astype(np.float32)
+        check_size(phi)
+        return phi
 
     def _failures(self, info: Info, ended: Bools) -> Bools:
         """What was named in this step; under SAME_STEP, `info` is about the new episode where the old one ended."""
@@ -256,14 +313,22 @@ class VectorEnvAdapter(_Vector):
         if "failure" not in info:
             return np.zeros(self.num_envs, np.bool_)
         self.reports_failures = True
-        return np.asarray(info["failure"]).astype(np.bool_) & info.get("_failure", True)
+        failure = np.asarray(info["failure"])
+        if failure.shape == (self.num_envs,):
+            failure = np.where(info.get("_failure", True), failure, False)
+        return self._flags("info['failure']", failure)
 
-    def _final(self, info: Info, i: int) -> Inputs:
+    def _told(self, info: Info, i: int, ended: bool) -> Info:
+        """What environment i said of the step; under SAME_STEP, `info` is about the new episode where one ended."""
+        told = _row(info, i)
+        return told.get("final_info", {}) if self._mode == SAME_STEP and ended else told
+
+    def _final(self, info: Info, i: int) -> Any:
         """The successor that ended episode i."""
         final = _row(info, i).get("final_obs")
         if final is None:
             raise ValueError("a vector environment that resets in the same step must give info['final_obs'] at an end")
-        return allowed(self.encoder.vector, final)
+        return final
 
     def _vectors(self, raw: object) -> Inputs:
         inputs = allowed(self.encoder.batch_vectors, raw)
@@ -271,13 +336,24 @@ class VectorEnvAdapter(_Vector):
             raise ValueError(f"the environment must give {self.num_envs} observations, got {len(inputs)}")
         return inputs
 
+    def _singles(self, raw: object) -> list[Any]:
+        """The n observations of a batch, each checked."""
+        rows = copy.deepcopy(self._rows(raw))  # a vector environment may reuse its arrays
+        for row in rows:
+            allowed(self.encoder.check, row)
+        if len(rows) != self.num_envs:
+            raise ValueError(f"the environment must give {self.num_envs} observations, got {len(rows)}")
+        return rows
+
     def _probe(self) -> int:
         """The number of features, where only a step can tell."""
         self.reset(seed=0)
         actions = np.zeros(self.num_envs, np.int64)
-        next_raw, reward, _, _, info = self._advance(actions)
-        if self._phi is not None:
-            reward = [self._phi(self._rows(self._raw)[0], self._start, self._rows(next_raw)[0], _row(info, 0))]
+        next_raw, reward, terminated, truncated, info = self._advance(actions)
+        if self._phi_of_step is not None:
+            seen, told = (self._rows(self._raw)[0], self._start, self._rows(next_raw)[0]), _row(info, 0)
+            ends = bool(terminated[0]), bool(truncated[0])
+            reward = [self._phi_of_step(*seen, told, np.asarray(reward)[0], *ends)]
         features = numbers_of(reward)
         if features.ndim != 2 or features.size == 0:
             raise ValueError(wrong_features(features.shape[1:], None, self._phi))
@@ -324,6 +400,8 @@ def open_vector(
 
 def sync_envs(first: FeatureEnvironment, n: int, env: Environment, phi: Phi | None, kwargs: Info) -> SyncEnvs:
     """The environment `first` and n - 1 more that are opened as it was, from an id or a factory."""
+    if n > _MOST_ENVS:
+        raise ValueError(f"num_envs must be at most {_MOST_ENVS}, got {n}")
     if n > 1 and isinstance(env, gymnasium.Env):
         raise ValueError(f"num_envs={n} needs an environment's id or a function that makes it, got an environment")
     return SyncEnvs([first, *(open_environment(env, phi, **kwargs) for _ in range(n - 1))])

@@ -15,6 +15,7 @@ import numpy as np
 from rasf.arrays import Floats
 from rasf.checks import whole
 from rasf.envs.driving import roads
+from rasf.envs.gymnasium.episodes import SingleEpisodes
 from rasf.envs.gymnasium.single import FeatureEnvironment, Step, make, seeds_from
 from rasf.explorer.scenes.library import LibraryScene
 from rasf.explorer.scenes.limits import is_sure, notes_of
@@ -89,7 +90,7 @@ class DrivingScene(LibraryScene, RolloutScene[RoadOutcome]):
             callback(0)
             for environment in self._environments:
                 environment.logs = logs
-            report = run_episodes(self.library, self._environments, rule, seeds, _LONGEST, callback)
+            report = run_episodes(self.library, SingleEpisodes(self._environments), rule, seeds, _LONGEST, callback)
         assert report.failures is not None  # the roads name them
         assert report.beginnings is not None
         speeds = np.array([np.mean(log.speeds[1:]) for log in logs.values()])

@@ -138,7 +138,8 @@ class FourRoomScene(MapScene):
 
 def rooms_of(environment: EnvironmentDescription) -> FourRoom:
     """The map that a library's environment was made with."""
-    kept = {name: environment.kwargs[name] for name in FourRoom.__match_args__ if name in environment.kwargs}
+    given = environment.make_kwargs()
+    kept = {name: given[name] for name in FourRoom.__match_args__ if name in given}
     rooms, limit = FourRoom(**kept), environment.max_episode_steps
     if limit is not None:
         rooms = replace(rooms, step_limit=min(rooms.step_limit, limit))

@@ -1,9 +1,9 @@
 """Any library: what it holds, what its policies say where an episode begins, and what acting leads to, on demand.
 
-An environment is made only from an id that is registered already, or that MO-Gymnasium registers. The id stands in the
-file, and one of the form "module:id" would make Gymnasium import a module of the file's choosing: that is refused, and
-so is a setting by which highway-env would. The user may name another, `env`, whose module has been imported. What the
-features are called, which steps are failures, and how far the dial goes, of an environment of the suite its case says.
+An environment is made only from an id that is registered already, or that MO-Gymnasium registers, and only with
+settings that a file may choose (`EnvironmentDescription.make_kwargs`). The user may name another, `env`, whose module
+has been imported. For an environment of the suite, its case has the names of the features, the failures and the range
+of the dial.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ from rasf.risk.names import risk_from_text
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import FeatureEnvironment
     from rasf.experiments.suite.cases import Case
-
-_HIGHWAY, _IMPORTED = "highway_env.", "other_vehicles_type"
 
 
 class LibraryScene(Scene):
@@ -107,7 +105,7 @@ class LibraryScene(Scene):
         """None, or one sentence that says why no environment can be made."""
         from rasf.envs.registration import is_registered
 
-        env_id, phi, config = self._env, self.library.environment.phi, self.library.environment.kwargs.get("config")
+        env_id, phi = self._env, self.library.environment.phi
         if not isinstance(env_id, str) or not env_id:
             return "The library was trained in an environment without an id; start with --env MODULE:ID to name one."
         if ":" in env_id:
@@ -117,9 +115,6 @@ class LibraryScene(Scene):
         if not is_registered(env_id):
             unknown = f"No environment with the id {env_id!r} is known here"
             return f"{unknown}; start with --env MODULE:ID to import its module."
-        named = config.get(_IMPORTED, _HIGHWAY) if isinstance(config, Mapping) else _HIGHWAY
-        if not str(named).startswith(_HIGHWAY):
-            return f"The setting {_IMPORTED} names a module to import, {named}, which a file is not allowed to do."
         try:
             self._env_kwargs()
         except ValueError as error:

@@ -183,7 +183,7 @@ class ReacherScene(ArmScene):
 
 def world_of(library: PolicyLibrary) -> Reacher:
     """The world that a library's environment was made with."""
-    given = library.environment.kwargs
+    given = library.environment.make_kwargs()
     if given.get("engine", "closed_form") != "closed_form":
         raise ValueError(f"engine must be closed_form, whose arm is shown here, got {given['engine']!r}")
     kept = {name: given[name] for name in Reacher.__match_args__ if name in given}

@@ -14,12 +14,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from rasf.arrays import Floats, Ints
-from rasf.library.logs.log import Log, States
+from rasf.library.logs.log import MAX_BYTES, Log, States
 from rasf.mdp import FiniteMDP
 from rasf.planning.moments import feature_moments
 from rasf.risk import Risk
 from rasf.risk.names import risk_to_text
 from rasf.statistics import Interval
+from rasf.tabular.counts import MOST_ENDINGS
 from rasf.tabular.model import ModelLearner, ModelSettings
 
 FEW_TRIES = 10
@@ -53,10 +54,13 @@ class Estimate:
 class LoggedModel:
     """The model of a log, and of others that might as well have been recorded."""
 
-    def __init__(self, log: Log, settings: ModelSettings, resamples: int, seed: int) -> None:
+    def __init__(
+        self, log: Log, settings: ModelSettings, resamples: int, seed: int, max_bytes: int = MAX_BYTES
+    ) -> None:
         self.log, self.states = log, States.of(log)
         self.states.check_recurring(log)
         known = log.environment
+        self._check_size(known.n_actions, known.n_features, max_bytes)
         self.learner = ModelLearner(known.n_features, known.n_actions, settings, seed)
         rows = (self.states.row, log.actions, log.phi, self.states.next_row)
         self._outcomes = self.learner.learn_all(*rows, self.states.keys)
@@ -65,6 +69,16 @@ class LoggedModel:
         rng, n = np.random.default_rng([seed, resamples]), log.episodes
         self._draws = rng.multinomial(n, np.full(n, 1 / n), size=resamples)  # how often each episode, (resamples, n)
         self._tries = self.states.tries(log)
+
+    def _check_size(self, actions: int, d: int, max_bytes: int) -> None:
+        """Refuse tables that are larger than the limit: endings, psi and Sigma of every state and action."""
+        states = len(self.states.keys) + 1
+        needed = 8 * states * actions * (MOST_ENDINGS + d + d * d)
+        if needed > max_bytes:
+            raise ValueError(
+                f"the tables of {states:,} states, {actions:,} actions and {d:,} features take {needed:,} bytes, more "
+                f"than max_bytes, {max_bytes:,}; number the actions of a log without gaps, or give a larger max_bytes"
+            )
 
     def estimate(self, actions: Ints, w: Floats, risk: Risk, best_source: float | None = None) -> Estimate:
         """Of a policy (S + 1,), for the learner's task w at a risk."""

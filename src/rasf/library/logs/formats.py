@@ -2,21 +2,26 @@
 
 Arrays go by these names, N transitions each, in the order in which they happened:
 
-    obs           (N, n) or (N,) numbers of an observation, or what the space of `env` has actions       (N,) the
-    environment's own numbers phi           (N, d) features; computed by the function `phi` where there are none
+    obs           (N, n) or (N,) numbers of an observation, or what the space of `env` has
+    actions       (N,) the environment's own numbers
+    phi           (N, d) features; computed by the function `phi` where there are none
     next_obs      like obs; where it is missing, the next row's, and the last step of an episode that did not terminate
-    is left out terminated    (N,) a true end truncated     (N,) a cut; may be missing, and so may episode       (N,)
-    whole numbers; else an episode lasts until it is terminated or truncated failure       (N,) may be missing
+                  is left out
+    terminated    (N,) a true end
+    truncated     (N,) a cut; may be missing
+    episode       (N,) whole numbers; may be missing, then an episode lasts until it is terminated or truncated
+    failure       (N,) may be missing
 
 A .parquet file has a column for each number: obs_0, obs_1, .., next_obs_0, .., phi_0, .. Files that `save` wrote know
-their environment, as a recorder's folder does.
+their environment, as a recorder's folder does. What a file declares of its sizes is compared with `max_bytes` before it
+is read (`declared`).
 """
 
 from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike, fspath
@@ -27,11 +32,23 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf.arrays import Bools, Floats, Ints
+from rasf.checks import whole
 from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription
 from rasf.envs.gymnasium.encoder import Encoder
 from rasf.envs.gymnasium.recorder import parts_of, read_parts
-from rasf.files import Arrays, write_atomically
-from rasf.library.logs.log import Log, as_flags, plain_description
+from rasf.envs.gymnasium.single import numbers_of
+from rasf.files import HEAD_LIMIT, Arrays, as_path, write_atomically
+from rasf.library.logs.declared import (
+    Refusal,
+    check_minari,
+    check_parquet_head,
+    check_size,
+    episode_memory,
+    npz_members,
+    parquet_memory,
+    readable,
+)
+from rasf.library.logs.log import MAX_BYTES, Log, as_array, as_flags, as_floats, plain_description, whole_numbers
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import Environment, FeatureEnvironment, Phi
@@ -40,21 +57,26 @@ _NAMES = {"obs", "actions", "phi", "next_obs", "terminated", "truncated", "episo
 _WIDE = ("obs", "next_obs", "phi")  # one column for each number
 _ENVIRONMENT = "environment"
 _MINARI = "minari:"
+_LARGEST_ACTION = 2**31
+_LARGEST_EPISODE = 2**53  # whole numbers beyond it are not exact as floating-point numbers
 
 
-def read(data: Any, *, env: Environment | None = None, phi: Phi | None = None) -> Log:
-    """A log; `env`, where it is given, is the environment that it must come from."""
+def read(data: Any, *, env: Environment | None = None, phi: Phi | None = None, max_bytes: int = MAX_BYTES) -> Log:
+    """What `Log.read` returns."""
+    if phi is not None and not callable(phi):
+        raise ValueError(f"phi must be a function phi(obs, action, next_obs, info), got {type(phi).__name__}")
+    whole("max_bytes", max_bytes)
     wanted = None if env is None else _described(env, phi)
     if isinstance(data, Log):
         log = data
     elif hasattr(data, "iterate_episodes"):
-        log = _from_minari(data, wanted, phi)
+        log = _from_minari(data, wanted, phi, max_bytes)
     elif isinstance(data, Mapping):
         log = from_arrays(data, wanted, phi)
     elif isinstance(data, str) and data.startswith(_MINARI):
-        log = _from_minari(_minari_dataset(data.removeprefix(_MINARI)), wanted, phi)
+        log = _from_minari(_minari_dataset(data.removeprefix(_MINARI)), wanted, phi, max_bytes)
     elif isinstance(data, str | PathLike):
-        log = _from_path(Path(data), wanted, phi)
+        log = _from_path(as_path(data), wanted, phi, max_bytes)
     else:
         raise ValueError(f"data must be a log, a path, a dict of arrays or a Minari dataset, got {type(data).__name__}")
     return log if wanted is None else _of(log, wanted)
@@ -100,12 +122,8 @@ def from_arrays(
         missing |= {"phi"} - arrays.keys()
     if missing:
         raise ValueError(f"a log needs {', '.join(sorted(missing))}, which it does not have; {_known(arrays)}")
-    unknown = arrays.keys() - _NAMES - {_ENVIRONMENT}
-    if unknown:
-        raise ValueError(f"a log knows no array {', '.join(sorted(map(str, unknown)))}; {_known(arrays)}")
-    actions = np.asarray(arrays["actions"])
-    if actions.ndim != 1 or actions.dtype.kind not in "iuf" or not (actions == np.rint(actions)).all():
-        raise ValueError(f"actions must be whole numbers (N,), got {actions.dtype} of shape {actions.shape}")
+    _check_names(arrays)
+    actions = whole_numbers("actions", arrays["actions"], None, _LARGEST_ACTION)
     n = len(actions)
     if n == 0:
         raise ValueError("a log must have one transition at least, got none")
@@ -113,7 +131,9 @@ def from_arrays(
     terminated, truncated = flags["terminated"], flags.get("truncated", np.zeros(n, np.bool_))
     episode = _episodes(arrays.get("episode"), terminated | truncated)
     obs, next_obs, kept = _successors(arrays, terminated, episode)
-    taken, episode, terminated = actions.astype(np.int64)[kept], episode[kept], terminated[kept]
+    if not kept.any():
+        raise ValueError("a log must have one transition at least whose next_obs is known, got none")
+    taken, episode, terminated = actions[kept], episode[kept], terminated[kept]
     features = _features(arrays, obs, taken, next_obs, kept, phi)
     if known is None:
         keys, next_keys = (_numbers(name, part) for name, part in (("obs", obs), ("next_obs", next_obs)))
@@ -127,26 +147,34 @@ def from_arrays(
     return Log(known, keys, taken - known.first_action, features, next_keys, terminated, episode, failure)
 
 
-def _known(arrays: Mapping[str, Any]) -> str:
-    return f"names are {', '.join(sorted(_NAMES))}, got {', '.join(sorted(map(str, arrays))) or 'none'}"
+def _check_names(names: Iterable[object]) -> None:
+    unknown = {*names} - _NAMES - {_ENVIRONMENT}
+    if unknown:
+        raise ValueError(f"a log knows no array {_listed(unknown)}; {_known(names)}")
+
+
+def _known(names: Iterable[object]) -> str:
+    return f"names are {', '.join(sorted(_NAMES))}, got {_listed(names) or 'none'}"
+
+
+def _listed(names: Iterable[object]) -> str:
+    each = sorted(map(str, names))
+    return ", ".join(name[:40] for name in each[:20]) + (", .." if len(each) > 20 else "")
 
 
 def _numbers(name: str, given: npt.ArrayLike) -> Floats:
     """Observations as rows (N, n) of numbers."""
-    array = np.asarray(given)
+    array = as_array(name, given)
     if array.dtype.kind not in "biuf" or array.ndim == 0:
         raise ValueError(f"{name} must be numbers (N, n), got {array.dtype} of shape {array.shape}")
-    return array.reshape(len(array), -1).astype(np.float64) + 0.0
+    return as_floats(array.reshape(len(array), -1)) + 0.0
 
 
 def _episodes(given: npt.ArrayLike | None, ends: Bools) -> Ints:
     """Numbers of episodes (N,): those given, or one more after every end."""
     if given is None:
         return np.concatenate([[0], np.cumsum(ends[:-1])]).astype(np.int64)[: len(ends)]
-    named = np.asarray(given)
-    if named.shape != ends.shape or named.dtype.kind not in "iuf" or not (named == np.rint(named)).all():
-        raise ValueError(f"episode must be {len(ends)} whole numbers, got {named.dtype} of shape {named.shape}")
-    episode = named.astype(np.int64)
+    episode = whole_numbers("episode", given, len(ends), _LARGEST_EPISODE)
     if (ends[:-1] & (episode[1:] == episode[:-1])).any():
         row = int(np.flatnonzero(ends[:-1] & (episode[1:] == episode[:-1]))[0])
         raise ValueError(f"nothing can follow the end of an episode; row {row} of the log ended episode {episode[row]}")
@@ -155,64 +183,102 @@ def _episodes(given: npt.ArrayLike | None, ends: Bools) -> Ints:
 
 def _successors(arrays: Mapping[str, Any], terminated: Bools, episode: Ints) -> tuple[Any, Any, Bools]:
     """Observations, their successors, and the transitions (N,) that have one."""
-    obs = arrays["obs"]
     kept = np.ones(len(terminated), np.bool_)
+    for name in ("obs", "next_obs"):
+        _check_rows(name, arrays.get(name, arrays["obs"]), len(kept))
+    obs = arrays["obs"]
     if "next_obs" in arrays:
         return obs, arrays["next_obs"], kept
     if isinstance(obs, Mapping | tuple):
         raise ValueError("next_obs must be given where obs is not one array")
     rows = np.asarray(obs)
-    if len(rows) != len(kept):
-        raise ValueError(f"obs must have a row for each of {len(kept)} actions, got {len(rows)}")
     last = np.append(episode[1:] != episode[:-1], True)
     kept = ~last | terminated
     following = np.concatenate([rows[1:], rows[-1:]])
     return rows[kept], following[kept], kept
 
 
+def _check_rows(name: str, part: Any, n: int) -> None:
+    """Refuse observations that are not one for each of n transitions."""
+    if isinstance(part, Mapping | tuple):
+        for inner in part.values() if isinstance(part, Mapping) else part:
+            _check_rows(name, inner, n)
+        return
+    shape = as_array(name, part).shape
+    if shape[:1] != (n,):
+        raise ValueError(f"{name} must have a row for each of {n} actions, got shape {shape}")
+
+
 def _features(
     arrays: Mapping[str, Any], obs: Any, actions: Ints, next_obs: Any, kept: Bools, phi: Phi | None
 ) -> Floats:
     if phi is None:
-        found = np.asarray(arrays["phi"])
+        found = as_array("phi", arrays["phi"])
         if found.ndim == 1:
             raise ValueError(
                 "phi must be features (N, d), got one number a step; give the function phi that makes them"
             )
-        if found.dtype.kind not in "biuf" or found.shape[:1] != kept.shape:
+        if found.dtype.kind not in "biuf" or found.ndim != 2 or len(found) != len(kept):
             raise ValueError(f"phi must be numbers ({len(kept)}, d), got {found.dtype} of shape {found.shape}")
-        return found.astype(np.float64)[kept]
-    return np.array([np.asarray(phi(*step, {}), np.float64) for step in zip(obs, actions, next_obs, strict=True)])
+        return as_floats(found)[kept]
+    return _rows_of([phi(_at(obs, i), actions[i], _at(next_obs, i), {}) for i in range(len(actions))])
+
+
+def _rows_of(features: list[Any]) -> Floats:
+    """What phi returned for each of n steps, as (n, d)."""
+    rows = [numbers_of(each) for each in features]
+    wrong = next((row.shape for row in rows if row.ndim != 1 or not row.size or row.shape != rows[0].shape), None)
+    if wrong is not None:
+        raise ValueError(f"phi must return features of the same shape (d,) for every step, got shape {wrong}")
+    return np.array(rows)
 
 
 # --- files
 
 
-def _from_path(path: Path, known: EnvironmentDescription | None, phi: Phi | None) -> Log:
+def _from_path(path: Path, known: EnvironmentDescription | None, phi: Phi | None, max_bytes: int) -> Log:
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist")
     if path.is_dir():
-        return _from_folder(path)
-    if path.suffix == ".npz":
-        arrays = _npz(path)
-    elif path.suffix == ".parquet":
-        arrays = _parquet(path)
-    else:
+        return _from_folder(path, max_bytes)
+    readers = {".npz": _npz, ".parquet": _parquet}
+    if path.suffix not in readers or not path.is_file():
         raise ValueError(f"a log must be a recorder's folder, .npz or .parquet, got {path}")
+    arrays = readers[path.suffix](path, max_bytes)
     try:
-        held = str(arrays.pop(_ENVIRONMENT)) if _ENVIRONMENT in arrays else None
-        own = None if held is None else EnvironmentDescription.from_json(json.loads(held))
+        own = _environment(arrays.pop(_ENVIRONMENT)) if _ENVIRONMENT in arrays else None
         if own is not None:  # its observations are keys already, and its actions counted from 0
-            keys = plain_description(Encoder(own.observations).size, own.n_actions, own.n_features)
-            return replace(from_arrays(arrays, keys), environment=own)
+            return _with_keys(arrays, own)
         return from_arrays(arrays, known, phi)
-    except (ValueError, KeyError, TypeError) as error:
+    except _WRONG as error:
         raise ValueError(f"{path} is not a log: {error}") from None
 
 
-def _from_folder(folder: Path) -> Log:
-    if not parts_of(folder):
+_WRONG = (ValueError, KeyError, TypeError, AttributeError, OverflowError)  # what a forged description may lead to
+
+
+def _environment(held: npt.NDArray[Any]) -> EnvironmentDescription:
+    """The environment that a file describes, as JSON text."""
+    text = str(held) if held.shape == () and held.dtype.kind == "U" and held.nbytes <= 4 * HEAD_LIMIT else ""
+    try:
+        return EnvironmentDescription.from_json(json.loads(text))
+    except RecursionError:
+        raise ValueError("its environment is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"its environment must be JSON of at most {HEAD_LIMIT:,} characters: {error}") from None
+
+
+def _with_keys(arrays: Arrays, known: EnvironmentDescription) -> Log:
+    """A log from arrays that hold an encoder's keys, and actions that count from 0."""
+    keys = plain_description(Encoder(known.observations).size, known.n_actions, known.n_features)
+    return replace(from_arrays(arrays, keys), environment=known)
+
+
+def _from_folder(folder: Path, max_bytes: int) -> Log:
+    paths = parts_of(folder)
+    if not paths:
         raise ValueError(f"{folder} is not a log: it has no part-*.rasf that a Recorder writes")
+    check_size(folder, sum(path.stat().st_size for path in paths), max_bytes)
     described, parts = zip(*read_parts(folder), strict=True)
     different = next((d for d in (described[0].difference(each) for each in described[1:]) if d is not None), None)
     if different is not None:
@@ -223,53 +289,82 @@ def _from_folder(folder: Path) -> Log:
         if any("failure" in part for part in parts):  # perhaps only after the first one happened
             none = [np.zeros(len(part["action"]), np.bool_) for part in parts]
             joined["failure"] = np.concatenate([p.get("failure", n) for p, n in zip(parts, none, strict=True)])
-        known = described[0]
-        keys = plain_description(Encoder(known.observations).size, known.n_actions, known.n_features)
-        return replace(from_arrays(joined, keys), environment=known)
-    except (ValueError, KeyError) as error:
+        return _with_keys(joined, described[0])
+    except _WRONG as error:
         raise ValueError(f"{folder} is not a log: {error}") from None
 
 
-def _npz(path: Path) -> Arrays:
-    try:
-        # opened here: numpy leaves a file open that it cannot read
-        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, KeyError) as error:
-        raise ValueError(f"{path} is truncated or not an .npz file: {' '.join(str(error).split())[:120]}") from None
+def _npz(path: Path, max_bytes: int) -> Arrays:
+    with readable(path, "an .npz file"), zipfile.ZipFile(path) as archive:
+        members, declared = npz_members(archive)
+        check_size(path, declared, max_bytes)
+        _check_columns(path, members)
+        arrays: Arrays = {}
+        for name, info in members.items():
+            with archive.open(info) as file:
+                arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
+        return arrays
 
 
-def _parquet(path: Path) -> Arrays:
+def _parquet(path: Path, max_bytes: int) -> Arrays:
     try:
         import pyarrow
         import pyarrow.parquet as parquet
     except ModuleNotFoundError:
         raise ValueError(f"{path} needs pyarrow to be read; install rasf[sweep]") from None
+    with readable(path, "a .parquet file"):
+        check_parquet_head(path)
+        with parquet.ParquetFile(path) as file:
+            schema, names = file.schema_arrow, file.schema_arrow.names
+            _check_columns(path, (_column(name)[0] for name in names))
+            for field in schema:
+                # text and lists may be as long as they like where equal values are stored once
+                if not any(is_kind(field.type) for is_kind in _numeric(pyarrow)):
+                    raise Refusal(
+                        f"{path} is not a log: its column {field.name!r:.60} is {field.type!s:.60}, not numbers"
+                    )
+            check_size(path, parquet_memory(file.metadata), max_bytes)
+            table = file.read(use_threads=False)  # one column after another, as pages may be larger than declared
+        columns = {name: table.column(name).to_numpy() for name in names}
+        arrays: Arrays = {}
+        for name in _WIDE:
+            numbered = sorted(
+                (number, column)
+                for column in columns
+                for wide, number in [_column(column)]
+                if wide == name and number >= 0
+            )
+            if numbered:
+                if [number for number, _ in numbered] != list(range(len(numbered))):
+                    raise Refusal(f"{path} is not a log: its columns {name}_0, {name}_1, .. have a hole")
+                arrays[name] = np.column_stack([columns.pop(column) for _, column in numbered])
+        held = (schema.metadata or {}).get(f"rasf.{_ENVIRONMENT}".encode())
+        if held is not None:
+            arrays[_ENVIRONMENT] = np.array(held.decode())
+        return columns | arrays
+
+
+def _check_columns(path: Path, names: Iterable[str]) -> None:
+    """Refuse a file with arrays that a log does not have, before they are read."""
     try:
-        table = parquet.read_table(path)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise ValueError(f"{path} is truncated or not a .parquet file: {' '.join(str(error).split())[:120]}") from None
-    columns = {name: table.column(name).to_numpy() for name in table.column_names}
-    arrays: Arrays = {}
-    for name in _WIDE:
-        numbered = sorted(
-            (int(column.removeprefix(f"{name}_")), column)
-            for column in columns
-            if column.startswith(f"{name}_") and column.removeprefix(f"{name}_").isdigit()
-        )
-        if numbered:
-            if [number for number, _ in numbered] != list(range(len(numbered))):
-                raise ValueError(f"{path} is not a log: its columns {name}_0, {name}_1, .. have a hole")
-            arrays[name] = np.column_stack([columns.pop(column) for _, column in numbered])
-    held = (table.schema.metadata or {}).get(f"rasf.{_ENVIRONMENT}".encode())
-    if held is not None:
-        arrays[_ENVIRONMENT] = np.array(held.decode())
-    return columns | arrays
+        _check_names(names)
+    except ValueError as error:
+        raise Refusal(f"{path} is not a log: {error}") from None
+
+
+def _column(name: str) -> tuple[str, int]:
+    """The array that a column is part of, and its number in it; -1 for an array of one column."""
+    wide, _, number = name.rpartition("_")
+    return (wide, int(number)) if wide in _WIDE and number.isdecimal() and len(number) < 10 else (name, -1)
+
+
+def _numeric(pyarrow: Any) -> tuple[Any, ...]:
+    return pyarrow.types.is_boolean, pyarrow.types.is_integer, pyarrow.types.is_floating
 
 
 def save(log: Log, path: str | PathLike[str]) -> None:
-    """Write a log as .npz or .parquet, whole or not at all."""
-    target = Path(path)
+    """What `Log.save` does."""
+    target = as_path(path)
     arrays: Arrays = {
         name: getattr(log, name) for name in ("obs", "actions", "phi", "next_obs", "terminated", "episode")
     }
@@ -306,25 +401,28 @@ def _minari_dataset(name: str) -> Any:
         raise ValueError(f"{_MINARI}{name} needs Minari to be read; install rasf[minari]") from None
     try:
         return minari.load_dataset(name)
-    except (ValueError, FileNotFoundError, ImportError) as error:
-        said = " ".join(str(error).split())[:120]
+    except Exception as error:  # Minari asserts, and its metadata may declare anything
+        said = " ".join(str(error).split())[:120] or type(error).__name__
         raise ValueError(f"{name} cannot be read as a Minari dataset of this machine: {said}") from None
 
 
-def _from_minari(dataset: Any, known: EnvironmentDescription | None, phi: Phi | None) -> Log:
+def _from_minari(dataset: Any, known: EnvironmentDescription | None, phi: Phi | None, max_bytes: int) -> Log:
     """Episodes of a Minari dataset; features are its rewards where they are vectors, else those of `phi`."""
     from rasf.envs.gymnasium.single import actions_of
 
     encoder = Encoder.of(dataset.observation_space) if known is None else Encoder(known.observations)
     choices = actions_of(dataset.action_space)
     parts: dict[str, list[Any]] = {name: [] for name in _NAMES - {"failure", "truncated"}}
-    for number, one in enumerate(dataset.iterate_episodes()):
+    check_minari(dataset, max_bytes)
+    for number, one in enumerate(_episodes_of(dataset, max_bytes)):
         rewards, n = np.asarray(one.rewards), len(one.actions)
         keys = encoder.batch_keys(one.observations)
         if len(keys) != n + 1:
             raise ValueError(f"episode {number} of the dataset must have {n + 1} observations, got {len(keys)}")
+        if n == 0:
+            continue
         if phi is not None:
-            rewards = np.array([_phi_of_step(phi, one, t) for t in range(n)], np.float64)
+            rewards = _rows_of([_phi_of_step(phi, one, t) for t in range(n)])
         elif rewards.ndim != 2:
             raise ValueError(
                 "the dataset's reward is one number, not a vector of features; give phi(obs, action, next_obs, info)"
@@ -338,6 +436,19 @@ def _from_minari(dataset: Any, known: EnvironmentDescription | None, phi: Phi | 
     first, features = int(choices[0]), joined["phi"].shape[1]
     log = from_arrays(joined, plain_description(encoder.size, len(choices), features, first))
     return replace(log, environment=known or _described_by_minari(dataset, encoder, len(choices), first, features, phi))
+
+
+def _episodes_of(dataset: Any, max_bytes: int) -> Iterator[Any]:
+    """The episodes of a dataset, as long as they are within the limit together."""
+    episodes, size = iter(dataset.iterate_episodes()), 0
+    while True:
+        with readable("the dataset", "a Minari dataset"):
+            one = next(episodes, None)
+            if one is None:
+                return
+            size += sum(episode_memory(part) for part in (one.observations, one.actions, one.rewards))
+        check_size("the dataset", size, max_bytes)
+        yield one
 
 
 def _phi_of_step(phi: Phi, episode: Any, t: int) -> Any:
@@ -372,4 +483,5 @@ def _described_by_minari(
         bounds=None,
         phi=None if phi is None else getattr(phi, "__name__", type(phi).__name__),
         max_episode_steps=None if spec is None else spec.max_episode_steps,
+        from_file=True,
     )

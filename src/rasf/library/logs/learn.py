@@ -14,12 +14,13 @@ import numpy.typing as npt
 from rasf import checks
 from rasf.agents import AGENTS, acting_risk, check_risks
 from rasf.arrays import Floats, Ints
+from rasf.envs.gymnasium.declarations import checked_signs
 from rasf.files import Arrays
 from rasf.library.file import versions
 from rasf.library.learn import checked_risks, drawn_tasks, with_settings
 from rasf.library.logs.estimate import Estimate, LoggedModel
 from rasf.library.logs.formats import opened
-from rasf.library.logs.log import Log
+from rasf.library.logs.log import MAX_BYTES, Log
 from rasf.library.policy_library import NEUTRAL, PolicyLibrary, SourcePolicy, merge
 from rasf.library.tables.model import evaluated
 from rasf.risk import Risk
@@ -41,36 +42,57 @@ def learn_from(
     seed: int = 0,
     env: Environment | None = None,
     phi: Phi | None = None,
+    signs: npt.ArrayLike | None = None,
     least_tries: int = 5,
     resamples: int = 100,
+    max_bytes: int = MAX_BYTES,
     **settings: Any,
 ) -> PolicyLibrary:
-    """A library of tabular policies from recorded transitions; no environment is stepped.
+    """Make a library of tabular policies from recorded transitions; no environment is stepped.
 
-    data: a `Recorder`'s folder, a .npz or .parquet file, "minari:ID" or a Minari dataset, a dict of arrays, or a
-    `rasf.Log`. env: an id or an environment that the log must come from; where arrays do not say it, also how their
-    observations are meant. phi: phi(obs, action, next_obs, info), where the log has no features. tasks, risk, gamma,
-    seed: as for `rasf.learn`; a number of tasks is drawn from the environment's own, where `env` is given. least_tries:
-    what was tried less often in a state is not trusted: no policy takes such an action, nor does acting, where another
-    was tried as often. resamples: of the episodes, from which comes how sure the predictions are. settings: of
-    `rasf-model`.
+    Args:
+        data: a `Recorder`'s folder, a .npz or .parquet file, "minari:ID" or a Minari dataset, a dict of arrays, or a
+            `rasf.Log`.
+        tasks: weights (n, d), or how many to draw; as for `rasf.learn`. They are drawn from the environment's own
+            distribution where `env` is given and has one, or with signs.
+        risk: one or several, each of which gives a policy for each task; neutral by default.
+        gamma: discount; that of `rasf-model` by default.
+        seed: of everything random.
+        env: an id or an environment that the log must come from. Where arrays do not say it, `env` also says how their
+            observations are meant.
+        phi: phi(obs, action, next_obs, info), where the log has no features.
+        signs: of the weights (d,), for tasks that are drawn: 1, -1 or 0 for either; those of `env` or `phi` by default.
+        least_tries: an action that was tried fewer times in a state is taken there only if no other was tried as often.
+        resamples: how many times the episodes are drawn again for the intervals of the predictions; 0 for none.
+        max_bytes: the most memory that the numbers of a file, or the tables made from a log, may take; 1 GiB by
+            default. A log that needs more is refused before it is read, or before tables are made.
+        settings: of `rasf-model`.
 
-    `history` has, for every policy, `value`, `mean` and `std` of its discounted return from where the log's episodes
-    began, predicted on the model of the log, each with `_low` and `_high` (95 %), and `thin`, the share of the time
-    where the action was tried fewer than ten times. `notes` say what the log covers.
+    Returns:
+        The library. `history` has, for every policy, `value`, `mean` and `std` of its discounted return from the first
+        states of the log's episodes, predicted on the model of the log, each with `_low` and `_high` (95 %). `thin` is
+        the share of the time in which the action was tried fewer than ten times. `notes` say what the log covers.
+
+    Raises:
+        ValueError: an argument or the log is not as described, or needs more than `max_bytes`.
+        FileNotFoundError: there is no such file.
     """
     begin, risks = time.perf_counter(), checked_risks(risk)
     check_risks(_AGENT, risks)
     checks.whole("least_tries", least_tries)
     checks.whole("resamples", resamples, 0)
     chosen = settings | ({} if gamma is None else {"gamma": checks.number("gamma", gamma)})
-    log = Log.read(data, env=env, phi=phi)
-    model = LoggedModel(log, with_settings(ModelSettings(), chosen), resamples, checks.whole("seed", seed, 0))
+    chosen_settings, seed = with_settings(ModelSettings(), chosen), checks.whole("seed", seed, 0)
+    log = Log.read(data, env=env, phi=phi, max_bytes=max_bytes)
+    model = LoggedModel(log, chosen_settings, resamples, seed, max_bytes)
     coverage = model.states.coverage(log)
     notes = [str(coverage)]
     with nullcontext() if env is None else opened(env, phi) as world:
         of_its_own = None if world is None else world.random_tasks
-        weights = drawn_tasks(tasks, log.environment.n_features, of_its_own, [seed, 77], notes)
+        known = None if world is None else world.signs
+        if signs is not None:
+            known = checked_signs(signs, log.environment.n_features)
+        weights = drawn_tasks(tasks, log.environment.n_features, of_its_own, [seed, 77], notes, known)
     libraries = []
     for one in risks:
         estimates: list[Estimate] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,12 @@ from rasf.arrays import Bools, Floats, Ints
 from rasf.envs.gymnasium.description import EnvironmentDescription
 from rasf.envs.gymnasium.encoder import Encoder
 
+if TYPE_CHECKING:
+    from rasf.envs.gymnasium.single import Environment, Phi
+
+MAX_BYTES = 2**30  # that a file of a log may declare, unless its reader says otherwise
 _RECUR = 1.1  # visits a state, below which nothing can be learned by a table
+_LARGEST_PHI = 1e100  # beyond it variances would not be finite
 _FEW = 100  # steps, of which nothing can be said
 
 
@@ -44,9 +49,13 @@ class Log:
             part = getattr(self, name)
             if part.shape != (n, width):
                 raise ValueError(f"{name} must have shape ({n}, {width}), got {part.shape}")
-            wrong = np.flatnonzero(~np.isfinite(part).all(axis=1))
+            most = _LARGEST_PHI if name == "phi" else np.finfo(np.float64).max
+            wrong = np.flatnonzero(~((part >= -most) & (part <= most)).all(axis=1))
             if len(wrong):
-                raise ValueError(f"{name} must be finite; row {wrong[0]} of the log is not: {part[wrong[0]].tolist()}")
+                wanted = "finite" if name != "phi" else f"finite and at most {most:g} in size"
+                raise ValueError(
+                    f"{name} must be {wanted}; row {wrong[0]} of the log is not: {part[wrong[0]].tolist()!r:.80}"
+                )
         outside = np.flatnonzero((self.actions < 0) | (self.actions >= known.n_actions))
         if len(outside):
             first = known.first_action
@@ -93,17 +102,38 @@ class Log:
         return int(self.last.sum())
 
     @staticmethod
-    def read(data: Any, **options: Any) -> Log:
-        """A log from a recorder's folder, .npz, .parquet, a Minari dataset, a dict of arrays; see `rasf.learn_from`.
+    def read(data: Any, *, env: Environment | None = None, phi: Phi | None = None, max_bytes: int = MAX_BYTES) -> Log:
+        """Read a log.
 
-        options: `env` and `phi`, as there.
+        Args:
+            data: a recorder's folder, a .npz or .parquet file, "minari:ID" or a Minari dataset, a dict of arrays, or a
+                log.
+            env: an id or an environment that the log must come from; by default that which the log names, if any.
+            phi: phi(obs, action, next_obs, info), where the log has no features.
+            max_bytes: the most memory that the numbers of a file may take, 1 GiB by default. A file that declares more
+                is refused before it is read; reading takes a few times as much for a moment.
+
+        Returns:
+            The log, checked.
+
+        Raises:
+            ValueError: `data` is not a log, is damaged or larger than `max_bytes`, or is of another environment.
+            FileNotFoundError: there is no such file.
         """
         from rasf.library.logs.formats import read
 
-        return read(data, **options)
+        return read(data, env=env, phi=phi, max_bytes=max_bytes)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the log as .npz or .parquet, whole or not at all."""
+        """Write the log, whole or not at all.
+
+        Args:
+            path: a file that ends in .npz or .parquet.
+
+        Raises:
+            ValueError: `path` ends otherwise or cannot be a file.
+            OSError: the file cannot be written; the error names it.
+        """
         from rasf.library.logs.formats import save
 
         save(self, path)
@@ -138,17 +168,18 @@ class States:
 
     def coverage(self, log: Log) -> Coverage:
         """What the log can tell."""
-        tries = self.tries(log)
-        visits = tries.sum(axis=1)
-        seen = visits > 0
+        A = log.environment.n_actions
+        tries = np.unique(self.row * A + log.actions, return_counts=True)[1]  # of the pairs that were tried at all
+        visits = np.bincount(self.row, minlength=len(self.keys))
+        pairs = A * int((visits > 0).sum())
         return Coverage(
             steps=len(log),
             episodes=log.episodes,
-            states=len(tries),
+            states=len(self.keys),
             once=int((visits == 1).sum()),
-            never_left=int((~seen).sum()),
-            untried=float((tries[seen] == 0).mean()),
-            tried_once=float((tries[seen] == 1).mean()),
+            never_left=int((visits == 0).sum()),
+            untried=(pairs - len(tries)) / pairs,
+            tried_once=int((tries == 1).sum()) / pairs,
             most_tries=int(tries.max()),
         )
 
@@ -192,9 +223,36 @@ def plain_description(n: int, actions: int, features: int, first_action: int = 0
     return EnvironmentDescription(None, {}, space, actions, first_action, features, None, None, None)
 
 
+def as_array(name: str, given: npt.ArrayLike) -> npt.NDArray[Any]:
+    """What was given as an array, unless it is ragged or has masked entries."""
+    if np.ma.is_masked(given):
+        raise ValueError(f"{name} must have no masked entries; leave out the transitions whose numbers are missing")
+    try:
+        return np.asarray(given)
+    except ValueError:
+        raise ValueError(f"{name} must be an array, got a ragged {type(given).__name__}") from None
+
+
+def as_floats(array: npt.NDArray[Any]) -> Floats:
+    """Numbers as float64, infinite where they are too large for it."""
+    with np.errstate(over="ignore"):
+        return array.astype(np.float64)
+
+
 def as_flags(name: str, given: npt.ArrayLike, n: int) -> Bools:
     """An array of flags (n,)."""
-    flags = np.asarray(given)
+    flags = as_array(name, given)
     if flags.shape != (n,) or flags.dtype.kind not in "biuf" or not np.isin(flags, (0, 1)).all():
         raise ValueError(f"{name} must be {n} flags, true or false, got {flags.dtype} of shape {flags.shape}")
     return flags.astype(np.bool_)
+
+
+def whole_numbers(name: str, given: npt.ArrayLike, n: int | None, largest: int) -> Ints:
+    """An array of whole numbers (n,), or of any length where n is None, each at most `largest` in size."""
+    found, wanted = as_array(name, given), f"{name} must be {'' if n is None else f'{n} '}whole numbers"
+    if found.ndim != 1 or n not in (None, len(found)) or found.dtype.kind not in "iuf":
+        raise ValueError(f"{wanted}, one a transition, got {found.dtype} of shape {found.shape}")
+    wrong = np.flatnonzero(~((found == np.rint(found)) & (found >= -largest) & (found <= largest)))
+    if len(wrong):
+        raise ValueError(f"{wanted} from {-largest} to {largest}; row {wrong[0]} of the log has {found[wrong[0]]}")
+    return found.astype(np.int64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +22,16 @@ from rasf import checks
 from rasf.agents import AGENTS, LawKind
 from rasf.arrays import Bools, Floats, Ints
 from rasf.deep.agent import Agent, AgentSettings, Learner, Policies, Tasks
-from rasf.deep.fit import Schedule, chunks, period_of
+from rasf.deep.fit import Schedule, chunks, period_of, start_lanes
 from rasf.deep.laws import Histogram, Networks, support_atoms
 from rasf.deep.networks import choose_policies
-from rasf.deep.stepping import BaseScores, SteppedLearner
-from rasf.deep.train import RunConfig
+from rasf.deep.stepping import BaseScores, Learned, SteppedLearner
+from rasf.deep.train import Lane, RunConfig
 from rasf.envs.gymnasium.description import EnvironmentDescription
+from rasf.envs.gymnasium.tape import tapes
 from rasf.envs.reacher.world import Reacher
 from rasf.files import Arrays, Header
+from rasf.library.checkpoint import Checkpoint
 from rasf.library.frozen_policies import FrozenPolicies
 from rasf.library.networks.policies import NetworkPolicies
 from rasf.library.networks.reacher import ReacherAdapter
@@ -41,7 +44,12 @@ if TYPE_CHECKING:
     from rasf.envs.gymnasium.vector import FeatureVector
     from rasf.library.greedy import GreedyCheck
 
-_COMPILED = "the policies were trained by the compiled loop of their world"
+_COMPILED = (
+    "the policies were trained by the compiled loop of their world, which learns from single steps by a uniform "
+    "replay, without a warm-up"
+)
+# what the compiled loop does, whatever an agent's defaults are
+_OF_COMPILED: Header = {"n_step": 1, "warmup": 0, "surprise": 0.0, "lasting": False, "replay": 0}
 _MUCH_CLIPPED = 0.01
 _SHOWN_EVERY = 500  # steps, or a target period in the compiled loop
 _SHOWN_TIMES = 20  # at least, also in short runs
@@ -83,7 +91,9 @@ def train_networks(
     seed: int,
     reports: Sequence[Reporter],
     notes: list[str],
+    checkpoint: Checkpoint,
     *,
+    given: Header | None = None,
     bounds: Floats | None = None,
     support: npt.ArrayLike | None = None,
     once: Sequence[int] = (),
@@ -93,7 +103,8 @@ def train_networks(
 ) -> list[Trained]:
     """Learn the tasks (n, d), one after the other or side by side; what came of it for each risk.
 
-    `notes` gains what was decided; `greedy` looks at the policies now and then.
+    `notes` gains what was decided; `greedy` looks at the policies now and then. given: the settings that the caller has
+    chosen, by name, which the compiled loop must not ignore.
 
     Histograms have the given support, that of the base library, or one derived from the bounds (d, 2) of the features;
     where bounds are given, every step must keep those that the environment declares. The policies of the base library
@@ -110,30 +121,33 @@ def train_networks(
     assert all(isinstance(risk, MeanVariance | Entropic) for risk in risks)  # others cannot be trained for
     further = np.zeros((0, tasks.shape[1])) if imagined is None else imagined
     stream = _Stream(tasks, further, risks, max(1, steps_per_task // len(risks)), settings.side_by_side, reports)
-    given, policies = stream.tasks, stream.policies
-    learned = None if policies is None else len(policies.beta)
-    planned = round(stream.all_steps * settings.updates)
-    if settings.objects:
-        _check_rows(settings.objects, env.encoder.describe())
-    agent = Agent.create(settings, env.encoder.vector_size, env.n_actions, given, atoms, learned, planned)
-    agent = agent.for_weights(stream.learned)
-    remembered = min(stream.all_steps, settings.replay or stream.all_steps)
-    kind = env.encoder.vector_dtype
-    _check_affordable(agent, remembered, env.encoder.vector_size, tasks.shape[1], kind.itemsize)
     if isinstance(env, ReacherAdapter) and base_library is not None:
         env = env.stepped()
     world = compiled_reacher(env) if base_library is None else None
     if world is not None:
+        _check_compiled(given or {})
+        settings = replace(settings, **_OF_COMPILED)
+    practised, policies = stream.tasks, stream.policies
+    learned = None if policies is None else len(policies.beta)
+    planned = round(stream.all_steps * settings.updates)
+    if settings.objects:
+        _check_rows(settings.objects, env.encoder.describe())
+    agent = Agent.create(settings, env.encoder.vector_size, env.n_actions, practised, atoms, learned, planned)
+    agent = agent.for_weights(stream.learned)
+    remembered = min(stream.all_steps, settings.replay or stream.all_steps)
+    kind = env.encoder.vector_dtype
+    _check_affordable(agent, remembered, env.encoder.vector_size, tasks.shape[1], kind.itemsize)
+    if world is not None:
         if _COMPILED not in notes:
             notes.append(_COMPILED)
-        networks = _train_compiled(stream, agent, world, seed, env, greedy)
+        networks = _train_compiled(stream, agent, world, seed, env, greedy, checkpoint)
     else:
         assert not isinstance(env, ReacherAdapter)
         capacity = max(remembered, env.num_envs)
         more: Header = {"policies": policies, "act_every": _ACT_EVERY, "base_scores": _advice(base_library, stream)}
         more |= {"dtype": kind}
-        learner = SteppedLearner(agent, given, stream.acting, seed, env.num_envs, capacity, **more)
-        networks = _train_stepped(stream, learner, env, seed, _bounds_check(declared), greedy)
+        learner = SteppedLearner(agent, practised, stream.acting, seed, env.num_envs, capacity, **more)
+        networks = _train_stepped(stream, learner, env, seed, _bounds_check(declared), greedy, checkpoint)
     begun = stream.begun_tasks
     clipped = 0.0
     found = []
@@ -147,6 +161,16 @@ def train_networks(
     if clipped > _MUCH_CLIPPED:
         notes.append(f"{clipped:.1%} of the histograms' mass was clipped at the ends of the support; give a wider one")
     return found
+
+
+def _check_compiled(given: Header) -> None:
+    """Refuse settings that the compiled loop does not have."""
+    ignored = [name for name, value in _OF_COMPILED.items() if given.get(name, value) != value]
+    if ignored:
+        raise ValueError(
+            f"{', '.join(ignored)} cannot be set for the compiled loop of the reacher, which learns from single steps "
+            "by a uniform replay: leave it out, or have the environment stepped from Python, as with num_envs=2"
+        )
 
 
 def _check_rows(objects: int, space: Header) -> None:
@@ -206,6 +230,8 @@ class _Stream:
     learn for at each risk, the tasks and further weightings.
     """
 
+    STATE = ("taken", "total", "failures", "extras", "known", "_shown")  # for checkpoints
+
     def __init__(
         self,
         tasks: Floats,
@@ -230,6 +256,7 @@ class _Stream:
         self.total, self.failures = np.zeros(len(self.w)), np.full(len(self.w), np.nan)
         self.extras = np.full((len(self.w), 3), np.nan)  # loss and clipped mass
         self.known: dict[str, float] = {}  # further extras, by name
+        self._shown = np.zeros(len(self.w), np.int64)  # when each stretch was last shown, by the steps of all
 
     @property
     def all_steps(self) -> int:
@@ -265,8 +292,13 @@ class _Stream:
         """The stretch that had the fewest steps; those of the environments at hand (n,) count as if begun."""
         return int(np.argmin(self.taken + np.bincount(active, minlength=len(self.w))))
 
+    def next_shown(self, active: Ints) -> int:
+        """Of the stretches of the environments at hand (n,), the one whose progress was shown the longest ago."""
+        return int(active[np.argmin(self._shown[active])])
+
     def show(self, stretch: int) -> bool:
         """Whether to stop after what a stretch has shown so far."""
+        self._shown[stretch] = self.taken.sum()
         extras = self.known | dict(zip(_EXTRAS, self.extras[stretch].tolist(), strict=True))
         (task, r), share = divmod(stretch, self._risks), self.share
         seen = int(self.taken[stretch]), float(self.total[stretch]), float(self.failures[stretch])
@@ -288,6 +320,7 @@ def _train_compiled(
     seed: int,
     env: FeatureVector | ReacherAdapter,
     greedy: GreedyCheck | None,
+    checkpoint: Checkpoint,
 ) -> Networks:
     """The networks after one lane of the fused loop; the last feature of the reacher is its failures."""
     beta = jnp.asarray(stream.acting, jnp.float32)
@@ -297,7 +330,10 @@ def _train_compiled(
     period = period_of(agent, len(stream.w))
     schedule = Schedule(stream.steps, len(stream.w), max(1, _SHOWN_EVERY // period) * period)
     stream.failures[:] = 0.0
-    for chunk in chunks(agent, world, configs, schedule):
+    at = _Lanes(start_lanes(agent, world, configs, schedule))
+    checkpoint.begin(stream=stream, at=at, greedy=greedy)
+    for chunk in chunks(agent, world, configs, schedule, at.lanes, at.step):
+        at.lanes, at.step = chunk.lanes, chunk.step
         active = np.arange(len(stream.w)) if stream.side_by_side else np.array([chunk.task])
         phi = chunk.length / len(active) * np.asarray(chunk.phi[0], np.float64)
         stream.taken[active] += chunk.length // len(active)
@@ -310,7 +346,48 @@ def _train_compiled(
             stream.known |= greedy.look(stream.share, led, stream.w[led], act)
         if stream.show(led):
             break
-    return jax.tree.map(lambda part: part[0], agent.acting(chunk.lanes.learner))
+        checkpoint.tick()
+    return jax.tree.map(lambda part: part[0], agent.acting(at.lanes.learner))
+
+
+class _Lanes:
+    """Where the fused loop stands."""
+
+    STATE = ("lanes", "step")  # for checkpoints
+
+    def __init__(self, lanes: Lane) -> None:
+        self.lanes, self.step = lanes, 0
+
+
+class _Turns:
+    """Where the stepped loop stands with n environments.
+
+    active: the stretch of each (n,), and how many steps it has had in turn. shown: steps of all when progress was last
+    shown. told: loss and clipped mass of the updates since, as far as they were read.
+    """
+
+    STATE = ("obs", "active", "in_turn", "shown", "all_taken", "told")  # for checkpoints
+
+    def __init__(self, stream: _Stream, n: int) -> None:
+        self.obs: npt.NDArray[Any] = np.zeros(0, np.float32)
+        self.active: Ints = np.zeros(0, np.int64)
+        while len(self.active) < n:
+            self.active = np.append(self.active, stream.next_turn(self.active) if stream.side_by_side else 0)
+        self.in_turn: Ints = np.zeros(n, np.int64)
+        self.shown = self.all_taken = 0
+        self.told: list[Any] = []
+        self._lately: list[Learned] = []
+
+    def add(self, learned: Learned | None) -> None:
+        """Remember some updates; what they showed is not waited for."""
+        if learned is not None:
+            self._lately.append(learned)
+
+    def read(self) -> list[Any]:
+        """Loss and clipped mass of all updates since the last time progress was shown."""
+        self.told += [(each.loss, *each.clipped) for each in self._lately]
+        self._lately = []
+        return self.told
 
 
 def _train_stepped(
@@ -320,32 +397,34 @@ def _train_stepped(
     seed: int,
     check: Callable[[npt.NDArray[Any]], None],
     greedy: GreedyCheck | None,
+    checkpoint: Checkpoint,
 ) -> Networks:
     """The networks after the environments were stepped from Python."""
-    obs, n, in_turn, shown, lately = env.reset(seed), env.num_envs, np.zeros(env.num_envs, np.int64), 0, []
-    meter, show_every = EpisodeMeter(n), max(_SHOWN_EVERY // 10, min(_SHOWN_EVERY, stream.all_steps // _SHOWN_TIMES))
-    active = np.zeros(0, np.int64)
-    while len(active) < n:
-        active = np.append(active, stream.next_turn(active) if stream.side_by_side else 0)
-    learner.begin_task(active)
-    all_taken = 0
-    while all_taken < stream.all_steps:
-        actions = learner.act(obs)
+    show_every = max(_SHOWN_EVERY // 10, min(_SHOWN_EVERY, stream.all_steps // _SHOWN_TIMES))
+    at, meter = _Turns(stream, env.num_envs), EpisodeMeter(env.num_envs)
+    parts = {"stream": stream, "learner": learner, "at": at, "meter": meter, "greedy": greedy}
+    if checkpoint.begin(**parts, environments=tapes(env) if checkpoint.path else []):
+        learner.restored()
+    else:
+        at.obs = env.reset(seed)
+        learner.begin_task(at.active)
+    active, in_turn = at.active, at.in_turn
+    while at.all_taken < stream.all_steps:
+        actions = learner.act(at.obs)
         step = meter.timed(partial(env.step, actions))
         check(step.phi)
         learner.observe(step.next_obs, step.phi, step.terminated, step.valid, step.truncated)
-        learned = learner.learn()
-        if learned is not None:
-            lately.append(learned)
+        at.add(learner.learn())
         rewards, over = (step.phi * stream.w[active]).sum(axis=1), step.terminated | step.truncated
         meter.add(rewards, over, step.valid)
         stream.add(active, rewards, step.valid, step.failure if env.reports_failures else None)
-        obs, led, all_taken = step.obs, int(active[0]), all_taken + int(np.count_nonzero(step.valid))
-        done = not stream.side_by_side and stream.taken[led] >= stream.steps
-        if done or all_taken >= stream.all_steps or all_taken - shown >= show_every:
-            if lately:
-                stream.extras[active] = np.mean([(each.loss, *each.clipped) for each in lately], axis=0)
-            shown, lately = all_taken, []
+        at.obs, at.all_taken = step.obs, at.all_taken + int(np.count_nonzero(step.valid))
+        done = not stream.side_by_side and stream.taken[active[0]] >= stream.steps
+        if done or at.all_taken >= stream.all_steps or at.all_taken - at.shown >= show_every:
+            led = stream.next_shown(active)
+            if at.read():
+                stream.extras[active] = np.mean(at.told, axis=0)
+            at.shown, at.told = at.all_taken, []
             stream.known |= meter.read()
             if greedy is not None:
                 act = partial(_act_greedily, learner, env, led)
@@ -360,11 +439,14 @@ def _train_stepped(
                     active[i] = stream.next_turn(np.delete(active, i))
                 in_turn[ended] = 0
                 learner.begin_task(active)
-        elif done and all_taken < stream.all_steps:
+        elif done and at.all_taken < stream.all_steps:
             active += 1
             learner.begin_task(active)
             learner.cut()
-            obs = env.reset()
+            at.obs = env.reset()
+        if checkpoint.due:
+            at.read()
+            checkpoint.tick()
     return learner.networks
 
 

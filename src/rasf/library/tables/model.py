@@ -9,18 +9,19 @@ takes no part in GPI there; a state in which none was tried has not been seen.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import product
 
 import numpy as np
 
 from rasf.arrays import Floats, Ints
 from rasf.envs.gymnasium.single import FeatureEnvironment
+from rasf.envs.gymnasium.tape import Tape
+from rasf.library.checkpoint import Checkpoint
 from rasf.library.frozen_policies import FrozenPolicies
 from rasf.library.greedy import GreedyCheck
 from rasf.library.progress import Reporter, Trained
 from rasf.library.tables.policies import TablePolicies
 from rasf.library.tables.train import compiled_rooms
-from rasf.library.tables.walk import Walk, shares
+from rasf.library.tables.walk import Stretches, Walk, shares
 from rasf.planning.moments import successor_moments
 from rasf.risk import Risk
 from rasf.tabular.model import ModelLearner, ModelSettings
@@ -38,27 +39,39 @@ def train_model(
     seed: int,
     reports: Sequence[Reporter],
     notes: list[str],
+    checkpoint: Checkpoint,
     base_library: FrozenPolicies | None = None,
     greedy: GreedyCheck | None = None,
 ) -> list[Trained]:
-    """Learn the tasks (n, d) one after the other on one model; what came of it for each risk.
+    """Learn the tasks (n, d) one after the other on one model; the policies of each risk.
 
     All risks learn from one stream: each leads for its share of a task's steps, and all that is seen serves all.
     """
     learner = ModelLearner(env.n_features, env.n_actions, settings, seed)
-    total, failures = np.full((2, len(risks), len(tasks)), np.nan)
     steps = shares(steps_per_task, risks)
     rooms = compiled_rooms(env) if base_library is None else None
-    walk = None if rooms is not None else Walk(_OfModel(learner), env, seed, _EXPLORATION, base_library, greedy)
-    known = np.array(tasks)
-    for (task, w), (r, risk) in product(enumerate(tasks), enumerate(risks)):
-        if r == 0:
+    stretches, of_steps = Stretches(tasks, len(risks)), _OfModel(learner)
+    if rooms is not None:
+        walk = None
+        learner.enter_four_room(rooms)
+        checkpoint.begin(learner=learner, stretches=stretches)
+    else:
+        walk = Walk(of_steps, env, seed, _EXPLORATION, base_library, greedy, checkpoint.tick)
+        tape = Tape(env) if checkpoint.path else None
+        checkpoint.begin(learner=learner, stretches=stretches, walk=walk, environment=tape, greedy=greedy)
+        of_steps.keys = list(walk.keys)
+    for task, r in stretches:
+        w, risk = tasks[task], risks[r]
+        if stretches.position:
+            checkpoint.tick()
+        new = stretches.begin()
+        if new and r == 0:
             learner.begin_task(None if settings.learn_w else w)
 
         def show(
             step: int, rewards: float, failed: float, extras: Mapping[str, float], r: int = r, task: int = task
         ) -> bool:
-            total[r, task], failures[r, task] = rewards, failed
+            stretches.total[r, task], stretches.failures[r, task] = rewards, failed
             return reports[r](task, step, rewards, failed, extras)
 
         if rooms is not None:
@@ -66,9 +79,10 @@ def train_model(
             stopped = show(steps[r], outcome.total, outcome.failures, {})
         else:
             assert walk is not None
-            learner.plan(risk)
+            if new:
+                learner.plan(risk)
             stopped = walk(w, risk, steps[r], len(tasks) * sum(steps), r * len(tasks) + task, show)
-        known[task] = learner.weights
+        stretches.weights[task] = learner.weights
         if stopped:
             break
     keys = learner.four_room_keys() if walk is None else np.array(walk.keys)
@@ -80,10 +94,11 @@ def train_model(
     )
     found = []
     for r, risk in enumerate(risks):
-        begun = int(np.isfinite(total[r]).sum())
+        begun = int(np.isfinite(stretches.total[r]).sum())
         if begun:
-            history = {"return": total[r, :begun], "failures": failures[r, :begun]}
-            found.append(Trained(evaluated(learner, keys, known[:begun], risk), known[:begun].copy(), history))
+            history = {"return": stretches.total[r, :begun], "failures": stretches.failures[r, :begun]}
+            known = stretches.weights[:begun].copy()
+            found.append(Trained(evaluated(learner, keys, known, risk), known, history))
     return found
 
 
@@ -91,14 +106,14 @@ class _OfModel:
     """A model as a learner of steps."""
 
     def __init__(self, learner: ModelLearner) -> None:
-        self._learner, self._keys = learner, list[Floats]()
+        self._learner, self.keys = learner, list[Floats]()
 
     @property
     def weights(self) -> Floats:
         return self._learner.weights
 
     def add_row(self, key: Floats) -> None:
-        self._keys.append(key)
+        self.keys.append(key)
         self._learner.add_row(self._learner.group_of(key))
 
     def greedy(self, row: int) -> int:
@@ -116,7 +131,7 @@ class _OfModel:
     def learn(self, row: int, action: int, phi: Floats, reward: float, next_row: int | None) -> None:
         self._learner.learn(row, action, phi, next_row)
         self._learner.observe_reward(phi, reward)
-        self._learner.regroup(self._keys)
+        self._learner.regroup(self.keys)
 
 
 def evaluated(

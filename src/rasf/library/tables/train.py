@@ -7,18 +7,19 @@ call of the same kernels per transition. For several risks there is a learner ea
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import product
 
 import numpy as np
 
 from rasf.arrays import Floats
 from rasf.envs.four_room import FourRoom, FourRoomEnv
 from rasf.envs.gymnasium.single import FeatureEnvironment
+from rasf.envs.gymnasium.tape import Tape
+from rasf.library.checkpoint import Checkpoint
 from rasf.library.frozen_policies import FrozenPolicies
 from rasf.library.greedy import GreedyCheck
 from rasf.library.progress import Reporter, Trained
 from rasf.library.tables.policies import TablePolicies
-from rasf.library.tables.walk import Walk, shares
+from rasf.library.tables.walk import Stretches, Walk, shares
 from rasf.tabular.learner import SuccessorLearner, SuccessorSettings
 
 _EXPLORATION = 5  # its stream of random numbers
@@ -31,25 +32,37 @@ def train_tables(
     steps_per_task: int,
     seed: int,
     reports: Sequence[Reporter],
+    checkpoint: Checkpoint,
     base_library: FrozenPolicies | None = None,
     greedy: GreedyCheck | None = None,
 ) -> list[Trained]:
-    """Learn the tasks (n, d) one after the other, for all risks from one stream; what came of it for each risk."""
+    """Learn the tasks (n, d) one after the other, for all risks from one stream; the policies of each risk."""
     learners = [SuccessorLearner(env.n_features, env.n_actions, each, seed, len(tasks)) for each in settings]
     together = _Together(learners)
-    total, failures = np.full((2, len(settings), len(tasks)), np.nan)
+    stretches = Stretches(tasks, len(settings))
     rooms = compiled_rooms(env) if base_library is None else None
-    walk = None if rooms is not None else Walk(together, env, seed, _EXPLORATION, base_library, greedy)
+    if rooms is not None:
+        walk = None
+        for learner in learners:
+            learner.enter_four_room(rooms)
+        checkpoint.begin(learners=learners, stretches=stretches)
+    else:
+        walk = Walk(together, env, seed, _EXPLORATION, base_library, greedy, checkpoint.tick)
+        tape = Tape(env) if checkpoint.path else None
+        checkpoint.begin(learners=learners, stretches=stretches, walk=walk, environment=tape, greedy=greedy)
     steps = shares(steps_per_task, [each.risk for each in settings])
-    for (task, w), (r, each) in product(enumerate(tasks), enumerate(settings)):
-        if r == 0:
+    for task, r in stretches:
+        w = tasks[task]
+        if stretches.position:
+            checkpoint.tick()
+        if stretches.begin() and r == 0:
             together.begin_task(w)
         together.leader = r
 
         def show(
             step: int, rewards: float, failed: float, extras: Mapping[str, float], r: int = r, task: int = task
         ) -> bool:
-            total[r, task], failures[r, task] = rewards, failed
+            stretches.total[r, task], stretches.failures[r, task] = rewards, failed
             return reports[r](task, step, rewards, failed, extras)
 
         if rooms is not None:
@@ -59,14 +72,15 @@ def train_tables(
             stopped = show(steps[r], outcome.total, outcome.failures, {})
         else:
             assert walk is not None
-            stopped = walk(w, each.risk, steps[r], len(tasks) * sum(steps), r * len(tasks) + task, show)
+            risk, of_all = settings[r].risk, len(tasks) * sum(steps)
+            stopped = walk(w, risk, steps[r], of_all, r * len(tasks) + task, show)
         if stopped:
             break
     found = []
     for r, learner in enumerate(learners):
         begun = learner.task + 1  # also where the risk has not led yet: all learn every step
         keys = np.array(walk.keys) if walk is not None else learner.four_room_keys()
-        history = {"return": np.nan_to_num(total[r, :begun]), "failures": failures[r, :begun]}
+        history = {"return": np.nan_to_num(stretches.total[r, :begun]), "failures": stretches.failures[r, :begun]}
         found.append(Trained(TablePolicies.from_learner(learner, keys), learner.memory.w[:begun].copy(), history))
     return found
 

@@ -7,7 +7,7 @@ learn, its action is taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -53,8 +53,41 @@ class TableLearner(Protocol):
         """One transition; no next row is the end."""
 
 
+class Stretches:
+    """Where a training of tables stands: the stretch at hand, one for each task and risk, and what they showed.
+
+    total, failures: (risks, tasks), nan where a stretch was not begun. weights: (tasks, d), as far as the learner knows
+    them. begun: whether the preparations of the stretch at hand are done.
+    """
+
+    STATE = ("position", "begun", "total", "failures", "weights")  # for checkpoints
+
+    def __init__(self, tasks: Floats, risks: int) -> None:
+        self.position, self.begun, self._risks = 0, False, risks
+        self.total, self.failures = np.full((2, risks, len(tasks)), np.nan)
+        self.weights = np.array(tasks)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """The (task, risk) of the stretch at hand and of those that follow."""
+        while self.position < self.total.size:
+            yield divmod(self.position, self._risks)
+            self.position, self.begun = self.position + 1, False
+
+    def begin(self) -> bool:
+        """Whether the preparations of the stretch at hand are still to be done; from now on they are."""
+        before, self.begun = self.begun, True
+        return not before
+
+
 class Walk:
-    """Through one environment; keys (n,) are the numbers of the learner's rows."""
+    """Steps through one environment; keys (n,) are the numbers of the learner's rows.
+
+    tick: is called after every step, where everything is consistent, to write checkpoints.
+    """
+
+    STATE = (  # for checkpoints; a walk that is called again goes on with the step after the last
+        "_meter", "_walked", "_rng", "_looking", "_rows", "_seed", "keys", "_step", "_total", "_failures",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -64,23 +97,29 @@ class Walk:
         stream: int,
         base_library: FrozenPolicies | None = None,
         greedy: GreedyCheck | None = None,
+        tick: Callable[[], None] = lambda: None,
     ) -> None:
         self._learner, self._env, self._base, self._check = learner, env, base_library, greedy
-        self._meter, self._walked = EpisodeMeter(), 0
+        self._meter, self._walked, self._tick = EpisodeMeter(), 0, tick
+        self._step, self._total, self._failures = 0, 0.0, 0  # of the stretch at hand
         self._rng, self._looking = (np.random.default_rng([seed, one]) for one in (stream, _LOOKING))
         self._rows: dict[bytes, int] = {}
         self._seed: int | None = seed  # of the first reset
         self.keys: list[Floats] = []
 
     def __call__(self, w: Floats, risk: Risk, steps: int, of_all: int, policy: int, show: Show) -> bool:
-        """A task that pays by the weights w, from a start of the environment; whether somebody stopped it.
+        """Learn a task that pays by the weights w, from a start of the environment; whether `show` stopped it.
 
         of_all: steps of all tasks and risks, of which these are some. policy: the number of the one that leads.
         """
         env, learner = self._env, self._learner
-        obs, self._seed = env.reset(self._seed), None
-        total, failures = 0.0, 0
-        for step in range(1, steps + 1):
+        if self._step:  # a checkpoint was restored, and the environment with it
+            assert env.tape is not None
+            obs = env.tape.obs
+        else:
+            obs, self._seed = env.reset(self._seed), None
+            self._total, self._failures = 0.0, 0
+        for step in range(self._step + 1, steps + 1):
             row = self._row(obs)
             action = learner.greedy(row)
             if self._base is not None:
@@ -90,16 +129,19 @@ class Walk:
             reward = float(after.phi @ w)
             self._meter.add(reward, after.terminated or after.truncated)
             learner.learn(row, action, after.phi, reward, None if after.terminated else self._row(after.obs))
-            total, failures = total + reward, failures + after.failure
+            self._total, self._failures = self._total + reward, self._failures + after.failure
             obs = env.reset() if after.terminated or after.truncated else after.obs
             if step == steps or step % _SHOWN_EVERY == 0:
-                named, extras = float(failures) if env.reports_failures else np.nan, self._meter.read()
+                named, extras = float(self._failures) if env.reports_failures else np.nan, self._meter.read()
                 if self._check is not None:
                     share = (self._walked + step) / of_all
                     extras |= self._check.look(share, policy, w, self._known_or_random)
-                if show(step, total, named, extras):
+                if show(step, self._total, named, extras):
                     return True
-        self._walked += steps
+            self._step = step
+            if step < steps:
+                self._tick()
+        self._walked, self._step = self._walked + steps, 0
         return False
 
     def _known_or_random(self, obs: Any) -> int:

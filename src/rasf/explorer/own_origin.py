@@ -1,0 +1,68 @@
+"""ASGI middleware of the explorer: answers to its own page only, and rules for the browser on every answer.
+
+A page of another site can open a socket to a server on this machine, or show the explorer in a frame and catch clicks.
+Browsers send `Origin` with sockets, so a request whose origin is not the host that it asks is refused. The content
+security policy keeps scripts, connections and pictures to this server and forbids frames. Inline scripts and `eval`
+stay allowed, because NiceGUI builds its page with them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_POLICY = {
+    "default-src": "'self'",
+    "script-src": "'self' 'unsafe-inline' 'unsafe-eval'",
+    "style-src": "'self' 'unsafe-inline'",
+    "img-src": "'self' data: blob:",
+    "font-src": "'self' data:",
+    "object-src": "'none'",
+    "base-uri": "'none'",
+    "form-action": "'none'",
+    "frame-ancestors": "'none'",
+}
+HEADERS = {
+    "Content-Security-Policy": "; ".join(f"{name} {sources}" for name, sources in _POLICY.items()),
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+class OwnOriginMiddleware:
+    """Refuses requests and sockets of another origin with 403, and adds `HEADERS` to every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        from starlette.datastructures import Headers, MutableHeaders
+        from starlette.responses import PlainTextResponse
+
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        asked = Headers(scope=scope)
+        if "origin" in asked and not is_own(asked["origin"], asked.get("host", "")):
+            await PlainTextResponse("requests of another origin are refused", 403)(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+
+def is_own(origin: str, host: str) -> bool:
+    """Whether a browser's `Origin` is the host that is asked, both as their headers have them."""
+    try:
+        found = urlsplit(origin)
+    except ValueError:
+        return False
+    return found.scheme in ("http", "https") and found.netloc != "" and found.netloc.lower() == host.lower()

@@ -1,0 +1,117 @@
+"""What the files of logs declare of their sizes, compared with a limit before anything of them is read.
+
+A file of a few megabytes may declare arrays of terabytes: compressed zeros, a column of equal numbers, a shape without
+data. Sizes are those in memory as 64-bit numbers, which is how a `Log` holds them.
+"""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rasf.files import HEAD_LIMIT, npy_memory
+
+_BYTES = 8  # of a number
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # numpy's; others unpack without a limit
+_MOST_DEPTH = 16  # of groups in an episode of Minari's
+_MARK = b"PAR1"
+
+
+class Refusal(ValueError):
+    """Why a log is refused, as a whole sentence."""
+
+
+@contextmanager
+def readable(path: object, kind: str) -> Iterator[None]:
+    """Turn whatever a damaged file makes its reader raise into one sentence; a `Refusal` is one already."""
+    try:
+        yield
+    except Refusal:
+        raise
+    except Exception as error:
+        said = " ".join(str(error).split())[:120] or type(error).__name__
+        raise ValueError(f"{path} is truncated or not {kind}: {said}") from None
+
+
+def check_size(what: object, declared: int, max_bytes: int) -> None:
+    """Refuse what is larger than the limit."""
+    if declared > max_bytes:
+        raise Refusal(
+            f"{what} declares {declared:,} bytes of numbers, more than max_bytes, {max_bytes:,}; give a larger "
+            "max_bytes if the log is from a source that you trust"
+        )
+
+
+def npz_members(archive: zipfile.ZipFile) -> tuple[dict[str, zipfile.ZipInfo], int]:
+    """The arrays of an .npz file by name, and the memory that their heads declare."""
+    members: dict[str, zipfile.ZipInfo] = {}
+    declared = 0
+    for info in archive.infolist():
+        name = info.filename.removesuffix(".npy")
+        if name in members or name == info.filename or info.compress_type not in _METHODS:
+            raise ValueError(f"its member {info.filename!r:.60} is not one that numpy writes")
+        members[name] = info
+        with archive.open(info) as file:
+            declared += npy_memory(file, info.file_size)
+    return members, declared
+
+
+def check_parquet_head(path: Path) -> None:
+    """Refuse a .parquet file whose metadata alone would take much memory."""
+    with open(path, "rb") as file:
+        if file.seek(0, 2) < 12:
+            raise ValueError("it is too short")
+        file.seek(-8, 2)
+        end = file.read(8)
+    length = int.from_bytes(end[:4], "little")
+    if end[4:] != _MARK or length > HEAD_LIMIT:
+        raise ValueError(f"its metadata must have at most {HEAD_LIMIT:,} bytes and end in PAR1")
+
+
+def parquet_memory(metadata: Any) -> int:
+    """The memory that the metadata of a .parquet file declares."""
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    rows = max(metadata.num_rows, sum(group.num_rows for group in groups))
+    chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
+    unpacked = sum(max(_BYTES * chunk.num_values, chunk.total_uncompressed_size) for chunk in chunks)
+    return int(max(_BYTES * rows * metadata.num_columns, unpacked))
+
+
+def check_minari(dataset: Any, max_bytes: int) -> None:
+    """Refuse a Minari dataset whose HDF5 file declares more; other formats are counted while they are read."""
+    storage: Any = getattr(dataset, "storage", None)
+    if getattr(storage, "FORMAT", None) != "hdf5":
+        return
+    import h5py  # type: ignore[import-untyped]
+
+    with readable(storage.data_path, "a Minari dataset"), h5py.File(storage.data_path / "main_data.hdf5", "r") as file:
+        declared = 0
+        for index in dataset.episode_indices:
+            for size in _sizes(file[f"episode_{index}"], _MOST_DEPTH):
+                declared += size
+                check_size(storage.data_path, declared, max_bytes)
+
+
+def _sizes(node: Any, depth: int) -> Iterator[int]:
+    """Of every array of a group, as often as it is linked; a group counts as a few numbers, so that a walk ends."""
+    if hasattr(node, "shape"):
+        yield math.prod(node.shape or ()) * max(_BYTES, node.dtype.itemsize)
+    elif depth == 0:
+        raise ValueError(f"its groups are nested more than {_MOST_DEPTH} deep")
+    else:
+        yield 32 * _BYTES
+        for name in node:
+            yield from _sizes(node[name], depth - 1)
+
+
+def episode_memory(part: Any) -> int:
+    """The memory of an episode's arrays, which may be nested, as 64-bit numbers."""
+    if isinstance(part, dict):
+        return sum(map(episode_memory, part.values()))
+    if isinstance(part, tuple):
+        return sum(map(episode_memory, part))
+    return _BYTES * int(getattr(part, "size", 0))
