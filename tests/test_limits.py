@@ -1,10 +1,13 @@
 """Limits: the best candidate within them by brute force, and prices by trying many."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 from rasf import Limit
-from rasf.limits import best_within, read_limits
+from rasf.limits import best_within, prices_within, read_limits
 
 RNG = np.random.default_rng(0)
 
@@ -29,10 +32,8 @@ def test_the_best_within_limits_or_the_nearest(m):
 
 def test_a_price_is_the_smallest_that_keeps_the_limit():
     values, costs, at_most = drawn()
-    found = best_within(values, costs, at_most)
-    for v, c, most, price, kept in zip(
-        values, costs[..., 0], at_most[:, 0], found.prices[:, 0], found.kept, strict=True
-    ):
+    prices, kept_by = prices_within(values, costs, at_most)[:, 0], best_within(values, costs, at_most).kept
+    for v, c, most, price, kept in zip(values, costs[..., 0], at_most[:, 0], prices, kept_by, strict=True):
 
         def cost_at(p, v=v, c=c):
             return c[np.argmax(v - p * c)]
@@ -49,8 +50,8 @@ def test_a_price_is_the_smallest_that_keeps_the_limit():
 
 def test_several_prices_keep_all_limits_where_prices_can():
     values, costs, at_most = drawn(m=2)
-    found = best_within(values, costs, at_most)
-    by_price = np.argmax(values - (costs * (found.prices * (1 + 1e-6) + 1e-9)[:, None]).sum(axis=2), axis=1)
+    found, prices = best_within(values, costs, at_most), prices_within(values, costs, at_most)
+    by_price = np.argmax(values - (costs * (prices * (1 + 1e-6) + 1e-9)[:, None]).sum(axis=2), axis=1)
     chosen = np.take_along_axis(costs, by_price[:, None, None], axis=1)[:, 0]
     within = (chosen <= at_most + 1e-9).all(axis=1)
     assert within[found.kept].mean() > 0.7  # the rest have no prices: their best lies below a mixture of others
@@ -58,17 +59,18 @@ def test_several_prices_keep_all_limits_where_prices_can():
 
 
 def test_ties_go_to_the_lower_cost_and_no_candidates_to_the_first():
-    found = best_within(
-        np.array([[1.0, 1.0], [-np.inf, -np.inf]]), np.array([[[2.0], [1.0]]] * 2), np.full((2, 1), 5.0)
-    )
+    given = np.array([[1.0, 1.0], [-np.inf, -np.inf]]), np.array([[[2.0], [1.0]]] * 2), np.full((2, 1), 5.0)
+    found = best_within(*given)
     assert found.chosen.tolist() == [1, 0]
     assert found.kept.tolist() == [True, True]
-    assert found.prices.tolist() == [[0.0], [0.0]]
+    assert prices_within(*given).tolist() == [[0.0], [0.0]]
 
 
 def test_what_is_not_a_number_is_not_kept():
     found = best_within(np.array([[2.0, 1.0]]), np.array([[[np.nan], [0.5]]]), np.ones((1, 1)))
     assert found.chosen.tolist() == [1]
+    three = (np.array([[3.0, 2.0, 1.0]]), np.array([[[np.nan], [2.0], [0.5]]]), np.ones((1, 1)))
+    assert prices_within(*three).tolist() == [[pytest.approx(1 / 1.5)]]  # of the two whose cost is known
     assert best_within(np.ones((1, 1)), np.full((1, 1, 1), np.nan), np.ones((1, 1))).kept.tolist() == [False]
 
 
@@ -116,3 +118,10 @@ def test_a_limit_has_one_side():
             Limit(**sides)
     with pytest.raises(ValueError, match="finite"):
         Limit(np.inf)
+
+
+def test_choosing_within_limits_compiles_nothing():
+    """A compiled loop took seconds at the first action within limits."""
+    loaded = "import sys, rasf.limits; print('numba' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"

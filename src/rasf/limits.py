@@ -25,7 +25,6 @@ import numpy as np
 
 from rasf.arrays import Bools, Floats, Ints
 from rasf.checks import is_whole, number
-from rasf.compiled import compiled
 
 _TURNS = 30  # that several limits take
 _ROUNDING = 1e-9
@@ -103,7 +102,7 @@ def read_limits(
     found: list[tuple[str, int, Limit]] = []
     for key, value in given.items():
         limit = value if isinstance(value, Limit) else Limit(number(f"the limit of {key}", value))
-        feature = _feature(key, n_features, names)
+        feature = feature_index("limits", key, n_features, names)
         label = names[feature] if names else str(feature)
         found.append((label, feature, limit))
     labels, features, limits = zip(*found, strict=True)
@@ -113,7 +112,21 @@ def read_limits(
     return Limits(labels, np.array(features), signs, signs * [limit.bound for limit in limits], limits)
 
 
-def _feature(key: object, n_features: int, names: Sequence[str] | None) -> int:
+def feature_index(name: str, key: object, n_features: int, names: Sequence[str] | None) -> int:
+    """Return the index of a feature that is given by its name or its index.
+
+    Args:
+        name: the argument, for the refusal.
+        key: a feature's name, its index, or its index as text.
+        n_features: how many there are.
+        names: their names, if they have any.
+
+    Returns:
+        The index, from 0 to n_features - 1.
+
+    Raises:
+        ValueError: if there is no such feature.
+    """
     if names and isinstance(key, str) and key in names:
         return list(names).index(key)
     if isinstance(key, str) and key.isascii() and key.isdigit():
@@ -121,72 +134,113 @@ def _feature(key: object, n_features: int, names: Sequence[str] | None) -> int:
     if is_whole(key) and 0 <= int(key) < n_features:  # type: ignore[call-overload]
         return int(key)  # type: ignore[call-overload]
     known = f"one of {', '.join(names)}, or " if names else ""
-    raise ValueError(f"limits must be on a feature, {known}a number from 0 to {n_features - 1}, got {key!r}")
+    raise ValueError(f"{name} must be on a feature, {known}a number from 0 to {n_features - 1}, got {key!r}")
+
+
+def repriced(w: Floats, prices: Mapping[str | int, float], names: Sequence[str] | None = None) -> Floats:
+    """Return the weights of a task in which units of some features cost more.
+
+    Args:
+        w: weights (d,) of the task.
+        prices: by a feature's name or index, what a unit of it costs in addition. A cost that is counted below zero,
+            such as -1 for a collision, has a negative price.
+        names: of the features, if they have any.
+
+    Returns:
+        The weights w - prices (d,), finite or not.
+
+    Raises:
+        ValueError: if there is no such feature, one is named twice, or a price is not a finite number.
+    """
+    if not isinstance(prices, Mapping) or not prices:
+        raise ValueError(f"prices must be a dict such as {{'collision': 4}}, by feature, got {prices!r:.80}")
+    features = [feature_index("prices", key, len(w), names) for key in prices]
+    if len(set(features)) < len(features):
+        raise ValueError(f"prices must name a feature once, got {', '.join(map(str, prices))}")
+    dearer = w.copy()
+    for feature, (key, price) in zip(features, prices.items(), strict=True):
+        dearer[feature] -= number(f"the price of {key}", price)
+    return dearer
 
 
 class Choices(NamedTuple):
-    """For B choices: which candidate (B,), the prices (B, m), and whether (B,) the limits are kept."""
+    """For B choices: which candidate (B,), and whether (B,) the limits are kept."""
 
     chosen: Ints
-    prices: Floats
     kept: Bools
 
 
 def best_within(values: Floats, costs: Floats, at_most: Floats) -> Choices:
-    """Of N candidates, values (B, N) and costs (B, N, m), the best that keeps limits (B, m), or the nearest to that.
+    """Return the best of N candidates that keeps the limits, or the nearest to that.
 
-    The prices are the smallest at which the best of value - prices . cost keeps the limits; where that cannot be, at
-    which it is as near as can be. Candidates whose value is -inf take no part; where all are, the first is chosen.
+    Plain numpy: most calls are for one observation, and a compiled loop would take seconds to compile at the first.
+
+    Args:
+        values: (B, N); candidates of -inf take no part, and where all are -inf the first is chosen.
+        costs: (B, N, m); a cost that is not a number keeps no limit.
+        at_most: (B, m), the limits.
+
+    Returns:
+        The choices. Candidates of equal value go to the lower cost, and then to the first.
+    """
+    usable, excess = values > -np.inf, _excess(values, costs, at_most)
+    least = excess.min(axis=1, keepdims=True)
+    best = usable & (excess == least)
+    best &= values == np.where(best, values, -np.inf).max(axis=1, keepdims=True)
+    kept = least[:, 0] == 0
+    chosen = np.where(best, np.where(kept[:, None], costs.sum(axis=-1), 0.0), np.inf).argmin(axis=1)
+    return Choices(chosen, kept | ~usable.any(axis=1))
+
+
+def prices_within(values: Floats, costs: Floats, at_most: Floats) -> Floats:
+    """Return the prices (B, m) of limits, the smallest at which the best of value - prices . cost keeps them.
+
+    Args:
+        values: (B, N); candidates of -inf take no part.
+        costs: (B, N, m).
+        at_most: (B, m), the limits.
+
+    Returns:
+        The prices; where none keep the limits, those at which the best candidate is as near as can be.
     """
     B, _, m = costs.shape
-    chosen, prices, kept = np.zeros(B, np.int64), np.zeros((B, m)), np.zeros(B, np.bool_)
-    given = (np.ascontiguousarray(part, np.float64) for part in (values, costs, at_most))
-    _choose(*given, chosen, prices, kept)
-    return Choices(chosen, prices, kept)
+    prices, moved = np.zeros((B, m)), _excess(values, costs, at_most).min(axis=1) < np.inf
+    with np.errstate(invalid="ignore"):  # of candidates that take no part
+        for _ in range(_TURNS if m > 1 else 1):
+            rows, before = np.flatnonzero(moved), prices[moved]
+            if not len(rows):
+                break
+            for k in range(m):
+                prices[rows, k] = 0.0
+                charged = values[rows] - (costs[rows] @ prices[rows, :, None])[..., 0]
+                prices[rows, k] = _one_price(charged, costs[rows, :, k], at_most[rows, k])
+            moved[rows] = (np.abs(prices[rows] - before) > 1e-9 * (np.abs(before) + 1e-9)).any(axis=1)
+    return prices
 
 
-@compiled()
-def _choose(values: Floats, costs: Floats, at_most: Floats, chosen: Ints, prices: Floats, kept: Bools) -> None:
-    for b in range(len(values)):
-        v, c, most, price = values[b], costs[b], at_most[b], prices[b]
-        best, nearest, least, some = -1, 0, np.inf, False
-        for j in range(len(v)):
-            if v[j] == -np.inf:
-                continue
-            some = True
-            excess = 0.0
-            for k in range(len(most)):
-                over = c[j, k] - most[k] - _ROUNDING * (1.0 + abs(most[k]))
-                excess += 0.0 if over <= 0.0 else over if over > 0.0 else np.inf  # what is not a number is not kept
-            if excess == 0.0 and (best < 0 or v[j] > v[best] or (v[j] == v[best] and c[j].sum() < c[best].sum())):
-                best = j
-            if excess < least or (excess == least and v[j] > v[nearest]):
-                nearest, least = j, excess
-        chosen[b], kept[b] = (best, True) if best >= 0 else (nearest, not some)
-        turn, moved = 0, least < np.inf
-        while moved and turn < (_TURNS if len(most) > 1 else 1):
-            moved, turn = False, turn + 1
-            for k in range(len(most)):
-                before, price[k] = price[k], 0.0
-                price[k] = _one_price(v - c @ price, c[:, k], most[k])
-                moved = moved or abs(price[k] - before) > 1e-9 * (abs(before) + 1e-9)
+def _excess(values: Floats, costs: Floats, at_most: Floats) -> Floats:
+    """By how much candidates (B, N) break the limits, in all; inf of those that take no part."""
+    over = costs - (at_most + _ROUNDING * (1.0 + np.abs(at_most)))[:, None]
+    broken = np.where(np.isnan(over), np.inf, np.maximum(over, 0.0)).sum(axis=-1)
+    return np.where(values > -np.inf, broken, np.inf)
 
 
-@compiled(forceinline=True)
-def _one_price(v: Floats, c: Floats, at_most: float) -> float:
-    """Down the hull from the best value, to the first point within the limit or to the least cost."""
-    here, price = 0, 0.0
-    for j in range(1, len(v)):
-        if v[j] > v[here] or (v[j] == v[here] and c[j] < c[here]):
-            here = j
-    while c[here] > at_most + _ROUNDING * (1.0 + abs(at_most)):
-        there, flattest = -1, np.inf
-        for j in range(len(v)):
-            if c[j] < c[here] and v[j] > -np.inf:
-                slope = (v[here] - v[j]) / (c[here] - c[j])
-                if slope < flattest or (slope == flattest and c[j] < c[there]):
-                    there, flattest = j, slope
-        if there < 0 or not np.isfinite(flattest):
-            break
-        here, price = there, max(flattest, 0.0)
-    return price
+def _one_price(v: Floats, c: Floats, at_most: Floats) -> Floats:
+    """Down the hull of points (B, N) from the best value, to the first within the limit (B,) or the least cost."""
+    most = at_most + _ROUNDING * (1.0 + np.abs(at_most))
+    v = np.where(np.isnan(c) | np.isnan(v), -np.inf, v)
+    here = np.where(v == v.max(axis=1, keepdims=True), c, np.inf).argmin(axis=1)
+    price, walking = np.zeros(len(v)), np.arange(len(v))
+    while True:
+        walking = walking[c[walking, here[walking]] > most[walking]]
+        if not len(walking):
+            return price
+        values, costs, at = v[walking], c[walking], here[walking, None]
+        drop, less = (np.take_along_axis(part, at, axis=1) - part for part in (values, costs))
+        down = (less > 0) & (values > -np.inf)
+        slopes = np.where(down, drop / np.where(down, less, 1.0), np.inf)
+        flattest = slopes.min(axis=1)
+        there = np.where(slopes == flattest[:, None], costs, np.inf).argmin(axis=1)
+        on = np.isfinite(flattest)
+        walking = walking[on]
+        here[walking], price[walking] = there[on], np.maximum(flattest[on], 0.0)

@@ -33,6 +33,36 @@ def test_evaluate_reports_what_compare_finds(trained, command, here):
     assert (here / "returns.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_prices_are_a_control_and_sums_are_shown(trained, command, here):
+    code, out, err = command(*ASK, "--price", "1=4,10", "--price", "1=0.5", "--json", "found.json")
+    assert code == 0, err
+    found = json.loads((here / "found.json").read_text())
+    rows = found["comparisons"][0]["risks"]
+    assert list(rows) == ["neutral", "mean-variance:-4.0", "price 1 4", "price 1 10", "price 1 0.5"]
+    assert found["prices"] == {"1": [4.0, 10.0, 0.5]}
+    expected = trained.compare("Coin-v0", [1.0, -1.0], [rasf.MeanVariance(0.0)], 40, prices={1: 10})
+    report = expected.reports["price 1 10"]
+    assert rows["price 1 10"]["returns"] == report.returns.tolist()
+    assert rows["price 1 10"]["features"] == report.phi.tolist()
+    assert rows["price 1 10"]["sums"] == {name: list(interval) for name, interval in report.sums.items()}
+    assert "sums of features" in out
+    assert "price 1 10 against neutral, episode by episode" in out
+    assert "price 1 10: acts as if feature 1 were weighed -11 in place of -1" in " ".join(out.split())
+    (here / "ask.toml").write_text('file = "coin.rasf"\nw = [1, -1]\njson = "-"\nepisodes = 4\n[price]\n1 = 4\n')
+    asked = json.loads(command("evaluate", "--config", "ask.toml", "--risk", "neutral")[1])
+    assert list(asked["comparisons"][0]["risks"]) == ["neutral", "price 1 4"]
+    for given, sentence in {
+        "oops": "price must be written as collision=4 or collision=4,10",
+        "1=much": "price must be written as collision=4 or collision=4,10",
+        "7=4": "prices must be on a feature, a number from 0 to 1, got 7",
+        "1=4,4": "prices of 1 must be one or more different numbers",
+    }.items():
+        code, _, err = command(*ASK, "--price", given)
+        assert code == 1
+        assert sentence in " ".join(err.split())
+        assert " 0/" in err or "acting" not in err  # before any episode
+
+
 def test_tables_fit_into_100_columns(trained, command):
     _, out, _ = command("evaluate", "coin.rasf", "--w", "-12345678.9,987654.3", "--episodes", 30)
     _, description, _ = command("evaluate", "coin.rasf")

@@ -46,7 +46,7 @@ def first_thresholds(sources, obs, w, risk):
 def of_moments(rng):
     mean, std = rng.normal(size=(K, B, A)), rng.uniform(0.1, 2.0, (K, B, A))
     scores = SimpleNamespace(mean=mean, std=std, values=mean)
-    return SimpleNamespace(laws=lambda obs, w: None, scores=lambda obs, w, risk: scores), mean, std
+    return SimpleNamespace(laws=lambda obs, w: None, scores=lambda obs, w, risk: scores, n_actions=A), mean, std
 
 
 @pytest.mark.parametrize("risk", RISKS)
@@ -69,9 +69,13 @@ def test_normal_laws_by_integration(risk):
 
 def test_where_no_loss_can_reach_the_threshold_the_mean_decides():
     probs, values = np.array([[0.5, 0.5], [0.1, 0.9]])[None, None], np.array([0.0, 1.0])
-    sources = SimpleNamespace(laws=lambda obs, w: (probs, values))
+    sources = SimpleNamespace(laws=lambda obs, w: (probs, values), n_actions=2)
     above, one = np.full(1, 5.0), np.ones(1)
     assert act_by_stock(sources, np.zeros((1, 1)), W, CVaR(0.1), above, one).tolist() == [1]
+    # of two policies that the risk does not tell apart, the one with the larger mean is selected
+    twice = SimpleNamespace(laws=lambda obs, w: (np.concatenate([probs, probs[..., ::-1, :]]), values), n_actions=2)
+    rule = ActingRule(twice, W, CVaR(0.1), static=True)
+    assert rule.select(np.zeros((1, 1)), Held.nothing(1), above, one).tolist() == [1 * 2 + 0]
 
 
 def test_what_a_table_does_not_know_is_not_chosen():
@@ -89,7 +93,7 @@ def test_what_a_table_does_not_know_is_not_chosen():
 def test_laws_by_their_sums(risk):
     rng = np.random.default_rng(1)
     probs, values = rng.dirichlet(np.ones(7), (K, B, A)), np.sort(rng.normal(size=7))
-    sources = SimpleNamespace(laws=lambda obs, w: (probs, values))
+    sources = SimpleNamespace(laws=lambda obs, w: (probs, values), n_actions=A)
     stock, discount = rng.normal(size=B), rng.uniform(0.3, 1.0, B)
     actions = act_by_stock(sources, np.zeros((B, 1)), W, risk, stock, discount)
     b = first_thresholds(sources, np.zeros((B, 1)), W, risk)
@@ -189,6 +193,8 @@ def test_bad_input(library):
         actor.observe([1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="must be finite"):
         actor.observe([np.nan, 1.0])
+    with pytest.raises(ValueError, match="what a step brought must be numbers, got 'x'"):
+        actor.observe("x")
     with pytest.raises(ValueError, match="over must have shape"):
         actor.reset([True])
     with pytest.raises(ValueError, match="w must"):

@@ -1,5 +1,7 @@
 """Calibration: bounds that hold for asks that were not among those tried, and that say when they were not tried."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -139,6 +141,45 @@ def test_a_promise_is_told(library):
     report = library.evaluate(Coin, W, AVERSE, episodes=5)
     assert "promised: mean" in str(report)
     assert set(report.describe()["promise"]) == {*found.bounds, "remarks"}
+
+
+def biased(calibration, factor=1.0, more=0.0):
+    """A calibration whose outcomes are so far from its predictions, none of which is 0."""
+    predicted = np.abs(calibration.predicted) + 0.5
+    return replace(calibration, predicted=predicted, realised=predicted * factor + more)
+
+
+def test_what_is_expected_lies_within_its_bounds(library):
+    """A raw prediction that is always far too high lies above "at most"."""
+    w, risks = [1.0, -0.5], (NEUTRAL, AVERSE, CVaR(0.1))
+    rules = [library.rule(w, risk, limits=limits) for risk in risks for limits in (None, {1: 0.3})]
+    start = library.encode(0)[None]
+    for found in (library.calibration, biased(library.calibration, 0.2), biased(library.calibration, 3.0, 0.1)):
+        for rule in rules:
+            for bound in found.promise(rule, start).bounds.values():
+                assert bound.low <= bound.expected <= bound.high
+    low = biased(library.calibration, 0.2)
+    raw = predict(rules[0], start, low.costs)
+    expected = [bound.expected for bound in low.promise(rules[0], start).bounds.values()]
+    assert (np.array(expected)[[1, 3]] < 0.6 * raw[[1, 3]]).all()  # corrected, not only clipped
+
+
+def test_predictions_that_are_off_are_told(library):
+    assert replace(library.calibration, realised=library.calibration.predicted).remarks() == []
+    found = biased(library.calibration, 0.5)
+    *told, advice = found.remarks()
+    (spread,) = [remark for remark in told if remark.startswith("predictions of spread are off: at ")]
+    assert "times too high" in spread
+    assert "steps_per_task" in advice
+    assert "n_step=1" in advice
+    for remark in found.remarks():
+        assert remark in str(found)
+    exact = np.abs(library.calibration.predicted) + 0.1
+    longer = replace(library.calibration, predicted=exact, realised=exact * [1.0, 1.0, 1.0, 1.0, 4.0])
+    (only, advice) = longer.remarks()
+    assert only.startswith("predictions of 1 an episode are off")
+    assert "4 times too low" in only
+    assert "gamma" in advice
 
 
 def test_beyond_what_was_calibrated_there_is_a_remark(library):

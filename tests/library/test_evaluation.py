@@ -1,5 +1,7 @@
 """`evaluate` and `compare` against a plain loop, numpy and numbers by hand."""
 
+from dataclasses import replace
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -9,6 +11,9 @@ from library_worlds import Finite, gamble, random_world, scripted
 import rasf
 from rasf import CVaR, MeanVariance, Risk
 from rasf.envs.gymnasium.single import seeds_from
+from rasf.library.calibration import predicted_return
+from rasf.library.evaluation import _remaining
+from rasf.statistics import event_difference, mean_interval, share_interval
 
 NEUTRAL, AVERSE = MeanVariance(0.0), MeanVariance(-2.0)
 W = np.array([-0.2, 1.0, -0.5])
@@ -118,7 +123,8 @@ def test_risk_decides_what_is_met(library):
     assert bold.measures["return_cvar"].estimate == 0.0
     assert bold.measures["failures"].estimate == pytest.approx(0.5, abs=0.1)
     assert tuple(careful.measures["return"]) == (1.5, 1.5, 1.5)
-    assert tuple(careful.measures["failures"]) == (0.0, 0.0, 0.0)
+    assert careful.measures["failures"] == share_interval(0, 400)
+    assert bold.measures["failures"] == share_interval(bold.failures.sum(), 400)
 
 
 def two_gambles(gain):
@@ -242,10 +248,12 @@ def test_what_is_printed_says_what_no_policy_knew_and_what_was_cut(library):
     assert str(report).splitlines()[-1] == unseen
     both = few.compare(gamble(start=0), [0, 0, 1], [NEUTRAL, AVERSE], 10, max_steps=1)
     cut = int(both.reports["neutral"].truncated.sum())
-    assert str(both).splitlines()[3] == f"neutral: {cut} of 10 episodes were cut off by a time limit"
-    assert len(str(both).splitlines()) == 5
+    assert str(both).splitlines()[7] == f"neutral: {cut} of 10 episodes were cut off by a time limit"
+    assert len(str(both).splitlines()) == 9
+    assert "are equal" not in str(both)
     plain = library.evaluate(gamble(), [0.0, 1.0, -9.0], MeanVariance(-50.0), 4)
-    assert str(plain).splitlines()[-1].startswith("length")
+    assert str(plain).splitlines()[-1].startswith("all 4 returns are equal: an interval of width 0 holds only if")
+    assert str(plain).splitlines()[-2].startswith("sum of feature 2")
     assert (repr(report), repr(both)) == (str(report), str(both))  # as a notebook shows them
 
 
@@ -325,6 +333,102 @@ def test_what_cannot_be_evaluated_is_refused(library, change, said):
 def test_what_cannot_be_compared_is_refused(library, risks, said):
     with pytest.raises(ValueError, match=said):
         library.compare(gamble(), W, risks, 3)
+
+
+def test_sums_of_features_have_intervals(library):
+    both = library.compare(gamble(), [0.0, 1.0, 0.0], {"bold": NEUTRAL, "careful": AVERSE}, 50)
+    bold, careful = both.reports.values()
+    assert list(bold.sums) == ["feature 0", "feature 1", "feature 2"]
+    assert bold.sums["feature 0"] == mean_interval(bold.phi[:, 0])
+    assert bold.sums["feature 2"] == share_interval(bold.phi[:, 2].sum(), 50)  # falls, at most one
+    assert careful.sums["feature 2"] == share_interval(0, 50)  # a step's bounds are declared, 0 and 1
+    assert str(replace(careful, sizes=None).sums["feature 2"]) == "0 [-, -]"
+    assert both.sums()[0] == ["sums of features", *bold.sums]
+    assert str(careful.sums["feature 2"]) in str(both)
+    assert str(careful.sums["feature 2"]) in str(careful)
+    assert careful.describe()["sums"]["feature 2"] == list(share_interval(0, 50))
+    assert both.difference("careful", "failures") == event_difference(careful.failures, bold.failures)
+    fallen = both.difference("careful", "feature 2")
+    assert fallen.estimate == -bold.phi[:, 2].mean()
+
+
+def test_prices_are_a_control(library):
+    """A price changes the weights that choose; outcomes are counted by those of the task."""
+    w = np.array([0.0, 1.0, 0.0])
+    both = library.compare(gamble(), w, [NEUTRAL], 40, prices={2: [0.1, 9], "1": -1.0})
+    assert list(both.reports) == ["neutral", "price 2 0.1", "price 2 9", "price 1 -1"]
+    neutral, cheap, dear, _ = both.reports.values()
+    np.testing.assert_array_equal(cheap.returns, neutral.returns)
+    np.testing.assert_array_equal(dear.returns, np.full(40, 1.5))  # the sure way
+    np.testing.assert_array_equal(dear.phi, library.evaluate(gamble(), [0.0, 1.0, -9.0], NEUTRAL, 40).phi)
+    np.testing.assert_array_equal(dear.w, w)
+    assert dear.describe()["acting_w"] == [0.0, 1.0, -9.0]
+    assert "acts as if feature 2 were weighed -9 in place of 0" in str(dear)
+    assert neutral.acting_w is None
+    alone = library.evaluate(gamble(), w, NEUTRAL, 40, prices={2: 9})
+    np.testing.assert_array_equal(alone.phi, dear.phi)
+    rule = library.rule(w, NEUTRAL, prices={2: 9.0})
+    assert predicted_return(rule, np.zeros((1, 1), int))[0] == pytest.approx(0.9 * 1.5, abs=0.1)
+
+
+def test_predictions_are_those_of_the_acting_rule(library):
+    w, start = [0.0, 1.0, 0.0], np.zeros((1, 1), int)
+    plain, limited = (library.rule(w, NEUTRAL, limits=limits) for limits in (None, {2: 0.0}))
+    static = library.rule(w, CVaR(0.1), static=True)
+    assert predicted_return(plain, start)[0] > 1.6
+    for rule in (limited, static):
+        mean, spread = predicted_return(rule, start)
+        assert mean == pytest.approx(0.9 * 1.5, abs=0.1)
+        assert spread < 0.2
+        assert _remaining(rule, start[0], rule.begin(start), 0.0, 2) == pytest.approx(0.9**2 * mean)
+
+
+def test_bad_arguments_of_acting_are_refused_in_a_sentence(library):
+    """Before an environment is made: this one says so."""
+
+    def make():
+        raise AssertionError
+
+    bad = {
+        "callback must be a function, got int": {"callback": 3},
+        "episodes must be at most 10,000,000": {"episodes": 10**12},
+        "episodes must be a whole number of at least 2": {"episodes": 1},
+        "max_steps must be a whole number": {"max_steps": 0},
+        "seed must be a whole number": {"seed": -1},
+        "w must be within -1e.15 and 1e.15": {"w": [1e308, 1.0, 1.0]},
+        "risks must be a list of risks": {"risks": "neutral"},
+        "risks must be named by words, got 1": {"risks": {1: NEUTRAL}},
+        "static must be True or False, got 'x'": {"static": "x"},
+        "prices must be a dict": {"prices": [4.0]},
+        "prices must name a feature once": {"prices": {2: 1, "2": 1}},
+        "prices of 2 must be one or more different numbers": {"prices": {2: []}},
+        "a price of 2 must be a number": {"prices": {2: ["x"]}},
+        "a price of 2 must be a finite number": {"prices": {2: float("nan")}},
+    }
+    for said, changes in bad.items():
+        given = {"w": W, "risks": [NEUTRAL], "episodes": 3} | changes
+        with pytest.raises(ValueError, match=said):
+            library.compare(make, **given)
+    for said, prices in {
+        "prices must be on a feature, a number from 0 to 2, got 'x'": {"x": 1.0},
+        "prices must name a feature once": {2: 1.0, "2": 2.0},
+        "w must be within": {2: 1e300},
+    }.items():
+        with pytest.raises(ValueError, match=said):
+            library.evaluate(gamble(), W, episodes=3, prices=prices)
+    for act in (library.act, library.scores):
+        with pytest.raises(ValueError, match="w must be within"):
+            act(0, [1e308, 1.0, 1.0])
+    for said, changes in {
+        "callback must be a function": {"callback": 3},
+        "risks must be a list of risks": {"risks": ["neutral"]},
+        "episodes must be at most": {"episodes": 10**12},
+        "risks must differ": {"risks": [NEUTRAL, NEUTRAL]},
+    }.items():
+        with pytest.raises(ValueError, match=said):
+            library.calibrate(make, **changes)
+    with pytest.raises(ValueError, match="episodes must be at least 7500000000 for 1000000000 tasks and 1 risks"):
+        library.calibrate(gamble(), 60, tasks=10**9, risks=[NEUTRAL])
 
 
 def test_an_old_keyword_names_the_new_one(library):

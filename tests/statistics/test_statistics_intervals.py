@@ -2,20 +2,23 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from rasf.statistics.intervals import (
+    event_difference,
+    event_interval,
     interval_of,
     mean_interval,
     normal_mean,
     normal_tail,
     normal_variance,
     ratio_interval,
+    share_interval,
     slopes,
     standard_error,
-    wilson_share,
 )
 
-Z = 1.959963984540054
+RNG = np.random.default_rng(0)
 T3, T9 = 3.182446305284263, 2.2621571628540993  # Student's, 3 and 9 degrees of freedom
 
 
@@ -48,15 +51,58 @@ def test_tail_by_hand():
     assert np.isfinite(normal_tail(np.arange(20.0), 0.1)[1:]).all()
 
 
-def test_share_by_hand_and_at_the_ends():
-    found = wilson_share(np.array([1.0, 0.0, 0.0, 0.0]))
-    # the roots of (p - 1/4)^2 = z^2 p (1 - p) / 4
-    for p in found[1:]:
-        assert (p - 0.25) ** 2 == pytest.approx(Z**2 * p * (1 - p) / 4)
-    none, every = wilson_share(np.zeros(500)), wilson_share(np.ones(500))
-    assert none == pytest.approx((0.0, 0.0, Z**2 / (500 + Z**2)))
-    assert (none.low, every.high) == (0.0, 1.0)
-    assert every == pytest.approx((1.0, 1 - none.high, 1.0))
+def test_shares_are_exact():
+    """Against scipy, and by hand: 0 of n leave all p with (1 - p)^n >= 0.025."""
+    for events, trials in ((0, 100), (1, 4), (7, 20), (20, 20), (499, 500)):
+        exact = binomtest(events, trials).proportion_ci(method="exact")
+        assert share_interval(events, trials) == pytest.approx((events / trials, exact.low, exact.high))
+    assert share_interval(0, 100) == pytest.approx((0.0, 0.0, 1 - 0.025**0.01))
+    assert str(share_interval(0, 100)) == "0 [0, 0.0362]"
+    assert share_interval(100, 100) == pytest.approx((1.0, 0.025**0.01, 1.0))
+    for events, trials in ((-1, 4), (5, 4), (0, 0)):
+        with pytest.raises(ValueError, match="events must lie between 0 and the"):
+            share_interval(events, trials)
+
+
+def test_events_are_a_share_where_an_episode_has_one_at_most():
+    counts = np.array([1.0, 0.0, 0.0, 0.0])
+    assert event_interval(counts) == share_interval(1, 4)
+    assert event_interval(-2 * counts) == pytest.approx([-2 * share_interval(1, 4)[i] for i in (0, 2, 1)])
+    assert event_interval(np.zeros(100)) == share_interval(0, 100)
+    assert event_interval(np.zeros(100), size=-5.0) == pytest.approx((0.0, -5 * share_interval(0, 100).high, 0.0))
+    assert str(event_interval(np.zeros(100), size=np.nan)) == "0 [-, -]"
+
+
+def test_several_events_in_an_episode():
+    one_bad = np.array([5.0, *[0.0] * 99])
+    assert event_interval(one_bad) == pytest.approx([5 * number for number in share_interval(1, 100)])
+    counts = np.array([2.0, 4.0, 0.0, 0.0])  # the normal interval holds 3 times the share's, but for what is below 0
+    assert event_interval(counts) == pytest.approx((1.5, 0.0, normal_mean(counts).high))
+    both = np.array([2.0, -4.0, 0.0, 0.0])
+    assert event_interval(both) == normal_mean(both)
+
+
+def test_events_episode_by_episode():
+    none, some = np.zeros(100), np.array([*[1.0] * 10, *[0.0] * 90])
+    rare = share_interval(0, 100).high
+    assert event_difference(none, none) == pytest.approx((0.0, -rare, rare))
+    ten = share_interval(10, 100)
+    low, high = 0.1 - np.hypot(0.1 - ten.low, rare), 0.1 + (ten.high - 0.1)
+    assert event_difference(some, none) == pytest.approx((0.1, low, high))
+    assert event_difference(none, some) == pytest.approx((-0.1, -high, -low))
+    many = RNG.poisson(9.0, (2, 200)).astype(float)
+    assert event_difference(*many) == pytest.approx(normal_mean(many[0] - many[1]), abs=0.05)
+
+
+def test_events_are_covered():
+    """By at least 95 % of samples at every p, which the bootstrap does not reach for rare events."""
+    for p in (0.003, 0.03, 0.3):
+        counts = (RNG.random((400, 100)) < p).astype(float)
+        found = np.array([event_interval(sample) for sample in counts])
+        assert ((found[:, 1] <= p) & (p <= found[:, 2])).mean() > 0.94
+        pairs = zip(counts[:200], counts[200:], strict=True)
+        apart = np.array([event_difference(one, other) for one, other in pairs])
+        assert ((apart[:, 1] <= 0) & (apart[:, 2] >= 0)).mean() > 0.93
 
 
 def test_the_bootstrap_agrees_for_some_hundred_values():

@@ -41,6 +41,7 @@ _READERS: dict[str, arguments.Reader] = {
     "static": arguments.flag,
     "limit": read.limits,
     "floor": read.limits,
+    "price": read.prices,
     "json": read.path,
     "plot": read.path,
 }
@@ -97,6 +98,14 @@ def evaluate(
         list[str] | None,
         typer.Option(metavar="2=-.05", help="The same, at least: for costs that are negative features."),
     ] = None,
+    price: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="collision=4,10",
+            help="The control: also act neutrally, with a unit of a feature priced so much higher (below 0 for costs "
+            "that are negative features); returns are counted by --w. May be repeated.",
+        ),
+    ] = None,
     as_json: Annotated[Path | None, typer.Option("--json", metavar="FILE|-", help="Write the numbers as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw the returns.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with these names; flags win over it.")] = None,
@@ -110,6 +119,8 @@ def evaluate(
     Example: `rasf evaluate gathering.rasf --w 1,1,1 --w 2,1,0 --risk cvar:0.1 --episodes 500 --json -`
 
     Example: `rasf evaluate rooms.rasf --w 1,1,1,1,-2 --limit failure=0.02`
+
+    Example: `rasf evaluate rooms.rasf --w 1,1,1,1,-2 --risk neutral --risk mean-variance:-4 --price failure=4,10`
     """
     job = _job(read.gather(ctx, _READERS))
     read.silence_box_warnings()
@@ -165,7 +176,7 @@ def _job(values: dict[str, Any]) -> _Job:
     if plot is not None:
         _check_plot(plot, len(weights))
     library = load(values["file"])
-    unused = [name for name in ("env", "env-arg", "risk", *_OPTIONS, *_LIMITS) if name in values]
+    unused = [name for name in ("env", "env-arg", "risk", "price", *_OPTIONS, *_LIMITS) if name in values]
     if not len(weights) and unused:
         raise ValueError(f"{unused[0]} is for acting, which takes weightings: give --w, {library.n_features} numbers")
     if len(weights) and weights.shape[1] != library.n_features:
@@ -183,6 +194,7 @@ def _job(values: dict[str, Any]) -> _Job:
     }
     options: dict[str, Any] = {"episodes": _EPISODES, "seed": 0, "discount_aware": False, "static": False}
     options |= {"limits": limits} if limits else {}
+    options |= {"prices": values["price"]} if "price" in values else {}
     options |= {name.replace("-", "_"): values[name] for name in _OPTIONS if name in values}
     env, kwargs = "", values.get("env-arg", {})
     if len(weights):
@@ -209,18 +221,22 @@ def _compare(job: _Job) -> list[Comparison]:
     if not len(job.w):
         return []
     from rasf.envs.gymnasium.single import make
-    from rasf.risk.names import risk_to_text
 
     env = partial(make, job.env, job.env_kwargs) if job.env_kwargs else job.env
-    risks, episodes, found = [risk_to_text(risk) for risk in job.risks], job.options["episodes"], []
+    found: list[Comparison] = []
+    begun: list[tuple[int, str]] = []
+    episodes = job.options["episodes"]
+    rows = len(job.risks) + sum(map(len, job.options.get("prices", {}).values()))
     with counted() as bar:
-        task = bar.add_task("acting, episodes", total=len(job.w) * len(risks) * episodes)
+        task = bar.add_task("acting, episodes", total=len(job.w) * rows * episodes)
 
-        def callback(before: int, risk: str, over: int) -> None:
-            bar.update(task, completed=(before + risks.index(risk)) * episodes + over)
+        def callback(weighting: int, row: str, over: int) -> None:
+            if (weighting, row) not in begun[-1:]:
+                begun.append((weighting, row))
+            bar.update(task, completed=(len(begun) - 1) * episodes + over)
 
         for i, w in enumerate(job.w):
-            shown = partial(callback, i * len(risks))
+            shown = partial(callback, i)
             found.append(job.library.compare(env, w, job.risks, callback=shown, **job.options))
     return found
 
@@ -254,11 +270,16 @@ def _write_json(job: _Job, compared: list[Comparison]) -> None:
 def _printed(value: object) -> object:
     """A function by its name, limits by their words, the rest as it is."""
     if isinstance(value, dict):
-        return {name: str(limit) for name, limit in value.items()}
+        return {name: part if isinstance(part, list) else str(part) for name, part in value.items()}
     return f"{value.__module__}:{getattr(value, '__name__', type(value).__name__)}" if callable(value) else value
 
 
 def _every_number(report: Report) -> dict[str, object]:
-    episodes = {"returns": report.returns, "discounted_returns": report.discounted, "lengths": report.lengths}
+    episodes = {
+        "returns": report.returns,
+        "discounted_returns": report.discounted,
+        "lengths": report.lengths,
+        "features": report.phi,
+    }
     failures = None if report.failures is None else report.failures.tolist()
     return report.describe() | {name: part.tolist() for name, part in episodes.items()} | {"failures": failures}

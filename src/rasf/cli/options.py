@@ -92,6 +92,23 @@ def limits(name: str, value: object) -> dict[str, tuple[float, bool]]:
     return found
 
 
+def prices(name: str, value: object) -> dict[str, list[float]]:
+    """Prices by feature: text such as collision=4 or collision=4,10 for each, or a table of numbers or lists."""
+    if isinstance(value, dict):
+        return {key: part if isinstance(part, list) else [part] for key, part in value.items()}
+    found: dict[str, list[float]] = {}
+    for one in value if isinstance(value, list) else [value]:
+        key, equals, written = one.rpartition("=") if isinstance(one, str) else ("", "", "")
+        try:
+            given = [float(part) for part in written.split(",")]
+        except ValueError:
+            equals = ""
+        if not key or not equals:
+            raise ValueError(f"{name} must be written as collision=4 or collision=4,10, got {one!r}")
+        found[key] = [*found.get(key, []), *given]
+    return found
+
+
 def _value(written: str) -> object:
     """What JSON or Python make of a text, or the text itself: 3, .5, true, [1, 2] or 1,2, words."""
     if written.lower() in _WORDS:

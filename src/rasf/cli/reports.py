@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 _ENDS = ("", "_low", "_high")
 _SHOWN = 12  # policies
+_BESIDE = 6  # sums of features, which fit into 100 columns
 
 
 def print_comparison(compared: Comparison, discounted: bool) -> None:
-    """A table for one weighting, one row per risk; intervals are 95 %, from resampled episodes."""
+    """Tables for one weighting, measures and sums of features, one row per risk; intervals are 95 %."""
     from rasf.library.evaluation import WORST
 
     first = next(iter(compared.reports.values()))
@@ -32,19 +33,30 @@ def print_comparison(compared: Comparison, discounted: bool) -> None:
     measures = {earned: of, "variance": f"{of}_variance", f"CVaR {WORST:g}": f"{of}_cvar"}
     measures |= {"failures": "failures"} | {name: name for name in first.limited()} | {"length": "length"}
     shown = {heading: name for heading, name in measures.items() if name in first.measures}
-    table = Table(title=f"w = {_weights(first.w)}", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("risk", no_wrap=True)
-    for heading in shown:
-        table.add_column(heading, justify="right")
-    for risk, report in compared.reports.items():
-        table.add_row(printable(short_risk(risk)), *(_cell(report.measures[name]) for name in shown.values()))
-    console.print(table)
+    cells = {risk: [report.measures[name] for name in shown.values()] for risk, report in compared.reports.items()}
+    _print_table(f"w = {_weights(first.w)}", "risk", list(shown), cells)
+    names = first.feature_names
+    for start in range(0, len(names), _BESIDE):
+        some = names[start : start + _BESIDE]
+        sums = {risk: [report.sums[name] for name in some] for risk, report in compared.reports.items()}
+        _print_table(None, "sums of features", some, sums)
     for sentence in _remarks(compared, of):
         say(sentence)
 
 
+def _print_table(title: str | None, corner: str, heads: Sequence[str], cells: dict[str, list[Interval]]) -> None:
+    """Intervals below heads, a row for each risk."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(corner, no_wrap=True)
+    for head in heads:
+        table.add_column(printable(head), justify="right")
+    for risk, intervals in cells.items():
+        table.add_row(printable(short_risk(risk)), *map(_cell, intervals))
+    console.print(table)
+
+
 def print_calibration(found: Calibration) -> None:
-    """A table: what was predicted and what came, by risk."""
+    """A table of what was predicted and what was realised, by risk, and sentences on predictions that are off."""
     heading, *rows = found.rows()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, name in enumerate(heading):
@@ -56,6 +68,8 @@ def print_calibration(found: Calibration) -> None:
         table.add_row("" if row[0] == before else printable(short_risk(row[0])), *map(printable, row[1:]))
         before = row[0]
     console.print(table)
+    for sentence in found.remarks():
+        say(sentence)
 
 
 def _remarks(compared: Comparison, of: str) -> Iterator[str]:

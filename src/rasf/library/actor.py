@@ -25,10 +25,10 @@ import numpy.typing as npt
 from rasf.agents import acting_risk
 from rasf.arrays import Bools, Floats, Ints
 from rasf.library.frozen_policies import FrozenPolicies
-from rasf.limits import Limits, best_within
+from rasf.limits import Limits, best_within, prices_within
 from rasf.risk import Entropic, MeanVariance, Risk
 from rasf.risk.certainty import CertaintyEquivalent, static_risk
-from rasf.transfer import gpi, gpi_actions
+from rasf.transfer import gpi
 
 if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
@@ -70,9 +70,17 @@ class Held:
 
 
 class ActingRule:
-    """How policies act for one task: scored afresh at every step, or for a static risk, and within limits.
+    """How policies act for one task: scored at every step, or for a static risk, and within limits.
 
-    own: weights and risk of every policy, by which it acts itself; limits ask for it.
+    Args:
+        sources: the policies.
+        w: weights (d,) by which actions are chosen.
+        risk: the risk to act for.
+        static: hold the risk of the whole return fixed from the first observation.
+        discount_aware: at step t, score the risk of a return that counts gamma^t times.
+        limits: bounds on expected sums of features.
+        own: weights and risk of every policy, by which it acts itself; limits need them.
+        task: weights (d,) by which outcomes are counted, where they are not those that choose; `w` by default.
     """
 
     def __init__(
@@ -85,8 +93,10 @@ class ActingRule:
         discount_aware: bool = False,
         limits: Limits | None = None,
         own: Sequence[tuple[Sequence[float], Risk]] = (),
+        task: Floats | None = None,
     ) -> None:
         self.sources, self.w, self.risk, self.limits = sources, w, risk, limits
+        self.task = w if task is None else task
         self._own = [(weights, acting_risk(each)) for weights, each in own]
         self.discount_aware, self.certain = discount_aware, static_risk(risk) if static else None
         if static and discount_aware:
@@ -129,25 +139,50 @@ class ActingRule:
                 return self.sources.act(obs, self.w, self.risk)
             if (discount == discount[:1]).all():
                 return self.sources.act(obs, self.w, self.risk.at_discount(float(discount[0])))
-        values = self._values(obs, accrued - held.threshold, discount)
+        return self.select(obs, held, accrued, discount) % self.sources.n_actions
+
+    def select(self, obs: npt.NDArray[np.generic], held: Held, accrued: Floats, discount: Floats) -> Ints:
+        """Return what the rule chooses, and which policy it follows in that.
+
+        Args:
+            obs: observations (B, n).
+            held: what the episodes carry along; limits bring it up to date.
+            accrued: discounted returns so far (B,).
+            discount: gamma^t (B,).
+
+        Returns:
+            Choices (B,) as policy A + action.
+        """
+        values, rows = self._values(obs, accrued - held.threshold, discount), np.arange(len(obs))
         if self.limits is not None:
-            return self.choose(obs, held, values) % self.sources.n_actions
+            return self.choose(obs, held, values)
         if self.certain is None:
-            return np.asarray(gpi_actions(values))
+            choice = gpi(values)
+            return np.asarray(choice.source * self.sources.n_actions + choice.policy)
         # where nothing that can happen still matters to the risk, as above CVaR's threshold, the mean decides
-        utilities = values.max(axis=0)
-        best = utilities.max(axis=1, keepdims=True)
-        alike = utilities >= best - 1e-9 * np.maximum(np.abs(best), 1e-300)
-        return np.where(alike, _Laws(self.sources, obs, self.w).mean(), -np.inf).argmax(axis=1)
+        laws = _Laws(self.sources, obs, self.w)
+        action = np.where(_alike(values.max(axis=0), axis=1), laws.mean(), -np.inf).argmax(axis=1)
+        at = values[:, rows, action]
+        source = np.where(_alike(at, axis=0), laws.means()[:, rows, action], -np.inf).argmax(axis=0)
+        return source * self.sources.n_actions + action
 
     def first_choice(self, obs: npt.NDArray[np.generic]) -> Ints:
         """What is chosen (B,) at first observations (B, n), as policy A + action."""
-        held = self.begin(obs)
-        values = self._values(obs, -held.threshold, np.ones(len(obs)))
-        if self.limits is not None:
-            return self.choose(obs, held, values)
-        choice = gpi(values)
-        return np.asarray(choice.source * self.sources.n_actions + choice.policy)
+        return self.select(obs, self.begin(obs), np.zeros(len(obs)), np.ones(len(obs)))
+
+    def expected(self, obs: npt.NDArray[np.generic], chosen: Ints) -> tuple[Floats, Floats]:
+        """Return mean and spread (B,) of the task's discounted return from observations on, as the policies know them.
+
+        Args:
+            obs: observations (B, n).
+            chosen: choices (B,) there, as `select` gives them; the prediction is that the policy goes on by itself.
+
+        Returns:
+            Means, and standard deviations, which are nan where policies have learned means only.
+        """
+        neutral, rows = self.sources.scores(obs, self.task, _NEUTRAL), np.arange(len(obs))
+        source, action = np.divmod(chosen, self.sources.n_actions)
+        return neutral.mean[source, rows, action], neutral.std[source, rows, action]
 
     def choose(self, obs: npt.NDArray[np.generic], held: Held, values: Floats) -> Ints:
         """Of values (K, B, A), the best (B,) within the limits, as policy A + action; `held` is brought up to date."""
@@ -157,13 +192,14 @@ class ActingRule:
         chosen = found.chosen
         if self.certain is not None:
             # as without limits: what the risk does not tell apart, the mean decides
-            best = of_all[rows, chosen, None]
-            alike = of_all >= best - 1e-9 * np.maximum(np.abs(best), 1e-300)
+            alike = of_all >= _nearly(of_all[rows, chosen, None])
             means = np.where(alike, _by_episode(_Laws(self.sources, obs, self.w).means()), -np.inf)
             chosen = best_within(means, _by_episode(all_costs), budget).chosen
         costs = _by_episode(all_costs)[rows, chosen]
         first = seen & (held.driver < 0)
-        held.prices[first], held.costs[first], held.kept[first] = found.prices[first], costs[first], found.kept[first]
+        if first.any():
+            held.prices[first] = prices_within(of_all[first], _by_episode(all_costs)[first], budget[first])
+            held.costs[first], held.kept[first] = costs[first], found.kept[first]
         # where nobody knows anything, whoever drives goes on, and nothing is spent
         held.spare[:] = np.where(seen[:, None], np.maximum(budget - costs, 0.0), held.spare)
         held.driver[seen] = chosen[seen] // self.sources.n_actions
@@ -195,6 +231,15 @@ class ActingRule:
             for i, z in enumerate(discount)
         ]
         return np.concatenate(each, axis=1)
+
+
+def _alike(values: Floats, axis: int) -> Bools:
+    """Where values are the largest along an axis, but for rounding."""
+    return values >= _nearly(values.max(axis=axis, keepdims=True))
+
+
+def _nearly(best: Floats) -> Floats:
+    return best - 1e-9 * np.maximum(np.abs(best), 1e-300)
 
 
 def _by_episode(of_actions: Floats) -> Floats:
@@ -310,7 +355,10 @@ class Actor:
 
     def observe(self, gained: npt.ArrayLike) -> None:
         """Take in the features of a step, or its reward."""
-        given = np.asarray(gained, np.float64)
+        try:
+            given = np.asarray(gained, np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"what a step brought must be numbers, got {gained!r:.80}") from None
         if not len(self._fresh) or self._fresh.any():
             raise ValueError("observe must follow act, once for each")
         n, d = len(self.accrued), len(self._rule.w)

@@ -14,6 +14,10 @@ what is expected of an ask and not about the few episodes that were run. That is
 where a few asks are far off and chance is large (92 % in a simulation where a tenth are; tests have it). With fewer
 than 19 asks the worst error is taken, and a remark says so.
 
+What is expected is the prediction corrected by the median error, drawn in likewise: it is the same order statistic at
+50 %, so it lies within its bounds, which a raw prediction that is always too high does not. Where predictions are off
+on average, by more than chance and by enough to matter, a sentence says by how much and what to try.
+
 Each risk has bounds of its own, since strong aversion chooses spreads that are too small; between two risks the wider
 ones hold, and beyond all of them there is a remark.
 """
@@ -49,7 +53,18 @@ _AT_THE_LEVEL = 1.6448536270  # spreads above the mean that hold 95 % of a norma
 _RETURNS = ("mean", "spread", "cvar")
 _AT_LEAST = ("mean", "cvar")  # what one wants much of
 _LIMITED = "within limits"
+_EPISODE = " an episode"
 _RESAMPLES = 50
+_OFF_SPREADS, _OFF_TIMES = 0.25, 1.5  # how far predictions may be off: of returns, in spreads; of others, as a factor
+_TRY = (
+    "what may help: more steps_per_task, tasks nearer to those that are asked for, n_step=1 for networks (returns of "
+    "several steps are partly those of other policies), a gamma whose 1 / (1 - gamma) steps cover an episode; bounds "
+    "and expectations allow for these errors"
+)
+_TRY_GAMMA = (
+    "sums of an episode are predicted by discounted ones: a gamma whose 1 / (1 - gamma) steps cover an episode brings "
+    "both together; bounds and expectations allow for the difference"
+)
 _ALIKE = 0.25
 _NO_SPREAD = 1e-12  # of worlds without any chance
 _FEWEST, _ENOUGH = 5, 20  # episodes of an ask
@@ -57,7 +72,10 @@ _FEWEST_TASKS, _MOST_TASKS = 10, 60
 
 
 class Bound(NamedTuple):
-    """What the laws expect, and what holds with 95 % each: not below `low`, not above `high`."""
+    """What is expected, corrected by the calibration, and what holds with 95 % each: not below `low`, not above `high`.
+
+    low <= expected <= high.
+    """
 
     expected: float
     low: float
@@ -134,7 +152,7 @@ class Calibration:
     def quantities(self) -> tuple[str, ...]:
         """The names of the q quantities."""
         costs = [f"feature {name}" if name in _RETURNS else name for name in self.names]
-        return (*_RETURNS, *costs, *(f"{name} an episode" for name in costs))
+        return (*_RETURNS, *costs, *(f"{name}{_EPISODE}" for name in costs))
 
     @property
     def covered(self) -> tuple[str, ...]:
@@ -149,6 +167,14 @@ class Calibration:
         each = {risk: (np.array(self.risks) == risk) & ~self.limited for risk in self.covered}
         found = each | {_LIMITED: self.limited}
         return {name: mask for name, mask in found.items() if mask.sum() > 1}
+
+    @cached_property
+    def _middles(self) -> dict[str, Floats]:
+        """The median (q,) of the errors, by group."""
+        scaled = self._scaled(self.realised, self.predicted) - self._scaled(self.predicted, self.predicted)
+        return {
+            name: np.median(_drawn_in(scaled[mask], self.error[mask]), axis=0) for name, mask in self.groups().items()
+        }
 
     @cached_property
     def _errors(self) -> dict[tuple[float, str], tuple[Floats, Floats]]:
@@ -173,12 +199,13 @@ class Calibration:
     def promise(self, rule: ActingRule, obs: npt.NDArray[Any]) -> Promise:
         """What acting by a rule from observations (B, n) on comes to, on average over them."""
         predicted = predict(rule, obs, self.costs)
-        errors, remarks = self._errors_of(rule.risk, rule.limits is not None)
+        errors, middle, remarks = self._errors_of(rule.risk, rule.limits is not None)
         if rule.certain is not None or rule.discount_aware:
             remarks = (*remarks, "it was calibrated with risks scored afresh at every step, which this is not")
         low, high = (self._outcomes(predicted, part) for part in errors)
         ends = np.sort([low, high], axis=0)
-        bounds = (Bound(float(mean), *map(float, pair)) for mean, pair in zip(predicted, ends.T, strict=True))
+        expected = np.clip(self._outcomes(predicted, middle), *ends)  # rounding
+        bounds = (Bound(float(mean), *map(float, pair)) for mean, pair in zip(expected, ends.T, strict=True))
         return Promise(dict(zip(self.quantities, bounds, strict=True)), remarks)
 
     def bounds(self, group: str) -> Floats:
@@ -201,8 +228,8 @@ class Calibration:
 
     def _errors_of(
         self, risk: Risk, limited: bool, sure: float = LEVEL
-    ) -> tuple[tuple[Floats, Floats], tuple[str, ...]]:
-        """Bounds of the errors for a risk, and what has to be said of them."""
+    ) -> tuple[tuple[Floats, Floats], Floats, tuple[str, ...]]:
+        """Bounds of the errors for a risk, their middle, and what has to be said of them."""
         asked, groups = risk_to_text(risk), self.groups()
         known = [text for text in self.covered if text in groups] or list(groups)
         kind, level = _kind(risk)
@@ -232,11 +259,12 @@ class Calibration:
             asks = f"only {fewest} asks of {', '.join(chosen)} were tried"
             remarks = (*remarks, f"{asks}, and {sure:.1%} need {_enough(sure)}: the bounds are those of the worst")
         found = [self._errors[sure, text] for text in chosen]
-        return (np.min([low for low, _ in found], axis=0), np.max([high for _, high in found], axis=0)), remarks
+        widest = (np.min([low for low, _ in found], axis=0), np.max([high for _, high in found], axis=0))
+        return widest, np.mean([self._middles[text] for text in chosen], axis=0), remarks
 
     def tightened(self, limits: Limits, risk: Risk, gamma: float) -> Limits:
         """The limits on predictions that keep limits on outcomes; features that are not calibrated stay as they are."""
-        (_, high), _ = self._errors_of(risk, True, STRICT)
+        (_, high), _, _ = self._errors_of(risk, True, STRICT)
         at_most, features = limits.at_most.copy(), self.costs.tolist()
         for k, (feature, limit) in enumerate(zip(limits.features.tolist(), limits.given, strict=True)):
             if feature not in features or limits.signs[k] != self.signs[features.index(feature)]:
@@ -249,7 +277,7 @@ class Calibration:
         return limits._replace(at_most=at_most)
 
     def rows(self) -> list[list[str]]:
-        """A table: by risk, what was predicted and what came, on average over its asks, and how many keep their bound.
+        """A table: by risk, what was predicted and realised, on average over its asks, and how many keep their bound.
 
         The bound of an ask is that of all others.
         """
@@ -260,7 +288,37 @@ class Calibration:
                 means = (self.predicted[mask, k].mean(), self.realised[mask, k].mean())
                 shown = (f"{mean:.4g}" for mean in means)
                 body.append([name, quantity, str(int(mask.sum())), *shown, f"{inside[k]:.0%}"])
-        return [["acting", "quantity", "asks", "predicted", "came", "within its bound"], *body]
+        return [["acting", "quantity", "asks", "predicted", "realised", "within its bound"], *body]
+
+    def remarks(self) -> list[str]:
+        """Return a sentence for every quantity whose predictions are off, at the risk where they are most, and advice.
+
+        Off are means over asks whose error is more than two of its standard errors, and more than a quarter of the
+        realised spread (mean, CVaR) or a factor of 1.5 (spread, costs).
+        """
+        worst: dict[str, tuple[float, str]] = {}
+        scaled = self._scaled(self.realised, self.predicted) - self._scaled(self.predicted, self.predicted)
+        for name, mask in self.groups().items():
+            sure = np.abs(scaled[mask].mean(axis=0)) > 2 * scaled[mask].std(axis=0, ddof=1) / np.sqrt(mask.sum())
+            spread = max(float(self.realised[mask, 1].mean()), _NO_SPREAD)
+            for k in np.flatnonzero(sure):
+                quantity = self.quantities[k]
+                said, came = float(self.predicted[mask, k].mean()), float(self.realised[mask, k].mean())
+                least, most = sorted((abs(said), abs(came)))
+                times = most / least if least > 0 else np.inf
+                if quantity in _AT_LEAST:
+                    size, much = abs(said - came) / spread / _OFF_SPREADS, f"{abs(said - came) / spread:.2g} spreads"
+                else:
+                    size, much = times / _OFF_TIMES, f"{times:.2g} times"
+                if size > max(1.0, worst.get(quantity, (1.0, ""))[0]):
+                    at = name if name == _LIMITED else f"at {name}"
+                    way = "high" if said > came else "low"
+                    told = f"predictions of {quantity} are off: {at}, {said:.4g} was predicted and {came:.4g} realised"
+                    worst[quantity] = size, f"{told}, {much} too {way}"
+        if not worst:
+            return []
+        of_episodes = all(quantity.endswith(_EPISODE) for quantity in worst)
+        return [*(told for _, told in worst.values()), _TRY_GAMMA if of_episodes else _TRY]
 
     def coverage(self, mask: Bools) -> Floats:
         """The share (q,) of some asks whose outcome kept the bound of the others."""
@@ -279,7 +337,8 @@ class Calibration:
     def __str__(self) -> str:
         rows = self.rows()
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join("  ".join(cell.ljust(n) for cell, n in zip(row, widths, strict=True)).rstrip() for row in rows)
+        lines = ("  ".join(cell.ljust(n) for cell, n in zip(row, widths, strict=True)).rstrip() for row in rows)
+        return "\n".join([*lines, *self.remarks()])
 
     def describe(self) -> Header:
         """All but the arrays, as JSON."""
@@ -338,12 +397,18 @@ def _bounds_of_errors(errors: Floats, by_chance: Floats, level: float) -> tuple[
     What varies between asks is what is left of the errors' variance without chance, but a quarter at least: where few
     episodes leave all to chance, nothing says that asks are alike.
     """
-    n, noise, centre, variance = len(errors), by_chance**2, errors.mean(axis=0), errors.var(axis=0, ddof=1)
+    n, ordered = len(errors), np.sort(_drawn_in(errors, by_chance), axis=0)
+    rank = min(n, int(np.ceil((n + 1) * level)))
+    unsure = _AT_THE_LEVEL * np.sqrt(errors.var(axis=0, ddof=1) / n)  # of the centre
+    return ordered[n - rank] - unsure, ordered[rank - 1] + unsure
+
+
+def _drawn_in(errors: Floats, by_chance: Floats) -> Floats:
+    """Errors (n, q) drawn in to their mean by the share of chance in them; by_chance (n, q) are spreads."""
+    noise, centre, variance = by_chance**2, errors.mean(axis=0), errors.var(axis=0, ddof=1)
     between = np.maximum(variance - noise.mean(axis=0), _ALIKE * variance)
     share = between / np.maximum(between + noise, 1e-300)
-    ordered, rank = np.sort(centre + (errors - centre) * np.sqrt(share), axis=0), min(n, int(np.ceil((n + 1) * level)))
-    unsure = _AT_THE_LEVEL * np.sqrt(variance / n)  # of the centre
-    return ordered[n - rank] - unsure, ordered[rank - 1] + unsure
+    return np.asarray(centre + (errors - centre) * np.sqrt(share))
 
 
 def _enough(level: float) -> int:
@@ -368,16 +433,39 @@ def _kind(risk: Risk) -> tuple[type[Risk] | None, float]:
 
 
 def predict(rule: ActingRule, obs: npt.NDArray[Any], costs: Ints) -> Floats:
-    """The quantities (q,) that the driving policies promise at observations (B, n), on average over them."""
-    sources = rule.sources
-    driver, action = np.divmod(rule.first_choice(obs), sources.n_actions)
-    neutral = sources.scores(obs, rule.w, MeanVariance(0.0))
-    rows = np.arange(len(obs))
-    mean, std = neutral.mean[driver, rows, action], np.nan_to_num(neutral.std[driver, rows, action])
-    spread = float(np.sqrt((std**2).mean() + mean.var()))
-    each = np.eye(sources.n_features)[costs]
-    sums = [sources.scores(obs, one, MeanVariance(0.0)).mean[driver, rows, action].mean() for one in each]
-    return np.array([mean.mean(), spread, mean.mean() - _NORMAL_CVAR * spread, *sums, *sums])
+    """Return the quantities (q,) that are predicted for a rule at first observations, on average over them.
+
+    The prediction is that of the policy that the rule selects there, at the action that it chooses.
+
+    Args:
+        rule: how to act, with its risk, limits and weights.
+        obs: first observations (B, n).
+        costs: the features that are costs.
+
+    Returns:
+        Mean, spread and CVaR of the task's discounted return, then the expected sums of the costs, twice.
+    """
+    chosen, sources = rule.first_choice(obs), rule.sources
+    mean, spread = predicted_return(rule, obs, chosen)
+    source, action = np.divmod(chosen, sources.n_actions)
+    each, rows, known = np.eye(sources.n_features)[costs], np.arange(len(obs)), np.nan_to_num(spread)
+    sums = [sources.scores(obs, one, MeanVariance(0.0)).mean[source, rows, action].mean() for one in each]
+    return np.array([mean, known, mean - _NORMAL_CVAR * known, *sums, *sums])
+
+
+def predicted_return(rule: ActingRule, obs: npt.NDArray[Any], chosen: Ints | None = None) -> tuple[float, float]:
+    """Return mean and spread of the task's discounted return that are predicted for a rule at first observations.
+
+    Args:
+        rule: how to act.
+        obs: first observations (B, n).
+        chosen: the rule's first choices (B,) there, if they are known.
+
+    Returns:
+        The mean over the observations, and the spread of each with that between them; nan where none was learned.
+    """
+    mean, std = rule.expected(obs, rule.first_choice(obs) if chosen is None else chosen)
+    return float(mean.mean()), float(np.sqrt((std**2).mean() + mean.var()))
 
 
 def outcome(rule: ActingRule, report: Report, costs: Ints, spread: float, seed: int) -> Outcome:
@@ -423,13 +511,9 @@ def calibrate(
     asks = [Ask(w, risk, None) for w in tasks for risk in risks]
     if len(tasks) < 2:
         raise ValueError(f"tasks must be two at least, to see how they differ, got {len(tasks)}")
+    _check_episodes(episodes, len(tasks), len(risks))
     further = len(tasks) * len(risks) // 2
     per_ask = episodes // (len(asks) + further)
-    if per_ask < _FEWEST:
-        least = _FEWEST * (len(asks) + further)
-        raise ValueError(
-            f"episodes must be at least {least} for {len(tasks)} tasks and {len(risks)} risks, got {episodes}"
-        )
     rules = [library.rule(ask.w, ask.risk) for ask in asks]
     reports = [(rule, roll(rule, per_ask, seed + 1 + i)) for i, rule in enumerate(rules)]
     sums = np.concatenate([report.phi for _, report in reports])
@@ -462,6 +546,13 @@ def calibrate(
     )
 
 
+def _check_episodes(episodes: int, tasks: int, risks: int) -> None:
+    """Refuse fewer episodes than each ask needs, half as many asks again being tried within a limit."""
+    least = _FEWEST * (tasks * risks + tasks * risks // 2)
+    if episodes < least:
+        raise ValueError(f"episodes must be at least {least} for {tasks} tasks and {risks} risks, got {episodes}")
+
+
 def cost_features(library: PolicyLibrary, sums: Floats) -> tuple[Ints, Floats]:
     """The features that nobody wants more of, and the sign that makes them costs.
 
@@ -490,6 +581,7 @@ def calibration_tasks(
         return task_weights("tasks", given, library.n_features)
     n = min(_MOST_TASKS, max(_FEWEST_TASKS, episodes // (_ENOUGH * risks * 3 // 2))) if given is None else given
     rng, count = np.random.default_rng([seed, 79]), whole("tasks", n, 2)
+    _check_episodes(episodes, count, risks)  # before so many are drawn
     found = drawn(count, rng)
     if found is not None:
         return found

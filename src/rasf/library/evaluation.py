@@ -4,6 +4,11 @@
     variance      over episodes
     CVaR          the mean of the worst tenth of the episodes
     failures      steps on which the environment, or the caller's rule, names a failure
+    sums          of every feature over an episode, undiscounted
+
+Intervals of failures, and of sums that are 0 in some episodes, are those of events: 0 failures in 100 episodes are
+0 [0, 0.036]. All others are bootstrap intervals of the mean. They are a point where all episodes are alike, and a
+remark says so.
 
 Episode i begins from a seed of its own, whoever acts: several risks meet the same beginnings, so `compare` can take
 differences pair by pair. `discount_aware` scores step t with the risk of a return that counts gamma^t times, which is
@@ -25,12 +30,17 @@ from rasf.arrays import Bools, Floats, Ints
 from rasf.checks import one_of
 from rasf.files import Header
 from rasf.library.actor import ActingRule, Held
-from rasf.library.frozen_policies import FrozenPolicies
 from rasf.limits import Limits
-from rasf.risk import MeanVariance, Risk
+from rasf.risk import Risk
 from rasf.risk.names import risk_to_text
-from rasf.statistics import Interval, interval_of, mean_interval, mean_of_the_worst
-from rasf.transfer import gpi_actions
+from rasf.statistics import (
+    Interval,
+    event_difference,
+    event_interval,
+    interval_of,
+    mean_interval,
+    mean_of_the_worst,
+)
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.episodes import Episodes
@@ -48,6 +58,9 @@ class Report:
     `discounted` stops there, while scores look past it; `rest` is what they promise from there on, discounted too.
     discounted_phi (n, d) is discounted as well. With limits, `held` has their prices and what was promised.
     `beginnings` are the first observations, as the policies see them; `promise` is what a calibrated library bounds.
+    `names` are those of the features, `sizes` (d,) what one event of each counts, nan where that is not known.
+    `acting_w` are the weights by which actions were chosen, where prices made them
+    others than `w`, by which outcomes are counted.
     """
 
     w: Floats
@@ -66,6 +79,9 @@ class Report:
     held: Held | None = None
     beginnings: npt.NDArray[Any] | None = None
     promise: Promise | None = None
+    names: tuple[str, ...] = ()
+    sizes: Floats | None = None
+    acting_w: Floats | None = None
 
     @cached_property
     def measures(self) -> dict[str, Interval]:
@@ -79,11 +95,31 @@ class Report:
         if self.rest is not None and self.truncated.any():
             found["discounted_with_rest"] = mean_interval(self.discounted + self.rest)
         if self.failures is not None:
-            found["failures"] = mean_interval(self.failures)
-        for name, sums in self.limited().items():
-            found[name] = mean_interval(sums)
+            found["failures"] = event_interval(self.failures)
+        for (name, sums), feature in zip(self.limited().items(), self._limited_features(), strict=True):
+            found[name] = _of_sums(sums, self._size(feature))
         found["length"] = mean_interval(self.lengths.astype(np.float64))
         return found
+
+    @cached_property
+    def sums(self) -> dict[str, Interval]:
+        """The mean sum of every feature over an episode, undiscounted, with its interval, by the feature's name.
+
+        A sum that is 0 in all episodes has an interval only if the environment declares the feature's bounds in a step,
+        one of them 0: else nothing says how much a rare event counts, and the ends are nan.
+        """
+        return {name: _of_sums(self.phi[:, i], self._size(i)) for i, name in enumerate(self.feature_names)}
+
+    def _size(self, feature: int) -> float:
+        return np.nan if self.sizes is None else float(self.sizes[feature])
+
+    def _limited_features(self) -> list[int]:
+        return [] if self.limits is None or self.discounted_phi is None else self.limits.features.tolist()
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the features; "feature 0" and so on where they have none."""
+        return self.names or tuple(f"feature {i}" for i in range(len(self.w)))
 
     @property
     def episodes(self) -> int:
@@ -114,6 +150,8 @@ class Report:
             told["prices"] = self.prices
         if self.promise is not None:
             told["promise"] = self.promise.describe()
+        if self.acting_w is not None:
+            told["acting_w"] = self.acting_w.tolist()
         return told | {
             "w": self.w.tolist(),
             "risk": risk_to_text(self.risk),
@@ -122,11 +160,20 @@ class Report:
             "truncated": int(self.truncated.sum()),
             "unseen": self.unseen,
             "measures": {name: list(interval) for name, interval in self.measures.items()},
+            "sums": {name: list(interval) for name, interval in self.sums.items()},
         }
 
     def remarks(self) -> list[str]:
-        """Sentences on what the measures do not show: unseen observations, truncated episodes."""
+        """Sentences on what the measures do not show: unseen observations, truncated episodes, other weights."""
         found, truncated = [], int(self.truncated.sum())
+        if self.acting_w is not None:
+            for i in np.flatnonzero(self.acting_w != self.w):
+                weighed = f"{self.acting_w[i]:g} in place of {self.w[i]:g}"
+                found.append(f"acts as if {self.feature_names[i]} were weighed {weighed}")
+        if (self.returns == self.returns[0]).all():
+            found.append(
+                f"all {self.episodes} returns are equal: an interval of width 0 holds only if nothing is random"
+            )
         if self.unseen > 0:
             found.append(f"{self.unseen:.1%} of the decisions were at observations that no policy knows")
         if self.promise is not None:
@@ -141,7 +188,8 @@ class Report:
         return found
 
     def __str__(self) -> str:
-        lines = [f"{name:20s} {interval}" for name, interval in self.measures.items()]
+        sums = {f"sum of {name}": interval for name, interval in self.sums.items()}
+        lines = [f"{name:20s} {interval}" for name, interval in (self.measures | sums).items()]
         promised = [] if self.promise is None else [f"promised: {line}" for line in self.promise.lines()]
         head = f"{self.episodes} episodes, risk {risk_to_text(self.risk)}"
         return "\n".join([head, *lines, *promised, *self.remarks()])
@@ -163,10 +211,21 @@ class Comparison:
                     self.reports[name] = replace(report, failures=np.zeros(report.episodes))
 
     def difference(self, name: str, measure: str = "return") -> Interval:
-        """How much more one risk earns than the first, episode by episode; measure: return, discounted, failures."""
+        """Return by how much a row exceeds the first one, episode by episode.
+
+        Args:
+            name: of the row.
+            measure: return, discounted, failures, or the name of a feature, for its sum.
+
+        Returns:
+            The mean difference with its interval.
+
+        Raises:
+            ValueError: if there is no such row or measure.
+        """
         one_of("name", name, self.reports)
         mine, first = [_of(report, measure) for report in (self.reports[name], next(iter(self.reports.values())))]
-        return mean_interval(mine - first)
+        return event_difference(mine, first) if measure == "failures" else mean_interval(mine - first)
 
     def rows(self) -> list[list[str]]:
         """A table: a header, then a row per risk."""
@@ -177,28 +236,49 @@ class Comparison:
         ]
         return [["risk", *every], *body]
 
+    def sums(self) -> list[list[str]]:
+        """A table of the sums of the features over an episode: a header, then a row per risk."""
+        names = next(iter(self.reports.values())).feature_names
+        body = [[row, *map(str, report.sums.values())] for row, report in self.reports.items()]
+        return [["sums of features", *names], *body]
+
     def describe(self) -> Header:
         """The summary as JSON."""
         return {name: report.describe() for name, report in self.reports.items()}
 
     def __str__(self) -> str:
-        columns = list(zip(*self.rows(), strict=True))
-        widths = [max(map(len, column)) for column in columns]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in self.rows()
-        ]
         remarks = (f"{name}: {remark}" for name, report in self.reports.items() for remark in report.remarks())
-        return "\n".join([*lines, *remarks])
+        return "\n".join([*_aligned(self.rows()), "", *_aligned(self.sums()), *remarks])
 
     __repr__ = __str__
 
 
 def _of(report: Report, measure: str) -> Floats:
-    values = {"return": report.returns, "discounted": report.discounted, "failures": report.failures}.get(measure)
+    sums = dict(zip(report.feature_names, report.phi.T, strict=True))
+    found = sums | {"return": report.returns, "discounted": report.discounted, "failures": report.failures}
+    values = found.get(measure) if isinstance(measure, str) else None
     if values is None:
-        raise ValueError(f"measure must be return, discounted or, where they are named, failures, got {measure!r}")
+        known = f"return, discounted, failures where they are named, or a feature ({', '.join(sums)})"
+        raise ValueError(f"measure must be {known}, got {measure!r}")
     return values
+
+
+def _of_sums(sums: Floats, size: float) -> Interval:
+    """The mean of sums (n,) of a feature over episodes: by how many have any, where some have none."""
+    return mean_interval(sums) if (sums != 0).all() else event_interval(sums, size)
+
+
+def _sizes_of_events(bounds: Floats) -> Floats:
+    """What an event counts (d,), of features with bounds (d, 2) in a step: the bound that is not 0, nan if both are."""
+    low, high = bounds.T
+    size = np.where(low == 0, high, np.where(high == 0, low, np.nan))
+    return np.where(np.isfinite(size), size, np.nan)
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    """Lines of a table, columns below one another."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(n) for cell, n in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def run_episodes(
@@ -213,11 +293,10 @@ def run_episodes(
 
     `callback` is told after every step how many episodes are over; what it raises ends the work.
     """
-    sources, w, encode, n = library.sources, rule.w, library.encode, len(seeds)
+    sources, w, encode, n = library.sources, rule.task, library.encode, len(seeds)
     phi, discounted = np.zeros((2, n, len(w)))
     failures, lengths, truncated, unseen = np.zeros(n), np.zeros(n, np.int64), np.ones(n, np.bool_), 0
     rest, held = np.zeros(n), Held.nothing(n, 0 if rule.limits is None else len(rule.limits.names))
-    promising = MeanVariance(0.0) if rule.certain is not None else rule.risk
     beginnings = []
     for first in range(0, n, len(environments)):
         started = environments.reset(seeds[first : first + len(environments)])
@@ -228,7 +307,7 @@ def run_episodes(
                 beginnings.append(encoded)
                 held.put(each, rule.begin(encoded))
             theirs = held.of(each)
-            actions = rule.act(encoded, theirs, discounted[each] @ w, np.full(len(each), discount))
+            actions = rule.act(encoded, theirs, discounted[each] @ rule.w, np.full(len(each), discount))
             held.put(each, theirs)
             unseen += int((~sources.seen(encoded)).sum())
             taken = {i - first: action for i, action in zip(obs, actions.tolist(), strict=True)}
@@ -241,7 +320,7 @@ def run_episodes(
                 truncated[i] = not step.terminated
                 obs[i] = encode(step.obs)
                 if truncated[i] and (step.truncated or t + 1 == max_steps):
-                    rest[i] = sources.gamma ** (t + 1) * _promised(sources, obs[i], w, promising)
+                    rest[i] = _remaining(rule, obs[i], held.of(np.array([i])), discounted[i] @ rule.w, t + 1)
                 if step.terminated or step.truncated:
                     del obs[i]
             if callback is not None:
@@ -267,12 +346,19 @@ def run_episodes(
         rule.limits,
         held,
         np.concatenate(beginnings),
+        names=tuple(library.environment.feature_names or environments.feature_names or ()),
+        sizes=_sizes_of_events(environments.declared_bounds),
+        acting_w=None if rule.w is rule.task else rule.w,
     )
 
 
-def _promised(sources: FrozenPolicies, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> float:
-    """The mean return from an observation on, by the policy that drives there; 0 where none knows it."""
-    found = sources.scores(obs[None], w, risk)
-    action = int(gpi_actions(found.values)[0])
-    driver = int(np.argmax(found.values[:, 0, action]))
-    return float(found.mean[driver, 0, action]) if found.seen[0] else 0.0
+def _remaining(rule: ActingRule, obs: npt.NDArray[Any], held: Held, accrued: float, t: int) -> float:
+    """The mean discounted return from an observation at step t on, by the policy that the rule selects there.
+
+    0 where no policy knows the observation.
+    """
+    sources, discount = rule.sources, rule.sources.gamma**t
+    if not sources.seen(obs[None])[0]:
+        return 0.0
+    chosen = rule.select(obs[None], held, np.array([accrued]), np.array([discount]))
+    return discount * float(rule.expected(obs[None], chosen)[0][0])

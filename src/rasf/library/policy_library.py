@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from rasf import checks
 from rasf.agents import AgentSpec, Family
-from rasf.arrays import Ints
+from rasf.arrays import Floats, Ints
 from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription
 from rasf.envs.gymnasium.encoder import Encoder
 from rasf.files import Arrays, Header
@@ -44,9 +44,12 @@ if TYPE_CHECKING:
 NEUTRAL = MeanVariance(0.0)
 Encode: TypeAlias = Callable[[object], np.ndarray]
 GivenLimits: TypeAlias = "Mapping[str | int, float | Limit]"
+GivenPrices: TypeAlias = Mapping[str | int, float]
 AnyEnvironment: TypeAlias = "Environment | gymnasium.vector.VectorEnv"
 _AT_ONCE = 16  # environments that evaluation steps together
 _LONGEST = 10_000  # steps of an episode, where nothing else ends it
+_MOST_EPISODES = 10_000_000
+_HEAVIEST = 1e15  # weights of which squares, as variances have them, are finite in single precision
 
 
 class SourcePolicy(NamedTuple):
@@ -133,7 +136,7 @@ class PolicyLibrary:
         if limits is not None:
             explained, _, _ = self._explain(obs, w, risk, limits)
             return explained.action if self.is_batch(obs) else int(explained.action[0])
-        weights = checks.weights("w", w, self.n_features)
+        weights = self._weights(w)
         if self.is_batch(obs):
             return self.sources.act(self.encode_batch(obs), weights, risk) + self._first_action
         return self.sources.act_one(self.encode(obs), weights, risk) + self._first_action
@@ -189,16 +192,33 @@ class PolicyLibrary:
         static: bool = False,
         discount_aware: bool = False,
         limits: GivenLimits | None = None,
+        prices: GivenPrices | None = None,
         names: Sequence[str] | None = None,
         calibrated: bool = True,
     ) -> ActingRule:
-        """How to act for a task; names: of the features, where the library's environment has none.
+        """Return how to act for a task.
 
-        calibrated: keep limits with the certainty that the calibration gives, where there is one.
+        Args:
+            w: weights (d,) of the task.
+            risk: the risk to act for.
+            static, discount_aware, limits, prices: as for `evaluate`.
+            names: of the features, where the library's environment has none.
+            calibrated: keep limits with the certainty that the calibration gives, where there is one.
+
+        Returns:
+            The rule.
+
+        Raises:
+            ValueError: if the library cannot act so; the sentence says why.
         """
         from rasf.library.actor import ActingRule
 
-        weights, read = checks.weights("w", w, self.n_features), None
+        task, read = self._weights(w), None
+        weights = task
+        if prices is not None:
+            from rasf.limits import repriced
+
+            weights = self._weights(repriced(task, prices, self.environment.feature_names or names))
         if limits is not None:
             from rasf.limits import read_limits
 
@@ -207,8 +227,21 @@ class PolicyLibrary:
                 read = self.calibration.tightened(read, risk, self.gamma)
             elif any(limit.per_episode for limit in read.given) and self.gamma < 1:
                 raise ValueError("a limit per_episode needs a library that was calibrated: laws are discounted")
-        ways = {"static": static and not is_neutral(risk), "discount_aware": discount_aware}
-        return ActingRule(self.sources, weights, risk, limits=read, own=self.policies, **ways)
+        for name, way in (("static", static), ("discount_aware", discount_aware)):
+            if not isinstance(way, bool | np.bool_):
+                raise ValueError(f"{name} must be True or False, got {way!r:.80}")
+        ways = {"static": bool(static) and not is_neutral(risk), "discount_aware": bool(discount_aware)}
+        return ActingRule(self.sources, weights, risk, limits=read, own=self.policies, task=task, **ways)
+
+    def _weights(self, w: npt.ArrayLike) -> Floats:
+        """Weights (d,) that can be scored without overflow."""
+        found = checks.weights("w", w, self.n_features)
+        if np.abs(found).max() > _HEAVIEST:
+            raise ValueError(
+                f"w must be within {-_HEAVIEST:g} and {_HEAVIEST:g}, so that scores do not overflow, got {w!r:.80}; "
+                "only ratios of weights matter to a neutral choice, so they can be scaled"
+            )
+        return found
 
     def actor(
         self, w: npt.ArrayLike, risk: Risk = NEUTRAL, *, limits: GivenLimits | None = None, static: bool = True
@@ -234,32 +267,42 @@ class PolicyLibrary:
         discount_aware: bool = False,
         static: bool = False,
         limits: GivenLimits | None = None,
+        prices: GivenPrices | None = None,
         failure: FailureRule | None = None,
         max_steps: int = _LONGEST,
         env_kwargs: Header | None = None,
     ) -> Report:
-        """Act for some episodes: returns, discounted and not, variance, CVaR, failures, with intervals.
+        """Act for some episodes, and report returns, variance, CVaR, failures and sums of features, with intervals.
 
-        `env` is an id, an environment, a function that makes one, or a `gymnasium.vector.VectorEnv`, whose environments
-        run in parallel; `phi` as for `learn`. Each episode has a seed of its own, derived from `seed`. A vector
-        environment of another class than Gymnasium's `SyncVectorEnv` and `AsyncVectorEnv` takes one seed for all of
-        its environments: there, each batch of episodes starts from the seed of its first. `failure(step)` says on
-        which steps there was a failure, where the environment does not name them in info["failure"]. Episodes of more
-        than `max_steps` are truncated, and the report says how many. static: hold the risk fixed from the beginning of
-        an episode, as `actor` does. limits: as for `actor`; the report has their prices. env_kwargs: arguments of an
-        environment named by its id; by default those that the library was trained with, where it is the same.
+        Args:
+            env: an id, an environment, a function that makes one, or a `gymnasium.vector.VectorEnv`, whose environments
+                run in parallel. One of another class than Gymnasium's `SyncVectorEnv` and `AsyncVectorEnv` takes one
+                seed for all of its environments: there, each batch of episodes starts from the seed of its first.
+            w: weights (d,) of the task, by which returns are counted.
+            risk: the risk to act for; neutral by default.
+            episodes: how many, at least 2; 100 by default.
+            seed: from it each episode has a seed of its own; 0 by default.
+            phi: the features, as for `learn`.
+            discount_aware: score step t with the risk of a return that counts gamma^t times.
+            static: hold the risk fixed from the beginning of an episode, as `actor` does.
+            limits: as for `actor`; the report has their prices.
+            prices: {feature's name or index: what a unit of it costs in addition}: actions are chosen for w less the
+                prices, and returns are counted by w. A feature that is below 0 where it harms has a negative price.
+            failure: failure(step) says on which steps there was a failure, where the environment does not name them in
+                info["failure"].
+            max_steps: longer episodes are truncated, and the report says how many.
+            env_kwargs: arguments of an environment named by its id; by default those that the library was trained
+                with, where it is the same.
+
+        Returns:
+            The report.
+
+        Raises:
+            ValueError: if an argument is not as described, or the library cannot act so in this environment.
         """
-        given: Header = {
-            "seed": seed,
-            "phi": phi,
-            "discount_aware": discount_aware,
-            "failure": failure,
-            "static": static,
-            "limits": limits,
-        }
-        given["env_kwargs"] = env_kwargs
-        compared = self.compare(env, w, [risk], episodes, max_steps=max_steps, **given)
-        return next(iter(compared.reports.values()))
+        ways: Header = {"static": static, "discount_aware": discount_aware, "limits": limits, "prices": prices}
+        trying: Header = {"phi": phi, "failure": failure, "max_steps": max_steps, "env_kwargs": env_kwargs}
+        return self._reports(env, w, {"": (risk, ways)}, episodes, seed, callback=None, **trying)[""]
 
     @checks.renamed(watch="callback")
     def compare(
@@ -274,36 +317,105 @@ class PolicyLibrary:
         discount_aware: bool = False,
         static: bool = False,
         limits: GivenLimits | None = None,
+        prices: Mapping[str | int, float | Sequence[float]] | None = None,
         failure: FailureRule | None = None,
         max_steps: int = _LONGEST,
         env_kwargs: Header | None = None,
         callback: Callable[[str, int], None] | None = None,
     ) -> Comparison:
-        """Evaluate several risks on the same beginnings; `callback(risk's name, episodes over)` may raise to stop."""
-        from rasf.envs.gymnasium.single import seeds_from
-        from rasf.library.evaluation import Comparison, run_episodes
+        """Evaluate several risks from the same start states, and beside them the control of re-priced weights.
 
-        episodes, max_steps = checks.whole("episodes", episodes, 2), checks.whole("max_steps", max_steps)
-        seeds = seeds_from(checks.whole("seed", seed, 0), episodes)
-        if isinstance(risks, Risk) or not risks:
-            raise ValueError(f"risks must be a list of risks, or a dict of them by name, got {risks!r}")
+        The control answers whether risk does more than a price: acting neutrally for weights in which what harms costs
+        more, with returns counted by w. A risk is worth its name if it has fewer failures at the same return.
+
+        Args:
+            env: as for `evaluate`, like all that is not named here.
+            w: weights (d,) of the task.
+            risks: a list of risks, or a dict of them by name.
+            episodes: for each of them.
+            prices: {feature's name or index: price or list of prices}; every price adds a row, such as
+                "price collision 4", that acts neutrally, without limits, for w less the price of that feature.
+            callback: callback(row's name, episodes over), after every step; it may raise to stop.
+
+        Returns:
+            A report for every risk and every price.
+
+        Raises:
+            ValueError: if an argument is not as described, or the library cannot act so in this environment.
+        """
+        from rasf.library.evaluation import Comparison
+
+        if isinstance(risks, Risk | str) or not isinstance(risks, Mapping | Sequence) or not risks:
+            raise ValueError(f"risks must be a list of risks, or a dict of them by name, got {risks!r:.80}")
         named = dict(risks) if isinstance(risks, Mapping) else {risk_to_text(risk): risk for risk in risks}
         if len(named) < len(risks):
             raise ValueError(f"risks must differ in their names, {', '.join(named)}; a dict can name them")
+        if not all(isinstance(name, str) for name in named):
+            raise ValueError(f"risks must be named by words, got {', '.join(map(repr, named))}")
         ways: Header = {"static": static, "discount_aware": discount_aware, "limits": limits}
-        if limits is None or self.environment.feature_names is not None:
-            for risk in named.values():  # before an environment is opened
+        rows = {name: (risk, ways) for name, risk in named.items()} | self._priced(prices)
+        trying: Header = {"phi": phi, "failure": failure, "max_steps": max_steps, "env_kwargs": env_kwargs}
+        return Comparison(self._reports(env, w, rows, episodes, seed, callback=callback, **trying))
+
+    def _priced(self, prices: Mapping[str | int, float | Sequence[float]] | None) -> dict[str, tuple[Risk, Header]]:
+        """A row of `compare` for every price: its risk, and how else it acts."""
+        if prices is None:
+            return {}
+        if not isinstance(prices, Mapping) or not prices:
+            raise ValueError(f"prices must be a dict such as {{'collision': [4, 10]}}, by feature, got {prices!r:.80}")
+        from rasf.limits import feature_index
+
+        names, found = self.environment.feature_names, dict[str, tuple[Risk, Header]]()
+        for key, given in prices.items():
+            each = given if isinstance(given, list | tuple | np.ndarray) else [given]
+            values = [checks.number(f"a price of {key}", price) for price in each]
+            if not values or len({*values}) < len(values):
+                raise ValueError(f"prices of {key} must be one or more different numbers, got {given!r:.80}")
+            label = names[feature_index("prices", key, self.n_features, names)] if names else key
+            rows: dict[str, tuple[Risk, Header]] = {
+                f"price {label} {value:g}": (NEUTRAL, {"prices": {key: value}}) for value in values
+            }
+            if len(rows) < len(values) or rows.keys() & found.keys():
+                raise ValueError(f"prices must name a feature once, and prices that differ, got {prices!r:.80}")
+            found |= rows
+        return found
+
+    def _reports(
+        self,
+        env: AnyEnvironment,
+        w: npt.ArrayLike,
+        rows: Mapping[str, tuple[Risk, Header]],
+        episodes: int,
+        seed: int,
+        *,
+        phi: Phi | None,
+        failure: FailureRule | None,
+        max_steps: int,
+        env_kwargs: Header | None,
+        callback: Callable[[str, int], None] | None,
+    ) -> dict[str, Report]:
+        """Act by the risk and the ways of every row, all from the same start states."""
+        from rasf.envs.gymnasium.single import seeds_from
+        from rasf.library.evaluation import run_episodes
+
+        episodes, max_steps = _episodes(episodes), checks.whole("max_steps", max_steps)
+        _check_callback(callback)
+        seeds = seeds_from(checks.whole("seed", seed, 0), episodes)
+        by_name = any(ways.get("limits") or ways.get("prices") for _, ways in rows.values())
+        if not by_name or self.environment.feature_names is not None:
+            for risk, ways in rows.values():  # before an environment is opened
                 self.rule(w, risk, **ways)
         reports = {}
         with self._opened(env, phi, env_kwargs, failure, episodes) as environments:
-            for name, risk in named.items():
+            names = environments.feature_names
+            rules = {name: self.rule(w, risk, names=names, **ways) for name, (risk, ways) in rows.items()}
+            for name, rule in rules.items():
                 told = None if callback is None else partial(callback, name)
-                rule = self.rule(w, risk, names=environments.feature_names, **ways)
                 found = run_episodes(self, environments, rule, seeds, max_steps, told)
                 if self.calibration is not None and found.beginnings is not None:
                     found = replace(found, promise=self.calibration.promise(rule, found.beginnings))
                 reports[name] = found
-        return Comparison(reports)
+        return reports
 
     def calibrate(
         self,
@@ -321,21 +433,36 @@ class PolicyLibrary:
         """Measure how far predictions and outcomes lie apart, and keep it: the one call that changes a library.
 
         Afterwards `scores` and `evaluate` have a promise, bounds that hold in 95 % of the cases, and limits are kept
-        with that certainty. episodes: in all, for asks of tasks at risks. tasks: weights (n, d) or how many to draw,
-        from the environment's own distribution or else between those that the policies were trained for; by default as
-        many as leave 20 episodes to each ask, 10 to 60. risks: by default neutral, and those that the policies were
-        trained for. callback: told how many episodes are over; it may raise to stop.
+        with that certainty.
+
+        Args:
+            env: as for `evaluate`, like `phi`, `max_steps` and `env_kwargs`.
+            episodes: in all, for every task at every risk, and half of them within a limit too; 4,000 by default.
+            tasks: weights (n, d), or how many to draw from the environment's own distribution, or else between those
+                that the policies were trained for; by default as many as leave 20 episodes to each, 10 to 60.
+            risks: by default neutral, and those that the policies were trained for.
+            seed: of the tasks and the episodes; 0 by default.
+            callback: callback(episodes over), which may raise to stop.
+
+        Returns:
+            The calibration; printed, it says where predictions are off, and what to try.
+
+        Raises:
+            ValueError: if an argument is not as described, or episodes are too few for so many tasks and risks.
         """
         from rasf.envs.gymnasium.single import seeds_from
         from rasf.library.calibration import calibrate, calibration_tasks
         from rasf.library.evaluation import run_episodes
 
-        episodes, max_steps = checks.whole("episodes", episodes, 2), checks.whole("max_steps", max_steps)
+        episodes, max_steps = _episodes(episodes), checks.whole("max_steps", max_steps)
         seed, over = checks.whole("seed", seed, 0), [0]
+        _check_callback(callback)
         if risks is None:
             risks = self.risks()
-        if isinstance(risks, Risk) or not risks:
-            raise ValueError(f"risks must be a list of risks, got {risks!r}")
+        if not isinstance(risks, list | tuple) or not risks or not all(isinstance(risk, Risk) for risk in risks):
+            raise ValueError(f"risks must be a list of risks, got {risks!r:.80}")
+        if len({risk_to_text(risk) for risk in risks}) < len(risks):
+            raise ValueError(f"risks must differ, got {risks!r:.80}")
         for risk in risks:
             self.sources.check(risk)
         with self._opened(env, phi, env_kwargs, None, episodes) as environments:
@@ -441,6 +568,18 @@ class PolicyLibrary:
         if different is not None:
             wanted, got = getattr(self.environment, different), getattr(found, different)
             raise ValueError(f"env must have the {different} that the library was trained with, {wanted}, got {got}")
+
+
+def _episodes(given: int) -> int:
+    """A number of episodes of which all that is kept fits into memory."""
+    if checks.whole("episodes", given, 2) > _MOST_EPISODES:
+        raise ValueError(f"episodes must be at most {_MOST_EPISODES:,}, got {given!r}")
+    return int(given)
+
+
+def _check_callback(callback: object) -> None:
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be a function, got {type(callback).__name__}")
 
 
 def merge(libraries: Sequence[PolicyLibrary]) -> PolicyLibrary:

@@ -4,7 +4,8 @@ Scores are arrays (runs, tasks), x_it the score of run i on task t, higher being
 tasks. Every interval covers 95 %.
 
 - `resampling`: where intervals of few runs are cut, and how much is resampled at a time.
-- `intervals`: one list of values; bootstrap intervals of means, ratios and any statistic, and closed forms.
+- `intervals`: one list of values; bootstrap intervals of means, ratios and any statistic, closed forms, and exact
+  intervals of events, which are rare.
 - `comparisons`: runs x tasks; interquartile mean, stratified intervals, one algorithm against another.
 
 What is resampled: the runs of each task by themselves (stratified; the tasks are fixed, not a sample). That is right if
@@ -22,17 +23,22 @@ from rasf.statistics.comparisons import (
 )
 from rasf.statistics.intervals import (
     Interval,
+    event_difference,
+    event_interval,
     interval_of,
     joint_interval,
     mean_interval,
     mean_of_the_worst,
     ratio_interval,
+    share_interval,
     slopes,
     standard_error,
 )
 
 __all__ = [
     "Interval",
+    "event_difference",
+    "event_interval",
     "interquartile_mean",
     "interval_of",
     "joint_interval",
@@ -42,6 +48,7 @@ __all__ = [
     "paired_difference",
     "probability_of_improvement",
     "ratio_interval",
+    "share_interval",
     "slopes",
     "standard_error",
     "stratified_interval",

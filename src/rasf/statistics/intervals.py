@@ -9,10 +9,23 @@ Closed forms are estimate +- t standard errors, t Student's quantile (1.96 for m
     variance   se^2 = (m4 - s^4 (n - 3) / (n - 1)) / n,  m4 the fourth central moment
     CVaR       the mean of the worst share a, by its influence function: se^2 = var(max(q - x, 0)) / (a^2 n), q the
                a-quantile
-    share      of ones among zeros and ones, Wilson's score interval, which does not shrink to a point at 0 and 1
 
-With a few hundred values they agree with the bootstrap's to some percent; with few values of a skewed law they are too
-narrow, as that one is. The share's uses 1.96 always.
+With a few hundred values they agree with the bootstrap's to some percent; with few values of a skewed distribution they
+are too narrow, as the bootstrap's are. Both are a point where all values are equal, which is no interval: n equal
+values do not say how probable another value is. Events, such as failures, are rare enough for that to matter, and have
+intervals of their own.
+
+    share      k of n trials, by Clopper and Pearson: all p at which k or fewer, and k or more, have a probability of at
+               least 2.5 %. Quantiles of beta distributions; 0 of n gives [0, 1 - 0.025^(1/n)]: 0 of 100, [0, 0.036]
+    events     the mean number in an episode. At most one in each: the share of episodes with one. Else the smallest
+               interval that holds the normal one and s [low, high], the share of episodes with an event times the mean
+               number s in those (1 if there are none)
+    difference of events, episode by episode: with m the events that are more and l those that are less, each with an
+               interval as above, m - l by Newcombe's rule, low = m - l - sqrt((m - m_low)^2 + (l_high - l)^2) and high
+               likewise, or the normal interval where that is wider
+
+Clopper and Pearson's is chosen since it covers at least 95 % for every p and n; Wilson's and Jeffreys' are shorter and
+cover 95 % on average over p, but less for some rare events.
 """
 
 from __future__ import annotations
@@ -22,23 +35,35 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import betaincinv, stdtrit
 
 from rasf.arrays import Floats
-from rasf.statistics.resampling import blocks, tails
+from rasf.statistics.resampling import COVERED, blocks, tails
 
-_Z = 1.959963984540054  # of 95 %
+_TAIL = (1 - COVERED) / 2
 
 
 class Interval(NamedTuple):
-    """An estimate with its 95 % interval."""
+    """An estimate with its 95 % interval; the ends are nan where none can be told."""
 
     estimate: float
     low: float
     high: float
 
     def __str__(self) -> str:
-        return f"{self.estimate:.3g} [{self.low:.3g}, {self.high:.3g}]"
+        ends = ("-" if math.isnan(end) else f"{end:.3g}" for end in (self.low, self.high))
+        return f"{self.estimate:.3g} [{', '.join(ends)}]"
+
+    def holding(self, other: Interval) -> Interval:
+        """Return the smallest interval that holds this one and another one, with this one's estimate."""
+        return Interval(self.estimate, min(self.low, other.low), max(self.high, other.high))
+
+    def minus(self, other: Interval) -> Interval:
+        """Return the difference of two independent estimates, by Newcombe's rule."""
+        estimate = self.estimate - other.estimate
+        below = math.hypot(self.estimate - self.low, other.high - other.estimate)
+        above = math.hypot(self.high - self.estimate, other.estimate - other.low)
+        return Interval(estimate, estimate - below, estimate + above)
 
     @classmethod
     def of(cls, estimate: Floats | float, drawn: list[Floats], n: int) -> Interval:
@@ -121,14 +146,66 @@ def normal_tail(values: Floats, share: float) -> Interval:
     return _around(estimate, float(np.maximum(quantile - values, 0.0).var()) / (share**2 * n), n)
 
 
-def wilson_share(values: Floats) -> Interval:
-    """The share of ones among values (n,) that are all 0 or 1."""
-    n, share = len(values), float(values.mean())
-    centre = (share + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
-    half = _Z / (1 + _Z**2 / n) * math.sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2))
-    return Interval(share, centre - half if share > 0 else 0.0, centre + half if share < 1 else 1.0)
+def share_interval(events: float, trials: float) -> Interval:
+    """Return the share of trials with an event, with Clopper and Pearson's interval, which is exact at 0 and 1 too.
+
+    Args:
+        events: number of trials with an event, from 0 to `trials`; a mean of several counts need not be whole.
+        trials: number of independent trials, above 0.
+
+    Returns:
+        The share with an interval that covers it in at least 95 % of samples.
+
+    Raises:
+        ValueError: if `events` is not within 0 and `trials`.
+    """
+    if not 0 <= events <= trials or trials <= 0:
+        raise ValueError(f"events must lie between 0 and the {trials} trials, got {events}")
+    low = 0.0 if events == 0 else float(betaincinv(events, trials - events + 1, _TAIL))
+    high = 1.0 if events == trials else float(betaincinv(events + 1, trials - events, 1 - _TAIL))
+    return Interval(events / trials, low, high)
+
+
+def event_interval(counts: Floats, size: float = 1.0) -> Interval:
+    """Return the mean number of events in an episode, with an interval that is not a point where there are none.
+
+    Args:
+        counts: events (n,) of each episode, or sums of what they count.
+        size: what an event counts, where no episode has one; nan if that is not known, and the ends are nan then.
+
+    Returns:
+        The mean with its interval; see the module's header.
+    """
+    some = counts[counts != 0]
+    share, each = share_interval(len(some), len(counts)), float(some.mean()) if len(some) else size
+    low, high = sorted((share.low * each, share.high * each))
+    found = Interval(float(counts.mean()), low, high)
+    if len(some) == 0 or (some == some[0]).all():
+        return found
+    around = normal_mean(counts)
+    of_one_sign = found.holding(around)
+    if (some > 0).all():
+        return Interval(found.estimate, max(of_one_sign.low, 0.0), of_one_sign.high)
+    if (some < 0).all():
+        return Interval(found.estimate, of_one_sign.low, min(of_one_sign.high, 0.0))
+    return around
+
+
+def event_difference(ours: Floats, theirs: Floats) -> Interval:
+    """Return the mean of ours - theirs, events (n,) of the same episodes, with its interval.
+
+    Args:
+        ours: events (n,) of each episode.
+        theirs: events (n,) of the same episodes, acted in otherwise.
+
+    Returns:
+        The mean difference with its interval; see the module's header.
+    """
+    difference = ours - theirs
+    more, less = (event_interval(np.maximum(sign * difference, 0.0)) for sign in (1.0, -1.0))
+    return normal_mean(difference).holding(more.minus(less))
 
 
 def _around(estimate: float, squared_error: float, n: int) -> Interval:
-    half = float(stdtrit(max(n - 1, 1), 0.975)) * math.sqrt(squared_error)
+    half = float(stdtrit(max(n - 1, 1), 1 - _TAIL)) * math.sqrt(squared_error)
     return Interval(estimate, estimate - half, estimate + half)

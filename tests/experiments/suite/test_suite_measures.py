@@ -3,6 +3,7 @@ import pytest
 
 from rasf.experiments.suite.figures import front as draw_front
 from rasf.experiments.suite.measures import front, verdict
+from rasf.statistics import mean_interval, share_interval
 
 WAYS = ["neutral", "mean-variance:-1", "mean-variance:-4", "static cvar:0.1", "price 2", "price 9"]
 
@@ -10,7 +11,7 @@ WAYS = ["neutral", "mean-variance:-1", "mean-variance:-4", "static cvar:0.1", "p
 def told(failures, returns):
     """Five seeds about these means, with little noise that seeds share."""
     noise = np.random.default_rng(0).normal(0, 0.01, (5, 1))
-    return verdict({"failures": np.array(failures) + noise, "return": np.array(returns) + noise}, WAYS)
+    return verdict({"failures": np.array(failures) + noise, "return": np.array(returns) + noise}, WAYS, 5_000)
 
 
 def test_a_front_is_the_best_return_with_so_few_failures():
@@ -39,7 +40,7 @@ def test_fronts_are_held_against_prices(prices, word):
 def test_no_help_where_failures_stay():
     rng = np.random.default_rng(1)
     failures = 0.3 + rng.normal(0, 0.05, (5, len(WAYS)))
-    assert not verdict({"failures": failures, "return": np.ones((5, len(WAYS)))}, WAYS)["helps"]
+    assert not verdict({"failures": failures, "return": np.ones((5, len(WAYS)))}, WAYS, 5_000)["helps"]
 
 
 def test_a_rival_of_one_seed_is_drawn_without_intervals_and_says_so():
@@ -52,3 +53,22 @@ def test_a_rival_of_one_seed_is_drawn_without_intervals_and_says_so():
     said = [text.get_text() for text in axes.get_legend().get_texts()]
     pyplot.close(figure)
     assert said == ["dqn-batched, 5 steps for each weighting (seed 3 only)", "envelope, 7,000 steps for all"]
+
+
+def test_no_failures_in_any_seed_have_an_interval():
+    """0 of 5,000 episodes: as of a share, whatever the seeds."""
+    none = np.zeros((5, len(WAYS)))
+    found = verdict({"failures": none, "return": np.ones(none.shape)}, WAYS, 5_000)
+    rare = share_interval(0, 5_000).high
+    assert found["failures"] == [list(share_interval(0, 5_000))] * 2
+    assert found["fewer"] == pytest.approx([0.0, -rare, rare])
+    assert not found["helps"]
+    some = none.copy()
+    some[:, 0] = 0.2
+    less = verdict({"failures": some, "return": np.ones(none.shape)}, WAYS, 5_000)
+    assert less["fewer"][2] < 0
+    assert less["helps"]
+    some[:, 0] = [0.1, 0.2, 0.3, 0.2, 0.1]
+    wide = verdict({"failures": some, "return": np.ones(none.shape)}, WAYS, 5_000)
+    assert wide["failures"][0] == list(mean_interval(some[:, 0]))  # seeds differ by more than chance
+    assert wide["fewer"] == list(mean_interval(-some[:, 0]))

@@ -1,6 +1,7 @@
 """A case of one's own, from the command line to the result file: training, asking, summing up, going on."""
 
 import json
+import os
 import shutil
 import sys
 
@@ -32,7 +33,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     return tmp_path
 
 
@@ -61,6 +62,9 @@ def test_a_case_of_ones_own_is_run_and_summed_up(command, here):
         assert ways[way]["failures"][0] == 0
         assert ways[way]["return"][0] == pytest.approx(np.mean([1, 1, 0.4]))
     assert ways["neutral"]["predicted"][0] == pytest.approx(ways["neutral"]["discounted"][0], abs=0.4)
+    for way in ("static cvar:0.1", "limit 0.1"):  # what they do, and not the gamble of plain acting
+        assert ways[way]["predicted"][0] == pytest.approx(np.mean([1, 1, 0.4]), abs=0.05)
+        assert ways[way]["predicted_std"][0] < 0.2
     assert found["verdict"]["helps"]
     assert (here / "out/suite_suite_of_mine_case.png").exists()
     runs = finished_runs(here / "out")

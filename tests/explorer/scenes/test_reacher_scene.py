@@ -13,6 +13,7 @@ from rasf.envs.reacher.world import Reacher
 from rasf.explorer.scenes.reacher import ReacherScene
 from rasf.explorer.scenes.scene import Stopped, Ways
 from rasf.library.networks.reacher import arm_chances
+from rasf.statistics import share_interval
 
 W = Reacher().tasks((10,))[0]
 AVERSE = MeanVariance(-6.0)
@@ -100,9 +101,9 @@ def test_without_a_weight_no_target_is_the_heaviest(scene):
     assert (found.returns == 0).all()
 
 
-def test_failures_are_a_count_also_where_no_rollout_fails(scene, monkeypatch):
+def test_no_failures_have_an_interval(scene, monkeypatch):
     monkeypatch.setattr(scene, "world", replace(scene.world, failure_probability=0.0))
-    assert scene.roll_out(W, AVERSE, 6, 0).measures["failures"] == (0.0, 0.0, 0.0)  # a share's would reach up to 0.4
+    assert scene.roll_out(W, AVERSE, 6, 0).measures["failures"] == share_interval(0, 6)
 
 
 def test_scores_know_their_discount(scene):

@@ -28,6 +28,9 @@ class Episodes(Protocol):
     @property
     def feature_names(self) -> tuple[str, ...] | None: ...
 
+    @property
+    def declared_bounds(self) -> Floats: ...  # (d, 2) of the features in a step, infinite where open
+
     def random_tasks(self, count: int, rng: np.random.Generator) -> Floats | None: ...
 
     def reset(self, seeds: Sequence[int]) -> list[Any]:
@@ -45,6 +48,7 @@ class SingleEpisodes:
     def __init__(self, environments: Sequence[FeatureEnvironment]) -> None:
         self._environments = environments
         self.feature_names, self.random_tasks = environments[0].feature_names, environments[0].random_tasks
+        self.declared_bounds = environments[0].declared_bounds
 
     def __len__(self) -> int:
         return len(self._environments)
@@ -66,6 +70,7 @@ class VectorEpisodes:
     def __init__(self, vector: VectorEnvAdapter, failure: FailureRule | None = None) -> None:
         self._vector, self._failure = vector, None if failure is None else checked_rule(failure)
         self.feature_names, self.random_tasks = vector.feature_names, vector.random_tasks
+        self.declared_bounds = vector.declared_bounds
 
     def __len__(self) -> int:
         return self._vector.num_envs

@@ -98,7 +98,7 @@ def reliability(found: Calibration, source: str) -> Figure:
         axes.tick_params(labelsize=7)
         axes.set_title(name, fontsize=9, loc="left")
         axes.set_xlabel("predicted", fontsize=8)
-        axes.set_ylabel("came", fontsize=8)
+        axes.set_ylabel("realised", fontsize=8)
     for axes in panels[len(names) :]:
         axes.axis("off")
     handles, labels = panels[0].get_legend_handles_labels()

@@ -12,7 +12,7 @@ from rasf.experiments.common.results import Reading
 from rasf.experiments.common.verdicts import below, side, worst
 from rasf.experiments.four_room.measures import Arrays
 from rasf.experiments.four_room.promises import LEVELS, relative_errors, rises
-from rasf.statistics import Interval, mean_interval, ratio_interval
+from rasf.statistics import Interval, event_interval, mean_interval, ratio_interval
 
 Curves = Mapping[str, Arrays]
 _SOON = 32  # tasks
@@ -98,7 +98,7 @@ def _dial(curves: Curves) -> Reading:
     for name in ("rasf-model library both", "rasfql dial"):
         failures = curves[name]["dial_failed"].mean(axis=-1)  # (seeds, 27, levels)
         counts[name] = np.array([sum(_correlation(task) <= -0.9 for task in one) for one in failures])
-    ours = mean_interval(counts["rasf-model library both"])
+    ours = event_interval(counts["rasf-model library both"].astype(np.float64))
     failures = curves["rasf-model library both"]["dial_failed"].mean(axis=-1)
     different = np.mean([[len(np.unique(task)) for task in one] for one in failures])
     never = float(np.mean((failures == 0).all(axis=-1).sum(axis=1)))

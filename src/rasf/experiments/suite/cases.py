@@ -23,6 +23,7 @@ import numpy as np
 
 from rasf.arrays import Floats
 from rasf.checks import one_of, task_weights
+from rasf.limits import Limit, repriced
 from rasf.risk import Entropic, MeanVariance, Risk
 from rasf.risk.names import risk_from_text
 from rasf.sweep.runs import Parameter
@@ -155,9 +156,8 @@ class Acting(NamedTuple):
         """What a text means for a task."""
         neutral = MeanVariance(0.0)
         if text.startswith(_PRICE):
-            dearer = w.copy()
-            dearer[case.priced] -= case.harm * float(text.removeprefix(_PRICE))
-            return cls(dearer, neutral, {})
+            price, feature = float(text.removeprefix(_PRICE)), case.priced % len(case.features)
+            return cls(repriced(w, {feature: case.harm * price}), neutral, {})
         if text.startswith(_LIMIT):
             most, feature = float(text.removeprefix(_LIMIT)), case.priced % len(case.features)
             return cls(w, neutral, {"limits": {feature: _limit(most, case.harm)}})
@@ -165,9 +165,7 @@ class Acting(NamedTuple):
         return cls(w, risk_from_text(text.removeprefix(_STATIC)), {"static": True} if static else {})
 
 
-def _limit(most: float, harm: int) -> Any:
-    from rasf.limits import Limit
-
+def _limit(most: float, harm: int) -> Limit:
     return Limit(at_most=most) if harm > 0 else Limit(at_least=-most)
 
 

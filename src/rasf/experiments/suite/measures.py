@@ -12,7 +12,9 @@ Rules, written before the first run:
                        return's size; "more" or "less" where the interval over seeds excludes 0, else "as much".
     calibrated         predicted mean less what came, in spreads that came; and predicted over realised spread.
 
-Values of a seed are means over weightings; intervals are bootstrap intervals over seeds.
+Values of a seed are means over weightings; intervals are bootstrap intervals over seeds. Those of failures are never
+narrower than the exact interval of a share in the episodes of all seeds together, since seeds without a failure do not
+show that there is none; nor is that of a difference a point where all seeds have the same one.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from rasf.experiments.common.results import Numbers
 from rasf.experiments.suite.cases import NEUTRAL, PRESETS, find_case, is_dial, is_price
 from rasf.experiments.suite.rivals import RIVALS, rivals_of
 from rasf.experiments.suite.runs import LIBRARY, runs_of
-from rasf.statistics import mean_interval
+from rasf.statistics import Interval, mean_interval, share_interval
 from rasf.sweep.runs import Run
 from rasf.sweep.store import Finished
 
@@ -46,6 +48,7 @@ def summary(runs: Sequence[Finished]) -> Numbers:
     arrays = {name: np.stack([one.arrays[name] for one in ours]) for name in _TOLD}  # (seeds, ways, n)
     by_seed = {name: values.mean(axis=2) for name, values in arrays.items()}
     neutral = actings.index(NEUTRAL)
+    episodes = arrays["failures"][:, 0].size * given["asked"]["episodes"]  # in which a way to act is tried
     found: Numbers = {
         "env": case.env,
         "about": case.about,
@@ -59,8 +62,8 @@ def summary(runs: Sequence[Finished]) -> Numbers:
         "training": given["training"],
         "seconds": float(np.mean([_training_seconds(one) for one in ours])),
         "libraries": [one.scalars["library"] for one in ours],
-        "ways": {text: _way(by_seed, j, neutral) for j, text in enumerate(actings)},
-        "verdict": verdict(by_seed, actings),
+        "ways": {text: _way(by_seed, j, neutral, episodes) for j, text in enumerate(actings)},
+        "verdict": verdict(by_seed, actings, episodes),
         "each": {name: arrays[name].mean(axis=0) for name in ("return", "failures", "gauge")},  # (ways, weightings)
     }
     if case.optimum is not None:
@@ -85,12 +88,31 @@ def _told(values: Floats) -> list[float]:
     return list(mean_interval(values))
 
 
-def _way(by_seed: dict[str, Floats], j: int, neutral: int) -> Numbers:
+def _rate(values: Floats, episodes: int) -> list[float]:
+    """Mean failures of an episode and their interval, from values of seeds (n,) in so many episodes together."""
+    told = Interval(*_told(values))
+    return list(told.holding(share_interval(told.estimate * episodes, episodes)) if told.estimate <= 1 else told)
+
+
+def _fewer(values: Floats, others: Floats, episodes: int) -> list[float]:
+    """Mean difference of failures and its interval, of the same seeds (n,) in so many episodes together each."""
+    told, alike = _told(values - others), np.ptp(values - others) <= _ROUNDING
+    if not alike or len(values) == 1 or max(values.mean(), others.mean()) > 1:
+        return told
+    mine, theirs = (share_interval(float(rate.mean()) * episodes, episodes) for rate in (values, others))
+    return list(mine.minus(theirs))
+
+
+def _way(by_seed: dict[str, Floats], j: int, neutral: int, episodes: int) -> Numbers:
     told = {name: _told(values[:, j]) for name, values in by_seed.items()}
     told |= {
-        f"{name}_difference": _told(by_seed[name][:, j] - by_seed[name][:, neutral])
-        for name in ("return", "cvar", "failures")
+        f"{name}_difference": _told(by_seed[name][:, j] - by_seed[name][:, neutral]) for name in ("return", "cvar")
     }
+    failures = by_seed["failures"]
+    told["failures"] = _rate(failures[:, j], episodes)
+    told["failures_difference"] = (
+        [0.0, 0.0, 0.0] if j == neutral else _fewer(failures[:, j], failures[:, neutral], episodes)
+    )
     came, spread = by_seed["discounted"][:, j], by_seed["std"][:, j]
     spread = np.where(spread > _STILL * np.abs(came), spread, np.nan)  # what does not vary has no spread to be off by
     told["off"] = _told((by_seed["predicted"][:, j] - came) / spread)
@@ -98,20 +120,29 @@ def _way(by_seed: dict[str, Floats], j: int, neutral: int) -> Numbers:
     return told
 
 
-def verdict(by_seed: dict[str, Floats], actings: Sequence[str]) -> Numbers:
-    """Whether the dial helps, at which level, at what cost; and what it adds over prices."""
+def verdict(by_seed: dict[str, Floats], actings: Sequence[str], episodes: int) -> Numbers:
+    """Return whether the dial helps, at which level, at what cost; and what it adds over prices.
+
+    Args:
+        by_seed: failures and returns, (seeds, ways) each.
+        actings: the ways.
+        episodes: of all seeds together, in which each way was tried.
+
+    Returns:
+        The numbers by name, with intervals over seeds.
+    """
     failures, returns = by_seed["failures"], by_seed["return"]  # (seeds, ways)
     neutral = actings.index(NEUTRAL)
     size = max(float(np.abs(returns[:, neutral]).mean()), 1e-12)
     fewer = {
-        j: _told(failures[:, j] - failures[:, neutral]) for j, text in enumerate(actings)
+        j: _fewer(failures[:, j], failures[:, neutral], episodes) for j, text in enumerate(actings)
         if is_dial(text) and j != neutral
     }  # fmt: skip
     cheap = [j for j in fewer if (returns[:, neutral] - returns[:, j]).mean() <= _CHEAP * size]
     best = min(cheap or fewer, key=lambda j: failures[:, j].mean())
     told: Numbers = {
         "level": actings[best],
-        "failures": [_told(failures[:, j]) for j in (neutral, best)],
+        "failures": [_rate(failures[:, j], episodes) for j in (neutral, best)],
         "return": [_told(returns[:, j]) for j in (neutral, best)],
         "fewer": fewer[best],
         "cost": _told(returns[:, neutral] - returns[:, best]),
@@ -159,7 +190,10 @@ def _rival(
             part: _ratio(by_seed[part][rows, j], values[part]) for part in ("failures", "gauge", "return")
         } for j, text in enumerate(actings)
     }  # fmt: skip
-    return {part: _told(each) for part, each in values.items()} | {
+    episodes = arrays["failures"].size * given["asked"]["episodes"]
+    told = {part: _told(each) for part, each in values.items()}
+    return told | {
+        "failures": _rate(values["failures"], episodes),
         "seeds": seeds,
         "steps": given["training"]["steps"],
         "trainings": sum(one.run.seed == seeds[0] for one in theirs),  # for a seed: one for each weighting, or for all

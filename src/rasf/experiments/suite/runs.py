@@ -7,8 +7,9 @@ column for each unseen weighting:
     return, cvar       mean of the episodes' returns, and of their worst tenth
     failures           on how many steps of an episode there was one, mean over episodes
     length, gauge      steps of an episode; the mean over steps of what the case measures
-    discounted, std    mean and spread of the discounted return for the weights that were acted for, and what is
-                       promised beyond a time limit; `predicted`, `predicted_std`: what the library said beforehand
+    discounted, std    mean and spread of the discounted return for the weights that were acted for, with the remaining
+                       return that is predicted beyond a time limit; `predicted`, `predicted_std`: what the library
+                       predicts at first observations for this way to act (`rasf.library.calibration.predicted_return`)
     earned             mean of the discounted return for the weighting itself, as far as episodes went
     phi                (ways, weightings, d), features summed up over an episode
 """
@@ -40,6 +41,7 @@ from rasf.experiments.suite.rivals import (
     trained_rival,
     trained_together,
 )
+from rasf.library.calibration import predicted_return
 from rasf.library.evaluation import WORST
 from rasf.risk.names import risk_from_text
 from rasf.statistics import mean_of_the_worst
@@ -47,11 +49,9 @@ from rasf.sweep.learn import reporter
 from rasf.sweep.runs import Outcome, Parameter, Run, Value, alone
 from rasf.sweep.spec import Spec
 from rasf.sweep.store import Finished, Store, report_progress, sweep_folder
-from rasf.transfer import gpi_actions
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import Step
-    from rasf.library.evaluation import Report
     from rasf.library.policy_library import PolicyLibrary
 
 LIBRARY = "library"
@@ -265,8 +265,9 @@ def _try(
         max_steps=asked["max_steps"],
         **acting.ways,
     )
-    assert report.discounted_phi is not None  # nor are beginnings: these are episodes of just now
-    mean, std = _predicted(library, report, acting)
+    assert report.discounted_phi is not None  # of episodes of just now
+    assert report.beginnings is not None
+    mean, std = predicted(library, report.beginnings, acting)
     rest = 0.0 if report.rest is None else report.rest
     realised = report.discounted + rest
     return outcome_of(report.phi, report.failures, report.lengths, w, gauge.mean) | {
@@ -291,12 +292,15 @@ def outcome_of(phi: Floats, failures: Floats | None, lengths: Any, w: Floats, ga
     }
 
 
-def _predicted(library: PolicyLibrary, report: Report, acting: Acting) -> tuple[float, float]:
-    """Mean and spread that the driving policies promise at the first observations, means over them."""
-    assert report.beginnings is not None
-    found = library.sources.scores(report.beginnings, acting.w, acting.risk)
-    each, action = np.arange(len(found.seen)), gpi_actions(found.values)
-    driver = np.argmax(found.values[:, each, action], axis=0)
-    mean, std = (part[driver, each, action] for part in (found.mean, found.std))
-    # the spread over episodes is that of each beginning and that between them
-    return float(mean.mean()), float(np.sqrt((std**2).mean() + mean.var()))
+def predicted(library: PolicyLibrary, obs: Any, acting: Acting) -> tuple[float, float]:
+    """Return mean and spread of the discounted return that are predicted at first observations for a way to act.
+
+    Args:
+        library: the library that acts.
+        obs: first observations (B, n), as its policies see them.
+        acting: how it acts; the prediction is of that rule, within its limit or for its static risk.
+
+    Returns:
+        The mean over the observations, and the spread of each with that between them.
+    """
+    return predicted_return(library.rule(acting.w, acting.risk, **acting.ways), obs)

@@ -41,7 +41,7 @@ from rasf.library.networks.policies import NetworkPolicies
 from rasf.library.networks.reacher import arm_chances, roll_out_arm, roll_out_by_rule
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 from rasf.risk import MeanVariance, Risk
-from rasf.statistics.intervals import Interval, normal_mean
+from rasf.statistics.intervals import Interval, event_interval, normal_mean
 from rasf.transfer import gpi
 
 ENVIRONMENT = "rasf/Reacher-v0"
@@ -151,9 +151,8 @@ class ReacherScene(ArmScene):
             returns,
             failures,
             lengths,
-            # one rollout may fail many times, so failures are a count even where none did
-            measures(returns, failures, lengths) | {"failures": within(normal_mean(failures), 0.0)},
-            within(normal_mean(self.world.in_circle(features).mean(axis=0)), 0.0, 1.0),
+            measures(returns, failures, lengths),
+            within(event_interval(self.world.in_circle(features).mean(axis=0)), 0.0, 1.0),
             self._from_heaviest(features[len(features) // 2 :], weights),
             elbows[1:, :_PLAYED].swapaxes(0, 1),
             tips[1:, :_PLAYED].swapaxes(0, 1),

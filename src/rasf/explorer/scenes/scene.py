@@ -22,7 +22,7 @@ from rasf.envs.grid import MOVES, START
 from rasf.library.evaluation import WORST
 from rasf.risk import Risk
 from rasf.risk.certainty import CertaintyEquivalent
-from rasf.statistics.intervals import Interval, normal_mean, normal_tail, normal_variance, wilson_share
+from rasf.statistics.intervals import Interval, event_interval, normal_mean, normal_tail, normal_variance
 
 ACTIONS = tuple(MOVES)  # on all maps: left, up, right, down
 Stop = Callable[[], bool]  # long work asks it now and then, and gives up where it says True
@@ -119,12 +119,11 @@ def measures(returns: Floats, failures: Floats, lengths: Ints) -> dict[str, Inte
 
     Intervals are in closed form: bootstrap intervals of 500 rollouts would take longer than the rollouts.
     """
-    at_most_one = bool(np.isin(failures, (0.0, 1.0)).all())
     return {
         "return": normal_mean(returns),
         "return_variance": normal_variance(returns),
         "return_cvar": normal_tail(returns, WORST),
-        "failures": wilson_share(failures) if at_most_one else within(normal_mean(failures), 0.0),
+        "failures": event_interval(failures),
         "length": normal_mean(lengths.astype(np.float64)),
     }
 
