@@ -372,6 +372,17 @@ def test_warm_up_is_random_and_nothing_is_learned_from_it_yet():
     np.testing.assert_array_equal(learner.act(rng.normal(size=(2, OBS))), [1, 1])
 
 
+def test_a_warm_up_shorter_than_a_sum_of_steps_waits_for_the_first_sum():
+    learner = make("rasfdqn", warmup=1, n_step=3, num_envs=1)
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        obs = rng.normal(size=(1, OBS))
+        learner.act(obs)
+        learner.observe(obs, np.ones((1, 2)), [False], [True])
+        assert all(np.isfinite(part).all() for part in learner._scaling)
+    assert learner._warm
+
+
 def test_inputs_that_never_change_are_left_alone():
     seen = Batch(np.array([[1.0, 0.0], [1.0, 2.0]]), None, np.array([[0.0, 3.0], [0.0, 3.0]]), None, None, None)
     scaling = Scaling.of(seen, 0.5)

@@ -70,6 +70,7 @@ LAWS = (
 _SURPRISED = (LawKind.MEAN_VARIANCE, LawKind.MEAN_LOG_VARIANCE)  # those that say how far off each transition was
 BOOTSTRAPS = ("own", "gpi")
 _COUNTS = (("target_period", 0), ("average", 0), ("warmup", 0), ("replay", 0), ("n_step", 1), ("objects", 0))
+_MOST_ATOMS = 100_000
 _LAST_RATE = 0.02  # of the learning rate, where it decays
 _Loss = Callable[..., tuple[Array, Array]]
 
@@ -151,6 +152,8 @@ class AgentSettings:
             checks.whole("widths", width)
         for name, least in (("atoms", 2), ("batch", 1), *_COUNTS):
             checks.whole(name, getattr(self, name), least)
+        if self.atoms > _MOST_ATOMS:
+            raise ValueError(f"atoms must be at most {_MOST_ATOMS:,}, got {self.atoms}")
         of_any_size = ("learning_rate", "adam_epsilon", "frequency")
         for name, most in (
             ("gamma", 1.0),

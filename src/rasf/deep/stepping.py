@@ -323,7 +323,7 @@ class SteppedLearner:
         if self._chains is not None:
             rows = self._chains.follow(rows, environments, over)
         self._replay.store(rows)
-        if not self._warm and self._stepped >= self.agent.settings.warmup:
+        if not self._warm and self._stepped >= self.agent.settings.warmup and len(self._replay):
             self._warm, chosen, histogram = True, self.agent.settings, self.agent.law.kind is LawKind.HISTOGRAM
             seen = replay.unpack(self._replay.rows(), self._size)
             gamma = None if histogram else chosen.gamma**chosen.n_step
