@@ -157,7 +157,7 @@ def test_active_features_are_those_that_matter():
         ({"objects": True}, "objects"),
         ({"atoms": 1}, "atoms"),
         ({"atoms": 5.5}, "atoms"),
-        ({"atoms": 10**9}, "atoms must be at most 100,000"),
+        ({"atoms": 10**9}, "atoms"),
         ({"atoms": 1, "conditioned": True}, "atoms"),
         ({"conditioned": True, "bounds": (10.0, -30.0)}, "bounds"),
         ({"conditioned": True, "bounds": (0.0, float("inf"))}, "bounds"),
