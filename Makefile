@@ -29,13 +29,13 @@ docs: $(VENV)/.dev
 	PYTHONPATH=docs $(BIN)/zensical build --clean --strict
 
 bench: $(VENV)/.dev
-	$(BIN)/python benchmarks/planning.py
-	$(BIN)/python benchmarks/four_room.py
-	$(BIN)/python benchmarks/acting.py
-	$(BIN)/python benchmarks/acting_deep.py
-	$(BIN)/python benchmarks/storage.py
+	$(BIN)/python lab/benchmarks/planning.py
+	$(BIN)/python lab/benchmarks/four_room.py
+	$(BIN)/python lab/benchmarks/acting.py
+	$(BIN)/python lab/benchmarks/acting_deep.py
+	$(BIN)/python lab/benchmarks/storage.py
 	$(INSTALL) -e '.[bench]'
-	$(BIN)/python benchmarks/deep.py
+	$(BIN)/python lab/benchmarks/deep.py
 
 # wheel and sdist, tried in empty environments; PYTHONS="/a/python3.12 .." names the Pythons, else they are looked for
 release-check: $(VENV)/.core

@@ -1,7 +1,7 @@
 """The rooms of rasf and who imports whom, from the real import graph: `python docs/architecture_picture.py` redraws.
 
 Writes docs/figures/architecture.svg. An arrow is left out where a longer way implies it, so that the picture stays
-readable; the page's table lists every direct import. `tests/docs/test_architecture.py` checks that both are current.
+readable; the page's table lists every direct import. `tests/lab/docs/test_architecture.py` checks both.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ import grimp
 FIGURE = Path(__file__).parent / "figures" / "architecture.svg"
 PAGE = Path(__file__).parent / "architecture.md"
 ROWS: tuple[dict[str, int], ...] = (  # rooms and where they stand, from the user's side down
+    {"rasf_explorer": 320},
+    {"rasf_lab": 320},
     {"cli": 320},
-    {"explorer": 320},
-    {"experiments": 320},
-    {"sweep": 430},
+    {"drawing": 210, "sweep": 430},
     {"library": 430},
     {"planning": 90, "tabular": 330, "deep": 530},
     {"envs": 210, "limits": 430},
     {"mdp": 90, "transfer": 245, "agents": 400, "statistics": 555},
     {"risk": 320},
 )
+PACKAGES = ("rasf_explorer", "rasf_lab")  # beside the library
 BASE = ("compiled", "checks", "files", "arrays")  # which most rooms import: drawn without arrows
 _ROOMS = [room for row in ROWS for room in row] + list(BASE)
 _WIDTH, _STEP, _BOX = 640, 74, (128, 38)
@@ -32,17 +33,23 @@ _BEGIN, _END = "<!-- imports: written by docs/architecture_picture.py -->", "<!-
 
 def imports() -> dict[str, set[str]]:
     """The rooms that each room imports, anywhere in its modules."""
-    graph = grimp.build_graph("rasf", cache_dir=None)
-    found = {child.removeprefix("rasf.") for child in graph.find_children("rasf")} - {"__main__"}
+    graph = grimp.build_graph("rasf", *PACKAGES, cache_dir=None)
+    found = {child.removeprefix("rasf.") for child in graph.find_children("rasf")} - {"__main__"} | {*PACKAGES}
     if found != set(_ROOMS):
         raise ValueError(f"ROWS and BASE must name the rooms of rasf; they differ in {sorted(found ^ set(_ROOMS))}")
     edges: dict[str, set[str]] = {room: set() for room in _ROOMS}
     for module in graph.modules:
         for imported in graph.find_modules_directly_imported_by(module):
-            source, target = (name.split(".")[1] if "." in name else "" for name in (module, imported))
+            source, target = map(_room, (module, imported))
             if source in edges and target in edges and source != target:
                 edges[source].add(target)
     return edges
+
+
+def _room(module: str) -> str:
+    """The room that a module is in: a package beside `rasf`, or a folder or file of it."""
+    package, _, inside = module.partition(".")
+    return package if package in PACKAGES else inside.partition(".")[0]
 
 
 def reduced(edges: dict[str, set[str]]) -> dict[str, set[str]]:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
+from rasf import drawing
 from rasf.envs.gymnasium.single import seeds_from
-from rasf.experiments.common import drawing
-from rasf.experiments.common.results import shipped
-from rasf.experiments.suite import film
-from rasf.experiments.suite.figures import front
+from rasf_lab.common.provenance import provenance
+from rasf_lab.common.results import shipped
+from rasf_lab.suite import film
+from rasf_lab.suite.figures import front
 
 
 def frames() -> dict[str, np.ndarray]:
@@ -42,7 +43,7 @@ def draw() -> None:
         axes.imshow(frame)
         axes.set_title(f"{name}", fontsize=9, loc="left")
         axes.axis("off")
-    drawing.save(drawing.provenance(drawn, result), Path(__file__).parent / "figures" / "driving.png")
+    drawing.save(provenance(drawn, result), Path(__file__).parent / "figures" / "driving.png")
 
 
 if __name__ == "__main__":

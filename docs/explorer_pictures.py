@@ -26,7 +26,7 @@ import rasf
 FIGURES = Path(__file__).parent / "figures"
 _SERVER = """
 import sys, rasf
-from rasf.explorer.app import serve
+from rasf_explorer.app import serve
 serve(rasf.load(sys.argv[1]), port=0, show=False, ready=lambda url: print(url, flush=True))
 """
 _READY = """() => { const link = location.search.slice(1), of = place => document.querySelector(place)?.dataset.shows;

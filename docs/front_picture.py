@@ -2,7 +2,7 @@
 
     PYTHONPATH=docs .venv/bin/python docs/front_picture.py
 
-What is drawn are runs on an H200 by benchmarks/reacher_variants.py, kept in docs/data, and the shipped results.
+What is drawn are runs on an H200 by lab/benchmarks/reacher_variants.py, kept in docs/data, and the shipped results.
 """
 
 import json
@@ -12,7 +12,7 @@ import matplotlib as mpl
 import numpy as np
 
 from rasf.envs.reacher.world import TRAINING_TARGETS
-from rasf.experiments.common.results import shipped
+from rasf_lab.common.results import shipped
 
 HERE = Path(__file__).parent
 OURS = {

@@ -1,6 +1,6 @@
 """The tables of pages and the README that come from the shipped results: `python docs/results_tables.py` writes them.
 
-`tests/docs/test_results_page.py` checks that they are current.
+`tests/lab/docs/test_results_page.py` checks that they are current.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rasf.experiments.common.claims import is_ours, table
-from rasf.experiments.common.results import shipped
-from rasf.experiments.suite.measures import by_environment
+from rasf_lab.common.claims import is_ours, table
+from rasf_lab.common.results import shipped
+from rasf_lab.suite.measures import by_environment
 
 DOCS = Path(__file__).parent
 _MARKS = {"holds": "**holds**", "does not hold": "does not", "not decided": "undecided", "not measured": "-"}

@@ -22,10 +22,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 import rasf
+from rasf import drawing
 from rasf.arrays import Floats
 from rasf.envs.grid import EMPTY, GOAL, START, WALL, Grid
-from rasf.experiments.common import drawing
-from rasf.experiments.demo import NEW_TASKS
+from rasf_lab.demo import NEW_TASKS
 
 FIGURES = Path(__file__).parent / "figures"
 

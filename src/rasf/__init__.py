@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-__version__ = "1.0.0rc1"
+__version__ = "1.0.0rc2.dev0"
 
 _STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text("utf-8"))
 _HOME = {  # the module of each public name; None for a module

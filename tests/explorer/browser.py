@@ -22,7 +22,7 @@ except ImportError:
 SERVER = """
 import sys
 import rasf
-from rasf.explorer.app import serve
+from rasf_explorer.app import serve
 library = rasf.load(sys.argv[1]) if len(sys.argv) > 1 else None
 serve(library, port=0, show=False, ready=lambda url: print(url, flush=True))
 """

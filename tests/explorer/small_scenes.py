@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from rasf.explorer.scenes.scene import Arm, ArmScene, Layout, MapScene, RiskFamily, Scene, Weight
 from rasf.risk import CVaR, MeanVariance
+from rasf_explorer.scenes.scene import Arm, ArmScene, Layout, MapScene, RiskFamily, Scene, Weight
 
 BETA = RiskFamily("mean-variance", "Mean and variance", "beta", -8.0, 2.0, 0.5, 0.0, -4.0, MeanVariance)
 ALPHA = RiskFamily("cvar", "CVaR", "alpha", 0.05, 1.0, 0.05, 1.0, 0.2, CVaR)

@@ -3,9 +3,9 @@ import sys
 
 import pytest
 
-from rasf.explorer.app import page_style, serve
-from rasf.explorer.drawing import palette
-from rasf.explorer.views import Views
+from rasf_explorer.app import page_style, serve
+from rasf_explorer.drawing import palette
+from rasf_explorer.views import Views
 
 
 def test_a_port_that_is_taken_is_said_in_a_sentence_that_names_the_option():
@@ -49,7 +49,7 @@ def test_others_are_told_to_be_able_to_connect_where_they_are(host, local, monke
     def ready_at_once(library, *, ready, **options):
         ready("http://there:8080/")
 
-    monkeypatch.setattr("rasf.explorer.app.serve", ready_at_once)
+    monkeypatch.setattr("rasf_explorer.app.serve", ready_at_once)
     said = CliRunner().invoke(app, ["explore", "--host", host])
     assert said.exit_code == 0
     assert "the explorer is at http://there:8080/" in said.output
@@ -62,7 +62,7 @@ def test_an_environment_of_the_user_s_is_imported_for_the_file_given(library, tm
     from rasf.cli.main import app
 
     served = []
-    monkeypatch.setattr("rasf.explorer.app.serve", lambda library, *, env, **options: served.append(env))
+    monkeypatch.setattr("rasf_explorer.app.serve", lambda library, *, env, **options: served.append(env))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", list(sys.path))
     (tmp_path / "explored_world.py").write_text("")

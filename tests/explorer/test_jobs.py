@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rasf.explorer.jobs import CancelPrevious, Coalesce, Reports, sentence_of
-from rasf.explorer.scenes.scene import Stopped
+from rasf_explorer.jobs import CancelPrevious, Coalesce, Reports, sentence_of
+from rasf_explorer.scenes.scene import Stopped
 
 
 def in_a_loop(work):

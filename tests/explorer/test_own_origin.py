@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from rasf.explorer.own_origin import HEADERS, OwnOriginMiddleware, is_own
+from rasf_explorer.own_origin import HEADERS, OwnOriginMiddleware, is_own
 
 
 def test_an_origin_is_compared_with_the_host_that_is_asked():

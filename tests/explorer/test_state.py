@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_scenes import ARM, LIBRARY, LIMITED, MAP
 
-from rasf.explorer.scenes.scene import Ways
-from rasf.explorer.state import State, default_state, from_query
+from rasf_explorer.scenes.scene import Ways
+from rasf_explorer.state import State, default_state, from_query
 
 
 def read(query, scene=MAP, view="here", seed=0):

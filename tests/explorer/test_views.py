@@ -5,8 +5,8 @@ from copy import copy
 
 from small_scenes import SmallScene
 
-from rasf.explorer.scenes.scene import Stopped
-from rasf.explorer.views import View, Views
+from rasf_explorer.scenes.scene import Stopped
+from rasf_explorer.views import View, Views
 
 
 def ended(view):

@@ -98,7 +98,7 @@ def calibrate(
     print_calibration(found)
     say(f"wrote {target}")
     if drawn is not None:
-        from rasf.experiments.common import drawing
+        from rasf import drawing
 
         drawing.save(drawing.reliability(found, f"{values['file'].name} on {where}, seed {found.seed}"), drawn)
         say(f"wrote {drawn}")

@@ -126,7 +126,7 @@ def evaluate(
     read.silence_box_warnings()
     compared = _compare(job)
     if job.plot is not None:
-        from rasf.experiments.common import drawing
+        from rasf import drawing
 
         drawing.save(drawing.comparison(compared, job.discounted, _source(job)), job.plot)
     if job.json is not None:
@@ -207,7 +207,7 @@ def _job(values: dict[str, Any]) -> _Job:
 
 
 def _check_plot(plot: Path, weightings: int) -> None:
-    from rasf.experiments.common.drawing import MOST_PANELS
+    from rasf.drawing import MOST_PANELS
 
     if plot.suffix != ".png":
         raise ValueError(f"plot must end in .png, got {plot}")

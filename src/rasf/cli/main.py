@@ -1,4 +1,4 @@
-"""The command line: one command a file, gathered here.
+"""The command line: one command a file, gathered here, with those that other packages offer as `rasf.commands`.
 
 Bad input ends in one sentence on standard error and a non-zero exit, never in a traceback. Ctrl-C ends a command with
 130, at once unless there is something to stop or to keep.
@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.metadata import entry_points
 from typing import Annotated, NoReturn
 
 import typer
 
 import rasf
-from rasf.cli.bench import bench
 from rasf.cli.calibrate import calibrate
 from rasf.cli.evaluate import evaluate
-from rasf.cli.explore import explore
-from rasf.cli.reproduce import claims, demo, reproduce
-from rasf.cli.suite import suite
 from rasf.cli.sweep import sweep
 from rasf.cli.terminal import console, interruptible, leaving_at_once, on_stderr
 from rasf.cli.train import train
@@ -30,9 +27,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (demo, reproduce, claims, train, evaluate, calibrate, explore, suite, bench):
+for command in (train, evaluate, calibrate):
     app.command()(command)
 app.add_typer(sweep, name="sweep")
+for offered in entry_points(group="rasf.commands"):
+    app.command(offered.name)(offered.load())
 
 
 def _version(asked: bool) -> None:
@@ -48,7 +47,7 @@ def _options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    if ctx.invoked_subcommand in ("bench", "explore", "sweep"):
+    if ctx.invoked_subcommand == "sweep":
         interruptible()
 
 

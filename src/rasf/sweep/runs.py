@@ -2,7 +2,8 @@
 
 A run's id is a hash of what determines its numbers, so it is the same on every machine and in every order; 1 and 1.0
 are the same number. An experiment is named by text, because a worker in another process has to find it: by a short name
-if it comes with rasf, else by "module:attribute". Ids hash that name, not where the code of a short name lies.
+if an installed package offers it as an entry point, else by "module:attribute". Ids hash that name, not where the code
+of a short name lies.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -22,14 +25,14 @@ import numpy.typing as npt
 Value = bool | int | float | str
 Parameter: TypeAlias = "Value | list[Parameter] | dict[str, Parameter]"
 
-# as text, because these lie in rooms that import this one
-EXPERIMENTS = {
-    "learn": "rasf.sweep.learn:LEARN",
-    "four-room": "rasf.experiments.four_room.runs:FOUR_ROOM",
-    "reacher": "rasf.experiments.reacher.runs:REACHER",
-    "suite": "rasf.experiments.suite.runs:SUITE",
-}
 _ID_LENGTH = 16
+
+
+@cache
+def experiments() -> dict[str, str]:
+    """Return where the experiments with a short name lie: "learn", and what packages offer as `rasf.experiments`."""
+    offered = {one.name: one.value for one in entry_points(group="rasf.experiments")}
+    return {"learn": "rasf.sweep.learn:LEARN"} | offered
 
 
 class Limits(NamedTuple):
@@ -119,7 +122,7 @@ class Experiment(Protocol):
 
 def experiment_of(kind: str) -> Experiment:
     """The experiment with this short name, or at this "module:attribute"."""
-    module, _, attribute = EXPERIMENTS.get(kind, kind).partition(":")
+    module, _, attribute = experiments().get(kind, kind).partition(":")
     experiment: Experiment = getattr(import_module(module), attribute)
     return experiment
 

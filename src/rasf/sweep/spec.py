@@ -38,7 +38,6 @@ from typing import Any
 from rasf.checks import is_whole
 from rasf.sweep.arguments import read_toml
 from rasf.sweep.runs import (
-    EXPERIMENTS,
     NO_LIMITS,
     Experiment,
     Limits,
@@ -46,6 +45,7 @@ from rasf.sweep.runs import (
     Run,
     add_cwd_to_path,
     experiment_of,
+    experiments,
     same_number,
 )
 
@@ -91,8 +91,8 @@ class _Reader:
 
     def _experiment(self) -> tuple[str, Experiment]:
         given = self._given.get("kind")
-        if not isinstance(given, str) or (given not in EXPERIMENTS and not re.fullmatch(r"[\w.]+:\w+", given)):
-            known = ", ".join((*EXPERIMENTS, "module:attribute"))
+        if not isinstance(given, str) or (given not in experiments() and not re.fullmatch(r"[\w.]+:\w+", given)):
+            known = ", ".join((*experiments(), "module:attribute"))
             raise self._refuse(f"kind must be one of {known}, got {given!r}", "kind")
         add_cwd_to_path()
         try:

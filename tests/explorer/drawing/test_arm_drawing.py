@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from drawn import of_class, parse, words
 
-from rasf.explorer.drawing.arm import WIDTH, draw_arm, from_view, to_view
-from rasf.explorer.scenes.scene import Arm, Field
+from rasf_explorer.drawing.arm import WIDTH, draw_arm, from_view, to_view
+from rasf_explorer.scenes.scene import Arm, Field
 
 ARM = Arm(np.array([[0.14, 0.0], [0.0, 0.14], [-0.22, 0.0], [0.1, 0.1]]), (0, 2), 0.06, (0.1, 0.11), 2)
 TIPS = np.array([[0.1, 0.0], [0.12, 0.0], [0.1, 0.02], [0.12, 0.02]])

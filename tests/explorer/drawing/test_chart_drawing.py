@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from drawn import of_class, parse, words
 
-from rasf.explorer.drawing.axes import Scale, round_ticks, tick_words
-from rasf.explorer.drawing.frontier import Labels, draw_frontier
-from rasf.explorer.drawing.returns import draw_returns
-from rasf.explorer.drawing.scores import draw_scores, scores_rows
-from rasf.explorer.scenes.frontier import Frontier, Point
-from rasf.explorer.scenes.scene import Outcome, Scores
 from rasf.statistics import Interval
+from rasf_explorer.drawing.axes import Scale, round_ticks, tick_words
+from rasf_explorer.drawing.frontier import Labels, draw_frontier
+from rasf_explorer.drawing.returns import draw_returns
+from rasf_explorer.drawing.scores import draw_scores, scores_rows
+from rasf_explorer.scenes.frontier import Frontier, Point
+from rasf_explorer.scenes.scene import Outcome, Scores
 
 
 def ticks(root, axis):

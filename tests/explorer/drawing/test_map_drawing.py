@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from drawn import of_class, parse, words
 
-from rasf.explorer.drawing import palette
-from rasf.explorer.drawing.map import centre, draw_map, side
-from rasf.explorer.scenes.scene import Layout, MapPolicy
+from rasf_explorer.drawing import palette
+from rasf_explorer.drawing.map import centre, draw_map, side
+from rasf_explorer.scenes.scene import Layout, MapPolicy
 
 #   S . 1
 #   # T G

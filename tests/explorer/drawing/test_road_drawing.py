@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from drawn import of_class, parse, words
 
-from rasf.explorer.drawing.road import Acted, draw_road, moves
-from rasf.explorer.scenes.scene import Drive, Road
+from rasf_explorer.drawing.road import Acted, draw_road, moves
+from rasf_explorer.scenes.scene import Drive, Road
 
 LANES = ((np.array([[0.0, 0.0], [500.0, 0.0]]), 4.0), (np.array([[0.0, 4.0], [500.0, 4.0]]), 4.0))
 LINES = ((np.array([[0.0, -2.0], [500.0, -2.0]]), False), (np.array([[0.0, 2.0], [500.0, 2.0]]), True))

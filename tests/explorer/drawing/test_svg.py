@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from rasf.explorer.drawing import palette, svg
+from rasf_explorer.drawing import palette, svg
 
 
 def test_outside_text_is_escaped_everywhere():

@@ -83,7 +83,7 @@ def test_a_library_is_evaluated_on_demand_and_evaluation_can_be_cancelled(visit,
     weights, (family, level) = link["w"], link["risk"].split(":")
     risks = {"Chosen": {"mean-variance": rasf.MeanVariance}[family](float(level)), "Neutral": rasf.MeanVariance(0.0)}
     found = library.compare("rasf/Grid-v0", [float(x) for x in weights.split(",")], risks, episodes=20, seed=0)
-    from rasf.explorer.drawing.svg import shown
+    from rasf_explorer.drawing.svg import shown
 
     cells = page.locator('.numbers [data-measure="return"] td b')
     for i, report in enumerate(found.reports.values()):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from browser import arrows, expect, settled
 
-from rasf.explorer.scenes.four_room import FourRoomScene
-from rasf.explorer.scenes.grid import GridScene
-from rasf.explorer.state import State, default_state
+from rasf_explorer.scenes.four_room import FourRoomScene
+from rasf_explorer.scenes.grid import GridScene
+from rasf_explorer.state import State, default_state
 
 ACTIONS = ("left", "up", "right", "down")
 
@@ -103,7 +103,7 @@ def test_the_numbers_are_those_of_the_scenes_own_rollouts(visit, rooms):
     state = default_state("file", rooms)
     risk = rooms.families[0].make(state.level)
     outcome = rooms.roll_out(np.array(state.w), risk, 500, 3)
-    from rasf.explorer.drawing.svg import shown
+    from rasf_explorer.drawing.svg import shown
 
     row = page.locator('.numbers [data-measure="return"] td').first.locator("b")
     expect(row).to_have_text(shown(outcome.measures["return"].estimate))
@@ -112,8 +112,8 @@ def test_the_numbers_are_those_of_the_scenes_own_rollouts(visit, rooms):
 
 
 def test_a_limit_changes_what_is_done_and_tells_its_price(visit, rooms):
-    from rasf.explorer.drawing.svg import shown
-    from rasf.explorer.scenes.scene import Ways
+    from rasf_explorer.drawing.svg import shown
+    from rasf_explorer.scenes.scene import Ways
 
     page = visit("?risk=mean-variance:0.0").page
     settled(page)
@@ -130,8 +130,8 @@ def test_a_limit_changes_what_is_done_and_tells_its_price(visit, rooms):
 
 
 def test_a_static_risk_is_told_beside_the_step(visit, rooms):
-    from rasf.explorer.drawing.svg import shown
-    from rasf.explorer.scenes.scene import Ways
+    from rasf_explorer.drawing.svg import shown
+    from rasf_explorer.scenes.scene import Ways
 
     page = visit("?risk=cvar:0.2&layer=trajectory").page
     settled(page)
@@ -147,7 +147,7 @@ def test_a_static_risk_is_told_beside_the_step(visit, rooms):
 
 
 def test_a_clicked_cell_and_one_chosen_by_keys_show_their_scores(visit, grid):
-    from rasf.explorer.drawing.svg import shown
+    from rasf_explorer.drawing.svg import shown
 
     page = visit("?view=grid").page
     settled(page)
@@ -178,7 +178,7 @@ def test_a_clicked_cell_and_one_chosen_by_keys_show_their_scores(visit, grid):
 
 
 def test_playback_moves_the_agent_along_the_path_and_the_arrows_follow_what_was_collected(visit, rooms):
-    from rasf.explorer.drawing.map import centre
+    from rasf_explorer.drawing.map import centre
 
     # a task that is worth a detour past an object
     page = visit("?w=1.0,1.0,1.0,1.0,-2.0&risk=mean-variance:0.0&layer=trajectory").page

@@ -66,9 +66,9 @@ def test_a_bad_link_is_answered_in_sentences(visit, server):
 
 ENDLESS = """
 import time
-from rasf.explorer import app
-from rasf.explorer import views
-from rasf.explorer.scenes import scene
+from rasf_explorer import app
+from rasf_explorer import views
+from rasf_explorer.scenes import scene
 def make(tick, stop):
     tick(0.5)
     while not stop():
@@ -182,7 +182,7 @@ def test_saved_files_hold_what_is_shown(visit):
     with page.expect_download() as numbers:
         page.get_by_role("button", name="Save CSV").click()
     rows = list(csv.reader(io.StringIO(numbers.value.path().read_text())))
-    from rasf.explorer.drawing.svg import shown
+    from rasf_explorer.drawing.svg import shown
 
     (mean,) = [row for row in rows if row[:3] == ["measure", "return", "chosen"]]
     expect(page.locator('.numbers [data-measure="return"] td b').first).to_have_text(shown(float(mean[3])))

@@ -7,8 +7,9 @@ import re
 
 import numpy as np
 
-from rasf.explorer.drawing.scores import ScoreRow
-from rasf.explorer.pages.numbers import (
+from rasf.statistics import Interval
+from rasf_explorer.drawing.scores import ScoreRow
+from rasf_explorer.pages.numbers import (
     HEADER,
     Sheet,
     at_most_one,
@@ -19,13 +20,12 @@ from rasf.explorer.pages.numbers import (
     summary,
     utility_words,
 )
-from rasf.explorer.scenes.four_room import FourRoomScene
-from rasf.explorer.scenes.frontier import Frontier, Point
-from rasf.explorer.scenes.grid import GridScene
-from rasf.explorer.scenes.reacher import ReacherScene
-from rasf.explorer.scenes.scene import ArmOutcome, Outcome
-from rasf.explorer.state import State
-from rasf.statistics import Interval
+from rasf_explorer.scenes.four_room import FourRoomScene
+from rasf_explorer.scenes.frontier import Frontier, Point
+from rasf_explorer.scenes.grid import GridScene
+from rasf_explorer.scenes.reacher import ReacherScene
+from rasf_explorer.scenes.scene import ArmOutcome, Outcome
+from rasf_explorer.state import State
 
 STATE = State("grid", (-1.0, 0.1), "entropic", -0.1, cell=20, seed=3, layer="drivers")
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from small_scenes import LAYOUT
 
-from rasf.explorer.pages.arm import heaviest
-from rasf.explorer.pages.map import step_over_walls, why_nobody_acts
+from rasf_explorer.pages.arm import heaviest
+from rasf_explorer.pages.map import step_over_walls, why_nobody_acts
 
 WALLS = (1, 4, 5)  # . # .
 #                    . # #

@@ -10,11 +10,11 @@ import rasf
 from quick_compilation import quick_compilation  # noqa: F401
 from rasf import MeanVariance
 from rasf.envs.gymnasium.single import open_environment, seeds_from
-from rasf.experiments.suite.film import shipped_driver
-from rasf.explorer.scenes.driving import ROADS, DrivingScene
-from rasf.explorer.scenes.library import LibraryScene
-from rasf.explorer.scenes.scene import Stopped, Ways
-from rasf.explorer.views import scene_of
+from rasf_explorer.scenes.driving import ROADS, DrivingScene
+from rasf_explorer.scenes.library import LibraryScene
+from rasf_explorer.scenes.scene import Stopped, Ways
+from rasf_explorer.views import scene_of
+from rasf_lab.suite.film import shipped_driver
 
 pytest.importorskip("highway_env")
 pytest.importorskip("mo_gymnasium")

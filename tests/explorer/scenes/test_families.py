@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from small_scenes import SmallScene
 
-from rasf.explorer.scenes.families import around_trained, trained_for
-from rasf.explorer.scenes.grid import GridScene
-from rasf.explorer.scenes.scene import Weight
 from rasf.library.policy_library import SourcePolicy
 from rasf.risk import MeanVariance
 from rasf.risk.names import stored_risk
+from rasf_explorer.scenes.families import around_trained, trained_for
+from rasf_explorer.scenes.grid import GridScene
+from rasf_explorer.scenes.scene import Weight
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from rasf.explorer.scenes.families import NEUTRAL_ONLY, cvar, entropic, mean_variance
-from rasf.explorer.scenes.frontier import frontier, levels
-from rasf.explorer.scenes.grid import GridScene
-from rasf.explorer.scenes.scene import Stopped
+from rasf_explorer.scenes.families import NEUTRAL_ONLY, cvar, entropic, mean_variance
+from rasf_explorer.scenes.frontier import frontier, levels
+from rasf_explorer.scenes.grid import GridScene
+from rasf_explorer.scenes.scene import Stopped
 
 
 @pytest.mark.parametrize("family", [

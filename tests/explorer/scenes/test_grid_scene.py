@@ -7,10 +7,10 @@ import pytest
 
 from rasf import Entropic, MeanVariance
 from rasf.envs.grid import Grid
-from rasf.experiments.grid.runs import SOURCE_COSTS, TARGET_COSTS, transfer
-from rasf.explorer.scenes.grid import STEPS, GridScene
-from rasf.explorer.scenes.scene import Stopped
 from rasf.planning.plan import evaluate_policy, plan
+from rasf_explorer.scenes.grid import STEPS, GridScene
+from rasf_explorer.scenes.scene import Stopped
+from rasf_lab.paper.grid.runs import SOURCE_COSTS, TARGET_COSTS, transfer
 
 W = Grid().task(TARGET_COSTS)
 

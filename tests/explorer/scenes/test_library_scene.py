@@ -9,13 +9,13 @@ from small_reacher import random_reacher
 import rasf
 from rasf import CVaR, MeanVariance
 from rasf.envs.gymnasium.single import open_environment
-from rasf.explorer import views
-from rasf.explorer.scenes.four_room import FourRoomScene
-from rasf.explorer.scenes.library import LibraryScene
-from rasf.explorer.scenes.reacher import ReacherScene
-from rasf.explorer.scenes.scene import Stopped, Ways
-from rasf.explorer.views import scene_of, shipped_reacher
 from rasf.library.policy_library import PolicyLibrary
+from rasf_explorer import views
+from rasf_explorer.scenes.four_room import FourRoomScene
+from rasf_explorer.scenes.library import LibraryScene
+from rasf_explorer.scenes.reacher import ReacherScene
+from rasf_explorer.scenes.scene import Stopped, Ways
+from rasf_explorer.views import scene_of, shipped_reacher
 
 MAP = {"layout": "S.1T\n.X..\n1.TG", "trap_probability": 0.3, "step_limit": 30}
 W = np.array([0.5, 1.0, -1.0])
@@ -186,7 +186,7 @@ SUITE = {  # sliders, and what a failure is
 def test_any_library_of_the_suite_opens_with_its_names_failures_and_dial(name, tmp_path):
     """Tables, some of dictionaries as observations, some of environments with settings."""
     pytest.importorskip("mo_gymnasium")
-    from rasf.experiments.suite.cases import find_case
+    from rasf_lab.suite.cases import find_case
 
     case, (features, failures, farthest) = find_case(name), SUITE[name]
     rasf.learn(

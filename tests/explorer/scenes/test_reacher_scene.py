@@ -10,10 +10,10 @@ from quick_compilation import quick_compilation  # noqa: F401
 from rasf import MeanVariance
 from rasf.envs.reacher.arm import tip_position
 from rasf.envs.reacher.world import Reacher
-from rasf.explorer.scenes.reacher import ReacherScene
-from rasf.explorer.scenes.scene import Stopped, Ways
 from rasf.library.networks.reacher import arm_chances
 from rasf.statistics import share_interval
+from rasf_explorer.scenes.reacher import ReacherScene
+from rasf_explorer.scenes.scene import Stopped, Ways
 
 W = Reacher().tasks((10,))[0]
 AVERSE = MeanVariance(-6.0)

@@ -7,8 +7,8 @@ semi-implicit Euler on M(q) dw = tau - damping, with
     M11 = a1 + a2 + 2 a3 cos q2         M12 = a2 + a3 cos q2               M22 = a2
 
 Air drags every link and the tip, in proportion to v (1 + |v|), for translation and rotation. The elbow stops at +-3
-rad, and speeds at +-100 rad/s: without these two, random torques blow the integration up. `tests/envs` holds the step
-to recorded pybullet trajectories and to MuJoCo. Arrays may be numpy or jax.
+rad, and speeds at +-100 rad/s: without these two, random torques blow the integration up. `tests/rasf/envs` holds the
+step to recorded pybullet trajectories and to MuJoCo. Arrays may be numpy or jax.
 """
 
 from __future__ import annotations

@@ -1,5 +1,0 @@
-"""The suite: does risk-aware acting help on environments that others made? `rasf suite`."""
-
-from rasf.experiments.suite.cases import Case, case_names, find_case
-
-__all__ = ["Case", "case_names", "find_case"]

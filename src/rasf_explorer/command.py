@@ -1,0 +1,50 @@
+"""`rasf explore`: the risk explorer, a page served on this machine."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rasf.cli.terminal import console, interruptible
+from rasf.sweep.arguments import import_environment
+
+
+def explore(
+    file: Annotated[
+        Path | None, typer.Argument(help="A library file. Default: worlds that come with rasf.", show_default=False)
+    ] = None,
+    env: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:ID", help="FILE's environment, where it takes importing a module of yours."),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; others can connect if it is not local.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8080,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the library trained at the start.")] = 0,
+) -> None:
+    """Turn the dial, see what changes: a page on which you set rewards and risk, and see what a library does, and why.
+
+    Example: `rasf explore my-library.rasf --port 8081`
+
+    Example: `rasf explore bridge.rasf --env bridge:my/Bridge-v0`
+    """
+    interruptible()
+    if env is not None and file is None:
+        raise ValueError(f"env must be given with the file of a library, got {env!r} alone")
+    if find_spec("nicegui") is None:
+        raise ValueError("the explorer needs the extra packages of pip install 'rasf[explorer]'")
+    from rasf.library.file import load
+    from rasf_explorer.app import is_local, serve
+
+    def ready(address: str) -> None:
+        console.print(f"the explorer is at {address}; Ctrl-C ends it", highlight=False)
+        if not is_local(host):
+            console.print("others who reach this machine can connect and use it, too", highlight=False)
+
+    library, env_id = None if file is None else load(file), None if env is None else import_environment(env)
+    serve(library, env=env_id, host=host, port=port, show=browser, seed=seed, ready=ready)

@@ -1,0 +1,169 @@
+"""What the page says of numbers: sentences, tables as HTML, and a CSV file. Everything from outside is escaped here.
+
+The CSV is one tidy table, a number per row, that any spreadsheet or data frame reads:
+
+    section, name, at, value, low, high
+
+`at` says where a number belongs: chosen or neutral for a measure, the dial's level for a point of the frontier, the
+action for a score. Text from files is kept from being taken for a formula by a spreadsheet.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from math import isnan
+
+import numpy as np
+
+from rasf.statistics import Interval
+from rasf_explorer.drawing.scores import ScoreRow
+from rasf_explorer.drawing.svg import shown
+from rasf_explorer.scenes.frontier import Frontier
+from rasf_explorer.scenes.scene import ArmOutcome, Outcome, RiskFamily
+from rasf_explorer.state import State
+
+MEASURES = {
+    "return": "Mean return",
+    "return_variance": "Variance",
+    "return_cvar": "CVaR, worst tenth",
+    "discounted": "Discounted return",
+    "failures": "Failures per episode",
+    "length": "Steps",
+    "speed": "Mean speed, m/s",
+}
+HEADER = ("section", "name", "at", "value", "low", "high")
+
+
+def risk_words(family: RiskFamily, level: float) -> str:
+    """The chosen risk: "mean-variance, beta −4"."""
+    return f"{family.name}, {family.parameter} {shown(level)}"
+
+
+def at_most_one(*outcomes: Outcome) -> bool:
+    """Whether no rollout failed twice, so that failures are a rate; an arm's may, even where none did."""
+    return all(
+        not isinstance(outcome, ArmOutcome) and bool(np.isin(outcome.failures, (0.0, 1.0)).all())
+        for outcome in outcomes
+    )
+
+
+def utility_words(utilities: Mapping[str, float]) -> str:
+    """What is known of utilities at the start: "Utility at the start: GPI 3.48, best source −1.72."."""
+    said = ", ".join(f"{name} {shown(value)}" for name, value in utilities.items())
+    return f"Utility at the start: {said}." if said else ""
+
+
+def summary(who: str, chosen: Outcome, neutral: Outcome) -> str:
+    """What changed, in words, for those who hear the page."""
+    own, other = (outcome.measures["failures"].estimate for outcome in (chosen, neutral))
+    if at_most_one(chosen, neutral):
+        fails = f"Fails in {shown(100 * own, 2)} % of rollouts, risk-neutral {shown(100 * other, 2)} %"
+    else:
+        fails = f"{shown(own)} failures a rollout, risk-neutral {shown(other)}"
+    own, other = (outcome.measures["return"].estimate for outcome in (chosen, neutral))
+    return f"{who} {fails}; mean return {shown(own)}, risk-neutral {shown(other)}."
+
+
+def numbers_table(
+    columns: Mapping[str, Mapping[str, Interval]], share: bool, exact: Collection[str] = (), failure: str = "failure"
+) -> str:
+    """Measures down, risks across, each with its interval or "exact"; `share`: failures are a rate, in per cent."""
+    name = failure.capitalize()
+    named = MEASURES | {"failures": f"{name} rate" if share else f"{name}s per episode"}
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
+    body = ""
+    for key, words in named.items():
+        if any(key in found for found in columns.values()):
+            rate, known = share and key == "failures", key in exact
+            cells = "".join(_cell(found.get(key), rate, known) for found in columns.values())
+            body += f'<tr data-measure="{key}"><th scope="row">{words}</th>{cells}</tr>'
+    return (
+        f'<table class="numbers"><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>'
+        f'<p class="small soft">Below each number its 95 % interval{", where it is not exact" if exact else ""}.</p>'
+    )
+
+
+def _cell(interval: Interval | None, share: bool, exact: bool) -> str:
+    if interval is None:
+        return "<td>–</td>"
+    scale, unit = (100.0, " %") if share else (1.0, "")
+    # closed-form intervals of nothing end at 1e-17, which nobody wants to read
+    estimate, low, high = (shown(scale * number if abs(number) > 1e-12 else 0.0) for number in interval)
+    ends = "exact" if exact else "too few to say" if isnan(interval.low) else f"{low} to {high}"
+    return f'<td><b>{estimate}{unit}</b><span class="interval">{ends}</span></td>'
+
+
+def scores_table(rows: Sequence[ScoreRow], most: int = 40) -> str:
+    """The best rows as a table, a policy by its number; the winner has a star and is said in words, too."""
+    head = '<th scope="col">Policy</th><th scope="col">Action</th>'
+    head += "".join(f'<th scope="col" class="right">{name}</th>' for name in ("Value", "Mean", "Std"))
+    star = '<span role="img" aria-label="wins" title="wins">★</span> '
+    body = ""
+    for row in rows[:most]:
+        std = "&lt;0.001" if 0 < row.std < 1e-3 else shown(row.std)
+        body += f'<tr class="{"wins" if row.wins else ""}"><td class="policy" title="{escape(row.name)}">'
+        body += f"{star if row.wins else ''}{row.source}</td><td>{escape(row.action)}</td>"
+        body += "".join(f'<td class="right">{said}</td>' for said in (shown(row.value), shown(row.mean), std)) + "</tr>"
+    more = f'<p class="small soft">and {len(rows) - most} more in the CSV file</p>' if len(rows) > most else ""
+    return f'<table class="scores"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}'
+
+
+def facts_list(facts: Iterable[tuple[str, str]]) -> str:
+    """Names and what is known of them."""
+    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(what)}</dd>" for name, what in facts)
+    return f'<dl class="facts">{rows}</dl>'
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """What the page shows, to be written down."""
+
+    provenance: Mapping[str, str]
+    state: State
+    weights: Sequence[str]
+    chosen: Mapping[str, Interval] = field(default_factory=dict)
+    neutral: Mapping[str, Interval] = field(default_factory=dict)
+    frontier: Frontier | None = None
+    scores: Sequence[ScoreRow] = ()
+
+
+def numbers_csv(sheet: Sheet) -> str:
+    """The table."""
+    state, tip = sheet.state, sheet.state.tip
+    named = {name: getattr(state, name) for name in ("view", "family", "level", "cell", "tip", "context", "seed")}
+    named |= {"tip": None if tip is None else f"{tip[0]!r} {tip[1]!r}", "link": "?" + state.to_query()}
+    rows: list[Sequence[object]] = [("provenance", name, "", value) for name, value in sheet.provenance.items()]
+    rows += [("state", name, "", value) for name, value in named.items() if value is not None]
+    rows += [("weight", name, "", value) for name, value in zip(sheet.weights, state.w, strict=True)]
+    for at, measures in (("chosen", sheet.chosen), ("neutral", sheet.neutral)):
+        rows += [("measure", name, at, *interval) for name, interval in measures.items()]
+    for point in () if sheet.frontier is None else sheet.frontier.points:
+        rows.append(("frontier", "return", point.level, *point.returns))
+        rows.append(("frontier", "failures", point.level, *point.failures))
+    for row in sheet.scores:
+        section = "winning score" if row.wins else "score"
+        rows += [(section, f"{row.name}: {name}", row.action, getattr(row, name)) for name in ("mean", "std", "value")]
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    writer.writerow(HEADER)
+    for cells in rows:
+        writer.writerow([*map(_safe, cells), *[""] * (len(HEADER) - len(cells))])
+    return written.getvalue()
+
+
+def _safe(cell: object) -> str:
+    if isinstance(cell, float):
+        return repr(float(cell))
+    text = str(cell)
+    return "'" + text if isinstance(cell, str) and text[:1] in tuple("=+-@\t\r") else text
+
+
+def file_name(state: State, ending: str) -> str:
+    """A name that says what is in the file: rasf-grid-entropic--0.1.svg."""
+    said = f"rasf-{state.view}-{state.family}-{state.level:g}"
+    return re.sub(r"[^A-Za-z0-9.-]+", "-", said) + "." + ending

@@ -1,0 +1,241 @@
+"""The panels beside a picture: the task and its risk, what rollouts lead to, and the frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from nicegui import background_tasks, ui
+
+from rasf_explorer.drawing.frontier import draw_frontier
+from rasf_explorer.drawing.returns import draw_returns
+from rasf_explorer.jobs import CancelPrevious, Reports, Say
+from rasf_explorer.pages.controls import ChoiceField, Progress, SliderField, Words, button, html, panel
+from rasf_explorer.pages.numbers import at_most_one, numbers_table, risk_words, utility_words
+from rasf_explorer.scenes.frontier import Frontier, Point, frontier
+from rasf_explorer.scenes.scene import Outcome, RiskFamily, RolloutScene, Scene, Stop, Weight
+from rasf_explorer.state import State
+
+_MANY = 6  # sliders from which on they are set closer
+
+
+class TaskPanel:
+    """Reward weights, the risk's family and its dial; `on_change` is told what was set, by the names of `State`."""
+
+    def __init__(self, scene: Scene, state: State, on_change: Callable[..., object]) -> None:
+        self._scene, self._on_change = scene, on_change
+        self._family, self._w = scene.family(state.family), list(state.w)
+        with panel("Task and risk", "task many" if len(scene.weights) > _MANY else "task"):
+            Words("Risk", "panel-title", "h2")
+            if len(scene.families) > 1:
+                names = {family.name: family.label for family in scene.families}
+                ChoiceField("Measure", names, state.family, self._family_picked)
+            self._dial_place = ui.element("div").classes("dial")
+            self._build_dial(state.level)
+            self._static_place = ui.element("div")
+            self._build_static(state.static)
+            if scene.limit is not None:
+                self._build_limit(scene.limit, state.limit)
+            Words("Reward weights", "panel-title", "h2")
+            self._sliders = [
+                SliderField(weight.name, value, weight, partial(self._weight_picked, i))
+                for i, (weight, value) in enumerate(zip(scene.weights, state.w, strict=True))
+            ]
+            with ui.element("div").classes("buttons"):
+                button(
+                    "Random task", lambda: self._take_task(scene.random_task(np.random.default_rng()).tolist()), "quiet"
+                )
+                button("Default task", lambda: self._take_task(scene.default_task.tolist()), "quiet")
+
+    def _build_dial(self, level: float) -> None:
+        family = self._family
+        self._dial_place.clear()
+        with self._dial_place:
+            if not family.has_dial:
+                Words("Only the mean is known of these policies, so there is no dial.", "small soft")
+                return
+            label = f"Risk dial, {family.parameter}"
+            self._dial = SliderField(label, level, family, lambda level: self._on_change(level=level))
+            button("Neutral", self._neutral, "quiet", "Only the mean counts")
+
+    def _build_static(self, static: bool) -> None:
+        self._static_place.clear()
+        self._static_place.visible = self._scene.offers_static and self._family.can_be_static
+        if not self._static_place.visible:
+            return
+        with self._static_place:
+            words = {"rest": "what is to come", "whole": "the whole return"}
+            picked = "whole" if static else "rest"
+            ChoiceField("Risk of", words, picked, lambda of: self._on_change(static=of == "whole"))
+
+    def _build_limit(self, slider: Weight, limit: float | None) -> None:
+        Words("Limit", "panel-title", "h2")
+        with ui.element("div").classes("dial"):
+            shown = slider.high if limit is None else limit
+            self._limit = SliderField(slider.name, shown, slider, self._limit_picked)
+            button("No limit", self._no_limit, "quiet")
+
+    def _no_limit(self) -> None:
+        if self._scene.limit is not None:
+            self._limit.set(self._scene.limit.high)
+            self._on_change(limit=None)
+
+    def _limit_picked(self, value: float) -> None:
+        slider = self._scene.limit
+        self._on_change(limit=None if slider is None or value >= slider.high else value)
+
+    def _neutral(self) -> None:
+        self._dial.set(self._family.neutral)
+        self._on_change(level=float(self._family.neutral))
+
+    def _family_picked(self, name: str) -> None:
+        self._family = self._scene.family(name)
+        self._on_change(family=name, level=float(self._family.default), static=False)
+        self._build_dial(self._family.default)
+        self._build_static(False)
+
+    def _weight_picked(self, i: int, value: float) -> None:
+        self._w[i] = value
+        self._on_change(w=tuple(self._w))
+
+    def _take_task(self, w: list[float]) -> None:
+        for slider, value in zip(self._sliders, w, strict=True):
+            slider.set(value)
+        self._w = w
+        self._on_change(w=tuple(w))
+
+
+class NumbersPanel:
+    """What acting leads to, beside risk-neutral acting; the frontier goes into the same panel."""
+
+    def __init__(self, failure: str) -> None:
+        self._failure = failure
+        with panel("What acting leads to", "numbers-panel") as self.place:
+            Words("Rollouts", "panel-title", "h2")
+            self._about = Words("Acting ...", "small soft")
+            self._table = html("table-place")
+            self._utility = Words("", "small soft")
+            self._utility.visible = False
+            self._notes = Words("", "small soft notes")
+            self._histogram = html("chart")
+
+    def wait(self) -> None:
+        """The numbers shown are those of an earlier state."""
+        self.place.classes(add="stale", remove="half")
+
+    def show_chosen(self, chosen: Outcome) -> None:
+        """The first half of the numbers, while the neutral risk is rolled out."""
+        self._show_table({"Chosen": chosen, "Neutral": None})
+        self.place.classes(add="half")
+
+    def show(self, chosen: Outcome, neutral: Outcome, family: RiskFamily, state: State, episodes: int) -> None:
+        words = risk_words(family, state.level)
+        exact = " Only CVaR and the histogram are of rollouts, the rest is exact." if chosen.exact else ""
+        beside = ", beside risk-neutral" if family.has_dial else ""
+        words += " of the whole return" if state.static else ""
+        words += "" if state.limit is None else ", within the limit"
+        self._about.text = (
+            f"{episodes} rollouts of GPI each, seed {state.seed}: {words}{beside}. Returns are not discounted.{exact}"
+        )
+        self._utility.text = utility_words(chosen.utilities)
+        self._utility.visible = bool(chosen.utilities)
+        self._notes.text = " ".join(chosen.notes)
+        self._notes.visible = bool(chosen.notes)
+        self._show_table({"Chosen": chosen, "Neutral": neutral} if family.has_dial else {"Neutral": neutral})
+        self._histogram.content = draw_returns(chosen, neutral if family.has_dial else None, label=words)
+        self.place.classes(remove="stale half")
+        self.place.props["data-shows"] = state.rolled()
+
+    def _show_table(self, columns: dict[str, Outcome | None]) -> None:
+        known = [outcome for outcome in columns.values() if outcome is not None]
+        measures = {name: {} if outcome is None else outcome.measures for name, outcome in columns.items()}
+        self._table.content = numbers_table(measures, at_most_one(*known), known[0].exact, self._failure)
+
+
+class FrontierPanel:
+    """The frontier, computed in the background: it gives way whenever a slider moves, and goes on where it was.
+
+    What is known of a level is kept as long as weights, family and seed stay: a dial that moves costs the frontier
+    nothing but a pause. A visitor may cancel it; then it waits to be asked for.
+    """
+
+    def __init__(self, scene: RolloutScene[Outcome], episodes: int, say: Say) -> None:
+        self._scene, self._episodes, self._work = scene, episodes, CancelPrevious(say)
+        self.frontier: Frontier | None = None
+        self._key: tuple[object, ...] = ()  # what the known points are of
+        self._known: dict[float, Point] = {}
+        self._state: State | None = None
+        self._turn = 0  # reports of earlier runs come late
+        self._done = self._cancelled = self._share = False
+        self._title = Words("Frontier", "panel-title", "h2")
+        self._about = Words(f"Return against {scene.failure}s, as the dial runs over its range.", "small soft")
+        self._chart = html("chart frontier")
+        self._progress = Progress("Progress of the frontier", self._cancel)
+        self._compute = button("Compute the frontier", self._again, "quiet compute")
+        self._title.visible = self._about.visible = scene.families[0].has_dial
+        self._rest(done=True)
+
+    def pause(self) -> None:
+        self._turn += 1
+        self._work.stop()
+
+    def follow(self, state: State, here: Point, share: bool) -> None:
+        """Another state has settled: mark its point, and compute what is missing; `share`: failures are a rate."""
+        key = (state.w, state.family, state.seed)
+        if key != self._key:
+            self._key, self._known, self._done, self._cancelled, self.frontier = key, {}, False, False, None
+        self._state, self._here, self._share = state, here, share
+        self._draw()
+        if not self._done and not self._cancelled:
+            background_tasks.create(self._run(state))
+
+    def _draw(self) -> None:
+        if self.frontier is None or not self.frontier.points or self._state is None:
+            self._chart.content = ""
+            return
+        family = self._scene.family(self._state.family)
+        named = {"parameter": family.parameter, "failure": self._scene.failure}
+        self._chart.content = draw_frontier(
+            self.frontier, self._here, neutral=family.neutral, share=self._share, **named
+        )
+
+    def _cancel(self) -> None:
+        self.pause()
+        self._cancelled = True
+        self._rest(done=False)
+
+    def _again(self) -> None:
+        self._cancelled = False
+        if self._state is not None:
+            background_tasks.create(self._run(self._state))
+
+    def _rest(self, done: bool) -> None:
+        self._progress.end()
+        self._compute.visible = not done
+
+    async def _run(self, state: State) -> None:
+        self._turn += 1
+        mine, known = self._turn, self._known
+
+        def show(share: float, so_far: Frontier) -> None:
+            if self._turn == mine:
+                self._progress.tell(share)
+                self.frontier = so_far
+                self._draw()
+
+        reports = Reports(show)
+        self._progress.begin()
+        self._compute.visible = False
+        w, family = np.array(state.w), self._scene.family(state.family)
+
+        def work(stop: Stop) -> Frontier:
+            return frontier(self._scene, w, family, state.seed, self._episodes, reports, stop, known)
+
+        found = await self._work.run(work)
+        if self._turn != mine:
+            return
+        self._turn += 1
+        self._done, self.frontier = found is not None, found or self.frontier
+        self._draw()
+        self._rest(done=self._done)

@@ -1,0 +1,57 @@
+"""The view of a road: the car at the chosen risk and the risk-neutral one, in traffic that begins alike."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rasf_explorer.drawing.road import Acted, draw_road, moves
+from rasf_explorer.pages.controls import Frames
+from rasf_explorer.pages.page import PageContext, RolloutPage
+from rasf_explorer.scenes.driving import DrivingScene
+from rasf_explorer.scenes.scene import Drive, RoadOutcome, Scores
+from rasf_explorer.state import State
+
+
+class RoadPage(RolloutPage[RoadOutcome]):
+    """Both drives play together; scores are those at the step that is shown, at the chosen risk."""
+
+    scene: DrivingScene
+    kind, rate, plays_neutral = "road", 3.0, True
+    episodes = 60  # a second's work
+    label = "Road"
+    help = (
+        "Both cars begin in the same traffic; broken lines are the ways they take. Play, or move the step: the scores "
+        "below are those at the chosen risk there."
+    )
+
+    def __init__(self, scene: DrivingScene, state: State, context: PageContext) -> None:
+        self.actions = self.brief = scene.actions
+        super().__init__(scene, state, context)
+
+    def draw(self, state: State) -> str:
+        own = self._drive(self.chosen, state.rollout)
+        acted = [Acted("chosen", self.risk_words(self.chosen_at), own)]
+        if self.scene.family(state.family).has_dial:
+            acted.append(Acted("neutral", "risk-neutral", self._drive(self.neutral, state.rollout)))
+        return draw_road(self.scene.road, acted, state.step)
+
+    def scores_of(self, state: State) -> tuple[str, Scores | str]:
+        drive = self._drive(self.chosen, state.rollout)
+        if drive is None:
+            return "Scores", ""
+        where = "Scores at the first observation" if state.step == 0 else f"Scores at step {state.step}"
+        if state.step >= drive.steps:
+            return where, "The episode is over."
+        obs = drive.observations[state.step]
+        return where, self.scene.scores_at(obs, np.array(state.w), self.risk_of(state), state.ways)
+
+    def frames(self, outcome: RoadOutcome, rollout: int) -> tuple[Frames, list[int]]:
+        drives = [drive for drive in (outcome.drives[rollout], self._drive(self.neutral, rollout)) if drive is not None]
+        if not self.scene.families[0].has_dial:
+            drives = drives[:1]
+        steps = range(max(drive.steps for drive in drives) + 1)
+        rows = [moves(self.scene.road, drives, step).round(2).ravel().tolist() for step in steps]
+        return [[None if np.isnan(value) else value for value in row] for row in rows], [0] * len(steps)
+
+    def _drive(self, outcome: RoadOutcome | None, rollout: int) -> Drive | None:
+        return None if outcome is None else outcome.drives[min(rollout, outcome.played - 1)]

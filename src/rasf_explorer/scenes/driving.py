@@ -1,0 +1,186 @@
+"""A road under a library: who drives how in the same traffic, how fast, and how often it ends in a collision.
+
+Rollouts are the library's own (`run_episodes`). Traffic begins alike at every risk and then answers to what the car
+does. The environments stay open, as making one takes longer than an episode in it, so whoever acts has them to himself.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rasf.arrays import Floats
+from rasf.checks import whole
+from rasf.envs.driving import roads
+from rasf.envs.gymnasium.episodes import SingleEpisodes
+from rasf.envs.gymnasium.single import FeatureEnvironment, Step, make, seeds_from
+from rasf.library.evaluation import run_episodes
+from rasf.library.policy_library import PolicyLibrary
+from rasf.risk import Risk
+from rasf.statistics.intervals import normal_mean
+from rasf_explorer.scenes.library import LibraryScene
+from rasf_explorer.scenes.limits import is_sure, notes_of
+from rasf_explorer.scenes.scene import (
+    PLAIN,
+    Drive,
+    Road,
+    RoadOutcome,
+    RolloutScene,
+    Stop,
+    Stopped,
+    Ways,
+    Weight,
+    measures,
+    within,
+)
+
+ROADS = frozenset(f"rasf/{road.title()}-v0" for road in roads.ROADS)
+_AT_ONCE = 16  # environments that are stepped together
+_LONGEST = 200  # steps of an episode: a stranger's file may ask for any number
+_PLAYED = 10  # rollouts that are kept to be played back
+_AHEAD, _AROUND, _VERGE = 120.0, 104.0, 3.0  # metres: of a long road, of a crossing, beside the lanes
+_BEND = 2.0  # metres between the points of a lane that bends
+
+
+class DrivingScene(LibraryScene, RolloutScene[RoadOutcome]):
+    """See the module's header."""
+
+    layers: ClassVar[dict[str, str]] = {"road": "Road"}
+    failure: ClassVar[str] = "collision"
+
+    def __init__(self, library: PolicyLibrary) -> None:
+        super().__init__(library)
+        env_id, settings = self._checked_env(), self._env_kwargs()
+        self._environments = [_Watched(make(env_id, settings)) for _ in range(_AT_ONCE)]
+        first = self._environments[0]
+        library.check_environment(first.describe())
+        self.road = road_of(first.traffic)
+        self.actions = tuple(name.replace("_", " ").lower() for name in first.traffic.action_type.actions.values())
+        self._acting = threading.Lock()
+        self.title = str(library.environment.id).removeprefix("rasf/").removesuffix("-v0")
+        self.about = (
+            f"{self._world}At both risks a rollout begins in the same traffic, which then answers to what the car "
+            "does. Nothing is trained here: the library's policies are judged anew for every task and risk. A "
+            "collision ends the episode and counts as a failure."
+        )
+        tasks = np.array([policy.w for policy in library.policies])
+        self.weights = tuple(map(_signed, self.weights, first.env.unwrapped.signs, tasks.T))
+        self._cost, self._sign = library.n_features - 1, 1.0
+        sort = "95 % sure" if is_sure(library, self._cost) else "expected, discounted"
+        self.limit = Weight(f"collisions at most, {sort}", 0.0, 0.5, 0.01, 0.5)
+
+    def warm(self, stop: Stop) -> None:
+        self.roll_out(self.default_task, self.families[0].make(self.families[0].default), 2, 0, stop)
+
+    def roll_out(
+        self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False, ways: Ways = PLAIN
+    ) -> RoadOutcome:
+        seeds = seeds_from(whole("seed", seed, 0), whole("episodes", episodes))
+        rule = self.library.rule(w, risk, static=ways.static, limits=self.limits(ways))
+        logs = {one: _Log(is_played=i < _PLAYED) for i, one in enumerate(seeds)}
+
+        def callback(over: int) -> None:
+            if stop():
+                raise Stopped
+
+        with self._acting:
+            callback(0)
+            for environment in self._environments:
+                environment.logs = logs
+            report = run_episodes(self.library, SingleEpisodes(self._environments), rule, seeds, _LONGEST, callback)
+        assert report.failures is not None  # the roads name them
+        assert report.beginnings is not None
+        speeds = np.array([np.mean(log.speeds[1:]) for log in logs.values()])
+        found = measures(report.returns, report.failures, report.lengths)
+        return RoadOutcome(
+            report.returns,
+            report.failures,
+            report.lengths,
+            found | {"speed": within(normal_mean(speeds), 0.0)},
+            tuple(log.drive() for log in logs.values() if log.is_played),
+            notes=notes_of(self.library, rule, report.beginnings, report.held),
+        )
+
+
+class _Log:
+    """What an episode showed, step by step."""
+
+    def __init__(self, is_played: bool) -> None:
+        self.is_played, self.speeds = is_played, list[float]()
+        self._observations, self._cars = list[Any](), dict[int, Any]()
+        self._frames: list[dict[int, tuple[float, float, float, bool]]] = []
+
+    def add(self, obs: Any, traffic: Any) -> None:
+        own = traffic.vehicle
+        self.speeds.append(float(own.speed))
+        if self.is_played:
+            cars = {id(car): car for car in (own, *traffic.road.vehicles)}
+            self._cars |= cars  # held, so that no id is used twice
+            self._frames.append({key: (*car.position, car.heading, car.crashed) for key, car in cars.items()})
+            self._observations.append(obs)
+
+    def drive(self) -> Drive:
+        cars = np.full((len(self._frames), len(self._cars), 4), np.nan)
+        for t, frame in enumerate(self._frames):
+            for i, key in enumerate(self._cars):
+                if key in frame:
+                    cars[t, i] = frame[key]
+        sizes = np.array([(car.LENGTH, car.WIDTH) for car in self._cars.values()], np.float64)
+        return Drive(cars, sizes, np.array(self.speeds), tuple(self._observations))
+
+
+class _Watched(FeatureEnvironment):
+    """A road whose episodes are written down, each in the log of its seed."""
+
+    logs: dict[int, _Log]
+
+    @property
+    def traffic(self) -> Any:
+        """highway-env's own object."""
+        return self.env.unwrapped.highway_env
+
+    def reset(self, seed: int | None = None) -> Any:
+        obs = super().reset(seed)
+        assert seed is not None  # evaluation gives each episode its own
+        self._log = self.logs[seed]
+        self._log.add(obs, self.traffic)
+        return obs
+
+    def step(self, action: int) -> Step:
+        step = super().step(action)
+        self._log.add(step.obs, self.traffic)
+        return step
+
+
+def road_of(traffic: Any) -> Road:
+    """The road of highway-env's environment: a long one is followed, of any other its middle is seen."""
+    from highway_env.road.lane import LineType, StraightLane
+
+    lanes, lines = [], []
+    for lane in traffic.road.network.lanes_list():
+        count = 2 if type(lane) is StraightLane else 1 + int(np.ceil(lane.length / _BEND))
+        places = np.linspace(0.0, lane.length, count)
+        lanes.append((np.array([lane.position(s, 0.0) for s in places]), float(lane.width)))
+        for side, kind in zip((-0.5, 0.5), lane.line_types, strict=True):
+            if kind != LineType.NONE:
+                line = np.array([lane.position(s, side * lane.width) for s in places])
+                lines.append((line, kind == LineType.STRIPED))
+    every = np.concatenate([middle for middle, _ in lanes])
+    low, high = every.min(axis=0), every.max(axis=0)
+    wide, deep = high - low
+    follows = bool(wide > 4 * deep)
+    room = 2 * _VERGE + max(width for _, width in lanes)
+    obstacles = np.array([thing.position for thing in traffic.road.objects], np.float64).reshape(-1, 2)
+    window = (_AHEAD, float(deep) + room) if follows else (_AROUND, _AROUND)
+    middle = (low + high) / 2
+    return Road(tuple(lanes), tuple(lines), obstacles, window, (float(middle[0]), float(middle[1])), follows)
+
+
+def _signed(weight: Weight, sign: int, trained: Floats) -> Weight:
+    """A slider on the side that makes sense, if the library's own tasks (n,) are all on it."""
+    if sign > 0 and trained.min() >= 0:
+        return replace(weight, low=0.0)
+    return replace(weight, high=0.0) if sign < 0 and trained.max() <= 0 else weight

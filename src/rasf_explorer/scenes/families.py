@@ -1,0 +1,63 @@
+"""The families of risks that scenes offer, with their dials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rasf.library.frozen_policies import FrozenPolicies
+from rasf.library.policy_library import SourcePolicy
+from rasf.risk import CVaR, Entropic, MeanVariance, Risk
+from rasf.risk.names import risk_to_text
+from rasf_explorer.scenes.scene import RiskFamily
+
+
+def mean_variance(low: float, high: float, step: float, default: float) -> RiskFamily:
+    """mean + (beta / 2) variance."""
+    return RiskFamily("mean-variance", "Mean and variance", "beta", low, high, step, 0.0, default, MeanVariance)
+
+
+def entropic(low: float, high: float, step: float, default: float) -> RiskFamily:
+    """log E exp(beta return) / beta."""
+    return RiskFamily("entropic", "Entropic utility", "beta", low, high, step, 0.0, default, Entropic)
+
+
+def cvar(default: float) -> RiskFamily:
+    """The mean of the worst share alpha."""
+    return RiskFamily("cvar", "CVaR, the worst share", "alpha", 0.05, 1.0, 0.05, 1.0, default, CVaR)
+
+
+NEUTRAL_ONLY = mean_variance(0.0, 0.0, 1.0, 0.0)  # for laws that know nothing but the mean
+
+
+def trained_for(risk: Risk) -> str:
+    """A source policy's risk in few words."""
+    text = risk_to_text(risk)
+    if text == "neutral" or not isinstance(risk, MeanVariance | Entropic | CVaR):
+        return text
+    return f"{text.partition(':')[0]} {risk.alpha if isinstance(risk, CVaR) else risk.beta:g}"
+
+
+def around_trained(policies: Iterable[SourcePolicy], farthest: float | None = None) -> tuple[RiskFamily, ...]:
+    """Dials for any library: they reach to beta = -farthest, or else four times as far as its policies' own risk.
+
+    Where none has any, beta is about the inverse of the rewards, so that mean and risk weigh about as much.
+    """
+    given = list(policies)
+    largest = max((abs(w) for policy in given for w in policy.w), default=1.0)
+    risks = [policy.risk for policy in given]
+    betas = [abs(float(risk.beta)) for risk in risks if isinstance(risk, MeanVariance | Entropic) and risk.beta != 0]
+    beta = float(f"{max(betas, default=1 / max(largest, 1e-6)):.1g}") if farthest is None else farthest / 4
+    ends = (-4 * beta, 2 * beta, beta / 8, -beta)
+    return mean_variance(*ends), entropic(*ends), cvar(0.2)
+
+
+def served(sources: FrozenPolicies, families: Iterable[RiskFamily]) -> tuple[RiskFamily, ...]:
+    """Those whose risks the policies' laws can serve; without any, the neutral risk alone."""
+    kept = []
+    for family in families:
+        try:
+            sources.check(family.make(family.low))
+        except ValueError:
+            continue
+        kept.append(family)
+    return tuple(kept) or (NEUTRAL_ONLY,)

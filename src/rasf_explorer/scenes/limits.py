@@ -1,0 +1,41 @@
+"""Limits as the explorer's scenes have them, one feature and one slider; and what is said of prices and promises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy.typing as npt
+
+from rasf.library.actor import ActingRule, Held
+from rasf.library.policy_library import PolicyLibrary
+from rasf.limits import Limit
+from rasf_explorer.scenes.scene import Ways
+
+
+def limits_of(
+    library: PolicyLibrary, feature: int, ways: Ways, sign: float = 1.0
+) -> dict[str | int, float | Limit] | None:
+    """The limit on a feature: of an episode, with the certainty of the calibration, or else expected and discounted."""
+    if ways.limit is None:
+        return None
+    side = {"at_most": ways.limit} if sign > 0 else {"at_least": -ways.limit}
+    return {feature: Limit(**side, per_episode=is_sure(library, feature))}
+
+
+def is_sure(library: PolicyLibrary, feature: int) -> bool:
+    """Whether a limit on a feature is of an episode, and kept with the certainty of a calibration."""
+    return library.calibration is not None and feature in library.calibration.costs
+
+
+def notes_of(library: PolicyLibrary, rule: ActingRule, obs: npt.NDArray[Any], held: Held | None) -> tuple[str, ...]:
+    """Sentences for an outcome: the price of a limit, what cannot be kept, what a calibrated library promises."""
+    notes = []
+    if rule.limits is not None and held is not None:
+        price = float(held.prices[:, 0].mean())
+        notes.append(f"The price of a unit of {rule.limits.names[0]}: {price:.3g}.")
+        if not held.kept.all():
+            notes.append(f"Note: {rule.limits.not_kept(held.costs[int(held.kept.argmin())])}.")
+    if library.calibration is not None:
+        promise = library.calibration.promise(rule, obs)
+        notes += [f"Promised: {promise.sentence()}.", *(f"Note: {remark}." for remark in promise.remarks)]
+    return tuple(notes)

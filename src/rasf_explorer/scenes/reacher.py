@@ -1,0 +1,209 @@
+"""The reacher under a library of networks: the objective over tip positions, scores at one, rollouts of the arm.
+
+The arm at rest can bring its tip to a place with the elbow bent to either side. The field, and the scores at a tip, are
+those of the side that GPI values more. Of histogram networks, the mean and variance of every feature at these postures
+depend neither on w nor on the risk, so they are computed once (`warm`), and a field of mean and variance is a small sum
+then; for other risks and networks it is scored anew. CVaR convolves histograms, seconds a field and more a rollout, so
+it has no dial here. Returns are sums over an episode without discount, and no episode ends before its step limit.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+
+from rasf.agents import LawKind
+from rasf.arrays import Floats
+from rasf.checks import weights as checked_weights
+from rasf.checks import whole
+from rasf.envs.reacher.arm import LINK, TIP, tip_position
+from rasf.envs.reacher.world import TRAINING_TARGETS, Reacher
+from rasf.library.networks.policies import NetworkPolicies
+from rasf.library.networks.reacher import arm_chances, roll_out_arm, roll_out_by_rule
+from rasf.library.policy_library import PolicyLibrary, SourcePolicy
+from rasf.risk import MeanVariance, Risk
+from rasf.statistics.intervals import Interval, event_interval, normal_mean
+from rasf.transfer import gpi
+from rasf_explorer.scenes.families import entropic, mean_variance, served, trained_for
+from rasf_explorer.scenes.limits import is_sure, limits_of, notes_of
+from rasf_explorer.scenes.scene import (
+    PLAIN,
+    Arm,
+    ArmOutcome,
+    ArmScene,
+    Field,
+    Scores,
+    Stop,
+    Stopped,
+    Ways,
+    Weight,
+    measures,
+    within,
+)
+from rasf_lab.paper.reacher.beliefs import grid
+
+ENVIRONMENT = "rasf/Reacher-v0"
+_LONGEST = 5_000  # steps of an episode: a stranger's file may ask for any number
+_POINTS = 31  # of the grid of tips, a side
+_PLAYED = 4  # rollouts whose arms are kept
+_DEFAULT_TARGET = 10
+_NEUTRAL = MeanVariance(0.0)
+
+
+class ReacherScene(ArmScene):
+    """See the module's header."""
+
+    title = "Reacher"
+    about = (
+        "An arm of two links brings its tip to the targets that earn something; in the shaded circles every step "
+        "may fail, which counts each time and does not end the episode. Four policies, each trained for one target, "
+        "are judged anew for every task and risk."
+    )
+
+    def __init__(self, library: PolicyLibrary) -> None:
+        sources = library.sources
+        if library.environment.id != ENVIRONMENT or not isinstance(sources, NetworkPolicies):
+            raise ValueError(f"library must be networks of {ENVIRONMENT}, got {library!r}")
+        self.library, self.world, self._sources = library, world_of(library), sources
+        world = self.world
+        training = sum(target in TRAINING_TARGETS for target in world.targets)
+        self.arm = Arm(world.target_positions(), world.risky, world.radius, (LINK, TIP), training)
+        self.weights = _weights(world)
+        self.families = served(sources, (mean_variance(-12.0, 4.0, 0.5, -6.0), entropic(-2.0, 1.0, 0.1, -1.0)))
+        self.policies = tuple(_in_words(policy) for policy in library.policies)
+        self._failure = world.n_features - 1
+        sure = is_sure(library, self._failure)
+        sort, most = ("a rollout, 95 % sure", 30.0) if sure else ("expected, discounted", 0.3)
+        self.limit = Weight(f"failures at most, {sort}", 0.0, most, most / 100, most)
+        where = grid(_POINTS)
+        self._tips: Floats = where.tips[where.reached]
+        self._cell = float(where.tips[0, 1, 0] - where.tips[0, 0, 0])
+        self._obs = np.asarray(world.observe(where.states), np.float32)  # (2 P, n), one elbow after the other
+        self._moments: tuple[Floats, Floats] | None = None
+        self._warming = threading.Lock()
+
+    def warm(self, stop: Stop = lambda: False) -> None:
+        """Compute what no slider changes, and compile what the first moves need: some seconds of work."""
+        self._learn_moments(stop)
+        w, risk = self.default_task, self.families[0].make(self.families[0].default)
+        self.at((0.0, 0.0), w, risk)
+        self.roll_out(w, risk, 1, 0, stop)
+
+    def _learn_moments(self, stop: Stop) -> None:
+        """Mean and variance of every feature at all postures; whoever asks meanwhile waits for it."""
+        with self._warming:
+            if self._moments is not None or self._sources.law_kind is not LawKind.HISTOGRAM:
+                return
+            found = []
+            for feature in np.eye(self._sources.n_features):
+                if stop():
+                    raise Stopped
+                found.append(self._sources.scores(self._obs, feature, _NEUTRAL))
+            mean, variance = [one.mean for one in found], [one.std**2 for one in found]
+            self._moments = np.stack(mean, axis=-1), np.stack(variance, axis=-1)
+
+    def random_task(self, rng: np.random.Generator) -> Floats:
+        """One target, at the usual cost of a failure."""
+        task = np.zeros(len(self.weights))
+        task[rng.integers(len(self.world.targets))] = 1.0
+        task[-1] = self.weights[-1].default
+        return task
+
+    def field(self, w: Floats, risk: Risk) -> Field:
+        values = self._values(w, risk)
+        both = values.max(axis=(0, 2)).reshape(2, -1)
+        side = both.argmax(axis=0)
+        driver = np.asarray(gpi(values).source).reshape(2, -1)[side, np.arange(len(side))]
+        return Field(self._tips, both.max(axis=0), driver, self._cell)
+
+    def at(self, tip: tuple[float, float], w: Floats, risk: Risk) -> Scores:
+        nearest = int(((self._tips - np.asarray(tip, np.float64)) ** 2).sum(axis=1).argmin())
+        sides = self._obs[[nearest, nearest + len(self._tips)]]
+        found = self._sources.scores(sides, self._checked(w), risk)
+        side = int(found.values.max(axis=(0, 2)).argmax())
+        values = found.values[:, side]
+        action, driver = map(int, gpi(values))
+        return Scores(values, found.mean[:, side], found.std[:, side], action, driver, True, self.library.gamma)
+
+    def roll_out(
+        self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False, ways: Ways = PLAIN
+    ) -> ArmOutcome:
+        """Act from random postures."""
+        weights = self._checked(w)
+        chances = arm_chances(self.world, whole("episodes", episodes), whole("seed", seed, 0))
+        limits = limits_of(self.library, self._failure, ways)
+        rule = self.library.rule(weights, risk, static=ways.static, limits=limits, names=self.world.feature_names)
+        if ways == PLAIN:
+            rolled = roll_out_arm(self._sources, self.world, weights, risk, chances, stop)
+        else:
+            rolled = roll_out_by_rule(rule, self.world, chances, stop)
+        if rolled is None:
+            raise Stopped
+        first = np.asarray(self.world.observe(rolled.states[0]), np.float32)
+        tips = tip_position(rolled.states)  # (T + 1, n, 2)
+        features = self.world.tip(rolled.states[:-1], rolled.states[1:])
+        returns, failed = rolled.phi.sum(axis=0) @ weights, rolled.phi[..., -1]
+        failures, lengths = failed.sum(axis=0), np.full(episodes, len(rolled.phi))
+        elbows = LINK * np.stack([np.cos(rolled.states[..., 0]), np.sin(rolled.states[..., 0])], axis=-1)
+        return ArmOutcome(
+            returns,
+            failures,
+            lengths,
+            measures(returns, failures, lengths),
+            within(event_interval(self.world.in_circle(features).mean(axis=0)), 0.0, 1.0),
+            self._from_heaviest(features[len(features) // 2 :], weights),
+            elbows[1:, :_PLAYED].swapaxes(0, 1),
+            tips[1:, :_PLAYED].swapaxes(0, 1),
+            failed[:, :_PLAYED].T.astype(np.int64),
+            notes=notes_of(self.library, rule, first, rolled.held),
+        )
+
+    def _from_heaviest(self, tips: Floats, w: Floats) -> Interval:
+        """Metres from the target with the largest weight, if one has any."""
+        if w[:-1].max() <= 0:
+            return Interval(np.nan, np.nan, np.nan)
+        away = self.world.distances(tips)[..., int(w[:-1].argmax())]
+        return within(normal_mean(away.mean(axis=0)), 0.0)
+
+    def _values(self, w: Floats, risk: Risk) -> Floats:
+        """Values (K, 2 P, A) at all postures."""
+        weights = self._checked(w)
+        if isinstance(risk, MeanVariance):
+            self._learn_moments(lambda: False)
+            if self._moments is not None:
+                mean, variance = self._moments
+                return np.asarray(risk.moments(mean @ weights, variance @ weights**2), np.float64)
+        return self._sources.scores(self._obs, weights, risk).values
+
+    def _checked(self, w: Floats) -> Floats:
+        return checked_weights("w", w, self._sources.n_features)
+
+
+def world_of(library: PolicyLibrary) -> Reacher:
+    """The world that a library's environment was made with."""
+    given = library.environment.make_kwargs()
+    if given.get("engine", "closed_form") != "closed_form":
+        raise ValueError(f"engine must be closed_form, whose arm is shown here, got {given['engine']!r}")
+    kept = {name: given[name] for name in Reacher.__match_args__ if name in given}
+    world, limit = Reacher(**kept), library.environment.max_episode_steps
+    if limit is not None:
+        world = replace(world, episode_length=min(world.episode_length, limit))
+    if world.episode_length > _LONGEST:
+        raise ValueError(f"episode_length must be at most {_LONGEST} to be shown, got {world.episode_length}")
+    sizes, sources = (world.observation_size, world.n_features, world.n_actions), library.sources
+    if sizes != (sources.n_inputs, sources.n_features, sources.n_actions):
+        raise ValueError(f"library must have the observation, features and actions of its reacher, {sizes}")
+    return world
+
+
+def _weights(world: Reacher) -> tuple[Weight, ...]:
+    chosen = _DEFAULT_TARGET if len(world.targets) > _DEFAULT_TARGET else 0
+    targets = [Weight(f"target {g}", 0.0, 1.0, 0.05, float(g == chosen)) for g in range(len(world.targets))]
+    return (*targets, Weight("failure", -6.0, 0.0, 0.1, -world.failure_cost))
+
+
+def _in_words(policy: SourcePolicy) -> str:
+    targets = [f"target {g}" + (f" {w:g}" if w != 1 else "") for g, w in enumerate(policy.w[:-1]) if w != 0]
+    return f"{', '.join(targets) or 'no target'}, failure {policy.w[-1]:g}; {trained_for(policy.risk)}"

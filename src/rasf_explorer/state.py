@@ -1,0 +1,163 @@
+"""What a visitor has set, and the link that says so.
+
+    ?view=grid&w=-1.0,20.0,-20.0,0.0&risk=entropic:-0.1&seed=0&cell=20&layer=drivers
+
+A state goes into a link and comes back exactly: numbers are written as Python writes them. A link is a stranger's text:
+what does not fit the scene is left at the scene's own default, and a sentence says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+from urllib.parse import urlencode
+
+from rasf_explorer.scenes.scene import ArmScene, MapScene, Scene, Ways
+
+MOST = 2**31  # larger seeds, steps and contexts are nobody's
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything that a link restores."""
+
+    view: str
+    w: tuple[float, ...]
+    family: str
+    level: float
+    cell: int | None = None  # on a map: the one whose scores are shown
+    tip: tuple[float, float] | None = None  # of an arm, in metres, likewise
+    context: int = 0
+    seed: int = 0
+    layer: str = ""
+    rollout: int = 0  # the one played back, and how far
+    step: int = 0
+    limit: float | None = None
+    static: bool = False  # the risk of the whole return, not of the rest
+
+    @property
+    def ways(self) -> Ways:
+        return Ways(self.limit, self.static)
+
+    def to_query(self) -> str:
+        """The link's query; what is not set is left out."""
+        said = {
+            "view": self.view,
+            "w": ",".join(map(repr, self.w)),
+            "risk": f"{self.family}:{self.level!r}",
+            "limit": self.limit,
+            "static": 1 if self.static else None,
+            "seed": self.seed,
+            "cell": self.cell,
+            "tip": None if self.tip is None else ",".join(map(repr, self.tip)),
+            "layer": self.layer or None,
+            "context": self.context or None,
+            "rollout": self.rollout or None,
+            "step": self.step or None,
+        }
+        return urlencode({name: value for name, value in said.items() if value is not None}, safe=",:")
+
+    def rolled(self) -> str:
+        """The beginning of the query, on which rollouts depend."""
+        task = State(self.view, self.w, self.family, self.level)
+        return replace(task, seed=self.seed, limit=self.limit, static=self.static).to_query()
+
+
+def default_state(view: str, scene: Scene, seed: int = 0) -> State:
+    """The scene as it is met first."""
+    family, layer = scene.families[0], next(iter(scene.layers))
+    cell = int(scene.layout.start) if isinstance(scene, MapScene) else None
+    return State(
+        view, tuple(scene.default_task.tolist()), family.name, float(family.default), cell, seed=seed, layer=layer
+    )
+
+
+def from_query(query: Mapping[str, str], view: str, scene: Scene, seed: int = 0) -> tuple[State, list[str]]:
+    """The state that a link asks for, and a sentence for each thing in it that could not be had."""
+    usual = default_state(view, scene, seed)
+    complaints: list[str] = []
+
+    def read(name: str, accepted: str, reader: Callable[[str], T | None], otherwise: T) -> T:
+        """What the link says by that name; a reader raises ValueError, or gives None, where it is not accepted."""
+        if name not in query:
+            return otherwise
+        try:
+            found = reader(query[name])
+        except (ValueError, OverflowError):
+            found = None
+        if found is not None:
+            return found
+        got = query[name] if len(query[name]) <= 60 else query[name][:60] + "..."
+        complaints.append(f"The link's {name} must be {accepted}, got {got!r}; the usual is shown instead.")
+        return otherwise
+
+    def weights(text: str) -> tuple[float, ...] | None:
+        found = _numbers(text, len(scene.weights))
+        fits = all(weight.low <= number <= weight.high for weight, number in zip(scene.weights, found, strict=True))
+        return found if fits else None
+
+    def risk(text: str) -> tuple[str, float] | None:
+        name, _, number = text.partition(":")
+        fits = any(family.name == name and family.low <= float(number) <= family.high for family in scene.families)
+        return (name, float(number)) if fits else None
+
+    def tip(text: str) -> tuple[float, float] | None:
+        x, y = _numbers(text, 2)
+        return (x, y) if max(abs(x), abs(y)) <= 1 else None
+
+    def limit(text: str) -> float | None:
+        (found,), slider = _numbers(text, 1), scene.limit
+        return found if slider is not None and slider.low <= found < slider.high else None
+
+    def static(text: str) -> bool | None:
+        held = any(one.name == family and one.can_be_static for one in scene.families)
+        return True if text == "1" and scene.offers_static and held else None
+
+    ranges = ", ".join(f"{weight.name} in [{weight.low:g}, {weight.high:g}]" for weight in scene.weights)
+    dials = " or ".join(f"{dial.name}:{dial.parameter} in [{dial.low:g}, {dial.high:g}]" for dial in scene.families)
+    family, level = read("risk", dials, risk, (usual.family, usual.level))
+    state, most_context = usual, 0
+    if isinstance(scene, MapScene):
+        layout = scene.layout
+        most, most_context = layout.rows * layout.columns - 1, 2 ** len(layout.objects) - 1
+        free = f"a whole number from 0 to {most} that is no wall"
+        state = replace(state, cell=read("cell", free, lambda text: _whole(text, most, layout.walls), usual.cell))
+    elif isinstance(scene, ArmScene):
+        state = replace(state, tip=read("tip", "two numbers of at most 1 metre", tip, usual.tip))
+    state = replace(
+        state,
+        w=read("w", f"{len(scene.weights)} numbers ({ranges})", weights, usual.w),
+        family=family,
+        level=level,
+        limit=read("limit", _range_of(scene), limit, None),
+        static=read("static", "1, at a risk that can be held fixed such as cvar", static, False),
+        context=read("context", f"a whole number from 0 to {most_context}", lambda t: _whole(t, most_context), 0),
+        seed=read("seed", f"a whole number from 0 to {MOST}", lambda text: _whole(text, MOST), seed),
+        layer=read(
+            "layer", f"one of {', '.join(scene.layers)}", {name: name for name in scene.layers}.get, usual.layer
+        ),
+        rollout=read("rollout", "a whole number", lambda text: _whole(text, MOST), 0),
+        step=read("step", "a whole number", lambda text: _whole(text, MOST), 0),
+    )
+    return state, complaints
+
+
+def _range_of(scene: Scene) -> str:
+    """Which limits a link may set."""
+    slider = scene.limit
+    return "left out here" if slider is None else f"a number from {slider.low:g} to below {slider.high:g}"
+
+
+def _numbers(text: str, count: int) -> tuple[float, ...]:
+    numbers = tuple(float(part) for part in text.split(","))
+    if len(numbers) != count or not all(map(math.isfinite, numbers)):
+        raise ValueError
+    return numbers
+
+
+def _whole(text: str, most: int, barred: tuple[int, ...] = ()) -> int | None:
+    fits = text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= most and int(text) not in barred
+    return int(text) if fits else None

@@ -1,0 +1,1 @@
+"""The laboratory: what was done with the library. The paper's experiments, the suite, rivals, and their commands."""

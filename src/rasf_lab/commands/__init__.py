@@ -1,0 +1,1 @@
+"""The laboratory's commands, which `rasf` finds by entry points."""

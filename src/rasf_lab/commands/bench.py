@@ -1,0 +1,266 @@
+"""`rasf bench`: the benchmark set of a checkout on this machine, beside its history.
+
+Benchmarks are scripts in `lab/benchmarks/`, each run in a process of its own. Every measure is a time on this machine
+and, where there is one, a ratio to a reference in the same run, which says more on a machine that others use too. The
+history is one line per run; a measure that got worse by more than `SLOWER` against the median of the earlier runs of
+the same machine and size is marked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from rich.table import Table
+
+import rasf
+from rasf.cli.terminal import console, interruptible, on_stderr, say
+
+SLOWER = 1.3
+_FEWEST = 3  # earlier runs, before one is called slow
+
+
+class Measure(NamedTuple):
+    """A number in a benchmark's JSON, by its path; `reference` is a ratio (theirs over ours) in the same run.
+
+    The ratio may be missing: references are other packages, which need not be installed.
+    """
+
+    label: str
+    path: tuple[str, ...]
+    unit: str
+    reference: tuple[str, ...] = ()
+    higher_is_better: bool = False
+
+
+class Benchmark(NamedTuple):
+    """A script, its arguments at full and at quick size, what to show of its answer, and which device it is for."""
+
+    name: str
+    script: str
+    quick: tuple[str, ...]
+    measures: tuple[Measure, ...]
+    full: tuple[str, ...] = ()
+    on_gpu: bool = False
+
+
+_ONE = ("one", "MeanVariance")
+BENCHMARKS = (
+    Benchmark(
+        "planning",
+        "planning.py",
+        ("--states", "20000", "--repeats", "1"),
+        (
+            Measure("value iteration", ("neutral", "ms_per_sweep"), "ms/sweep", ("quantecon_over_neutral_per_sweep",)),
+            Measure("nested entropic", ("nested", "ms_per_sweep"), "ms/sweep"),
+        ),
+    ),
+    Benchmark(
+        "tabular",
+        "four_room.py",
+        ("--tasks", "16"),
+        (
+            Measure("RaSFQL", ("RaSFQL independent", "us_per_step"), "us/step", ("dense_over_ours",)),
+            Measure("SFQL", ("SFQL independent", "us_per_step"), "us/step"),
+            Measure("RaPRQL", ("RaPRQL", "seconds"), "s"),
+        ),
+    ),
+    Benchmark(
+        "acting-tables",
+        "acting.py",
+        ("--policies", "16"),
+        (
+            Measure("new w and risk", (*_ONE, "us_new_w_and_risk"), "us", (*_ONE, "dense_over_new")),
+            Measure("batches", ("batch", "MeanVariance", "decisions_per_s_first"), "a second", higher_is_better=True),
+        ),
+    ),
+    Benchmark(
+        "acting-networks",
+        "acting_deep.py",
+        ("--policies", "2", "--steps", "100"),
+        (
+            Measure("point law", ("point", "one_us"), "us"),
+            Measure("histograms", ("histogram", "one_us"), "us"),
+        ),
+    ),
+    Benchmark(
+        "deep-step",
+        "deep.py",
+        ("--steps", "100", "--agents", "sfdqn"),
+        (
+            Measure("SFDQN", ("sfdqn", "ms"), "ms"),
+            Measure("fraction of bandwidth", ("sfdqn", "fraction_of_bandwidth"), "", higher_is_better=True),
+        ),
+        full=("--steps", "1000", "--agents", "sfdqn"),
+    ),
+    Benchmark(
+        "deep-step-gpu",
+        "deep.py",
+        ("--steps", "200", "--lanes", "10", "--agents", "rasfc51"),
+        (
+            Measure("RaSFC51, ten lanes", ("rasfc51", "ms"), "ms"),
+            Measure("fraction of bandwidth", ("rasfc51", "fraction_of_bandwidth"), "", higher_is_better=True),
+        ),
+        full=("--steps", "2000", "--lanes", "10", "--agents", "rasfc51"),
+        on_gpu=True,
+    ),
+    Benchmark(
+        "files",
+        "storage.py",
+        ("--gigabytes", "0.05", "--repeats", "2"),
+        (Measure("load, checked", ("load", "gigabytes_per_second"), "GB/s", higher_is_better=True),),
+    ),
+)  # fmt: skip
+
+
+class Row(NamedTuple):
+    """One measure: value, ratio to a reference, and against the history (1 is as ever, 2 twice as bad)."""
+
+    benchmark: str
+    label: str
+    value: float
+    unit: str
+    ratio: float | None
+    worse: float | None
+
+    @property
+    def slow(self) -> bool:
+        return self.worse is not None and self.worse > SLOWER
+
+
+def checkout() -> Path:
+    """The folder of the benchmarks; refused where rasf is not run from a checkout."""
+    folder = Path(rasf.__file__).resolve().parents[2] / "lab" / "benchmarks"
+    if not (folder / BENCHMARKS[0].script).is_file():
+        raise ValueError("benchmarks come with a checkout of rasf, and this rasf is installed without them")
+    return folder
+
+
+def measure(chosen: Iterable[Benchmark], quick: bool, history: Path) -> tuple[list[Row], dict[str, Any]]:
+    """Run benchmarks, compare them to the history and add them to it; rows, and all that was measured."""
+    from rasf.sweep.worker import commit
+
+    progress, folder, answers = on_stderr(), checkout(), {}
+    for benchmark in chosen:
+        progress.print(f"measuring {benchmark.name}")
+        answers[benchmark.name] = _answer(folder, benchmark, quick)
+    entry = {
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "machine": platform.node(),
+        "quick": quick,
+        "version": rasf.__version__,
+        "commit": commit(),
+        "answers": answers,
+    }
+    earlier = [old for old in read_history(history) if old["machine"] == entry["machine"] and old["quick"] == quick]
+    rows = [
+        _row(benchmark, one, answers[benchmark.name], earlier) for benchmark in chosen for one in benchmark.measures
+    ]
+    history.parent.mkdir(parents=True, exist_ok=True)
+    with history.open("a") as file:
+        file.write(json.dumps(entry) + "\n")
+    return rows, entry
+
+
+def read_history(path: Path) -> list[dict[str, Any]]:
+    """Earlier runs; lines that are damaged do not count."""
+    found = []
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict) and {"machine", "quick", "answers"} <= set(entry):
+            found.append(entry)
+    return found
+
+
+def _answer(folder: Path, benchmark: Benchmark, quick: bool) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "answer.json"
+        arguments = benchmark.quick if quick else benchmark.full
+        command = [sys.executable, str(folder / benchmark.script), *arguments, "--json", str(path)]
+        environment = dict(os.environ) if benchmark.on_gpu else {**os.environ, "JAX_PLATFORMS": "cpu"}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        if done.returncode != 0:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise ValueError(f"the benchmark {benchmark.script} failed: {last}")
+        return dict(json.loads(path.read_text()))
+
+
+def _row(benchmark: Benchmark, one: Measure, answer: dict[str, Any], earlier: Sequence[dict[str, Any]]) -> Row:
+    value = _number(answer, one.path)
+    if value is None:
+        raise ValueError(f"the benchmark {benchmark.script} must answer {'/'.join(one.path)}, and did not")
+    answers = (_number(old["answers"].get(benchmark.name), one.path) for old in earlier)
+    before = [number for number in answers if number is not None]
+    worse = None
+    if len(before) >= _FEWEST:
+        usual = statistics.median(before)
+        worse = usual / value if one.higher_is_better else value / usual
+    return Row(benchmark.name, one.label, value, one.unit, _number(answer, one.reference), worse)
+
+
+def _number(answer: Any, path: tuple[str, ...]) -> float | None:
+    """The number at a path into a benchmark's JSON, if there is one."""
+    for name in path:
+        answer = answer.get(name) if isinstance(answer, dict) else None
+    return float(answer) if isinstance(answer, int | float) else None
+
+
+def bench(
+    as_json: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, about a minute.")] = False,
+    only: Annotated[list[str] | None, typer.Option(help="Only this benchmark; may be repeated.")] = None,
+    history: Annotated[
+        Path | None, typer.Option(help="Where earlier runs are kept; lab/benchmarks/history.jsonl by default.")
+    ] = None,
+) -> None:
+    """Measure this machine: planning, tabular kernels, acting, a deep step on its cores and its GPU, files.
+
+    Ratios compare with a reference in the same run; the last column with earlier runs here.
+
+    Example: `rasf bench --quick --only planning`
+    """
+    interruptible()
+    names = {benchmark.name: benchmark for benchmark in BENCHMARKS if not benchmark.on_gpu or _gpus()}
+    unknown = sorted(set(only or ()) - set(names))
+    if unknown:
+        raise ValueError(f"only must be one of {', '.join(names)}, got {', '.join(unknown)}")
+    kept = history or checkout() / "history.jsonl"
+    chosen = [benchmark for name, benchmark in names.items() if not only or name in only]
+    rows, entry = measure(chosen, quick, kept)
+    if as_json:
+        sys.stdout.write(json.dumps(entry | {"rows": [row._asdict() for row in rows]}, indent=1) + "\n")
+        return
+    shown = Table(title="benchmarks on this machine", title_justify="left")
+    for heading in ("benchmark", "measure", "value", "reference / ours", "against earlier"):
+        named = heading in ("benchmark", "measure")
+        shown.add_column(heading, justify="left" if named else "right", no_wrap=heading == "benchmark")
+    for row in rows:
+        against = "-" if row.worse is None else f"{row.worse:.2f} x" + (" slower!" if row.slow else "")
+        ratio = "-" if row.ratio is None else f"{row.ratio:.1f}"
+        shown.add_row(row.benchmark, row.label, f"{_short(row.value)} {row.unit}", ratio, against)
+    console.print(shown)
+    say(f"kept in {kept}")
+
+
+def _gpus() -> list[str]:
+    """Those that jax can use."""
+    from rasf.sweep.engines.machine import gpus
+
+    return gpus()
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

@@ -1,0 +1,215 @@
+"""`rasf demo`, `rasf reproduce` and `rasf claims`: the paper's story, its experiments, and what they found."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from rasf.checks import one_of
+from rasf.cli.terminal import check_folder, check_writable, console, counted, interruptible
+
+_COLOURS = {"holds": "green", "does not hold": "red", "not decided": "yellow", "not measured": "dim"}
+_GLANCE = {"does not hold": "does not", "not decided": "undecided", "not measured": "-"}
+_PLURAL = {"holds": "hold", "does not hold": "do not", "not decided": "are not decided", "not measured": "not measured"}
+
+
+class ExperimentName(StrEnum):
+    """What can be reproduced."""
+
+    grid = "grid"
+    theory = "theory"
+    four_room = "four-room"
+    reacher = "reacher"
+    all = "all"
+
+
+class Preset(StrEnum):
+    """How large a run is."""
+
+    quick = "quick"
+    paper = "paper"
+
+
+class Device(StrEnum):
+    """Where deep agents are trained."""
+
+    any = "any"
+    cpu = "cpu"
+    gpu = "gpu"
+
+
+def demo(
+    out: Annotated[Path | None, typer.Option(help="Where to save the picture, or the film.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    driving: Annotated[
+        bool, typer.Option("--driving", help="A library that drives, filmed at two risks (extra `suite`).")
+    ] = False,
+) -> None:
+    """Train a library of policies, meet 27 new tasks: risk-neutral against risk-aware transfer.
+
+    Example: `rasf demo --out picture.png`, `rasf demo --driving --out drive.gif`
+    """
+    out = out or Path("rasf-drive.gif" if driving else "rasf-demo.png")
+    check_folder("out", out.parent)
+    show = import_module("rasf_lab.suite.film" if driving else "rasf_lab.demo")
+    doing = "compiling (once), driving, filming" if driving else "compiling (once), training, meeting new tasks"
+    with counted() as bar:
+        report = show.run(seed, out, partial(bar.advance, bar.add_task(doing, total=show.total_ticks())))
+    console.print(report)
+
+
+def reproduce(
+    experiment: Annotated[ExperimentName, typer.Argument(help="Which part of the paper.")],
+    preset: Annotated[Preset, typer.Option(help="quick: smaller; paper: the paper's size.")] = Preset.paper,
+    out: Annotated[Path, typer.Option(help="Folder for results and figures.")] = Path("rasf-results"),
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    batch: Annotated[list[str] | None, typer.Option(help="Reacher: only this batch; may be repeated.")] = None,
+    device: Annotated[Device, typer.Option(help="Reacher: the device that must be there.")] = Device.any,
+    tensorboard: Annotated[Path | None, typer.Option(help="Reacher: folder for TensorBoard scalars.")] = None,
+    library: Annotated[
+        Path | None, typer.Option(help="Reacher: also keep the policies of its most averse run, as FILE.rasf.")
+    ] = None,
+) -> None:
+    """Run the paper's experiments and draw its figures.
+
+    Example: `rasf reproduce grid --preset paper --out results`
+    """
+    given = {"batch": batch, "device": device is not Device.any, "tensorboard": tensorboard, "library": library}
+    every = [name.value for name in ExperimentName if name is not ExperimentName.all]
+    names = every if experiment is ExperimentName.all else [experiment.value]
+    for name, value in given.items():
+        if value and "reacher" not in names:
+            raise ValueError(f"{name} is for the experiment reacher, got it for {experiment.value}")
+    check_folder("out", out)
+    if tensorboard is not None:
+        check_folder("tensorboard", tensorboard)
+    if library is not None:
+        check_writable("library", library)
+    from rasf_lab.common.claims import table
+    from rasf_lab.paper import reproduce as experiments
+
+    options: dict[str, dict[str, object]] = {name: {} for name in names}
+    if "reacher" in names:
+        from rasf_lab.paper.reacher.runs import Options
+
+        options["reacher"] = {"options": Options(tuple(batch or ()), device.value, tensorboard, library)}
+    # what an experiment refuses, such as a batch that there is not, is refused before any work
+    ticks = {name: experiments.total_ticks(name, preset.value, **options[name]) for name in names}
+    for name in names:
+        if name in ("four-room", "reacher"):
+            interruptible()  # there are workers
+        with counted() as bar:
+            tick = partial(bar.advance, bar.add_task(f"{name}, preset {preset.value}", total=ticks[name]))
+            result, files = experiments.reproduce(name, preset.value, seed, out, tick, **options[name])
+        if isinstance(result, str):
+            console.print(f"the runs are kept; {result}", highlight=False, soft_wrap=True)
+            continue
+        _print_claims([row for row in table({name: result}) if row["id"] in result.findings])
+        for path in files:
+            console.print(f"wrote {path}", highlight=False)
+
+
+def claims(
+    ids: Annotated[list[str] | None, typer.Argument(help="Only these claims, and all about each, such as R1.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON list instead of a table.")] = False,
+    results: Annotated[Path | None, typer.Option(help="Folder with results of your own; ours by default.")] = None,
+) -> None:
+    """Every claim of the paper, and what our runs say about it, by a first and by a second reading.
+
+    Example: `rasf claims`, `rasf claims R1`, `rasf claims --json`
+    """
+    from rasf_lab.common.claims import table
+    from rasf_lab.common.results import in_folder, shipped
+
+    rows = table(shipped() if results is None else in_folder(results))
+    known = {row["id"]: row for row in rows}
+    for name in ids or ():
+        one_of("id", name, known)
+    chosen = [known[name] for name in ids] if ids else rows
+    if as_json:
+        sys.stdout.write(json.dumps(chosen, indent=1) + "\n")
+    elif ids:
+        for row in chosen:
+            _print_claim(row)
+    else:
+        _print_claims(rows)
+        console.print("`rasf claims R1` tells all about one: the paper's words, both rules, every number", style="dim")
+
+
+def _print_claims(rows: Sequence[dict[str, Any]]) -> None:
+    """A line each."""
+    from rasf_lab.common.claims import is_ours
+
+    if not rows:
+        return  # some batches alone decide no claim
+    seconds = [row["second_reading"] for row in rows if row["second_reading"]]
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    widths = {"id": 3, "verdict": 9} | ({"2nd": 9} if seconds else {}) | {"measured": 22}
+    left = console.width - sum(widths.values()) - 2 * len(widths)
+    widths = {"id": 3, "claim": max(12, min(left, max(len(row["short"]) for row in rows)))} | widths
+    for heading, width in widths.items():
+        shown.add_column(heading, no_wrap=True, overflow="ellipsis", width=width)
+    for row in rows:
+        second = row["second_reading"]
+        verdicts = [_coloured(row["verdict"], _GLANCE)]
+        if seconds:
+            verdicts.append(_coloured(second["verdict"], _GLANCE) if second else "")
+        shown.add_row(row["id"], escape(row["short"]), *verdicts, escape(row["number"]))
+    console.print(shown)
+    said = []
+    for whose, own in (("the paper's", False), ("ours", True)):
+        some = [row for row in rows if is_ours(row) is own]
+        again = [row["second_reading"] for row in some if row["second_reading"]]
+        by_second = f"; by a second reading of {len(again)}: {_counted(again)}" if again else ""
+        said += [f"of {whose} {_counted(some)}{by_second}"] * bool(some)
+    console.print("; ".join(said), highlight=False)
+
+
+def _counted(readings: Sequence[dict[str, Any]]) -> str:
+    counts = Counter(reading["verdict"] for reading in readings)
+    return ", ".join(f"{counts[verdict]} {words}" for verdict, words in _PLURAL.items() if counts[verdict])
+
+
+def _coloured(verdict: str, words: Mapping[str, str] = MappingProxyType({})) -> str:
+    return f"[{_COLOURS[verdict]}]{words.get(verdict, verdict)}[/]"
+
+
+def _print_claim(row: dict[str, Any]) -> None:
+    """All about one."""
+    second = row["second_reading"] or {}
+    drawn = f"docs/figures/{row['figure']}.png, drawn by `rasf reproduce`" if row["figure"] else ""
+    lines = {
+        "": f"[bold]{row['id']}[/], {row['where']}: {escape(row['claim'])}",
+        "the paper": escape(f'"{row["sentence"]}"'),
+        "measured as": escape(row["metric"]),
+        "rule": escape(row["rule"]),
+        "verdict": _coloured(row["verdict"]),
+        "measured": escape(row["measured"]),
+        "from": escape(row["sample"]),
+        "second reading": escape(second.get("rule", "")),
+        "why": escape(second.get("reason", "")),
+        "verdict ": _coloured(second["verdict"]) if second else "",
+        "measured ": escape(second.get("measured", "")),
+        "from ": f"{second['seeds']} seeds" if second.get("seeds") else "",
+        "figure": drawn,
+    }
+    shown = Table(box=None, pad_edge=False, show_header=False)
+    shown.add_column(style="dim", no_wrap=True)
+    shown.add_column(overflow="fold")
+    for heading, text in lines.items():
+        if text:
+            shown.add_row(heading, text)
+    console.print(shown, highlight=False)
+    console.print()

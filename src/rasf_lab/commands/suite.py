@@ -1,0 +1,86 @@
+"""`rasf suite [NAME ..]`: environments that others made, each with its dial beside prices and rivals."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from rasf.cli.options import silence_box_warnings
+from rasf.cli.terminal import check_folder, console, counted, interruptible, say
+
+
+class Preset(StrEnum):
+    """How much is run."""
+
+    quick = "quick"
+    full = "full"
+
+
+class Rival(StrEnum):
+    """Who else is trained."""
+
+    dqn = "dqn"
+    qr_dqn = "qr-dqn"
+    dqn_documented = "dqn-documented"
+    dqn_batched = "dqn-batched"
+    qr_dqn_batched = "qr-dqn-batched"
+    dqn_documented_batched = "dqn-documented-batched"
+    envelope = "envelope"
+    gpi_ls = "gpi-ls"
+
+
+def suite(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Of the suite, or MODULE:CASE; all by default.")
+    ] = None,
+    preset: Annotated[
+        Preset, typer.Option(help="quick: two seeds, three weightings; full: five and ten.")
+    ] = Preset.quick,
+    rival: Annotated[
+        list[Rival] | None,
+        typer.Option(help="Also train a rival, for every weighting or for all (extra `bench`, or morl-baselines)."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of runs, results and figures.")] = Path("rasf-suite"),
+    listed: Annotated[bool, typer.Option("--list", help="Say what is in the suite, and run nothing.")] = False,
+) -> None:
+    """Train on a few weightings, meet new ones at many risks: does risk-aware acting help? Start it again, it goes on.
+
+    Example: `rasf suite highway --preset full`, `rasf suite --list`, `rasf suite my_world:CASE`
+    """
+    from rasf_lab.suite.cases import case_names, find_case
+
+    chosen = names or case_names()
+    cases = {name: find_case(name) for name in chosen}
+    if listed:
+        shown = Table(box=None, pad_edge=False, header_style="bold")
+        for heading in ("name", "environment", "failures", "what it is"):
+            shown.add_column(heading)
+        for name, case in cases.items():
+            shown.add_row(name, case.env, case.failures, case.about)
+        console.print(shown)
+        return
+    from rasf_lab.suite.report import sum_up
+    from rasf_lab.suite.runs import LIBRARY, all_runs, run_cases
+
+    check_folder("out", out)
+    interruptible()
+    silence_box_warnings()
+    agents = (LIBRARY, *(one.value for one in rival or ()))
+    total = len(all_runs(list(cases), preset.value, agents))
+    with counted() as bar:
+        tick = partial(bar.advance, bar.add_task(f"suite, preset {preset.value}", total=total))
+        run_cases(list(cases), preset.value, out, agents, tick)
+    rows, files = sum_up(out, preset.value)
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in rows[0]:
+        shown.add_column(heading)
+    for row in rows[1:]:
+        shown.add_row(*row)
+    console.print(shown)
+    for path in files:
+        say(f"wrote {path}")

@@ -1,0 +1,112 @@
+"""Results with provenance: what a run measured, from which seed and settings, on what, in how much time.
+
+One JSON file an experiment, and beside it one for large arrays where there are such. Figures are drawn from them, never
+from a running computation, and `claims` reads the verdicts. Results of our own runs ship with the package.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+import rasf
+from rasf.files import Arrays, load_file, save_file, write_text
+
+Verdict = Literal["holds", "does not hold", "not decided"]
+Numbers = dict[str, Any]  # what JSON knows, and arrays
+_ARRAYS = ".arrays"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What our runs say by one reading of a claim; number: one of `measured`, for a table."""
+
+    verdict: Verdict
+    measured: str
+    seeds: int
+    number: str = ""
+
+
+@dataclass(frozen=True)
+class Finding(Reading):
+    """What our runs say about one claim; sample: what stands behind it, where that is not seeds."""
+
+    sample: str = ""
+    second_reading: Reading | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sample", self.sample or f"{self.seeds} seed{'s' * (self.seeds != 1)}")
+
+
+@dataclass(frozen=True)
+class Result:
+    """One experiment's numbers, its findings by claim id, and where they come from."""
+
+    experiment: str
+    preset: str
+    seed: int
+    wall_time_s: float
+    numbers: Numbers
+    findings: dict[str, Finding]
+    version: str = rasf.__version__
+    python: str = platform.python_version()
+    device: str = f"{platform.machine()} CPU, {os.cpu_count()} cores"
+    date: str = field(default_factory=lambda: datetime.now(UTC).strftime("%Y-%m-%d"))
+    arrays: Arrays = field(default_factory=dict)
+
+    def save(self, folder: Path) -> Path:
+        """Write `folder`/<experiment>.json, and <experiment>.arrays if there are any, whole or not at all."""
+        path = folder / f"{self.experiment}.json"
+        if self.arrays:
+            save_file(path.with_suffix(_ARRAYS), {"experiment": self.experiment}, self.arrays)
+        write_text(path, json.dumps(_plain(asdict(replace(self, arrays={})))) + "\n")
+        return path
+
+
+def load(path: Path, with_arrays: bool = False) -> Result:
+    """Read a result file back; its arrays too, if they are wanted and there."""
+    try:
+        given = json.loads(path.read_text())
+        given["findings"] = {key: _finding(**finding) for key, finding in given["findings"].items()}
+        beside = path.with_suffix(_ARRAYS)
+        if with_arrays and beside.exists():
+            given["arrays"] = load_file(beside)[1]
+        return Result(**given)
+    except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is not a result file of rasf: {error}") from error
+
+
+def _finding(second_reading: Numbers | None = None, **given: Any) -> Finding:
+    return Finding(**given, second_reading=Reading(**second_reading) if second_reading else None)
+
+
+def shipped() -> dict[str, Result]:
+    """The results that come with the package, by experiment."""
+    return in_folder(Path(str(resources.files("rasf_lab"))) / "shipped")
+
+
+def in_folder(folder: Path) -> dict[str, Result]:
+    """All results in a folder, by experiment."""
+    found = [load(path) for path in sorted(folder.glob("*.json"))]
+    if not found:
+        raise ValueError(f"{folder} is not a folder with results; make one with `rasf reproduce`")
+    return {result.experiment: result for result in found}
+
+
+def _plain(value: object) -> object:
+    """Arrays and numpy scalars as JSON knows them, rounded to 12 digits so that files stay small and stable."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    return float(f"{value:.12g}") if isinstance(value, float) else value

@@ -1,0 +1,127 @@
+"""`rasf demo`: train a library in the four-room world, meet 27 new tasks, and act with and without risk.
+
+All of it by the calls a user makes, `rasf.learn` and `library.compare`; a wrapper of the environment notes the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+import rasf
+from rasf import drawing
+from rasf.arrays import Floats
+from rasf_lab.paper.four_room.figures import visit_map
+from rasf_lab.paper.four_room.measures import trap_cells
+
+WORLD = "rasf/FourRoom-v0"
+TASKS, STEPS, EPISODES = 32, 20_000, 20
+RISKS = {"risk-neutral": rasf.MeanVariance(0.0), "risk-aware": rasf.MeanVariance.from_paper(-2.0)}
+NEW_TASKS = [[*rewards, 1.0, -2.0] for rewards in product((-1.0, 0.0, 1.0), repeat=3)]  # the goal 1, a failure -2
+
+
+class Outcome(NamedTuple):
+    """On the new tasks: returns and failures (27, episodes), and the share of episodes through each cell (cells,)."""
+
+    returns: Floats
+    failures: Floats
+    visits: Floats
+
+
+class Footprints(gym.Wrapper[Any, Any, Any, Any]):
+    """The world, which counts the episodes through each cell on a map (rows, columns) that all copies share."""
+
+    def __init__(self, counts: Floats) -> None:
+        super().__init__(gym.make(WORLD))
+        self._counts = counts
+        self._seen: set[tuple[int, ...]] = set()
+
+    def reset(self, **options: Any) -> Any:
+        self._seen = set()
+        return super().reset(**options)
+
+    def step(self, action: Any) -> Any:
+        outcome = super().step(action)
+        cell = tuple(outcome[0][:2])
+        self._counts[cell] += cell not in self._seen
+        self._seen.add(cell)
+        return outcome
+
+
+def total_ticks() -> int:
+    """How often `run` calls `tick`."""
+    return len(RISKS) * TASKS + len(NEW_TASKS)
+
+
+def run(seed: int, picture: Path, tick: Callable[[], None]) -> Group:
+    """Train, meet the new tasks, save the picture, and say in words what happened."""
+    if picture.is_dir():  # a bad path is better known before the work
+        raise ValueError(f"{picture} is a folder; --out must name a picture")
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    outcomes = train_and_meet(seed, tick)
+    _draw(outcomes, seed, picture)
+    return _report(outcomes, picture)
+
+
+def train_and_meet(seed: int, tick: Callable[[], None]) -> dict[str, Outcome]:
+    """Train for both risks, act at both on tasks that nobody trained for."""
+    risks = list(RISKS.values())
+    library = rasf.learn(
+        WORLD, agent="rasf-model", tasks=TASKS, risk=risks, steps_per_task=STEPS, seed=seed, callback=lambda _: tick()
+    )
+    counts = np.zeros(gym.make(WORLD).observation_space.nvec[:2])
+    visits = {name: np.zeros_like(counts) for name in RISKS}
+
+    def credit(name: str, episodes_over: int) -> None:
+        visits[name] += counts
+        counts[:] = 0.0
+
+    reports = []
+    for w in NEW_TASKS:
+        compared = library.compare(lambda: Footprints(counts), w, RISKS, EPISODES, seed=seed, callback=credit)
+        reports.append(compared.reports)
+        tick()
+    return {
+        name: Outcome(
+            np.array([report[name].returns for report in reports]),
+            np.array([report[name].failures for report in reports]),
+            visits[name].ravel() / (EPISODES * len(NEW_TASKS)),
+        )
+        for name in RISKS
+    }
+
+
+def _draw(outcomes: dict[str, Outcome], seed: int, picture: Path) -> None:
+    drawn = drawing.figure(9, 5)
+    for axes, (name, outcome) in zip(drawn.subplots(1, 2), outcomes.items(), strict=True):
+        visit_map(axes, 9 * outcome.visits)  # all episodes: as dark as it gets
+        axes.set_title(f"{name} transfer: fails in {outcome.failures.mean():.1%} of the episodes", fontsize=10)
+    drawn.suptitle("Where the same library goes on 27 tasks it never trained on (red x: traps)", fontweight="bold")
+    drawn.supxlabel(f"darker: more episodes; {TASKS} training tasks, {EPISODES} episodes each, seed {seed}", fontsize=7)
+    drawing.save(drawn, picture)
+
+
+def _report(outcomes: dict[str, Outcome], picture: Path) -> Group:
+    table = Table(title=f"27 new tasks, {EPISODES} episodes each, nothing retrained", title_justify="left")
+    for heading in ("transfer", "mean return", "variance", "fails", "traps stepped on"):
+        table.add_column(heading, justify="left" if heading == "transfer" else "right")
+    for name, (returns, failures, visits) in outcomes.items():
+        cells = (f"{returns.mean():.2f}", f"{returns.var(axis=1).mean():.2f}", f"{failures.mean():.1%}")
+        table.add_row(name, *cells, f"{visits[trap_cells()].sum():.2f} an episode")
+    neutral, averse = (f"{outcome.failures.mean():.1%}" for outcome in outcomes.values())
+    before = (
+        f"A library was trained on {TASKS} random tasks of the four-room world: collect objects, reach the goal, mind "
+        f"the traps; {len(RISKS) * TASKS} policies, one with risk and one without for each task. Then it met 27 tasks "
+        "with other rewards and acted at once, twice: judging its policies by the mean of the return alone, and by its "
+        "spread besides.\n"
+    )
+    after = f"\nWithout risk it fails in {neutral} of the episodes, with risk in {averse}. The picture is {picture}."
+    return Group(Text(before), table, Text(after))

@@ -1,0 +1,1 @@
+"""The paper: its experiments, figures and claims."""

@@ -1,0 +1,110 @@
+"""Numbers from four-room runs: curves over the training tasks, outcomes on 27 novel tasks, which cells are dangerous.
+
+Curves are kept by name: "sfql independent -2" (algorithm, initial noise, beta), "prql -2" (omega), "q-learning", and
+other readings: "sfql w-given -2", "sfql diagonal -2", "prql c-step-0.1 -2", "prql as-printed -2". beta and omega are
+the paper's, the bare factor of the variance. After training, beta 0 ("neutral") and -2 ("averse") act on
+the novel tasks in three ways: neutrally, with -2, and with -2 where the score knows the discount so far ("aware").
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+from rasf.arrays import Bools, Floats
+from rasf.envs.four_room import CLASSES, TRAP, FourRoom
+from rasf.risk import MeanVariance
+from rasf.statistics import mean_interval, standard_error
+from rasf_lab.common.results import Numbers
+
+RISKS = (0.0, -0.5, -1.0, -2.0, -4.0)
+AVERSE = MeanVariance.from_paper(-2.0)
+WAYS = ("neutral", "averse", "aware")
+NOVEL_TASKS = np.array(list(product((-1.0, 0.0, 1.0), repeat=3)))
+
+Arrays = dict[str, Floats]
+Pair = tuple[float, float]  # eta and tau
+
+# what was chosen, the curves of our reading, those of the other
+CHOICES = (
+    ("w is given, not learned", "sfql independent 0", "sfql w-given 0"),
+    ("w is given, not learned", "sfql independent -2", "sfql w-given -2"),
+    ("all policies begin with the same noise", "sfql independent 0", "sfql shared 0"),
+    ("all policies begin with the same noise", "sfql independent -2", "sfql shared -2"),
+    ("Sigma is diagonal", "sfql independent -2", "sfql diagonal -2"),
+    ("C's step is 0.1, not 0.05", "prql -2", "prql c-step-0.1 -2"),
+    ("C's step is 0.1, not 0.05", "prql -4", "prql c-step-0.1 -4"),
+    ("PRQL counts a use before it", "prql 0", "prql as-printed 0"),
+    ("PRQL counts a use before it", "prql -2", "prql as-printed -2"),
+)
+
+
+def curve_summary(arrays: Arrays) -> dict[str, Arrays]:
+    """Means and standard errors over seeds of return and failures (seeds, tasks), per task and in total."""
+    found: dict[str, Arrays] = {"return": {}, "failures": {}}
+    for name, shown in found.items():
+        for prefix, values in (("", arrays[name]), ("cumulative_", arrays[name].cumsum(axis=1))):
+            shown[f"{prefix}mean"] = values.mean(axis=0).round(3)  # no figure shows more digits
+            shown[f"{prefix}se"] = standard_error(values).round(3)
+    return found
+
+
+def choices(curves: dict[str, Arrays]) -> list[Numbers]:
+    """What each other reading changes, paired by seed: of cumulative return and of failures, mean and interval."""
+    rows = []
+    for words, ours, other in CHOICES:
+        n = len(curves[other]["return"])  # some have fewer seeds, the first ones
+        row: Numbers = {"choice": words, "of": ours, "to": other, "seeds": n}
+        for what in ("return", "failures"):
+            before, after = (curves[name][what][:n].sum(axis=1) for name in (ours, other))
+            row[what] = {"before": before.mean(), "after": after.mean(), "change": mean_interval(after - before)}
+        rows.append(row)
+    return rows
+
+
+def search_summary(search: dict[Pair, Floats]) -> list[Numbers]:
+    """Cumulative return of every eta and tau that was searched, from that of the tuning seeds (seeds,)."""
+    return [{"eta": eta, "tau": tau, "return": round(float(found.mean()), 1)} for (eta, tau), found in search.items()]
+
+
+def novel_summary(arrays: Arrays) -> Numbers:
+    """For every way of acting: visits per rollout (27, cells), and what the rollouts earned and risked."""
+    found: Numbers = {}
+    for way in WAYS:
+        features = arrays[f"features_{way}"]
+        found[way] = {"visits": np.round(arrays[f"visits_{way}"].mean(axis=0) / features.shape[2], 4)}
+        for name, values in novel_outcome(features).items():
+            found[way][name] = {"mean": float(values.mean()), "se": float(standard_error(values))}
+    return found
+
+
+def novel_outcome(features: Floats) -> Arrays:
+    """Per seed, from features (seeds, 27, rollouts, d): mean return, its variance within a task, failures, objective.
+
+    The objective is the paper's, mean - 2 variance, task by task.
+    """
+    rooms = FourRoom()
+    weights = np.stack([rooms.task(rewards) for rewards in NOVEL_TASKS])
+    returns = np.einsum("snrd,nd->snr", features, weights)
+    mean, variance = returns.mean(axis=2), returns.var(axis=2)
+    return {
+        "return": mean.mean(axis=1),
+        "variance": variance.mean(axis=1),
+        "failures": features[..., -1].mean(axis=(1, 2)),
+        "objective": np.asarray(AVERSE.moments(mean, variance)).mean(axis=1),
+    }
+
+
+def trap_cells() -> Bools:
+    """Mask (cells,) of the traps."""
+    return np.array([symbol == TRAP for symbol in FourRoom().cells])
+
+
+def dangerous_objects() -> Bools:
+    """Mask (cells,) of objects with a trap next to them."""
+    rooms = FourRoom()
+    traps = np.pad(trap_cells().reshape(rooms.shape), 1)
+    beside = traps[:-2, 1:-1] | traps[2:, 1:-1] | traps[1:-1, :-2] | traps[1:-1, 2:]
+    objects = np.array([symbol in CLASSES for symbol in rooms.cells])
+    return objects & beside.ravel()

@@ -1,0 +1,77 @@
+"""Rules for G1 to G5 and for the grid's part of T7. U is the entropic utility at beta = -0.1, S the start."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rasf.arrays import Floats
+from rasf.statistics import Interval
+from rasf_lab.common.results import Finding
+from rasf_lab.common.verdicts import below, holds
+
+_EXACT = 1e-9  # utilities that differ by less are equal
+
+
+def three_routes(routes: list[list[int]]) -> Finding:
+    """G1: the routes of both sources and of the target's optimum differ."""
+    different = len({tuple(route) for route in routes}) == 3
+    lengths = ", ".join(str(len(route) - 1) for route in routes)
+    text = f"routes of source (20, 20), source (0, 0) and target take {lengths} moves and "
+    text += "all differ" if different else "do not all differ"
+    return Finding(holds(different), text, 1, f"{lengths} moves", "exact")
+
+
+def optimal(utility: Floats, best: Floats, at_start: float) -> Finding:
+    """G2: risk-averse GPI is optimal wherever it may come to."""
+    gap = float(np.abs(utility - best).max())
+    text = f"largest |U - U*| over {len(utility)} reachable states is {gap:.1e}; U(S) = {at_start:.4f}"
+    return Finding(holds(gap <= _EXACT), text, 1, f"{gap:.0e}", "exact")
+
+
+def suboptimal(got: float, ideal: float) -> Finding:
+    """G3: risk-neutral GPI is not optimal at the start."""
+    text = f"U(S) = {got:.4f} against U* = {ideal:.4f}"
+    return Finding(holds(got < ideal - _EXACT), text, 1, f"{got:.2f} < {ideal:.2f}", "exact")
+
+
+def stitches(differs: list[int], states: int, got: float, theirs: list[float]) -> Finding:
+    """G4: risk-averse GPI takes other actions than either source, and is better than both."""
+    return Finding(
+        holds(min(differs) > 0 and got > max(theirs) + _EXACT),
+        f"differs from the sources in {differs[0]} and {differs[1]} of {states} states; "
+        f"U(S) = {got:.4f} against {theirs[0]:.4f} and {theirs[1]:.4f}",
+        1,
+        f"{got:.2f} > {max(theirs):.2f}",
+        "exact",
+    )
+
+
+def varies_less(returns: dict[str, Floats], hits: dict[str, dict[str, int]], seed: int) -> Finding:
+    """G5: the bootstrap interval of the ratio of variances, averse over neutral, is below 1."""
+    rng, n = np.random.default_rng(seed + 1), len(returns["averse"])
+    drawn = {name: values[rng.integers(n, size=(2_000, n))].var(axis=1, ddof=1) for name, values in returns.items()}
+    averse, neutral = (float(returns[name].var(ddof=1)) for name in ("averse", "neutral"))
+    ratio = Interval(averse / neutral, *np.quantile(drawn["averse"] / drawn["neutral"], [0.025, 0.975]).tolist())
+    text = (
+        f"variance {averse:.1f} against {neutral:.1f}, ratio {ratio.estimate:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
+    )
+    counts = ", ".join(f"{trap}: {count} against {hits['neutral'][trap]}" for trap, count in hits["averse"].items())
+    return Finding(
+        below(ratio, 1.0), f"{text}; trap hits {counts}", 1, f"ratio {ratio.estimate:.2f}", f"{n:,} rollouts"
+    )
+
+
+def evaluation_matters(cross: dict[str, dict[str, float]], targets: int) -> Finding:
+    """T7: evaluating with risk adds more utility than training with risk."""
+    u = {key: cell["mean"] for key, cell in cross.items()}
+    by_act = [u[f"train {train}, act averse"] - u[f"train {train}, act neutral"] for train in ("neutral", "averse")]
+    by_train = [u[f"train averse, act {act}"] - u[f"train neutral, act {act}"] for act in ("neutral", "averse")]
+    act, train = float(np.mean(by_act)), float(np.mean(by_train))
+    return Finding(
+        holds(act > train),
+        f"grid, mean U(S) over {targets} targets: evaluating with risk adds {act:.2f}, training with risk adds "
+        f"{train:.2f} (" + ", ".join(f"{key}: {value:.2f}" for key, value in u.items()) + ")",
+        1,
+        f"{act:.2f} against {train:.2f}",
+        f"{targets} target tasks, exact",
+    )

@@ -1,0 +1,229 @@
+"""What the reacher's runs measured, by agent and beta, seeds in front, with normalised returns; and its summary.
+
+Normalised as in the paper: G_n = (G - G_b) / (G_a - G_b), with the mean return of C51 trained alone on a target, at the
+beginning and at the end of training; of the shipped runs, where it was not trained here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from rasf.agents import AGENTS
+from rasf.arrays import Array, Floats
+from rasf.files import Arrays
+from rasf.statistics import mean_interval, standard_error
+from rasf_lab.common.results import shipped
+from rasf_lab.paper.reacher.training import BETAS, SIZES, TRAINING, ReacherRun
+
+RISKS = tuple(f"{beta:g}" for beta in BETAS)
+_N_TRAIN = len(TRAINING)
+_NOT_JOINED = ("tips", "peak_gb")  # of some runs only
+_SHOWN_TIPS = ("rasfc51 -3", "rasfc51 0", "rac51 -3")
+# what the paper leaves open: the runs of our reading, those of the other
+CHOICES = (
+    ("a' by GPI over all policies", "rasfc51 -3", "rasfc51 gpi -3"),
+    ("each feature's heads initialised by themselves", "rasfc51 -3", "rasfc51 separate-heads -3"),
+    ("the risky training targets come last", "rasfc51 -3", "rasfc51 risky-last -3"),
+    ("features of the tip before the step", "rasfc51 -3", "rasfc51 late-tip -3"),
+    ("Adam's epsilon is 1e-7, not 1e-8", "rasfc51 -3", "rasfc51 adam-1e-07 -3"),
+    ("201 atoms, not 51", "rasfc51 -3", "rasfc51 201-atoms -3"),
+    ("a' by GPI over all policies", "sfdqn 0", "sfdqn gpi 0"),
+    ("no target networks", "sfdqn 0", "sfdqn no-target 0"),
+    ("the residual covariance is learned beside", "sfdqn 0", "sfdqn-residual 0"),
+    ("transitions relabelled with all targets", "rac51 0", "rac51-relabelled 0"),
+    ("transitions relabelled with all targets", "rac51 -3", "rac51-relabelled -3"),
+)
+
+
+def title(name: str) -> str:
+    """What figures call the runs of a label: "rasfc51 -3" is RaSFC51 (3), and "rasfc51 0" is SFC51."""
+    agent, beta = name.rsplit(" ", 1)
+    agent = agent.split()[0]
+    neutral = (spec for spec in AGENTS.values() if spec.neutral and agent in (spec.name, spec.risk_aware_form))
+    spec = next(neutral, None)
+    return spec.title if spec and beta == "0" else f"{AGENTS[agent].title} ({beta.lstrip('-')})"
+
+
+@dataclass(frozen=True)
+class Measures:
+    """Arrays by label, sorted by seed; `begin` and `end` (12,) are the normaliser's returns.
+
+    map_points: of labels whose maps are not the paper's size. alone_averse: the final return (seeds, 12) of RaC51 at -3
+    trained alone on each target, normalised.
+    """
+
+    arrays: dict[str, Arrays]
+    begin: Floats
+    end: Floats
+    steps: Floats
+    map_points: Mapping[str, int] = field(default_factory=dict)
+    alone_averse: Floats | None = None
+
+    def seeds(self, name: str) -> int:
+        """How many seeds."""
+        return len(self.arrays[name]["seed"])
+
+    def of_common_seeds(self, *names: str) -> Measures:
+        """The same, of the seeds that all these labels have, so that they are paired."""
+        common = reduce(np.intersect1d, (self.arrays[name]["seed"] for name in names))
+        kept = {}
+        for name in names:
+            there = np.isin(self.arrays[name]["seed"], common)
+            kept[name] = {key: values[there] for key, values in self.arrays[name].items()}
+        return replace(self, arrays=self.arrays | kept)
+
+    def points(self, name: str) -> int:
+        """How many points the maps of a label have on a side."""
+        return self.map_points.get(name, ReacherRun.map_points)
+
+    def normalised(self, name: str) -> Floats:
+        """Normalised return (seeds, evaluations, 12)."""
+        return (self.arrays[name]["return"] - self.begin) / (self.end - self.begin)
+
+    def test_return(self, name: str) -> Floats:
+        """Normalised return (seeds, evaluations), mean over the test tasks."""
+        return self.normalised(name)[:, :, _N_TRAIN:].mean(axis=2)
+
+    def test_failures(self, name: str) -> Floats:
+        """Failures per rollout (seeds, evaluations), summed over the test tasks."""
+        return self.arrays[name]["failures"][:, :, _N_TRAIN:].sum(axis=2)
+
+    def final(self, name: str, what: str, way: str = "final") -> Floats:
+        """Of the final policy, (seeds, 12): return (normalised), failures, in_circle or distance."""
+        values = self.arrays[name][f"{way}_{what}"]
+        return (values - self.begin) / (self.end - self.begin) if what == "return" else values
+
+    def final_test(self, name: str, what: str) -> Floats:
+        """Of the final policy on the test tasks, (seeds,): failures summed, everything else its mean."""
+        values = self.final(name, what)[:, _N_TRAIN:]
+        return values.sum(axis=1) if what == "failures" else values.mean(axis=1)
+
+    def late_test(self, name: str, what: str) -> Floats:
+        """Mean over the last fifth of training, on the test tasks, (seeds,): of the return, or of failures summed."""
+        curve = self.test_return(name) if what == "return" else self.test_failures(name)
+        return curve[:, -max(1, curve.shape[1] // 5) :].mean(axis=1)
+
+
+def measures(found: Mapping[ReacherRun, Arrays]) -> Measures:
+    """Gather the arrays of finished runs."""
+    alone: dict[int, list[Arrays]] = defaultdict(list)
+    averse: dict[int, dict[int, float]] = defaultdict(dict)
+    by_label: dict[str, list[ReacherRun]] = defaultdict(list)
+    for run, arrays in found.items():
+        if run.target is None:
+            by_label[run.label].append(run)
+        elif run.beta:
+            averse[run.seed][run.target] = float(arrays["final_return"][0])
+        else:
+            alone[run.target].append(arrays)
+    if alone:
+        begin = np.array([np.mean([one["return"][0, 0] for one in alone[target]]) for target in sorted(alone)], float)
+        end = np.array([np.mean([one["final_return"][0] for one in alone[target]]) for target in sorted(alone)], float)
+    else:
+        begin, end = (np.array(shipped()["reacher"].numbers["normaliser"][name]) for name in ("begin", "end"))
+    joined = {}
+    for name, runs in by_label.items():
+        runs.sort(key=lambda run: run.seed)
+        # newer runs measure more
+        names = [key for key in found[runs[0]] if key not in _NOT_JOINED and all(key in found[run] for run in runs)]
+        joined[name] = {key: np.stack([found[run][key] for run in runs]).astype(float) for key in names}
+        joined[name]["seed"] = np.array([run.seed for run in runs])
+    one = next(run for run in found if run.target is None)
+    evaluations = joined[one.label]["return"].shape[1]
+    steps = one.evaluate_every * np.arange(evaluations, dtype=float)
+    map_points = {name: runs[0].map_points for name, runs in by_label.items()}
+    returns = np.array([[by_target[target] for target in sorted(by_target)] for by_target in averse.values()])
+    alone_averse = (returns - begin) / (end - begin) if averse else None
+    return Measures(joined, begin, end, steps, map_points, alone_averse)
+
+
+def summary(measured: Measures, found: Mapping[ReacherRun, Arrays]) -> dict[str, Any]:
+    """The numbers that figures are drawn from."""
+    one = next(run for run in found if run.target is None)
+    settings = {name: getattr(one, name) for name in SIZES if name != "width"} | {"widths": [one.width, one.width]}
+    tips: dict[str, Array] = {}
+    for run, arrays in found.items():
+        if run.label in _SHOWN_TIPS and "tips" in arrays:
+            tips.setdefault(run.label, _short(arrays["tips"][:, :, ::5]))  # of the first seed, every fifth step
+    return {
+        "settings": settings,
+        "steps": measured.steps,
+        "normaliser": {"begin": measured.begin, "end": measured.end},
+        "agents": {name: _curves_and_finals(measured, name) for name in measured.arrays},
+        "tips": tips,
+        "choices": choices(measured),
+        "alone_averse": None if measured.alone_averse is None else _short(measured.alone_averse.mean(axis=0)),
+        "map_points": {name: measured.points(name) for name in shown_maps(measured)},
+    }
+
+
+def choices(measured: Measures) -> list[dict[str, Any]]:
+    """What each other reading changes, paired by seed, of the final policies: mean and interval."""
+    rows: list[dict[str, Any]] = []
+    for words, ours, other in CHOICES:
+        if ours not in measured.arrays or other not in measured.arrays:
+            continue
+        m = measured.of_common_seeds(ours, other)
+        row: dict[str, Any] = {"choice": words, "of": ours, "to": other, "seeds": m.seeds(other)}
+        values = {
+            "train_return": [m.final(name, "return")[:, :_N_TRAIN].mean(axis=1) for name in (ours, other)],
+            "test_return": [m.final_test(name, "return") for name in (ours, other)],
+            "test_failures": [m.final_test(name, "failures") for name in (ours, other)],
+        }
+        for what, (before, after) in values.items():
+            row[what] = {"before": before.mean(), "after": after.mean(), "change": mean_interval(after - before)}
+        rows.append(row)
+    return rows
+
+
+def shown_maps(measured: Measures) -> list[str]:
+    """The labels whose maps are drawn: the finer ones where there are such."""
+    shown = []
+    for agent, beta in (("rasfc51", "0"), ("rasfc51", "-3"), ("sfdqn-residual", "-3")):
+        fine, plain = f"{agent} fine-maps {beta}", f"{agent} {beta}"
+        shown += [name for name in (fine, plain) if name in measured.arrays][:1]
+    return shown
+
+
+def map_arrays(measured: Measures) -> Arrays:
+    """Maps as they are drawn, mean over seeds, at the reached points, by label and name."""
+    objectives, variances = ("objective", "objective_as_printed"), ("variance", "truth", "variance_pairs")
+    found = {}
+    for name in shown_maps(measured):
+        arrays = measured.arrays[name]
+        agent, *_, beta = name.split()
+        drawn = (objectives if agent == "rasfc51" else ()) + (variances if beta != "0" else ())
+        for key in drawn:
+            if f"map_{key}" in arrays:
+                found[f"{name}/{key}"] = arrays[f"map_{key}"].mean(axis=0).astype(np.float16)
+    return found
+
+
+def _curves_and_finals(measured: Measures, name: str) -> dict[str, Any]:
+    """Curves over training and the final policies of one agent at one beta: means and standard errors over seeds."""
+    curves = {
+        "train_return": measured.normalised(name)[:, :, :_N_TRAIN],
+        "test_return": measured.test_return(name),
+        "test_failures": measured.test_failures(name),
+    }
+    finals = {
+        f"{way}_{what}": measured.final(name, what, way)
+        for way in ("final", "aware")
+        for what in ("return", "failures", "in_circle", "distance")
+    }
+    clipped = measured.arrays[name]["clipped"].mean(axis=1).mean(axis=0)  # at the two ends of the support
+    return {
+        key: {"mean": _short(values.mean(axis=0)), "se": _short(standard_error(values))}
+        for key, values in {**curves, **finals}.items()
+    } | {"seeds": measured.seeds(name), "clipped": clipped}
+
+
+def _short(values: Array) -> Array:
+    """No figure shows more digits."""
+    return np.round(np.asarray(values, float), 4)

@@ -1,0 +1,341 @@
+"""The reacher experiment (the paper's Figures 4, 6 and 10 to 14): all its runs, and `rasf reproduce reacher`.
+
+Runs are the unit. A batch is a named group of them, by which some can be asked for. They are executed as an experiment
+of `rasf.sweep`: on a GPU many are lanes of one program, on a CPU each is alone. A step of RaSFC51 is bound by the
+memory's bandwidth: more lanes take longer, not less, so up to `LANES` go together (half an hour and 4 GB on an H200),
+fewer where several GPUs can share them. The other agents are bound by the number of small operations, and lanes are
+almost free: up to `MANY_LANES` go together, as many as were ever tried (140 s).
+
+    OUT/reacher-sweep                  the folder of the sweep, with a file for each finished run
+    OUT/reacher-sweep/libraries        ID.rasf, the policies of runs that keep them
+    OUT/reacher-runs/*.safetensors     results of version 0.1, the runs of a batch stacked in a file; read, not written
+
+The summary is made from the batches that are there: a claim for which one is missing stays unmeasured.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import chain
+from pathlib import Path
+
+import jax
+from safetensors import SafetensorError, safe_open
+
+from rasf.agents import AGENTS, LawKind
+from rasf.checks import one_of
+from rasf.files import Arrays, write_atomically
+from rasf.library.progress import ScalarLog
+from rasf.sweep import runs as sweep
+from rasf.sweep.engines import machine
+from rasf.sweep.spec import Spec
+from rasf.sweep.store import Finished, Store, report_progress, sweep_folder
+from rasf_lab.common import runs as common
+from rasf_lab.common.results import Result
+from rasf_lab.paper.reacher.measures import map_arrays, measures, summary
+from rasf_lab.paper.reacher.second_readings import judge
+from rasf_lab.paper.reacher.training import BETAS, CHECKPOINT_EVERY_S, TARGETS, TRAINING, LaneProgram, ReacherRun
+
+LANES, MANY_LANES = 20, 120
+_TENSORBOARD = "RASF_TENSORBOARD"  # tells workers the folder for scalars
+_PAPER = ReacherRun("rasfc51", 0.0, 0)
+_FINE = replace(_PAPER, map_points=61)
+# on a laptop the paper's agents learn too little to tell them apart; trained as this library does it, they do
+_QUICK = replace(
+    _PAPER,
+    beyond=True,
+    steps_per_task=10_240,
+    evaluate_every=5_120,
+    rollouts=4,
+    final_rollouts=20,
+    width=64,
+    target_period=256,
+)
+
+
+def batches(preset: str, seed: int) -> dict[str, list[ReacherRun]]:
+    """The runs of a preset, in named groups."""
+    if preset == "quick":
+        three = range(seed, seed + 3)
+        return {name: _runs(name, (-3.0, 0.0), three, _QUICK) for name in ("rasfdqn", "rac51")}
+    seeds, others = range(seed, seed + 10), (-1.0, -2.0, -4.0)
+    return {
+        "rasfc51-main": _runs("rasfc51", (0.0, -3.0), seeds),
+        "alone": _alone(seeds),
+        "rac51": _runs("rac51", BETAS, seeds),
+        "sfdqn": _runs("sfdqn", (0.0,), seeds),
+        "residual": _runs("sfdqn-residual", (-3.0,), seeds[:5]),
+        "relabelled": _runs("rac51-relabelled", (0.0, -3.0), seeds),
+        "rasfc51-betas": _runs("rasfc51", others, seeds[:5]),
+        "rasfc51-betas-more": _runs("rasfc51", others, seeds[5:9]),
+        "rasfc51-betas-last": _runs("rasfc51", others, seeds[9:]),
+        "residual-more": _runs("sfdqn-residual", (-3.0,), seeds[5:]),
+        "residual-neutral": _runs("sfdqn-residual", (0.0,), seeds),
+        "alone-averse": _alone(seeds, beta=-3.0),
+        "fine-maps": _runs("rasfc51", (0.0, -3.0), seeds[:3], _FINE),
+        "residual-fine-maps": _runs("sfdqn-residual", (-3.0,), seeds[:3], _FINE),
+        "rasfc51-gpi": _runs("rasfc51", (-3.0,), seeds[:3], replace(_PAPER, bootstrap="gpi")),
+        "rasfc51-separate-heads": _runs("rasfc51", (-3.0,), seeds[:3], replace(_PAPER, separate_heads=True)),
+        "rasfc51-risky-last": _runs("rasfc51", (-3.0,), seeds[:3], replace(_PAPER, risky_last=True)),
+        "rasfc51-late-tip": _runs("rasfc51", (-3.0,), seeds[:3], replace(_PAPER, late_tip=True)),
+        "rasfc51-adam": _runs("rasfc51", (-3.0,), seeds[:3], replace(_PAPER, adam_epsilon=1e-7)),
+        "rasfc51-atoms": _runs("rasfc51", (-3.0,), seeds[:3], replace(_PAPER, atoms=201)),
+        "sfdqn-gpi": _runs("sfdqn", (0.0,), seeds, replace(_PAPER, bootstrap="gpi")),
+        "sfdqn-no-target": _runs("sfdqn", (0.0,), seeds, replace(_PAPER, target_networks=False)),
+    }
+
+
+def _runs(agent: str, betas: Sequence[float], seeds: Sequence[int], like: ReacherRun = _PAPER) -> list[ReacherRun]:
+    return [replace(like, agent=agent, beta=beta, seed=seed) for beta in betas for seed in seeds]
+
+
+def _alone(seeds: Sequence[int], like: ReacherRun = _PAPER, beta: float = 0.0) -> list[ReacherRun]:
+    return [replace(one, target=target) for one in _runs("rac51", (beta,), seeds, like) for target in TARGETS]
+
+
+@dataclass(frozen=True)
+class Options:
+    """Batches to run (all if empty), the device that must be there, where to write scalars for TensorBoard.
+
+    library: where to write policies as a library: those of the first batch that has such, of its first seed and most
+    averse beta.
+    """
+
+    only: tuple[str, ...] = ()
+    device: str = "any"
+    tensorboard: Path | None = None
+    library: Path | None = None
+
+
+_ALL = Options()
+
+
+def chosen(preset: str, seed: int, options: Options) -> list[ReacherRun]:
+    """The runs of the batches that the options name; one of them keeps its policies, if a library is asked for."""
+    every = batches(preset, seed)
+    for name in options.only:
+        one_of("batch", name, every)
+    groups = [runs for name, runs in every.items() if not options.only or name in options.only]
+    if options.library is None:
+        return list(chain(*groups))
+    able = [group for group in groups if AGENTS[group[0].agent].makes_library]
+    if not able:
+        raise ValueError("library must be of a batch whose agent has a law of the features, such as rasfc51 or sfdqn")
+    kept = min(able[0], key=lambda one: (one.seed, one.beta))
+    return [replace(one, library=one == kept) for one in chain(*groups)]
+
+
+def total_ticks(preset: str, options: Options = _ALL) -> int:
+    """How many runs there are; options that cannot be served are refused, before any work."""
+    _gpus(options)
+    return len(chosen(preset, 0, options))
+
+
+def _gpus(options: Options) -> list[str]:
+    """The GPUs to train on."""
+    found = machine.gpus() if options.device in ("any", "gpu") else []
+    if options.device == "gpu" and not found:
+        raise ValueError("jax finds no gpu here; install rasf[cuda12] or rasf[cuda13], or leave --device out")
+    return found
+
+
+def run(preset: str, seed: int, tick: Callable[[], None], folder: Path, options: Options = _ALL) -> Result | str:
+    """Run what is missing in `folder`, and sum up all that is there, or say why it cannot be summed up."""
+    runs, results, gpus = chosen(preset, seed, options), Results(folder), _gpus(options)
+    if preset == "paper" and options.device == "any" and not gpus and len(results.find(runs)) < len(runs):
+        raise ValueError(
+            "the reacher at the paper's size wants a GPU, and jax finds none here; use --preset quick, or insist with "
+            "--device cpu, which takes days a batch"
+        )
+    if options.tensorboard:
+        ScalarLog(options.tensorboard)  # or say now that it is not installed
+    missing = [swept(results.as_kept(one)) for one in runs if one not in results.stacked]
+    for _ in range(len(runs) - len(missing)):
+        tick()
+    if missing:
+        with _telling_workers(options.tensorboard):
+            common.run_all(Spec("reacher", tuple(missing)), results.store.folder, tick, gpus)
+    if options.library is not None:
+        (made,) = (_library_path(swept(one), results.store.folder) for one in runs if one.library)
+        write_atomically(options.library, lambda partial: shutil.copyfile(made, partial))
+    return summarise(preset, seed, folder)
+
+
+def summarise(preset: str, seed: int, folder: Path) -> Result | str:
+    """The result of all batches in a folder whose runs are finished; or a sentence, where there are not yet enough."""
+    results, groups = Results(folder), batches(preset, seed)
+    there = {name: results.find(runs) for name, runs in groups.items()}
+    complete = {name: group for name, group in there.items() if len(group) == len(groups[name])}
+    found = {one: kept.arrays for group in complete.values() for one, kept in group.items()}
+    if preset == "paper" and not any(one.target is not None and not one.beta for one in found):
+        return f"to sum up {folder}, run the batch 'alone' too, which normalises returns"
+    if all(one.target is not None for one in found):
+        return f"to sum up {folder}, run an agent's batch too; 'alone' only normalises returns"
+    measured = measures(found)
+    seconds = {name: float(sum(found[one]["seconds"][0] for one in group)) for name, group in complete.items()}
+    lanes = {name: {"seconds": seconds[name], "lanes": len(group)} for name, group in complete.items()}
+    devices = "; ".join(sorted({_device(kept) for group in complete.values() for kept in group.values()}))
+    numbers = summary(measured, found) | {"batches": lanes}
+    spent, maps = sum(seconds.values()), map_arrays(measured)
+    return Result("reacher", preset, seed, spent, numbers, judge(measured), device=devices, arrays=maps)
+
+
+def _device(kept: Finished) -> str:
+    return ", jax ".join(map(str, filter(None, (kept.provenance["device"], kept.scalars.get("jax")))))
+
+
+class Results:
+    """The finished runs of a folder; see the module's header."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = Store(folder / "reacher-sweep")
+        files = sorted((folder / "reacher-runs").glob("*.safetensors"))
+        self.stacked = {run: found for path in files for run, found in read_stacked(path).items()}
+
+    def find(self, runs: Iterable[ReacherRun]) -> dict[ReacherRun, Finished]:
+        """Those of the runs that are finished."""
+        found = {run: self.stacked.get(run) or self.store.finished(swept(self.as_kept(run))) for run in runs}
+        return {run: kept for run, kept in found.items() if kept is not None}
+
+    def as_kept(self, run: ReacherRun) -> ReacherRun:
+        """The run as the sweep has it: one that also kept its policies will do."""
+        other = replace(run, library=run.library or AGENTS[run.agent].makes_library)
+        return other if other != run and self.store.is_finished(swept(other)) else run
+
+
+def read_stacked(path: Path) -> dict[ReacherRun, Finished]:
+    """The runs in a file of version 0.1, which has those of a batch stacked on axis 0; none if it is damaged.
+
+    Seconds are those of all together, here shared out; tips are of the first seed at every beta.
+    """
+    try:
+        with safe_open(path, "numpy") as file:
+            label = file.metadata() or {}
+            arrays: Arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (it is no mapping)
+        batch = json.loads(label["describe"])["batch"]
+    except (SafetensorError, KeyError, ValueError):
+        return {}
+    settings = {name: batch[name] for name in ("agent", "bootstrap", "target_networks")} | batch["size"]
+    like = ReacherRun(beta=0.0, seed=0, width=settings.pop("widths")[0], **settings)
+    tips = dict(zip(batch["betas"], arrays.pop("tips"), strict=True))
+    lanes = list(zip(*(arrays.pop(name).tolist() for name in ("beta", "seed", "target")), strict=True))
+    seconds = arrays.pop("seconds") / len(lanes)
+    arrays.pop("peak_gb", None)  # the older ones have none
+    found = {}
+    for lane, (beta, seed, target) in enumerate(lanes):
+        run = replace(like, beta=beta, seed=seed, target=target if batch["alone"] else None)
+        own = {name: part[lane] for name, part in arrays.items()} | {"seconds": seconds}
+        if beta in tips:
+            own["tips"] = tips.pop(beta)
+        found[run] = Finished(swept(run), {}, {"device": label["device"]}, own)
+    return found
+
+
+class ReacherExperiment:
+    """`kind = "reacher"` of a sweep: parameters are the fields of `ReacherRun`."""
+
+    def __init__(self, checkpoint_every_s: float = CHECKPOINT_EVERY_S) -> None:
+        self._checkpoint_every_s = checkpoint_every_s
+
+    def check(self, parameters: Mapping[str, sweep.Parameter]) -> Mapping[str, sweep.Parameter]:
+        """Refuse what `ReacherRun` does not know, and values that cannot be; what is as in the paper is left out."""
+        return swept(ReacherRun(seed=0, **common.with_defaults(ReacherRun, parameters))).parameters
+
+    def uses_gpus(self, runs: Sequence[sweep.Run]) -> bool:
+        return True
+
+    def pack(self, runs: Sequence[sweep.Run], gpus: int) -> list[list[sweep.Run]]:
+        """Where there is a GPU, runs that may be lanes of one program together."""
+        if not gpus:
+            return sweep.alone(runs)
+        groups: dict[ReacherRun, list[sweep.Run]] = defaultdict(list)
+        for each in runs:
+            one = unswept(each)
+            beta = one.beta if one.beyond else 0.0  # which decides how many policies there are
+            alike = replace(one, beta=beta, seed=0, target=None if one.target is None else 0, library=False)
+            groups[alike].append(each)
+        jobs = []
+        for alike, group in groups.items():
+            is_large = AGENTS[alike.agent].law is LawKind.HISTOGRAM
+            most = min(LANES, -(-len(group) // gpus)) if is_large else MANY_LANES
+            jobs += [group[begin : begin + most] for begin in range(0, len(group), most)]
+        return jobs
+
+    def execute(self, runs: Sequence[sweep.Run], scratch: Path) -> list[sweep.Outcome]:
+        """Train the lanes; a killed job goes on from its last checkpoint."""
+        log = os.environ.get(_TENSORBOARD)
+        lanes = [unswept(each) for each in runs]
+        program = LaneProgram(lanes, ScalarLog(Path(log)) if log else None)
+        one, done = lanes[0], 0
+        chunks = len(one.training) * one.steps_per_task // one.evaluate_every
+
+        def tick() -> None:
+            nonlocal done
+            done += 1
+            self.say(f"{one.variant}, lanes {len(runs)}: {done} of {chunks} chunks of training are done")
+            report_progress(scratch, done / (chunks + 1))  # the last look comes after them
+
+        found = program.train(scratch / "lanes.checkpoint", tick, self._checkpoint_every_s)
+        for lane, each in enumerate(runs):
+            if lanes[lane].library:
+                path = _library_path(each, sweep_folder(scratch))
+                program.library(lane, found[lane]).save(path, precision="half")
+        return [sweep.Outcome(_scalars(arrays) | {"jax": jax.__version__}, arrays) for arrays in found]
+
+    def say(self, sentence: str) -> None:
+        """For the log of the sweep's workers."""
+        sys.stdout.write(f"{sentence}\n")
+        sys.stdout.flush()
+
+
+REACHER = ReacherExperiment()
+
+
+def swept(run: ReacherRun) -> sweep.Run:
+    """The run as `rasf.sweep` knows it; what is as in the paper is not named."""
+    usual = {one.name: one.default for one in fields(ReacherRun)}
+    parameters = {name: value for name, value in asdict(run).items() if name != "seed" and value != usual[name]}
+    return sweep.Run("reacher", parameters, run.seed)
+
+
+def unswept(run: sweep.Run) -> ReacherRun:
+    """The run that `swept` was given."""
+    return ReacherRun(seed=run.seed, **run.parameters)  # type: ignore[arg-type]
+
+
+def _library_path(run: sweep.Run, folder: Path) -> Path:
+    return folder / "libraries" / f"{run.id}.rasf"
+
+
+def _scalars(found: Arrays) -> dict[str, sweep.Value]:
+    """For the sweep's table."""
+    returns, failures = found["final_return"], found["final_failures"]
+    if len(returns) == 1:
+        return {"return": float(returns[0]), "failures": float(failures[0])}
+    n = len(TRAINING)
+    return {
+        "test_return": float(returns[n:].mean()),
+        "test_failures": float(failures[n:].sum()),
+        "train_return": float(returns[:n].mean()),
+    }
+
+
+@contextmanager
+def _telling_workers(tensorboard: Path | None) -> Iterator[None]:
+    """Where to write scalars, in the environment of processes that are started meanwhile."""
+    before = os.environ.get(_TENSORBOARD)
+    if tensorboard is not None:
+        os.environ[_TENSORBOARD] = str(tensorboard.resolve())
+    try:
+        yield
+    finally:
+        os.environ.pop(_TENSORBOARD, None)
+        if before is not None:
+            os.environ[_TENSORBOARD] = before

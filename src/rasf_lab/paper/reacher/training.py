@@ -1,0 +1,395 @@
+"""One run, an agent at one beta with one seed: what determines it, how it is trained beside others, what is measured.
+
+Runs that differ in beta, seed and target only are lanes of one program, on whatever device jax finds. Every so many
+steps the lanes are evaluated on all tasks, at the end of every task maps are made, and at the very end more of both.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import rasf
+from rasf.agents import AGENTS, LawKind
+from rasf.arrays import Array
+from rasf.checks import number, one_of, whole
+from rasf.deep.agent import BOOTSTRAPS, DEEP_AGENTS, Agent, AgentSettings, Policies, Tasks, preset
+from rasf.deep.evaluate import rollouts
+from rasf.deep.fit import Schedule, fit
+from rasf.deep.laws import Networks, support_atoms
+from rasf.deep.train import Lane, RunConfig
+from rasf.envs.reacher.arm import tip_position
+from rasf.envs.reacher.world import TRAINING_TARGETS, Reacher
+from rasf.files import Arrays
+from rasf.library.progress import ScalarLog
+from rasf.risk import MeanVariance
+from rasf.sweep.engines.machine import peak_gb
+from rasf_lab.paper.reacher.beliefs import beliefs, compare_risks, grid, true_variance
+
+if TYPE_CHECKING:
+    from rasf.library.policy_library import PolicyLibrary
+
+BETAS = (0.0, -1.0, -2.0, -3.0, -4.0)  # of the paper
+AGREEMENT_BETAS = (-0.05, -0.2, -0.5, -1.0, -2.0, -3.0, -4.0)  # where mean-variance is held to the entropic utility
+TRAINING = tuple(range(len(TRAINING_TARGETS)))
+TARGETS = tuple(range(len(Reacher().targets)))
+CHECKPOINT_EVERY_S = 600.0
+# what each is worth: docs/reacher.md
+_BEYOND = {
+    "gamma": 0.9,
+    "side_by_side": True,
+    "decay": True,
+    "frequency": 1.0,
+    "average": 2_500,
+    "batch": 64,
+    "learning_rate": 1e-3,
+    "epsilon": 0.1,
+    "exploration": 0.0,
+}
+
+
+@dataclass(frozen=True)
+class ReacherRun:
+    """What determines a run's numbers; the sizes are the paper's.
+
+    beta: the paper's, the bare factor of the variance: -3 is MeanVariance(-6). target: C51 alone on this target, which
+    it does not see; returns are normalised by it. width: of both hidden layers. rollouts: for each task, on an
+    evaluation. map_points, truth_rollouts, truth_steps: of the maps in `beliefs`; finer ones than the paper's size also
+    keep the variance of every policy on every task. library: keep the policies, too.
+
+    What the paper leaves open: bootstrap, target_networks, separate_heads and adam_epsilon of the agent, late_tip of
+    the world, risky_last: the two training targets in circles come last, not first.
+
+    beyond: trained as this library does it beyond the paper (`_BEYOND`), and averse successor features learn neutral
+    policies from the same steps.
+    """
+
+    agent: str
+    beta: float
+    seed: int
+    target: int | None = None
+    bootstrap: str = "own"
+    target_networks: bool = True
+    separate_heads: bool = False
+    adam_epsilon: float = 1e-8
+    late_tip: bool = False
+    risky_last: bool = False
+    beyond: bool = False
+    steps_per_task: int = 200_000
+    evaluate_every: int = 5_000
+    rollouts: int = 5
+    final_rollouts: int = 100
+    width: int = 256
+    atoms: int = 51
+    target_period: int = 1_000
+    map_points: int = 31
+    truth_rollouts: int = 48
+    truth_steps: int = 80
+    library: bool = False
+
+    def __post_init__(self) -> None:
+        one_of("agent", self.agent, DEEP_AGENTS)
+        number("beta", self.beta)
+        number("adam_epsilon", self.adam_epsilon, 0.0)
+        one_of("bootstrap", self.bootstrap, BOOTSTRAPS)
+        for name in SIZES:
+            whole(name, getattr(self, name))
+        for name in (one.name for one in fields(self) if type(one.default) is bool):
+            one_of(name, getattr(self, name), (True, False))
+        if self.target is not None:
+            one_of("target", whole("target", self.target, 0), TARGETS)
+            if self.agent not in ("c51", "rac51"):
+                raise ValueError(f"target is for the agents c51 and rac51 only, got {self.agent}")
+        if self.library and not AGENTS[self.agent].makes_library:
+            raise ValueError(f"library is for agents with a law of the features, got {self.agent}")
+
+    @property
+    def variant(self) -> str:
+        """The agent, and what sets it apart from the paper's; finer maps and more atoms do, not coarser and fewer."""
+        usual = type(self)
+        apart = {
+            "alone": self.target is not None,
+            "gpi": self.bootstrap == "gpi",
+            "no-target": not self.target_networks,
+            "separate-heads": self.separate_heads,
+            f"adam-{self.adam_epsilon:g}": self.adam_epsilon != usual.adam_epsilon,
+            "late-tip": self.late_tip,
+            "risky-last": self.risky_last,
+            "beyond": self.beyond,
+            f"{self.atoms}-atoms": self.atoms > usual.atoms,
+            "fine-maps": self.map_points > usual.map_points,
+        }
+        return " ".join([self.agent, *(word for word, differs in apart.items() if differs)])
+
+    @property
+    def label(self) -> str:
+        """The name under which it is reported, with those that differ in the seed only."""
+        return f"{self.variant} {self.beta:g}"
+
+    @property
+    def training(self) -> tuple[int, ...]:
+        """The targets it trains on."""
+        if self.target is not None:
+            return (self.target,)
+        return (*TRAINING[2:], *TRAINING[:2]) if self.risky_last else TRAINING
+
+    @property
+    def leading(self) -> tuple[float, ...]:
+        """The betas whose policies are learned, and take turns to lead."""
+        return (0.0, self.beta) if self.beyond and self.beta and AGENTS[self.agent].makes_library else (self.beta,)
+
+    def settings(self, world: Reacher) -> AgentSettings:
+        """Of its agent."""
+        changes = {
+            "bootstrap": self.bootstrap,
+            "target_period": self.target_period if self.target_networks else 0,
+            "separate_heads": self.separate_heads,
+            "adam_epsilon": self.adam_epsilon,
+            "widths": (self.width, self.width),
+            "atoms": self.atoms,
+        }
+        if self.beyond:
+            law, shared = AGENTS[self.agent].law, AGENTS[self.agent].makes_library
+            events = world.events if law is LawKind.MEAN_LOG_VARIANCE else ()
+            changes |= _BEYOND | {"shared": shared, "events": events}
+        return preset(self.agent, **changes)
+
+    @property
+    def evaluated(self) -> tuple[int, ...]:
+        """The targets it is measured on."""
+        return TARGETS if self.target is None else (self.target,)
+
+
+SIZES = tuple(one.name for one in fields(ReacherRun) if type(one.default) is int)
+
+
+class LaneProgram:
+    """Runs as lanes of one program: trains and measures them; scalars go to the log, if there is one.
+
+    agent: as it trains. tester: the same agent, prepared to score all tasks.
+    """
+
+    def __init__(self, runs: Sequence[ReacherRun], log: ScalarLog | None = None) -> None:
+        self.sizes = one = runs[0]
+        self.runs, self.log, self.world = list(runs), log, Reacher(late_tip=one.late_tip)
+        settings, leading = one.settings(self.world), len(one.leading)
+        self.tasks = _stacked([self._tasks(run, run.evaluated) for run in runs])
+        stream = _stacked([self._practised(run) for run in runs])
+        self.schedule = Schedule(one.steps_per_task // leading, len(one.training) * leading, one.evaluate_every)
+        atoms = support_atoms(self.world.feature_bounds, settings.gamma, settings.atoms)
+        self.agent = Agent.create(
+            settings,
+            self.world.observation_size,
+            self.world.n_actions,
+            self._practised(one),
+            atoms,
+            planned=round(self.schedule.steps * settings.updates) if one.beyond else 0,
+        )
+        self.tester = self.agent.for_weights(np.asarray(self.tasks.weights))
+        beta = jnp.array([_ours(run.beta) for run in runs], jnp.float32)
+        acting, policies = beta, None
+        if leading > 1:
+            acting = jnp.array(
+                [np.repeat(list(map(_ours, run.leading)), len(run.training)) for run in runs], jnp.float32
+            )
+            policies = Policies(stream.weights, acting)
+        self.configs = RunConfig(jnp.stack([_key(run) for run in runs]), acting, beta, stream, policies)
+        self.beta = beta
+        self.has_maps = settings.law is not LawKind.MEAN and not (settings.conditioned or one.beyond)
+        self._curve = jax.jit(jax.vmap(partial(self._outcome, n=one.rollouts)))
+        known, where = (self.tester, self.world), grid(one.map_points)
+        self._rollouts = partial(rollouts, *known)
+        mapped = (*known, where, np.searchsorted(one.evaluated, one.training))
+        truth = partial(true_variance, *mapped, rollouts=one.truth_rollouts, steps=one.truth_steps)
+        self._truth, self._beliefs = (jax.jit(_one_by_one(each)) for each in (truth, partial(beliefs, *mapped)))
+        self._risks = jax.jit(_one_by_one(partial(compare_risks, *known)))
+
+    def _tasks(self, run: ReacherRun, targets: tuple[int, ...]) -> Tasks:
+        n_inputs = 2 if run.target is None else 0
+        return Tasks(self.world.tasks(targets), self.world.target_positions(targets)[:, :n_inputs])
+
+    def _practised(self, run: ReacherRun) -> Tasks:
+        """The training tasks, once for each of the betas that lead."""
+        own = self._tasks(run, run.training)
+        return Tasks(*(np.tile(part, (len(run.leading), 1)) for part in own))
+
+    def train(
+        self,
+        checkpoint: Path | None = None,
+        tick: Callable[[], None] = lambda: None,
+        checkpoint_every_s: float = CHECKPOINT_EVERY_S,
+    ) -> list[Arrays]:
+        """Train all lanes from the checkpoint, if there is one, or from the beginning; what was found of each.
+
+        Of the seconds (of training, and in all) every run has its share, so that the shares add up to what was spent.
+        """
+        begin = time.perf_counter()
+        lanes, history = fit(
+            self.agent,
+            self.world,
+            self.configs,
+            self.schedule,
+            self.evaluate,
+            description={"runs": [asdict(run) for run in self.runs], "version": rasf.__version__},
+            checkpoint=checkpoint,
+            checkpoint_every_s=checkpoint_every_s,
+            tick=tick,
+        )
+        trained = time.perf_counter() - begin
+        found = {name: np.moveaxis(part, 0, 1) for name, part in history.items()} | self.final(lanes)  # lanes in front
+        seconds = np.array([trained, time.perf_counter() - begin]) / len(self.runs)
+        shared = {"seconds": seconds, "peak_gb": np.array([_peak_gb()])}
+        self.networks = self.agent.acting(lanes.learner)
+        return [{name: np.array(part[lane]) for name, part in found.items()} | shared for lane in range(len(self.runs))]
+
+    def library(self, lane: int, found: Arrays) -> PolicyLibrary:
+        """The policies of a trained lane, one for each training task, as a library for `rasf/Reacher-v0`."""
+        from rasf.library.file import versions
+        from rasf.library.networks.reacher import reacher_description
+        from rasf.library.networks.train import network_library
+
+        run = self.runs[lane]
+        tasks = self._practised(run).weights
+        K, d = tasks.shape
+        history: Arrays = {}
+        if not run.beyond:  # side by side, what each policy earned was not kept
+            phi = run.steps_per_task * found["training_phi"].reshape(K, -1, d).mean(axis=1, dtype=float)  # summed up
+            history = {
+                "return": np.sum(phi * tasks, axis=1),
+                "failures": np.rint(phi[:, -1]),
+                "loss": found["loss"].reshape(K, -1)[:, -1],
+                "clipped": found["clipped"].reshape(K, -1, 2)[:, -1],
+            }
+        provenance = {
+            "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "device": jax.devices()[0].device_kind,
+            "versions": versions(),
+            "seed": run.seed,
+            "steps_per_task": run.steps_per_task,
+            "run": asdict(run),
+            "complete": True,
+        }
+        return network_library(
+            self.agent,
+            jax.tree.map(lambda part: np.asarray(part[lane]), self.networks),
+            environment=reacher_description(self.world),
+            tasks=tasks,
+            risks=[MeanVariance.from_paper(beta) for beta in np.repeat(run.leading, len(run.training)).tolist()],
+            history=history,
+            provenance=provenance,
+            notes=(f"trained by `rasf reproduce reacher`: {run.label} of the paper, seed {run.seed}",),
+        )
+
+    def evaluate(self, step: int, lanes: Lane) -> dict[str, Array]:
+        """For `fit`: curves always, maps at the end of a task."""
+        online, beta = self.agent.acting(lanes.learner), self.beta
+        found = self._curve(online, self._keys(1, step), beta, self.tasks)
+        if self.log is not None:
+            for lane, run in enumerate(self.runs):
+                alone = "" if run.target is None else f"_target{run.target}"
+                name = f"{run.variant.replace(' ', '-')}/beta{run.beta:g}_seed{run.seed}{alone}"
+                self.log.write_tasks(name, step, {key: part[lane] for key, part in found.items()})
+        if self.has_maps and step and step % self.sizes.steps_per_task == 0:
+            policies, own = np.arange(self.agent.policies), np.array(self.sizes.training)  # each on its own task
+            believed = self._beliefs(online, beta, self.tasks)
+            truth = self._truth(online, beta, self.tasks, self._keys(3, step))
+            found |= {
+                "map_variance": believed.variance[:, policies, own].astype(jnp.float16),
+                "map_negative": believed.negative,
+                "map_truth": truth[:, policies, own].astype(jnp.float16),
+            }
+            if self.sizes.map_points > ReacherRun.map_points:
+                found["map_variance_pairs"] = believed.variance.astype(jnp.float16)
+        return found
+
+    def final(self, lanes: Lane) -> Arrays:
+        """Many rollouts, with the paper's scores and with those that know the discount; maps of the objective.
+
+        And the tips of three rollouts for each task.
+        """
+        online, beta = self.agent.acting(lanes.learner), self.beta
+        arguments = (online, self._keys(4, 0), beta, self.tasks)
+        n = self.sizes.final_rollouts
+        outcome = jax.jit(jax.vmap(partial(self._outcome, n=n), in_axes=(0, 0, 0, 0, None)))
+        found: Arrays = {}
+        for way, risk_discount in (("final", 1.0), ("aware", self.tester.settings.gamma)):
+            found |= {f"{way}_{name}": np.asarray(part) for name, part in outcome(*arguments, risk_discount).items()}
+        states = jax.jit(jax.vmap(partial(self._rollouts, n=3, record=True)))(*arguments).states
+        found["tips"] = np.asarray(tip_position(states).astype(jnp.float16))
+        if self.tester.settings.law is LawKind.HISTOGRAM:
+            some = states[:, :, :, ::25].reshape(*states.shape[:2], -1, states.shape[-1])
+            compared = self._risks(online, beta, self.tasks, some)
+            found |= {f"risk_{name}": np.asarray(part) for name, part in compared.items()}
+            found["risk_agree_by_beta"] = np.stack(
+                [
+                    np.asarray(self._risks(online, jnp.full_like(beta, other), self.tasks, some)["agree"])
+                    for other in (MeanVariance.from_paper(one).beta for one in AGREEMENT_BETAS)
+                ],
+                axis=1,
+            )
+        if self.has_maps:
+            printed = jnp.full_like(beta, MeanVariance.from_paper(-1.0).beta)  # Figure 13's formula
+            for name, factor in (("map_objective", beta), ("map_objective_as_printed", printed)):
+                found[name] = np.asarray(self._beliefs(online, factor, self.tasks).objective.astype(jnp.float16))
+        return found
+
+    def _keys(self, purpose: int, step: int) -> Array:
+        both = jax.vmap(lambda key: jax.random.fold_in(jax.random.fold_in(key, 2**31 + purpose), step))
+        return both(self.configs.key)
+
+    def _outcome(
+        self, online: Networks, key: Array, beta: Array, tasks: Tasks, risk_discount: Array | float = 1.0, *, n: int
+    ) -> dict[str, Array]:
+        """Of every task, means over n rollouts: return, failures, time in circles, distance held in the second half."""
+        world, half = self.world, self.world.episode_length // 2
+
+        def measure(step: Array, state: Array) -> Array:
+            tip = tip_position(state)
+            late = jnp.where(step >= half, world.episode_length / (world.episode_length - half), 0.0)
+            return jnp.concatenate([world.in_circle(tip)[None].astype(jnp.float32), late * world.distances(tip)])
+
+        rolled = self._rollouts(online, key, beta, tasks, n, risk_discount=risk_discount, measure=measure)
+        goal = jnp.argmax(tasks.weights[:, :-1], axis=1)
+        held = jnp.take_along_axis(rolled.measured[..., 1:], goal[:, None, None], axis=-1)[..., 0]
+        returns = jnp.einsum("trd,td->tr", rolled.phi, tasks.weights)
+        return {
+            "return": jnp.mean(returns, axis=1),
+            "return_variance": jnp.var(returns, axis=1),
+            "discounted": jnp.mean(jnp.einsum("trd,td->tr", rolled.discounted, tasks.weights), axis=1),
+            "failures": jnp.mean(rolled.phi[..., -1], axis=1),
+            "in_circle": jnp.mean(rolled.measured[..., 0], axis=1),
+            "distance": jnp.mean(held, axis=1),
+        }
+
+
+def _ours(beta: float) -> float:
+    """The paper's beta as ours."""
+    return float(MeanVariance.from_paper(beta).beta)
+
+
+def _key(run: ReacherRun) -> Array:
+    key = jax.random.key(run.seed)
+    return key if run.target is None else jax.random.fold_in(key, run.target)
+
+
+def _stacked(tasks: Sequence[Tasks]) -> Tasks:
+    return Tasks(*(jnp.array(np.stack(parts), jnp.float32) for parts in zip(*tasks, strict=True)))
+
+
+def _one_by_one(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Maps take much memory: one lane after the other."""
+    return lambda *arguments: jax.lax.map(lambda lane: function(*lane), arguments)
+
+
+def _peak_gb() -> float:
+    """Memory in use at most so far: of the device where it counts it, else of this process."""
+    counted = jax.devices()[0].memory_stats()
+    return float(counted["peak_bytes_in_use"] / 1e9) if counted else peak_gb()

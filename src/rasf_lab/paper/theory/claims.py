@@ -1,0 +1,87 @@
+"""Rules for T1 to T6: a theorem holds if no instance breaks it, a closed form if quadrature agrees to 1e-7."""
+
+from __future__ import annotations
+
+from rasf_lab.common.results import Finding, Numbers
+from rasf_lab.common.verdicts import holds
+from rasf_lab.paper.theory.measures import INFINITY, PROOF
+
+QUADRATURE_TOLERANCE = 1e-7
+
+
+def judge(numbers: Numbers) -> dict[str, Finding]:
+    """All findings."""
+    return {
+        "T1": _lemma(numbers["lemma 1"]),
+        "T2": _bound(numbers["theorem 1"]),
+        "T3": _bound(numbers["theorem 2"]),
+        "T4": _covariance(numbers["theorem 3"], numbers["theorem 3, one step"]),
+        "T5": _discounted(numbers),
+        "T6": _laws(numbers["quadrature"]),
+    }
+
+
+def _lemma(numbers: Numbers) -> Finding:
+    broken = numbers["violations"]
+    text = ", ".join(f"{name}: {count}" for name, count in broken.items())
+    worst, sample = max(broken.values()), f"{numbers['instances']:,} random laws"
+    return Finding(holds(worst == 0), f"violations ({text})", 1, f"{worst} broken", sample)
+
+
+def _mdps(numbers: Numbers) -> str:
+    return f"{numbers['instances']:,} random MDPs"
+
+
+def _bound(numbers: Numbers) -> Finding:
+    text = (
+        f"{numbers['violations']} of {numbers['instances']} instances break the bound; "
+        f"largest gap is {numbers['largest_gap_over_bound']:.2f} of it"
+    )
+    return Finding(holds(numbers["violations"] == 0), text, 1, f"{numbers['violations']} broken", _mdps(numbers))
+
+
+def _covariance(numbers: Numbers, one_step: Numbers) -> Finding:
+    """The verdict is on the reading and the norm that the proof uses."""
+    infinity, ratio = numbers[INFINITY], one_step["error_over_eps"]
+    text = (
+        f"Sigma~' as the proof reads it, {_readings(numbers)}. All in the spectral norm; in the induced infinity norm, "
+        f"matrix-compatible too, about psi~': {_broken(infinity, numbers)}, and one certain step to the end with all "
+        f"{one_step['features']} features off alike errs by {ratio['induced infinity']:.3g} eps "
+        f"(spectral: {ratio['spectral']:.3g})"
+    )
+    broken = numbers["readings"][PROOF]["broken"]
+    return Finding(holds(_proved(numbers)), text, 1, f"{broken} broken", _mdps(numbers))
+
+
+def _proved(numbers: Numbers) -> bool:
+    return bool(numbers["readings"][PROOF]["broken"] == 0)
+
+
+def _readings(numbers: Numbers) -> str:
+    return "; ".join(f"{reading}: {_broken(cell, numbers)}" for reading, cell in numbers["readings"].items())
+
+
+def _broken(cell: Numbers, numbers: Numbers) -> str:
+    return f"{cell['broken']} of {numbers['checks']} break 3 eps (worst: {cell['largest_error_over_eps']:.3g})"
+
+
+def _discounted(numbers: Numbers) -> Finding:
+    """All three theorems, for scores that know the discount so far."""
+    first, second = _bound(numbers["theorem 1 discounted"]), _bound(numbers["theorem 2 discounted"])
+    third, forgetful = numbers["theorem 3 discounted"], numbers["scoring with z = 1"]
+    return Finding(
+        holds(first.verdict == second.verdict == "holds" and _proved(third)),
+        f"Theorem 1: {first.measured}; Theorem 2: {second.measured}; Theorem 3: {_readings(third)}. "
+        f"Not covered: scored with z = 1 for ever, GPI fell below its best source in "
+        f"{forgetful['worse_than_best_source']} of {forgetful['instances']}, by up to {forgetful['worst']['loss']:.3g}",
+        1,
+        f"{first.number}, {second.number}",
+        first.sample,
+    )
+
+
+def _laws(errors: dict[str, float]) -> Finding:
+    text = ", ".join(f"{law} {error:.0e}" for law, error in errors.items())
+    worst = max(errors.values())
+    verdict = holds(worst < QUADRATURE_TOLERANCE)
+    return Finding(verdict, f"largest error: {text}", 1, f"{worst:.0e}", f"{len(errors)} laws")

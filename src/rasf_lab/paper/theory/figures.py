@@ -1,0 +1,31 @@
+"""Figure 7: what a parametric law adds to the mean at beta = 1, against the return's variance."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from rasf import drawing
+from rasf_lab.common.provenance import provenance
+from rasf_lab.common.results import Result
+
+_STYLES = {"normal": (drawing.BLUE, "-"), "laplace": (drawing.RED, "--"), "logistic": (drawing.GREEN, "-.")}
+
+
+def draw(result: Result) -> Figure:
+    """One curve per law."""
+    curves = result.numbers["figure 7"]
+    drawn = drawing.figure(5.0, 3.6)
+    axes = drawn.subplots()
+    for law, (colour, line) in _STYLES.items():
+        axes.plot(curves["variance"], np.asarray(curves[law]), line, color=colour, label=law, linewidth=2)
+    grey = drawing.GREY
+    axes.axvline(2.0, color=grey, linewidth=0.8)
+    axes.text(1.98, 2.9, "Laplace: infinite from here", ha="right", va="top", rotation=90, fontsize=7, color=grey)
+    axes.set(xlabel="variance w' Sigma w", ylabel="utility minus mean, beta = 1", ylim=(0, 3.0))
+    axes.legend(frameon=False)
+    drawing.plain(axes)
+    return provenance(drawn, result)
+
+
+FIGURES = {"figure_7": draw}

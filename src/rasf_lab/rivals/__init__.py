@@ -1,0 +1,1 @@
+"""Rival algorithms that were written for comparisons."""

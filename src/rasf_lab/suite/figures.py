@@ -1,0 +1,70 @@
+"""Figures of the suite: failures against return for every way to act, the dial beside the control."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rasf.drawing import BLUE, INK, ORANGE, RED, figure, plain
+from rasf_lab.common.provenance import provenance
+from rasf_lab.suite.cases import is_dial, is_price
+from rasf_lab.suite.rivals import RIVALS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from rasf_lab.common.results import Numbers, Result
+
+_MARKERS = {"dqn": "s", "qr-dqn": "D", "dqn-documented": "h", "envelope": "X", "gpi-ls": "p"}  # batched: hollow
+
+
+def fronts(result: Result, name: str) -> Figure:
+    """One case: the dial's points and the control's, rivals, and static risk and limits as single marks."""
+    told = result.numbers[name]
+    drawn = figure(7.0, 4.2)
+    front(drawn.subplots(), told)
+    drawn.suptitle(f"{told['env']}: {told['about']}", fontsize=9)
+    return provenance(drawn, result)
+
+
+def front(axes: Axes, told: Numbers, measure: str = "return") -> None:
+    """Failures (x) against returns, or another measure, with 95 % intervals over seeds."""
+    ways = told["ways"]
+    dial = [text for text in ways if is_dial(text) and not text.startswith("cvar")]
+    prices = ["neutral", *(text for text in ways if is_price(text))]
+    for texts, colour, label in ((dial, BLUE, "risk dial"), (prices, ORANGE, "higher price, acting neutrally")):
+        if len(texts) > 1:
+            points = np.array([[ways[text]["failures"], ways[text][measure]] for text in texts], float)  # (n, 2, 3)
+            axes.plot(points[:, 0, 0], points[:, 1, 0], "o-", color=colour, markersize=4, linewidth=1.3, label=label)
+            _bars(axes, points, colour)
+            for text, ((x, *_), (y, *_)) in zip(texts[1:], points[1:], strict=True):
+                axes.annotate(text.rpartition(":")[2].removeprefix("price "), (x, y), fontsize=6, color=colour,
+                              xytext=(3, 3), textcoords="offset points")  # fmt: skip
+    others = [text for text in ways if text not in (*dial, *prices)]
+    for text, marker in zip(others, "^v<>P*", strict=False):
+        point = np.array([[ways[text]["failures"], ways[text][measure]]], float)
+        axes.plot(*point[0, :, 0], marker, color=RED, markersize=6, linestyle="", label=text)
+        _bars(axes, point, RED)
+    for rival, theirs in told.get("rivals", {}).items():
+        point, seeds = np.array([[theirs["failures"], theirs[measure]]], float), theirs["seeds"]
+        label = f"{rival}, {theirs['steps']:,} steps {'for all' if RIVALS[rival].every else 'for each weighting'}"
+        if len(seeds) == 1:  # which has beginnings of its own, harder or easier than those of all
+            label += f" (seed {seeds[0]} only)"
+        axes.plot(*point[0, :, 0], _MARKERS[rival.removesuffix("-batched")], color=INK, markersize=6, linestyle="",
+                  fillstyle="none" if RIVALS[rival].batched else "full", label=label)  # fmt: skip
+        _bars(axes, point, INK)
+    axes.set_xlabel(f"{told['failures']}, an episode", fontsize=8)
+    axes.set_ylabel({"return": "return", "gauge": told.get("gauge") or ""}[measure], fontsize=8)
+    axes.tick_params(labelsize=7)
+    axes.legend(fontsize=7, frameon=False)
+    plain(axes)
+
+
+def _bars(axes: Axes, points: np.ndarray, colour: str) -> None:
+    """Intervals of both measures, thin; there are none with one seed."""
+    (x, x_low, x_high), (y, y_low, y_high) = points.transpose(1, 2, 0)
+    if np.isfinite(points).all():
+        across, along = np.abs([x - x_low, x_high - x]), np.abs([y - y_low, y_high - y])
+        axes.errorbar(x, y, along, across, fmt="none", ecolor=colour, elinewidth=0.6, alpha=0.6)

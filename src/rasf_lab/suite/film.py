@@ -1,0 +1,139 @@
+"""`rasf demo --driving`: the shipped library on the road, the same traffic at two risks, as a film.
+
+The task is one that nobody trained for. Both cars begin in the same traffic, which then answers to what each of them
+does. Which episode is filmed is decided by rule, the first in which the neutral car collides, so the film shows what
+risk is about and not how often: the table beside it does, over all episodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from rasf.envs.gymnasium.single import seeds_from
+from rasf.files import write_atomically
+from rasf.library.file import load
+from rasf.risk import MeanVariance, Risk
+
+if TYPE_CHECKING:
+    from rasf.library.policy_library import PolicyLibrary
+
+ROAD, TASK = "rasf/Highway-v0", (1.0, 0.0, -1.0)  # fast, on any lane; a collision costs as much as a second of speed
+AVERSION = -1.0
+RISKS: dict[str, Risk] = {"neutral": MeanVariance(0.0), "risk-averse": MeanVariance(AVERSION)}
+EPISODES = 20
+_PAUSE_MS, _LAST_MS = 150, 1_500
+Frame = npt.NDArray[np.uint8]  # (height, width, 3)
+
+
+class Drive(NamedTuple):
+    """One episode: whether it ended in a collision, its mean speed (m/s), its length, and frames if it was filmed."""
+
+    crashed: bool
+    speed: float
+    steps: int
+    frames: list[Frame]
+
+
+def shipped_driver() -> PolicyLibrary:
+    """The library that comes with the package; its card is in docs/suite.md."""
+    return load(Path(str(resources.files("rasf_lab"))) / "shipped" / "highway.rasf")
+
+
+def total_ticks() -> int:
+    """How often `run` calls `tick`."""
+    return len(RISKS) * (EPISODES + 1)
+
+
+def run(seed: int, film: Path, tick: Callable[[], None]) -> Group:
+    """Drive, film, and say in words what happened."""
+    if film.suffix != ".gif":
+        raise ValueError(f"--out must name a film that ends in .gif, got {film}")
+    library, seeds = shipped_driver(), seeds_from(seed, EPISODES)
+
+    def counted(risk: Risk, one: int, render_mode: str | None = None) -> Drive:
+        found = drive(library, risk, one, render_mode)
+        tick()
+        return found
+
+    drives = {name: [counted(risk, one) for one in seeds] for name, risk in RISKS.items()}
+    collided = [one.crashed for one in drives["neutral"]]
+    chosen = seeds[collided.index(True)] if any(collided) else seeds[0]
+    filmed = {name: counted(risk, chosen, "rgb_array") for name, risk in RISKS.items()}
+    save_film(filmed, film)
+    return _report(drives, film)
+
+
+def drive(library: PolicyLibrary, risk: Risk, seed: int, render_mode: str | None = None) -> Drive:
+    """One episode for the task, from the beginning that the seed names."""
+    env = gymnasium.make(ROAD, render_mode=render_mode)
+    obs, info = env.reset(seed=seed)
+    speeds, frames, over = [], [], False
+    while not over:
+        if render_mode is not None:
+            frames.append(np.asarray(env.render(), np.uint8))
+        obs, _, terminated, truncated, info = env.step(library.act(obs, TASK, risk))
+        speeds.append(float(info["speed"]))
+        over = terminated or truncated
+    if render_mode is not None:
+        frames.append(np.asarray(env.render(), np.uint8))
+    env.close()
+    return Drive(bool(info["crashed"]), float(np.mean(speeds)), len(speeds), frames)
+
+
+def save_film(drives: dict[str, Drive], path: Path) -> None:
+    """A GIF, the drives below one another; who is over waits for the others."""
+    from PIL import Image
+
+    longest = max(len(drive.frames) for drive in drives.values())
+    pictures = [Image.fromarray(_stacked(drives, t)) for t in range(longest)]
+    waits = [_PAUSE_MS] * (longest - 1) + [_LAST_MS]
+
+    def write(partial: Any) -> None:
+        pictures[0].save(partial, "GIF", save_all=True, append_images=pictures[1:], duration=waits, loop=0)
+
+    write_atomically(path, write)
+
+
+def _stacked(drives: dict[str, Drive], t: int) -> Frame:
+    return np.concatenate([_titled(name, drive, t) for name, drive in drives.items()])
+
+
+def _titled(name: str, drive: Drive, t: int) -> Frame:
+    """A frame under a line that says who drives and how it stands."""
+    from PIL import Image, ImageDraw
+
+    at = min(t, len(drive.frames) - 1)
+    ended = at == len(drive.frames) - 1
+    state = f"collided after {drive.steps} s" if ended and drive.crashed else "arrived" if ended else f"{at} s"
+    frame = drive.frames[at]
+    line = Image.new("RGB", (frame.shape[1], 18), "white")
+    ImageDraw.Draw(line).text((6, 3), f"{name}: {drive.speed:.1f} m/s on average, {state}", fill="black")
+    return np.concatenate([np.asarray(line, np.uint8), frame])
+
+
+def _report(drives: dict[str, list[Drive]], film: Path) -> Group:
+    table = Table(title=f"The same {EPISODES} beginnings, nothing retrained", title_justify="left")
+    for heading in ("acting", "collisions", "mean speed, m/s", "seconds driven"):
+        table.add_column(heading, justify="left" if heading == "acting" else "right")
+    for name, ours in drives.items():
+        collisions = sum(one.crashed for one in ours)
+        speed, seconds = (np.mean([getattr(one, part) for one in ours]) for part in ("speed", "steps"))
+        table.add_row(name, f"{collisions} of {len(ours)}", f"{speed:.1f}", f"{seconds:.1f}")
+    before = (
+        "A library of four policies drives on a highway it was trained on, for rewards it was not: fast, on any lane, "
+        f"and a collision costs {-TASK[2]:g}. It drives twice: by the mean of the return, and minding its variance "
+        f"(beta {AVERSION:g}).\n"
+    )
+    collides = any(one.crashed for one in drives["neutral"])
+    which = "the first of these in which the neutral car collides" if collides else "the first; no neutral car collides"
+    return Group(Text(before), table, Text(f"\nThe film is {film}: {which}."))

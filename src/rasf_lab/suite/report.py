@@ -1,0 +1,44 @@
+"""The suite summed up: one result file of all cases that were run in a folder, and a figure of each."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rasf import drawing
+from rasf_lab.common.results import Numbers, Result
+from rasf_lab.suite.figures import fronts
+from rasf_lab.suite.measures import at_a_glance, cases_of, summary
+from rasf_lab.suite.runs import finished_runs
+
+
+def sum_up(folder: Path, preset: str) -> tuple[list[list[str]], list[Path]]:
+    """The table at a glance, and the files written: suite.json and a picture per case."""
+    runs = finished_runs(folder)
+    by_case = cases_of(runs)
+    numbers: dict[str, Numbers] = {name: _known(summary(found)) for name, found in by_case.items()}
+    used = [one for found in by_case.values() for one in found]
+    ended = [datetime.fromisoformat(one.provenance["date"]) for one in used]
+    seconds = max((max(ended) - min(ended)).total_seconds(), *(float(one.provenance["wall_s"]) for one in used))
+    result = Result("suite", preset, 0, seconds, numbers, {})
+    files = [result.save(folder)]
+    for name in numbers:
+        picture = folder / f"suite_{re.sub('[^a-z0-9]', '_', name.lower())}.png"
+        files.append(drawing.save(fronts(result, name), picture))
+    return at_a_glance(numbers), files
+
+
+def _known(value: Any) -> Any:
+    """What is not a number as None, which JSON has."""
+    if isinstance(value, dict):
+        return {name: _known(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_known(part) for part in value]
+    if isinstance(value, np.ndarray):
+        return _known(value.tolist())
+    return None if isinstance(value, float) and math.isnan(value) else value

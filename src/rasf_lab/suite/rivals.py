@@ -1,0 +1,250 @@
+"""Rivals: Stable-Baselines3's, retrained for every weighting, and morl-baselines', who learn all weightings at once.
+
+    dqn, qr-dqn        with as many steps for each weighting as our whole library had
+    dqn-documented     with the steps of the recipe that an environment's own documentation gives, where it has one
+    .. -batched        the same three by `rasf_lab.rivals.batched`, ten trainings at once, without torch
+    envelope, gpi-ls   one agent with as many steps as our library, which takes the weighting as an input
+
+The first need the extra `bench` (torch) and see the reward phi . w of one weighting and nothing else. Their settings
+are those of the case (`rival`), else Stable-Baselines3's defaults. The others need morl-baselines beside rasf, best in
+a virtual environment of their own; they see phi, times the signs of the weights, since theirs are positive and sum up
+to 1. They have the case's gamma, three layers of 64, an update for each step, a replay that forgets nothing, epsilon
+from 1 to 0.05 by the middle of training, and else their defaults; GPI-LS chooses weightings ten times, by trial
+episodes that are not counted. All act greedily in the same episodes as the library.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+
+from rasf.arrays import Floats
+from rasf.envs.gymnasium.single import open_environment, seeds_from
+from rasf.sweep.runs import Outcome, Parameter
+from rasf_lab.suite.cases import Case, Preset, lists_for_tuples, tuples_for_lists
+
+TOGETHER = 10  # batched trainings of a program: those of a seed, at full size
+_QUANTILES = "QRDQN"
+
+
+class Rival(NamedTuple):
+    """A class, where it lies (or None), whether it is trained as documented, and whether one learns every weighting."""
+
+    module: str | None
+    name: str
+    documented: bool = False
+    every: bool = False
+
+    @property
+    def batched(self) -> bool:
+        """Whether many trainings are one program of ours."""
+        return self.module is None
+
+
+RIVALS = {
+    "dqn": Rival("stable_baselines3", "DQN"),
+    "qr-dqn": Rival("sb3_contrib", _QUANTILES),
+    "dqn-documented": Rival("stable_baselines3", "DQN", documented=True),
+    "dqn-batched": Rival(None, "DQN"),
+    "qr-dqn-batched": Rival(None, _QUANTILES),
+    "dqn-documented-batched": Rival(None, "DQN", documented=True),
+    "envelope": Rival("morl_baselines.multi_policy.envelope.envelope", "Envelope", every=True),
+    "gpi-ls": Rival("morl_baselines.multi_policy.gpi_pd.gpi_pd", "GPILS", every=True),
+}
+_OF_EVERY: dict[str, Any] = {
+    "net_arch": [64, 64, 64], "gradient_updates": 1, "initial_epsilon": 1.0, "final_epsilon": 0.05,
+}  # fmt: skip
+_TRIALS = 20_000  # seeds of episodes by which GPI-LS judges itself, far from those of training and of acting
+_ITERATIONS = 10  # of GPI-LS, which chooses new weightings before each
+
+
+def rivals_of(case: Case) -> list[str]:
+    """Those that may meet a case."""
+    return [name for name in RIVALS if obstacle(case, name) is None]
+
+
+def obstacle(case: Case, agent: str) -> str | None:
+    """Why a rival cannot meet a case, if so."""
+    rival = RIVALS[agent]
+    if rival.documented and case.rival_steps is None:
+        return f"there is no documented recipe for {case.env}"
+    if rival.every and signs_of(case) is None:
+        return f"a weight of {case.env} is now positive, now negative"
+    return None
+
+
+def signs_of(case: Case) -> Floats | None:
+    """Of the weights (d,), those that are always 0 counted as positive; None where one has both signs."""
+    weights = np.array([*case.tasks, *case.unseen], float)
+    if ((weights > 0).any(axis=0) & (weights < 0).any(axis=0)).any():
+        return None
+    return np.where((weights < 0).any(axis=0), -1.0, 1.0)
+
+
+def rival_training(case: Case, agent: str, preset: Preset) -> dict[str, Parameter]:
+    """What determines a rival, but for the weighting and the seed, as plain values."""
+    if (why := obstacle(case, agent)) is not None:
+        raise ValueError(f"{why}, so {agent} cannot be trained")
+    rival = RIVALS[agent]
+    ours: dict[str, Any] = case.training(preset)
+    steps = ours["steps_per_task"] * len(case.tasks)
+    if rival.documented and case.rival_steps is not None:
+        steps = max(1, round(preset.steps * case.rival_steps))
+    settings = {"gamma": case.settings.get("gamma", 0.99)}
+    if rival.every:
+        settings |= _OF_EVERY | {"epsilon_decay_steps": max(1, steps // 2), "buffer_size": steps}
+    else:
+        settings |= lists_for_tuples(case.rival)
+    return {"env": ours["env"], "env_kwargs": ours["env_kwargs"], "steps": steps, "settings": settings}
+
+
+class _Flat(gymnasium.Env[Any, Any]):
+    """A case's environment with another reward made of phi; observations are flat, as rivals' networks want them."""
+
+    def __init__(self, case: Case, reward: Callable[[Floats], Any]) -> None:
+        self._features, self._reward = open_environment(case.env, None, **case.env_kwargs), reward
+        if case.failure is not None:
+            self._features.count_failures(case.failure)
+        self.action_space = gymnasium.spaces.Discrete(self._features.n_actions)
+        size = self._features.encoder.vector_size
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
+        self.reward_space = gymnasium.spaces.Box(-np.inf, np.inf, (len(case.features),), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        return self._seen(self._features.reset(seed)), {}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        step = self._features.step(int(action))
+        told = {"phi": step.phi, "step": step}
+        return self._seen(step.obs), self._reward(step.phi), step.terminated, step.truncated, told
+
+    def _seen(self, obs: Any) -> Any:
+        return self._features.encoder.vector(obs).astype(np.float32)
+
+    def close(self) -> None:
+        self._features.close()
+
+
+def _weighed(case: Case, w: Floats) -> _Flat:
+    return _Flat(case, lambda phi: float(phi @ w))
+
+
+Chooses = Callable[[Any, Floats], Any]  # an observation and a weighting -> an action
+
+
+def trained_rival(case: Case, agent: str, training: Any, asked: Any, seed: int) -> Outcome:
+    """What a rival does on the weightings that are asked for."""
+    weightings, began = np.array(asked["unseen"], float), time.perf_counter()
+    if RIVALS[agent].every:
+        choose = _for_every_weighting(case, agent, training, seed)
+    else:
+        choose = _for_one_weighting(case, agent, weightings[0], training, seed)
+    return _outcome(case, choose, asked, seed, time.perf_counter() - began)
+
+
+def trained_together(
+    case: Case, agent: str, training: Any, asked: Sequence[Any], seeds: Sequence[int], tell: Callable[[float], None]
+) -> list[Outcome]:
+    """What batched rivals do, each trained for the one weighting that is asked of it; seconds are those of them all."""
+    from rasf_lab.rivals.batched import Recipe, greedy, train
+
+    recipe = Recipe.read(RIVALS[agent].name == _QUANTILES, training["settings"])
+    began = time.perf_counter()
+    worlds = [_weighed(case, np.array(one["unseen"][0], float)) for one in asked]
+    networks = train(worlds, seeds, recipe, training["steps"], TOGETHER, tell)
+    for world in worlds:
+        world.close()
+    seconds = time.perf_counter() - began
+
+    def chooses(layers: Any) -> Chooses:
+        return lambda obs, w: greedy(layers, obs, recipe)
+
+    return [
+        _outcome(case, chooses(layers), one, seed, seconds)
+        for layers, one, seed in zip(networks, asked, seeds, strict=True)
+    ]
+
+
+def _outcome(case: Case, choose: Chooses, asked: Any, seed: int, seconds: float) -> Outcome:
+    """What a trained one does on the weightings that are asked for."""
+    from rasf_lab.suite.runs import Gauge, outcome_of, stacked
+
+    found = []
+    for w in np.array(asked["unseen"], float):
+        gauge = Gauge(case)
+        phi, failures, lengths = _act(case, choose, w, asked, seed, gauge)
+        found.append(outcome_of(phi, failures, lengths, w, gauge.mean))
+    return Outcome({"training_seconds": round(seconds, 1)}, stacked([found]))
+
+
+def _class_of(agent: str) -> Any:
+    rival = RIVALS[agent]
+    assert rival.module is not None
+    try:
+        kind = getattr(import_module(rival.module), rival.name)
+    except ImportError as error:
+        package = "morl-baselines" if rival.every else "'rasf[bench]'"
+        raise ValueError(f"{agent} is not installed: pip install {package} ({error})") from None
+    import torch
+
+    torch.set_num_threads(1)  # a worker per core
+    return kind
+
+
+def _for_one_weighting(case: Case, agent: str, w: Floats, training: Any, seed: int) -> Chooses:
+    """Stable-Baselines3's, for the one weighting that is asked for."""
+    kind = _class_of(agent)
+    env = _weighed(case, w)
+    model = kind("MlpPolicy", env, seed=seed, device="cpu", **tuples_for_lists(training["settings"]))
+    model.learn(training["steps"])
+    env.close()
+    return lambda obs, _: model.predict(obs, deterministic=True)[0]
+
+
+def _for_every_weighting(case: Case, agent: str, training: Any, seed: int) -> Chooses:
+    """morl-baselines', who choose by themselves which weightings they learn for."""
+    import torch
+
+    kind = _class_of(agent)
+    random.seed(seed)  # they draw from global generators
+    np.random.seed(seed)  # noqa: NPY002, TID251
+    torch.manual_seed(seed)
+    signs, steps = signs_of(case), training["steps"]
+    assert signs is not None  # `rival_training` refused such a case
+    env, trying = (_Flat(case, lambda phi: (phi * signs).astype(np.float32)) for _ in range(2))
+    env.reset(seed=seed)
+    trying.reset(seed=_TRIALS + seed)
+    env.action_space.seed(seed)
+    model = kind(env, log=False, seed=seed, device="cpu", **training["settings"])
+    given: dict[str, Any] = {"total_timesteps": steps, "ref_point": np.zeros(len(signs))}
+    if agent == "gpi-ls":
+        given |= {"eval_env": trying, "timesteps_per_iter": max(1, steps // _ITERATIONS), "checkpoints": False}
+    model.train(**given)
+    env.close()
+    trying.close()
+    return lambda obs, w: model.eval(obs, (np.abs(w) / np.abs(w).sum()).astype(np.float32))
+
+
+def _act(case: Case, choose: Chooses, w: Floats, asked: Any, seed: int, gauge: Any) -> tuple[Floats, Floats, Floats]:
+    """Features (n, d), failures and lengths (n,) of greedy episodes, from the beginnings that the library meets."""
+    from rasf_lab.suite.runs import TRYING
+
+    env, n = _Flat(case, lambda _: 0.0), asked["episodes"]
+    phi, failures, lengths = np.zeros((n, len(w))), np.zeros(n), np.zeros(n)
+    for i, beginning in enumerate(seeds_from(TRYING + seed, n)):
+        obs, _ = env.reset(seed=beginning)
+        for _ in range(asked["max_steps"]):
+            obs, _, terminated, truncated, told = env.step(choose(obs, w))
+            phi[i] += told["phi"]
+            failures[i] += gauge(told["step"])
+            lengths[i] += 1
+            if terminated or truncated:
+                break
+    env.close()
+    return phi, failures, lengths

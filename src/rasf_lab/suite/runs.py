@@ -1,0 +1,306 @@
+"""Runs of the suite, by the machinery of `rasf.sweep`: libraries that are trained and asked, and rivals retrained.
+
+A run is a case with a seed. Its agent is "library", our own, or a rival; most are retrained for every unseen weighting,
+a run for each. All meet the same beginnings. What comes of it has a row for each way to act (a rival has one) and a
+column for each unseen weighting:
+
+    return, cvar       mean of the episodes' returns, and of their worst tenth
+    failures           on how many steps of an episode there was one, mean over episodes
+    length, gauge      steps of an episode; the mean over steps of what the case measures
+    discounted, std    mean and spread of the discounted return for the weights that were acted for, with the remaining
+                       return that is predicted beyond a time limit; `predicted`, `predicted_std`: what the library
+                       predicts at first observations for this way to act (`rasf.library.calibration.predicted_return`)
+    earned             mean of the discounted return for the weighting itself, as far as episodes went
+    phi                (ways, weightings, d), features summed up over an episode
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+
+from rasf.arrays import Floats
+from rasf.checks import one_of
+from rasf.envs.gymnasium.single import open_environment
+from rasf.library.calibration import predicted_return
+from rasf.library.evaluation import WORST
+from rasf.risk.names import risk_from_text
+from rasf.statistics import mean_of_the_worst
+from rasf.sweep.learn import reporter
+from rasf.sweep.runs import Outcome, Parameter, Run, Value, alone
+from rasf.sweep.spec import Spec
+from rasf.sweep.store import Finished, Store, report_progress, sweep_folder
+from rasf_lab.common.runs import run_all
+from rasf_lab.suite.cases import PRESETS, Acting, Case, find_case, tuples_for_lists
+from rasf_lab.suite.rivals import (
+    RIVALS,
+    TOGETHER,
+    obstacle,
+    rival_training,
+    rivals_of,
+    trained_rival,
+    trained_together,
+)
+
+if TYPE_CHECKING:
+    from rasf.envs.gymnasium.single import Step
+    from rasf.library.policy_library import PolicyLibrary
+
+LIBRARY = "library"
+TRYING = 10_000  # seeds of beginnings, far from those of training
+_KNOWN = ("case", "agent", "training", "asked")
+
+
+def runs_of(name: str, preset: str, agents: Sequence[str] = (LIBRARY,)) -> list[Run]:
+    """The runs of a case: every agent with every seed; by weighting too, of a rival who learns one only."""
+    case, size = find_case(name), PRESETS[preset]
+    asked: dict[str, Any] = case.asked(size)
+    found = []
+    for agent in agents:
+        if agent == LIBRARY:
+            questions, training = [asked], case.training(size)
+        else:
+            together = [asked["unseen"]] if RIVALS[agent].every else [[w] for w in asked["unseen"]]
+            questions = [asked | {"unseen": some, "actings": []} for some in together]
+            training = rival_training(case, agent, size)
+        same: dict[str, Parameter] = {"case": name, "agent": agent, "training": training}
+        found += [Run("suite", same | {"asked": one}, seed) for seed in range(size.seeds) for one in questions]
+    return found
+
+
+def all_runs(names: Sequence[str], preset: str, agents: Sequence[str]) -> list[Run]:
+    """The runs of several cases, each with those agents that may meet it; everyone must meet one."""
+    meets = {name: {LIBRARY, *rivals_of(find_case(name))} for name in names}
+    for agent in agents:
+        if not any(agent in known for known in meets.values()):
+            why = obstacle(find_case(names[0]), agent)
+            raise ValueError(f"{agent} can meet none of {', '.join(names)}: {why}")
+    return [run for name in names for run in runs_of(name, preset, [one for one in agents if one in meets[name]])]
+
+
+def run_cases(names: Sequence[str], preset: str, folder: Path, agents: Sequence[str], tick: Callable[[], None]) -> None:
+    """Run what is missing in `folder`/suite-runs, one process per core."""
+    runs = all_runs(names, preset, agents)
+    store = Store(folder / "suite-runs")
+    before = [run for run in _declared(store) if run not in set(runs)]  # other cases lie in the same folder
+    run_all(Spec("suite", tuple(before + runs)), store.folder, tick, only=runs)
+
+
+def _declared(store: Store) -> list[Run]:
+    with suppress(ValueError):
+        return store.runs()
+    return []
+
+
+def finished_runs(folder: Path) -> list[Finished]:
+    """All that is done in `folder`/suite-runs."""
+    store = Store(folder / "suite-runs")
+    return [one for run in _declared(store) if (one := store.finished(run)) is not None]
+
+
+class Suite:
+    """See the module's header."""
+
+    structured = ("training", "asked")
+
+    def check(self, parameters: Mapping[str, Parameter]) -> None:
+        """Only what `runs_of` makes is run: `rasf suite` does it."""
+        for name in parameters:
+            one_of("parameter", name, _KNOWN)
+        for name in _KNOWN:
+            if name not in parameters:
+                raise ValueError(f"{name} is missing; runs of the suite are made by `rasf suite`")
+        find_case(str(parameters["case"]))
+        one_of("agent", str(parameters["agent"]), (LIBRARY, *RIVALS))
+
+    def uses_gpus(self, runs: Sequence[Run]) -> bool:
+        return False
+
+    def pack(self, runs: Sequence[Run], gpus: int) -> list[list[Run]]:
+        """Each alone, but for those that are trained alike in one program, as many as it takes."""
+        together: dict[str, list[Run]] = {}
+        for run in runs:
+            if _is_batched(run):
+                alike = [run.parameters[name] for name in ("case", "agent", "training")]
+                together.setdefault(json.dumps(alike, sort_keys=True), []).append(run)
+        packed = alone([run for run in runs if not _is_batched(run)])
+        groups = together.values()
+        return packed + [some[i : i + TOGETHER] for some in groups for i in range(0, len(some), TOGETHER)]
+
+    def execute(self, runs: Sequence[Run], scratch: Path) -> list[Outcome]:
+        if _is_batched(runs[0]):
+            return _execute_together(runs, scratch)
+        return [_execute(run, scratch) for run in runs]
+
+
+SUITE = Suite()
+
+
+def _is_batched(run: Run) -> bool:
+    agent = str(run.parameters["agent"])
+    return agent != LIBRARY and RIVALS[agent].batched
+
+
+def _execute_together(runs: Sequence[Run], scratch: Path) -> list[Outcome]:
+    given: Any = [run.parameters for run in runs]
+    one = given[0]
+    return trained_together(
+        find_case(one["case"]),
+        one["agent"],
+        one["training"],
+        [each["asked"] for each in given],
+        [run.seed for run in runs],
+        partial(report_progress, scratch),
+    )
+
+
+def _execute(run: Run, scratch: Path) -> Outcome:
+    given: Any = run.parameters
+    case = find_case(given["case"])
+    if given["agent"] != LIBRARY:
+        return trained_rival(case, given["agent"], given["training"], given["asked"], run.seed)
+    library, path = _library(run, case, scratch)
+    w, actings = np.array(given["asked"]["unseen"]), given["asked"]["actings"]
+    began = time.perf_counter()
+    environments = _Environments(case)
+    trying = (environments, given["asked"], run.seed)
+    found = [[_try(library, case, text, one, *trying) for one in w] for text in actings]
+    scalars: dict[str, Value] = {
+        "library": f"{path.parent.name}/{path.name}",
+        "policies": len(library.policies),
+        "training_seconds": float(library.provenance.get("merged", [library.provenance])[0]["seconds"]),
+        "asking_seconds": round(time.perf_counter() - began, 1),
+        "notes": " ".join(library.notes),
+    }
+    return Outcome(scalars, stacked(found))
+
+
+def stacked(found: list[list[dict[str, Any]]]) -> dict[str, Floats]:
+    """Arrays (ways, weightings, ..) of what each way found for each weighting."""
+    return {name: np.array([[one[name] for one in row] for row in found]) for name in found[0][0]}
+
+
+def _library(run: Run, case: Case, scratch: Path) -> tuple[PolicyLibrary, Path]:
+    """The run's library, trained now or before; and its file, which is the same whatever is asked of it."""
+    from rasf.library.file import load
+    from rasf.library.learn import learn
+
+    given: Any = run.parameters
+    training = Run(run.kind, {"case": given["case"], "training": given["training"]}, run.seed)
+    path = sweep_folder(scratch) / "libraries" / f"{training.id}.rasf"
+    if path.exists():
+        with suppress(ValueError):  # a damaged file counts as absent
+            return load(path), path
+    options: dict[str, Any] = dict(given["training"])
+    settings = tuples_for_lists(options.pop("settings"))
+    risks = [risk_from_text(text) for text in options.pop("risk")]
+    kwargs = options.pop("env_kwargs") or None
+    watched: dict[str, Any] = {"failure": case.failure, "callback": reporter(scratch)}
+    learn(**options, risk=risks, env_kwargs=kwargs, seed=run.seed, **watched, **settings).save(path)
+    return load(path), path
+
+
+class _Kept(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment that stays open: making one may take longer than an episode in it."""
+
+    def close(self) -> None:
+        """Not yet."""
+
+
+class _Environments:
+    """Makes environments of a case, and hands out the same ones for every question."""
+
+    def __init__(self, case: Case) -> None:
+        self._case, self._kept, self._given = case, list[_Kept](), 0
+
+    def again(self) -> Callable[[], _Kept]:
+        """From the first on."""
+        self._given = 0
+        return self._next
+
+    def _next(self) -> _Kept:
+        if self._given == len(self._kept):
+            self._kept.append(_Kept(open_environment(self._case.env, None, **self._case.env_kwargs).env))
+        self._given += 1
+        return self._kept[self._given - 1]
+
+
+class Gauge:
+    """A rule for failures that also sums up a number of `info` over all steps."""
+
+    def __init__(self, case: Case) -> None:
+        self._rule, self._name = case.failure, case.gauge
+        self.total, self.steps = 0.0, 0
+
+    def __call__(self, step: Step) -> bool:
+        self.steps += 1
+        self.total += 0.0 if self._name is None else float(step.info[self._name])
+        return step.failure if self._rule is None else bool(self._rule(step))
+
+    @property
+    def mean(self) -> float:
+        return np.nan if self._name is None else self.total / self.steps
+
+
+def _try(
+    library: PolicyLibrary, case: Case, text: str, w: Floats, environments: _Environments, asked: Any, seed: int
+) -> dict[str, Any]:
+    """What one way to act leads to on one weighting."""
+    acting, gauge = Acting.read(text, case, w), Gauge(case)
+    report = library.evaluate(
+        environments.again(),
+        acting.w,
+        acting.risk,
+        asked["episodes"],
+        seed=TRYING + seed,
+        failure=gauge,
+        max_steps=asked["max_steps"],
+        **acting.ways,
+    )
+    assert report.discounted_phi is not None  # of episodes of just now
+    assert report.beginnings is not None
+    mean, std = predicted(library, report.beginnings, acting)
+    rest = 0.0 if report.rest is None else report.rest
+    realised = report.discounted + rest
+    return outcome_of(report.phi, report.failures, report.lengths, w, gauge.mean) | {
+        "earned": (report.discounted_phi @ w).mean(),
+        "discounted": realised.mean(),
+        "std": realised.std(ddof=1),
+        "predicted": mean,
+        "predicted_std": std,
+    }
+
+
+def outcome_of(phi: Floats, failures: Floats | None, lengths: Any, w: Floats, gauge: float) -> dict[str, Any]:
+    """What episodes say for the weights w, whoever acted in them."""
+    returns = phi @ w
+    return {
+        "return": returns.mean(),
+        "cvar": mean_of_the_worst(returns, WORST),
+        "failures": 0.0 if failures is None else failures.mean(),
+        "length": float(np.mean(lengths)),
+        "gauge": gauge,
+        "phi": phi.mean(axis=0),
+    }
+
+
+def predicted(library: PolicyLibrary, obs: Any, acting: Acting) -> tuple[float, float]:
+    """Return mean and spread of the discounted return that are predicted at first observations for a way to act.
+
+    Args:
+        library: the library that acts.
+        obs: first observations (B, n), as its policies see them.
+        acting: how it acts; the prediction is of that rule, within its limit or for its static risk.
+
+    Returns:
+        The mean over the observations, and the spread of each with that between them.
+    """
+    return predicted_return(library.rule(acting.w, acting.risk, **acting.ways), obs)

@@ -1,0 +1,30 @@
+"""Every Python snippet of the README and the docs runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+SNIPPETS = [
+    pytest.param(code, id=f"{page.name}-{number}")
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    for number, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+]
+
+
+@pytest.mark.parametrize("code", SNIPPETS)
+def test_snippet_runs(code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "snippet", "exec"), {})
+
+
+def test_links_and_figures_exist():
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_no_placeholder_is_left():
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        assert not re.findall(r"^[A-Z]{4,}$", page.read_text(), re.MULTILINE), page.name

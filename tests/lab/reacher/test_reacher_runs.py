@@ -1,0 +1,411 @@
+"""Runs at toy size: what is measured, files old and new, resuming, the summary, libraries, the command line."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from importlib import resources
+from itertools import chain
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from typer.testing import CliRunner
+
+import rasf
+from quick_compilation import as_in_this_process, quick_compilation  # noqa: F401
+from rasf.cli.main import app
+from rasf.envs.gymnasium.single import open_environment
+from rasf.envs.reacher.world import Reacher
+from rasf.library.progress import ScalarLog
+from rasf.sweep.engines import machine
+from rasf.sweep.runs import Outcome
+from rasf.sweep.spec import Spec
+from rasf.sweep.store import Store
+from rasf_lab.common import runs as common
+from rasf_lab.common.results import shipped
+from rasf_lab.paper import reproduce
+from rasf_lab.paper.reacher import figures
+from rasf_lab.paper.reacher import runs as reacher
+from rasf_lab.paper.reacher.runs import Options, Results, read_stacked, swept, unswept
+from rasf_lab.paper.reacher.training import BETAS, SIZES, TARGETS, LaneProgram, ReacherRun
+
+SHIPPED = Path(__file__).parents[3] / "runs"
+SHIPPED_RESULT = Path(str(resources.files("rasf_lab"))) / "shipped" / "reacher.json"
+TOY = ReacherRun(
+    "rasfc51",
+    0.0,
+    0,
+    steps_per_task=20,
+    evaluate_every=10,
+    rollouts=1,
+    final_rollouts=2,
+    width=4,
+    atoms=3,
+    target_period=10,
+    map_points=5,
+    truth_rollouts=2,
+    truth_steps=2,
+)
+SUCCESSOR = [TOY, replace(TOY, beta=-3.0)]
+ALONE = [replace(TOY, agent="rac51", target=target) for target in TARGETS]
+BATCHES = {"rasfc51": SUCCESSOR, "alone": ALONE}
+VARYING = ("seconds", "peak_gb")
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory):
+    """What lanes of one program find, by run; the folder of their scalars; the program of the first."""
+    folder = tmp_path_factory.mktemp("scalars")
+    program = LaneProgram(SUCCESSOR, ScalarLog(folder))
+    found = program.train() + LaneProgram(ALONE).train()
+    return dict(zip(SUCCESSOR + ALONE, found, strict=True)), folder, program
+
+
+@pytest.fixture(scope="module")
+def found(logged):
+    return logged[0]
+
+
+def keep(found, folder, runs):
+    """Put finished runs into the sweep of a folder, as its workers would."""
+    store = Store(folder / "reacher-sweep")
+    with store.driving():
+        store.declare(Spec("reacher", tuple(map(swept, runs))))
+    for run in runs:
+        store.finish(swept(run), Outcome({"jax": "1.2.3"}, found[replace(run, library=False)]), {"device": "a device"})
+
+
+def stack(found, path, runs):
+    """Write runs as version 0.1 did, one file for all."""
+    one, betas = runs[0], list(dict.fromkeys(run.beta for run in runs))
+    size = {name: getattr(one, name) for name in SIZES if name != "width"} | {"widths": [one.width, one.width]}
+    batch = {"agent": one.agent, "alone": one.target is not None, "betas": betas, "bootstrap": "own"}
+    batch |= {"name": path.stem, "seeds": [0], "size": size, "target_networks": True}
+    arrays = {name: np.stack([found[run][name] for run in runs]) for name in found[one].keys() - {"tips", *VARYING}}
+    arrays |= {name: np.array([getattr(run, name) for run in runs]) for name in ("beta", "seed")}
+    arrays["target"] = np.array([-1 if run.target is None else run.target for run in runs])
+    arrays["tips"] = np.stack([found[next(run for run in runs if run.beta == beta)]["tips"] for beta in betas])
+    arrays["seconds"] = np.sum([found[run]["seconds"] for run in runs], axis=0)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_file(arrays, path, {"describe": json.dumps({"batch": batch, "version": "0.1.0"}), "device": "an old device"})
+
+
+def arrays_of(run, folder):
+    found = Results(folder).find([run])
+    return found[run].arrays if found else None
+
+
+def toy_batches(monkeypatch, batches):
+    monkeypatch.setattr(reacher, "batches", lambda preset, seed: batches)
+
+
+def test_everything_is_measured(found):
+    evaluations = 1 + 4 * 2
+    for run in SUCCESSOR:
+        one = found[run]
+        for name in ("return", "failures", "in_circle", "distance"):
+            assert one[name].shape == (evaluations, 12)
+            assert one[f"final_{name}"].shape == one[f"aware_{name}"].shape == (12,)
+        assert one["tips"].shape == (12, 3, 500, 2)
+        assert one["map_variance"].shape == one["map_truth"].shape
+        assert one["map_variance"].shape[:2] == (4, 4)
+        assert one["map_objective"].shape[:2] == (4, 12)
+        assert (one["in_circle"] >= 0).all()
+        assert (one["in_circle"] <= 1).all()
+        assert one["risk_agree"] <= 1
+        np.testing.assert_array_equal(one["seconds"], found[SUCCESSOR[0]]["seconds"])
+        assert 0 < one["seconds"][0] < one["seconds"][1]
+    neutral = found[SUCCESSOR[0]]
+    np.testing.assert_allclose(neutral["aware_return"], neutral["final_return"])  # nothing to fade
+    assert not np.array_equal(*(found[run]["return"] for run in SUCCESSOR))
+    assert all(found[run]["return"].shape == (3, 1) for run in ALONE)
+
+
+def test_scalars_for_tensorboard(logged):
+    found, folder, _ = logged
+    events = EventAccumulator(str(folder / "rasfc51" / "beta-3_seed0"))
+    events.Reload()
+    read = [event.value for event in events.Scalars("return/task_3")]
+    np.testing.assert_allclose(read, found[SUCCESSOR[1]]["return"][:, 2], rtol=1e-5)
+
+
+def test_without_tensorboard_there_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboard.summary.writer.event_file_writer", None)
+    with pytest.raises(ValueError, match=r"^TensorBoard"):
+        ScalarLog(tmp_path)
+
+
+@pytest.mark.slow  # tests/rasf/deep/test_fit.py does the same at a smaller size
+def test_interrupted_lanes_go_on_to_the_same_numbers(found, tmp_path):
+    ticks, checkpoint = [], tmp_path / "lanes.checkpoint"
+
+    def tick():
+        ticks.append(1)
+        if len(ticks) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        LaneProgram(SUCCESSOR).train(checkpoint, tick, checkpoint_every_s=0.0)
+    assert checkpoint.exists()
+    for run, again in zip(SUCCESSOR, LaneProgram(SUCCESSOR).train(checkpoint), strict=True):
+        for name in found[run].keys() - set(VARYING):
+            np.testing.assert_array_equal(again[name], found[run][name], err_msg=name)
+
+
+def test_some_targets_alone_are_those_lanes_of_all():
+    some, whole = LaneProgram([ALONE[3], ALONE[7]]), LaneProgram(ALONE)
+    assert some.agent == whole.agent
+    pairs = jax.tree.map(lambda ours, theirs: (ours == theirs[np.array([3, 7])]).all(), some.configs, whole.configs)
+    assert all(jax.tree.leaves(pairs))
+    np.testing.assert_array_equal(some.tasks.weights, whole.tasks.weights[np.array([3, 7])])
+
+
+# --- files
+
+
+def test_runs_of_the_sweep_and_of_version_0_1_are_found_alike(found, tmp_path):
+    keep(found, tmp_path / "new", SUCCESSOR + ALONE)
+    stack(found, tmp_path / "old" / "reacher-runs" / "rasfc51.safetensors", SUCCESSOR)
+    stack(found, tmp_path / "old" / "reacher-runs" / "alone.safetensors", ALONE)
+    new, old = ({run: arrays_of(run, tmp_path / name) for run in SUCCESSOR + ALONE} for name in ("new", "old"))
+    for run in SUCCESSOR + ALONE:
+        ours, theirs = new[run], old[run]
+        for name in ours.keys() - {"tips", *VARYING}:
+            np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
+        np.testing.assert_allclose(ours["seconds"], theirs["seconds"])  # what all took, shared out
+    for run in (*SUCCESSOR, ALONE[0]):  # the first seed of every beta
+        np.testing.assert_array_equal(new[run]["tips"], old[run]["tips"])
+    assert "tips" not in old[ALONE[1]]
+
+
+def test_other_sizes_seeds_and_agents_are_other_runs(found, tmp_path):
+    keep(found, tmp_path, SUCCESSOR)
+    for change in ({"seed": 1}, {"atoms": 4}, {"agent": "sfc51"}, {"library": True}):
+        assert arrays_of(replace(TOY, **change), tmp_path) is None
+    assert unswept(swept(TOY)) == TOY
+    assert swept(ReacherRun("rasfc51", -3.0, 2)).parameters == {"agent": "rasfc51", "beta": -3.0}
+
+
+def test_a_file_cut_off_has_no_runs(found, tmp_path):
+    path = tmp_path / "rasfc51.safetensors"
+    stack(found, path, SUCCESSOR)
+    assert len(read_stacked(path)) == 2
+    path.write_bytes(path.read_bytes()[:-1])
+    assert read_stacked(path) == {}
+
+
+def test_what_is_finished_is_not_run_again(found, tmp_path, monkeypatch):
+    toy_batches(monkeypatch, BATCHES)
+    stack(found, tmp_path / "reacher-runs" / "alone.safetensors", ALONE)
+    keep(found, tmp_path, SUCCESSOR)
+    monkeypatch.setattr(LaneProgram, "train", lambda *_: pytest.fail("it ran again"))
+    ticks = []
+    result = reacher.run("quick", 0, lambda: ticks.append(1), tmp_path)
+    assert len(ticks) == reacher.total_ticks("quick") == 14
+    assert result.device == "a device, jax 1.2.3; an old device"
+    assert result.numbers["batches"]["alone"]["lanes"] == 12
+
+
+def test_the_driver_asks_for_no_device_and_tells_workers_where_scalars_go(found, tmp_path, monkeypatch):
+    toy_batches(monkeypatch, BATCHES)
+    stack(found, tmp_path / "reacher-runs" / "alone.safetensors", ALONE)
+
+    def fail(spec, folder, tick, gpus):
+        assert list(spec.runs) == [swept(run) for run in SUCCESSOR]
+        assert gpus == ["0"]
+        assert os.environ["RASF_TENSORBOARD"] == str(tmp_path / "scalars")
+        raise ValueError("1 of 2 runs failed")
+
+    monkeypatch.setattr(common, "run_all", fail)
+    monkeypatch.setattr(machine, "gpus", lambda: ["0"])
+    monkeypatch.setattr(jax, "devices", lambda *_: pytest.fail("it would take hold of the GPU"))
+    with pytest.raises(ValueError, match="runs failed"):
+        reacher.run("quick", 0, lambda: None, tmp_path, Options(tensorboard=tmp_path / "scalars"))
+    assert "RASF_TENSORBOARD" not in os.environ
+
+
+# --- the summary
+
+
+def test_summary_and_figures_of_what_is_there(found, tmp_path, monkeypatch):
+    toy_batches(monkeypatch, BATCHES | {"other": [replace(TOY, seed=1)]})
+    keep(found, tmp_path, SUCCESSOR + ALONE)
+    result = reacher.summarise("quick", 0, tmp_path)
+    assert result.numbers["agents"]["rasfc51 -3"]["seeds"] == 1
+    assert result.numbers["batches"].keys() == {"rasfc51", "alone"}
+    assert set(result.findings) == {"R1", "R4", "R11", "R15", "R16", "R17", "R18"}
+    assert all(finding.verdict == "not decided" for finding in result.findings.values())  # one seed
+    drawn = {path.stem for path in reproduce.draw(result.save(tmp_path))}
+    maps = {"figure_13", "figure_13_as_printed", "figure_14_truth"}  # figure_14 needs finer ones
+    assert drawn == {"figure_2_reacher", "figure_6", "figure_10", "figures_11_12"} | maps
+
+
+def test_runs_beyond_the_paper_are_judged_and_drawn_with_the_shipped_normaliser(tmp_path, monkeypatch):
+    """As in `quick`: averse successor features learn neutral policies too, and both lead."""
+    toy = replace(TOY, beyond=True, steps_per_task=32, evaluate_every=16, target_period=8)
+    runs = [replace(toy, agent=agent, beta=beta) for agent in ("rasfdqn", "rac51") for beta in (-3.0, 0.0)]
+    programs = [LaneProgram(some) for some in (runs[:1], runs[1:2], runs[2:])]
+    assert [program.agent.policies for program in programs] == [8, 4, 1]
+    assert [program.schedule.tasks for program in programs] == [8, 4, 4]
+    np.testing.assert_array_equal(programs[0].configs.beta[0], [0.0] * 4 + [-6.0] * 4)
+    kept = dict(zip(runs, chain(*(program.train() for program in programs)), strict=True))
+    keep(kept, tmp_path, runs)
+    toy_batches(monkeypatch, {"all": runs})
+    result = reacher.summarise("quick", 0, tmp_path)
+    assert set(result.findings) == {"R3", "R4"}
+    assert result.findings["R3"].measured.startswith("RaSFDQN")
+    assert result.numbers["normaliser"]["end"].tolist() == shipped()["reacher"].numbers["normaliser"]["end"]
+    assert {"figure_2_reacher", "figure_4"} <= {path.stem for path in reproduce.draw(result.save(tmp_path))}
+    library = programs[0].library(0, kept[runs[0]])
+    assert library.agent == "rasfdqn"
+    assert [policy.risk.beta for policy in library.policies] == [0.0] * 4 + [-6.0] * 4
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"), [("rasfc51", "run the batch 'alone' too"), ("alone", "run an agent's batch too")]
+)
+def test_one_batch_is_kept_though_it_cannot_be_summed_up(found, tmp_path, monkeypatch, name, sentence):
+    toy_batches(monkeypatch, BATCHES)
+    keep(found, tmp_path, BATCHES[name])
+    out = CliRunner().invoke(
+        app, ["reproduce", "reacher", "--preset", "paper", "--batch", name, "--out", str(tmp_path)]
+    )
+    assert out.exit_code == 0
+    assert "the runs are kept; to sum up" in out.output
+    assert sentence in out.output
+    assert not (tmp_path / "reacher.json").exists()
+
+
+def test_the_shipped_result_has_what_is_missing_here():
+    assert figures.figure_4(shipped()["reacher"]) is not None
+
+
+def test_the_shipped_result_is_that_of_the_shipped_runs(tmp_path):
+    result = reacher.summarise("paper", 0, SHIPPED)
+    again, before = (json.loads(path.read_text()) for path in (result.save(tmp_path), SHIPPED_RESULT))
+    differ = {"date": None, "version": None}
+    assert again | differ == before | differ
+
+
+def test_shipped_runs_are_not_run_again(tmp_path, monkeypatch):
+    (tmp_path / "reacher-runs").symlink_to(SHIPPED / "reacher-runs")
+    monkeypatch.setattr(common, "run_all", lambda *_: pytest.fail("nothing is missing"))
+    ticks, options = [], Options(only=("rasfc51-main", "alone"))
+    result = reacher.run("paper", 0, lambda: ticks.append(1), tmp_path, options)
+    assert len(ticks) == reacher.total_ticks("paper", options) == 20 + 120
+    assert result.numbers["agents"]["rasfc51 -3"]["seeds"] == 10
+    assert "NVIDIA H200" in result.device
+
+
+def test_the_papers_batches_have_every_beta_and_seed_once():
+    paper = list(chain(*reacher.batches("paper", 0).values()))
+    assert len({swept(run).id for run in paper}) == len(paper) == 50 + 240 + 50 + 30 + 20 + 20 + 9 + 18
+    averse = {(run.beta, run.seed) for run in paper if run.agent == "rasfc51"}
+    assert averse == {(beta, seed) for beta in BETAS for seed in range(10)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--preset", "quick", "--batch", "nonsense"], "batch must be one of rasfdqn, rac51"),
+        (["--preset", "quick", "--device", "gpu"], "jax finds no gpu here"),
+        (["--preset", "paper"], "the reacher at the paper's size wants a GPU"),
+        (["--preset", "quick", "--batch", "rac51", "--library", "x.rasf"], "library must be of a batch"),
+    ],
+)
+def test_bad_options_end_in_one_sentence(arguments, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out = CliRunner().invoke(app, ["reproduce", "reacher", "--out", str(tmp_path), *arguments])
+    assert isinstance(out.exception, ValueError)
+    assert sentence in str(out.exception)
+    assert not list(tmp_path.iterdir())
+
+
+# --- libraries
+
+
+@pytest.fixture
+def _compile_as_here(monkeypatch):
+    """In other processes."""
+    for name, value in ({"JAX_PLATFORMS": "cpu"} | as_in_this_process()).items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.slow  # half a minute; `test_reacher_sweep` has the workers, the test without gymnasium the library
+@pytest.mark.usefixtures("_compile_as_here")
+def test_reproduce_finds_the_same_and_ends_in_a_policy_library(logged, tmp_path, monkeypatch):
+    found, _, program = logged
+    toy_batches(monkeypatch, BATCHES)
+    monkeypatch.setattr(machine, "gpus", lambda: ["0"])  # so that lanes are one job; its worker does it on a core
+    stack(found, tmp_path / "reacher-runs" / "alone.safetensors", ALONE)
+    library, scalars = tmp_path / "toy.rasf", tmp_path / "scalars"
+    arguments = ["--preset", "quick", "--out", str(tmp_path), "--tensorboard", str(scalars), "--library", str(library)]
+    CliRunner().invoke(app, ["reproduce", "reacher", *arguments], catch_exceptions=False)
+    store = Store(tmp_path / "reacher-sweep")
+    assert [run.parameters["beta"] for run in store.runs()] == [0.0, -3.0]  # none of `alone`
+    assert "rasfc51, lanes 2: 8 of 8 chunks of training are done" in (store.folder / "log.txt").read_text()
+    assert (scalars / "rasfc51" / "beta-3_seed0").exists()
+    for run in SUCCESSOR:  # the second also kept its policies
+        arrays = arrays_of(run, tmp_path)
+        assert arrays.keys() == found[run].keys()
+        for name, values in found[run].items():
+            assert (arrays[name].dtype, arrays[name].shape) == (values.dtype, values.shape), name
+            if name not in VARYING:
+                np.testing.assert_array_equal(arrays[name], values, err_msg=name)
+    _check_library(rasf.load(library), program)
+    monkeypatch.setattr(common, "run_all", lambda spec, *_: [pytest.fail(str(run)) for run in missing(spec, store)])
+    CliRunner().invoke(app, ["reproduce", "reacher", *arguments[:4]], catch_exceptions=False)
+
+
+def missing(spec, store):
+    return [run for run in spec.runs if not store.is_finished(run)]
+
+
+def _check_library(library, program):
+    """It is of the environment it says, acts as the trained networks do, and is evaluated like any other."""
+    assert library.agent == "rasfc51"
+    assert [policy.risk for policy in library.policies] == [rasf.MeanVariance(-6.0)] * 4
+    np.testing.assert_array_equal([policy.w for policy in library.policies], Reacher().tasks((0, 1, 2, 3)))
+    env = open_environment("rasf/Reacher-v0")
+    assert library.environment == env.describe()
+    assert library.history["return"].shape == library.history["failures"].shape == (4,)
+    assert (library.history["failures"] >= 0).all()
+    assert (np.abs(library.history["return"]) <= 20 * 4).all()
+    obs = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
+    w = Reacher().tasks((9,))[0]
+    networks = jax.tree.map(lambda part: part[1], program.networks)
+    scores = program.tester.scores(program.tester.task_heads(networks, w), obs, None, rasf.MeanVariance(-6.0))
+    ours = library.scores(obs, w, rasf.MeanVariance(-6.0))
+    np.testing.assert_allclose(ours.values, scores, rtol=2e-2, atol=2e-2)  # kept in half precision
+    np.testing.assert_array_equal(library.act(obs, w, rasf.MeanVariance(-6.0)), ours.action)
+    env.close()
+    report = library.evaluate("rasf/Reacher-v0", w, rasf.MeanVariance(-6.0), episodes=2)
+    assert len(report.returns) == 2
+    assert report.failures is not None
+
+
+@pytest.mark.usefixtures("_compile_as_here")
+def test_training_and_its_library_need_no_gymnasium(tmp_path):
+    """As on a machine with a GPU and little else."""
+    code = f"""
+import sys
+for name in ("gymnasium", "mo_gymnasium", "mujoco", "pydantic"):
+    sys.modules[name] = None
+import rasf.cli.main
+from rasf_lab.paper import reproduce
+from rasf_lab.paper.reacher import figures, runs
+from rasf_lab.paper.reacher.training import LaneProgram, ReacherRun
+assert reproduce.total_ticks("reacher", "quick") == 12
+program = LaneProgram([{replace(TOY, agent="sfdqn", evaluate_every=20)!r}])
+program.library(0, program.train()[0]).save({str(tmp_path / "made.rasf")!r})
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+    library = rasf.load(tmp_path / "made.rasf")
+    assert library.agent == "sfdqn"
+    assert library.environment == open_environment("rasf/Reacher-v0").describe()
+    assert "gymnasium" not in library.provenance["versions"]
