@@ -19,9 +19,9 @@ import numpy as np
 
 import rasf
 from rasf.envs.reacher.world import TRAINING_TARGETS, Reacher
-from rasf.library.networks.reacher import arm_chances, roll_out_arm, roll_out_by_rule
 from rasf.risk import CVaR, MeanVariance
 from rasf.statistics import mean_of_the_worst
+from rasf_lab.rollouts.reacher import arm_chances, roll_out_arm, roll_out_by_rule
 
 SHIPPED = Path(__file__).parents[1] / "docs" / "data" / "reacher.rasf"
 BETAS = (0.0, -0.5, -1.0, -2.0, -4.0, -6.0, -8.0, -12.0)

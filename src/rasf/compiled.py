@@ -1,4 +1,4 @@
-"""`compiled`: numba.njit with a disk cache that notices changes in any file of the package.
+"""`compiled`: numba.njit with a disk cache that notices changes in any file of rasf's packages.
 
 Numba's own cache looks at the file of the compiled function only, so a change in a function it calls elsewhere would
 leave stale machine code. Here the folder's name carries a hash of all sources that compile, so a change starts afresh.
@@ -22,17 +22,17 @@ from rasf.files import user_cache
 def cache_folder() -> str:
     """Where this version's machine code is kept: under the user's cache, or a temporary folder if that is read-only."""
     digest = hashlib.sha256(numba.__version__.encode())
-    package = Path(__file__).parent
-    for source in sorted(package.rglob("*.py")):
+    folder = Path(__file__).parents[1]
+    for source in sorted(folder.glob("rasf*/**/*.py")):
         text = source.read_bytes()
         if b"rasf.compiled import" in text:
-            digest.update(source.relative_to(package).as_posix().encode() + text)
-    folder = user_cache() / digest.hexdigest()[:16]
+            digest.update(source.relative_to(folder).as_posix().encode() + text)
+    kept = user_cache() / digest.hexdigest()[:16]
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        kept.mkdir(parents=True, exist_ok=True)
     except OSError:
         return tempfile.mkdtemp(prefix="rasf-")
-    return str(folder)
+    return str(kept)
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:

@@ -17,7 +17,6 @@ from rasf.checks import whole
 from rasf.envs.four_room import CLASSES, GOAL, START, TRAP, WALL, FourRoom
 from rasf.envs.gymnasium.description import EnvironmentDescription
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
-from rasf.library.tables.four_room import Walks, chances, check_rooms, walk_by_rule, walk_four_room
 from rasf.library.tables.policies import TablePolicies
 from rasf.risk import MeanVariance, Risk
 from rasf_explorer.scenes.families import cvar, mean_variance, served, trained_for
@@ -35,6 +34,7 @@ from rasf_explorer.scenes.scene import (
     Weight,
     measures,
 )
+from rasf_lab.rollouts.four_room import Walks, chances, check_rooms, walk_by_rule, walk_four_room
 
 ENVIRONMENT = "rasf/FourRoom-v0"
 _LONGEST, _MOST_CELLS = 5_000, 2_500

@@ -21,7 +21,6 @@ from rasf.checks import whole
 from rasf.envs.reacher.arm import LINK, TIP, tip_position
 from rasf.envs.reacher.world import TRAINING_TARGETS, Reacher
 from rasf.library.networks.policies import NetworkPolicies
-from rasf.library.networks.reacher import arm_chances, roll_out_arm, roll_out_by_rule
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 from rasf.risk import MeanVariance, Risk
 from rasf.statistics.intervals import Interval, event_interval, normal_mean
@@ -43,6 +42,7 @@ from rasf_explorer.scenes.scene import (
     within,
 )
 from rasf_lab.paper.reacher.beliefs import grid
+from rasf_lab.rollouts.reacher import arm_chances, roll_out_arm, roll_out_by_rule
 
 ENVIRONMENT = "rasf/Reacher-v0"
 _LONGEST = 5_000  # steps of an episode: a stranger's file may ask for any number

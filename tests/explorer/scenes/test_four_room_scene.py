@@ -8,10 +8,10 @@ import pytest
 import rasf
 from rasf import CVaR, MeanVariance
 from rasf.envs.four_room import FourRoom
-from rasf.library.tables.four_room import chances, walk_by_rule, walk_four_room
 from rasf_explorer.scenes import four_room as four_room_scene
 from rasf_explorer.scenes.four_room import FourRoomScene, rooms_of, train_four_room
 from rasf_explorer.scenes.scene import Stopped, Ways
+from rasf_lab.rollouts.four_room import chances, walk_by_rule, walk_four_room
 
 MAP = "S.1T\n.XX.\n1..G"
 W = np.array([0.6, 1.0, -1.5])

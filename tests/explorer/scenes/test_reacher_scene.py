@@ -10,10 +10,10 @@ from quick_compilation import quick_compilation  # noqa: F401
 from rasf import MeanVariance
 from rasf.envs.reacher.arm import tip_position
 from rasf.envs.reacher.world import Reacher
-from rasf.library.networks.reacher import arm_chances
 from rasf.statistics import share_interval
 from rasf_explorer.scenes.reacher import ReacherScene
 from rasf_explorer.scenes.scene import Stopped, Ways
+from rasf_lab.rollouts.reacher import arm_chances
 
 W = Reacher().tasks((10,))[0]
 AVERSE = MeanVariance(-6.0)
@@ -154,7 +154,7 @@ def test_a_limit_is_told_its_price_and_kept_by_a_rule(scene):
 
 
 def test_a_rule_without_memory_rolls_out_as_ever(scene):
-    from rasf.library.networks.reacher import arm_chances, roll_out_arm, roll_out_by_rule
+    from rasf_lab.rollouts.reacher import arm_chances, roll_out_arm, roll_out_by_rule
 
     chances = arm_chances(scene.world, 4, 0)
     plain = roll_out_arm(scene.library.sources, scene.world, W, AVERSE, chances, lambda: False)

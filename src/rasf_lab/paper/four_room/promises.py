@@ -10,13 +10,13 @@ import numpy as np
 
 from rasf.arrays import Bools, Floats
 from rasf.envs.four_room import FourRoom
-from rasf.library.tables.four_room import chances, walk_four_room
 from rasf.library.tables.model import evaluated
 from rasf.library.tables.policies import TablePolicies
 from rasf.planning.moments import successor_moments
 from rasf.risk import MeanVariance
 from rasf.tabular.model import ModelLearner
 from rasf_lab.paper.four_room.measures import NOVEL_TASKS, Arrays
+from rasf_lab.rollouts.four_room import chances, walk_four_room
 
 LEVELS = tuple(-0.5 * n for n in range(9))
 _SOURCES = 32  # at most: their tasks are taken evenly from those trained on

@@ -7,7 +7,7 @@ import pytest
 import rasf
 from rasf.envs.four_room import FourRoom
 from rasf.envs.grid import Grid
-from rasf.library.tables.four_room import chances, walk_four_room
+from rasf_lab.rollouts.four_room import chances, walk_four_room
 
 NEUTRAL, AVERSE = rasf.MeanVariance(0.0), rasf.MeanVariance(-4.0)
 TASKS = [[1.0, -0.5, 0.2, 1.0, -2.0], [-0.5, 1.0, 0.3, 1.0, -2.0], [0.5, 0.5, -1.0, 1.0, -2.0]]

@@ -6,10 +6,10 @@ import pytest
 
 from rasf import CVaR, MeanVariance
 from rasf.envs.four_room import FourRoom
-from rasf.library.tables.four_room import chances, walk_four_room
 from rasf.library.tables.policies import TablePolicies
 from rasf.tabular.frozen import Frozen
 from rasf.tabular.table import SigmaForm
+from rasf_lab.rollouts.four_room import chances, walk_four_room
 
 MAP = "1.T2.G\nT1S.T.\n.XX.T.\n2.G..T"
 ROOMS = FourRoom(MAP, trap_probability=0.3, step_limit=25)

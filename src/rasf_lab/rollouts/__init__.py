@@ -1,0 +1,1 @@
+"""Fast rollouts of a library in the worlds that are compiled: four rooms and the reacher."""

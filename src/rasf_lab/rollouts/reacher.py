@@ -1,0 +1,129 @@
+"""Rollouts of the reacher's arm by a library of networks, many at once, which may be stopped.
+
+Histogram networks act inside one compiled program, 50 steps at a time, with the scores that `NetworkPolicies.act` has;
+other networks are queried step by step. Eight rollouts make a block, and blocks run in parallel in threads: a block's
+matrices are too small for jax to share out among cores by itself. All random numbers are drawn before, from the seed
+alone: initial postures, noise on the torques, and the numbers that decide on failures. So two risks have the same ones.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from rasf.agents import LawKind
+from rasf.arrays import Array, Floats
+from rasf.envs.reacher.world import START_ANGLES, Noise, Reacher
+from rasf.library.actor import ActingRule, Held
+from rasf.library.networks.policies import HistogramTask, NetworkPolicies, RiskForm, choose_by_histograms
+from rasf.risk import Risk
+
+_PIECE = 50  # steps between two calls of `stop`: some tens of milliseconds
+_BLOCK = 8  # fixed, whatever the machine: rounding depends on the size of a batch
+
+
+class ArmChances(NamedTuple):
+    """What chance gives n rollouts of T steps: first states (n, 4), and the noise of every step (T, n, ..)."""
+
+    states: npt.NDArray[np.float32]
+    noise: Noise
+
+
+class ArmRollouts(NamedTuple):
+    """States (T + 1, n, 4), the first ones included, and features (T, n, d); what a rule held in the end."""
+
+    states: Floats
+    phi: Floats
+    held: Held | None = None
+
+
+def arm_chances(world: Reacher, rollouts: int, seed: int) -> ArmChances:
+    """The chances of a seed."""
+    rng, steps = np.random.default_rng(seed), world.episode_length
+    low, high = START_ANGLES.T
+    angles = rng.uniform(low, high, (rollouts, 2))
+    torque = world.action_noise * rng.standard_normal((steps, rollouts, 2))
+    noise = Noise(torque.astype(np.float32), rng.random((steps, rollouts)).astype(np.float32))
+    return ArmChances(np.concatenate([angles, np.zeros((rollouts, 2))], axis=1).astype(np.float32), noise)
+
+
+def roll_out_by_rule(
+    rule: ActingRule, world: Reacher, chances: ArmChances, stop: Callable[[], bool]
+) -> ArmRollouts | None:
+    """A rollout for each of the chances by a rule with a memory, step by step; None if `stop` said so on the way."""
+    state, n = np.asarray(chances.states), len(chances.states)
+    states, features, earned, discount = [state], [], np.zeros(n), 1.0
+    held = rule.begin(np.asarray(world.observe(state), np.float32))
+    for t in range(world.episode_length):
+        if stop():
+            return None
+        actions = rule.act(np.asarray(world.observe(state), np.float32), held, earned, np.full(n, discount))
+        after = world.advance(state, actions, Noise(*(part[t] for part in chances.noise)))
+        state, phi = (np.asarray(part) for part in after)
+        states.append(state)
+        features.append(phi)
+        earned, discount = earned + discount * (phi @ rule.w), discount * rule.sources.gamma
+    return ArmRollouts(np.stack(states).astype(np.float64), np.stack(features).astype(np.float64), held)
+
+
+def roll_out_arm(
+    sources: NetworkPolicies, world: Reacher, w: Floats, risk: Risk, chances: ArmChances, stop: Callable[[], bool]
+) -> ArmRollouts | None:
+    """A rollout for each of the chances; None if `stop` said so on the way."""
+    sources.check(risk)
+    n = len(chances.states)
+    filled = np.arange(-(-n // _BLOCK) * _BLOCK) % n  # the last block is filled up, so that one size compiles
+    blocks = [
+        ArmChances(chances.states[rows], Noise(*(part[:, rows] for part in chances.noise)))
+        for rows in np.split(filled, len(filled) // _BLOCK)
+    ]
+    with ThreadPoolExecutor(min(len(blocks), os.cpu_count() or 1)) as pool:
+        found = list(pool.map(lambda block: _one_block(sources, world, w, risk, block, stop), blocks))
+    done = [one for one in found if one is not None]
+    if len(done) < len(found):
+        return None
+    states, phi = (np.concatenate([one[i] for one in done], axis=1)[:, :n] for i in range(2))
+    return ArmRollouts(states, phi)
+
+
+def _one_block(
+    sources: NetworkPolicies, world: Reacher, w: Floats, risk: Risk, chances: ArmChances, stop: Callable[[], bool]
+) -> ArmRollouts | None:
+    compiled = sources.histogram_task(w, risk) if sources.law_kind is LawKind.HISTOGRAM else None
+    state: Array = chances.states
+    found: list[tuple[Array, Array]] = []
+    for begin in range(0, world.episode_length, 1 if compiled is None else _PIECE):
+        if stop():
+            return None
+        if compiled is not None:
+            noise = Noise(*(part[begin : begin + _PIECE] for part in chances.noise))
+            state, piece = _some_steps(world, *compiled, state, noise)
+        else:
+            noise = Noise(*(part[begin] for part in chances.noise))
+            state, phi = world.advance(state, sources.act(world.observe(state), w, risk), noise)
+            piece = (state[None], phi[None])
+        found.append(jax.tree.map(np.asarray, piece))
+    states, phi = (np.concatenate(parts).astype(np.float64) for parts in zip(*found, strict=True))
+    return ArmRollouts(np.concatenate([chances.states[None], states]), phi)
+
+
+@partial(jax.jit, static_argnames=("world", "form"))
+def _some_steps(
+    world: Reacher, task: HistogramTask, form: RiskForm, state: Array, noise: Noise
+) -> tuple[Array, tuple[Array, Array]]:
+    """The state after, and every step's next state and features."""
+
+    def step(state: Array, noise: Noise) -> tuple[Array, tuple[Array, Array]]:
+        action = choose_by_histograms(task, world.observe(state), form)
+        after, phi = world.advance(state, action, noise)
+        return after, (after, phi)
+
+    return jax.lax.scan(step, jnp.asarray(state), jax.tree.map(jnp.asarray, noise))
