@@ -68,7 +68,22 @@ def plan(
     *,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> Plan:
-    """Utilities and policy that are optimal for the task `w` under `Entropic` or `NestedEntropic`."""
+    """Plan the task `w`: utilities and a policy that are optimal under `Entropic` or `NestedEntropic`.
+
+    Args:
+        mdp: The dynamics and features.
+        w: The task (d,).
+        risk: `Entropic` (at beta = 0 by default) or `NestedEntropic`.
+        horizon: The number of decisions; None (default) for gamma below 1 or terminal states.
+        tolerance: The largest error of discounted utilities, 1e-10 by default.
+
+    Returns:
+        The plan; its arrays are as `Plan` says.
+
+    Raises:
+        ValueError: For arguments that do not fit, a risk without a dynamic programme, or (gamma = 1 without a horizon)
+            states from which no terminal state can be reached.
+    """
     risk = _plannable(risk)
     beta = float(risk.beta)
     check_settings(horizon, tolerance)
@@ -98,9 +113,22 @@ def evaluate_policy(
     *,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> Floats:
-    """Utilities of taking a in s and following `policy` afterwards: (S, A), or (n, S, A) with a horizon.
+    """Compute the utilities of taking a in s and following `policy` afterwards.
 
-    `policy` is (S,); (n, S) with a horizon; or (K + 1, S), one row per power of gamma, for discounted `Entropic`.
+    Args:
+        mdp: The dynamics and features.
+        policy: (S,); (n, S) with a horizon of n; or (K + 1, S), one row per power of gamma, for discounted `Entropic`.
+        w: The task (d,).
+        risk: `Entropic` (at beta = 0 by default), `NestedEntropic` or `MeanVariance`.
+        horizon: The number of decisions; None (default) for gamma below 1 or terminal states.
+        tolerance: The largest error of discounted utilities, 1e-10 by default.
+
+    Returns:
+        (S, A), or (n, S, A) with a horizon. At gamma = 1 without a horizon utilities may be infinite, and at beta = 0
+        nan for an action of which the policy's total reward may be inf or -inf: it has no mean.
+
+    Raises:
+        ValueError: For arguments that do not fit, or if the policy's own total reward has no mean (gamma = 1).
     """
     check_settings(horizon, tolerance)
     rewards = mdp.rewards(w)
