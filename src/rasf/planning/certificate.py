@@ -26,10 +26,19 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf.arrays import Floats, Ints
-from rasf.mdp import FiniteMDP
+from rasf.checks import number, numbers, shown
+from rasf.mdp import FiniteMDP, as_actions, require_mdp
 from rasf.planning import discounted
 from rasf.planning.bellman import Backup, follow
-from rasf.planning.plan import DEFAULT_TOLERANCE, Plan, augmented_policy, check_settings, evaluate_policy, plan
+from rasf.planning.plan import (
+    DEFAULT_TOLERANCE,
+    Plan,
+    augmented_policy,
+    check_settings,
+    evaluate_policy,
+    plain_beta,
+    plan,
+)
 from rasf.planning.undiscounted import ends_surely
 from rasf.risk import Entropic
 from rasf.transfer import Choice, gpi
@@ -100,17 +109,18 @@ def certificate(
     Raises:
         ValueError: For arguments that do not fit, or if the total reward of a policy has no mean (gamma = 1, beta = 0).
     """
+    require_mdp(mdp)
     if not isinstance(risk, Entropic):
         raise ValueError(f"the theorems are about Entropic utilities, got {type(risk).__name__}")
-    if len(sources) == 0:
-        raise ValueError("sources must hold at least one plan or policy")
-    check_settings(horizon, tolerance)
-    policies = [source.policy if isinstance(source, Plan) else np.asarray(source) for source in sources]
+    if not isinstance(sources, Sequence | np.ndarray) or isinstance(sources, str | bytes) or len(sources) == 0:
+        raise ValueError(f"sources must hold at least one plan or policy, got {shown(sources)}")
+    check_settings(mdp, horizon, tolerance)
+    policies = [source.policy if isinstance(source, Plan) else as_actions(source) for source in sources]
     augmented = mdp.gamma < 1 and horizon is None
     depth = 0
     if augmented:
         backup = Backup(mdp, mdp.rewards(w))
-        depth = discounted.truncation_depth(backup, float(risk.beta), tolerance / 2)
+        depth = discounted.truncation_depth(backup, plain_beta(risk), tolerance / 2)
         depth = max([depth, *(len(policy) - 1 for policy in policies if policy.ndim == 2)])
 
     def utilities(policy: npt.ArrayLike | None) -> Floats:
@@ -122,16 +132,16 @@ def certificate(
         return discounted.augmented(backup, float(risk.beta), given, tolerance, all_tables=True, depth=depth)[0]
 
     exact = np.stack([utilities(policy) for policy in policies])
-    acted_on = exact if scores is None else np.asarray(scores, np.float64)
+    acted_on = exact if scores is None else numbers("scores", scores)
     if acted_on.shape != exact.shape:
         raise ValueError(f"scores must have shape {exact.shape}, got {acted_on.shape}")
     if (np.isnan(acted_on) & ~np.isnan(exact)).any():
         raise ValueError("scores must be numbers, got nan")
     differs = (acted_on != exact) & ~np.isnan(exact)
     measured = float(np.abs(np.subtract(acted_on, exact, out=np.zeros_like(exact), where=differs)).max())
-    eps = measured if epsilon is None else float(epsilon)
-    if not 0 <= eps < np.inf:
-        raise ValueError(f"epsilon must be finite and not negative, got {eps}")
+    if measured == np.inf:
+        raise ValueError("scores must be infinite where the exact utilities are, and only there")
+    eps = measured if epsilon is None else number("epsilon", epsilon, low=0.0)
     wanted = _chosen_from(exact)
     choice = gpi(_chosen_from(acted_on))
     endless = mdp.gamma == 1 and horizon is None

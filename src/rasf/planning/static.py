@@ -45,8 +45,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from rasf.arrays import Floats, Ints
-from rasf.checks import whole
-from rasf.mdp import FiniteMDP
+from rasf.checks import MOST_DECISIONS, decisions, is_whole, number, shown, table, whole
+from rasf.mdp import FiniteMDP, require_mdp
 from rasf.planning import kernels
 from rasf.planning.bellman import Backup, sweep_back
 from rasf.risk import Entropic, Risk
@@ -55,7 +55,7 @@ from rasf.risk.certainty import CertaintyEquivalent, static_risk
 _MOST_STOCKS = 20_000  # of all steps, up to which they are kept exactly
 _TRIED, _TRIED_ON_GRID = 64, 3  # thresholds, beside those that must be
 _MERGED = 1e-10  # stocks nearer than this, in units of the largest, are the same
-_LEVELS = 200
+_LEVELS, _MOST_LEVELS = 200, 100_000
 _LARGEST_EXPONENT = 600.0  # exp stays normal in float64
 _ROUNDING = 1e-12  # of the largest return
 _TOLERANCE = 1e-3  # of the range of returns: where a discounted problem is cut off
@@ -92,9 +92,9 @@ class StaticPlan:
 
     def action(self, step: int, state: int, accrued: float) -> int:
         """The action at a step (from 0) in a state, when so much was earned, each step's reward times gamma^step."""
-        if not 0 <= step < self.horizon:
-            raise ValueError(f"step must be from 0 to {self.horizon - 1}, got {step}")
-        return self._choose(step, state, accrued - self.threshold)
+        if not is_whole(step) or not 0 <= step < self.horizon:
+            raise ValueError(f"step must be from 0 to {self.horizon - 1}, got {shown(step)}")
+        return self._choose(step, state, number("accrued", accrued) - self.threshold)
 
     def __repr__(self) -> str:
         kept = "exact" if self.levels is None else f"{self.levels} levels, error {self.error:.2g}"
@@ -120,10 +120,10 @@ def static_gpi(
     the best source, too. levels: of the grid on which stocks are kept; None keeps them exactly while they are few,
     else 200.
     """
-    if not len(policies):
-        raise ValueError("policies must hold one source at least, got none")
+    if not isinstance(search, bool | np.bool_):
+        raise ValueError(f"search must be True or False, got {shown(search)}")
     problem = _Problem.of(mdp, w, risk, start, horizon)
-    followed = np.stack([mdp.policy(one, problem.horizon) for one in policies], axis=1).astype(np.int32)  # (n, I, S)
+    followed = np.stack(mdp.policies(policies, problem.horizon), axis=1).astype(np.int32)  # (n, I, S)
     return _solve(problem, followed, search, levels)
 
 
@@ -157,16 +157,18 @@ class _Problem:
 
     @classmethod
     def of(cls, mdp: FiniteMDP, w: npt.ArrayLike, risk: Risk, start: int, horizon: int | None) -> _Problem:
+        require_mdp(mdp)
         measure = static_risk(risk)
-        if whole("start", start, 0) >= mdp.n_states:
-            raise ValueError(f"start must be a state from 0 to {mdp.n_states - 1}, got {start}")
+        mdp.state("start", start)
         rewards, cut = mdp.rewards(w), 0.0
         if horizon is None:
             if mdp.gamma == 1:
                 raise ValueError("horizon must be given where gamma is 1: static risk counts so many decisions")
             horizon = max(1, int(np.ceil(np.log(_TOLERANCE / 2) / np.log(mdp.gamma))))
+            if horizon > MOST_DECISIONS:
+                raise ValueError(f"horizon must be given at gamma = {mdp.gamma!r}: {horizon:.2g} decisions would count")
             cut = mdp.gamma**horizon * float(np.abs(rewards).max(initial=0.0)) / (1 - mdp.gamma)
-        problem = cls(mdp, rewards, measure, start, whole("horizon", horizon), cut)
+        problem = cls(mdp, rewards, measure, start, decisions("horizon", horizon), cut)
         if isinstance(risk, Entropic):
             for low, high in _accrued(problem):
                 spread = float(high.max() - low.min())
@@ -184,6 +186,11 @@ def _solve(problem: _Problem, followed: Ints | None, search: bool, levels: int |
         if layers is not None:
             return _Exact(problem, layers).solve(followed, search)
     levels = _LEVELS if levels is None else whole("levels", levels, 3)
+    sources = 1 if followed is None else followed.shape[1]
+    if levels > _MOST_LEVELS:
+        raise ValueError(f"levels must be at most {_MOST_LEVELS:,}, got {levels}")
+    # values by state, level and source, before a step and after it, and actions of a byte by decision, state and level
+    table("levels", levels, problem.mdp.n_states * (2 * (sources + 1) + problem.horizon // 8))
     if isinstance(problem.measure, Entropic):
         return _without_stock(problem, float(problem.measure.beta), followed, levels)
     return _on_grid(problem, followed, search, levels)
@@ -295,9 +302,10 @@ class _Exact:
         return _merged(self._layers[-1].stock, mass)
 
     def _chooser(self, policy: list[Ints], b: float) -> Choose:
-        layers = self._layers
+        layers, mdp = self._layers, self._problem.mdp
 
         def choose(step: int, state: int, stock: float) -> int:
+            mdp.state("state", state)
             there = np.flatnonzero(layers[step].state == state)
             if not len(there):
                 raise _unreachable(state, step)
@@ -335,8 +343,7 @@ def _without_stock(problem: _Problem, beta: float, followed: Ints | None, levels
     law = _merged(grid.stocks(n, start), kept.mass)
 
     def choose(step: int, state: int, stock: float) -> int:
-        if not grid.reached[step, state]:
-            raise _unreachable(state, step)
+        grid.require_reached(step, state)
         return int(policy[step, state])
 
     error = problem.cut + _ROUNDING * float(np.abs(law.values).max())
@@ -381,8 +388,7 @@ def _on_grid(problem: _Problem, followed: Ints | None, search: bool, levels: int
     rounding = _ROUNDING * (1 + measure.steepest(float(ends[0]))) * float(np.abs(law.values).max())
 
     def choose(step: int, state: int, stock: float) -> int:
-        if not grid.reached[step, state]:
-            raise _unreachable(state, step)
+        grid.require_reached(step, state)
         level = int(np.clip(np.rint((stock - grid.low[step, state]) / grid.spacing[step, state]), 0, levels - 1))
         return int(policy[step, state, level])
 
@@ -414,6 +420,10 @@ class _Grid:
         if thresholds and high > low:  # 0 is one of the last stocks: there u may have a kink
             spacing[-1] = (high - low) / ((levels - 1) // 2)
         return cls(problem, levels, np.where(used, start, 0.0), spacing, reached)
+
+    def require_reached(self, step: int, state: int) -> None:
+        if not self.reached[step, self.problem.mdp.state("state", state)]:
+            raise _unreachable(state, step)
 
     def stocks(self, step: int, state: int) -> Floats:
         return self.low[step, state] + self.spacing[step, state] * np.arange(self.levels)
