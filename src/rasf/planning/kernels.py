@@ -262,25 +262,22 @@ def _stock_step(
             policy[s, level] = chosen
 
 
-@compiled()
-def _add_moments(here: Floats, p: float, shift: float, after: Floats) -> None:
-    """Add p times the moments (3,), once N has grown by `shift`."""
-    after[0] += p * here[0]
-    after[1] += p * (here[1] + shift * here[0])
-    after[2] += p * (here[2] + shift * (2 * here[1] + shift * here[0]))
-
-
-@compiled()
-def _place(here: Floats, p: float, x: float, low: float, spacing: float, after: Floats) -> None:
-    """Share the moments (3,) of a stock x out between the two levels of `after` (L, 3) beside it; x keeps its mean."""
-    at = min(max((x - low) / spacing, 0.0), len(after) - 1.0)
-    below = min(int(at), len(after) - 2)
+@compiled(forceinline=True)
+def _place(
+    mass: float, first: float, second: float, x: float, low: float, spacing: float, to: int, after: Floats
+) -> None:
+    """Share the moments of a stock x out between the two levels of state `to` beside it, so that its mean stays."""
+    levels = after.shape[1]
+    at = min(max((x - low) / spacing, 0.0), levels - 1.0)
+    below = min(int(at), levels - 2)
     share = at - below
-    _add_moments(here, p * (1 - share), -share * spacing, after[below])
-    _add_moments(here, p * share, (1 - share) * spacing, after[below + 1])
+    for level, part, shift in ((below, 1 - share, -share * spacing), (below + 1, share, (1 - share) * spacing)):
+        after[to, level, 0] += part * mass
+        after[to, level, 1] += part * (first + shift * mass)
+        after[to, level, 2] += part * (second + shift * (2 * first + shift * mass))
 
 
-@compiled()
+@compiled(nogil=True)
 def _stock_moments(
     indptr: Ints,
     successor: Ints,
@@ -298,13 +295,13 @@ def _stock_moments(
     states, levels, _ = moments.shape
     for s in range(states):
         for level in range(levels):
-            here = moments[s, level]
-            if here[0] == 0.0:
+            mass, first, second = moments[s, level, 0], moments[s, level, 1], moments[s, level, 2]
+            if mass == 0.0:
                 continue
             row = s * n_actions + policy[s, level]
             x = low[s] + level * spacing[s]
             if indptr[row] == indptr[row + 1]:
-                _place(here, 1.0, x, next_low[s], next_spacing[s], after[s])
+                _place(mass, first, second, x, next_low[s], next_spacing[s], s, after)
             for k in range(indptr[row], indptr[row + 1]):
-                to = successor[k]
-                _place(here, probability[k], x + gain[k], next_low[to], next_spacing[to], after[to])
+                p, to = probability[k], successor[k]
+                _place(p * mass, p * first, p * second, x + gain[k], next_low[to], next_spacing[to], to, after)

@@ -36,7 +36,9 @@ stocks are too many, the policy and all utilities are exact, and only the law is
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -339,7 +341,7 @@ def _without_stock(problem: _Problem, beta: float, followed: Ints | None, levels
         tables, _ = sweep_back(backup, betas, nothing, policy, keep=1)
     risk = float(tables[0, start, policy[0, start]])
     grid = _Grid.of(problem, levels, thresholds=False)
-    kept = grid.follow(np.repeat(policy[:, :, None], levels, axis=2), 0)
+    kept = grid.follow(lambda step: np.repeat(policy[step][:, None], levels, axis=1), 0)
     law = _merged(grid.stocks(n, start), kept.mass)
 
     def choose(step: int, state: int, stock: float) -> int:
@@ -368,9 +370,18 @@ def _on_grid(problem: _Problem, followed: Ints | None, search: bool, levels: int
     if search:
         own = int((b + at_start[:, -1]).argmax())
         tried |= set(np.linspace(min(tried), own, _TRIED_ON_GRID).astype(int).tolist())
+    levels_tried = sorted(tried)
+    sources, at = (by_source.max(axis=0), by_source.argmax(axis=0)) if followed is not None else (np.empty(0), [])
+
+    def followed_by(i: int) -> Callable[[int], Ints]:
+        return lambda step: np.repeat(followed[step, i][:, None], levels, axis=1).astype(policy.dtype)  # type: ignore[index]
+
+    walks: list[tuple[Callable[[int], Ints], int]] = [(lambda step: policy[step], level) for level in levels_tried]
+    walks += [(followed_by(i), int(level)) for i, level in enumerate(at)]
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:  # the kernel holds no lock of Python's
+        walked = list(pool.map(lambda walk: grid.follow(*walk), walks))
     best: tuple[float, int, Law, _Kept] | None = None
-    for level in sorted(tried):
-        kept = grid.follow(policy, level)
+    for level, kept in zip(levels_tried, walked, strict=False):
         law = _merged(ends + b[level], kept.mass)
         risk = float(measure.with_threshold(law.probabilities, law.values)[0])
         if best is None or risk > best[0]:
@@ -379,12 +390,8 @@ def _on_grid(problem: _Problem, followed: Ints | None, search: bool, levels: int
     risk, chosen, law, kept = best
     least, most = kept.bounds(measure, float(b[chosen]))
     off = max(most - risk, risk - least)
-    sources = np.empty(0)
-    if followed is not None:
-        sources, at = by_source.max(axis=0), by_source.argmax(axis=0)
-        for i in range(several):
-            own = np.repeat(followed[:, i, :, None], levels, axis=2).astype(policy.dtype)
-            off = max(off, grid.follow(own, int(at[i])).bounds(measure, float(b[at[i]]))[1] - sources[i])
+    for source, level, kept in zip(sources, at, walked[len(levels_tried) :], strict=True):
+        off = max(off, kept.bounds(measure, float(b[level]))[1] - source)
     rounding = _ROUNDING * (1 + measure.steepest(float(ends[0]))) * float(np.abs(law.values).max())
 
     def choose(step: int, state: int, stock: float) -> int:
@@ -433,12 +440,12 @@ class _Grid:
         gain = self.problem.mdp.gamma**step * self.problem.rewards
         return gain, (self.low[step], self.spacing[step], self.low[step + 1], self.spacing[step + 1])
 
-    def follow(self, policy: Ints, level: int) -> _Kept:
-        """What a policy (n, S, L) comes to from a level of the first stocks."""
+    def follow(self, policy: Callable[[int], Ints], level: int) -> _Kept:
+        """What a policy, (S, L) for each step, comes to from a level of the first stocks."""
         moments = np.zeros((self.problem.mdp.n_states, self.levels, 3))
         moments[self.problem.start, level, 0] = 1.0
         for step in range(self.problem.horizon):
-            moments = kernels.stock_moments(self.problem.mdp, *self.move(step), moments, policy[step])
+            moments = kernels.stock_moments(self.problem.mdp, *self.move(step), moments, policy(step))
         mass, first, second = moments.sum(axis=0).T
         some = np.where(mass > 0, mass, 1.0)
         threshold = -self.stocks(0, self.problem.start)[level]
