@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rasf.arrays import Bools, Floats, Ints
-from rasf.checks import is_whole, number, shown
+from rasf.checks import is_whole, number
 from rasf.compiled import compiled
 
 _TURNS = 30  # that several limits take
@@ -48,7 +48,7 @@ class Limit:
             raise ValueError("a limit must have either at_most or at_least")
         number("a limit", self.at_least if self.at_most is None else self.at_most)
         if not isinstance(self.per_episode, bool | np.bool_):
-            raise ValueError(f"per_episode must be True or False, got {shown(self.per_episode)}")
+            raise ValueError(f"per_episode must be True or False, got {self.per_episode!r:.80}")
 
     @property
     def bound(self) -> float:
@@ -101,7 +101,7 @@ def read_limits(
 ) -> Limits:
     """Limits by the name or the index of a feature, each a number (at most so much) or a `Limit`."""
     if not isinstance(given, Mapping) or not given:
-        raise ValueError(f"limits must be a dict such as {{'failure': 0.05}}, by feature, got {shown(given)}")
+        raise ValueError(f"limits must be a dict such as {{'failure': 0.05}}, by feature, got {given!r:.80}")
     found: list[tuple[str, int, Limit]] = []
     for key, value in given.items():
         limit = value if isinstance(value, Limit) else Limit(number(f"the limit of {key}", value))
