@@ -13,6 +13,14 @@ from rasf.arrays import Floats
 
 P = ParamSpec("P")
 R = TypeVar("R")
+MOST_DECISIONS = 10**6  # a loop of them takes seconds
+MOST_NUMBERS = 2**30  # in one table: 8 GiB
+LARGEST = 1e90  # of features, weights, rewards and risk parameters: squares of returns stay within float64
+
+
+def shown(value: Any) -> str:
+    """A value as it is told in an error: the beginning of its repr, in one line."""
+    return " ".join(f"{value!r:.400}".split())[:80]
 
 
 def is_whole(value: Any) -> bool:
@@ -30,12 +38,12 @@ def whole(name: str, value: Any, least: int = 1) -> int:
 def number(name: str, value: Any, low: float = -np.inf, high: float = np.inf) -> float:
     """A finite number within [low, high]."""
     try:
-        plain = float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a number, got {value!r}") from None
-    if isinstance(value, str | bool) or not (np.isfinite(plain) and low <= plain <= high):
+        plain = float(value) if np.ndim(value) == 0 else np.nan
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be a number, got {shown(value)}") from None
+    if isinstance(value, str | bytes | bool) or not (np.isfinite(plain) and low <= plain <= high):
         within = "" if low == -np.inf and high == np.inf else f" within [{low:g}, {high:g}]"
-        raise ValueError(f"{name} must be a finite number{within}, got {value!r}")
+        raise ValueError(f"{name} must be a finite number{within}, got {shown(value)}")
     return plain
 
 
@@ -46,7 +54,7 @@ def weights(name: str, given: npt.ArrayLike, d: int) -> Floats:
     except (TypeError, ValueError):
         found = np.zeros(0)
     if found.shape != (d,) or not np.isfinite(found).all():
-        raise ValueError(f"{name} must be {d} finite numbers, one per feature, got {given!r:.80}")
+        raise ValueError(f"{name} must be {d} finite numbers, one per feature, got {shown(given)}")
     return found
 
 
@@ -56,7 +64,7 @@ def task_weights(name: str, given: npt.ArrayLike, d: int | None = None) -> Float
     try:
         found = np.atleast_2d(np.array(given, np.float64))
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be weights of shape (n, {size}), got {given!r:.80}") from None
+        raise ValueError(f"{name} must be weights of shape (n, {size}), got {shown(given)}") from None
     if found.ndim != 2 or not found.size or (d is not None and found.shape[1] != d):
         raise ValueError(f"{name} must be weights of shape (n, {size}), got shape {np.shape(given)}")
     if not np.isfinite(found).all():
@@ -71,7 +79,7 @@ def bounds(name: str, given: npt.ArrayLike, d: int) -> Floats:
     except (TypeError, ValueError):
         found = np.zeros(0)
     if found.shape != (d, 2) or not np.isfinite(found).all() or not (found[:, 0] < found[:, 1]).all():
-        raise ValueError(f"{name} must be finite, of shape ({d}, 2), low below high, got {given!r:.80}")
+        raise ValueError(f"{name} must be finite, of shape ({d}, 2), low below high, got {shown(given)}")
     return found
 
 
@@ -110,3 +118,48 @@ def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return checked
 
     return decorate
+
+
+def numbers(name: str, given: Any) -> Floats:
+    """An array of float64 of any shape, nan and infinite ones included; not a copy, if it is one already."""
+    return np.asarray(reals(name, given), np.float64)
+
+
+def reals(name: str, given: Any) -> npt.NDArray[Any]:
+    """An array of real numbers of any shape, in their own precision, nan and infinite ones included."""
+    try:
+        found = np.asarray(given)
+        if found.dtype.kind == "O":
+            found = np.asarray(found, np.float64)
+        if found.dtype.kind in "biuf":
+            return found
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise ValueError(f"{name} must be an array of real numbers, got {shown(given)}")
+
+
+def decisions(name: str, value: Any, numbers_each: int = 0) -> int:
+    """A whole number of decisions, few enough to loop over them and to keep tables of `numbers_each` for each."""
+    found = whole(name, value)
+    if found > MOST_DECISIONS:
+        raise ValueError(f"{name} must be at most {MOST_DECISIONS:,} decisions, got {value}")
+    table(name, found, numbers_each)
+    return found
+
+
+def table(name: str, value: int, numbers_each: int) -> None:
+    """Refuse an argument that asks for a table beyond 8 GiB, `numbers_each` for each of `value`."""
+    if value * numbers_each > MOST_NUMBERS:
+        most = MOST_NUMBERS // numbers_each
+        raise ValueError(f"{name} must be at most {most:,} here, so that tables stay within 8 GiB, got {value}")
+
+
+def discount(value: Any) -> float:
+    """A discount: a number above 0 and at most 1."""
+    try:
+        found = number("gamma", value)
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= 1:
+        raise ValueError(f"gamma must be in (0, 1], got {shown(value)}")
+    return found

@@ -46,6 +46,8 @@ class Limit:
         if (self.at_most is None) == (self.at_least is None):
             raise ValueError("a limit must have either at_most or at_least")
         number("a limit", self.at_least if self.at_most is None else self.at_most)
+        if not isinstance(self.per_episode, bool | np.bool_):
+            raise ValueError(f"per_episode must be True or False, got {self.per_episode!r:.80}")
 
     @property
     def bound(self) -> float:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from rasf.arrays import Floats, Ints
+from rasf.checks import LARGEST, discount, is_whole, numbers, shown, table, whole
 
 SUM_TOLERANCE = 1e-9
 
@@ -58,22 +59,30 @@ class FiniteMDP:
         gamma: float = 1.0,
     ) -> FiniteMDP:
         """Build from (s, a, s', p, phi) tuples; entries with the same s, a, s' are kept apart."""
-        listed = list(transitions)
-        if not listed:
-            raise ValueError("transitions must not be empty")
-        state, action, successor, probability, phi = zip(*listed, strict=True)
+        whole("n_states", n_states)
+        table("n_actions", whole("n_actions", n_actions), n_states)
+        try:
+            listed = list(transitions)
+            state, action, successor, probability, phi = zip(*listed, strict=True)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"transitions must not be empty and hold tuples (s, a, s', p, phi), got {shown(transitions)}"
+            ) from None
         for name, values, size in (("s", state, n_states), ("a", action, n_actions), ("s'", successor, n_states)):
-            outside = [value for value in values if not (0 <= value < size and int(value) == value)]
+            outside = [value for value in values if not (_is_index(value) and 0 <= value < size)]
             if outside:
-                raise ValueError(f"transitions must have whole numbers 0 <= {name} < {size}, got {outside[0]}")
+                raise ValueError(f"transitions must have whole numbers 0 <= {name} < {size}, got {shown(outside[0])}")
         rows = np.asarray(state, np.int64) * n_actions + np.asarray(action, np.int64)
         order = np.argsort(rows, kind="stable")
-        features = np.asarray(phi, np.float64).reshape(len(listed), -1)
+        features = numbers("phi", phi).reshape(len(listed), -1)
+        chances = numbers("p", probability)
+        if chances.shape != (len(listed),):
+            raise ValueError(f"p must be one probability a transition, got shape {chances.shape[1:]}")
         mdp = cls.__new__(cls)
         mdp._store(
             rows[order],
             np.asarray(successor)[order],
-            np.asarray(probability, np.float64)[order],
+            chances[order],
             features[order],
             n_states,
             n_actions,
@@ -93,10 +102,10 @@ class FiniteMDP:
         terminal: npt.ArrayLike,
         gamma: float,
     ) -> None:
-        if not 0 < gamma <= 1:
-            raise ValueError(f"gamma must be in (0, 1], got {gamma}")
+        self.gamma = discount(gamma)
+        if phi.shape[1] == 0:
+            raise ValueError("phi must have at least one feature, got none")
         self.n_states, self.n_actions, self.n_features = int(n_states), int(n_actions), phi.shape[1]
-        self.gamma = float(gamma)
         self.terminal = _terminal_mask(terminal, self.n_states)
         live = (probability != 0) & ~self.terminal[rows // n_actions]
         if not live.all():
@@ -107,6 +116,10 @@ class FiniteMDP:
             raise ValueError(f"P must not be negative, got {probability.min():g}")
         if not np.isfinite(phi).all():
             raise ValueError("phi must be finite, got nan or infinite features")
+        if np.abs(phi).max(initial=0.0) > LARGEST:
+            raise ValueError(
+                f"phi must be at most {LARGEST:g} in size, got {np.abs(phi).max():g}; rescale the features"
+            )
         counts = np.bincount(rows, minlength=n_states * n_actions)
         self.indptr = np.concatenate([[0], np.cumsum(counts)])
         sums = np.bincount(rows, weights=probability, minlength=n_states * n_actions).reshape(n_states, n_actions)
@@ -129,11 +142,16 @@ class FiniteMDP:
 
     def rewards(self, w: npt.ArrayLike) -> Floats:
         """Reward (n,) of every stored transition in the task w (d,)."""
-        return self.phi @ self.task(w)
+        weights = self.task(w)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self.phi @ weights
+        if not (np.abs(found) <= LARGEST).all():
+            raise ValueError(f"w must give rewards of at most {LARGEST:g} in size, got {shown(w)}; rescale the weights")
+        return found
 
     def task(self, w: npt.ArrayLike) -> Floats:
         """The task as a checked array (d,)."""
-        weights = np.asarray(w, np.float64)
+        weights = numbers("w", w)
         if weights.shape != (self.n_features,):
             raise ValueError(f"w must have shape ({self.n_features},), one weight per feature, got {weights.shape}")
         if not np.isfinite(weights).all():
@@ -142,7 +160,7 @@ class FiniteMDP:
 
     def policy(self, policy: npt.ArrayLike, steps: int | None = None) -> Ints:
         """A policy as a checked array (S,), or (steps, S); with `steps`, (S,) is repeated at every step."""
-        actions = np.asarray(policy)
+        actions = as_actions(policy)
         if steps is not None and steps < 1:
             raise ValueError(f"a policy needs at least one step, got {steps}")
         if not np.issubdtype(actions.dtype, np.integer):
@@ -156,6 +174,18 @@ class FiniteMDP:
             raise ValueError(f"policy must hold actions 0 to {self.n_actions - 1}")
         return actions
 
+    def policies(self, given: Any, steps: int | None = None) -> list[Ints]:
+        """Policies of one source at least, each checked as by `policy`."""
+        if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str | bytes) or len(given) == 0:
+            raise ValueError(f"policies must hold one source at least, got {shown(given)}")
+        return [self.policy(one, steps) for one in given]
+
+    def state(self, name: str, given: Any) -> int:
+        """A state's number, checked."""
+        if not is_whole(given) or not 0 <= given < self.n_states:
+            raise ValueError(f"{name} must be a state from 0 to {self.n_states - 1}, got {shown(given)}")
+        return int(given)
+
     def under_policy(self, policy: Ints) -> tuple[Ints, Ints]:
         """The chain of policy (S,): row s is entries[indptr[s]:indptr[s + 1]] of the stored transitions."""
         rows = np.arange(self.n_states) * self.n_actions + policy
@@ -165,8 +195,27 @@ class FiniteMDP:
         return indptr, entries
 
 
+def require_mdp(mdp: Any) -> None:
+    """Refuse what is not a `FiniteMDP`."""
+    if not isinstance(mdp, FiniteMDP):
+        raise ValueError(f"mdp must be a FiniteMDP, got {type(mdp).__name__}")
+
+
+def as_actions(policy: Any) -> Ints:
+    """A policy as an array of any shape."""
+    try:
+        return np.asarray(policy)
+    except ValueError:
+        raise ValueError(f"policy must be an array of actions, got {shown(policy)}") from None
+
+
+def _is_index(value: Any) -> bool:
+    """A whole number; a float that is one passes."""
+    return is_whole(value) or (isinstance(value, float | np.floating) and float(value).is_integer())
+
+
 def _dense(P: Any) -> Floats:
-    dense = np.asarray(P, np.float64)
+    dense = numbers("P", P)
     if dense.ndim != 3 or dense.shape[0] != dense.shape[2] or 0 in dense.shape:
         raise ValueError(f"P must have shape (S, A, S), got {dense.shape}")
     return dense
@@ -185,11 +234,12 @@ def _from_sparse(P: Any) -> tuple[Ints, Ints, Floats]:
     if P.ndim != 2 or 0 in P.shape or P.shape[0] % P.shape[1]:
         raise ValueError(f"P as a sparse matrix must have shape (S A, S), got {P.shape}")
     csr = sp.csr_array(P)
+    numbers("P", csr.data)
     return np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr)), csr.indices, csr.data
 
 
 def _features(phi: npt.ArrayLike, rows: Ints, successor: Ints, n_states: int, n_actions: int, aligned: bool) -> Floats:
-    features = np.asarray(phi, np.float64)
+    features = numbers("phi", phi)
     if features.ndim == 4 and features.shape[:3] == (n_states, n_actions, n_states):
         return features[rows // n_actions, rows % n_actions, successor]
     if features.ndim == 3 and features.shape[:2] == (n_states, n_actions):
@@ -203,7 +253,10 @@ def _features(phi: npt.ArrayLike, rows: Ints, successor: Ints, n_states: int, n_
 
 
 def _terminal_mask(terminal: npt.ArrayLike, n_states: int) -> npt.NDArray[np.bool_]:
-    given = np.asarray(terminal)
+    try:
+        given = np.asarray(terminal)
+    except ValueError:
+        raise ValueError(f"terminal must be a boolean mask (S,) or a list of states, got {shown(terminal)}") from None
     if given.dtype == np.bool_:
         if given.shape != (n_states,):
             raise ValueError(f"terminal as a mask must have shape ({n_states},), got {given.shape}")

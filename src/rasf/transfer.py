@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rasf.arrays import Array, Floats, Ints, array_namespace
+from rasf.checks import LARGEST, decisions, discount, reals, shown
 from rasf.risk.base import Risk
 
 
@@ -35,9 +36,29 @@ class Choice(NamedTuple):
 
 
 def gpe(psi: Array, Sigma: Array, w: Array, risk: Risk) -> Array:
-    """Scores (..) of moments psi (.., d) and Sigma (.., d, d) on the task w (d,)."""
+    """Score moments on a task.
+
+    Args:
+        psi: Means (.., d) of the feature return.
+        Sigma: Covariances (.., d, d).
+        w: The task (d,).
+        risk: A risk that supports moments.
+
+    Returns:
+        The scores (..).
+
+    Raises:
+        ValueError: If shapes do not fit, numbers are not finite (jax arrays are not looked into) or beyond 1e90, or the
+            risk has no score for moments.
+    """
+    if not isinstance(risk, Risk):
+        raise ValueError(f"risk must be a risk such as rasf.MeanVariance(-1.0), got {shown(risk)}")
     xp = array_namespace(psi, Sigma, w)
+    if xp is np:
+        psi, Sigma, w = (_moderate(name, given) for name, given in (("psi", psi), ("Sigma", Sigma), ("w", w)))
     psi, Sigma, weights = xp.asarray(psi), xp.asarray(Sigma), xp.asarray(w)
+    if psi.ndim == 0:
+        raise ValueError("psi must have shape (.., d), got one number")
     if weights.shape != psi.shape[-1:]:
         raise ValueError(f"w must have shape {psi.shape[-1:]}, one weight per feature, got {weights.shape}")
     if Sigma.shape != (*psi.shape, psi.shape[-1]):
@@ -47,9 +68,23 @@ def gpe(psi: Array, Sigma: Array, w: Array, risk: Risk) -> Array:
 
 
 def gpi(scores: Array) -> Choice:
-    """Policy and driving source, (..) each, from scores (K, .., A) of K policies; ties go to the lowest index."""
+    """Choose by generalised policy improvement; ties go to the lowest index.
+
+    Args:
+        scores: (K, .., A) of K policies; -inf is never chosen before another.
+
+    Returns:
+        The policy and the source whose score is best, (..) each.
+
+    Raises:
+        ValueError: If scores have another shape, are empty or nan (jax arrays are not looked into).
+    """
     xp = array_namespace(scores)
-    scores = xp.asarray(scores)
+    scores = reals("scores", scores) if xp is np else scores
+    if scores.ndim >= 2 and 0 in (scores.shape[0], scores.shape[-1]):
+        raise ValueError(f"scores must be of one policy and one action at least, got shape {scores.shape}")
+    if xp is np and np.isnan(scores).any():
+        raise ValueError("scores must be numbers, got nan")
     policy = gpi_actions(scores)
     chosen = xp.take_along_axis(scores, policy[None, ..., None], axis=-1)[..., 0]
     return Choice(policy, xp.argmax(chosen, axis=0))
@@ -60,6 +95,14 @@ def gpi_actions(scores: Array) -> Array:
     if scores.ndim < 2:
         raise ValueError(f"scores must have shape (K, .., A), got {scores.shape}")
     return scores.max(axis=0).argmax(axis=-1)
+
+
+def _moderate(name: str, given: Array) -> Array:
+    """Finite numbers whose products do not overflow, in numpy."""
+    found = reals(name, given)
+    if not float(np.abs(found).max(initial=0)) <= LARGEST:
+        raise ValueError(f"{name} must be finite and at most {LARGEST:g} in size, got {shown(given)}")
+    return found
 
 
 def driver_first(scores: Array) -> Choice:
@@ -119,6 +162,8 @@ def gpi_policy(
         return gpi(gpe(psi, Sigma, w, risk))
     if gamma is None or steps is None:
         raise ValueError("discount_aware needs gamma and the number of steps")
+    discount(gamma)
+    decisions("steps", steps, int(np.prod(np.shape(psi)[1:-2])))
     each = [gpi(gpe(psi, Sigma, w, risk.at_discount(gamma**t))) for t in range(steps)]
     xp = array_namespace(psi, Sigma, w)
     return Choice(xp.stack([one.policy for one in each]), xp.stack([one.source for one in each]))

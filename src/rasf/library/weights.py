@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf.arrays import Floats
-from rasf.checks import whole
+from rasf.checks import LARGEST, numbers, shown, table, whole
 
 _RANK_TOLERANCE = 1e-10  # of singular values, after every feature was scaled to unit length
 
@@ -44,7 +44,9 @@ class WeightEstimate:
 
     def error_of(self, phi: npt.ArrayLike) -> Floats:
         """Standard error (..) of the expected reward phi . w of features (.., d); infinite outside what was seen."""
-        features = np.asarray(phi, float)
+        features = numbers("phi", phi)
+        if features.shape[-1:] != self.w.shape or not np.isfinite(features).all():
+            raise ValueError(f"phi must be finite, of shape (.., {len(self.w)}), got {shown(phi)}")
         variance = np.einsum("...i,ij,...j->...", features, self.covariance, features)
         outside = np.linalg.norm(features @ self.unseen.T, axis=-1) > 1e-8 * np.linalg.norm(features, axis=-1)
         return np.where(outside, np.inf, np.sqrt(np.maximum(variance, 0.0)))
@@ -63,6 +65,7 @@ class WeightLearner:
 
     def __init__(self, d: int) -> None:
         self.d, self.samples = whole("d", d), 0
+        table("d", d, d)
         self._factor = np.zeros((d + 1, d + 1))
 
     def __repr__(self) -> str:
@@ -73,13 +76,16 @@ class WeightLearner:
 
     def update(self, phis: npt.ArrayLike, rewards: npt.ArrayLike) -> WeightLearner:
         """Take in features (n, d) and rewards (n,), or one of each."""
-        features, returned = np.atleast_2d(np.asarray(phis, float)), np.atleast_1d(np.asarray(rewards, float))
+        features, returned = np.atleast_2d(numbers("phis", phis)), np.atleast_1d(numbers("rewards", rewards))
         if features.ndim != 2 or features.shape[1] != self.d:
             raise ValueError(f"phis must have shape (n, {self.d}), got {np.shape(phis)}")
         if returned.shape != (len(features),):
             raise ValueError(f"rewards must have one entry for each of {len(features)} rows, got {np.shape(rewards)}")
         if not (np.isfinite(features).all() and np.isfinite(returned).all()):
             raise ValueError("phis and rewards must be finite")
+        if max(np.abs(features).max(initial=0.0), np.abs(returned).max(initial=0.0)) > LARGEST:
+            raise ValueError(f"phis and rewards must be at most {LARGEST:g} in size; rescale them")
+        features = np.where(np.abs(features) < 1 / LARGEST, 0.0, features)  # whose squares would underflow
         rows = np.vstack([self._factor, np.column_stack([features, returned])])
         self._factor = np.asarray(np.linalg.qr(rows, mode="r"))
         self.samples += len(features)
@@ -103,7 +109,7 @@ class WeightLearner:
 
 def infer_weights(phis: npt.ArrayLike, rewards: npt.ArrayLike) -> WeightEstimate:
     """Estimate the weights w of rewards (n,) that are linear in features (n, d), and how sure that is."""
-    features = np.asarray(phis, float)
+    features = numbers("phis", phis)
     if features.ndim != 2 or features.size == 0:
         raise ValueError(f"phis must have shape (n, d) with n and d at least 1, got {features.shape}")
     return WeightLearner(features.shape[1]).update(features, rewards).estimate()

@@ -7,8 +7,14 @@ With source utilities known to within eps, GPI over them satisfies, at decision 
 
 the second for sources that are optimal for their own tasks at the same beta. For discounted returns n - h becomes
 1 / (1 - gamma), and the theorems hold for GPI that knows the discount so far, z = gamma^k; utilities are in units of z.
-At gamma = 1 without a horizon both bounds are infinite unless the errors are 0 and the GPI policy surely ends (ties can
-make it stay in a loop that is worth as much as leaving it, for ever).
+At gamma = 1 without a horizon both bounds are infinite unless the errors are 0 and the GPI policy surely ends, or earns
+inf, from every state (ties can make it stay in a loop that is worth as much as leaving it, for ever).
+
+There utilities may be inf, and an action that leads to an infinite utility may never earn it. So in states where
+sources earn inf, GPI takes the own action of the first source that does. Then it earns inf, too: the number of that
+source never grows along states of infinite utility, so it is constant in the end, and one source is followed: until its
+growing class is reached (beta > 0, E exp(beta R) diverges), to its class of positive gain (beta = 0), or for ever
+(beta < 0, where each communicating class lies within one of that source, so its spectral radius is below 1 as well).
 """
 
 from __future__ import annotations
@@ -20,13 +26,22 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf.arrays import Floats, Ints
-from rasf.mdp import FiniteMDP
+from rasf.checks import number, numbers, shown
+from rasf.mdp import FiniteMDP, as_actions, require_mdp
 from rasf.planning import discounted
-from rasf.planning.bellman import Backup
-from rasf.planning.plan import DEFAULT_TOLERANCE, Plan, augmented_policy, check_settings, evaluate_policy, plan
+from rasf.planning.bellman import Backup, follow
+from rasf.planning.plan import (
+    DEFAULT_TOLERANCE,
+    Plan,
+    augmented_policy,
+    check_settings,
+    evaluate_policy,
+    plain_beta,
+    plan,
+)
 from rasf.planning.undiscounted import ends_surely
 from rasf.risk import Entropic
-from rasf.transfer import gpi
+from rasf.transfer import Choice, gpi
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,8 +49,8 @@ class Certificate:
     """Bounds of Theorems 1 and 2 beside the true gaps, largest over states and actions.
 
     Each is one number, or one per decision (n,) with a horizon, or one per power of gamma (K + 1,) when discounted.
-    `optimality_bound` is infinite where no source is a `Plan` for the same risk. `source_utilities` are the exact ones,
-    (K, ..).
+    `optimality_bound` is infinite where no source is a `Plan` for the same risk. An infinite bound says nothing.
+    `source_utilities` are the exact ones, (K, ..), nan where `evaluate_policy` has no mean.
     """
 
     epsilon: float
@@ -75,23 +90,37 @@ def certificate(
     epsilon: float | None = None,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> Certificate:
-    """What GPI over `sources` guarantees on the task `w`, and what it attains.
+    """Evaluate what GPI over `sources` guarantees on the task `w`, and what it attains.
 
-    Sources are plans (of any task) or policies. `scores` are the approximate utilities that GPI acts on, shaped like
-    the exact ones: (K, S, A), (K, n, S, A) with a horizon, (K, K' + 1, S, A) discounted; the exact ones by default.
-    `epsilon` is their error if known, else it is measured; understated, it shows in `holds`.
+    Args:
+        mdp: The dynamics and features.
+        sources: Plans (of any task) or policies, as for `evaluate_policy`.
+        w: The task (d,).
+        risk: The entropic utility that the sources are scored by.
+        horizon: The number of decisions; None (default) for gamma below 1 or terminal states.
+        scores: The approximate utilities that GPI acts on, shaped like the exact ones: (K, S, A), (K, n, S, A) with a
+            horizon, (K, K' + 1, S, A) discounted. The exact ones by default.
+        epsilon: The largest error of the scores, if known; measured by default. Understated, it shows in `holds`.
+        tolerance: The largest error of discounted utilities, 1e-10 by default.
+
+    Returns:
+        The bounds of both theorems beside the true gaps, and the GPI policy.
+
+    Raises:
+        ValueError: For arguments that do not fit, or if the total reward of a policy has no mean (gamma = 1, beta = 0).
     """
+    require_mdp(mdp)
     if not isinstance(risk, Entropic):
         raise ValueError(f"the theorems are about Entropic utilities, got {type(risk).__name__}")
-    if len(sources) == 0:
-        raise ValueError("sources must hold at least one plan or policy")
-    check_settings(horizon, tolerance)
-    policies = [source.policy if isinstance(source, Plan) else np.asarray(source) for source in sources]
+    if not isinstance(sources, Sequence | np.ndarray) or isinstance(sources, str | bytes) or len(sources) == 0:
+        raise ValueError(f"sources must hold at least one plan or policy, got {shown(sources)}")
+    check_settings(mdp, horizon, tolerance)
+    policies = [source.policy if isinstance(source, Plan) else as_actions(source) for source in sources]
     augmented = mdp.gamma < 1 and horizon is None
     depth = 0
     if augmented:
         backup = Backup(mdp, mdp.rewards(w))
-        depth = discounted.truncation_depth(backup, float(risk.beta), tolerance / 2)
+        depth = discounted.truncation_depth(backup, plain_beta(risk), tolerance / 2)
         depth = max([depth, *(len(policy) - 1 for policy in policies if policy.ndim == 2)])
 
     def utilities(policy: npt.ArrayLike | None) -> Floats:
@@ -103,16 +132,24 @@ def certificate(
         return discounted.augmented(backup, float(risk.beta), given, tolerance, all_tables=True, depth=depth)[0]
 
     exact = np.stack([utilities(policy) for policy in policies])
-    acted_on = exact if scores is None else np.asarray(scores, np.float64)
+    acted_on = exact if scores is None else numbers("scores", scores)
     if acted_on.shape != exact.shape:
         raise ValueError(f"scores must have shape {exact.shape}, got {acted_on.shape}")
-    measured = float(np.abs(np.subtract(acted_on, exact, out=np.zeros_like(exact), where=acted_on != exact)).max())
-    eps = measured if epsilon is None else float(epsilon)
-    if not 0 <= eps < np.inf:
-        raise ValueError(f"epsilon must be finite and not negative, got {eps}")
-    choice = gpi(acted_on)
+    if (np.isnan(acted_on) & ~np.isnan(exact)).any():
+        raise ValueError("scores must be numbers, got nan")
+    differs = (acted_on != exact) & ~np.isnan(exact)
+    measured = float(np.abs(np.subtract(acted_on, exact, out=np.zeros_like(exact), where=differs)).max())
+    if measured == np.inf:
+        raise ValueError("scores must be infinite where the exact utilities are, and only there")
+    eps = measured if epsilon is None else number("epsilon", epsilon, low=0.0)
+    wanted = _chosen_from(exact)
+    choice = gpi(_chosen_from(acted_on))
+    endless = mdp.gamma == 1 and horizon is None
+    if endless:
+        choice = _earning_infinity(choice, acted_on, np.stack(policies))
     attained, optimal = utilities(choice.policy), utilities(None)
-    certain = bool(mdp.gamma < 1 or horizon is not None or ends_surely(mdp, choice.policy).all())
+    surely = not endless or ends_surely(mdp, choice.policy) | (follow(attained, choice.policy) == np.inf)
+    certain = bool(np.all(surely))
     steps = _remaining_steps(mdp, horizon, len(exact[0]) if augmented else 0)
     delta_r = _nearest_task(mdp, sources, w, risk, horizon)
     return Certificate(
@@ -120,12 +157,26 @@ def certificate(
         delta_r=delta_r,
         source_bound=_product(2 * steps, eps, certain),
         optimality_bound=_product(2 * steps, delta_r + eps, certain),
-        source_gap=_largest_gap(exact.max(axis=0), attained),
+        source_gap=_largest_gap(wanted.max(axis=0), attained),
         optimality_gap=_largest_gap(optimal, attained),
         policy=choice.policy,
         source=choice.source,
         source_utilities=exact,
     )
+
+
+def _chosen_from(utilities: Floats) -> Floats:
+    """Utilities with those that have no mean last."""
+    return np.where(np.isnan(utilities), -np.inf, utilities)
+
+
+def _earning_infinity(choice: Choice, scores: Floats, policies: Ints) -> Choice:
+    """GPI that takes, where sources (K, S) earn inf, the action of the first of them that does."""
+    states = np.arange(scores.shape[1])
+    infinite = scores[np.arange(len(scores))[:, None], states, policies] == np.inf
+    some, first = infinite.any(axis=0), infinite.argmax(axis=0)
+    policy = np.where(some, policies[first, states], choice.policy)
+    return Choice(policy, np.where(some, first, choice.source))
 
 
 def _remaining_steps(mdp: FiniteMDP, horizon: int | None, powers: int) -> Floats:
@@ -142,8 +193,8 @@ def _product(steps: Floats, error: float, certain: bool) -> Floats:
 
 
 def _largest_gap(wanted: Floats, attained: Floats) -> Floats:
-    """max over (s, a) of wanted - attained; equal infinities have no gap."""
-    gap = np.subtract(wanted, attained, out=np.zeros_like(wanted), where=wanted != attained)
+    """max over (s, a) of wanted - attained; equal infinities have no gap, and -inf is always attained."""
+    gap = np.subtract(wanted, attained, out=np.zeros_like(wanted), where=(wanted != attained) & (wanted > -np.inf))
     return gap.max(axis=(-2, -1))
 
 

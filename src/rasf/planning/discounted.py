@@ -22,6 +22,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rasf.arrays import Floats, Ints
+from rasf.checks import MOST_DECISIONS
 from rasf.planning import kernels
 from rasf.planning.bellman import Backup, follow, sweep_back
 
@@ -36,6 +37,10 @@ def nested(backup: Backup, beta: float, policy: Ints | None, tolerance: float) -
     low, high = backup.reward_range
     rounding = 8 * _EPS * max(abs(low), abs(high), high - low) / (1 - gamma) ** 2
     tolerance = max(tolerance, rounding)
+    if rounding > max(abs(low), abs(high)) / (1 - gamma) > 0:
+        raise ValueError(
+            f"gamma = {gamma!r} is too near 1 for double precision; use a horizon, or gamma = 1 with terminal states"
+        )
     step = _step(backup, beta, policy, tolerance)
     horizon = gamma / (1 - gamma)
     value = np.zeros(mdp.n_states)
@@ -98,11 +103,17 @@ def _exponential_step(backup: Backup, beta: float) -> Step:
 
 
 def truncation_depth(backup: Backup, beta: float, tolerance: float) -> int:
-    """The least K with |beta| gamma^{2K} range^2 / 8 <= tolerance."""
+    """The least K with |beta| gamma^{2K} range^2 / 8 <= tolerance; refused where it is too large to be swept."""
     worst = truncation_error(backup, beta, 0)
     if worst <= tolerance:
         return 0
-    return math.ceil(math.log(tolerance / worst) / (2 * math.log(backup.mdp.gamma)))
+    depth = math.log(max(tolerance / worst, math.ulp(0.0))) / (2 * math.log(backup.mdp.gamma))
+    if depth > MOST_DECISIONS:
+        raise ValueError(
+            f"gamma = {backup.mdp.gamma!r} is too near 1 for Entropic without a horizon: {depth:.2g} decisions count; "
+            "use a horizon, a larger tolerance, or gamma = 1 with terminal states"
+        )
+    return math.ceil(depth)
 
 
 def truncation_error(backup: Backup, beta: float, depth: int) -> float:

@@ -176,7 +176,9 @@ def _best_parallel(
         best[s] = _best_action(s, indptr, successor, weight, offset, x, scale, n_actions, smallest)
 
 
-Grids = tuple[float, float, float, float]  # least stock and spacing, before a step and after it
+Grids = tuple[
+    Floats, Floats, Floats, Floats
+]  # of every state (S,): least stock and spacing, before a step and after it
 
 
 def stock_step(mdp: FiniteMDP, gain: Floats, grids: Grids, value: Floats, followed: Ints, policy: Ints) -> Floats:
@@ -192,19 +194,15 @@ def stock_step(mdp: FiniteMDP, gain: Floats, grids: Grids, value: Floats, follow
     return before
 
 
-def stock_mass(mdp: FiniteMDP, gain: Floats, grids: Grids, mass: Floats, policy: Ints) -> Floats:
-    """One step on: how the mass (S, L) of states and stocks moves under a policy (S, L)."""
-    after = np.zeros_like(mass)
-    _stock_mass(mdp.indptr, mdp.successor, mdp.probability, gain, mass, *grids, mdp.n_actions, policy, after)
+def stock_moments(mdp: FiniteMDP, gain: Floats, grids: Grids, moments: Floats, policy: Ints) -> Floats:
+    """One step on: how the moments (S, L, 3) of states and stocks move under a policy (S, L).
+
+    They are the probability of a state and level, and on it the integrals of N and N^2, N being the stock that is kept
+    less the true one.
+    """
+    after = np.zeros_like(moments)
+    _stock_moments(mdp.indptr, mdp.successor, mdp.probability, gain, moments, *grids, mdp.n_actions, policy, after)
     return after
-
-
-@compiled()
-def _place(x: float, low: float, spacing: float, levels: int) -> tuple[int, float]:
-    """The level below x and how far above it x lies, in spacings; the ends hold what is beyond them."""
-    at = (x - low) / spacing
-    level = min(max(math.floor(at), 0), levels - 2)
-    return level, min(max(at - level, 0.0), 1.0)
 
 
 @compiled()
@@ -229,26 +227,28 @@ def _stock_step(
     probability: Floats,
     gain: Floats,
     value: Floats,
-    low: float,
-    spacing: float,
-    next_low: float,
-    next_spacing: float,
+    low: Floats,
+    spacing: Floats,
+    next_low: Floats,
+    next_spacing: Floats,
     followed: Ints,
     policy: Ints,
     before: Floats,
 ) -> None:
     states, levels, several = value.shape
     n_actions = (len(indptr) - 1) // states
-    ratio = spacing / next_spacing
     for s in numba.prange(states):
         q = np.zeros((n_actions, levels, several))
         for a in range(n_actions):
             row = s * n_actions + a
-            offset = (low - next_low) / next_spacing
             if indptr[row] == indptr[row + 1]:  # the end: all stays as it is
-                _add_between(value[s], 1.0, offset, ratio, q[a])
+                _add_between(
+                    value[s], 1.0, (low[s] - next_low[s]) / next_spacing[s], spacing[s] / next_spacing[s], q[a]
+                )
             for k in range(indptr[row], indptr[row + 1]):
-                _add_between(value[successor[k]], probability[k], offset + gain[k] / next_spacing, ratio, q[a])
+                to = successor[k]
+                offset = (low[s] + gain[k] - next_low[to]) / next_spacing[to]
+                _add_between(value[to], probability[k], offset, spacing[s] / next_spacing[to], q[a])
         for level in range(levels):
             chosen, best = 0, -np.inf
             for a in range(n_actions):
@@ -262,33 +262,46 @@ def _stock_step(
             policy[s, level] = chosen
 
 
-@compiled()
-def _stock_mass(
+@compiled(forceinline=True)
+def _place(
+    mass: float, first: float, second: float, x: float, low: float, spacing: float, to: int, after: Floats
+) -> None:
+    """Share the moments of a stock x out between the two levels of state `to` beside it, so that its mean stays."""
+    levels = after.shape[1]
+    at = min(max((x - low) / spacing, 0.0), levels - 1.0)
+    below = min(int(at), levels - 2)
+    share = at - below
+    for level, part, shift in ((below, 1 - share, -share * spacing), (below + 1, share, (1 - share) * spacing)):
+        after[to, level, 0] += part * mass
+        after[to, level, 1] += part * (first + shift * mass)
+        after[to, level, 2] += part * (second + shift * (2 * first + shift * mass))
+
+
+@compiled(nogil=True)
+def _stock_moments(
     indptr: Ints,
     successor: Ints,
     probability: Floats,
     gain: Floats,
-    mass: Floats,
-    low: float,
-    spacing: float,
-    next_low: float,
-    next_spacing: float,
+    moments: Floats,
+    low: Floats,
+    spacing: Floats,
+    next_low: Floats,
+    next_spacing: Floats,
     n_actions: int,
     policy: Ints,
     after: Floats,
 ) -> None:
-    states, levels = mass.shape
+    states, levels, _ = moments.shape
     for s in range(states):
         for level in range(levels):
-            here = mass[s, level]
-            if here == 0.0:
+            mass, first, second = moments[s, level, 0], moments[s, level, 1], moments[s, level, 2]
+            if mass == 0.0:
                 continue
             row = s * n_actions + policy[s, level]
+            x = low[s] + level * spacing[s]
             if indptr[row] == indptr[row + 1]:
-                at, share = _place(low + level * spacing, next_low, next_spacing, levels)
-                after[s, at] += (1 - share) * here
-                after[s, at + 1] += share * here
+                _place(mass, first, second, x, next_low[s], next_spacing[s], s, after)
             for k in range(indptr[row], indptr[row + 1]):
-                at, share = _place(low + level * spacing + gain[k], next_low, next_spacing, levels)
-                after[successor[k], at] += (1 - share) * here * probability[k]
-                after[successor[k], at + 1] += share * here * probability[k]
+                p, to = probability[k], successor[k]
+                _place(p * mass, p * first, p * second, x + gain[k], next_low[to], next_spacing[to], to, after)

@@ -19,11 +19,10 @@ import numpy.typing as npt
 from scipy.optimize import linprog
 
 from rasf.arrays import Floats, Ints
-from rasf.checks import whole
 from rasf.limits import Limit, Limits, read_limits
-from rasf.mdp import FiniteMDP
+from rasf.mdp import FiniteMDP, require_mdp
 from rasf.planning.moments import successor_moments
-from rasf.planning.plan import plan
+from rasf.planning.plan import check_settings, plan
 from rasf.risk import Entropic
 
 _MOST_ASKED = 200  # policies at prices
@@ -70,9 +69,8 @@ def limited_gpi(
 
     limits: {feature's index: largest expected sum}, or a `Limit`; sums are discounted by the MDP's gamma.
     """
-    if not len(policies):
-        raise ValueError("policies must hold one source at least, got none")
-    actions = [mdp.policy(one, horizon) for one in policies]
+    _check(mdp, w, limits, start, horizon)
+    actions = mdp.policies(policies, horizon)
     psi = np.stack([successor_moments(mdp, one, horizon).psi for one in actions])
 
     def by_gpi(weights: Floats) -> Ints:
@@ -91,11 +89,26 @@ def plan_limited(
 ) -> LimitedPlan:
     """The best of all policies within the limits, on the task `w` from `start`; see `limited_gpi`."""
 
+    _check(mdp, w, limits, start, horizon)
+
     def planned(weights: Floats) -> Ints:
         best = plan(mdp, weights, Entropic(0.0), horizon=horizon).policy
         return best if horizon is not None or best.ndim == 1 else best[-1]
 
     return _mix(mdp, [], planned, w, limits, start, horizon)
+
+
+def _check(
+    mdp: FiniteMDP, w: npt.ArrayLike, limits: Mapping[str | int, float | Limit], start: int, horizon: int | None
+) -> None:
+    """Refuse what does not fit, before any policy is evaluated."""
+    require_mdp(mdp)
+    mdp.rewards(w)
+    found = read_limits(limits, mdp.n_features)
+    if any(limit.per_episode for limit in found.given) and mdp.gamma < 1:
+        raise ValueError("limits of the exact layer are on sums discounted by gamma; per_episode asks for gamma = 1")
+    mdp.state("start", start)
+    check_settings(mdp, horizon)
 
 
 def _mix(
@@ -108,10 +121,6 @@ def _mix(
     horizon: int | None,
 ) -> LimitedPlan:
     weights, found = mdp.task(w), read_limits(limits, mdp.n_features)
-    if any(limit.per_episode for limit in found.given) and mdp.gamma < 1:
-        raise ValueError("limits of the exact layer are on sums discounted by gamma; per_episode asks for gamma = 1")
-    if whole("start", start, 0) >= mdp.n_states:
-        raise ValueError(f"start must be a state from 0 to {mdp.n_states - 1}, got {start}")
     columns = _Columns(mdp, weights, found, start, horizon)
     for source in sources:
         columns.add(source)

@@ -17,8 +17,8 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as splinalg
 
 from rasf.arrays import Floats, Ints
-from rasf.checks import whole
-from rasf.mdp import FiniteMDP
+from rasf.checks import decisions
+from rasf.mdp import FiniteMDP, as_actions, require_mdp
 from rasf.planning.bellman import WINDOW, remaining_change
 from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, ends_surely, states_text
 
@@ -39,19 +39,20 @@ def successor_moments(mdp: FiniteMDP, policy: npt.ArrayLike, horizon: int | None
     `policy` is (S,); (horizon, S) with a horizon; or, for gamma below 1, (K + 1, S) as planned with `Entropic`, whose
     last row goes on for ever: the moments are those at the first decision. At gamma = 1 the policy must end surely.
     """
+    require_mdp(mdp)
     return feature_moments(mdp, mdp.phi, policy, horizon)
 
 
 def feature_moments(mdp: FiniteMDP, phi: Floats, policy: npt.ArrayLike, horizon: int | None) -> Moments:
     """The same for features phi (n, d) of one's own, aligned with the stored transitions."""
     if horizon is not None:
-        whole("horizon", horizon)
+        decisions("horizon", horizon, mdp.n_states * mdp.n_actions * phi.shape[1] ** 2)
     expect = sp.csr_array(
         (mdp.probability, np.arange(len(mdp.successor)), mdp.indptr), shape=(len(mdp.indptr) - 1, len(mdp.successor))
     )
     if horizon is not None:
         return _over_horizon(mdp, phi, expect, mdp.policy(policy, horizon))
-    given = np.asarray(policy)
+    given = as_actions(policy)
     if given.ndim == 2 and mdp.gamma < 1:
         return _then_for_ever(mdp, phi, expect, mdp.policy(given, len(given)))
     actions = mdp.policy(given)

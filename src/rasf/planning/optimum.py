@@ -5,9 +5,12 @@ positive probability) and changes an action only for a strict gain. Then every p
 that of the one before, and a policy that may never end appears only where it earns infinity: an improved class without
 gain would have been there before. Value iteration, in contrast, cannot tell a free loop from the end it never reaches.
 
-For beta < 0 the first policy may be worth -inf although others are not. As |beta| grows from 0, the optimum changes
-continuously and PI leaves a policy before its utility diverges, so beta is lowered in steps, halved where the present
-policy would diverge; states where no step is small enough are worth -inf under every policy.
+For beta < 0 the first policy must not be worth -inf where another is not: a change of a single action may not help
+there. The utility of a policy is -inf exactly where y = sum_n M^n 1 is infinite, M = P_pi exp(beta r) between states
+that are not terminal. The least y of all policies is the limit of y <- 1 + min_a M_a y from y = 0, and a policy that is
+greedy for the limit attains it. So if the first policy diverges somewhere, policies that are greedy for the iterates
+are tried, until one diverges nowhere, or only in a set D with M_a y >= y for every action, M_a leading from D to D.
+Then M_pi^n y >= y in D for every policy, so that all of them are worth -inf there.
 
 Staying for ever where nothing is paid is worth 0, and is taken where everything else is worth less.
 """
@@ -19,38 +22,43 @@ import numpy as np
 from rasf.arrays import Floats, Ints
 from rasf.mdp import FiniteMDP
 from rasf.planning.bellman import Backup
-from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, Mask, evaluate, require_reachable_end
+from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, Mask, diverges, evaluate, require_reachable_end
 
-_STEP_LIMIT = 1e-9  # of beta: a smaller step that still diverges is the edge
+_MOST_SWEEPS = 2_000  # and two a state: what is undecided after them is at the edge, and counts as -inf
+_EDGE = 1e-12  # of log y: a growth that is rounding
 
 
 def optimise(backup: Backup, beta: float, tolerance: float) -> tuple[Floats, Ints, int]:
     """Optimal utilities (S,), infinite ones included, a policy (S,) that earns them, and the rounds it took."""
     require_reachable_end(backup.mdp)
-    policy = _ending_policy(backup.mdp)
     stay, can_stay = _free_stay(backup)
-    reached, rounds = 0.0, 0
-    if beta >= 0:
-        value, policy, rounds = _improve(backup, beta, policy, stay, can_stay, tolerance)
-        return value, _lowest_actions(backup, beta, value, policy, tolerance), rounds
-    doomed = np.zeros(backup.mdp.n_states, bool)
+    policy = _ending_policy(backup.mdp)
+    if beta < 0:
+        policy = _bounded_policy(backup, beta, policy, stay, can_stay)
+    value, policy, rounds = _improve(backup, beta, policy, stay, can_stay, tolerance)
+    return value, _lowest_actions(backup, beta, value, policy, tolerance), rounds
+
+
+def _bounded_policy(backup: Backup, beta: float, policy: Ints, stay: Ints, can_stay: Mask) -> Ints:
+    """A policy (S,) that is worth -inf, at beta < 0, only where every policy is; `policy` itself, if it is one.
+
+    y is kept as log(y) / beta, so that a sweep is an entropic backup; it is inf at the end, where y = 0.
+    """
+    mdp = backup.mdp
+    over = mdp.terminal | can_stay
+    value = np.where(over, np.inf, 0.0)  # y = 1 after the first sweep
+    sweeps, next_look = 0, 0
     while True:
-        wanted = beta
-        while (_diverges(backup, wanted, policy, tolerance) & ~doomed).any():
-            if reached - wanted <= _STEP_LIMIT * abs(beta):
-                doomed |= _diverges(backup, wanted, policy, tolerance)
-                break
-            wanted = (reached + wanted) / 2
-        value, policy, more = _improve(backup, wanted, policy, stay, can_stay, tolerance)
-        rounds += more
-        if wanted == beta:
-            return value, _lowest_actions(backup, beta, value, policy, tolerance), rounds
-        doomed &= value == -np.inf
-        reached = wanted
-
-
-def _diverges(backup: Backup, beta: float, policy: Ints, tolerance: float) -> Mask:
-    return evaluate(backup, beta, policy, tolerance) == -np.inf
+        if sweeps == next_look:
+            doomed = diverges(backup, beta, policy)
+            onward = backup.q(np.where(doomed, value, np.inf), beta, 1.0).max(axis=1)
+            if (onward <= value - _EDGE / beta)[doomed].all() or sweeps > _MOST_SWEEPS + 2 * mdp.n_states:
+                return policy
+            next_look = max(8, 2 * sweeps)
+        q = backup.q(value, beta, 1.0)
+        policy = np.where(can_stay, stay, q.argmax(axis=1))
+        value = np.where(over, np.inf, np.logaddexp(0.0, beta * q.max(axis=1)) / beta)
+        sweeps += 1
 
 
 def _improve(

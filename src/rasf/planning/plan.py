@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf.arrays import Floats, Ints
-from rasf.checks import whole
-from rasf.mdp import FiniteMDP
+from rasf.checks import LARGEST, decisions, number
+from rasf.mdp import FiniteMDP, as_actions, require_mdp
 from rasf.planning import discounted, undiscounted
 from rasf.planning.bellman import Backup, sweep_back
 from rasf.planning.moments import feature_moments
@@ -27,6 +27,7 @@ from rasf.risk import Entropic, MeanVariance, NestedEntropic, Risk
 
 DEFAULT_TOLERANCE = 1e-10
 NEUTRAL = Entropic(0.0)
+_NEUTRAL_BETA = 1e-200  # rewards are at most 1e90
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,10 +69,26 @@ def plan(
     *,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> Plan:
-    """Utilities and policy that are optimal for the task `w` under `Entropic` or `NestedEntropic`."""
+    """Plan the task `w`: utilities and a policy that are optimal under `Entropic` or `NestedEntropic`.
+
+    Args:
+        mdp: The dynamics and features.
+        w: The task (d,).
+        risk: `Entropic` (at beta = 0 by default) or `NestedEntropic`.
+        horizon: The number of decisions; None (default) for gamma below 1 or terminal states.
+        tolerance: The largest error of discounted utilities, 1e-10 by default.
+
+    Returns:
+        The plan; its arrays are as `Plan` says.
+
+    Raises:
+        ValueError: For arguments that do not fit, a risk without a dynamic programme, or (gamma = 1 without a horizon)
+            states from which no terminal state can be reached.
+    """
+    require_mdp(mdp)
     risk = _plannable(risk)
-    beta = float(risk.beta)
-    check_settings(horizon, tolerance)
+    beta = plain_beta(risk)
+    check_settings(mdp, horizon, tolerance)
     task = mdp.task(w)
     backup = Backup(mdp, mdp.rewards(task))
     context = (task, risk, horizon, mdp.gamma)
@@ -98,11 +115,25 @@ def evaluate_policy(
     *,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> Floats:
-    """Utilities of taking a in s and following `policy` afterwards: (S, A), or (n, S, A) with a horizon.
+    """Compute the utilities of taking a in s and following `policy` afterwards.
 
-    `policy` is (S,); (n, S) with a horizon; or (K + 1, S), one row per power of gamma, for discounted `Entropic`.
+    Args:
+        mdp: The dynamics and features.
+        policy: (S,); (n, S) with a horizon of n; or (K + 1, S), one row per power of gamma, for discounted `Entropic`.
+        w: The task (d,).
+        risk: `Entropic` (at beta = 0 by default), `NestedEntropic` or `MeanVariance`.
+        horizon: The number of decisions; None (default) for gamma below 1 or terminal states.
+        tolerance: The largest error of discounted utilities, 1e-10 by default.
+
+    Returns:
+        (S, A), or (n, S, A) with a horizon. At gamma = 1 without a horizon utilities may be infinite, and at beta = 0
+        nan for an action of which the policy's total reward may be inf or -inf: it has no mean.
+
+    Raises:
+        ValueError: For arguments that do not fit, or if the policy's own total reward has no mean (gamma = 1).
     """
-    check_settings(horizon, tolerance)
+    require_mdp(mdp)
+    check_settings(mdp, horizon, tolerance)
     rewards = mdp.rewards(w)
     if isinstance(risk, MeanVariance):
         mean, variance = feature_moments(mdp, rewards[:, None], policy, horizon)
@@ -112,7 +143,7 @@ def evaluate_policy(
             f"evaluate_policy has no exact recursion for {type(risk).__name__}; use Entropic, NestedEntropic or "
             "MeanVariance, or score successor_moments with gpe"
         )
-    backup, beta = Backup(mdp, rewards), float(risk.beta)
+    backup, beta = Backup(mdp, rewards), plain_beta(risk)
     if horizon is not None:
         betas = _step_betas(risk, mdp.gamma, horizon)
         return sweep_back(backup, betas, np.zeros(mdp.n_states), mdp.policy(policy, horizon))[0]
@@ -126,16 +157,24 @@ def evaluate_policy(
 
 def augmented_policy(mdp: FiniteMDP, policy: npt.ArrayLike) -> Ints:
     """A policy (S,) or (K + 1, S), checked."""
-    given = np.asarray(policy)
+    given = as_actions(policy)
     return mdp.policy(given, len(given) if given.ndim == 2 else None)
 
 
-def check_settings(horizon: int | None, tolerance: float) -> None:
-    """Refuse a horizon or a tolerance that makes no sense."""
+def check_settings(mdp: FiniteMDP, horizon: int | None, tolerance: float = DEFAULT_TOLERANCE) -> None:
+    """Refuse a horizon or a tolerance that makes no sense, or tables that do not fit into memory."""
     if horizon is not None:
-        whole("horizon", horizon)
-    if not tolerance > 0:
+        decisions("horizon", horizon, mdp.n_states * mdp.n_actions)
+    if not number("tolerance", tolerance) > 0:
         raise ValueError(f"tolerance must be positive, got {tolerance}")
+
+
+def plain_beta(risk: Entropic | NestedEntropic) -> float:
+    """beta as a float, of a size that planning can serve; below 1e-200 the utility is the mean, to rounding."""
+    beta = float(risk.beta)
+    if abs(beta) > LARGEST:
+        raise ValueError(f"beta must be at most {LARGEST:g} in size, got {beta:g}")
+    return 0.0 if abs(beta) < _NEUTRAL_BETA else beta
 
 
 def _plannable(risk: Risk) -> Entropic | NestedEntropic:

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf.arrays import Floats, Ints
-from rasf.mdp import FiniteMDP
+from rasf.checks import decisions, table, whole
+from rasf.mdp import FiniteMDP, as_actions, require_mdp
 
 
 class Rollouts(NamedTuple):
@@ -30,13 +31,14 @@ def simulate(
     `policy` is (S,), or one row a decision; a shorter one goes on with its last row, as plans for discounted `Entropic`
     do.
     """
-    if not 0 <= start < mdp.n_states:
-        raise ValueError(f"start must be a state 0 to {mdp.n_states - 1}, got {start}")
-    given = np.asarray(policy)
+    require_mdp(mdp)
+    mdp.state("start", start)
+    table("episodes", whole("episodes", episodes), decisions("steps", steps, mdp.n_states) + 1)
+    rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(whole("seed", seed, 0))
+    given = as_actions(policy)
     if given.ndim == 2 and len(given) > 0:
         given = given[np.minimum(np.arange(steps), len(given) - 1)]
     actions = mdp.policy(given, steps)
-    rng = np.random.default_rng(seed)
     running = np.concatenate([[0.0], np.cumsum(mdp.probability)])
     states = np.full((episodes, steps + 1), start)
     features = np.zeros((episodes, mdp.n_features))

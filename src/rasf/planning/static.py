@@ -14,17 +14,31 @@ kept.
 Everything depends on c - b alone, so tables are kept by *stock* y = c - b, for all thresholds at once:
 
     exact   the stocks that can be reached, merged where they are equal, while there are not too many
-    grid    evenly spaced stocks at each step; a stock between two of them becomes one of the two by chance, so that
-            its mean stays. All guarantees hold exactly for who acts by the stock that is kept so; the return itself
-            differs from it by less than n spacings, and by half a spacing times sqrt(n) in the mean square, so that
-            |rho - rho'| <= spacing min(n, steepest slope of u * sqrt(n) / 2). Who acts by the true stock and the
-            nearest level follows another policy where a choice is close: it has the theorem's guarantee alone, with
-            scores that are off by the slope times a spacing.
+    grid    evenly spaced stocks for each step and state, between the least and the most that can be reached there; a
+            stock between two of them becomes one of the two at random, so that its mean stays
+
+The grid is an MDP of its own, in which all guarantees hold exactly: for a policy that acts by the stock that is kept.
+Its true return X differs from the kept return X' by rounding, X' = X + N, and `StaticPlan.error` bounds the difference
+of their risks. The mean m and the variance v of X given the last level are carried along the grid. For every b,
+
+    above    E u(X - b) <= E u(m - b), by Jensen's inequality, so that rho[X] <= rho[m]
+    below    E u(X - b) >= E u(m - b) - E cost(m - b, v): (sqrt(v + x^2) - |x|) / 2 times the change of the slope for a
+             kink of u at 0 (Scarf's bound), aversion v / 2 for `Quadratic`
+    sources  act regardless of the stock, so that E[N | states] = 0 and E u(X' - b) <= E u(X - b), by Jensen's
+             inequality: what the grid says of a source is never too much, and at most rho[m] less that too little
+
+A policy that acts by the true stock and the nearest level (`StaticPlan.action`) takes another action where a choice is
+close: it has the theorem's guarantee alone, with scores that are off by the slope of u times a spacing.
+
+For entropic utility u is exponential, the accrued return is a factor, and choices do not depend on the stock: where
+stocks are too many, the policy and all utilities are exact, and only the law is kept on a grid.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -33,17 +47,19 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from rasf.arrays import Floats, Ints
-from rasf.checks import whole
-from rasf.mdp import FiniteMDP
+from rasf.checks import MOST_DECISIONS, decisions, is_whole, number, shown, table, whole
+from rasf.mdp import FiniteMDP, require_mdp
 from rasf.planning import kernels
+from rasf.planning.bellman import Backup, sweep_back
 from rasf.risk import Entropic, Risk
 from rasf.risk.certainty import CertaintyEquivalent, static_risk
 
 _MOST_STOCKS = 20_000  # of all steps, up to which they are kept exactly
 _TRIED, _TRIED_ON_GRID = 64, 3  # thresholds, beside those that must be
 _MERGED = 1e-10  # stocks nearer than this, in units of the largest, are the same
-_LEVELS = 200
+_LEVELS, _MOST_LEVELS = 200, 100_000
 _LARGEST_EXPONENT = 600.0  # exp stays normal in float64
+_ROUNDING = 1e-12  # of the largest return
 _TOLERANCE = 1e-3  # of the range of returns: where a discounted problem is cut off
 
 Choose = Callable[[int, int, float], int]  # (step, state, stock) -> action
@@ -61,9 +77,9 @@ class StaticPlan:
     """A policy on (step, state, accrued return), and what it comes to from the start.
 
     risk: the static risk of its return. threshold: the b it acts by. sources: the static risk of each source, if there
-    are any. law: of the return. error: how far these may be off for who acts by the stock that the grid keeps, proven
-    (0: exact to rounding). levels: of the grid, or None where stocks are exact. horizon: decisions, after which nothing
-    counts.
+    are any. law: of the return (on a grid, of the one that is kept). error: a proven bound on how far `risk` is from
+    that of the true return of a policy that acts by the kept stock, and `sources` are from the true ones; 0 if exact to
+    rounding. levels: of the grid, or None where stocks are exact. horizon: decisions, after which nothing counts.
     """
 
     risk: float
@@ -78,9 +94,9 @@ class StaticPlan:
 
     def action(self, step: int, state: int, accrued: float) -> int:
         """The action at a step (from 0) in a state, when so much was earned, each step's reward times gamma^step."""
-        if not 0 <= step < self.horizon:
-            raise ValueError(f"step must be from 0 to {self.horizon - 1}, got {step}")
-        return self._choose(step, state, accrued - self.threshold)
+        if not is_whole(step) or not 0 <= step < self.horizon:
+            raise ValueError(f"step must be from 0 to {self.horizon - 1}, got {shown(step)}")
+        return self._choose(step, state, number("accrued", accrued) - self.threshold)
 
     def __repr__(self) -> str:
         kept = "exact" if self.levels is None else f"{self.levels} levels, error {self.error:.2g}"
@@ -106,10 +122,10 @@ def static_gpi(
     the best source, too. levels: of the grid on which stocks are kept; None keeps them exactly while they are few,
     else 200.
     """
-    if not len(policies):
-        raise ValueError("policies must hold one source at least, got none")
+    if not isinstance(search, bool | np.bool_):
+        raise ValueError(f"search must be True or False, got {shown(search)}")
     problem = _Problem.of(mdp, w, risk, start, horizon)
-    followed = np.stack([mdp.policy(one, problem.horizon) for one in policies], axis=1).astype(np.int32)  # (n, I, S)
+    followed = np.stack(mdp.policies(policies, problem.horizon), axis=1).astype(np.int32)  # (n, I, S)
     return _solve(problem, followed, search, levels)
 
 
@@ -143,19 +159,21 @@ class _Problem:
 
     @classmethod
     def of(cls, mdp: FiniteMDP, w: npt.ArrayLike, risk: Risk, start: int, horizon: int | None) -> _Problem:
+        require_mdp(mdp)
         measure = static_risk(risk)
-        if whole("start", start, 0) >= mdp.n_states:
-            raise ValueError(f"start must be a state from 0 to {mdp.n_states - 1}, got {start}")
+        mdp.state("start", start)
         rewards, cut = mdp.rewards(w), 0.0
         if horizon is None:
             if mdp.gamma == 1:
                 raise ValueError("horizon must be given where gamma is 1: static risk counts so many decisions")
             horizon = max(1, int(np.ceil(np.log(_TOLERANCE / 2) / np.log(mdp.gamma))))
+            if horizon > MOST_DECISIONS:
+                raise ValueError(f"horizon must be given at gamma = {mdp.gamma!r}: {horizon:.2g} decisions would count")
             cut = mdp.gamma**horizon * float(np.abs(rewards).max(initial=0.0)) / (1 - mdp.gamma)
-        problem = cls(mdp, rewards, measure, start, whole("horizon", horizon), cut)
+        problem = cls(mdp, rewards, measure, start, decisions("horizon", horizon), cut)
         if isinstance(risk, Entropic):
-            low, high = _accrued(problem)
-            spread = float(high[-1] - low[-1])
+            for low, high in _accrued(problem):
+                spread = float(high.max() - low.min())
             if abs(risk.beta) * spread > _LARGEST_EXPONENT:
                 raise ValueError(
                     f"beta must be at least {-_LARGEST_EXPONENT / spread:.3g} for returns that differ by {spread:.3g}, "
@@ -169,7 +187,15 @@ def _solve(problem: _Problem, followed: Ints | None, search: bool, levels: int |
         layers = _layers(problem)
         if layers is not None:
             return _Exact(problem, layers).solve(followed, search)
-    return _on_grid(problem, followed, search, _LEVELS if levels is None else whole("levels", levels, 3))
+    levels = _LEVELS if levels is None else whole("levels", levels, 3)
+    sources = 1 if followed is None else followed.shape[1]
+    if levels > _MOST_LEVELS:
+        raise ValueError(f"levels must be at most {_MOST_LEVELS:,}, got {levels}")
+    # values by state, level and source, before a step and after it, and actions of a byte by decision, state and level
+    table("levels", levels, problem.mdp.n_states * (2 * (sources + 1) + problem.horizon // 8))
+    if isinstance(problem.measure, Entropic):
+        return _without_stock(problem, float(problem.measure.beta), followed, levels)
+    return _on_grid(problem, followed, search, levels)
 
 
 class _Layer(NamedTuple):
@@ -278,12 +304,13 @@ class _Exact:
         return _merged(self._layers[-1].stock, mass)
 
     def _chooser(self, policy: list[Ints], b: float) -> Choose:
-        layers = self._layers
+        layers, mdp = self._layers, self._problem.mdp
 
         def choose(step: int, state: int, stock: float) -> int:
+            mdp.state("state", state)
             there = np.flatnonzero(layers[step].state == state)
             if not len(there):
-                raise ValueError(f"state {state} cannot be reached from the start in {step} steps")
+                raise _unreachable(state, step)
             nearest = there[np.abs(layers[step].stock[there] - (stock + b)).argmin()]
             return int(policy[step][nearest])
 
@@ -299,67 +326,168 @@ def _merged(values: Floats, mass: Floats) -> Law:
     return Law(values[first], np.add.reduceat(mass, first))
 
 
+def _without_stock(problem: _Problem, beta: float, followed: Ints | None, levels: int) -> StaticPlan:
+    """The same for entropic utility, exactly: with exponential u what was earned is a factor, and changes no choice."""
+    mdp, n, start = problem.mdp, problem.horizon, problem.start
+    backup, nothing = Backup(mdp, problem.rewards), np.zeros(mdp.n_states)
+    betas = np.float64(beta) * np.power(mdp.gamma, np.arange(n))
+    sources = np.empty(0)
+    if followed is None:
+        tables, policy = sweep_back(backup, betas, nothing, keep=1)
+    else:
+        each = [sweep_back(backup, betas, nothing, followed[:, i])[0] for i in range(followed.shape[1])]
+        sources = np.array([q[0, start, first] for q, first in zip(each, followed[0, :, start], strict=True)])
+        policy = np.max(each, axis=0).argmax(axis=-1)
+        tables, _ = sweep_back(backup, betas, nothing, policy, keep=1)
+    risk = float(tables[0, start, policy[0, start]])
+    grid = _Grid.of(problem, levels, thresholds=False)
+    kept = grid.follow(lambda step: np.repeat(policy[step][:, None], levels, axis=1), 0)
+    law = _merged(grid.stocks(n, start), kept.mass)
+
+    def choose(step: int, state: int, stock: float) -> int:
+        grid.require_reached(step, state)
+        return int(policy[step, state])
+
+    error = problem.cut + _ROUNDING * float(np.abs(law.values).max())
+    return StaticPlan(risk, risk, sources, law, problem.measure, error, levels, n, choose)
+
+
 def _on_grid(problem: _Problem, followed: Ints | None, search: bool, levels: int) -> StaticPlan:
     mdp, n, measure = problem.mdp, problem.horizon, problem.measure
-    low, high = _accrued(problem)
-    # the stock at a step: accrued so far less the threshold, which is one of the returns there can be
-    low, high = low - high[-1], high - low[-1]
-    spacing = np.maximum(high - low, 1e-9) / (levels - 1)
+    grid = _Grid.of(problem, levels)
     several = 1 if followed is None else followed.shape[1]
-    stocks = low[:, None] + spacing[:, None] * np.arange(levels)  # (n + 1, L)
+    ends = grid.stocks(n, problem.start)  # the same in every state
     # by state and level: the values of the sources, and of the policy itself
-    value = np.broadcast_to(measure.utility(stocks[-1])[None, :, None], (mdp.n_states, levels, several + 1)).copy()
+    value = np.broadcast_to(measure.utility(ends)[None, :, None], (mdp.n_states, levels, several + 1)).copy()
     policy = np.zeros((n, mdp.n_states, levels), np.uint8 if mdp.n_actions < 256 else np.int32)
-    none = np.full((1, mdp.n_states), -1, np.int32)  # the best of all follows nobody
-    moves = [
-        (mdp.gamma**step * problem.rewards, (low[step], spacing[step], low[step + 1], spacing[step + 1]))
-        for step in range(n)
-    ]
+    none = np.full((1, mdp.n_states), -1, np.int32)  # the best of all follows no source
     for step in range(n - 1, -1, -1):
-        value = kernels.stock_step(mdp, *moves[step], value, none if followed is None else followed[step], policy[step])
-    b, at_start = -stocks[0], value[problem.start]
+        own = none if followed is None else followed[step]
+        value = kernels.stock_step(mdp, *grid.move(step), value, own, policy[step])
+    b, at_start = -grid.stocks(0, problem.start), value[problem.start]
     by_source = b[:, None] + at_start[:, :several]
-    sources = np.empty(0) if followed is None else by_source.max(axis=0)
     tried = {int(by_source.max(axis=1).argmax())}
     if search:
         own = int((b + at_start[:, -1]).argmax())
         tried |= set(np.linspace(min(tried), own, _TRIED_ON_GRID).astype(int).tolist())
-    best: tuple[float, int, Law] | None = None
-    for level in sorted(tried):
-        mass = np.zeros((mdp.n_states, levels))
-        mass[problem.start, level] = 1.0
-        for step in range(n):
-            mass = kernels.stock_mass(mdp, *moves[step], mass, policy[step])
-        law = _merged(stocks[-1] + b[level], mass.sum(axis=0))
+    levels_tried = sorted(tried)
+    sources, at = (by_source.max(axis=0), by_source.argmax(axis=0)) if followed is not None else (np.empty(0), [])
+
+    def followed_by(i: int) -> Callable[[int], Ints]:
+        return lambda step: np.repeat(followed[step, i][:, None], levels, axis=1).astype(policy.dtype)  # type: ignore[index]
+
+    walks: list[tuple[Callable[[int], Ints], int]] = [(lambda step: policy[step], level) for level in levels_tried]
+    walks += [(followed_by(i), int(level)) for i, level in enumerate(at)]
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:  # the kernel holds no lock of Python's
+        walked = list(pool.map(lambda walk: grid.follow(*walk), walks))
+    best: tuple[float, int, Law, _Kept] | None = None
+    for level, kept in zip(levels_tried, walked, strict=False):
+        law = _merged(ends + b[level], kept.mass)
         risk = float(measure.with_threshold(law.probabilities, law.values)[0])
         if best is None or risk > best[0]:
-            best = risk, level, law
+            best = risk, level, law, kept
     assert best is not None
-    risk, chosen, law = best
-    slope = measure.steepest(float(low[-1]))
-    # a threshold is one of the grid's: half a spacing from the best
-    error = float(spacing.max() * min(n, slope * n**0.5 / 2) + spacing[0] + problem.cut)
+    risk, chosen, law, kept = best
+    least, most = kept.bounds(measure, float(b[chosen]))
+    off = max(most - risk, risk - least)
+    for source, level, kept in zip(sources, at, walked[len(levels_tried) :], strict=True):
+        off = max(off, kept.bounds(measure, float(b[level]))[1] - source)
+    rounding = _ROUNDING * (1 + measure.steepest(float(ends[0]))) * float(np.abs(law.values).max())
 
     def choose(step: int, state: int, stock: float) -> int:
-        level = int(np.clip(np.rint((stock - low[step]) / spacing[step]), 0, levels - 1))
+        grid.require_reached(step, state)
+        level = int(np.clip(np.rint((stock - grid.low[step, state]) / grid.spacing[step, state]), 0, levels - 1))
         return int(policy[step, state, level])
 
+    error = float(off + rounding + problem.cut)
     return StaticPlan(risk, float(b[chosen]), sources, law, measure, error, levels, n, choose)
 
 
-def _accrued(problem: _Problem) -> tuple[Floats, Floats]:
-    """Least and most (n + 1,) that can have been earned before each step, and at the end."""
+@dataclass(frozen=True)
+class _Grid:
+    """Evenly spaced stocks (L,) for every step and state (n + 1, S): the least, the spacing, whether any is reached."""
+
+    problem: _Problem
+    levels: int
+    low: Floats
+    spacing: Floats
+    reached: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, problem: _Problem, levels: int, *, thresholds: bool = True) -> _Grid:
+        """For all thresholds among the returns that there can be, or for the threshold 0."""
+        least, most = (np.array(side) for side in zip(*_accrued(problem), strict=True))
+        reached = np.isfinite(least)
+        low, high = float(least[-1].min()), float(most[-1].max())
+        least[-1], most[-1] = low, high  # one grid for the law of the return
+        used = np.isfinite(least)
+        start, end = (least - high, most - low) if thresholds else (least, most)
+        width = np.where(used, end - start, 0.0)
+        spacing = np.where(width > 0, width, 1.0) / (levels - 1)
+        if thresholds and high > low:  # 0 is one of the last stocks: there u may have a kink
+            spacing[-1] = (high - low) / ((levels - 1) // 2)
+        return cls(problem, levels, np.where(used, start, 0.0), spacing, reached)
+
+    def require_reached(self, step: int, state: int) -> None:
+        if not self.reached[step, self.problem.mdp.state("state", state)]:
+            raise _unreachable(state, step)
+
+    def stocks(self, step: int, state: int) -> Floats:
+        return self.low[step, state] + self.spacing[step, state] * np.arange(self.levels)
+
+    def move(self, step: int) -> tuple[Floats, kernels.Grids]:
+        """What the transitions (n,) of a step add, and the grids before and after it."""
+        gain = self.problem.mdp.gamma**step * self.problem.rewards
+        return gain, (self.low[step], self.spacing[step], self.low[step + 1], self.spacing[step + 1])
+
+    def follow(self, policy: Callable[[int], Ints], level: int) -> _Kept:
+        """What a policy, (S, L) for each step, comes to from a level of the first stocks."""
+        moments = np.zeros((self.problem.mdp.n_states, self.levels, 3))
+        moments[self.problem.start, level, 0] = 1.0
+        for step in range(self.problem.horizon):
+            moments = kernels.stock_moments(self.problem.mdp, *self.move(step), moments, policy(step))
+        mass, first, second = moments.sum(axis=0).T
+        some = np.where(mass > 0, mass, 1.0)
+        threshold = -self.stocks(0, self.problem.start)[level]
+        returns = self.stocks(self.problem.horizon, self.problem.start) + threshold - first / some
+        return _Kept(mass, returns, np.maximum(second / some - (first / some) ** 2, 0.0))
+
+
+class _Kept(NamedTuple):
+    """At the last levels (L,): their probability, and the mean and variance of the true return on each."""
+
+    mass: Floats
+    mean: Floats
+    variance: Floats
+
+    def bounds(self, measure: CertaintyEquivalent, threshold: float) -> tuple[float, float]:
+        """Between which rho of the true return lies."""
+        some = self.mass > 0
+        mass, mean, variance = self.mass[some], self.mean[some], self.variance[some]
+        order = np.argsort(mean)
+        most, best = measure.with_threshold(mass[order], mean[order])
+
+        def least(b: float) -> float:
+            return b + float(mass @ (measure.utility(mean - b) - measure.spread_cost(mean - b, variance)))
+
+        return max(least(threshold), least(float(best))), float(most)
+
+
+def _accrued(problem: _Problem) -> Iterator[tuple[Floats, Floats]]:
+    """Least and most (S,) that can have been earned before each step and at the end; inf and -inf if unreachable."""
     mdp = problem.mdp
     state = np.repeat(np.arange(len(mdp.indptr) - 1), np.diff(mdp.indptr)) // mdp.n_actions
     least, most = np.full(mdp.n_states, np.inf), np.full(mdp.n_states, -np.inf)
     least[problem.start] = most[problem.start] = 0.0
-    found = [(0.0, 0.0)]
+    yield least, most
     for step in range(problem.horizon):
         gain = mdp.gamma**step * problem.rewards
         new_least, new_most = np.where(mdp.terminal, least, np.inf), np.where(mdp.terminal, most, -np.inf)
         np.minimum.at(new_least, mdp.successor, least[state] + gain)
         np.maximum.at(new_most, mdp.successor, most[state] + gain)
         least, most = new_least, new_most
-        found.append((float(least.min()), float(most.max())))
-    low, high = np.array(found).T
-    return low, high
+        yield least, most
+
+
+def _unreachable(state: int, step: int) -> ValueError:
+    return ValueError(f"state {state} cannot be reached from the start in {step} steps")

@@ -34,7 +34,8 @@ Mask = npt.NDArray[np.bool_]
 DIRECT_SOLVE_STATES = 5_000  # above this, sparse factors may fill up: iterate instead
 _RADIUS_TOLERANCE = 1e-12
 _RADIUS_SWEEPS = 1_000
-_SMALL_BETA = 1e-6  # below, the risk-neutral values are the better start
+_SMALL_BETA = 1e-6  # up to it the risk-neutral values may be the better start
+_NEAR_NEUTRAL = 1.0  # the largest exponent, scaled by the risk-neutral values, at which they are
 _TINY_BETA = 1e-290  # below, beta x may be subnormal
 _ROUNDING = 1e-14
 
@@ -65,6 +66,12 @@ def ends_surely(mdp: FiniteMDP, policy: Ints) -> Mask:
     return ~_can_reach(chain.graph, stuck)
 
 
+def diverges(backup: Backup, beta: float, policy: Ints) -> Mask:
+    """States (S,) at which E exp(beta R) of the total reward of `policy` (S,) is infinite, for beta other than 0."""
+    chain = _Chain.of(backup.mdp, policy, backup.rewards)
+    return chain.exploding(beta, backup.mdp.terminal | chain.never_pays())
+
+
 def evaluate(backup: Backup, beta: float, policy: Ints, tolerance: float) -> Floats:
     """Utilities (S,) of the total reward of `policy` (S,), infinite ones included."""
     chain = _Chain.of(backup.mdp, policy, backup.rewards)
@@ -75,7 +82,7 @@ def evaluate(backup: Backup, beta: float, policy: Ints, tolerance: float) -> Flo
         value[infinite != 0] = infinite[infinite != 0] * np.inf
         settled = ended | (infinite != 0)
     else:
-        exploding = _can_reach(chain.graph, chain.explodes(beta) & ~ended)
+        exploding = chain.exploding(beta, ended)
         endless = ~_can_reach(chain.graph, ended) & ~exploding
         value[exploding], value[endless] = np.sign(beta) * np.inf, -np.sign(beta) * np.inf
         settled = ended | exploding | endless
@@ -90,12 +97,14 @@ def evaluate(backup: Backup, beta: float, policy: Ints, tolerance: float) -> Flo
 def _iterate(backup: Backup, beta: float, policy: Ints, open_states: Ints, value: Floats, tolerance: float) -> None:
     """Sweep until the changes to come are small in every state."""
     earlier = np.zeros(len(open_states))
+    largest = float(np.abs(backup.rewards).max())
     while True:
         for _ in range(WINDOW):
             new = follow(backup.q(value, beta, 1.0), policy)[open_states]
             change = np.abs(new - value[open_states])
             value[open_states] = new
-        if (remaining_change(change, earlier, new) <= tolerance).all():
+        size = np.full_like(new, largest + np.abs(new).max())  # a small value may be the difference of large ones
+        if (remaining_change(change, earlier, size) <= tolerance).all():
             return
         earlier = change
 
@@ -105,12 +114,12 @@ def _solve(chain: _Chain, beta: float, open_states: Ints, value: Floats) -> None
 
     With y = exp(beta (v* - v)) the equation is linear, y = M y + b, and exactly solved by one step from any v whose
     scaling neither over- nor underflows; written for u = (y - 1) / beta it keeps its digits as beta goes to 0, where it
-    becomes v* - v = P (v* - v) + residual.
+    becomes v* - v = P (v* - v) + residual. The start is the heaviest path, whose scaling is safe at any size of the
+    exponents. It is of the size 1 / beta, so for small |beta| the risk-neutral values start instead, if all exponents
+    are small when scaled by them.
     """
-    if abs(beta) > _SMALL_BETA:
+    if beta != 0 and not (abs(beta) <= _SMALL_BETA and chain.start_neutral(beta, open_states, value)):
         value[open_states] = chain.dominant_path(beta, open_states, value) / beta
-    elif beta != 0:
-        value[open_states] = chain.newton_step(value, 0.0, open_states)
     for _ in range(3):
         step = chain.newton_step(value, beta, open_states)
         value[open_states] += step
@@ -150,6 +159,10 @@ class _Chain:
         pays = np.zeros(self.label.max() + 1, bool)
         pays[self.label[self.row[self.reward != 0]]] = True
         return (self.closed() & ~pays)[self.label]
+
+    def exploding(self, beta: float, ended: Mask) -> Mask:
+        """States (S,) that can reach a class of radius 1 or more, of those where something is still paid."""
+        return _can_reach(self.graph, self.explodes(beta) & ~ended)
 
     def explodes(self, beta: float) -> Mask:
         """States (S,) of classes in which P exp(beta r) has a spectral radius of 1 or more.
@@ -255,6 +268,20 @@ class _Chain:
                 break
             best[:-1] = new
         return best[:-1]
+
+    def start_neutral(self, beta: float, open_states: Ints, value: Floats) -> bool:
+        """Set the open values to the risk-neutral ones, if there are any and scaling by them is safe."""
+        mine = np.isin(self.row, open_states)
+        row, successor = self.row[mine], self.successor[mine]
+        if not np.isfinite(value[successor]).all():
+            return False
+        start = value.copy()
+        start[open_states] = self.newton_step(start, 0.0, open_states)
+        exponent = beta * (self.reward[mine] + start[successor] - start[row])
+        if not np.abs(exponent).max() <= _NEAR_NEUTRAL:
+            return False
+        value[open_states] = start[open_states]
+        return True
 
     def newton_step(self, value: Floats, beta: float, open_states: Ints) -> Floats:
         """v* - v for the open states, from their present values; exact but for rounding."""

@@ -23,6 +23,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from rasf.arrays import Array, array_namespace
+from rasf.checks import reals, shown
 
 
 def special_function(xp: ModuleType, name: str) -> Callable[..., Array]:
@@ -47,13 +48,13 @@ def check_beta(beta: Array) -> None:
 
 def concrete(beta: Array) -> float | None:
     """A risk parameter as a float, or None where jax is tracing it; refuse what is no number."""
-    if not isinstance(beta, str):
+    if not isinstance(beta, str | bytes | bool):
         try:
             return float(beta)
-        except TypeError:
+        except (TypeError, OverflowError):
             if array_namespace(beta) is not np:
                 return None
-    raise ValueError(f"beta must be a number, got {beta!r}")
+    raise ValueError(f"beta must be a number, got {shown(beta)}")
 
 
 def histogram_moments(probs: Array, atoms: Array) -> tuple[Array, Array]:
@@ -81,10 +82,16 @@ class Risk:
         if "samples" not in self.supports:
             raise self._unsupported("samples")
         xp = array_namespace(x, weights)
+        if xp is np:
+            x, weights = reals("x", x), None if weights is None else reals("weights", weights)
+            if np.isnan(x).any():
+                raise ValueError("x must be numbers, got nan")
         x = xp.asarray(x) * 1.0
         if x.ndim == 0 or x.shape[-1] == 0:
             raise ValueError("x must hold at least one sample on its last axis")
         weights = xp.ones_like(x) if weights is None else xp.asarray(weights) * 1.0
+        if weights.ndim == 0 or weights.shape[-1] not in (1, x.shape[-1]):
+            raise ValueError(f"weights must have one for each of {x.shape[-1]} samples, got shape {weights.shape}")
         x, weights = xp.broadcast_arrays(x, weights)
         valid = xp is not np or (np.all(weights >= 0) and np.isfinite(weights).all() and np.all(weights.sum(-1) > 0))
         if not valid:

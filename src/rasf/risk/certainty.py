@@ -45,6 +45,13 @@ class CertaintyEquivalent(Risk):
         """The largest slope of u from `least` on."""
         raise NotImplementedError
 
+    def spread_cost(self, x: Array, variance: Array) -> Array:
+        """A bound (...) on u(x) - E u(Y), for any Y of mean x (...) and this variance (...), in numpy.
+
+        It is infinite unless a subclass knows one.
+        """
+        return np.where(np.asarray(variance) > 0, np.inf, 0.0 * x)
+
     def normal(self, mean: Array, std: Array) -> Array:
         """What orders normal laws as E u(X) does, (...) of means and standard deviations (...), in numpy."""
         raise NotImplementedError
@@ -109,6 +116,10 @@ class Quadratic(CertaintyEquivalent):
         """1 - aversion x, at the least x."""
         return max(0.0, 1 - self.aversion * least)
 
+    def spread_cost(self, x: Array, variance: Array) -> Array:
+        """aversion / 2 times the variance, as u'' is -aversion or 0."""
+        return self.aversion / 2 * variance
+
     def threshold(self, probs: Array, atoms: Array) -> Array:
         """Where the mean slope is 1: solved exactly between any two atoms that leave the flat part."""
         xp, c = array_namespace(probs, atoms), self.aversion
@@ -141,6 +152,11 @@ class Quadratic(CertaintyEquivalent):
         for _ in range(60):  # Newton's: of a convex function with a slope below 1, from above, it falls to the root
             t = t - (t * _cdf(t) + _pdf(t) - goal) / np.maximum(_cdf(t), 1e-12)
         return mean + spread * t - 1 / c
+
+
+def kink_cost(x: Array, variance: Array) -> Array:
+    """The most (...) by which E min(Y, 0) is below min(x, 0), for any Y of mean x and this variance (Scarf's bound)."""
+    return (np.sqrt(variance + x**2) - np.abs(x)) / 2
 
 
 def below_zero(mean: Array, std: Array) -> Array:

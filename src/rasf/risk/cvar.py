@@ -18,7 +18,7 @@ import numpy as np
 from rasf.arrays import Array, array_namespace
 from rasf.checks import number
 from rasf.risk.base import histogram_moments
-from rasf.risk.certainty import CertaintyEquivalent, ascending, below_zero, quantile
+from rasf.risk.certainty import CertaintyEquivalent, ascending, below_zero, kink_cost, quantile
 
 _GRID = 512  # cells of the grid on which laws are convolved
 _BLOCK = 24  # of the grid's atoms: 24 x 24 are quickly transformed, and quickly summed up block by block
@@ -66,6 +66,10 @@ class CVaR(CertaintyEquivalent):
 
     def steepest(self, least: float) -> float:
         return 1 / self.alpha
+
+    def spread_cost(self, x: Array, variance: Array) -> Array:
+        """Of the kink at 0; none at alpha = 1, where u is linear."""
+        return (0.0 if self.alpha == 1 else 1 / self.alpha) * kink_cost(x, variance)
 
     def threshold(self, probs: Array, atoms: Array) -> Array:
         """The alpha-quantile."""
@@ -127,6 +131,10 @@ class PiecewiseLinear(CertaintyEquivalent):
 
     def steepest(self, least: float) -> float:
         return self.loss
+
+    def spread_cost(self, x: Array, variance: Array) -> Array:
+        """Of the kink at 0."""
+        return (self.loss - self.gain) * kink_cost(x, variance)
 
     def threshold(self, probs: Array, atoms: Array) -> Array:
         """The quantile of the tail's level."""

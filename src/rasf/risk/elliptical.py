@@ -21,6 +21,7 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 
 from rasf.arrays import Array, array_namespace
+from rasf.checks import shown
 from rasf.risk.base import Risk, check_beta, concrete
 from rasf.risk.entropic import entropic_utility
 from rasf.risk.mean_variance import variance_term
@@ -108,8 +109,8 @@ class EllipticalMixture(Risk):
 
     def __post_init__(self) -> None:
         check_beta(self.beta)
-        if not self.laws:
-            raise ValueError("laws must name at least one component")
+        if not isinstance(self.laws, tuple | list) or not self.laws:
+            raise ValueError(f"laws must name at least one component in a tuple, got {shown(self.laws)}")
         for law in self.laws:
             _check_law(law, self.beta)
 

@@ -40,6 +40,7 @@ class MeanVariance(Risk):
     @classmethod
     def from_paper(cls, beta: float) -> MeanVariance:
         """The risk of the paper's experiments, which write mean + beta variance."""
+        check_beta(beta)
         return cls(2 * beta)
 
     def histogram(self, probs: Array, atoms: Array) -> Array:

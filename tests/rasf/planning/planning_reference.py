@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import product
 from types import FrameType
 
+import mpmath
 import numpy as np
 
 import rasf
@@ -173,3 +174,48 @@ def total_utility(problem: Problem, w: np.ndarray, beta: float, policy: np.ndarr
             moment = np.linalg.solve(np.eye(len(within)) - block, ending[within])
             value[s] = math.log(moment[list(within).index(s)]) / beta
     return value
+
+
+def precise_total_utility(problem: Problem, w: np.ndarray, beta: float, policy: np.ndarray) -> np.ndarray:
+    """`total_utility` of any policy and of exponents of any size, by elimination with 80 digits; beta is not 0.
+
+    A matrix I - M with M >= 0 has positive pivots if and only if the spectral radius of M is below 1.
+    """
+    states = range(problem.n_states)
+    with mpmath.workdps(80):
+        rows = [
+            [] if s in problem.terminal else [(p, to, float(phi @ w)) for p, to, phi in problem.outcomes[s][policy[s]]]
+            for s in states
+        ]
+        edges = np.array([[any(to == t for _, to, _ in row) for t in states] for row in rows], int)
+        reach = np.linalg.matrix_power(np.eye(len(rows), dtype=int) + edges, len(rows)) > 0
+        classes = [[t for t in states if reach[s, t] and reach[t, s]] for s in states]
+
+        def weight(s: int, to: Iterable[int]) -> mpmath.mpf:
+            ends = [(p, r) for p, t, r in rows[s] if t in to]
+            return sum((mpmath.mpf(p) * mpmath.exp(mpmath.mpf(beta) * mpmath.mpf(r)) for p, r in ends), mpmath.mpf(0))
+
+        def eliminated(among: list[int], ends: Iterable[int] = ()) -> list[list[mpmath.mpf]] | None:
+            table = [[int(s == t) - weight(s, [t]) for t in among] + [weight(s, ends)] for s in among]
+            for k, pivot in enumerate(table):
+                if pivot[k] <= mpmath.mpf(10) ** -40:
+                    return None
+                for i in range(k + 1, len(table)):
+                    factor = table[i][k] / pivot[k]
+                    table[i] = [x - factor * y for x, y in zip(table[i], pivot, strict=True)]
+            return table
+
+        def over(members: list[int]) -> bool:
+            return all(to in members and r == 0 for s in members for _, to, r in rows[s])
+
+        ended = np.array([over(members) for members in classes])
+        explodes = np.array([not ended[s] and eliminated(classes[s]) is None for s in states])
+        exploding, ends = (reach & explodes).any(axis=1), (reach & ended).any(axis=1)
+        value = np.where(exploding, math.copysign(math.inf, beta), np.where(ends, 0.0, math.copysign(math.inf, -beta)))
+        among = [s for s in states if ends[s] and not exploding[s] and not ended[s]]
+        moments: dict[int, mpmath.mpf] = {}
+        for k, pivot in reversed(list(enumerate(eliminated(among, np.flatnonzero(ended)) or []))):
+            onward = sum((pivot[j] * moments[among[j]] for j in range(k + 1, len(among))), mpmath.mpf(0))
+            moments[among[k]] = (pivot[-1] - onward) / pivot[k]
+            value[among[k]] = float(mpmath.log(moments[among[k]]) / mpmath.mpf(beta))
+        return value

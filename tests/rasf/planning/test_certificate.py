@@ -110,6 +110,8 @@ def test_bad_input():
         certificate(mdp, [], w, RISK)
     with pytest.raises(ValueError, match="scores must"):
         certificate(mdp, [policy], w, RISK, 3, scores=np.zeros((1, 4, 2)))
+    with pytest.raises(ValueError, match="scores must be numbers"):
+        certificate(mdp, [policy], w, RISK, 3, scores=np.full((1, 3, 4, 2), np.nan))
     with pytest.raises(ValueError, match="policy must"):
         certificate(mdp, [random_policies(4, problem, 5)], w, RISK, 3)
     with pytest.raises(ValueError, match="horizon must"):
@@ -122,6 +124,63 @@ UNBEARABLE = choices([[(0.9, 0, -1.0), (0.1, 1, -1.0)]], terminal=(1,))
 def test_infinite_utilities():
     found = certificate(UNBEARABLE.mdp, [[0, 0]], [1.0], Entropic(-1.0))
     assert found.source_utilities[0, 0, 0] == -np.inf
+    assert found.holds
+
+
+def test_an_infinite_score_that_is_not_earned():
+    # action 0 may come back to a state worth inf, so it scores inf as well, but taken always it ends
+    problem = choices([[(0.1, 0, 0.0), (0.9, 1, 0.0)], [(0.9, 0, 1.0), (0.1, 1, 1.0)]], terminal=(1,))
+    found = certificate(problem.mdp, [[0, 0], [1, 0]], [1.0], Entropic(1.0))
+    assert found.source_utilities.max(axis=0)[0].tolist() == [np.inf, np.inf]
+    assert (found.policy[0], found.source[0]) == (1, 1)
+    assert (found.source_bound, found.source_gap) == (0.0, 0.0)
+    assert found.holds
+
+
+@pytest.mark.parametrize(("sign", "count"), [(1, 120), (-1, 60), (0, 60)])
+def test_infinite_utilities_of_many_sources(sign, count):
+    infinite = bounded = 0
+    for seed in range(count):
+        rng = np.random.default_rng([seed, 5])
+        problem, beta = loose_problem(seed, rng.choice([-0.5, 0.0, 0.5])), sign * rng.choice([0.1, 0.5, 1.0, 3.0])
+        sources = list(rng.integers(2, size=(rng.integers(1, 4), 4)))
+        try:
+            if seed % 2:
+                sources.append(plan(problem.mdp, [1.0], Entropic(beta)))
+            found = certificate(problem.mdp, sources, [1.0], Entropic(beta))
+        except ValueError as error:
+            assert "within reach of every state" in str(error) or sign == 0  # a source without a mean  # noqa: PT017
+            continue
+        assert found.holds
+        assert not np.isnan([found.source_gap, found.optimality_gap]).any()
+        infinite += bool((found.source_utilities == np.inf).any())
+        bounded += bool(found.source_bound == 0)
+    assert infinite > count / 4
+    assert bounded > count / 2
+
+
+def loose_problem(seed, shift):
+    """Three states, two actions, rewards around `shift`, rounded so that some tie: many policies never end."""
+    rng, rows = np.random.default_rng(seed), []
+    for _ in range(6):
+        k = rng.integers(1, 4)
+        successors, probabilities = rng.integers(4, size=k), rng.dirichlet(np.ones(k))
+        rewards = (rng.normal(size=k) + shift).round(rng.integers(3))
+        rows.append([(float(p), int(s), float(r)) for p, s, r in zip(probabilities, successors, rewards, strict=True)])
+    return choices(rows[:2], rows[2:4], rows[4:], terminal=(3,))
+
+
+def test_an_action_without_a_mean_is_never_chosen():
+    # from 0, action 0 leads to a gain or a loss without end
+    problem = choices(
+        [[(0.5, 1, 0.0), (0.5, 2, 0.0)], [(1.0, 3, 1.0)]],
+        [[(1.0, 1, 1.0)], [(1.0, 3, 0.0)]],
+        [[(1.0, 2, -1.0)], [(1.0, 3, 0.0)]],
+        terminal=(3,),
+    )
+    assert np.isnan(evaluate_policy(problem.mdp, [1, 0, 0, 0], [1.0])[0, 0])
+    found = certificate(problem.mdp, [[1, 0, 0, 0]], [1.0], Entropic(0.0))
+    assert found.policy[0] == 1
     assert found.holds
 
 

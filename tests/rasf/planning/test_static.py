@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import rasf
+from rasf.planning import static
 from rasf.risk import CVaR, Entropic, MeanVariance, PiecewiseLinear, Quadratic
 
 RISKS = [CVaR(0.25), PiecewiseLinear(0.3, 3.0), Quadratic(0.5), Entropic(-0.5)]
@@ -202,13 +203,104 @@ def test_the_grid_is_within_its_error_and_keeps_the_guarantee(risk):
             assert grid.risk >= grid.sources.max() - 1e-9
             np.testing.assert_allclose(grid.sources, exact.sources, rtol=0, atol=grid.error)
             assert grid.law.probabilities.sum() == pytest.approx(1.0)
-            best = rasf.plan_static(mdp, w, risk, levels=levels, **options)
-            assert abs(best.risk - rasf.plan_static(mdp, w, risk, **options).risk) <= grid.error
+            best, optimum = (rasf.plan_static(mdp, w, risk, levels=one, **options) for one in (levels, None))
+            assert best.risk - best.error <= optimum.risk + 1e-9  # it is what some policy reaches
+            spacing = 2 * np.ptp(np.concatenate([grid.law.values, optimum.law.values])) / (levels - 1)
+            assert optimum.risk - best.risk <= 4 * spacing  # of each of four steps
             errors.append(np.abs(grid.sources - exact.sources).max())
             # followed with the true accrued return
             plain = Plain(mdp, w, risk, 4)
-            assert plain.rho(plain.law(grid.action, 0))[0] >= grid.risk - grid.error
+            assert plain.rho(plain.law(grid.action, 0))[0] >= grid.risk - max(grid.error, spacing)
         assert errors[1] <= errors[0] + 1e-12
+
+
+def test_a_rare_loss_is_served_exactly():
+    mdp = rasf.FiniteMDP.from_transitions([(0, 0, 1, 0.5, [-3.0]), (0, 0, 1, 0.5, [0.0])], 2, 1, [1])
+    found = rasf.static_gpi(mdp, [[0, 0]], [1.0], CVaR(0.01), start=0, horizon=1, levels=200)
+    assert found.sources[0] == pytest.approx(-3.0, abs=1e-9)
+    assert found.error < 1e-8
+
+
+def test_entropic_utility_needs_no_grid():
+    flips = rasf.FiniteMDP.from_transitions([(0, 0, 0, 0.5, [1.0]), (0, 0, 0, 0.5, [-1.0])], 1, 1)
+    found = rasf.static_gpi(flips, [[0]], [1.0], Entropic(-1.0), start=0, horizon=200)
+    assert found.levels == 200
+    assert found.sources[0] == pytest.approx(-200 * math.log(math.cosh(1.0)))
+    assert found.risk == found.threshold == pytest.approx(found.sources[0])
+    assert found.error < 1e-6
+    assert found.law.probabilities @ found.law.values == pytest.approx(0.0, abs=1e-9)
+    assert found.action(3, 0, 2.0) == 0
+
+
+ON_GRIDS = [
+    CVaR(0.25),
+    CVaR(0.01),
+    PiecewiseLinear(0.3, 3.0),
+    PiecewiseLinear(0.0, 30.0),
+    Quadratic(0.5),
+    Quadratic(5.0),
+]
+
+
+def grid_problem(seed):
+    rng = np.random.default_rng(seed)
+    terminal = ((), (3,))[seed // 2 % 2]
+    mdp = random_mdp(rng, actions=2, gamma=(1.0, 0.9)[seed % 2], terminal=terminal)
+    return mdp, rng.normal(size=2).round(1), [rng.integers(2, size=4) for _ in range(2)], rng
+
+
+def test_the_sources_are_within_the_error():
+    loose = []
+    for seed in range(90):
+        mdp, w, sources, rng = grid_problem(seed)
+        risk, horizon, levels = ON_GRIDS[seed % 6], int(rng.integers(1, 6)), int(rng.choice([20, 50, 200]))
+        grid = rasf.static_gpi(mdp, sources, w, risk, start=0, horizon=horizon, levels=levels)
+        assert grid.risk >= grid.sources.max() - 1e-9
+        plain = Plain(mdp, w, risk, horizon)
+        for found, one in zip(grid.sources, sources, strict=True):
+            law = plain.law(lambda t, s, _, one=one: one[s], 0)
+            x, p = np.array(sorted(law)), np.array([law[x] for x in sorted(law)])
+            true = float(risk.with_threshold(p, x)[0])
+            assert -1e-9 <= true - found <= grid.error
+            if true - found > 1e-6:
+                loose.append(grid.error / (true - found))
+    assert np.median(loose) < 3
+
+
+@pytest.mark.parametrize("risk", ON_GRIDS)
+def test_a_policy_by_the_kept_stock_is_within_the_error(risk):
+    for seed in range(4):
+        mdp, w, sources, _ = grid_problem(seed)
+        plain = Plain(mdp, w, risk, 4)
+        for found in (
+            rasf.static_gpi(mdp, sources, w, risk, start=0, horizon=4, levels=12),
+            rasf.plan_static(mdp, w, risk, start=0, horizon=4, levels=12),
+        ):
+            grid = static._Grid.of(static._Problem.of(mdp, w, risk, 0, 4), 12)
+            joint = {(0, 0.0, 0.0): 1.0}  # state, accrued as it is kept, and as it is
+            for t in range(4):
+                after = {}
+                for (s, kept, true), p in joint.items():
+                    for q, gain, to in plain.outcomes(t, s, found.action(t, s, kept)):
+                        at = (kept + gain - found.threshold - grid.low[t + 1, to]) / grid.spacing[t + 1, to]
+                        assert -1e-9 <= at <= 11 + 1e-9
+                        below = min(int(at), 10)
+                        above = min(at - below, 1.0)
+                        for level, share in ((below, 1 - above), (below + 1, above)):
+                            stock = grid.low[t + 1, to] + level * grid.spacing[t + 1, to]
+                            key = to, round(stock + found.threshold, 10), round(true + gain, 10)
+                            after[key] = after.get(key, 0.0) + p * q * share
+                joint = after
+            laws = [{}, {}]
+            for (_, *returns), p in joint.items():
+                for law, x in zip(laws, returns, strict=True):
+                    law[x] = law.get(x, 0.0) + p
+            of_kept, of_true = (
+                float(risk.with_threshold(np.array([law[x] for x in sorted(law)]), np.array(sorted(law)))[0])
+                for law in laws
+            )
+            assert of_kept == pytest.approx(found.risk, abs=1e-6)
+            assert abs(of_true - found.risk) <= found.error
 
 
 def test_a_discounted_problem_without_horizon_is_cut_where_little_is_left():
