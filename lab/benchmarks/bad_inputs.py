@@ -104,7 +104,8 @@ def _is_sentence(error: BaseException) -> bool:
 def _is_of_rasf(filename: str) -> bool:
     import rasf
 
-    return Path(filename).is_relative_to(Path(rasf.__file__).parent)
+    sources = Path(rasf.__file__).parents[1]  # with the packages of the explorer and the laboratory
+    return any(Path(filename).is_relative_to(package) for package in sources.glob("rasf*"))
 
 
 @cache

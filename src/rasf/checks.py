@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from rasf.arrays import Floats
 
+HEAVIEST = 1e15  # a weight whose square, as variances have it, is finite in single precision
 P = ParamSpec("P")
 R = TypeVar("R")
 MOST_DECISIONS = 10**6  # a loop of them takes seconds
@@ -67,8 +68,8 @@ def task_weights(name: str, given: npt.ArrayLike, d: int | None = None) -> Float
         raise ValueError(f"{name} must be weights of shape (n, {size}), got {shown(given)}") from None
     if found.ndim != 2 or not found.size or (d is not None and found.shape[1] != d):
         raise ValueError(f"{name} must be weights of shape (n, {size}), got shape {np.shape(given)}")
-    if not np.isfinite(found).all():
-        raise ValueError(f"{name} must be finite, got nan or infinite weights")
+    if not np.abs(found).max() <= HEAVIEST:  # nan is not
+        raise ValueError(f"{name} must be finite weights within {-HEAVIEST:g} and {HEAVIEST:g}, got {shown(given)}")
     return found
 
 

@@ -49,7 +49,6 @@ AnyEnvironment: TypeAlias = "Environment | gymnasium.vector.VectorEnv"
 _AT_ONCE = 16  # environments that evaluation steps together
 _LONGEST = 10_000  # steps of an episode, where nothing else ends it
 _MOST_EPISODES = 10_000_000
-_HEAVIEST = 1e15  # weights of which squares, as variances have them, are finite in single precision
 
 
 class SourcePolicy(NamedTuple):
@@ -236,9 +235,10 @@ class PolicyLibrary:
     def _weights(self, w: npt.ArrayLike) -> Floats:
         """Weights (d,) that can be scored without overflow."""
         found = checks.weights("w", w, self.n_features)
-        if np.abs(found).max() > _HEAVIEST:
+        if np.abs(found).max() > checks.HEAVIEST:
+            most = checks.HEAVIEST
             raise ValueError(
-                f"w must be within {-_HEAVIEST:g} and {_HEAVIEST:g}, so that scores do not overflow, got {w!r:.80}; "
+                f"w must be within {-most:g} and {most:g}, so that scores do not overflow, got {w!r:.80}; "
                 "only ratios of weights matter to a neutral choice, so they can be scaled"
             )
         return found
@@ -537,6 +537,8 @@ class PolicyLibrary:
         """
         from rasf.library.learn import learn
 
+        if "base_library" in options:
+            raise ValueError("base_library cannot be given to grow: it is the library that grows")
         fixed = self.sources.shared_settings()
         for name, value in fixed.items():
             given = options.get(name, value)

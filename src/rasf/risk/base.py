@@ -90,7 +90,7 @@ class Risk:
         if x.ndim == 0 or x.shape[-1] == 0:
             raise ValueError("x must hold at least one sample on its last axis")
         weights = xp.ones_like(x) if weights is None else xp.asarray(weights) * 1.0
-        if weights.ndim == 0 or weights.shape[-1] not in (1, x.shape[-1]):
+        if weights.ndim == 0 or weights.shape[-1] != x.shape[-1]:
             raise ValueError(f"weights must have one for each of {x.shape[-1]} samples, got shape {weights.shape}")
         x, weights = xp.broadcast_arrays(x, weights)
         valid = xp is not np or (np.all(weights >= 0) and np.isfinite(weights).all() and np.all(weights.sum(-1) > 0))

@@ -215,3 +215,11 @@ def test_what_does_not_fit_is_not_merged():
     narrow = learned(steps_per_task=8, support=[[0, 1], [0, 1]], **ATOMS)
     with pytest.raises(ValueError, match="same atoms"):
         rasf.merge([learned(steps_per_task=8, **ATOMS), narrow])
+
+
+def test_what_cannot_be_given_to_learn_or_grow_is_refused():
+    library = learned()
+    with pytest.raises(ValueError, match="base_library cannot be given to grow"):
+        library.grow(random_world(2), tasks=[[1.0, 1.0]], base_library=library)
+    with pytest.raises(ValueError, match=r"tasks must be finite weights within -1e\+15 and 1e\+15"):
+        learned(tasks=[[1e308, 1.0]])

@@ -212,3 +212,9 @@ def test_weights_are_broadcast_over_leading_axes(risk):
     np.testing.assert_allclose(risk.samples(x, weights), expected)
     np.testing.assert_allclose(risk.samples(x, np.stack([weights, weights])), expected)
     np.testing.assert_allclose(risk.samples(x[0], np.stack([weights, weights])), [expected[0]] * 2)
+
+
+def test_weights_of_samples_are_as_many_as_the_samples():
+    for risk in (MeanVariance(-1.0), Entropic(-1.0), CVaR(0.5)):
+        with pytest.raises(ValueError, match="weights must have one for each of 3 samples"):
+            risk.samples(np.arange(3.0), np.ones(1))

@@ -64,6 +64,8 @@ class FeatureReward(gymnasium.Wrapper):
     """
 
     def __init__(self, env: gymnasium.Env, phi: Phi, bounds: npt.ArrayLike | None = None) -> None:
+        if not isinstance(env, gymnasium.Env):
+            raise ValueError(f"env must be a gymnasium.Env, got {type(env).__name__}")
         super().__init__(env)
         self.phi, self._features, self._obs = phi, phi_caller(phi), None
         declared = phi_bounds(phi, bounds)
@@ -290,7 +292,7 @@ def make(env_id: str, kwargs: dict[str, Any]) -> gymnasium.Env:
     except gymnasium.error.UnregisteredEnv:
         hint = "" if find_spec("mo_gymnasium") else "; for MO-Gymnasium's ids install rasf[mo]"
         known = "an id that Gymnasium or MO-Gymnasium knows, or MODULE:ID to import its module"
-        raise ValueError(f"env must be {known}, got {env_id!r}{hint}") from None
+        raise ValueError(f"env must be {known}, got {env_id!r:.80}{hint}") from None
     except Exception as error:  # whatever the environment's own code raises
         reason = " ".join(str(error).split())
         if isinstance(error, LookupError) or not reason:

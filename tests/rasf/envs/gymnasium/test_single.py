@@ -664,3 +664,12 @@ def test_features_whose_variance_is_beyond_single_precision_are_refused(size):
         opened.reset(0)
         with pytest.raises(ValueError, match=r"features of a step must be finite, within 1e\+18 of 0, the env"):
             opened.step([0] if hasattr(opened, "num_envs") else 0)
+
+
+def test_a_wrapper_of_features_needs_an_environment():
+    for env in ("rasf/Grid-v0", 3, None):
+        with pytest.raises(ValueError, match=r"env must be a gymnasium\.Env, got"):
+            rasf.FeatureReward(env, lambda obs, action, after, info: [1.0])
+    with pytest.raises(ValueError, match="env must be an id") as refusal:
+        open_environment("a" * 10_000)
+    assert len(str(refusal.value)) < 300
