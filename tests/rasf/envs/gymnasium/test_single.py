@@ -669,7 +669,7 @@ def test_features_whose_variance_is_beyond_single_precision_are_refused(size):
 def test_a_wrapper_of_features_needs_an_environment():
     for env in ("rasf/Grid-v0", 3, None):
         with pytest.raises(ValueError, match=r"env must be a gymnasium\.Env, got"):
-            rasf.FeatureReward(env, lambda obs, action, after, info: [1.0])
+            FeatureReward(env, lambda obs, action, after, info: [1.0])
     with pytest.raises(ValueError, match="env must be an id") as refusal:
         open_environment("a" * 10_000)
     assert len(str(refusal.value)) < 300
