@@ -174,6 +174,7 @@ def _number(value: float) -> str:
     """Three digits, or whole numbers up to 99999; a dash for what is not known."""
     if math.isnan(value):
         return "-"
+    value += 0.0  # -0.0 is 0.0
     return f"{value:.0f}" if 100 <= abs(value) < 1e5 else f"{value:.3g}"
 
 

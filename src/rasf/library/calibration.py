@@ -67,6 +67,8 @@ _TRY_GAMMA = (
 )
 _ALIKE = 0.25
 _NO_SPREAD = 1e-12  # of worlds without any chance
+_NEGLIGIBLE = 0.02  # an error of predictions, in units of returns or costs
+_OF_RETURNS = 3  # quantities: mean, spread, CVaR; then come costs
 _FEWEST, _ENOUGH = 5, 20  # episodes of an ask
 _FEWEST_TASKS, _MOST_TASKS = 10, 60
 
@@ -294,27 +296,35 @@ class Calibration:
         """Return a sentence for every quantity whose predictions are off, at the risk where they are most, and advice.
 
         Off are means over asks whose error is more than two of its standard errors, and more than a quarter of the
-        realised spread (mean, CVaR) or a factor of 1.5 (spread, costs).
+        realised spread (mean, CVaR) or a factor of 1.5 (spread, costs). An error below a fiftieth of the return, or of
+        the largest cost, does not count: where nothing is random, every error is many spreads.
         """
         worst: dict[str, tuple[float, str]] = {}
         scaled = self._scaled(self.realised, self.predicted) - self._scaled(self.predicted, self.predicted)
         for name, mask in self.groups().items():
             sure = np.abs(scaled[mask].mean(axis=0)) > 2 * scaled[mask].std(axis=0, ddof=1) / np.sqrt(mask.sum())
             spread = max(float(self.realised[mask, 1].mean()), _NO_SPREAD)
+            returns = float(np.abs(self.realised[mask, 0]).mean())
             for k in np.flatnonzero(sure):
                 quantity = self.quantities[k]
                 said, came = float(self.predicted[mask, k].mean()), float(self.realised[mask, k].mean())
+                scale = returns if k < _OF_RETURNS else float(np.abs(self.realised[:, k]).max())
+                said, came = (0.0 if abs(value) < 1e-9 * scale else value for value in (said, came))
                 least, most = sorted((abs(said), abs(came)))
-                times = most / least if least > 0 else np.inf
+                if most - least <= _NEGLIGIBLE * scale:
+                    continue
                 if quantity in _AT_LEAST:
-                    size, much = abs(said - came) / spread / _OFF_SPREADS, f"{abs(said - came) / spread:.2g} spreads"
+                    size, much = abs(said - came) / spread / _OFF_SPREADS, f"{abs(said - came) / spread:.2g} spreads "
+                    if spread < _NEGLIGIBLE * scale:
+                        much = ""
                 else:
-                    size, much = times / _OFF_TIMES, f"{times:.2g} times"
+                    times = most / least if least > _NEGLIGIBLE * most else np.inf
+                    size, much = times / _OFF_TIMES, f"{times:.2g} times " if np.isfinite(times) else ""
                 if size > max(1.0, worst.get(quantity, (1.0, ""))[0]):
                     at = name if name == _LIMITED else f"at {name}"
                     way = "high" if said > came else "low"
                     told = f"predictions of {quantity} are off: {at}, {said:.4g} was predicted and {came:.4g} realised"
-                    worst[quantity] = size, f"{told}, {much} too {way}"
+                    worst[quantity] = size, f"{told}, {much}too {way}"
         if not worst:
             return []
         of_episodes = all(quantity.endswith(_EPISODE) for quantity in worst)

@@ -182,6 +182,18 @@ def test_predictions_that_are_off_are_told(library):
     assert "gamma" in advice
 
 
+def test_small_errors_are_not_told_where_nothing_is_random(library):
+    predicted = np.abs(library.calibration.predicted) + 1.0
+    realised = predicted * 1.01
+    predicted[:, 1], realised[:, 1] = 1e-3, 1e-17
+    sure = replace(library.calibration, predicted=predicted, realised=realised, spread=1e-12)
+    assert sure.remarks() == []
+    realised[:, 0] *= 1.1
+    told, _ = replace(sure, realised=realised).remarks()
+    assert told.startswith("predictions of mean are off")
+    assert told.endswith("realised, too low")
+
+
 def test_beyond_what_was_calibrated_there_is_a_remark(library):
     assert library.scores(0, W, MeanVariance(-0.5)).promise.remarks == ()
     (remark,) = library.scores(0, W, MeanVariance(-9.0)).promise.remarks
