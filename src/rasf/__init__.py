@@ -18,14 +18,11 @@ _HOME = {  # the module of each public name; None for a module
     if isinstance(node, ast.ImportFrom)
     for alias in node.names
 }
-_MOVED = {name: f"rasf.risk.{name}" for name in ("EllipticalMixture", "SkewNormal")}
 
 __all__ = sorted(name for name, home in _HOME.items() if home)
 
 
 def __getattr__(name: str) -> object:
-    if name in _MOVED:
-        raise ImportError(f"rasf.{name} is now {_MOVED[name]}")  # an AttributeError would lose its words in an import
     if name not in _HOME:
         raise AttributeError(f"module 'rasf' has no attribute {name!r}")
     home = _HOME[name]

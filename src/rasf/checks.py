@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +11,6 @@ import numpy.typing as npt
 from rasf.arrays import Floats
 
 HEAVIEST = 1e15  # a weight whose square, as variances have it, is finite in single precision
-P = ParamSpec("P")
-R = TypeVar("R")
 MOST_DECISIONS = 10**6  # a loop of them takes seconds
 MOST_NUMBERS = 2**30  # in one table: 8 GiB
 LARGEST = 1e90  # of features, weights, rewards and risk parameters: squares of returns stay within float64
@@ -104,21 +101,6 @@ def one_of(name: str, value: Any, accepted: Iterable[Any]) -> None:
         found = False
     if not found:
         raise ValueError(f"{name} must be one of {', '.join(map(str, known))}, got {value!r}")
-
-
-def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A decorator that refuses old names of keywords, old=new, with one sentence that says the new one."""
-
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        @functools.wraps(function)
-        def checked(*args: P.args, **given: P.kwargs) -> R:
-            for old in names.keys() & given.keys():
-                raise TypeError(f"{old} is now called {names[old]}")
-            return function(*args, **given)
-
-        return checked
-
-    return decorate
 
 
 def numbers(name: str, given: Any) -> Floats:

@@ -26,15 +26,6 @@ def test_unknown_name_is_an_attribute_error():
     assert not hasattr(rasf, "nothing_of_the_kind")
 
 
-@pytest.mark.parametrize("name", ["SkewNormal", "EllipticalMixture"])
-def test_a_name_that_moved_says_where_to(name):
-    with pytest.raises(ImportError, match=f"{name} is now rasf.risk.{name}"):
-        getattr(rasf, name)
-    with pytest.raises(ImportError, match=f"{name} is now rasf.risk.{name}"):
-        exec(f"from rasf import {name}")
-    assert getattr(rasf.risk, name).__doc__
-
-
 def test_the_world_of_the_compiled_loop_and_libraries_load_without_gymnasium():
     code = """
 import sys

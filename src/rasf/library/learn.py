@@ -56,7 +56,6 @@ _WALK = 2_000  # steps of the random walk that looks for bounds
 _log = logging.getLogger("rasf")
 
 
-@checks.renamed(watch="callback", elders="base_library")
 def learn(
     env: Learnable,
     *,

@@ -304,7 +304,6 @@ class PolicyLibrary:
         trying: Header = {"phi": phi, "failure": failure, "max_steps": max_steps, "env_kwargs": env_kwargs}
         return self._reports(env, w, {"": (risk, ways)}, episodes, seed, callback=None, **trying)[""]
 
-    @checks.renamed(watch="callback")
     def compare(
         self,
         env: AnyEnvironment,

@@ -431,11 +431,6 @@ def test_bad_arguments_of_acting_are_refused_in_a_sentence(library):
         library.calibrate(gamble(), 60, tasks=10**9, risks=[NEUTRAL])
 
 
-def test_an_old_keyword_names_the_new_one(library):
-    with pytest.raises(TypeError, match=r"watch .* callback"):
-        library.compare(gamble(), W, [NEUTRAL], 3, watch=None)
-
-
 def test_without_a_risk_the_mean_counts(library):
     assert library.act(0, W) == library.act(0, W, NEUTRAL)
     np.testing.assert_array_equal(library.scores(0, W), library.scores(0, W, NEUTRAL))

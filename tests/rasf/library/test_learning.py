@@ -441,12 +441,6 @@ def test_a_callback_is_told_of_the_policies_of_all_risks_and_says_what_they_lear
     assert [policy.risk for policy in short.policies] == [NEUTRAL, AVERSE]  # of the one task that was begun
 
 
-@pytest.mark.parametrize(("old", "new"), [("watch", "callback"), ("elders", "base_library")])
-def test_an_old_keyword_names_the_new_one(old, new):
-    with pytest.raises(TypeError, match=f"{old} .* {new}"):
-        rasf.learn(random_world(0), tasks=1, **{old: None})
-
-
 # --- what is wrong
 
 
