@@ -4,8 +4,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
-
 import rasf
 
 ROOT = Path(__file__).parents[2]
