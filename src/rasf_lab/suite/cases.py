@@ -15,8 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from rasf.mdp import FiniteMDP
 
 Weightings = tuple[tuple[float, ...], ...]
-_WORLDS = "rasf_lab.suite.worlds"
 NEUTRAL = "neutral"
 _STATIC, _LIMIT, _PRICE = "static ", "limit ", "price "
 # ways to act that all roads share
@@ -188,9 +185,10 @@ def is_dial(text: str) -> bool:
 
 
 def case_names() -> list[str]:
-    """Of those that come with rasf."""
-    found = import_module(_WORLDS)
-    return sorted(module.name.replace("_", "-") for module in iter_modules(found.__path__))
+    """Return the names of the suite's own environments."""
+    from rasf_lab.suite.environments import CASES
+
+    return sorted(CASES)
 
 
 def find_case(name: str) -> Case:
@@ -203,6 +201,7 @@ def find_case(name: str) -> Case:
         if not isinstance(found, Case):
             raise ValueError(f"case must be a rasf_lab.suite.Case, and {name!r} is {found!r:.60}")
         return found
+    from rasf_lab.suite.environments import CASES
+
     one_of("case", name, case_names())
-    case: Case = import_module(f"{_WORLDS}.{name.replace('-', '_')}").CASE
-    return case
+    return CASES[name]

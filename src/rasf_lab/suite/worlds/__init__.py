@@ -1,1 +1,0 @@
-"""The environments of the suite, a file each with one `CASE`."""
