@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 EXPECTED = {
     ".ci", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CITATION.cff", "LICENSE", "Makefile", "README.md",
-    "constraints.txt", "docs", "examples", "lab", "pyproject.toml", "runs", "src", "tests", "zensical.toml",
+    "constraints.txt", "docs", "examples", "lab", "pyproject.toml", "src", "tests", "zensical.toml",
 }  # fmt: skip
 
 

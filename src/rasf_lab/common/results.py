@@ -67,7 +67,7 @@ class Result:
         path = folder / f"{self.experiment}.json"
         if self.arrays:
             save_file(path.with_suffix(_ARRAYS), {"experiment": self.experiment}, self.arrays)
-        write_text(path, json.dumps(_plain(asdict(replace(self, arrays={})))) + "\n")
+        write_text(path, json.dumps(_plain(asdict(replace(self, arrays={}))), separators=(",", ":")) + "\n")
         return path
 
 

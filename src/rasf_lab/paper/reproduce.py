@@ -39,11 +39,23 @@ def reproduce(
 
 def draw(path: Path) -> list[Path]:
     """Redraw the figures of a saved result beside it."""
+    return draw_result(results.load(path, with_arrays=True), path.parent)
+
+
+def draw_result(result: Result, folder: Path) -> list[Path]:
+    """Draw the figures of a result.
+
+    Args:
+        result: with its arrays, if figures of them are wanted.
+        folder: where the pictures go, one file for each figure.
+
+    Returns:
+        The files.
+    """
     from rasf import drawing
 
-    result = results.load(path, with_arrays=True)
     drawn = {name: draw_one(result) for name, draw_one in _part(result.experiment, "figures").FIGURES.items()}
-    return [drawing.save(figure, path.parent / f"{name}.png") for name, figure in drawn.items() if figure is not None]
+    return [drawing.save(figure, folder / f"{name}.png") for name, figure in drawn.items() if figure is not None]
 
 
 def _part(name: str, part: str) -> ModuleType:

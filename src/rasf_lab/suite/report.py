@@ -19,18 +19,27 @@ from rasf_lab.suite.runs import finished_runs
 
 def sum_up(folder: Path, preset: str) -> tuple[list[list[str]], list[Path]]:
     """The table at a glance, and the files written: suite.json and a picture per case."""
-    runs = finished_runs(folder)
-    by_case = cases_of(runs)
+    result = summarise(folder, preset)
+    files = [result.save(folder)]
+    for name in result.numbers:
+        picture = folder / f"suite_{re.sub('[^a-z0-9]', '_', name.lower())}.png"
+        files.append(drawing.save(fronts(result, name), picture))
+    return at_a_glance(result.numbers), files
+
+
+def summarise(folder: Path, preset: str) -> Result:
+    """Return the result of all cases whose runs are finished.
+
+    Args:
+        folder: with suite.npz, suite-runs or both.
+        preset: the name that the result is to have.
+    """
+    by_case = cases_of(finished_runs(folder))
     numbers: dict[str, Numbers] = {name: _known(summary(found)) for name, found in by_case.items()}
     used = [one for found in by_case.values() for one in found]
     ended = [datetime.fromisoformat(one.provenance["date"]) for one in used]
     seconds = max((max(ended) - min(ended)).total_seconds(), *(float(one.provenance["wall_s"]) for one in used))
-    result = Result("suite", preset, 0, seconds, numbers, {})
-    files = [result.save(folder)]
-    for name in numbers:
-        picture = folder / f"suite_{re.sub('[^a-z0-9]', '_', name.lower())}.png"
-        files.append(drawing.save(fronts(result, name), picture))
-    return at_a_glance(numbers), files
+    return Result("suite", preset, 0, seconds, numbers, {})
 
 
 def _known(value: Any) -> Any:

@@ -38,6 +38,7 @@ from rasf.sweep.learn import reporter
 from rasf.sweep.runs import Outcome, Parameter, Run, Value, alone
 from rasf.sweep.spec import Spec
 from rasf.sweep.store import Finished, Store, report_progress, sweep_folder
+from rasf_lab.common.archive import load_archive, save_archive
 from rasf_lab.common.runs import run_all
 from rasf_lab.suite.cases import PRESETS, Acting, Case, find_case, tuples_for_lists
 from rasf_lab.suite.rivals import (
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
 
 LIBRARY = "library"
+_ARCHIVE = "suite.npz"
 TRYING = 10_000  # seeds of beginnings, far from those of training
 _KNOWN = ("case", "agent", "training", "asked")
 
@@ -87,11 +89,15 @@ def all_runs(names: Sequence[str], preset: str, agents: Sequence[str]) -> list[R
 
 
 def run_cases(names: Sequence[str], preset: str, folder: Path, agents: Sequence[str], tick: Callable[[], None]) -> None:
-    """Run what is missing in `folder`/suite-runs, one process per core."""
-    runs = all_runs(names, preset, agents)
-    store = Store(folder / "suite-runs")
-    before = [run for run in _declared(store) if run not in set(runs)]  # other cases lie in the same folder
-    run_all(Spec("suite", tuple(before + runs)), store.folder, tick, only=runs)
+    """Run what is neither in `folder`/suite.npz nor in `folder`/suite-runs, one process per core."""
+    runs, archived = all_runs(names, preset, agents), load_archive(folder / _ARCHIVE).runs
+    missing = [run for run in runs if run not in archived]
+    for _ in range(len(runs) - len(missing)):
+        tick()
+    if missing:
+        store = Store(folder / "suite-runs")
+        before = [run for run in _declared(store) if run not in set(missing)]  # other cases lie in the same folder
+        run_all(Spec("suite", tuple(before + missing)), store.folder, tick, only=missing)
 
 
 def _declared(store: Store) -> list[Run]:
@@ -101,9 +107,25 @@ def _declared(store: Store) -> list[Run]:
 
 
 def finished_runs(folder: Path) -> list[Finished]:
-    """All that is done in `folder`/suite-runs."""
-    store = Store(folder / "suite-runs")
-    return [one for run in _declared(store) if (one := store.finished(run)) is not None]
+    """All that is done, in `folder`/suite.npz and in `folder`/suite-runs."""
+    store, archived = Store(folder / "suite-runs"), load_archive(folder / _ARCHIVE).runs
+    swept = (store.finished(run) for run in _declared(store) if run not in archived)
+    return [*archived.values(), *(one for one in swept if one is not None)]
+
+
+def pack(folder: Path) -> None:
+    """Write `folder`/suite.npz anew, with the runs that are in it and those of the sweep beside it.
+
+    The summary reads all that is kept; the sums of features and the libraries are not kept.
+
+    Args:
+        folder: as that of `finished_runs`.
+    """
+    small = [
+        one._replace(arrays={name: array for name, array in one.arrays.items() if name != "phi"})
+        for one in finished_runs(folder)
+    ]
+    save_archive(folder / _ARCHIVE, small, {})
 
 
 class Suite:

@@ -4,7 +4,7 @@ import numpy as np
 
 from rasf.envs.reacher.world import Reacher
 from rasf_lab.paper.reacher.beliefs import grid
-from rasf_lab.paper.reacher.measures import RISKS, Measures
+from rasf_lab.paper.reacher.measures import RISKS, Measures, derived
 
 SEEDS, EVALUATIONS = 6, 21
 NAMES = [f"{agent} {risk}" for agent in ("rasfc51", "rac51") for risk in RISKS] + ["sfdqn 0"]
@@ -21,7 +21,7 @@ def several(first, second, n=SEEDS):
 
 def measured_of(arrays, **given):
     """Measures of these arrays, which are normalised already."""
-    named = {name: {"seed": np.arange(SEEDS)} | one for name, one in arrays.items()}
+    named = {name: {"seed": np.arange(SEEDS)} | derived(one) for name, one in arrays.items()}
     return Measures(named, **({"begin": np.zeros(12), "end": np.ones(12), "steps": np.arange(2.0)} | given))
 
 

@@ -75,7 +75,7 @@ def normaliser():
 def test_runs_are_joined_by_seed_and_normalised():
     like = {"agent": "rasfc51", "beta": -3.0, "evaluate_every": 10}
     found = {ReacherRun(seed=seed, **like): arrays(level) for seed, level in ((7, 6.0), (5, 6.0), (1, 3.5))}
-    found[ReacherRun(seed=7, **like)]["tips"] = np.zeros(1)  # of some seeds only
+    found[ReacherRun(seed=7, **like)]["tips"] = np.zeros((12, 3, 10, 2))  # of some seeds only
     found[ReacherRun(seed=5, **like)]["map_variance_pairs"] = np.zeros(1)  # newer runs measure more
     measured = measures(normaliser() | found)
     assert list(measured.arrays) == ["rasfc51 -3"]

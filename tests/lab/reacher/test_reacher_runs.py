@@ -1,7 +1,8 @@
-"""Runs at toy size: what is measured, files old and new, resuming, the summary, libraries, the command line."""
+"""Runs at toy size: what is measured, the sweep and its archive, resuming, the summary, libraries, the command line."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,7 +13,6 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from typer.testing import CliRunner
 
@@ -25,16 +25,18 @@ from rasf.library.progress import ScalarLog
 from rasf.sweep.engines import machine
 from rasf.sweep.runs import Outcome
 from rasf.sweep.spec import Spec
-from rasf.sweep.store import Store
+from rasf.sweep.store import Finished, Store
 from rasf_lab.common import runs as common
+from rasf_lab.common.archive import save_archive
 from rasf_lab.common.results import shipped
 from rasf_lab.paper import reproduce
 from rasf_lab.paper.reacher import figures
 from rasf_lab.paper.reacher import runs as reacher
-from rasf_lab.paper.reacher.runs import Options, Results, read_stacked, swept, unswept
-from rasf_lab.paper.reacher.training import BETAS, SIZES, TARGETS, LaneProgram, ReacherRun
+from rasf_lab.paper.reacher.measures import kept
+from rasf_lab.paper.reacher.runs import Options, Results, swept, unswept
+from rasf_lab.paper.reacher.training import BETAS, TARGETS, LaneProgram, ReacherRun
 
-SHIPPED = Path(__file__).parents[3] / "runs"
+SHIPPED = Path(__file__).parents[3] / "lab" / "results"
 SHIPPED_RESULT = Path(str(resources.files("rasf_lab"))) / "shipped" / "reacher.json"
 TOY = ReacherRun(
     "rasfc51",
@@ -80,19 +82,11 @@ def keep(found, folder, runs):
         store.finish(swept(run), Outcome({"jax": "1.2.3"}, found[replace(run, library=False)]), {"device": "a device"})
 
 
-def stack(found, path, runs):
-    """Write runs as version 0.1 did, one file for all."""
-    one, betas = runs[0], list(dict.fromkeys(run.beta for run in runs))
-    size = {name: getattr(one, name) for name in SIZES if name != "width"} | {"widths": [one.width, one.width]}
-    batch = {"agent": one.agent, "alone": one.target is not None, "betas": betas, "bootstrap": "own"}
-    batch |= {"name": path.stem, "seeds": [0], "size": size, "target_networks": True}
-    arrays = {name: np.stack([found[run][name] for run in runs]) for name in found[one].keys() - {"tips", *VARYING}}
-    arrays |= {name: np.array([getattr(run, name) for run in runs]) for name in ("beta", "seed")}
-    arrays["target"] = np.array([-1 if run.target is None else run.target for run in runs])
-    arrays["tips"] = np.stack([found[next(run for run in runs if run.beta == beta)]["tips"] for beta in betas])
-    arrays["seconds"] = np.sum([found[run]["seconds"] for run in runs], axis=0)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    save_file(arrays, path, {"describe": json.dumps({"batch": batch, "version": "0.1.0"}), "device": "an old device"})
+def archive(found, folder, runs):
+    """Put finished runs into the archive of a folder, as `pack` does."""
+    small = kept({run: found[run] for run in runs})
+    finished = [Finished(swept(run), {}, {"device": "an old device"}, arrays) for run, arrays in small.items()]
+    save_archive(folder / "reacher.npz", finished, {})
 
 
 def arrays_of(run, folder):
@@ -168,19 +162,36 @@ def test_some_targets_alone_are_those_lanes_of_all():
 # --- files
 
 
-def test_runs_of_the_sweep_and_of_version_0_1_are_found_alike(found, tmp_path):
-    keep(found, tmp_path / "new", SUCCESSOR + ALONE)
-    stack(found, tmp_path / "old" / "reacher-runs" / "rasfc51.safetensors", SUCCESSOR)
-    stack(found, tmp_path / "old" / "reacher-runs" / "alone.safetensors", ALONE)
-    new, old = ({run: arrays_of(run, tmp_path / name) for run in SUCCESSOR + ALONE} for name in ("new", "old"))
-    for run in SUCCESSOR + ALONE:
-        ours, theirs = new[run], old[run]
-        for name in ours.keys() - {"tips", *VARYING}:
-            np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
-        np.testing.assert_allclose(ours["seconds"], theirs["seconds"])  # what all took, shared out
-    for run in (*SUCCESSOR, ALONE[0]):  # the first seed of every beta
-        np.testing.assert_array_equal(new[run]["tips"], old[run]["tips"])
-    assert "tips" not in old[ALONE[1]]
+def test_packed_runs_are_summed_up_as_those_of_the_sweep(found, tmp_path, monkeypatch):
+    fine = replace(TOY, map_points=61)
+    every = found | {fine: found[TOY] | {"map_objective": found[TOY]["map_objective"] + 1}}
+    toy_batches(monkeypatch, BATCHES | {"fine": [fine]})
+    keep(every, tmp_path, [*SUCCESSOR, *ALONE, fine])
+    before = reacher.summarise("quick", 0, tmp_path)
+    sizes = []
+    for _ in range(2):  # packed again, nothing changes
+        reacher.pack(tmp_path, "quick")
+        shutil.rmtree(tmp_path / "reacher-sweep", ignore_errors=True)
+        sizes.append((tmp_path / "reacher.npz").read_bytes())
+        after = reacher.summarise("quick", 0, tmp_path)
+        first, second = (json.loads(one.save(tmp_path).read_text()) for one in (before, after))
+        assert first == second
+        assert after.arrays.keys() == before.arrays.keys() > set()
+        for name, maps in before.arrays.items():
+            np.testing.assert_array_equal(after.arrays[name], maps, err_msg=name)
+    assert sizes[0] == sizes[1]
+    assert "map_objective" not in arrays_of(TOY, tmp_path)
+    assert "shown_tips" not in arrays_of(ALONE[1], tmp_path)
+
+
+def test_packed_runs_are_judged_together_with_new_seeds(found, tmp_path, monkeypatch):
+    more = [replace(run, seed=1) for run in SUCCESSOR]
+    toy_batches(monkeypatch, BATCHES | {"more": more})
+    archive(found, tmp_path, SUCCESSOR + ALONE)
+    keep(dict(zip(more, (found[run] for run in SUCCESSOR), strict=True)), tmp_path, more)
+    result = reacher.summarise("quick", 0, tmp_path)
+    assert result.numbers["agents"]["rasfc51 -3"]["seeds"] == 2
+    assert {"R11", "R15", "R18"} <= result.findings.keys()  # by maps, by distributions, by failures
 
 
 def test_other_sizes_seeds_and_agents_are_other_runs(found, tmp_path):
@@ -191,17 +202,9 @@ def test_other_sizes_seeds_and_agents_are_other_runs(found, tmp_path):
     assert swept(ReacherRun("rasfc51", -3.0, 2)).parameters == {"agent": "rasfc51", "beta": -3.0}
 
 
-def test_a_file_cut_off_has_no_runs(found, tmp_path):
-    path = tmp_path / "rasfc51.safetensors"
-    stack(found, path, SUCCESSOR)
-    assert len(read_stacked(path)) == 2
-    path.write_bytes(path.read_bytes()[:-1])
-    assert read_stacked(path) == {}
-
-
 def test_what_is_finished_is_not_run_again(found, tmp_path, monkeypatch):
     toy_batches(monkeypatch, BATCHES)
-    stack(found, tmp_path / "reacher-runs" / "alone.safetensors", ALONE)
+    archive(found, tmp_path, ALONE)
     keep(found, tmp_path, SUCCESSOR)
     monkeypatch.setattr(LaneProgram, "train", lambda *_: pytest.fail("it ran again"))
     ticks = []
@@ -213,7 +216,7 @@ def test_what_is_finished_is_not_run_again(found, tmp_path, monkeypatch):
 
 def test_the_driver_asks_for_no_device_and_tells_workers_where_scalars_go(found, tmp_path, monkeypatch):
     toy_batches(monkeypatch, BATCHES)
-    stack(found, tmp_path / "reacher-runs" / "alone.safetensors", ALONE)
+    archive(found, tmp_path, ALONE)
 
     def fail(spec, folder, tick, gpus):
         assert list(spec.runs) == [swept(run) for run in SUCCESSOR]
@@ -288,12 +291,13 @@ def test_the_shipped_result_has_what_is_missing_here():
 def test_the_shipped_result_is_that_of_the_shipped_runs(tmp_path):
     result = reacher.summarise("paper", 0, SHIPPED)
     again, before = (json.loads(path.read_text()) for path in (result.save(tmp_path), SHIPPED_RESULT))
+    assert {name.partition("/")[0] for name in result.arrays} == before["numbers"]["map_points"].keys()
     differ = {"date": None, "version": None}
     assert again | differ == before | differ
 
 
 def test_shipped_runs_are_not_run_again(tmp_path, monkeypatch):
-    (tmp_path / "reacher-runs").symlink_to(SHIPPED / "reacher-runs")
+    shutil.copy(SHIPPED / "reacher.npz", tmp_path)
     monkeypatch.setattr(common, "run_all", lambda *_: pytest.fail("nothing is missing"))
     ticks, options = [], Options(only=("rasfc51-main", "alone"))
     result = reacher.run("paper", 0, lambda: ticks.append(1), tmp_path, options)
@@ -342,7 +346,7 @@ def test_reproduce_finds_the_same_and_ends_in_a_policy_library(logged, tmp_path,
     found, _, program = logged
     toy_batches(monkeypatch, BATCHES)
     monkeypatch.setattr(machine, "gpus", lambda: ["0"])  # so that lanes are one job; its worker does it on a core
-    stack(found, tmp_path / "reacher-runs" / "alone.safetensors", ALONE)
+    archive(found, tmp_path, ALONE)
     library, scalars = tmp_path / "toy.rasf", tmp_path / "scalars"
     arguments = ["--preset", "quick", "--out", str(tmp_path), "--tensorboard", str(scalars), "--library", str(library)]
     CliRunner().invoke(app, ["reproduce", "reacher", *arguments], catch_exceptions=False)

@@ -4,13 +4,19 @@ import json
 import os
 import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import coin_world
 from rasf.cli.main import main
-from rasf_lab.suite.runs import Gauge, finished_runs, runs_of
+from rasf_lab.common import results
+from rasf_lab.suite import runs as suite_runs
+from rasf_lab.suite.report import summarise
+from rasf_lab.suite.runs import Gauge, finished_runs, pack, runs_of
+
+SHIPPED = Path(__file__).parents[3] / "lab" / "results"
 
 MINE = """
 import coin
@@ -72,6 +78,26 @@ def test_a_case_of_ones_own_is_run_and_summed_up(command, here):
     before = {path: path.stat().st_mtime for path in (here / "out/suite-runs/runs").iterdir()}
     assert command("suite", "suite_of_mine:CASE", "--out", here / "out")[0] == 0
     assert {path: path.stat().st_mtime for path in (here / "out/suite-runs/runs").iterdir()} == before
+    pack(here / "out")
+    shutil.rmtree(here / "out/suite-runs")
+    told = (here / "out/suite.json").read_text()
+    assert command("suite", "suite_of_mine:CASE", "--out", here / "out")[0] == 0
+    assert (here / "out/suite.json").read_text() == told
+    assert not (here / "out/suite-runs").exists()  # nothing was run again
+
+
+def test_the_shipped_result_is_that_of_the_shipped_runs(tmp_path):
+    again = results.load(summarise(SHIPPED, "full").save(tmp_path))
+    before = results.shipped()["suite"]
+    assert (again.numbers, again.wall_time_s) == (before.numbers, before.wall_time_s)
+
+
+def test_shipped_runs_are_not_run_again(tmp_path, monkeypatch):
+    shutil.copy(SHIPPED / "suite.npz", tmp_path)
+    monkeypatch.setattr(suite_runs, "run_all", lambda *_, **__: pytest.fail("nothing is missing"))
+    ticks = []
+    suite_runs.run_cases(["highway", "power"], "full", tmp_path, ["library"], lambda: ticks.append(1))
+    assert len(ticks) == 10
 
 
 def test_bad_input_is_refused_in_a_sentence(command):

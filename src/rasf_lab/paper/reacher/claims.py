@@ -231,7 +231,7 @@ def targets_missed(m: Measures, name: str) -> Floats:
 def risky_peaks(m: Measures, name: str) -> Floats:
     """Where the objective of GPI peaks on the tasks of the risky targets, (seeds, 6, 2)."""
     where = grid(m.points(name))
-    best = m.arrays[name]["map_objective"].max(axis=1).argmax(axis=-1)  # (seeds, 12)
+    best = m.arrays[name]["map_peaks"].astype(int)  # (seeds, 12)
     return np.asarray(where.tips[where.reached][best][:, list(Reacher().risky)])
 
 
@@ -261,7 +261,7 @@ def _r12(m: Measures) -> Judged:
     """
     error, places = {}, {}
     for name in ("rasfc51 -3", "sfdqn-residual -3"):
-        learned, truth = (m.arrays[name][key][:, -1] for key in ("map_variance", "map_truth"))
+        learned, truth = (m.arrays[name][key] for key in ("last_variance", "last_truth"))
         error[name] = np.abs(learned - truth).mean(axis=(1, 2)) / truth.mean(axis=(1, 2))
         places[name] = mean_interval(_correlation(learned, truth).mean(axis=1))
     more = gap(error["sfdqn-residual -3"], error["rasfc51 -3"])

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,11 @@ from rasf_lab.paper.reacher.training import BETAS, SIZES, TRAINING, ReacherRun
 
 RISKS = tuple(f"{beta:g}" for beta in BETAS)
 _N_TRAIN = len(TRAINING)
-_NOT_JOINED = ("tips", "peak_gb")  # of some runs only
+_NOT_JOINED = ("tips", "shown_tips", "peak_gb")  # of some runs only
+_KEPT = ("return", "failures", "clipped", "seconds", "map_peaks", "map_negative") + tuple(
+    f"{way}_{what}" for way in ("final", "aware") for what in ("return", "failures", "in_circle", "distance")
+)
+_JUDGED_VARIANCES = ("rasfc51 -3", "sfdqn-residual -3")  # R12
 _SHOWN_TIPS = ("rasfc51 -3", "rasfc51 0", "rac51 -3")
 # what the paper leaves open: the runs of our reading, those of the other
 CHOICES = (
@@ -110,8 +115,50 @@ class Measures:
         return curve[:, -max(1, curve.shape[1] // 5) :].mean(axis=1)
 
 
+def derived(arrays: Arrays) -> Arrays:
+    """Add what rules and figures read of the large arrays of a run, where it has them.
+
+    Args:
+        arrays: those of a run, or of several stacked on axis 0.
+
+    Returns:
+        The same with `map_peaks` (12,), the reached point where the best policy's objective is largest, by task;
+        `last_variance` and `last_truth` (4, P), of the maps after all tasks; `shown_tips`, every fifth step of `tips`.
+    """
+    found = dict(arrays)
+    if "map_objective" in arrays:
+        found["map_peaks"] = arrays["map_objective"].max(axis=-3).argmax(axis=-1).astype(np.int16)
+    for name in ("variance", "truth"):
+        if f"map_{name}" in arrays:
+            found[f"last_{name}"] = arrays[f"map_{name}"][..., -1, :, :]
+    if "tips" in arrays:
+        found["shown_tips"] = arrays["tips"][..., ::5, :]
+    return found
+
+
+def kept(found: Mapping[ReacherRun, Arrays]) -> dict[ReacherRun, Arrays]:
+    """Return what the summary reads of every run: all that an archive has to keep of it, maps apart.
+
+    Args:
+        found: the arrays of finished runs, as trained or from an archive.
+
+    Returns:
+        The same runs with fewer arrays, none of which is changed.
+    """
+    reduced, with_tips = {}, set()
+    for run, arrays in found.items():
+        names = {*_KEPT, *(("last_variance", "last_truth") if run.label in _JUDGED_VARIANCES else ())}
+        every = derived(arrays)
+        if run.label in _SHOWN_TIPS and run.label not in with_tips and "shown_tips" in every:
+            with_tips.add(run.label)
+            names.add("shown_tips")
+        reduced[run] = {key: part for key, part in every.items() if key in names or key.startswith("risk_")}
+    return reduced
+
+
 def measures(found: Mapping[ReacherRun, Arrays]) -> Measures:
     """Gather the arrays of finished runs."""
+    found = {run: derived(arrays) for run, arrays in found.items()}
     alone: dict[int, list[Arrays]] = defaultdict(list)
     averse: dict[int, dict[int, float]] = defaultdict(dict)
     by_label: dict[str, list[ReacherRun]] = defaultdict(list)
@@ -149,8 +196,8 @@ def summary(measured: Measures, found: Mapping[ReacherRun, Arrays]) -> dict[str,
     settings = {name: getattr(one, name) for name in SIZES if name != "width"} | {"widths": [one.width, one.width]}
     tips: dict[str, Array] = {}
     for run, arrays in found.items():
-        if run.label in _SHOWN_TIPS and "tips" in arrays:
-            tips.setdefault(run.label, _short(arrays["tips"][:, :, ::5]))  # of the first seed, every fifth step
+        if run.label in _SHOWN_TIPS and "shown_tips" in (every := derived(arrays)):
+            tips.setdefault(run.label, _short(every["shown_tips"]))  # of the first seed
     return {
         "settings": settings,
         "steps": measured.steps,
@@ -191,8 +238,13 @@ def shown_maps(measured: Measures) -> list[str]:
     return shown
 
 
-def map_arrays(measured: Measures) -> Arrays:
-    """Maps as they are drawn, mean over seeds, at the reached points, by label and name."""
+def map_arrays(measured: Measures, earlier: Mapping[str, Array] = MappingProxyType({})) -> Arrays:
+    """Return maps as they are drawn, mean over seeds, at the reached points, by label and name.
+
+    Args:
+        measured: of all runs; those from an archive have no maps.
+        earlier: the maps of the archive, for the labels that are drawn and have runs without maps.
+    """
     objectives, variances = ("objective", "objective_as_printed"), ("variance", "truth", "variance_pairs")
     found = {}
     for name in shown_maps(measured):
@@ -202,6 +254,8 @@ def map_arrays(measured: Measures) -> Arrays:
         for key in drawn:
             if f"map_{key}" in arrays:
                 found[f"{name}/{key}"] = arrays[f"map_{key}"].mean(axis=0).astype(np.float16)
+            elif f"{name}/{key}" in earlier:
+                found[f"{name}/{key}"] = earlier[f"{name}/{key}"]
     return found
 
 

@@ -6,16 +6,16 @@ memory's bandwidth: more lanes take longer, not less, so up to `LANES` go togeth
 fewer where several GPUs can share them. The other agents are bound by the number of small operations, and lanes are
 almost free: up to `MANY_LANES` go together, as many as were ever tried (140 s).
 
-    OUT/reacher-sweep                  the folder of the sweep, with a file for each finished run
-    OUT/reacher-sweep/libraries        ID.rasf, the policies of runs that keep them
-    OUT/reacher-runs/*.safetensors     results of version 0.1, the runs of a batch stacked in a file; read, not written
+    OUT/reacher-sweep               the folder of the sweep, with a file for each finished run
+    OUT/reacher-sweep/libraries     ID.rasf, the policies of runs that keep them
+    OUT/reacher.npz                 runs of earlier sweeps in one file, with what the summary reads of them; `pack`
+                                    writes it, and runs in it are not run again
 
 The summary is made from the batches that are there: a claim for which one is missing stays unmeasured.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -27,7 +27,6 @@ from itertools import chain
 from pathlib import Path
 
 import jax
-from safetensors import SafetensorError, safe_open
 
 from rasf.agents import AGENTS, LawKind
 from rasf.checks import one_of
@@ -38,12 +37,14 @@ from rasf.sweep.engines import machine
 from rasf.sweep.spec import Spec
 from rasf.sweep.store import Finished, Store, report_progress, sweep_folder
 from rasf_lab.common import runs as common
+from rasf_lab.common.archive import load_archive, save_archive
 from rasf_lab.common.results import Result
-from rasf_lab.paper.reacher.measures import map_arrays, measures, summary
+from rasf_lab.paper.reacher.measures import kept, map_arrays, measures, summary
 from rasf_lab.paper.reacher.second_readings import judge
 from rasf_lab.paper.reacher.training import BETAS, CHECKPOINT_EVERY_S, TARGETS, TRAINING, LaneProgram, ReacherRun
 
 LANES, MANY_LANES = 20, 120
+_ARCHIVE = "reacher.npz"
 _TENSORBOARD = "RASF_TENSORBOARD"  # tells workers the folder for scalars
 _PAPER = ReacherRun("rasfc51", 0.0, 0)
 _FINE = replace(_PAPER, map_points=61)
@@ -156,7 +157,7 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path, options:
         )
     if options.tensorboard:
         ScalarLog(options.tensorboard)  # or say now that it is not installed
-    missing = [swept(results.as_kept(one)) for one in runs if one not in results.stacked]
+    missing = [swept(results.as_kept(one)) for one in runs if swept(one) not in results.archived.runs]
     for _ in range(len(runs) - len(missing)):
         tick()
     if missing:
@@ -173,7 +174,7 @@ def summarise(preset: str, seed: int, folder: Path) -> Result | str:
     results, groups = Results(folder), batches(preset, seed)
     there = {name: results.find(runs) for name, runs in groups.items()}
     complete = {name: group for name, group in there.items() if len(group) == len(groups[name])}
-    found = {one: kept.arrays for group in complete.values() for one, kept in group.items()}
+    found = {run: one.arrays for group in complete.values() for run, one in group.items()}
     if preset == "paper" and not any(one.target is not None and not one.beta for one in found):
         return f"to sum up {folder}, run the batch 'alone' too, which normalises returns"
     if all(one.target is not None for one in found):
@@ -181,14 +182,14 @@ def summarise(preset: str, seed: int, folder: Path) -> Result | str:
     measured = measures(found)
     seconds = {name: float(sum(found[one]["seconds"][0] for one in group)) for name, group in complete.items()}
     lanes = {name: {"seconds": seconds[name], "lanes": len(group)} for name, group in complete.items()}
-    devices = "; ".join(sorted({_device(kept) for group in complete.values() for kept in group.values()}))
+    devices = "; ".join(sorted({_device(one) for group in complete.values() for one in group.values()}))
     numbers = summary(measured, found) | {"batches": lanes}
-    spent, maps = sum(seconds.values()), map_arrays(measured)
+    spent, maps = sum(seconds.values()), map_arrays(measured, results.archived.shared)
     return Result("reacher", preset, seed, spent, numbers, judge(measured), device=devices, arrays=maps)
 
 
-def _device(kept: Finished) -> str:
-    return ", jax ".join(map(str, filter(None, (kept.provenance["device"], kept.scalars.get("jax")))))
+def _device(one: Finished) -> str:
+    return ", jax ".join(map(str, filter(None, (one.provenance["device"], one.scalars.get("jax")))))
 
 
 class Results:
@@ -196,13 +197,13 @@ class Results:
 
     def __init__(self, folder: Path) -> None:
         self.store = Store(folder / "reacher-sweep")
-        files = sorted((folder / "reacher-runs").glob("*.safetensors"))
-        self.stacked = {run: found for path in files for run, found in read_stacked(path).items()}
+        self.archived = load_archive(folder / _ARCHIVE)
 
     def find(self, runs: Iterable[ReacherRun]) -> dict[ReacherRun, Finished]:
         """Those of the runs that are finished."""
-        found = {run: self.stacked.get(run) or self.store.finished(swept(self.as_kept(run))) for run in runs}
-        return {run: kept for run, kept in found.items() if kept is not None}
+        archived = self.archived.runs
+        found = {run: archived.get(swept(run)) or self.store.finished(swept(self.as_kept(run))) for run in runs}
+        return {run: one for run, one in found.items() if one is not None}
 
     def as_kept(self, run: ReacherRun) -> ReacherRun:
         """The run as the sweep has it: one that also kept its policies will do."""
@@ -210,32 +211,21 @@ class Results:
         return other if other != run and self.store.is_finished(swept(other)) else run
 
 
-def read_stacked(path: Path) -> dict[ReacherRun, Finished]:
-    """The runs in a file of version 0.1, which has those of a batch stacked on axis 0; none if it is damaged.
+def pack(folder: Path, preset: str = "paper", seed: int = 0) -> None:
+    """Write `folder`/reacher.npz anew, with the runs of the preset that are in it or in the sweep beside it.
 
-    Seconds are those of all together, here shared out; tips are of the first seed at every beta.
+    Args:
+        folder: as that of `summarise`.
+        preset: whose runs are kept.
+        seed: its first seed.
     """
-    try:
-        with safe_open(path, "numpy") as file:
-            label = file.metadata() or {}
-            arrays: Arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (it is no mapping)
-        batch = json.loads(label["describe"])["batch"]
-    except (SafetensorError, KeyError, ValueError):
-        return {}
-    settings = {name: batch[name] for name in ("agent", "bootstrap", "target_networks")} | batch["size"]
-    like = ReacherRun(beta=0.0, seed=0, width=settings.pop("widths")[0], **settings)
-    tips = dict(zip(batch["betas"], arrays.pop("tips"), strict=True))
-    lanes = list(zip(*(arrays.pop(name).tolist() for name in ("beta", "seed", "target")), strict=True))
-    seconds = arrays.pop("seconds") / len(lanes)
-    arrays.pop("peak_gb", None)  # the older ones have none
-    found = {}
-    for lane, (beta, seed, target) in enumerate(lanes):
-        run = replace(like, beta=beta, seed=seed, target=target if batch["alone"] else None)
-        own = {name: part[lane] for name, part in arrays.items()} | {"seconds": seconds}
-        if beta in tips:
-            own["tips"] = tips.pop(beta)
-        found[run] = Finished(swept(run), {}, {"device": label["device"]}, own)
-    return found
+    results, runs = Results(folder), list(chain(*batches(preset, seed).values()))
+    found = results.find(runs)
+    every = {run: one.arrays for run, one in found.items()}
+    small = [
+        Finished(swept(run), found[run].scalars, found[run].provenance, arrays) for run, arrays in kept(every).items()
+    ]
+    save_archive(folder / _ARCHIVE, small, map_arrays(measures(every), results.archived.shared))
 
 
 class ReacherExperiment:

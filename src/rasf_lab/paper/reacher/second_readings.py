@@ -136,7 +136,7 @@ def _r12(m: Measures) -> Judged:
     where = grid(m.points("rasfc51 -3"))
     risky = np.asarray(Reacher().in_circle(where.tips[where.reached]))
     ours, theirs = (
-        {key: m.arrays[f"{name} -3"][f"map_{key}"][:, -1] for key in ("variance", "truth")}
+        {key: m.arrays[f"{name} -3"][f"last_{key}"] for key in ("variance", "truth")}
         for name in ("rasfc51", "sfdqn-residual")
     )
     pattern = {key: larger_inside(values, risky).mean(axis=1) for key, values in ours.items()}
