@@ -1,9 +1,9 @@
 """Limits beside the dial on the reacher: return and failures on the eight targets that nobody trained for.
 
-    python lab/benchmarks/reacher_limits.py --rollouts 64 --out limits.json
-    python lab/benchmarks/reacher_limits.py --static --rollouts 256 --out static.json
+    python lab/benchmarks/reacher_limits.py reacher.rasf --rollouts 64 --out limits.json
+    python lab/benchmarks/reacher_limits.py reacher.rasf --static --rollouts 256 --out static.json
 
-The shipped histograms act at several betas (scored afresh at every step, as the paper does), neutrally with a higher
+Histogram networks, which `rasf reproduce reacher --preset paper --batch rasfc51-main --library reacher.rasf` trains, act at several betas (scored afresh at every step, as the paper does), neutrally with a higher
 cost of failures, and neutrally within limits on the expected, discounted failures. All meet the same chances. Returns
 are those of the true task, whatever a failure costs while acting. With --static instead: CVaR of the worst tenth, held
 fixed for the discounted return and scored afresh at every step. No Gymnasium is needed, so it runs on a bare GPU
@@ -23,7 +23,6 @@ from rasf.risk import CVaR, MeanVariance
 from rasf.statistics import mean_of_the_worst
 from rasf_lab.rollouts.reacher import arm_chances, roll_out_arm, roll_out_by_rule
 
-SHIPPED = Path(__file__).parents[1] / "docs" / "data" / "reacher.rasf"
 BETAS = (0.0, -0.5, -1.0, -2.0, -4.0, -6.0, -8.0, -12.0)
 COSTS = (1.5, 2.0, 4.0, 8.0, 16.0)
 WORST = 0.1
@@ -75,12 +74,13 @@ def static_ways(library, world, w):
 def main():
     """Roll out, and write return and failures by way and target."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("library", type=Path)
     parser.add_argument("--rollouts", type=int, default=64)
     parser.add_argument("--targets", type=int, default=8)
     parser.add_argument("--static", action="store_true")
     parser.add_argument("--out", default="limits.json")
     given = parser.parse_args()
-    world, library, began = Reacher(), rasf.load(SHIPPED), time.time()
+    world, library, began = Reacher(), rasf.load(given.library), time.time()
     tasks = world.tasks(tuple(i for i in range(len(world.targets)) if world.targets[i] not in TRAINING_TARGETS))[
         : given.targets
     ]

@@ -12,6 +12,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator
+from importlib import resources
 from pathlib import Path
 
 from rasf import __version__
@@ -21,7 +22,6 @@ from rasf_explorer.jobs import sentence_of
 from rasf_explorer.scenes.scene import Scene, Stop, Stopped
 
 _FILE = "file-"
-_NETWORKS = Path(__file__).parents[3] / "docs" / "data" / "reacher.rasf"  # 13 MB: too much for a wheel
 Make = Callable[[Callable[[float], None], Stop], Scene]
 
 
@@ -136,16 +136,10 @@ def scene_of(library: PolicyLibrary, env: str | None = None) -> Scene:
 
 
 def shipped_reacher() -> PolicyLibrary:
-    """The networks that lie beside the docs, in a checkout or an unpacked sdist."""
+    """Return the networks that ship with the laboratory; `lab/shipped_reacher.py` trains them."""
     from rasf.library.file import load
 
-    if not _NETWORKS.exists():
-        raise ValueError(
-            "The reacher's networks (13 MB) are not in the wheel. They lie beside the docs, as data/reacher.rasf; or "
-            "make smaller ones: `rasf reproduce reacher --preset quick --batch rasfdqn --library reacher.rasf`. Then: "
-            "`rasf explore reacher.rasf`, or open the file here."
-        )
-    return load(_NETWORKS)
+    return load(Path(str(resources.files("rasf_lab"))) / "shipped" / "reacher.rasf")
 
 
 def _usual(seed: int) -> list[View]:

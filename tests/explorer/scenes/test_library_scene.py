@@ -10,7 +10,6 @@ import rasf
 from rasf import CVaR, MeanVariance
 from rasf.envs.gymnasium.single import open_environment
 from rasf.library.policy_library import PolicyLibrary
-from rasf_explorer import views
 from rasf_explorer.scenes.four_room import FourRoomScene
 from rasf_explorer.scenes.library import LibraryScene
 from rasf_explorer.scenes.reacher import ReacherScene
@@ -140,13 +139,7 @@ def test_the_most_telling_scene_is_chosen(library):
 def test_the_shipped_networks_are_the_reacher_s():
     library = shipped_reacher()
     assert library.environment.id == "rasf/Reacher-v0"
-    assert len(library.policies) == 4
-
-
-def test_without_the_networks_it_is_told_where_they_are(tmp_path, monkeypatch):
-    monkeypatch.setattr(views, "_NETWORKS", tmp_path / "reacher.rasf")
-    with pytest.raises(ValueError, match=r"data/reacher\.rasf"):
-        shipped_reacher()
+    assert len(library.policies) == 8
 
 
 def test_a_calibrated_library_has_a_limit_and_a_promise(library):
