@@ -3,11 +3,11 @@
     python lab/benchmarks/reacher_limits.py reacher.rasf --rollouts 64 --out limits.json
     python lab/benchmarks/reacher_limits.py reacher.rasf --static --rollouts 256 --out static.json
 
-The library is of histogram networks: `rasf reproduce reacher --preset paper --batch rasfc51-main --library reacher.rasf`
-trains it. It acts at several betas (scored at every step, as the paper does), neutrally with a higher cost of failures,
-and neutrally within limits on the expected, discounted failures. All rollouts have the same random numbers. Returns are
-those of the true task, whatever a failure costs while acting. With --static instead: CVaR of the worst tenth, held fixed
-for the discounted return and scored at every step. No Gymnasium is needed, so it runs on a bare GPU machine.
+The library is of histogram networks; `rasf reproduce reacher --preset paper --batch rasfc51-main --library FILE` trains
+it. It acts at several betas (scored at every step, as the paper does), neutrally with a higher cost of failures, and
+neutrally within limits on the expected, discounted failures. All rollouts have the same random numbers. Returns are
+those of the true task, whatever a failure costs while acting. With --static instead: CVaR of the worst tenth, held
+fixed for the discounted return and scored at every step. No Gymnasium is needed, so it runs on a bare GPU machine.
 """
 
 import argparse
