@@ -23,7 +23,7 @@ from rasf.risk import CVaR, MeanVariance
 from rasf.statistics import mean_of_the_worst
 from rasf_lab.rollouts.reacher import arm_chances, roll_out_arm, roll_out_by_rule
 
-SHIPPED = Path(__file__).parents[1] / "docs" / "data" / "reacher.rasf"
+SHIPPED = Path(__file__).parents[2] / "docs" / "data" / "reacher.rasf"
 BETAS = (0.0, -0.5, -1.0, -2.0, -4.0, -6.0, -8.0, -12.0)
 COSTS = (1.5, 2.0, 4.0, 8.0, 16.0)
 WORST = 0.1

@@ -21,7 +21,7 @@ from rasf_explorer.jobs import sentence_of
 from rasf_explorer.scenes.scene import Scene, Stop, Stopped
 
 _FILE = "file-"
-_NETWORKS = Path(__file__).parents[3] / "docs" / "data" / "reacher.rasf"  # 13 MB: too much for a wheel
+_NETWORKS = Path(__file__).parents[2] / "docs" / "data" / "reacher.rasf"  # 13 MB: too much for a wheel
 Make = Callable[[Callable[[float], None], Stop], Scene]
 
 
