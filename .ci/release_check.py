@@ -21,7 +21,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 VERSIONS = ("3.11", "3.12", "3.13")
 LARGEST = 2_000_000  # bytes of a file in the package
-IN_SDIST = ("pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "CITATION.cff", "docs/", "tests/", "src/rasf/")
+IN_SDIST = (
+    "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "CITATION.cff", "docs/", "tests/", "src/rasf/",
+    "lab/results/reacher.npz",
+)  # fmt: skip
 IMPORT = "import importlib.metadata, rasf; assert rasf.__version__ == importlib.metadata.version('rasf')"
 LEARN = """
 import gymnasium, numpy, rasf

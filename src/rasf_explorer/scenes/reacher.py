@@ -58,8 +58,8 @@ class ReacherScene(ArmScene):
     title = "Reacher"
     about = (
         "An arm of two links brings its tip to the targets that earn something; in the shaded circles every step "
-        "may fail, which counts each time and does not end the episode. Four policies, each trained for one target, "
-        "are judged anew for every task and risk."
+        "may fail, which counts each time and does not end the episode. Policies that "
+        "were trained for a few targets are scored for every task and risk."
     )
 
     def __init__(self, library: PolicyLibrary) -> None:

@@ -25,9 +25,9 @@ from rasf_lab.paper.reacher.training import BETAS, SIZES, TRAINING, ReacherRun
 RISKS = tuple(f"{beta:g}" for beta in BETAS)
 _N_TRAIN = len(TRAINING)
 _NOT_JOINED = ("tips", "shown_tips", "peak_gb")  # of some runs only
-_KEPT = ("return", "failures", "clipped", "seconds", "map_peaks", "map_negative") + tuple(
-    f"{way}_{what}" for way in ("final", "aware") for what in ("return", "failures", "in_circle", "distance")
-)
+_FINAL = ("return", "failures", "in_circle", "distance")
+_FINALS = tuple(f"{way}_{what}" for way in ("final", "aware") for what in _FINAL)
+_KEPT = ("return", "failures", "clipped", "seconds", "map_peaks", "map_negative", *_FINALS)
 _JUDGED_VARIANCES = ("rasfc51 -3", "sfdqn-residual -3")  # R12
 _SHOWN_TIPS = ("rasfc51 -3", "rasfc51 0", "rac51 -3")
 # what the paper leaves open: the runs of our reading, those of the other
@@ -266,11 +266,7 @@ def _curves_and_finals(measured: Measures, name: str) -> dict[str, Any]:
         "test_return": measured.test_return(name),
         "test_failures": measured.test_failures(name),
     }
-    finals = {
-        f"{way}_{what}": measured.final(name, what, way)
-        for way in ("final", "aware")
-        for what in ("return", "failures", "in_circle", "distance")
-    }
+    finals = {f"{way}_{what}": measured.final(name, what, way) for way in ("final", "aware") for what in _FINAL}
     clipped = measured.arrays[name]["clipped"].mean(axis=1).mean(axis=0)  # at the two ends of the support
     return {
         key: {"mean": _short(values.mean(axis=0)), "se": _short(standard_error(values))}
