@@ -48,7 +48,10 @@ class OwnOriginMiddleware:
             return
         asked = Headers(scope=scope)
         if "origin" in asked and not is_own(asked["origin"], asked.get("host", "")):
-            await PlainTextResponse("requests of another origin are refused", 403)(scope, receive, send)
+            if scope["type"] == "websocket":  # closed before it is accepted, which the server answers with 403
+                await send({"type": "websocket.close", "code": 1008})
+            else:
+                await PlainTextResponse("requests of another origin are refused", 403)(scope, receive, send)
             return
 
         async def with_headers(message: Message) -> None:
