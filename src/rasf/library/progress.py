@@ -188,7 +188,10 @@ class TrainingLog:
 
     def restore(self, state: Header) -> None:
         """Continue after the lines that were there when a checkpoint was written."""
-        self._size = state["size"] if self._stream else min(state["size"], self._path.stat().st_size)
+        self._size = state["size"]
+        if not self._stream:
+            self._size = min(self._size, self._path.stat().st_size)
+            os.truncate(self._path, self._size)
         self._last = {policy: tuple(seen) for policy, seen in state["last"].items()}
         self._then = self._clock()
         self._begin = self._then - state["seconds"]
