@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 import rasf
+from rasf.envs.gymnasium.description import world_description
 from rasf.envs.reacher import Reacher
-from rasf.library.networks.reacher import reacher_description
 from rasf.library.policy_library import PolicyLibrary
 from rasf_lab.rollouts.reacher import arm_chances, roll_out_arm
 
@@ -27,6 +27,7 @@ NEUTRAL, AVERSE = rasf.MeanVariance(0.0), rasf.MeanVariance(-6.0)  # the paper's
 SETTINGS = {
     "gamma": 0.9, "frequency": 1.0, "widths": (256, 256), "batch": 256, "updates": 0.25, "learning_rate": 1e-3,
     "target_period": 1_000, "average": 2_500, "events": (12,), "settle": 0.5, "epsilon": 0.1, "exploration": 0.0,
+    "n_step": 1, "warmup": 0, "surprise": 0.0,
 }  # fmt: skip
 
 
@@ -58,7 +59,7 @@ def main() -> None:
         found.append((tried[AVERSE][0] - 3 * tried[AVERSE][1], seed, library))
     found.sort(key=lambda one: one[:2])
     _, seed, library = found[len(found) // 2]
-    library.environment = reacher_description(world)  # the paper's, with episodes of 500 steps
+    library.environment = world_description(world)  # the paper's, with episodes of 500 steps
     library.notes = (*library.notes, "trained in episodes of 100 steps")
     library.save(given.out, precision="half")
     sys.stdout.write(f"kept seed {seed}: {given.out}, {given.out.stat().st_size:,} bytes\n")

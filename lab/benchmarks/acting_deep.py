@@ -19,10 +19,10 @@ from typing import Any
 import jax
 import numpy as np
 import numpy.typing as npt
+from rasf.deep.stepping import SteppedLearner
 
 from rasf.deep.agent import Agent, Tasks, preset
 from rasf.deep.laws import support_atoms
-from rasf.deep.stepping import SteppedLearner
 from rasf.library.networks.policies import NetworkPolicies
 from rasf.risk import CVaR, Entropic, MeanVariance, Risk
 from rasf.transfer import gpi_actions

@@ -21,11 +21,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from rasf.deep.fit import period_of
+from rasf.deep.train import RunConfig
 
 from rasf.deep import train
 from rasf.deep.agent import Agent, Tasks, preset
-from rasf.deep.fit import period_of
-from rasf.deep.train import RunConfig
 from rasf.envs.reacher.world import Reacher
 from rasf_lab.paper.reacher.training import TRAINING
 

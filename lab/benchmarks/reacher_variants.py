@@ -17,13 +17,13 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+from rasf.deep.fit import Schedule, chunks
+from rasf.deep.train import RunConfig
 
 from rasf.deep.agent import Agent, Policies, Tasks, preset
 from rasf.deep.evaluate import rollouts
-from rasf.deep.fit import Schedule, chunks
 from rasf.deep.laws import support_atoms
 from rasf.deep.networks import choose_policies
-from rasf.deep.train import RunConfig
 from rasf.envs.reacher.world import TRAINING_TARGETS, Reacher
 from rasf.risk import MeanVariance
 from rasf_lab.common.results import shipped

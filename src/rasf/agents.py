@@ -37,8 +37,7 @@ class LawKind(StrEnum):
     HISTOGRAM = "histogram"  # probabilities on atoms, per feature
     MEAN = "point"  # psi by a network
     MEAN_COVARIANCE = "residual"  # psi and Sigma by networks
-    MEAN_VARIANCE = "moments"  # psi and the variance of each feature by networks
-    MEAN_LOG_VARIANCE = "log-moments"  # the same by logarithms
+    MEAN_LOG_VARIANCE = "log-moments"  # psi and the variance of each feature by networks, in part as logarithms
     REWARD = "reward"  # of the reward alone: no library
 
 
@@ -97,19 +96,11 @@ AGENTS: dict[str, AgentSpec] = {
         AgentSpec("sfdqn", "SFDQN", _NETWORKS, LawKind.MEAN, _RISKY, "sfdqn-residual"),
         AgentSpec("sfdqn-residual", "SFDQN, residual covariance", _NETWORKS, LawKind.MEAN_COVARIANCE),
         AgentSpec(
-            "rasfdqn", "RaSFDQN", _NETWORKS, LawKind.MEAN_LOG_VARIANCE,
-            constants={
-                "gamma": 0.99, "widths": (64, 64), "shared": True, "side_by_side": True, "warmup": 500, "batch": 64,
-                "learning_rate": 2e-3, "decay": True, "average": 1_000, "target_period": 250, "epsilon": 0.05,
-                "exploration": 0.2, "n_step": 5, "surprise": 0.5,
-            }, of_paper=False,
+            "rasfdqn", "RaSFDQN", _NETWORKS, LawKind.MEAN_LOG_VARIANCE, of_paper=False,
         ),
-        AgentSpec("c51", "C51", _NETWORKS, LawKind.REWARD, _RISKY, "rac51", {"conditioned": True}),
-        AgentSpec("rac51", "RaC51", _NETWORKS, LawKind.REWARD, _RISKY, constants={"conditioned": True}),
-        AgentSpec(
-            "rac51-relabelled", "RaC51, relabelled", _NETWORKS, LawKind.REWARD, _RISKY,
-            constants={"conditioned": True, "relabel": True},
-        ),
+        AgentSpec("c51", "C51", _NETWORKS, LawKind.REWARD, _RISKY, "rac51"),
+        AgentSpec("rac51", "RaC51", _NETWORKS, LawKind.REWARD, _RISKY),
+        AgentSpec("rac51-relabelled", "RaC51, relabelled", _NETWORKS, LawKind.REWARD, _RISKY),
     )
 }  # fmt: skip
 

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 from rasf.arrays import Array
 from rasf.deep.agent import Agent, Tasks
 from rasf.deep.laws import Networks
-from rasf.deep.train import World
 from rasf.transfer import gpi_actions
+from rasf.world import World
 
 Measure = Callable[[Array, Any], Array]  # (step, state after it) -> numbers to average over an episode
 
@@ -52,7 +52,7 @@ def rollouts(
     The risk at step t is that of a return which counts risk_discount^t times: 1 scores as the paper does; gamma gives
     discount-aware GPI, which is what the guarantee is about.
     """
-    risk, gamma = agent.settings.risk(beta), agent.settings.gamma
+    risk, gamma = agent.risk(beta), agent.settings.gamma
 
     def of_task(key: Array, w: Array, task_input: Array) -> Rollouts:
         task_heads = agent.task_heads(networks, w)

@@ -31,6 +31,7 @@ from rasf.library.progress import Callback, Reporter, Trained
 from rasf.library.progress_bar import shown_on_bar
 from rasf.risk import Risk
 from rasf.risk.names import is_neutral, risk_to_text
+from rasf.world import is_world
 
 if TYPE_CHECKING:
     import gymnasium
@@ -38,14 +39,14 @@ if TYPE_CHECKING:
 
     from rasf.envs.gymnasium.single import Environment, FailureRule, FeatureEnvironment, Phi
     from rasf.envs.gymnasium.vector import FeatureVector
-    from rasf.envs.reacher.world import Reacher
     from rasf.library.greedy import GreedyCheck
-    from rasf.library.networks.reacher import ReacherAdapter
+    from rasf.library.networks.worlds import WorldAdapter
+    from rasf.world import World
 
-    Learnable: TypeAlias = Environment | gymnasium.vector.VectorEnv | Reacher
-    Opened: TypeAlias = FeatureEnvironment | FeatureVector | ReacherAdapter
+    Learnable: TypeAlias = Environment | gymnasium.vector.VectorEnv | World
+    Opened: TypeAlias = FeatureEnvironment | FeatureVector | WorldAdapter
 
-_OF_NETWORKS, _OF_REACHER = "rasfdqn", "rasfc51"  # what "auto" means
+_OF_NETWORKS, _OF_HISTOGRAMS = "rasfdqn", "rasfc51"  # what "auto" means
 _MARGIN = 0.5  # of the range of the features seen, on either side
 _FEW = 100_000  # observations that surely fit a table
 _LONG = 48  # numbers of an observation, the key of a state in a table: a flattened view of 7 x 7 cells has more
@@ -212,12 +213,8 @@ def learn(
                 return
             from rasf.library.networks.train import train_networks
 
-            kinds = {type(one) for one in risks if not is_neutral(one)} or {type(NEUTRAL)}
-            if len(kinds) > 1:
-                raise ValueError("risk must be of one kind for networks, which learn all risks together, got several")
-            network = with_settings(replace(default_settings(spec), risk=kinds.pop()), chosen)
+            network = with_settings(default_settings(spec), chosen)
             more: Header = {
-                "given": chosen,
                 "bounds": bounds,
                 "support": support,
                 "once": single,
@@ -297,16 +294,14 @@ def _open(
 
     What is made here will be closed.
     """
-    if hasattr(env, "feature_bounds"):  # a world without Gymnasium, which need not be installed
-        from rasf.envs.reacher.world import Reacher
-        from rasf.library.networks.reacher import ReacherAdapter
+    if is_world(env):  # Gymnasium need not be installed
+        from rasf.library.networks.worlds import WorldAdapter
 
-        if not isinstance(env, Reacher):
-            raise ValueError(f"env must be a rasf.envs.reacher.Reacher where it is a world, got {type(env).__name__}")
-        spec = _of_networks(_OF_REACHER if agent == "auto" else agent, "a compiled world")
+        preferred = getattr(env, "preferred_agent", networks_for(risks).name)
+        spec = _of_networks(preferred if agent == "auto" else agent, "a compiled world")
         if phi is not None or kwargs or num_envs > 1:
             raise ValueError("phi, env_kwargs and num_envs are for Gymnasium's environments, got a compiled world")
-        return ReacherAdapter(env), spec, []
+        return WorldAdapter(env), spec, []
     import gymnasium
 
     from rasf.envs.gymnasium.single import open_environment
@@ -391,13 +386,8 @@ def _greedy_check(
     closing: ExitStack,
 ) -> GreedyCheck | None:
     """Who looks at the policies while they are learned; nobody where a second environment cannot be made."""
-    if hasattr(env, "feature_bounds"):  # a world that needs no Gymnasium
-        if find_spec("gymnasium") is None:
-            return None
-        from rasf.library.networks.reacher import reacher_description
-
-        world: Any = env
-        env, kwargs = "rasf/Reacher-v0", reacher_description(world).kwargs
+    if is_world(env) and find_spec("gymnasium") is None:
+        return None
     import gymnasium
 
     from rasf.envs.gymnasium.single import open_environment
@@ -426,7 +416,7 @@ def _of_networks(agent: str, given: str) -> AgentSpec:
 def networks_for(risks: Sequence[Risk]) -> AgentSpec:
     """Our networks, or where they cannot be trained for these risks, the paper's."""
     ours = AGENTS[_OF_NETWORKS]
-    return ours if all(isinstance(risk, ours.risks) for risk in risks) else AGENTS[_OF_REACHER]
+    return ours if all(isinstance(risk, ours.risks) for risk in risks) else AGENTS[_OF_HISTOGRAMS]
 
 
 def choose_agent(env: FeatureEnvironment, seed: int, risks: Sequence[Risk] = ()) -> tuple[AgentSpec, str]:
@@ -444,8 +434,9 @@ def choose_agent(env: FeatureEnvironment, seed: int, risks: Sequence[Risk] = ())
         The agent, and the reason in words.
     """
     encoder, table, networks = env.encoder, AGENTS["rasfql"], networks_for(risks)
-    if env.describe().id == "rasf/Reacher-v0":
-        return AGENTS[_OF_REACHER], "it is the agent of the paper's reacher"
+    preferred = getattr(env.env.unwrapped, "preferred_agent", None)
+    if preferred is not None:
+        return library_agent(preferred), "the environment names it"
     if not encoder.integers:
         return networks, "its observations are not whole numbers of a bounded range, which recur exactly"
     if encoder.n_possible is not None and encoder.n_possible <= _FEW:
@@ -572,14 +563,14 @@ def default_settings(spec: AgentSpec) -> Any:
         from rasf.tabular.learner import SuccessorSettings
 
         return SuccessorSettings(**spec.constants)
-    from rasf.deep.agent import preset
+    from rasf.deep.settings import network_settings
 
-    return preset(spec.name)
+    return network_settings(spec.name)
 
 
 def setting_names(base: DataclassInstance) -> list[str]:
     """The settings of an agent that a caller may choose."""
-    return sorted({one.name for one in fields(base)} - {"risk", "law", "conditioned", "relabel", "bounds"})
+    return sorted({one.name for one in fields(base)} - {"risk"})
 
 
 def with_settings(base: _Settings, given: Mapping[str, object]) -> _Settings:

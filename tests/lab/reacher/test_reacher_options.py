@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rasf.deep.fit import Schedule, start_lanes
 
 from quick_compilation import quick_compilation  # noqa: F401
-from rasf.deep.fit import Schedule, start_lanes
 from rasf.envs.reacher.world import Reacher
 from rasf_lab.paper.reacher.beliefs import beliefs, grid
 from rasf_lab.paper.reacher.training import TARGETS, TRAINING, LaneProgram, ReacherRun

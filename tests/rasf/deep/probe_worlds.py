@@ -29,6 +29,7 @@ class Walk:
     episode_length: int = 5
     scale: float = 1.0  # of phi
     declared: float = 1.0  # of its bounds
+    edge: float = np.inf  # beyond which an episode terminates
 
     @property
     def n_actions(self):
@@ -57,6 +58,9 @@ class Walk:
 
     def observe(self, state):
         return jnp.concatenate([state.at, state.age[None]])
+
+    def terminated(self, state):
+        return state.at[0] > self.edge
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,9 @@ class Table:
 
     def observe(self, state):
         return jax.nn.one_hot(state, self.observation_size)
+
+    def terminated(self, state):
+        return jnp.zeros((), bool)
 
 
 def projected_fixed_point(probability, successor, phi, gamma, policy, atoms, not_terminated=None):

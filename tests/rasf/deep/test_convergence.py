@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from deep_twin import outputs, plain_networks
 from probe_worlds import Table, projected_fixed_point
+from rasf.deep.train import RunConfig
 from scipy.special import softmax
 
 from rasf.deep import train
 from rasf.deep.agent import Agent, Tasks, preset
-from rasf.deep.train import RunConfig
 from rasf.envs.grid import Grid
 from rasf.mdp import FiniteMDP
 from rasf.planning.moments import successor_moments

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from deep_twin import create_agent
 from probe_worlds import Walk
+from rasf.deep.events import EventModel
+from rasf.deep.stepping import SteppedLearner
+from rasf.deep.train import RunConfig
 
 from rasf.deep import fit
 from rasf.deep.agent import Agent, Tasks, preset
-from rasf.deep.events import EventModel
 from rasf.deep.laws import Expected, MeanLogDiagonal, Within
 from rasf.deep.networks import plain_outputs
 from rasf.deep.replay import Batch
-from rasf.deep.stepping import SteppedLearner
-from rasf.deep.train import RunConfig
 from rasf.mdp import FiniteMDP
 from rasf.planning.moments import successor_moments
 from rasf.risk import MeanVariance

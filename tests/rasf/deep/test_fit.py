@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from deep_twin import create_agent
 from probe_worlds import Walk
-
-from rasf.deep.agent import Agent, Tasks, preset
 from rasf.deep.fit import Schedule, _check, _check_sizes, _label, _resume, _save, fit, period_of
 from rasf.deep.train import PeriodStats, RunConfig
+
+from rasf.deep.agent import Agent, Tasks, preset
 from rasf.files import load_file, save_file
 from rasf.risk import Entropic
 

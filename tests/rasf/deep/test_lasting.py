@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from deep_twin import constant_networks, create_agent
+from rasf.deep.stepping import SteppedLearner, _Held
 
 from rasf.deep.agent import Tasks, preset
-from rasf.deep.stepping import SteppedLearner, _Held
 
 TASKS = Tasks(np.ones((1, 1), np.float32), np.zeros((1, 0), np.float32))
 MANY = 2_000  # actions, so that two draws in a row are hardly ever the same

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from deep_twin import create_agent
+from rasf.deep.stepping import Scaling, SteppedLearner
 
 from rasf.deep.agent import Tasks, preset
 from rasf.deep.networks import (
@@ -21,7 +22,6 @@ from rasf.deep.networks import (
     plain_outputs,
 )
 from rasf.deep.replay import Batch
-from rasf.deep.stepping import Scaling, SteppedLearner
 
 K, OBJECTS, NUMBERS, BATCH, ACTIONS = 3, 4, 2, 6, 2
 INPUTS = OBJECTS * NUMBERS

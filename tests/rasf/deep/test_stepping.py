@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from deep_twin import constant_networks, create_agent
+from rasf.deep.stepping import Scaling, SteppedLearner
 
 from rasf.deep import replay
 from rasf.deep.agent import Tasks, preset
 from rasf.deep.laws import MeanOnly
 from rasf.deep.networks import plain_outputs
 from rasf.deep.replay import Batch, Chains, HostReplay
-from rasf.deep.stepping import Scaling, SteppedLearner
 from rasf.mdp import FiniteMDP
 from rasf.planning.moments import successor_moments
 from rasf.risk import MeanVariance

@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from deep_twin import create_agent
+from rasf.deep.stepping import SteppedLearner
 
 from rasf.deep.agent import Tasks, preset
 from rasf.deep.laws import MeanDiagonal, MeanLogDiagonal
 from rasf.deep.replay import Batch, HostReplay, Surprises, row_size
-from rasf.deep.stepping import SteppedLearner
 from rasf.risk import MeanVariance
 
 TASKS = Tasks(np.array([[1.0, -0.5], [0.3, 1.0]], np.float32), np.zeros((2, 0), np.float32))

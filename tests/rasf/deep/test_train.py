@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from deep_twin import Twin, assert_same_networks
 from probe_worlds import Walk
+from rasf.deep.train import RunConfig
 
 from rasf.deep import replay, train
 from rasf.deep.agent import Agent, Tasks, preset
 from rasf.deep.replay import Batch
-from rasf.deep.train import RunConfig
 
 WALK = Walk()
 TASKS = Tasks(

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from reprlib import repr as short
 from typing import Any
 
+import numpy as np
+
 from rasf.envs.gymnasium.file_settings import refused
 from rasf.files import Header
+from rasf.world import World
 
 _MOST = 2**53
 _NOTHING = type(None)
@@ -135,6 +138,27 @@ class EnvironmentDescription:
             names = tuple(names)
         known: dict[str, Any] = {name: header[name] for name in _JSON if name not in _LATER}
         return cls(**known | {"bounds": bounds, "feature_names": names, "from_file": True})
+
+
+def world_description(world: World) -> EnvironmentDescription:
+    """What a library keeps of a world; with the id of the registered environment, where it has one."""
+    unbounded = np.tile([-np.inf, np.inf], (world.observation_size, 1))
+    low, high = np.asarray(getattr(world, "observation_bounds", unbounded), np.float32).T.tolist()
+    bounds = np.asarray(world.feature_bounds, np.float32).tolist()
+    env_id, kwargs = getattr(world, "registered", (None, {}))
+    names = getattr(world, "feature_names", None)
+    return EnvironmentDescription(
+        id=env_id,
+        kwargs={name: plain(value) for name, value in kwargs.items()},
+        observations={"kind": "box", "shape": [len(low)], "dtype": "float32", "low": low, "high": high},
+        n_actions=world.n_actions,
+        first_action=0,
+        n_features=len(bounds),
+        bounds=tuple((lowest, highest) for lowest, highest in bounds),
+        phi=None,
+        max_episode_steps=None,
+        feature_names=None if names is None else tuple(names),
+    )
 
 
 def plain(value: object) -> Any:

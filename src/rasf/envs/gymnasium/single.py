@@ -30,6 +30,7 @@ from rasf.envs.gymnasium.declarations import declared_events, declared_names, de
 from rasf.envs.gymnasium.description import EnvironmentDescription, plain
 from rasf.envs.gymnasium.encoder import Encoder
 from rasf.envs.registration import is_registered, require_supported_gymnasium
+from rasf.world import World, is_world
 
 require_supported_gymnasium()
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 Info: TypeAlias = dict[str, Any]
 Phi: TypeAlias = Callable[..., npt.ArrayLike]  # of (obs, action, next_obs, info), and of what `phi_asks` finds
 WholeStep: TypeAlias = Callable[[Any, Any, Any, Info, Any, Any, Any], npt.ArrayLike]
-Environment: TypeAlias = str | gymnasium.Env | Callable[[], gymnasium.Env]
+Environment: TypeAlias = str | gymnasium.Env | Callable[[], gymnasium.Env] | World
 T = TypeVar("T")
 LEAST_WIDENING = 1e-3
 MAX_COUNT = 2**15  # actions, features: tables number both in 16 bits
@@ -230,7 +231,7 @@ def open_environment(env: Environment, phi: Phi | None = None, **kwargs: Any) ->
     """Open an environment with features.
 
     Args:
-        env: an id, a `gymnasium.Env`, or a function that makes one.
+        env: an id, a `gymnasium.Env`, a function that makes one, or a `rasf.World`.
         phi: the function of a step that computes the features, as for `FeatureReward`; by default the environment's
             own vector reward.
         kwargs: arguments of `gymnasium.make`, only for an id.
@@ -245,6 +246,10 @@ def open_environment(env: Environment, phi: Phi | None = None, **kwargs: Any) ->
         raise ValueError(f"{', '.join(kwargs)} can only be given with an environment's id")
     if isinstance(env, str):
         env = make(env, kwargs)
+    elif is_world(env):
+        from rasf.envs.gymnasium.worlds import world_environment
+
+        env = world_environment(env)
     elif callable(env):
         env = _made_by(env)
     if not isinstance(env, gymnasium.Env):

@@ -49,6 +49,16 @@ class ReacherEnv(gym.Env[npt.NDArray[np.float32], np.int64]):
         self._state, self._steps, self._running = np.zeros(4), 0, False
         self._picture: _Picture | None = None
 
+    @property
+    def compiled_world(self) -> Reacher | None:
+        """The world that computes the same in jax; none for the arm inside MuJoCo."""
+        return self.world if self.engine == "closed_form" else None
+
+    @property
+    def preferred_agent(self) -> str:
+        """The agent that `agent="auto"` chooses."""
+        return self.world.preferred_agent
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, object] | None = None
     ) -> tuple[npt.NDArray[np.float32], dict[str, object]]:

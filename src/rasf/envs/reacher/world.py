@@ -12,7 +12,7 @@ from a key; `noise` and `advance` are its two halves, for loops that draw all no
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import jax
@@ -124,6 +124,23 @@ class Reacher:
         return (*(1 for _ in self.targets), -1)
 
     @property
+    def failure_feature(self) -> int:
+        """The index of the feature that counts failures."""
+        return self.n_features - 1
+
+    @property
+    def preferred_agent(self) -> str:
+        """The paper's, which `agent="auto"` chooses."""
+        return "rasfc51"
+
+    @property
+    def registered(self) -> tuple[str, dict[str, Any]]:
+        """The id and the keyword arguments of the same environment in Gymnasium's registry."""
+        return "rasf/Reacher-v0", {
+            one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) != one.default
+        }
+
+    @property
     def feature_names(self) -> tuple[str, ...]:
         """What a step counts: how near each target is, and whether there was a failure."""
         return (*(f"target {i + 1}" for i in range(len(self.targets))), "failure")
@@ -160,6 +177,10 @@ class Reacher:
     def tip(self, state: Array, next_state: Array) -> Array:
         """The tip (.., 2) whose features the step from `state` to `next_state` yields."""
         return tip_position(state if self.late_tip else next_state)
+
+    def terminated(self, state: Array) -> Array:
+        """Never: episodes end by their length."""
+        return array_namespace(state).zeros((), bool)
 
     def step(self, key: Array, state: Array, action: Array) -> tuple[Array, Array]:
         """`advance` with the noise of this key."""

@@ -38,21 +38,20 @@ import numpy.typing as npt
 from rasf.agents import Family, LawKind, check_acting
 from rasf.arrays import Array, Bools, Floats, Ints
 from rasf.checks import number, one_of, whole
-from rasf.deep.agent import LAWS, Agent
+from rasf.deep.agent import Agent
 from rasf.deep.laws import (
     Histogram,
     Law,
-    MeanLogDiagonal,
+    MeanVariances,
     Networks,
     TaskHeads,
-    histogram_scores,
-    histogram_variance,
     make_law,
 )
 from rasf.deep.networks import Heads, Layer, Network, Pairs, Sines, encode, kinds_of_layers, plain_outputs, read_heads
 from rasf.files import Arrays
 from rasf.library.frozen_policies import Scores
 from rasf.risk import Entropic, MeanVariance, Risk
+from rasf.risk.base import histogram_moments
 from rasf.risk.cvar import convolution
 from rasf.transfer import gpi_actions
 
@@ -63,7 +62,6 @@ _KEPT = 4  # weightings whose folded or chosen heads are kept
 _MOST_NUMBERS = 2**22  # of a batch's outputs at once
 _PARTS = {
     LawKind.HISTOGRAM: ("histogram",), LawKind.MEAN: ("psi",), LawKind.MEAN_COVARIANCE: ("psi", "Sigma"),
-    LawKind.MEAN_VARIANCE: ("moments",),
     LawKind.MEAN_LOG_VARIANCE: ("moments",),
 }  # fmt: skip
 _PRECISIONS: dict[str, np.dtype[Any]] = {"single": np.dtype(np.float32), "half": np.dtype(np.float16)}
@@ -93,15 +91,13 @@ class NetworkPolicies:
 
     @classmethod
     def from_agent(cls, agent: Agent, networks: Networks) -> Self:
-        """The networks that an agent has learned; not of one that sees the task."""
-        if agent.settings.conditioned:
-            raise ValueError("agent must have a network for each task; one that sees the task makes no library")
+        """The networks that an agent has learned."""
         return cls(agent.law, agent.settings.gamma, networks, agent.inputs)
 
     def shared_settings(self) -> dict[str, Any]:
         """Settings of the agent that policies must share to be in one library."""
         own: dict[str, Any] = {"atoms": len(self.law.atoms[0])} if isinstance(self.law, Histogram) else {}
-        if isinstance(self.law, MeanLogDiagonal):
+        if isinstance(self.law, MeanVariances):
             own["events"] = self.law.events
         switches = {name: so for name, so in self._switches().items() if name not in ("sines", "events")}
         return {"gamma": self.gamma, "widths": self.widths, "objects": 0, **own, **switches}
@@ -125,8 +121,6 @@ class NetworkPolicies:
         """Of histograms, the law of their weighted sum, features taken to be independent."""
         if not isinstance(self.law, Histogram):
             return None
-        if self.law.corrected:
-            raise ValueError("a static risk needs histograms that are not corrected; theirs is only a variance")
         task, _ = self.histogram_task(w, MeanVariance(0.0))
         found = [_convolve(task, _padded(few)) for few in self._chunks(obs)]
         probs = [
@@ -222,14 +216,10 @@ class NetworkPolicies:
         } | self._switches()
 
     def _switches(self) -> dict[str, Any]:
-        """What is said only where it is so, as older files say nothing of it."""
-        corrected, first = isinstance(self.law, Histogram) and self.law.corrected, self.networks[0].hidden[0]
-        said = {
-            "corrected": corrected,
-            "sines": isinstance(first, Sines),
-            "shared": len(first.weight) < self.policies,
-        }
-        events = self.law.events if isinstance(self.law, MeanLogDiagonal) else ()
+        """Optional fields, written only if they differ from the default, so that older files load."""
+        first = self.networks[0].hidden[0]
+        said = {"sines": isinstance(first, Sines), "shared": len(first.weight) < self.policies}
+        events = self.law.events if isinstance(self.law, MeanVariances) else ()
         more = {"events": list(events), "objects": first.numbers if isinstance(first, Pairs) else 0}
         return {name: True for name, so in said.items() if so} | {name: value for name, value in more.items() if value}
 
@@ -245,7 +235,7 @@ class NetworkPolicies:
     @classmethod
     def restore(cls, description: Mapping[str, object], arrays: Arrays) -> Self:
         """The policies with this description and these arrays, all of which are checked."""
-        one_of("law", description.get("law"), LAWS)
+        one_of("law", description.get("law"), tuple(_PARTS))
         kind = LawKind(str(description["law"]))
         policies, inputs, actions, features = (
             whole(name, description.get(name)) for name in ("policies", "inputs", "actions", "features")
@@ -261,14 +251,15 @@ class NetworkPolicies:
             atoms = _checked(arrays, "atoms", (features, n), (np.dtype(np.float64),))
             if not (np.diff(atoms, axis=1) > 0).all():
                 raise ValueError("atoms must be in increasing order")
-        corrected = description.get("corrected", False) is True
+        if description.get("corrected", False):
+            raise ValueError("histograms that were trained with corrected=True cannot be read since version 1.0rc2")
         events, objects = description.get("events", []), whole("objects", description.get("objects", 0), 0)
         if objects and inputs % objects:
             raise ValueError(f"objects must divide the {inputs} inputs, got {objects}")
         sizes = (2 * objects or inputs, *(whole("widths", width) for width in widths))
         if not isinstance(events, list) or any(whole("events", event, 0) >= features for event in events):
             raise ValueError(f"events must be a list of features from 0 to {features - 1}, got {events!r}")
-        law = make_law(kind, features, atoms, corrected, tuple(events))
+        law = make_law(kind, features, atoms, tuple(events))
         layout = _layout(law, policies, sizes, actions, description.get("shared", False) is True)
         leaves = [_checked(arrays, name, shape) for name, shape in layout.items()]
         surplus = arrays.keys() - layout.keys() - ({"atoms"} if atoms is not None else set())
@@ -362,27 +353,26 @@ def _outputs(network: Network, obs: Array, shape: Heads) -> Array:
 
 
 def _values(outputs: Array, task: HistogramTask, form: RiskForm) -> Array:
-    return histogram_scores(form if isinstance(form, Risk) else form(task.beta), outputs, task.atoms, task.weights)
+    risk = form if isinstance(form, Risk) else form(task.beta)
+    return risk.independent_log(outputs, task.atoms, task.weights)
 
 
 @jax.jit
 def _convolve(task: HistogramTask, obs: Array) -> tuple[Array, Array]:
     """The laws (K, B, A, M) of the weighted sum of the task's features, on a grid (M,)."""
-    probs = jax.nn.softmax(_task_outputs(task, obs)[..., : task.atoms.shape[-1]])
-    return convolution(probs, task.atoms, task.weights)
+    return convolution(jax.nn.softmax(_task_outputs(task, obs)), task.atoms, task.weights)
 
 
 def _task_outputs(task: HistogramTask, obs: Array) -> Array:
-    """Numbers (K, B, A, H, M) of the task's features."""
-    heads = task.atoms.shape[0]
-    return _outputs(task.network, obs, Heads(heads, task.network.heads.bias.shape[-1] // heads))
+    """Numbers (K, B, A, H, N) of the task's features."""
+    return _outputs(task.network, obs, Heads(*task.atoms.shape))
 
 
 @partial(jax.jit, static_argnames="form")
 def _score_histograms(task: HistogramTask, obs: Array, form: RiskForm) -> tuple[Array, Array, Array]:
     """Values, mean and variance (K, B, A)."""
     outputs = _task_outputs(task, obs)
-    mean, variance = histogram_variance(outputs, task.atoms)
+    mean, variance = histogram_moments(jax.nn.softmax(outputs), task.atoms)
     w = task.weights
     return _values(outputs, task, form), jnp.sum(mean * w, axis=-1), jnp.sum(variance * w**2, axis=-1)
 

@@ -1,15 +1,14 @@
-"""Networks for a library: the deep agents of `rasf.deep`, in the compiled loop of a world where it can, else by steps.
+"""Networks for a library: the deep agents of `rasf.deep`, by one of the two drivers of its training algorithm.
 
-The reacher (`rasf/Reacher-v0`, unwrapped, with its arm in closed form, or its world by itself) is trained by the fused
-loop of `rasf.deep.fit` on whatever device jax has, as one lane; everything else, and whatever grows from a base library
-or learns from several environments side by side, is stepped from Python.
+A world in jax (`rasf.World`), by itself or as a Gymnasium environment that nothing wraps, is trained by the fused
+driver, on the device that jax has, as one lane. Everything else is stepped from Python, and so is a world whose
+policies explore by a base library or learn from several environments.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,39 +18,34 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf import checks
-from rasf.agents import AGENTS, LawKind
+from rasf.agents import AGENTS
 from rasf.arrays import Bools, Floats, Ints
-from rasf.deep.agent import Agent, AgentSettings, Learner, Policies, Tasks
-from rasf.deep.fit import Schedule, chunks, period_of, start_lanes
+from rasf.deep import fused
+from rasf.deep.agent import Agent, Policies, Tasks
+from rasf.deep.fused import Lane, RunConfig, Schedule
 from rasf.deep.laws import Histogram, Networks, support_atoms
 from rasf.deep.networks import choose_policies
-from rasf.deep.stepping import BaseScores, Learned, SteppedLearner
-from rasf.deep.train import Lane, RunConfig
+from rasf.deep.settings import HistogramSettings, NetworkSettings
+from rasf.deep.stepped import BaseScores, Learned, SteppedLearner
 from rasf.envs.gymnasium.description import EnvironmentDescription
 from rasf.envs.gymnasium.tape import tapes
-from rasf.envs.reacher.world import Reacher
 from rasf.files import Arrays, Header
 from rasf.library.checkpoint import Checkpoint
 from rasf.library.frozen_policies import FrozenPolicies
 from rasf.library.networks.policies import NetworkPolicies
-from rasf.library.networks.reacher import ReacherAdapter
+from rasf.library.networks.worlds import WorldAdapter, compiled_world
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 from rasf.library.progress import EpisodeMeter, Reporter, Trained
 from rasf.risk import Entropic, MeanVariance, Risk
 from rasf.risk.names import is_neutral
+from rasf.world import World
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.vector import FeatureVector
     from rasf.library.greedy import GreedyCheck
 
-_COMPILED = (
-    "the policies were trained by the compiled loop of their world, which learns from single steps by a uniform "
-    "replay, without a warm-up"
-)
-# what the compiled loop does, whatever an agent's defaults are
-_OF_COMPILED: Header = {"n_step": 1, "warmup": 0, "surprise": 0.0, "lasting": False, "replay": 0}
 _MUCH_CLIPPED = 0.01
-_SHOWN_EVERY = 500  # steps, or a target period in the compiled loop
+_SHOWN_EVERY = 500  # steps, or a target period of the fused driver
 _SHOWN_TIMES = 20  # at least, also in short runs
 _ACT_EVERY = 32  # updates, after which the networks that act are renewed
 _LONGEST_TURN = 1_000  # steps of an episode, after which another task has its turn
@@ -83,9 +77,9 @@ def network_library(
 
 
 def train_networks(
-    env: FeatureVector | ReacherAdapter,
+    env: FeatureVector | WorldAdapter,
     tasks: Floats,
-    settings: AgentSettings,
+    settings: NetworkSettings,
     risks: Sequence[Risk],
     steps_per_task: int,
     seed: int,
@@ -93,7 +87,6 @@ def train_networks(
     notes: list[str],
     checkpoint: Checkpoint,
     *,
-    given: Header | None = None,
     bounds: Floats | None = None,
     support: npt.ArrayLike | None = None,
     once: Sequence[int] = (),
@@ -101,53 +94,42 @@ def train_networks(
     base_library: FrozenPolicies | None = None,
     greedy: GreedyCheck | None = None,
 ) -> list[Trained]:
-    """Learn the tasks (n, d), one after the other or side by side; what came of it for each risk.
+    """Learn the tasks (n, d), one after the other or interleaved; the policies for each risk.
 
-    `notes` gains what was decided; `greedy` looks at the policies now and then. given: the settings that the caller has
-    chosen, by name, which the compiled loop must not ignore.
+    `notes` gains what was decided; `greedy` looks at the policies now and then.
 
     Histograms have the given support, that of the base library, or one derived from the bounds (d, 2) of the features;
     where bounds are given, every step must keep those that the environment declares. The policies of the base library
     take part in GPI.
 
-    There is a policy for each risk and task, and all of them learn from every transition: each risk leads for its share
+    There is a policy for each risk and task, and all of them learn from every transition: each risk acts for its share
     of a task's steps. A policy whose own task was never reached has learned too; it is kept only if its task was begun.
-    So do policies for `imagined` weightings (m, d), which nobody practises.
+    Policies for `imagined` weightings (m, d) learn off-policy only.
     """
     atoms, declared = None, None
-    if settings.law is LawKind.HISTOGRAM:
+    if isinstance(settings, HistogramSettings):
         atoms = _atoms(settings, support, once, base_library, bounds, tasks.shape[1])
         declared = None if bounds is None else env.declared_bounds
-    assert all(isinstance(risk, MeanVariance | Entropic) for risk in risks)  # others cannot be trained for
     further = np.zeros((0, tasks.shape[1])) if imagined is None else imagined
     stream = _Stream(tasks, further, risks, max(1, steps_per_task // len(risks)), settings.side_by_side, reports)
-    if isinstance(env, ReacherAdapter) and base_library is not None:
-        env = env.stepped()
-    world = compiled_reacher(env) if base_library is None else None
-    if world is not None:
-        _check_compiled(given or {})
-        settings = replace(settings, **_OF_COMPILED)
-    practised, policies = stream.tasks, stream.policies
-    learned = None if policies is None else len(policies.beta)
-    planned = round(stream.all_steps * settings.updates)
+    world = compiled_world(env) if base_library is None else None
     if settings.objects:
         _check_rows(settings.objects, env.encoder.describe())
-    agent = Agent.create(settings, env.encoder.vector_size, env.n_actions, practised, atoms, learned, planned)
-    agent = agent.for_weights(stream.learned)
+    sizes = (env.encoder.vector_size, env.n_actions, stream.tasks, atoms, len(stream.policies.beta))
+    planned = round(stream.all_steps * settings.updates)
+    agent = Agent.create(settings, *sizes, planned=planned, risk=_trained_kind(risks)).for_weights(stream.learned)
     remembered = min(stream.all_steps, settings.replay or stream.all_steps)
     kind = env.encoder.vector_dtype
     _check_affordable(agent, remembered, env.encoder.vector_size, tasks.shape[1], kind.itemsize)
     if world is not None:
-        if _COMPILED not in notes:
-            notes.append(_COMPILED)
-        networks = _train_compiled(stream, agent, world, seed, env, greedy, checkpoint)
+        networks = _train_fused(stream, agent, world, seed, env, greedy, checkpoint)
     else:
-        assert not isinstance(env, ReacherAdapter)
-        capacity = max(remembered, env.num_envs)
-        more: Header = {"policies": policies, "act_every": _ACT_EVERY, "base_scores": _advice(base_library, stream)}
-        more |= {"dtype": kind}
-        learner = SteppedLearner(agent, practised, stream.acting, seed, env.num_envs, capacity, **more)
-        networks = _train_stepped(stream, learner, env, seed, _bounds_check(declared), greedy, checkpoint)
+        stepped = env.stepped() if isinstance(env, WorldAdapter) else env
+        capacity = max(remembered, stepped.num_envs)
+        more: Header = {"act_every": _ACT_EVERY, "base_scores": _advice(base_library, stream), "dtype": kind}
+        run = (agent, stream.tasks, stream.acting, seed, stepped.num_envs, capacity)
+        learner = SteppedLearner(*run, policies=stream.policies, **more)
+        networks = _train_stepped(stream, learner, stepped, seed, _bounds_check(declared), greedy, checkpoint)
     begun = stream.begun_tasks
     clipped = 0.0
     found = []
@@ -163,14 +145,13 @@ def train_networks(
     return found
 
 
-def _check_compiled(given: Header) -> None:
-    """Refuse settings that the compiled loop does not have."""
-    ignored = [name for name, value in _OF_COMPILED.items() if given.get(name, value) != value]
-    if ignored:
-        raise ValueError(
-            f"{', '.join(ignored)} cannot be set for the compiled loop of the reacher, which learns from single steps "
-            "by a uniform replay: leave it out, or have the environment stepped from Python, as with num_envs=2"
-        )
+def _trained_kind(risks: Sequence[Risk]) -> Callable[[Any], Risk]:
+    """The one class of risk, which takes beta, that networks learn all these risks by."""
+    assert all(isinstance(risk, MeanVariance | Entropic) for risk in risks)  # others cannot be trained for
+    kinds = {type(risk) for risk in risks if not is_neutral(risk)} or {MeanVariance}
+    if len(kinds) > 1:
+        raise ValueError("risk must be of one kind for networks, which learn all risks together, got several")
+    return kinds.pop()
 
 
 def _check_rows(objects: int, space: Header) -> None:
@@ -205,24 +186,6 @@ def _memory() -> float:
         return float("inf")
 
 
-def compiled_reacher(env: FeatureVector | ReacherAdapter) -> Reacher | None:
-    """The `Reacher` of one environment that is just that, with its arm in closed form, or None."""
-    if isinstance(env, ReacherAdapter):
-        return env.world
-    from gymnasium.wrappers import OrderEnforcing
-
-    from rasf.envs.gymnasium.vector import SyncEnvs
-    from rasf.envs.reacher.env import ReacherEnv
-
-    if not isinstance(env, SyncEnvs) or env.num_envs > 1:
-        return None
-    if env.environments[0].has_phi or env.environments[0].counts_failures:
-        return None
-    outer = env.environments[0].env
-    inner = outer.env if type(outer) is OrderEnforcing else outer
-    return inner.world if type(inner) is ReacherEnv and inner.engine == "closed_form" else None
-
-
 class _Stream:
     """The stretches of training, one for each task and risk that leads, and what they showed so far.
 
@@ -244,14 +207,13 @@ class _Stream:
         self.steps, self.side_by_side, self._reports, self._risks = steps, side_by_side, reports, len(risks)
         self.w = np.repeat(tasks, len(risks), axis=0)  # task by task, each for all risks
         self.risks = list(risks) * len(tasks)
-        self.tasks = Tasks(self.w.astype(np.float32), np.zeros((len(self.w), 0), np.float32))
+        self.tasks = Tasks.of(self.w)
         beta = np.array([risk.beta for risk in risks], np.float32)  # type: ignore[attr-defined]
-        self.acting = np.tile(beta, len(tasks)) if len(risks) > 1 else float(beta[0])
+        self.acting = np.tile(beta, len(tasks))
         self.learned, self._further = np.concatenate([tasks, further]), len(further)
-        self.policies = None  # those of the stretches
-        if len(risks) > 1 or len(further):  # risk by risk, so that the policies of each are together
-            weights = np.tile(self.learned.astype(np.float32), (len(risks), 1))
-            self.policies = Policies(weights, np.repeat(beta, len(self.learned)))
+        # risk by risk, so that the policies of each are together
+        weights = np.tile(self.learned.astype(np.float32), (len(risks), 1))
+        self.policies = Policies(weights, np.repeat(beta, len(self.learned)))
         self.taken = np.zeros(len(self.w), np.int64)
         self.total, self.failures = np.zeros(len(self.w)), np.full(len(self.w), np.nan)
         self.extras = np.full((len(self.w), 3), np.nan)  # loss and clipped mass
@@ -313,45 +275,46 @@ class _Stream:
         return {name: np.concatenate([part, unknown[name]]) for name, part in led.items()}
 
 
-def _train_compiled(
+def _train_fused(
     stream: _Stream,
     agent: Agent,
-    world: Reacher,
+    world: World,
     seed: int,
-    env: FeatureVector | ReacherAdapter,
+    env: FeatureVector | WorldAdapter,
     greedy: GreedyCheck | None,
     checkpoint: Checkpoint,
 ) -> Networks:
-    """The networks after one lane of the fused loop; the last feature of the reacher is its failures."""
-    beta = jnp.asarray(stream.acting, jnp.float32)
-    first = jnp.float32(np.ravel(stream.acting)[0])
-    one = RunConfig(jax.random.key(seed), beta, first, stream.tasks, stream.policies)
+    """The networks after one lane of the fused driver."""
+    one = RunConfig(jax.random.key(seed), stream.acting, stream.acting[0], stream.tasks, stream.policies)
     configs = jax.tree.map(lambda part: jnp.asarray(part)[None], one)
-    period = period_of(agent, len(stream.w))
+    period = fused.period_of(agent, len(stream.w))
     schedule = Schedule(stream.steps, len(stream.w), max(1, _SHOWN_EVERY // period) * period)
-    stream.failures[:] = 0.0
-    at = _Lanes(start_lanes(agent, world, configs, schedule))
+    failure = getattr(world, "failure_feature", None)
+    if failure is not None:
+        stream.failures[:] = 0.0
+    at = _Lanes(fused.start_lanes(agent, world, configs, schedule))
     checkpoint.begin(stream=stream, at=at, greedy=greedy)
-    for chunk in chunks(agent, world, configs, schedule, at.lanes, at.step):
+    for chunk in fused.chunks(agent, world, configs, schedule, at.lanes, at.step):
         at.lanes, at.step = chunk.lanes, chunk.step
         active = np.arange(len(stream.w)) if stream.side_by_side else np.array([chunk.task])
         phi = chunk.length / len(active) * np.asarray(chunk.phi[0], np.float64)
         stream.taken[active] += chunk.length // len(active)
         stream.total[active] += np.sum(phi * stream.w[active], axis=1)
-        stream.failures[active] += np.rint(phi[:, -1])
+        if failure is not None:
+            stream.failures[active] += np.rint(phi[:, failure])
         stream.extras[active] = chunk.loss[0], *chunk.clipped[0]
-        led = chunk.step // chunk.length % len(active) if stream.side_by_side else chunk.task
+        shown = chunk.step // chunk.length % len(active) if stream.side_by_side else chunk.task
         if greedy is not None:
-            act = _greedy_of(agent, chunk.lanes.learner, env, stream.w[led], stream.risks[led])
-            stream.known |= greedy.look(stream.share, led, stream.w[led], act)
-        if stream.show(led):
+            act = _greedy_of(agent, chunk.lanes, env, stream.w[shown], stream.risks[shown])
+            stream.known |= greedy.look(stream.share, shown, stream.w[shown], act)
+        if stream.show(shown):
             break
         checkpoint.tick()
-    return jax.tree.map(lambda part: part[0], agent.acting(at.lanes.learner))
+    return fused.unscaled_networks(agent, at.lanes)
 
 
 class _Lanes:
-    """Where the fused loop stands."""
+    """Where the fused driver stands."""
 
     STATE = ("lanes", "step")  # for checkpoints
 
@@ -451,15 +414,14 @@ def _train_stepped(
 
 
 def _greedy_of(
-    agent: Agent, lanes: Learner, env: FeatureVector | ReacherAdapter, w: Floats, risk: Risk
+    agent: Agent, lanes: Lane, env: FeatureVector | WorldAdapter, w: Floats, risk: Risk
 ) -> Callable[[Any], int]:
-    """GPI by the networks of the first lane; they are fetched when somebody looks."""
+    """GPI by the networks of the first lane, which are fetched at the first call."""
     fetched: list[NetworkPolicies] = []
 
     def act(raw: Any) -> int:
         if not fetched:
-            first = jax.tree.map(lambda part: np.asarray(part[0]), agent.acting(lanes))
-            fetched.append(NetworkPolicies.from_agent(agent, first))
+            fetched.append(NetworkPolicies.from_agent(agent, fused.unscaled_networks(agent, lanes)))
         return fetched[0].act_one(env.encoder.vector(raw), w, risk)
 
     return act
@@ -477,7 +439,7 @@ def _advice(base_library: FrozenPolicies | None, stream: _Stream) -> BaseScores 
 
 
 def _atoms(
-    settings: AgentSettings,
+    settings: HistogramSettings,
     support: npt.ArrayLike | None,
     once: Sequence[int],
     base: FrozenPolicies | None,

@@ -74,7 +74,7 @@ def beliefs(
     agent: Agent, world: Reacher, where: Grid, own_tasks: Ints, networks: Networks, beta: Array, tasks: Tasks
 ) -> Beliefs:
     """What the networks say about all tasks; own_tasks (K,): which of them are those of the K policies."""
-    risk = agent.settings.risk(beta)
+    risk = agent.risk(beta)
     obs = world.observe(jnp.asarray(where.states))
     own = jnp.argmax(agent.own_scores(networks, obs, tasks.weights[own_tasks], risk), axis=-1)
 
@@ -106,7 +106,7 @@ def true_variance(
     exact_failures: of chance that does not change the path, the variance is known, path by path: much less noise. As
     published, failures are drawn like everything else.
     """
-    risk, gamma, K = agent.settings.risk(beta), agent.settings.gamma, agent.policies
+    risk, gamma, K = agent.risk(beta), agent.settings.gamma, agent.policies
     own = tasks.weights[own_tasks]
     state = jnp.broadcast_to(jnp.asarray(where.states), (K, rollouts, *where.states.shape)).reshape(K, -1, 4)
 

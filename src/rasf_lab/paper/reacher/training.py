@@ -8,31 +8,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import rasf
-from rasf.agents import AGENTS, LawKind
+from rasf.agents import AGENTS, Family, LawKind
 from rasf.arrays import Array
 from rasf.checks import number, one_of, whole
-from rasf.deep.agent import BOOTSTRAPS, DEEP_AGENTS, Agent, AgentSettings, Policies, Tasks, preset
+from rasf.deep.agent import Agent, Policies, Tasks
 from rasf.deep.evaluate import rollouts
-from rasf.deep.fit import Schedule, fit
-from rasf.deep.laws import Networks, support_atoms
-from rasf.deep.train import Lane, RunConfig
+from rasf.deep.fused import Lane, RunConfig, Schedule
+from rasf.deep.laws import Networks
+from rasf.deep.settings import NetworkSettings
 from rasf.envs.reacher.arm import tip_position
 from rasf.envs.reacher.world import TRAINING_TARGETS, Reacher
 from rasf.files import Arrays
 from rasf.library.progress import ScalarLog
 from rasf.risk import MeanVariance
 from rasf.sweep.engines.machine import peak_gb
+from rasf_lab.paper.reacher.agents import SEPARATE_HEADS, ConditionedAgent, GpiAgent, adam, paper_settings
 from rasf_lab.paper.reacher.beliefs import beliefs, compare_risks, grid, true_variance
+from rasf_lab.paper.reacher.fit import fit
 
 if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
@@ -53,7 +55,12 @@ _BEYOND = {
     "learning_rate": 1e-3,
     "epsilon": 0.1,
     "exploration": 0.0,
+    "n_step": 1,
+    "warmup": 0,
+    "surprise": 0.0,
 }
+BOOTSTRAPS = ("own", "gpi")
+AGENTS_HERE = tuple(name for name, spec in AGENTS.items() if spec.family is Family.NETWORKS)
 
 
 @dataclass(frozen=True)
@@ -96,7 +103,7 @@ class ReacherRun:
     library: bool = False
 
     def __post_init__(self) -> None:
-        one_of("agent", self.agent, DEEP_AGENTS)
+        one_of("agent", self.agent, AGENTS_HERE)
         number("beta", self.beta)
         number("adam_epsilon", self.adam_epsilon, 0.0)
         one_of("bootstrap", self.bootstrap, BOOTSTRAPS)
@@ -146,21 +153,29 @@ class ReacherRun:
         """The betas whose policies are learned, and take turns to lead."""
         return (0.0, self.beta) if self.beyond and self.beta and AGENTS[self.agent].makes_library else (self.beta,)
 
-    def settings(self, world: Reacher) -> AgentSettings:
+    def settings(self, world: Reacher) -> NetworkSettings:
         """Of its agent."""
-        changes = {
-            "bootstrap": self.bootstrap,
+        usual, histograms = paper_settings(self.agent), AGENTS[self.agent].law in (LawKind.HISTOGRAM, LawKind.REWARD)
+        changes: dict[str, Any] = {
             "target_period": self.target_period if self.target_networks else 0,
-            "separate_heads": self.separate_heads,
-            "adam_epsilon": self.adam_epsilon,
             "widths": (self.width, self.width),
-            "atoms": self.atoms,
         }
+        changes |= {"atoms": self.atoms} if histograms else {}
         if self.beyond:
-            law, shared = AGENTS[self.agent].law, AGENTS[self.agent].makes_library
-            events = world.events if law is LawKind.MEAN_LOG_VARIANCE else ()
-            changes |= _BEYOND | {"shared": shared, "events": events}
-        return preset(self.agent, **changes)
+            events = {"events": world.events} if AGENTS[self.agent].law is LawKind.MEAN_LOG_VARIANCE else {}
+            changes |= _BEYOND | {"shared": AGENTS[self.agent].makes_library, **events}
+        return replace(usual, **changes)
+
+    def create_agent(self, world: Reacher, training: Tasks, planned: int) -> Agent:
+        """The agent with its settings, and what the paper leaves open."""
+        more: dict[str, Any] = {"optimiser": adam(self.adam_epsilon), "planned": planned}
+        if self.separate_heads:
+            more["initialise"] = SEPARATE_HEADS
+        if not AGENTS[self.agent].makes_library:
+            more["relabelled"] = self.agent.endswith("relabelled")
+            return ConditionedAgent.for_world(self.settings(world), world, training, **more)
+        kind = GpiAgent if self.bootstrap == "gpi" else Agent
+        return kind.for_world(self.settings(world), world, training, **more)
 
     @property
     def evaluated(self) -> tuple[int, ...]:
@@ -184,15 +199,8 @@ class LaneProgram:
         self.tasks = _stacked([self._tasks(run, run.evaluated) for run in runs])
         stream = _stacked([self._practised(run) for run in runs])
         self.schedule = Schedule(one.steps_per_task // leading, len(one.training) * leading, one.evaluate_every)
-        atoms = support_atoms(self.world.feature_bounds, settings.gamma, settings.atoms)
-        self.agent = Agent.create(
-            settings,
-            self.world.observation_size,
-            self.world.n_actions,
-            self._practised(one),
-            atoms,
-            planned=round(self.schedule.steps * settings.updates) if one.beyond else 0,
-        )
+        planned = round(self.schedule.steps * settings.updates) if one.beyond else 0
+        self.agent = one.create_agent(self.world, self._practised(one), planned)
         self.tester = self.agent.for_weights(np.asarray(self.tasks.weights))
         beta = jnp.array([_ours(run.beta) for run in runs], jnp.float32)
         acting, policies = beta, None
@@ -203,7 +211,8 @@ class LaneProgram:
             policies = Policies(stream.weights, acting)
         self.configs = RunConfig(jnp.stack([_key(run) for run in runs]), acting, beta, stream, policies)
         self.beta = beta
-        self.has_maps = settings.law is not LawKind.MEAN and not (settings.conditioned or one.beyond)
+        conditioned = isinstance(self.agent, ConditionedAgent)
+        self.has_maps = settings.kind is not LawKind.MEAN and not (conditioned or one.beyond)
         self._curve = jax.jit(jax.vmap(partial(self._outcome, n=one.rollouts)))
         known, where = (self.tester, self.world), grid(one.map_points)
         self._rollouts = partial(rollouts, *known)
@@ -252,8 +261,8 @@ class LaneProgram:
 
     def library(self, lane: int, found: Arrays) -> PolicyLibrary:
         """The policies of a trained lane, one for each training task, as a library for `rasf/Reacher-v0`."""
+        from rasf.envs.gymnasium.description import world_description
         from rasf.library.file import versions
-        from rasf.library.networks.reacher import reacher_description
         from rasf.library.networks.train import network_library
 
         run = self.runs[lane]
@@ -280,7 +289,7 @@ class LaneProgram:
         return network_library(
             self.agent,
             jax.tree.map(lambda part: np.asarray(part[lane]), self.networks),
-            environment=reacher_description(self.world),
+            environment=world_description(self.world),
             tasks=tasks,
             risks=[MeanVariance.from_paper(beta) for beta in np.repeat(run.leading, len(run.training)).tolist()],
             history=history,
@@ -324,7 +333,7 @@ class LaneProgram:
             found |= {f"{way}_{name}": np.asarray(part) for name, part in outcome(*arguments, risk_discount).items()}
         states = jax.jit(jax.vmap(partial(self._rollouts, n=3, record=True)))(*arguments).states
         found["tips"] = np.asarray(tip_position(states).astype(jnp.float16))
-        if self.tester.settings.law is LawKind.HISTOGRAM:
+        if self.tester.settings.kind is LawKind.HISTOGRAM:
             some = states[:, :, :, ::25].reshape(*states.shape[:2], -1, states.shape[-1])
             compared = self._risks(online, beta, self.tasks, some)
             found |= {f"risk_{name}": np.asarray(part) for name, part in compared.items()}

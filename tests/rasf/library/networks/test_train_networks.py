@@ -10,16 +10,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rasf.deep.fit import Schedule, _compiled_advance, fit, start_lanes
+from rasf.deep.train import RunConfig
+from rasf.library.networks.reacher import reacher_description
 
 import rasf
 from quick_compilation import as_in_this_process
 from rasf.deep.agent import Agent, Tasks, preset
-from rasf.deep.fit import Schedule, _compiled_advance, fit, start_lanes
-from rasf.deep.train import RunConfig
 from rasf.envs.gymnasium.single import open_environment
 from rasf.envs.reacher.env import ReacherEnv
 from rasf.envs.reacher.world import Reacher
-from rasf.library.networks.reacher import reacher_description
 from rasf.library.networks.train import network_library
 from rasf.risk import Entropic, MeanVariance
 

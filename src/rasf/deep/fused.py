@@ -1,0 +1,394 @@
+"""The fused driver: act, step the world, store, sample, update, all in one compiled scan, many lanes at once.
+
+A lane is one run: a key, a beta, its tasks. Lanes differ in nothing else, so `jax.vmap` packs seeds and risk levels
+into one program. Tasks follow one another, or are interleaved, an environment each; the networks, the optimiser and the
+replay are one. The algorithm is that of `rasf.deep.algorithm`.
+
+    chunk = scan over target periods of (scan over rounds; copy to the target networks)
+
+The copy stands between the inner scans, so that no round pays for a condition. The chance of a period is drawn before
+it. A run can be cut into chunks anywhere, and resumed, without changing a bit on the same device at the same number of
+lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from rasf.agents import LawKind
+from rasf.arrays import Array, Floats
+from rasf.checks import whole
+from rasf.deep import algorithm, replay
+from rasf.deep.agent import Agent, Learner, Policies, Tasks
+from rasf.deep.algorithm import Goal, Held, SampleChance, Scaling, StepChance, WorldChance
+from rasf.deep.laws import Within
+from rasf.deep.priorities import Priorities
+from rasf.deep.replay import Ring, Steps
+from rasf.transfer import gpi_actions
+from rasf.world import World
+
+_UNROLLED = 4  # updates of a round: all of many would take long to compile, none costs a tenth of the speed on a CPU
+_PLAIN_PERIOD = 1_000  # rounds of a chunk's scan, where no target networks set it
+
+
+class RunConfig(NamedTuple):
+    """What distinguishes one run from another: its key, its tasks, its risk when acting and when bootstrapping.
+
+    beta: (), or (T,), by which to act on each of the tasks. policies: what the policies learn for, where that is not
+    the tasks at the one `bootstrap_beta`.
+    """
+
+    key: Array
+    beta: Array
+    bootstrap_beta: Array
+    tasks: Tasks
+    policies: Policies | None = None
+
+
+class Rated(NamedTuple):
+    """Priorities, and the last update's rows (B,) with their errors (B,), which count from the next update on."""
+
+    priorities: Priorities
+    rows: Array
+    errors: Array
+
+
+class Lane(NamedTuple):
+    """Where one run stands; states (E, ..) and ages (E,), in steps, of its environments."""
+
+    learner: Learner
+    state: Any
+    age: Array
+    held: Held
+    ring: Ring
+    rated: Rated | tuple[()]
+    scaling: Scaling
+    within: Within
+
+
+class PeriodStats(NamedTuple):
+    """What some rounds showed: mean loss, mean clipped mass (2,), phi's mean (E, d), least and largest (d,)."""
+
+    loss: Array
+    clipped: Array
+    phi_mean: Array
+    phi_min: Array
+    phi_max: Array
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long to train on each task, in steps, and how often to evaluate."""
+
+    steps_per_task: int
+    tasks: int
+    evaluate_every: int
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            whole(name, value)
+
+    @property
+    def steps(self) -> int:
+        """Of all tasks."""
+        return self.steps_per_task * self.tasks
+
+
+class Chunk(NamedTuple):
+    """Where training stands after some steps: their number and task, the lanes, and what the steps showed.
+
+    phi (L, E, d) of each environment, loss (L,) and clipped (L, 2) are means over the chunk's `length` steps.
+    """
+
+    step: int
+    length: int
+    task: int
+    lanes: Lane
+    phi: Array
+    loss: Array
+    clipped: Array
+
+
+def environments(agent: Agent, tasks: int) -> int:
+    """How many a lane steps in a round: one for each of the tasks, or one for all."""
+    return tasks if agent.settings.side_by_side else 1
+
+
+def period_of(agent: Agent, tasks: int = 1) -> int:
+    """Steps, of all environments, between copies to the target networks."""
+    n = environments(agent, tasks)
+    return max(1, (agent.settings.target_period or _PLAIN_PERIOD) // agent.updates_for(n)) * n
+
+
+def chunks(
+    agent: Agent, world: World, configs: RunConfig, schedule: Schedule, lanes: Lane | None = None, step: int = 0
+) -> Iterator[Chunk]:
+    """Train all lanes of `configs` (each part stacked on axis 0), from the start or from `lanes` at `step`.
+
+    A chunk has `evaluate_every` steps in whole target periods, or the rest of the warm-up, of a period or of a task.
+    Interleaved tasks are one stretch of training. The lanes of a chunk live until the next one is computed.
+    """
+    n, stretch = environments(agent, schedule.tasks), schedule.steps_per_task
+    period, every = period_of(agent, schedule.tasks) // n, schedule.evaluate_every // n  # from here on in rounds
+    warm = -(-agent.settings.warmup // n)
+    lanes = start_lanes(agent, world, configs, schedule) if lanes is None else lanes
+    while step < schedule.steps:
+        begin = step // n
+        task, done = divmod(begin, stretch)
+        left, periods, copy = stretch - done, 1, False
+        if begin < warm:
+            length = min(warm - begin, left)
+        else:
+            length = period - (begin - warm) % period
+            copy = length <= left
+            if length == period <= left:
+                periods = max(1, min(every, left) // period)
+            length = min(length, left)
+        if step and not done:
+            lanes = _with_new_episodes(lanes, begin)
+        stage = Stage(periods, length, begin < warm, begin + length == warm, copy)
+        lanes, seen = _compiled_advance(agent, world, stage)(configs, lanes, begin, task)
+        taken = periods * length * n
+        _check(seen, np.asarray(world.feature_bounds), step, taken)
+        step += taken
+        means = (jnp.mean(part, axis=1) for part in (seen.phi_mean, seen.loss, seen.clipped))
+        yield Chunk(step, taken, task, lanes, *means)
+
+
+@partial(jax.jit, donate_argnums=0)
+def _with_new_episodes(lanes: Lane, begin: Array) -> Lane:
+    """The lanes as a task begins, one environment each: no episode goes on, nor does a sum over steps."""
+    rows = lanes.ring.rows
+    ring = Ring(rows.at[:, (begin - 1) % rows.shape[1], -1].set(1.0))
+    return lanes._replace(age=jnp.zeros_like(lanes.age), held=jax.tree.map(jnp.zeros_like, lanes.held), ring=ring)
+
+
+class Stage(NamedTuple):
+    """A part of training that one program does: `periods` of `length` rounds each.
+
+    warming: rounds are random and nothing is learned. scales: the warm-up ends with them. copies: target networks are
+    copied after each period.
+    """
+
+    periods: int
+    length: int
+    warming: bool
+    scales: bool
+    copies: bool
+
+
+def start_lanes(agent: Agent, world: World, configs: RunConfig, schedule: Schedule) -> Lane:
+    """The lanes before their first step; sizes that do not fit together are refused."""
+    _check_sizes(agent, world, configs, schedule)
+    capacity = min(schedule.steps, agent.settings.replay or schedule.steps)
+    return _compiled_start(agent, world, capacity)(configs)
+
+
+@lru_cache(maxsize=8)
+def _compiled_start(agent: Agent, world: World, capacity: int) -> Callable[[RunConfig], Lane]:
+    return jax.jit(jax.vmap(partial(start, agent, world, capacity)))
+
+
+@lru_cache(maxsize=8)
+def _compiled_advance(agent: Agent, world: World, stage: Stage) -> Callable[..., tuple[Lane, PeriodStats]]:
+    one_lane = partial(advance, agent, world, stage)
+    return jax.jit(jax.vmap(one_lane, in_axes=(0, 0, None, None)), donate_argnums=(1,))
+
+
+def start(agent: Agent, world: World, capacity: int, config: RunConfig) -> Lane:
+    """A lane before its first step; `capacity` is the number of steps that its replay keeps."""
+    (tasks, features), chosen = config.tasks.weights.shape, agent.settings
+    n, inputs = environments(agent, tasks), world.observation_size
+    init_key, state_key = algorithm.init_keys(config.key)
+    ring = Ring.empty(capacity, n, inputs, features)
+    rated: Rated | tuple[()] = ()
+    if chosen.surprise:
+        batch = (chosen.batch,)
+        rated = Rated(Priorities.empty(len(ring.rows)), jnp.zeros(batch, jnp.int32), jnp.ones(batch))
+    nothing = jnp.zeros(features)
+    return Lane(
+        agent.init(init_key),
+        jax.vmap(world.reset)(jax.random.split(state_key, n)),
+        jnp.zeros(n, jnp.int32),
+        jax.tree.map(jnp.asarray, Held.none(n)),
+        ring,
+        rated,
+        jax.tree.map(jnp.asarray, Scaling.none(inputs, features)),
+        Within(nothing, nothing),
+    )
+
+
+def advance(
+    agent: Agent, world: World, stage: Stage, config: RunConfig, lane: Lane, begin: Array, task: Array
+) -> tuple[Lane, PeriodStats]:
+    """The lane after a stage of training from round `begin` on, on the active `task`, or on all, if interleaved."""
+    n = environments(agent, len(config.tasks.weights))
+    active = jnp.arange(n) if agent.settings.side_by_side else jnp.asarray(task)[None]
+    updates = 0 if stage.warming else agent.updates_for(n)
+
+    def period(lane: Lane, first: Array) -> tuple[Lane, PeriodStats]:
+        rounds = first + jnp.arange(stage.length)
+        chance = jax.vmap(partial(algorithm.step_chance, agent, config.key, n=n))(rounds)
+        worlds = jax.vmap(partial(algorithm.world_chance, world, config.key, n=n))(rounds)
+        done = lane.learner.updates + jnp.arange(stage.length * updates)
+        samples = jax.vmap(partial(algorithm.sample_chance, agent, config.key))(done)
+        by_round = jax.tree.map(lambda part: part.reshape(stage.length, updates, *part.shape[1:]), samples)
+        inner = partial(_round, agent, world, config, active, stage.warming)
+        lane, (loss, clipped, phi) = jax.lax.scan(inner, lane, (rounds, chance, worlds, by_round))
+        if stage.copies:
+            lane = lane._replace(learner=agent.copy_target(lane.learner))
+        low, high = jnp.min(phi, axis=(0, 1)), jnp.max(phi, axis=(0, 1))
+        return lane, PeriodStats(jnp.mean(loss), jnp.mean(clipped, axis=0), jnp.mean(phi, axis=0), low, high)
+
+    lane, seen = jax.lax.scan(period, lane, begin + stage.length * jnp.arange(stage.periods))
+    if stage.scales:
+        stored = min(-(-agent.settings.warmup // n) * n, len(lane.ring.rows))
+        steps = replay.unpack(lane.ring.rows[:stored], world.observation_size)
+        lane = lane._replace(scaling=Scaling.of(agent, steps))
+    return lane, seen
+
+
+def _round(
+    agent: Agent,
+    world: World,
+    config: RunConfig,
+    active: Array,
+    warming: bool,
+    lane: Lane,
+    now: tuple[Array, StepChance, WorldChance, SampleChance],
+) -> tuple[Lane, tuple[Array, Array, Array]]:
+    """One round: a step of every environment on its `active` task (E,), then the updates."""
+    index, chance, worlds, samples = now
+    n, networks, tasks = len(active), agent.acting(lane.learner), config.tasks
+    fresh = lane.age == 0
+    state = jax.tree.map(
+        lambda new, old: jnp.where(fresh.reshape(n, *(1,) * (new.ndim - 1)), new, old), worlds.reset, lane.state
+    )
+    epsilon = 1.0 if warming else agent.epsilon_at(n * index)
+    explores, action, held = algorithm.explore(agent, chance, lane.held, epsilon)
+    obs = jax.vmap(world.observe)(state)
+    if not warming:
+        betas = jnp.broadcast_to(config.beta, tasks.weights.shape[:1])
+        scored = jax.vmap(
+            lambda task, seen: algorithm.scores(agent, networks, tasks, task, betas[task], lane.scaling, seen)
+        )(active, obs)
+        action = jnp.where(explores, action, jax.vmap(gpi_actions)(scored))
+    state, phi = jax.vmap(world.advance)(state, action, worlds.noise)
+    terminated = jnp.broadcast_to(jax.vmap(world.terminated)(state), (n,))
+    age = lane.age + 1
+    over = terminated | (age >= world.episode_length)
+    steps = Steps(obs, action, phi, jax.vmap(world.observe)(state), 1.0 - terminated, active, over * 1.0)
+    ring, stored_at = lane.ring.store(index, replay.pack(steps))
+    rated = lane.rated
+    if isinstance(rated, Rated):
+        rated = rated._replace(priorities=rated.priorities.begin(stored_at))
+    within = algorithm.widened(lane.within, phi, agent.settings.gamma)
+    goal = Goal(tasks, config.bootstrap_beta if config.policies is None else config.policies)
+    lane = Lane(lane.learner, state, age * (1 - over), held.ended(over), ring, rated, lane.scaling, within)
+    stored = (index + 1) * n
+    one = partial(_learn, agent, goal, lane, stored, n, world.observation_size)
+    n_updates = len(samples.bits)
+    if not n_updates:
+        return lane, (jnp.zeros(()), jnp.zeros(2), phi)
+    unrolled = min(_UNROLLED, n_updates)
+    (learner, rated), (loss, clipped) = jax.lax.scan(one, (lane.learner, rated), samples, unroll=unrolled)
+    return lane._replace(learner=learner, rated=rated), (jnp.mean(loss), jnp.mean(clipped, axis=0), phi)
+
+
+def _learn(
+    agent: Agent,
+    goal: Goal,
+    lane: Lane,
+    stored: Array,
+    n: int,
+    observation_size: int,
+    state: tuple[Learner, Rated | tuple[()]],
+    chance: SampleChance,
+) -> tuple[tuple[Learner, Rated | tuple[()]], tuple[Array, Array]]:
+    """One update on windows of the lane's ring, in which so many rows were stored in all."""
+    (learner, rated), share = state, agent.settings.surprise
+    size = jnp.minimum(stored, len(lane.ring.rows))
+    chosen = (chance.bits % size.astype(chance.bits.dtype)).astype(jnp.int32)
+    weight = jnp.ones(len(chosen))
+    if isinstance(rated, Rated):
+        priorities = rated.priorities.rate(rated.rows, rated.errors)
+        chosen = jnp.where(chance.by_priority < share, priorities.draw(chance.share, size), chosen)
+        frequency = 1 - share + share * priorities.frequency(chosen, size)
+        weight = algorithm.correction(agent, frequency, learner.updates)
+    rows, follows = lane.ring.windows(chosen, stored, n, agent.settings.n_step)
+    batch = replay.windows(rows, follows, observation_size)
+    learner, found = algorithm.update(agent, learner, goal, lane.scaling, lane.within, batch, weight)
+    if isinstance(rated, Rated):
+        rated = Rated(priorities, chosen, found.error)
+    return (learner, rated), (jnp.mean(found.each), found.clipped)
+
+
+def unscaled_networks(agent: Agent, lanes: Lane, lane: int = 0) -> Any:
+    """The acting networks of one of several lanes, in numpy, for inputs and features as they are."""
+    networks, scaling = jax.tree.map(lambda part: np.array(part[lane]), (agent.acting(lanes.learner), lanes.scaling))
+    return scaling.unscaled(agent, networks) if agent.settings.warmup else networks
+
+
+def _check_sizes(agent: Agent, world: World, configs: RunConfig, schedule: Schedule) -> None:
+    """Refuse configs that are not stacked or not finite, and an agent, configs or a schedule of other sizes."""
+    numbers = {"beta": configs.beta, "bootstrap_beta": configs.bootstrap_beta, **configs.tasks._asdict()}
+    beta, bootstrap_beta, weights, inputs = map(np.shape, numbers.values())
+    lanes = jax.random.key_data(configs.key).shape[:-1]
+    stacked = len(weights) == 3 and 0 not in weights and inputs[:-1] == weights[:-1]
+    if not stacked or beta not in (lanes, weights[:2]) or not lanes == bootstrap_beta == weights[:1]:
+        raise ValueError(
+            "configs must have lanes in front of every part: keys (L,), betas (L,), weights (L, T, d), inputs "
+            f"(L, T, c); got key {lanes}, " + ", ".join(f"{name} {np.shape(part)}" for name, part in numbers.items())
+        )
+    (_, tasks, d), own = weights, configs.policies is None
+    if configs.policies is not None:
+        learned, betas = map(np.shape, configs.policies)
+        if learned != (*lanes, agent.policies, d) or betas != learned[:-1]:
+            raise ValueError(
+                f"policies of configs must have weights {(*lanes, agent.policies, d)} and a beta for each, got "
+                f"{learned} and {betas}"
+            )
+        numbers |= {f"{name} of policies": part for name, part in configs.policies._asdict().items()}
+    for name, part in numbers.items():
+        wrong = np.asarray(part)[~np.isfinite(part)]
+        if wrong.size:
+            raise ValueError(f"{name} of configs must be finite, got {wrong[0]}")
+    for whose, what, has, fits in (
+        ("agent", "actions", agent.actions, world.n_actions),
+        ("configs", "features", d, len(world.feature_bounds)),
+        ("schedule", "tasks", schedule.tasks, tasks),
+        *(
+            ("agent", *row)
+            for row in agent.sizes(world.observation_size, tasks if own else agent.policies, d, inputs[-1])
+        ),
+    ):
+        if has != fits:
+            raise ValueError(f"{whose} must have {fits} {what} to fit the world and the configs, got {has}")
+    active = agent.for_weights(configs.tasks.weights).active_features
+    if agent.law.kind is LawKind.HISTOGRAM and active > agent.active_features:
+        raise ValueError(f"agent must have {active} active_features, as the configs do, got {agent.active_features}")
+
+
+def _check(seen: PeriodStats, bounds: Floats, step: int, length: int) -> None:
+    """Refuse features that are not finite or outside their bounds, and a loss that is not finite."""
+    where = f"between steps {step} and {step + length}"
+    low, high = np.asarray(seen.phi_min).min(axis=(0, 1)), np.asarray(seen.phi_max).max(axis=(0, 1))
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        raise ValueError(f"the world gave a feature that is not finite {where}")
+    slack = 1e-5 * (bounds[:, 1] - bounds[:, 0])
+    outside = (low < bounds[:, 0] - slack) | (high > bounds[:, 1] + slack)
+    if outside.any():
+        i = int(np.argmax(outside))
+        raise ValueError(
+            f"feature {i} left its declared bounds [{bounds[i, 0]:g}, {bounds[i, 1]:g}] {where}: it was in "
+            f"[{low[i]:g}, {high[i]:g}]"
+        )
+    if not np.isfinite(np.asarray(seen.loss)).all():
+        raise ValueError(f"the loss was not finite {where}; a smaller learning rate may help")

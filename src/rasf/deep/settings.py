@@ -1,0 +1,179 @@
+"""Settings of the agents that learn by networks: frozen dataclasses, one for each kind of return distribution.
+
+    MeanSettings          sfdqn           the mean of the feature return
+    CovarianceSettings    sfdqn-residual  mean and covariance, the covariance from the residuals
+    HistogramSettings     sfc51, rasfc51  a histogram of every feature
+    MomentSettings        rasfdqn         mean and variance of every feature, learned by logarithms
+
+A setting that has no meaning for a distribution is not a field of its class.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rasf import checks
+from rasf.agents import AGENTS, Family, LawKind
+
+DEEP_AGENTS = tuple(name for name, one in AGENTS.items() if one.family is Family.NETWORKS and one.makes_library)
+_MOST_ATOMS = 100_000
+_COUNTS = {"batch": 1, "n_step": 1, "target_period": 0, "average": 0, "warmup": 0, "replay": 0, "objects": 0}
+_SHARES = ("epsilon", "exploration", "settle", "surprise")
+_SWITCHES = ("decay", "shared", "side_by_side", "lasting")
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """Settings that all networks have; the defaults are the paper's.
+
+    Attributes:
+        gamma: Discount, below 1. Default: 0.9.
+        widths: Units of the hidden layers. Default: (256, 256).
+        shared: All policies share the hidden layers. Default: False.
+        objects: How many numbers describe an object, if an observation lists objects: the first row is the agent, rows
+            of zeros are empty, and the order of the other rows has no meaning. 0 for other observations. Default: 0.
+        frequency: Spread of the frequencies of a first layer of sines, for functions that change quickly; 0 for tanh.
+            Default: 0.
+        batch: Transitions of an update. Default: 32.
+        updates: Updates for each step of the environment; 0.25 is one in four steps. Default: 1.
+        learning_rate: Of Adam. Default: 1e-3.
+        decay: The learning rate falls linearly to 2 % by the end of training. Default: False.
+        target_period: Updates between copies to the target networks; 0 for no target networks. Default: 1000.
+        average: The acting networks are the mean of the weights over about this many updates; 0 for the last weights.
+            Default: 0.
+        settle: Share of training, at its end, in which the policies are frozen and only distributions are learned.
+            Default: 0.
+        epsilon: Probability of a random action. Default: 0.1.
+        exploration: Share of training in which epsilon falls from 1 to its value. Default: 0.
+        lasting: A random action is repeated n times, with probability proportional to 1 / n^2, at most 1,000 times
+            (epsilon-z-greedy exploration, Dabney and others, 2021). Default: False.
+        n_step: Steps over which features are summed before the network is asked. Default: 1.
+        warmup: Random steps before the first update. They set the scale of inputs and features. Default: 0.
+        surprise: Share of a batch drawn by prioritised replay. Default: 0.
+        replay: Steps that the replay keeps; 0 keeps all. Default: 0.
+        side_by_side: Tasks are interleaved. Otherwise they follow one another. Default: False.
+    """
+
+    kind: ClassVar[LawKind] = LawKind.MEAN
+
+    gamma: float = 0.9
+    widths: tuple[int, ...] = (256, 256)
+    shared: bool = False
+    objects: int = 0
+    frequency: float = 0.0
+    batch: int = 32
+    updates: float = 1.0
+    learning_rate: float = 1e-3
+    decay: bool = False
+    target_period: int = 1_000
+    average: int = 0
+    settle: float = 0.0
+    epsilon: float = 0.1
+    exploration: float = 0.0
+    lasting: bool = False
+    n_step: int = 1
+    warmup: int = 0
+    surprise: float = 0.0
+    replay: int = 0
+    side_by_side: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.widths, tuple) or not self.widths:
+            raise ValueError(f"widths must be sizes of layers such as widths=(64, 64), got {self.widths!r}")
+        for width in self.widths:
+            checks.whole("widths", width)
+        for name, least in _COUNTS.items():
+            checks.whole(name, getattr(self, name), least)
+        for name in _SHARES:
+            checks.number(name, getattr(self, name), 0.0, 1.0)
+        for name in _SWITCHES:
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        checks.number("learning_rate", self.learning_rate, 0.0, np.inf)
+        checks.number("frequency", self.frequency, 0.0, np.inf)
+        if checks.number("updates", self.updates, 0.0, 1_000.0) == 0:
+            raise ValueError("updates must be above 0, such as 0.25 for one in four steps, got 0")
+        if checks.number("gamma", self.gamma, 0.0, 1.0) == 1:
+            raise ValueError("gamma must be below 1 for the returns of networks, got 1")
+        if self.objects and self.frequency:
+            raise ValueError(f"objects cannot be combined with frequency, got {self.frequency!r}")
+
+
+@dataclass(frozen=True)
+class MeanSettings(NetworkSettings):
+    """Settings of `sfdqn`, which learns the mean of the feature return: those of `NetworkSettings`."""
+
+
+@dataclass(frozen=True)
+class CovarianceSettings(NetworkSettings):
+    """Settings of `sfdqn-residual`, which learns mean and covariance: those of `NetworkSettings`."""
+
+    kind: ClassVar[LawKind] = LawKind.MEAN_COVARIANCE
+
+
+@dataclass(frozen=True)
+class HistogramSettings(NetworkSettings):
+    """Settings of `sfc51` and `rasfc51`, which learn a histogram of every feature: those of `NetworkSettings`, and
+
+    Attributes:
+        atoms: Of each histogram. Default: 51.
+    """
+
+    kind: ClassVar[LawKind] = LawKind.HISTOGRAM
+
+    atoms: int = 51
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if checks.whole("atoms", self.atoms, 2) > _MOST_ATOMS:
+            raise ValueError(f"atoms must be at most {_MOST_ATOMS:,}, got {self.atoms}")
+
+
+@dataclass(frozen=True)
+class MomentSettings(NetworkSettings):
+    """Settings of `rasfdqn`, which learns mean and variance of every feature: those of `NetworkSettings`, and
+
+    Attributes:
+        events: Indices of rare features that are never negative, such as a crash. Their means are learned by
+            logarithms, too. Default: none; `learn` uses those that the environment declares.
+
+    The defaults differ from the paper's: gamma 0.99, widths (64, 64), shared, batch 64, learning_rate 2e-3, decay,
+    target_period 250, average 1000, epsilon 0.05, exploration 0.2, n_step 5, warmup 500, surprise 0.5, side_by_side.
+    """
+
+    kind: ClassVar[LawKind] = LawKind.MEAN_LOG_VARIANCE
+
+    gamma: float = 0.99
+    widths: tuple[int, ...] = (64, 64)
+    shared: bool = True
+    batch: int = 64
+    learning_rate: float = 2e-3
+    decay: bool = True
+    target_period: int = 250
+    average: int = 1_000
+    epsilon: float = 0.05
+    exploration: float = 0.2
+    n_step: int = 5
+    warmup: int = 500
+    surprise: float = 0.5
+    side_by_side: bool = True
+    events: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.events, tuple) or len(set(self.events)) < len(self.events):
+            raise ValueError(f"events must be different features such as events=(2,), got {self.events!r}")
+        for event in self.events:
+            checks.whole("events", event, 0)
+
+
+_CLASSES = {one.kind: one for one in (MeanSettings, CovarianceSettings, HistogramSettings, MomentSettings)}
+
+
+def network_settings(agent: str) -> NetworkSettings:
+    """The default settings of an agent that learns by networks, by its name."""
+    checks.one_of("agent", agent, DEEP_AGENTS)
+    return _CLASSES[AGENTS[agent].law]()

@@ -1,0 +1,392 @@
+"""The stepped driver: for worlds that jax cannot compile, any Gymnasium environment.
+
+The algorithm is that of `rasf.deep.algorithm`, driven by a caller that owns the environments:
+
+    act       actions of n environments at once, each on its active task
+    observe   n steps into the replay, rows of numbers in host memory
+    learn     several updates in one compiled scan, on windows drawn beforehand
+
+Two things are done later than in the fused driver, so that the environments do not wait for updates: the acting
+networks are renewed every `act_every` updates, and updates are done `together`, several in one call. With 1 and 1 the
+two drivers compute the same numbers.
+
+An episode that terminated has no future; one that was truncated is bootstrapped from its true last observation. The
+same seed and the same calls give the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from rasf import checks
+from rasf.arrays import Array, Floats, Ints
+from rasf.deep import algorithm, replay
+from rasf.deep.agent import Agent, Learner, Policies, Tasks
+from rasf.deep.algorithm import Goal, Held, Scaling
+from rasf.deep.laws import Losses, Networks, TaskHeads, Within
+from rasf.deep.networks import Heads, plain_outputs
+from rasf.deep.priorities import HostPriorities
+from rasf.deep.replay import HostReplay, Steps
+from rasf.deep.settings import MomentSettings
+from rasf.risk import Risk
+from rasf.risk.base import check_beta
+from rasf.transfer import gpi_actions
+
+BaseScores = Callable[[npt.NDArray[np.float32], int], npt.NDArray[Any]]  # obs (n, m), task -> best of older ones (n, A)
+_TOGETHER = 4  # on a CPU a scan of four updates takes two thirds of the time of four calls; more gain little
+_BLOCK = 256  # rounds or updates whose chance is drawn at once
+_Drawn = TypeVar("_Drawn", bound=NamedTuple)
+
+
+class Learned:
+    """What some updates showed; it is read from the device only on demand, so that no step waits for it."""
+
+    def __init__(self, totals: list[tuple[Array, Array]], updates: int, by: int) -> None:
+        self._totals, self.updates, self._by = totals, updates, by
+
+    @property
+    def loss(self) -> float:
+        """Their mean loss; one that is not finite is refused."""
+        total = sum(float(loss) for loss, _ in self._totals)
+        if not math.isfinite(total):
+            raise ValueError(f"the loss was not finite by update {self._by}; a smaller learning rate may help")
+        return total / self.updates
+
+    @property
+    def clipped(self) -> Floats:
+        """The mean mass (2,) clipped below and above the support."""
+        return np.sum([clipped for _, clipped in self._totals], axis=0, dtype=float) / self.updates
+
+
+class SteppedLearner:
+    """An agent that learns its tasks from `num_envs` environments at once.
+
+    Args:
+        agent: The agent.
+        tasks: Those that the agent was created for, or those of the stream that `policies` learn from.
+        beta: To act by, one or (T,) for each task; also to learn by, where no policies are given.
+        seed: Of everything random.
+        num_envs: Number of environments.
+        capacity: Steps that the replay keeps.
+        together: Updates done in one call, a power of two. Default: 4, or the power of two up to num_envs.
+        policies: What the policies learn for, if that is not the tasks at the one beta.
+        act_every: Updates after which the acting networks are renewed. With more than 1, actions are computed in numpy
+            and wait for no update. Default: 1.
+        base_scores: Scores of older policies, which take part in GPI. Default: none.
+        dtype: What the replay keeps observations as, which must lose nothing. Default: float32.
+    """
+
+    STATE = (  # for checkpoints, between `learn` and `act`; then call `restored`
+        "updates", "active", "_owed", "_learner", "_replay", "_priorities", "_scaling", "_within", "_warm", "_round",
+        "_stepped", "_rated", "_held", "_acting", "_acting_at",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        agent: Agent,
+        tasks: Tasks,
+        beta: float | npt.ArrayLike,
+        seed: int,
+        num_envs: int,
+        capacity: int,
+        *,
+        together: int | None = None,
+        policies: Policies | None = None,
+        act_every: int = 1,
+        base_scores: BaseScores | None = None,
+        dtype: npt.DTypeLike = np.float32,
+    ) -> None:
+        n_tasks, n_features = np.shape(tasks.weights)
+        betas = np.asarray(beta, np.float64)
+        for one in betas.ravel().tolist():
+            check_beta(one)
+        if betas.shape not in ((), (n_tasks,)) or (betas.ndim and policies is None):
+            raise ValueError(
+                f"beta must be one number, or, with policies, one for each of {n_tasks} tasks, got {beta!r}"
+            )
+        learned = n_tasks if policies is None else len(policies.weights)
+        if learned != agent.policies:
+            raise ValueError(f"tasks must be the {agent.policies} the agent was created for, got {learned}")
+        if not 1 <= num_envs <= capacity:
+            raise ValueError(f"num_envs must be at least 1 and at most capacity, got {num_envs} and {capacity}")
+        if together is None:
+            together = max(_TOGETHER, _power_of_two(num_envs))
+        if together < 1 or together != _power_of_two(together):
+            raise ValueError(f"together must be a power of two, got {together}")
+        self.agent, self.updates, self.active = agent, 0, np.zeros(num_envs, np.int64)
+        self._on_task = {0: np.arange(num_envs)}  # the environments of each task that is active
+        self._betas, size = np.broadcast_to(betas, (n_tasks,)), agent.inputs
+        self._tasks = Tasks(*(jnp.asarray(part, jnp.float32) for part in tasks))
+        by = jnp.float32(betas) if policies is None else Policies(*map(jnp.float32, policies))
+        self._goal, self._weights = Goal(self._tasks, by), np.asarray(tasks.weights, np.float32)
+        self._size, self._num_envs, self._together, self._owed = size, num_envs, together, 0.0
+        self._programs, key = _programs(agent, size), jax.random.key(seed)
+        self._learner: Learner = self._programs.init(algorithm.init_keys(key)[0])
+        steps = jax.jit(jax.vmap(partial(algorithm.step_chance, agent, key, n=num_envs)))
+        samples = jax.jit(jax.vmap(partial(algorithm.sample_chance, agent, key)))
+        self._chance, self._samples = _Blocks(steps), _Blocks(samples)
+        self._replay = HostReplay(capacity, num_envs, size, n_features, dtype)
+        self._priorities = HostPriorities(capacity) if agent.settings.surprise else None
+        self._scaling = Scaling.none(size, n_features)
+        self._within = Within(*np.zeros((2, n_features), np.float32))
+        self._warm, self._stepped, self._round = agent.settings.warmup == 0, 0, 0
+        self._base_scores = base_scores
+        self._heads: dict[int, tuple[TaskHeads, tuple[Heads, ...], Risk]] = {}
+        self._no_base = jnp.full((num_envs, agent.actions), -jnp.inf)
+        self._rated: tuple[Ints, Array] | None = None
+        self._acted: tuple[npt.NDArray[np.float32], Ints] | None = None
+        self._held = Held.none(num_envs)
+        self._act_every = checks.whole("act_every", act_every)
+        self._refresh()
+
+    @property
+    def networks(self) -> Networks:
+        """A copy of the networks to act by, in numpy, for inputs and features as they are."""
+        # a view would keep updates from working in place
+        copy: Networks = jax.tree.map(np.array, self.agent.acting(self._learner))
+        return self._scaling.unscaled(self.agent, copy) if self.agent.settings.warmup else copy
+
+    @property
+    def transitions(self) -> int:
+        """How many steps the replay holds."""
+        return len(self._replay)
+
+    def begin_task(self, task: int | npt.ArrayLike) -> None:
+        """Make a task the active one of all environments, or one (n,) of each."""
+        given, most = np.broadcast_to(np.asarray(task, np.int64), (self._num_envs,)), len(self._weights) - 1
+        if given.min() < 0 or given.max() > most:
+            raise ValueError(f"task must be from 0 to {most}, got {task!r}")
+        self.active, self._acted = given.copy(), None
+        self._on_task = {int(one): np.flatnonzero(given == one) for one in np.unique(given)}
+
+    def restored(self) -> None:
+        """Complete what a checkpoint restored."""
+        self._heads = {}
+        self.begin_task(self.active)
+
+    def cut(self) -> None:
+        """Begin new episodes: neither sums over steps nor repeated actions go on."""
+        self._held = self._held.ended(np.ones(self._num_envs, np.int32))
+        self._replay.cut()
+
+    def act(self, obs: npt.ArrayLike) -> Ints:
+        """Actions (n,) for observations (n, m)."""
+        seen = np.array(obs, np.float32)  # a copy: environments reuse their arrays
+        if seen.shape != (self._num_envs, self._size):
+            raise ValueError(f"obs must have shape {(self._num_envs, self._size)}, got {seen.shape}")
+        epsilon = self.agent.epsilon_at(self._stepped) if self._warm else 1.0
+        chance, self._round = self._chance.at(self._round), self._round + 1
+        explores, action, self._held = algorithm.explore(self.agent, chance, self._held, epsilon)
+        if np.count_nonzero(explores) < self._num_envs:
+            action = np.where(explores, action, self._greedy(seen))
+        self._acted = seen, action
+        return action
+
+    def _greedy(self, obs: npt.NDArray[np.float32]) -> Ints:
+        """Actions (n,) by GPI over all policies, and over the scores of older ones."""
+        base = None
+        if self._base_scores is not None:
+            base = np.empty((self._num_envs, self.agent.actions), np.float32)
+            for task, rows in self._on_task.items():
+                base[rows] = self._checked(self._base_scores(obs[rows], task), len(rows))
+        if self._act_every == 1:
+            acting, betas = self.agent.acting(self._learner), self._betas[self.active].astype(np.float32)
+            base = self._no_base if base is None else base
+            return np.asarray(self._programs.act(acting, self._tasks, self.active, betas, self._scaling, obs, base))
+        if base is None and len(self._on_task) == 1:
+            return np.asarray(gpi_actions(self._plain_scores(obs, int(self.active[0]))))
+        actions = np.empty(self._num_envs, np.int64)
+        for task, rows in self._on_task.items():
+            scores = self._plain_scores(obs[rows], task)
+            actions[rows] = gpi_actions(scores if base is None else np.concatenate([scores, base[None, rows]]))
+        return actions
+
+    def greedy(self, obs: npt.ArrayLike, task: int) -> int:
+        """The action for one observation (m,) on a task, without exploration, by the networks of the last renewal."""
+        return int(gpi_actions(self._plain_scores(np.asarray(obs, np.float32)[None], task))[0])
+
+    def _plain_scores(self, obs: npt.NDArray[np.float32], task: int) -> npt.NDArray[Any]:
+        """Scores (K, n, A) of observations (n, m) on a task, in numpy."""
+        law = self.agent.law
+        if task not in self._heads:
+            heads = law.plain_heads(self._acting, self._weights[task])
+            self._heads[task] = heads, law.task_shapes(heads), self.agent.risk(float(self._betas[task]))
+        heads, shapes, risk = self._heads[task]
+        outputs = tuple(plain_outputs(one, obs, shape) for one, shape in zip(heads.networks, shapes, strict=True))
+        return np.asarray(law.scores(outputs, heads, risk))
+
+    def observe(
+        self,
+        next_obs: npt.ArrayLike,
+        phi: npt.ArrayLike,
+        terminated: npt.ArrayLike,
+        valid: npt.ArrayLike,
+        truncated: npt.ArrayLike = False,
+    ) -> None:
+        """Store what followed the last `act`.
+
+        Args:
+            next_obs: The true successors (n, m), also where an episode ended.
+            phi: Features (n, d).
+            terminated: (n,), whether nothing follows.
+            valid: (n,), False for the empty step by which some vector environments reset.
+            truncated: (n,), whether the episode was cut; it is bootstrapped from `next_obs`.
+        """
+        if self._acted is None:
+            raise ValueError("observe must follow act, once for each")
+        (obs, action), self._acted = self._acted, None
+        ended = np.asarray(terminated, bool)
+        over = ended | np.asarray(truncated, bool)
+        with np.errstate(over="ignore"):  # numbers that float32 cannot hold become infinite, and are refused below
+            packed = replay.pack(Steps(obs, action, phi, next_obs, 1.0 - ended, self.active, over * 1.0), np.float32)
+        present = np.asarray(valid).nonzero()[0]
+        rows = packed if len(present) == len(packed) else packed[present]
+        self._check(rows)
+        if len(rows):
+            self._within = algorithm.widened(
+                self._within, replay.unpack(rows, self._size).phi, self.agent.settings.gamma
+            )
+        self._stepped += len(rows)
+        if self._warm:
+            self._owed += len(rows) * self.agent.settings.updates
+        self._held = self._held.ended(over)
+        stored_at = self._replay.store(rows, present)
+        if self._priorities is not None:
+            self._priorities.begin(stored_at)
+        if not self._warm and self._stepped >= self.agent.settings.warmup:
+            self._warm = True
+            seen = replay.unpack(self._replay.rows().astype(np.float64), self._size)
+            self._scaling = Scaling.of(self.agent, seen)
+            self._refresh()
+
+    def _check(self, rows: npt.NDArray[np.float32]) -> None:
+        """Refuse rows (n, R) that are not finite, and events that are negative."""
+        phi, when = replay.unpack(rows, self._size).phi, f"after {self.transitions} steps"
+        if np.count_nonzero(np.isfinite(rows)) < rows.size:
+            culprit = "an observation" if np.isfinite(phi).all() else "features"
+            raise ValueError(f"the environment gave {culprit} not finite in float32 {when}")
+        settings = self.agent.settings
+        if isinstance(settings, MomentSettings) and settings.events and len(rows):
+            least = phi[:, list(settings.events)].min()
+            if least < 0:
+                raise ValueError(f"events must never be negative, got {least:g} {when}")
+
+    def learn(self, updates: int | None = None) -> Learned | None:
+        """Do `updates` updates, or those that are owed; None where there are none to do."""
+        if updates is None:
+            updates = int(self._owed // self._together) * self._together
+        self._owed = max(0.0, self._owed - updates)
+        if updates < 1:
+            return None
+        if not self.transitions:
+            raise ValueError("learn needs a transition at least: act and observe first")
+        period, left, found = self.agent.settings.target_period, updates, []
+        while left:
+            until_copy = period - self.updates % period if period else left
+            span = _power_of_two(min(left, until_copy, self._together))  # so that few lengths compile
+            found.append(self._update(span))
+            left, self.updates = left - span, self.updates + span
+            if span == until_copy and period:
+                self._learner = self._programs.copy_target(self._learner)
+        if 1 < self._act_every <= self.updates - self._acting_at:
+            self._refresh()
+        return Learned(found, updates, self.updates)
+
+    def _update(self, span: int) -> tuple[Array, Array]:
+        """`span` updates in one call; the sums of losses and of clipped mass."""
+        drawn = [self._samples.at(update) for update in range(self.updates, self.updates + span)]
+        bits = np.stack([one.bits for one in drawn])
+        size, share = len(self._replay), self.agent.settings.surprise
+        chosen, weight = (bits % np.uint32(size)).astype(np.int64), np.ones(bits.shape, np.float32)
+        if self._priorities is not None:
+            if self._rated is not None:  # only now, so that no step waited for it
+                self._priorities.rate(self._rated[0].ravel(), np.asarray(self._rated[1]).ravel())
+            by_priority = np.stack([one.by_priority for one in drawn]) < share
+            shares = np.stack([one.share for one in drawn])
+            chosen[by_priority] = self._priorities.draw(shares[by_priority], size)
+            frequency = 1 - share + share * self._priorities.frequency(chosen, size)
+            weight = algorithm.correction(self.agent, frequency, self.updates).astype(np.float32)
+        rows, follows = self._replay.windows(chosen, self.agent.settings.n_step)
+        given = (self._learner, self._goal, self._scaling, self._within, rows, follows, weight)
+        self._learner, loss, found = self._programs.update(*given)
+        if self._priorities is not None:
+            self._rated = chosen, found.error
+        return loss, found.clipped
+
+    def _refresh(self) -> None:
+        """Act by the networks as they are now, in numpy."""
+        self._acting_at, self._acting = self.updates, self.networks
+        self._heads = {}
+
+    def _checked(self, base_scores: npt.NDArray[Any], n: int) -> npt.NDArray[np.float32]:
+        scores, wanted = np.asarray(base_scores, np.float32), (n, self.agent.actions)
+        if scores.shape != wanted or np.isnan(scores).any():
+            given = f"{scores.shape}" + " with nan" * bool(np.isnan(scores).any())
+            raise ValueError(f"base_scores must give numbers of shape {wanted}, got shape {given}")
+        return scores
+
+
+class _Blocks(Generic[_Drawn]):
+    """Chance by index, drawn in blocks and read as numpy arrays."""
+
+    def __init__(self, draw: Callable[[Ints], _Drawn]) -> None:
+        self._draw, self._first = draw, -1
+        self._block: list[_Drawn] = []
+
+    def at(self, index: int) -> _Drawn:
+        first = index - index % _BLOCK
+        if first != self._first:
+            drawn = jax.tree.map(np.asarray, self._draw(np.arange(first, first + _BLOCK)))
+            self._first = first
+            self._block = [type(drawn)(*one) for one in zip(*drawn, strict=True)]
+        return self._block[index - first]
+
+
+class _Programs(NamedTuple):
+    """What is compiled for an agent, once for all learners that have it."""
+
+    init: Callable[..., Any]
+    act: Callable[..., Any]
+    update: Callable[..., Any]
+    copy_target: Callable[..., Any]
+
+
+@lru_cache(maxsize=16)
+def _programs(agent: Agent, observation_size: int) -> _Programs:
+    def act(
+        online: Networks, tasks: Tasks, active: Array, betas: Array, scaling: Scaling, obs: Array, base: Array
+    ) -> Array:
+        def one(task: Array, beta: Array, seen: Array, older: Array) -> Array:
+            scores = algorithm.scores(agent, online, tasks, task, beta, scaling, seen)
+            return gpi_actions(jnp.concatenate([scores, older[None]]))
+
+        return jax.vmap(one)(active, betas, obs, base)
+
+    def update(
+        learner: Learner, goal: Goal, scaling: Scaling, within: Within, rows: Array, follows: Array, weight: Array
+    ) -> tuple[Learner, Array, Losses]:
+        """Updates on rows (updates, B, n, R); the sum of losses; errors (updates, B), the sum of clipped mass."""
+
+        def one(learner: Learner, drawn: tuple[Array, Array, Array]) -> tuple[Learner, tuple[Array, Losses]]:
+            batch = replay.windows(*drawn[:2], observation_size)
+            learner, found = algorithm.update(agent, learner, goal, scaling, within, batch, drawn[2])
+            return learner, (jnp.mean(found.each), found)
+
+        learner, (loss, found) = jax.lax.scan(one, learner, (rows, follows, weight))
+        return learner, jnp.sum(loss), found._replace(each=(), clipped=jnp.sum(found.clipped, axis=0))
+
+    donated = partial(jax.jit, donate_argnums=0)
+    return _Programs(jax.jit(agent.init), jax.jit(act), donated(update), donated(agent.copy_target))
+
+
+def _power_of_two(most: int) -> int:
+    """The largest power of two that is not above `most`."""
+    return 1 << most.bit_length() - 1

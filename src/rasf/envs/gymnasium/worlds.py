@@ -1,0 +1,74 @@
+"""A world in jax (`rasf.World`) as an environment of Gymnasium."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import gymnasium
+import jax
+import numpy as np
+import numpy.typing as npt
+
+from rasf.envs.gymnasium.description import world_description
+from rasf.world import World
+
+
+def world_environment(world: World) -> gymnasium.Env[Any, Any]:
+    """The world as an environment: the registered one, where it has one, else one that steps it in jax."""
+    env_id, kwargs = getattr(world, "registered", (None, {}))
+    return WorldEnv(world) if env_id is None else gymnasium.make(env_id, **kwargs)
+
+
+class WorldEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
+    """A world, stepped one step at a time; the reward is the vector of features."""
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+
+    def __init__(self, world: World) -> None:
+        self.compiled_world, described = world, world_description(world)
+        low, high = (np.array(described.observations[end], np.float32) for end in ("low", "high"))
+        self.observation_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
+        self.action_space = gymnasium.spaces.Discrete(world.n_actions)
+        low, high = np.array(described.bounds, np.float32).T
+        self.reward_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
+        self.reward_dim = described.n_features
+        for name in ("signs", "feature_names", "preferred_agent"):
+            if hasattr(world, name):
+                setattr(self, name, getattr(world, name))
+        self._failure: int | None = getattr(world, "failure_feature", None)
+        self._reset, self._observe = jax.jit(world.reset), jax.jit(world.observe)
+        self._advance = jax.jit(lambda state, action, key: _advanced(world, state, action, key))
+        self._state: Any = None
+        self._steps = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, object] | None = None
+    ) -> tuple[npt.NDArray[np.float32], dict[str, object]]:
+        """A random first state; `options` are not used."""
+        super().reset(seed=seed)
+        self._state, self._steps = self._reset(self._key()), 0
+        return np.asarray(self._observe(self._state), np.float32), {}
+
+    def step(
+        self, action: int
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], bool, bool, dict[str, object]]:
+        """One step; the reward is phi (d,)."""
+        if self._state is None:
+            raise gymnasium.error.ResetNeeded("no episode is running: call reset() before step()")
+        self._state, phi, obs, terminated = self._advance(self._state, int(action), self._key())
+        self._steps += 1
+        features = np.asarray(phi, np.float32)
+        info: dict[str, object] = {} if self._failure is None else {"failure": bool(features[self._failure])}
+        ends, cut = bool(terminated), self._steps >= self.compiled_world.episode_length
+        if ends or cut:
+            self._state = None
+        return np.asarray(obs, np.float32), features, ends, cut and not ends, info
+
+    def _key(self) -> Any:
+        return jax.random.key(int(self.np_random.integers(2**32)))
+
+
+def _advanced(world: World, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any, Any]:
+    """The next state, phi, the observation, and whether the episode ends."""
+    state, phi = world.advance(state, action, world.noise(key))
+    return state, phi, world.observe(state), world.terminated(state)

@@ -1,0 +1,107 @@
+"""The two drivers of the training algorithm compute the same: a world trained in one scan, and stepped from Python."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from probe_worlds import Walk
+
+from rasf.deep import algorithm, fused
+from rasf.deep.agent import Agent, Policies, Tasks
+from rasf.deep.fused import RunConfig, Schedule
+from rasf.deep.settings import CovarianceSettings, HistogramSettings, MeanSettings, MomentSettings
+from rasf.deep.stepped import SteppedLearner
+
+W = np.array([(1.0, 0.0, -0.5), (0.0, 1.0, 0.3)], np.float32)
+BETA = np.array([0.0, -2.0], np.float32)
+SMALL = {"widths": (8,), "batch": 6, "target_period": 8, "epsilon": 0.3}
+KEY = 5
+
+
+def agent_for(settings, world, steps):
+    return Agent.for_world(settings, world, Tasks.of(W), planned=round(steps * settings.updates))
+
+
+def by_fused(agent, world, steps_per_task):
+    policies = Policies(W, BETA)
+    one = RunConfig(jax.random.key(KEY), BETA, BETA[0], Tasks.of(W), policies)
+    configs = jax.tree.map(lambda part: jnp.asarray(part)[None], one)
+    schedule = Schedule(steps_per_task, len(W), 16)
+    *_, last = fused.chunks(agent, world, configs, schedule)
+    return last.lanes
+
+
+def by_steps(agent, world, steps_per_task):
+    """The same world, stepped from Python with the chance of the same key."""
+    n = len(W) if agent.settings.side_by_side else 1
+    capacity = fused.Ring.empty(agent.settings.replay or steps_per_task * len(W), n, 1, 1).rows.shape[0]
+    learner = SteppedLearner(
+        agent, Tasks.of(W), BETA, KEY, n, capacity, together=1, policies=Policies(W, BETA), act_every=1
+    )
+    key = jax.random.key(KEY)
+    chance = jax.jit(partial(algorithm.world_chance, world, key, n=n))
+    advance = jax.jit(jax.vmap(world.advance))
+    observe, terminated = jax.jit(jax.vmap(world.observe)), jax.jit(jax.vmap(world.terminated))
+    rounds = steps_per_task if n > 1 else steps_per_task * len(W)
+    state, age = None, np.zeros(n, int)
+    for index in range(rounds):
+        if index % steps_per_task == 0:
+            learner.begin_task(np.arange(n) if n > 1 else index // steps_per_task)
+            learner.cut()
+            age[:] = 0
+        drawn = chance(index)
+        if state is None:
+            state = drawn.reset
+        state = begun_anew(age == 0, drawn.reset, state)
+        actions = learner.act(observe(state))
+        state, phi = advance(state, actions, drawn.noise)
+        age += 1
+        ended = np.asarray(terminated(state))
+        cut = (age >= world.episode_length) & ~ended
+        learner.observe(observe(state), phi, ended, np.ones(n, bool), cut)
+        age[ended | cut] = 0
+        learner.learn()
+    return learner
+
+
+def begun_anew(fresh, first, state):
+    def choose(new, old):
+        return jnp.where(fresh.reshape(len(fresh), *(1,) * (new.ndim - 1)), new, old)
+
+    return jax.tree.map(choose, first, state)
+
+
+def assert_equal(agent, world, steps_per_task):
+    lanes, learner = by_fused(agent, world, steps_per_task), by_steps(agent, world, steps_per_task)
+    assert int(lanes.learner.updates[0]) == learner.updates > 20
+    found, expected = fused.unscaled_networks(agent, lanes), learner.networks
+    first = agent.init(algorithm.init_keys(jax.random.key(KEY))[0]).online
+    for one, other, before in zip(*map(jax.tree.leaves, (found, expected, first)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+        if before.size > 1 and not agent.settings.warmup:
+            assert np.abs(other - before).max() > 1e-3  # something was learned
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        MomentSettings(**SMALL, warmup=10, events=(1,)),
+        MomentSettings(**SMALL, warmup=10, replay=24, lasting=True, n_step=3, average=5),
+        MomentSettings(**SMALL, warmup=0, settle=0.4, n_step=2, surprise=0.0, shared=False),
+        HistogramSettings(**SMALL, atoms=11, n_step=2, surprise=0.5),
+        MeanSettings(**SMALL, side_by_side=True, warmup=9, exploration=0.5),
+        CovarianceSettings(**SMALL, replay=20, n_step=4),
+    ],
+    ids=["defaults", "ring-and-repeats", "settled", "histograms", "means-interleaved", "covariance"],
+)
+def test_both_drivers_learn_the_same(settings):
+    world = Walk(episode_length=7, edge=0.9)
+    assert_equal(agent_for(settings, world, 80), world, 40)
+
+
+def test_a_period_that_a_task_cuts_goes_on_in_the_next_task():
+    world = Walk(episode_length=7)
+    settings = MeanSettings(**SMALL | {"target_period": 9})
+    assert_equal(agent_for(settings, world, 50), world, 25)
