@@ -49,6 +49,7 @@ def rollouts(
 ) -> Rollouts:
     """n rollouts per task, each of one episode; `agent` must be prepared for the weights of these tasks.
 
+    After an episode terminates nothing more is summed or measured; its last states are still recorded.
     The risk at step t is that of a return which counts risk_discount^t times: 1 scores as the paper does; gamma gives
     discount-aware GPI, which is what the guarantee is about.
     """
@@ -61,8 +62,8 @@ def rollouts(
         first = jax.vmap(measure, in_axes=(None, 0))(jnp.zeros((), int), state)
         none = jnp.zeros((n, tasks.weights.shape[-1]))
 
-        def step(carry: tuple[Any, Rollouts], t: Array) -> tuple[tuple[Any, Rollouts], Any]:
-            state, sums = carry
+        def step(carry: tuple[Any, Array, Array, Rollouts], t: Array) -> tuple[tuple[Any, Array, Array, Rollouts], Any]:
+            state, alive, lived, sums = carry
             explore_key, action_key, noise_key = jax.random.split(jax.random.fold_in(walk_key, t), 3)
             at_step = risk.at_discount(jnp.asarray(risk_discount) ** t)
             greedy = gpi_actions(agent.scores(task_heads, jax.vmap(world.observe)(state), task_input, at_step))
@@ -71,12 +72,15 @@ def rollouts(
             noise = jax.vmap(world.noise)(jax.random.split(noise_key, n))
             next_state, phi = jax.vmap(world.advance)(state, action, noise)
             seen = jax.vmap(measure, in_axes=(None, 0))(t, next_state)
+            phi, seen = alive * phi, alive * seen
             sums = Rollouts(sums.phi + phi, sums.discounted + gamma**t * phi, sums.measured + seen)
-            return (next_state, sums), state if record else None
+            terminated = jnp.broadcast_to(jax.vmap(world.terminated)(next_state), (n,))[:, None]
+            return (next_state, alive * (1.0 - terminated), lived + alive, sums), state if record else None
 
-        begin = (state, Rollouts(none, none, jnp.zeros_like(first)))
-        (_, sums), states = jax.lax.scan(step, begin, jnp.arange(world.episode_length))
+        alive = jnp.ones((n, 1))
+        begin = (state, alive, jnp.zeros_like(alive), Rollouts(none, none, jnp.zeros_like(first)))
+        (_, _, lived, sums), states = jax.lax.scan(step, begin, jnp.arange(world.episode_length))
         states = jax.tree.map(lambda part: jnp.moveaxis(part, 0, 1), states)
-        return Rollouts(sums.phi, sums.discounted, sums.measured / world.episode_length, states)
+        return Rollouts(sums.phi, sums.discounted, sums.measured / lived, states)
 
     return jax.vmap(of_task)(jax.random.split(key, len(tasks.weights)), tasks.weights, tasks.inputs)
