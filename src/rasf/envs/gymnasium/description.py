@@ -9,8 +9,10 @@ from reprlib import repr as short
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from rasf.envs.gymnasium.file_settings import refused
+from rasf.envs.gymnasium.spaces import describe_box
 from rasf.files import Header
 from rasf.world import World
 
@@ -142,15 +144,13 @@ class EnvironmentDescription:
 
 def world_description(world: World) -> EnvironmentDescription:
     """What a library keeps of a world; with the id of the registered environment, where it has one."""
-    unbounded = np.tile([-np.inf, np.inf], (world.observation_size, 1))
-    low, high = np.asarray(getattr(world, "observation_bounds", unbounded), np.float32).T.tolist()
     bounds = np.asarray(world.feature_bounds, np.float32).tolist()
     env_id, kwargs = getattr(world, "registered", (None, {}))
     names = getattr(world, "feature_names", None)
     return EnvironmentDescription(
         id=env_id,
         kwargs={name: plain(value) for name, value in kwargs.items()},
-        observations={"kind": "box", "shape": [len(low)], "dtype": "float32", "low": low, "high": high},
+        observations=describe_box(*observation_bounds(world)),
         n_actions=world.n_actions,
         first_action=0,
         n_features=len(bounds),
@@ -159,6 +159,13 @@ def world_description(world: World) -> EnvironmentDescription:
         max_episode_steps=None,
         feature_names=None if names is None else tuple(names),
     )
+
+
+def observation_bounds(world: World) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """The lowest and the highest (n,) of a world's observations; infinite where it declares none."""
+    unbounded = np.tile([-np.inf, np.inf], (world.observation_size, 1))
+    low, high = np.asarray(getattr(world, "observation_bounds", unbounded), np.float32).T
+    return low, high
 
 
 def plain(value: object) -> Any:

@@ -188,8 +188,13 @@ def _described(space: Any) -> Header:
         return {"kind": "multi_discrete", "shape": list(space.nvec.shape), **listed}
     if isinstance(space, spaces.MultiBinary):
         return {"kind": "multi_binary", "shape": list(space.shape)}
-    ends = {"low": _compact(space.low), "high": _compact(space.high)}
-    return {"kind": "box", "shape": list(space.shape), "dtype": space.dtype.name, **ends}
+    return describe_box(space.low, space.high)
+
+
+def describe_box(low: np.ndarray, high: np.ndarray) -> dict[str, Any]:
+    """The description of a Box with these bounds."""
+    ends = {"low": _compact(low), "high": _compact(high)}
+    return {"kind": "box", "shape": list(low.shape), "dtype": low.dtype.name, **ends}
 
 
 def _compact(ends: np.ndarray) -> Any:

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
-from rasf.envs.gymnasium.description import world_description
+from rasf.envs.gymnasium.description import observation_bounds, world_description
 from rasf.world import World
 
 
@@ -26,8 +26,7 @@ class WorldEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
 
     def __init__(self, world: World) -> None:
         self.compiled_world, described = world, world_description(world)
-        low, high = (np.array(described.observations[end], np.float32) for end in ("low", "high"))
-        self.observation_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
+        self.observation_space = gymnasium.spaces.Box(*observation_bounds(world), dtype=np.float32)
         self.action_space = gymnasium.spaces.Discrete(world.n_actions)
         low, high = np.array(described.bounds, np.float32).T
         self.reward_space = gymnasium.spaces.Box(low, high, dtype=np.float32)

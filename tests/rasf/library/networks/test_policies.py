@@ -5,9 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from deep.deep_twin import create_agent, outputs, plain_networks, random_learner, softmax
-from rasf.deep.agent import Tasks, preset
+from deep.deep_twin import outputs, plain_networks, random_learner, softmax
+from rasf.deep.agent import Agent, Tasks
+from rasf.deep.laws import support_atoms
 from rasf.deep.networks import Each, Layer, Pairs, plain_outputs
+from rasf.deep.settings import CovarianceSettings, HistogramSettings, MeanSettings
 from rasf.library.networks import policies as network_policies
 from rasf.library.networks.policies import NetworkPolicies
 from rasf.risk import CVaR, Elliptical, Entropic, MeanVariance, NestedEntropic, SkewNormal
@@ -15,7 +17,7 @@ from rasf.risk import CVaR, Elliptical, Entropic, MeanVariance, NestedEntropic, 
 OBS, ACTIONS, K = 4, 3, 3
 BOUNDS = np.array([(-1.0, 1.0), (0.0, 1.0), (-2.0, 0.5)])
 DENSE, SPARSE, NONE = np.array([0.7, -1.3, 0.4]), np.array([0.0, -1.3, 0.4]), np.zeros(3)
-NAMES = {"histogram": "rasfc51", "point": "sfdqn", "residual": "sfdqn-residual"}
+NAMES = {"histogram": HistogramSettings, "point": MeanSettings, "residual": CovarianceSettings}
 RISKS = {
     "histogram": [MeanVariance(-0.8), MeanVariance(0.0), Entropic(-0.5), Entropic(0.7), CVaR(0.3)],
     "point": [MeanVariance(0.0), Entropic(0.0)],
@@ -26,10 +28,15 @@ CASES = [(law, risk) for law, risks in RISKS.items() for risk in risks]
 
 def make(law, seed=0, widths=(5, 6), policies=K, size=OBS, **changes):
     tasks = Tasks(np.ones((policies, 3), np.float32), np.zeros((policies, 1), np.float32))
-    settings = preset(NAMES[law], widths=widths, atoms=7, gamma=0.6, **changes)
-    agent = create_agent(settings, size, ACTIONS, BOUNDS, tasks)
+    own = {"atoms": 7} if law == "histogram" else {}
+    agent = create_agent(NAMES[law](widths=widths, gamma=0.6, **own, **changes), size, BOUNDS, tasks)
     networks = random_learner(agent, seed).online
     return agent, networks, NetworkPolicies.from_agent(agent, networks)
+
+
+def create_agent(settings, size, bounds, tasks):
+    atoms = support_atoms(bounds, settings.gamma, 7) if isinstance(settings, HistogramSettings) else None
+    return Agent.create(settings, size, ACTIONS, tasks, atoms)
 
 
 def observations(n, seed=1):
@@ -170,13 +177,6 @@ def test_a_risk_that_a_law_cannot_serve_is_refused():
                 ask()
 
 
-def test_a_network_that_sees_the_task_is_refused():
-    settings = preset("rac51", widths=(4,), atoms=3)
-    agent = create_agent(settings, OBS, ACTIONS, BOUNDS, Tasks(np.ones((2, 3)), np.zeros((2, 1))))
-    with pytest.raises(ValueError, match="agent must"):
-        NetworkPolicies.from_agent(agent, random_learner(agent).online)
-
-
 @pytest.mark.parametrize("law", NAMES)
 def test_what_is_stored_comes_back(law):
     agent, _, sources = make(law)
@@ -227,7 +227,7 @@ def test_networks_that_differ_are_not_merged():
     _, _, first = make("point")
     _, _, histogram = make("histogram")
     tasks = Tasks(np.ones((K, 3), np.float32), np.zeros((K, 1), np.float32))
-    moved = create_agent(preset("rasfc51", widths=(5, 6), atoms=7, gamma=0.6), OBS, ACTIONS, BOUNDS + 1.0, tasks)
+    moved = create_agent(HistogramSettings(widths=(5, 6), atoms=7, gamma=0.6), OBS, BOUNDS + 1.0, tasks)
     for parts, sentence in (
         ([first, histogram], "networks to merge must agree in law, got point and histogram"),
         ([first, make("point", widths=(5, 7))[2]], r"must agree in widths, got \[5, 6\] and \[5, 7\]"),

@@ -1,8 +1,9 @@
-"""Networks for a library: the compiled loop of the reacher, what it is held to, and when environments are stepped."""
+"""Networks for a library: the fused driver on the reacher and on a world of one's own, and when it is stepped."""
 
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 
 import gymnasium
@@ -10,13 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from rasf.deep.fit import Schedule, _compiled_advance, fit, start_lanes
-from rasf.deep.train import RunConfig
-from rasf.library.networks.reacher import reacher_description
+from probe_worlds import Walk
 
 import rasf
 from quick_compilation import as_in_this_process
-from rasf.deep.agent import Agent, Tasks, preset
+from rasf.deep import fused
+from rasf.deep.agent import Agent, Policies, Tasks
+from rasf.deep.fused import RunConfig, Schedule
+from rasf.deep.settings import network_settings
+from rasf.envs.gymnasium.description import world_description
 from rasf.envs.gymnasium.single import open_environment
 from rasf.envs.reacher.env import ReacherEnv
 from rasf.envs.reacher.world import Reacher
@@ -29,10 +32,14 @@ SMALL = {"widths": (8,), "atoms": 7, "batch": 4, "target_period": 50}
 OPTIONS = {"agent": "rasfc51", "tasks": TASKS, "steps_per_task": 100, "seed": 3, **SMALL}
 AVERSE = MeanVariance(-6.0)
 OBS = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
-COMPILED = (
-    "the policies were trained by the compiled loop of their world, which learns from single steps by a uniform "
-    "replay, without a warm-up"
-)
+
+
+@pytest.fixture
+def fused_runs(monkeypatch):
+    """How many trainings were by the fused driver."""
+    runs, chunks = [], fused.chunks
+    monkeypatch.setattr(fused, "chunks", lambda *given: runs.append(1) or chunks(*given))
+    return runs
 
 
 @pytest.fixture(scope="module")
@@ -53,26 +60,25 @@ def assert_same(one, other):
         np.testing.assert_array_equal(array.astype(exact), second[name].astype(exact))
 
 
-def by_hand(agent="rasfc51", world=WORLD, risk=AVERSE, **changes):
-    """An agent and its one lane, as `learn` makes them for seed 3."""
-    settings = preset(agent, **SMALL | changes, risk=type(risk))
-    tasks = Tasks(jnp.asarray(TASKS[None], jnp.float32), jnp.zeros((1, 2, 0)))
-    beta = jnp.full(1, risk.beta, jnp.float32)
-    agent = Agent.for_world(settings, world, Tasks(TASKS, np.zeros((2, 0))))
-    return agent, RunConfig(jnp.stack([jax.random.key(3)]), beta, beta, tasks)
-
-
-def fitted(world=WORLD, **changes):
-    """Agent, lanes and history after 100 steps per task."""
-    agent, configs = by_hand(world=world, **changes)
-    return agent, *fit(agent, world, configs, Schedule(100, 2, 100), lambda *_: {}, description={})
+def fitted(agent="rasfc51", world=WORLD, risk=AVERSE, steps=100, **changes):
+    """An agent, and its last chunk of each task, as `learn` makes them for seed 3."""
+    own = {name: value for name, value in (SMALL | changes).items() if hasattr(network_settings(agent), name)}
+    beta = np.full(2, risk.beta, np.float32)
+    one = RunConfig(jax.random.key(3), beta, beta[0], Tasks.of(TASKS), Policies(np.float32(TASKS), beta))
+    configs = jax.tree.map(lambda part: jnp.asarray(part)[None], one)
+    made = Agent.for_world(
+        replace(network_settings(agent), **own), world, Tasks.of(TASKS), planned=2 * steps, risk=type(risk)
+    )
+    last = {}
+    for chunk in fused.chunks(made, world, configs, Schedule(steps, 2, 500)):
+        last[chunk.task] = jax.tree.map(np.array, chunk)  # the next chunk takes its memory
+    return made, last
 
 
 def test_the_library_acts_and_is_saved_and_loaded(library, tmp_path):
     assert len(library.policies) == 2
     assert [policy.risk for policy in library.policies] == [AVERSE, AVERSE]
     np.testing.assert_array_equal([policy.w for policy in library.policies], TASKS)
-    assert COMPILED in library.notes
     assert (library.environment.id, library.agent, library.gamma) == ("rasf/Reacher-v0", "rasfc51", 0.9)
     assert {name: part.shape for name, part in library.history.items()} == {
         "return": (2,), "failures": (2,), "loss": (2,), "clipped": (2, 2),
@@ -85,10 +91,10 @@ def test_the_library_acts_and_is_saved_and_loaded(library, tmp_path):
     assert library.evaluate(short, w=TASKS[1], risk=AVERSE, episodes=2).lengths.tolist() == [20, 20]
 
 
-def test_it_is_what_the_fused_loop_gives(library):
-    agent, lanes, _ = fitted()
-    networks = jax.tree.map(lambda part: part[0], lanes.learner.online)
-    described = {"environment": reacher_description(WORLD), "tasks": TASKS, "risks": [AVERSE] * len(TASKS)}
+def test_it_is_what_the_fused_driver_gives(library):
+    agent, last = fitted()
+    networks = fused.unscaled_networks(agent, last[1].lanes)
+    described = {"environment": world_description(WORLD), "tasks": TASKS, "risks": [AVERSE] * len(TASKS)}
     made = network_library(agent, networks, **described, history=library.history, provenance={"seed": 3})
     assert_same(made, library)
     neutral = network_library(
@@ -99,19 +105,18 @@ def test_it_is_what_the_fused_loop_gives(library):
 
 
 def test_history_is_what_the_replay_holds(library):
-    _, lanes, history = fitted()
-    phi = np.asarray(lanes.rows, np.float64)[0, :, 8:21].reshape(2, 100, 13)
+    _, last = fitted()
+    phi = np.asarray(last[1].lanes.ring.rows, np.float64)[0, :, 8:21].reshape(2, 100, 13)
     returns = [(phi[task] @ TASKS[task]).sum() for task in (0, 1)]
     np.testing.assert_allclose(library.history["return"], returns, rtol=1e-5)
     np.testing.assert_array_equal(library.history["failures"], phi[:, :, -1].sum(axis=1))
-    np.testing.assert_allclose(library.history["clipped"], history["clipped"][:, 0], atol=1e-6)
+    np.testing.assert_allclose(library.history["clipped"], [last[task].clipped[0] for task in (0, 1)], atol=1e-6)
 
 
 def test_an_id_an_environment_and_a_world_give_the_same_bits(library):
     for env in (WORLD, ReacherEnv(), gymnasium.make("rasf/Reacher-v0")):
         again = rasf.learn(env, risk=AVERSE, **OPTIONS)
         assert_same(again, library)
-        assert COMPILED in again.notes
     assert rasf.learn(WORLD, risk=AVERSE, **OPTIONS).environment == library.environment
     other = rasf.learn(WORLD, risk=AVERSE, **OPTIONS | {"seed": 4})
     assert not np.array_equal(other.history["return"], library.history["return"])
@@ -122,7 +127,6 @@ def test_several_risks_tasks_that_are_drawn_and_a_support_of_one_s_own():
     both = rasf.learn(WORLD, risk=[Entropic(-2.0), Entropic(-1.0)], **options)
     assert [policy.risk for policy in both.policies] == [Entropic(-2.0)] * 2 + [Entropic(-1.0)] * 2
     assert both.policies[0].w == both.policies[2].w
-    assert both.notes.count(COMPILED) == 1
     np.testing.assert_array_equal(np.array(both.sources.law.atoms), [np.linspace(-5.0, 5.0, 7)] * 13)
     drawn = np.array([policy.w for policy in both.policies[:2]])
     alone = rasf.learn(WORLD, risk=Entropic(-1.0), **options | {"tasks": drawn})
@@ -130,20 +134,17 @@ def test_several_risks_tasks_that_are_drawn_and_a_support_of_one_s_own():
     assert both.history["return"].shape == (4,)
 
 
-def test_periods_that_a_task_s_end_cuts_short():
-    """50 steps in periods of 20, 20 and 10; target networks are copied after each."""
+def test_a_period_that_a_task_cuts_goes_on_in_the_next_task():
+    """50 steps for each task, target networks copied after every 20: at 20, 40, 60, 80, 100."""
     seen = []
     options = OPTIONS | {"steps_per_task": 50, "target_period": 20}
     found = rasf.learn(WORLD, risk=AVERSE, callback=seen.append, **options)
-    assert [(one.policy, one.step) for one in seen] == [(0, 40), (0, 50), (1, 40), (1, 50)]
+    assert [(one.policy, one.step) for one in seen] == [(0, 40), (0, 50), (1, 10), (1, 50)]
     assert seen[1].total == found.history["return"][0]
-    agent, configs = by_hand(target_period=20)
-    lanes = start_lanes(agent, WORLD, configs, Schedule(50, 2, 20))
-    for task, begin, periods, length in ((0, 0, 2, 20), (0, 40, 1, 10), (1, 50, 2, 20), (1, 90, 1, 10)):
-        lanes, _ = _compiled_advance(agent, WORLD, periods, length)(configs, lanes, begin, 50 * task, task)
-    jax.tree.map(np.testing.assert_array_equal, lanes.learner.target, lanes.learner.online)
-    weight = np.asarray(lanes.learner.online[0].heads.weight)[0, ..., : 13 * 7]
-    np.testing.assert_array_equal(found.sources.networks[0].heads.weight, weight)
+    _, last = fitted(steps=50, target_period=20)
+    online, target = last[0].lanes.learner[:2]
+    assert not np.array_equal(target[0].heads.weight, online[0].heads.weight)
+    jax.tree.map(np.testing.assert_array_equal, *last[1].lanes.learner[:2])
 
 
 def test_a_callback_sees_where_training_stands_and_may_stop_it(library):
@@ -167,9 +168,10 @@ def test_a_callback_sees_where_training_stands_and_may_stop_it(library):
 @pytest.mark.parametrize("agent", ["sfdqn", "sfdqn-residual"])
 def test_other_agents_where_every_step_fails(agent):
     always = Reacher(failure_probability=1.0, radius=9.0)
-    found = rasf.learn(always, **OPTIONS | {"agent": agent})
-    _, lanes, _ = fitted(always, agent=agent, risk=MeanVariance(0.0))
-    weight = np.asarray(lanes.learner.online[0].heads.weight)[0, ..., :13]
+    options = {name: value for name, value in OPTIONS.items() if name != "atoms"}
+    found = rasf.learn(always, **options | {"agent": agent})
+    _, last = fitted(agent, always, MeanVariance(0.0))
+    weight = last[1].lanes.learner.online[0].heads.weight[0, ..., :13]
     np.testing.assert_array_equal(found.sources.networks[0].heads.weight, weight)
     np.testing.assert_array_equal(found.history["failures"], [100.0, 100.0])
     assert (found.history["return"] < -200).all()  # each costs 3
@@ -190,15 +192,16 @@ def first_four(obs, action, next_obs, info):
     ],
     ids=["two", "a limit", "a wrapper", "phi"],
 )
-def test_what_needs_single_steps_is_stepped(change):
+def test_what_needs_single_steps_is_stepped(change, fused_runs):
     found = rasf.learn(**OPTIONS | {"steps_per_task": 20, "tasks": TASKS[:1]} | change)
     assert len(found.policies) == 1
-    assert COMPILED not in found.notes
+    assert not fused_runs
 
 
-def test_a_library_of_the_compiled_loop_grows_by_steps(library):
+def test_a_library_of_the_fused_driver_grows_by_steps(library, fused_runs):
     grown = library.grow(WORLD, tasks=WORLD.tasks((2,)), steps_per_task=20, batch=4)
     assert len(grown.policies) == 3
+    assert not fused_runs
     assert grown.sources.law == library.sources.law
 
 
@@ -213,15 +216,13 @@ def test_a_library_of_the_compiled_loop_grows_by_steps(library):
         ({"support": [(-5.0, 5.0)] * 2}, "support must"),
         ({"support": [(-5.0, 5.0)] * 13, "agent": "sfdqn"}, "support is for"),
         ({"atoms": 1}, "atoms must"),
-        # what the compiled loop would ignore
-        ({"agent": "rasfdqn", "n_step": 3}, "n_step cannot be set for the compiled loop"),
-        ({"agent": "rasfdqn", "surprise": 0.2, "replay": 50}, "surprise, replay cannot be set"),
-        ({"warmup": 10}, "warmup cannot be set"),
-        ({"lasting": True}, "lasting cannot be set"),
+        ({"events": (1,)}, "settings must be among"),
+        ({"updates": 0.3}, "updates must be a whole number for a round of 1 steps"),
     ],
 )
 def test_arguments_that_do_not_fit_a_world_are_refused(change, words):
-    settings = {name: value for name, value in OPTIONS.items() if change.get("agent") != "rasfql" or name not in SMALL}
+    foreign = {"rasfql": SMALL, "sfdqn": ("atoms",)}.get(change.get("agent"), ())
+    settings = {name: value for name, value in OPTIONS.items() if name not in foreign}
     with pytest.raises(ValueError, match=words):
         rasf.learn(WORLD, **settings | change)
 
@@ -237,7 +238,23 @@ def test_arguments_that_do_not_fit_a_world_are_refused(change, words):
     ids=str,
 )
 def test_a_world_is_described_as_its_environment(kwargs):
-    assert reacher_description(Reacher(**kwargs)) == open_environment("rasf/Reacher-v0", **kwargs).describe()
+    assert world_description(Reacher(**kwargs)) == open_environment("rasf/Reacher-v0", **kwargs).describe()
+
+
+def test_any_world_is_trained_evaluated_and_grown(fused_runs, tmp_path):
+    """Nothing is known of it but the protocol; episodes terminate at its edge."""
+    world, w = Walk(episode_length=7, edge=0.9), np.array([(1.0, 0.0, -0.5), (0.0, 1.0, 0.3)])
+    small = {"steps_per_task": 120, "widths": (8,), "batch": 8, "warmup": 20}
+    library = rasf.learn(world, tasks=w, risk=[MeanVariance(0.0), AVERSE], seed=1, **small)
+    assert (len(fused_runs), library.agent, library.environment.id) == (1, "rasfdqn", None)
+    assert np.isnan(library.history["failures"]).all()  # the world names none
+    library.save(tmp_path / "walk.rasf")
+    loaded = rasf.load(tmp_path / "walk.rasf")
+    report = loaded.evaluate(world, w=w[0], risk=AVERSE, episodes=5)
+    assert report.lengths.max() <= 7
+    assert len(loaded.grow(world, tasks=-w[:1], **small | {"steps_per_task": 40}).policies) == 5
+    with pytest.raises(ValueError, match="cannot be drawn"):
+        rasf.learn(world, tasks=2, **small)
 
 
 WITHOUT_GYMNASIUM = """
