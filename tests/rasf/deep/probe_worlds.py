@@ -6,8 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-
-from deep.deep_twin import categorical_projection
+from deep_twin import categorical_projection
 
 
 class Place(NamedTuple):

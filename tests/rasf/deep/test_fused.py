@@ -151,12 +151,12 @@ def test_everything_random_follows_from_key_and_index(interleaved):
     """Cut into chunks of any length, and resumed after any of them: the same bits.
 
     With all that has a state: warm-up and scaling, repeated actions, prioritised replay, sums over steps, a small ring,
-    averaged and frozen networks, tasks that cut a period.
+    averaged and frozen networks.
     """
     world = Walk(episode_length=7, edge=0.9)
-    changes = {"warmup": 5, "lasting": True, "n_step": 3, "replay": 30, "settle": 0.3, "average": 9, "events": (1,)}
-    agent = make("rasfdqn", world, 52, side_by_side=interleaved, epsilon=0.3, **changes)
-    configs, schedule = stacked([config_of(1), config_of(2)]), Schedule(26, 2, 1_000)
+    changes = {"warmup": 8, "lasting": True, "n_step": 3, "replay": 30, "settle": 0.3, "average": 9, "events": (1,)}
+    agent = make("rasfdqn", world, 48, side_by_side=interleaved, epsilon=0.3, **changes)
+    configs, schedule = stacked([config_of(1), config_of(2)]), Schedule(24, 2, 1_000)
     whole, seen = run(agent, configs, schedule, world)
     lanes, step, steps = None, 0, []
     short = replace(schedule, evaluate_every=PERIOD)
