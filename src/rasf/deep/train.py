@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +29,7 @@ from rasf.transfer import gpi_actions
 _UNROLLED = 4  # updates of a round: all of many would take long to compile, none costs a tenth of the speed on a CPU
 
 
+@runtime_checkable
 class World(Protocol):
     """What a world must offer to be trained on here; `rasf.envs.reacher.world.Reacher` is one.
 
@@ -61,6 +62,11 @@ class World(Protocol):
 
     def observe(self, state: Any) -> Array:
         """The observation (n,) of a state."""
+
+
+def is_world(env: object) -> TypeGuard[World]:
+    """Whether an object follows the `World` protocol."""
+    return isinstance(env, World) and not isinstance(env, type)
 
 
 class Lane(NamedTuple):

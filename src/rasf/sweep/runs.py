@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -130,9 +128,3 @@ def experiment_of(kind: str) -> Experiment:
 def alone(runs: Sequence[Run]) -> list[list[Run]]:
     """`Experiment.pack` for runs that gain nothing from one another."""
     return [[run] for run in runs]
-
-
-def add_cwd_to_path() -> None:
-    """Let imports look in the folder we are in, too, for modules that a user names; spawned workers inherit it."""
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())

@@ -36,14 +36,13 @@ from pathlib import Path
 from typing import Any
 
 from rasf.checks import is_whole
-from rasf.sweep.arguments import read_toml
+from rasf.library.arguments.readers import add_cwd_to_path, read_toml
 from rasf.sweep.runs import (
     NO_LIMITS,
     Experiment,
     Limits,
     Parameter,
     Run,
-    add_cwd_to_path,
     experiment_of,
     experiments,
     same_number,

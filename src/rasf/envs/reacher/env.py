@@ -30,6 +30,7 @@ class ReacherEnv(gym.Env[npt.NDArray[np.float32], np.int64]):
     """Observation as `Reacher.observe`; action 3 i + j gives the shoulder torque i - 1 and the elbow torque j - 1."""
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 60}
+    preferred_agent = Reacher.preferred_agent
 
     def __init__(self, *, engine: str = "closed_form", render_mode: str | None = None, **world: Any) -> None:
         """engine: of the arm, closed_form or mujoco. world: the arguments of `Reacher`."""

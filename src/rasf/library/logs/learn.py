@@ -16,8 +16,9 @@ from rasf.agents import AGENTS, acting_risk, check_risks
 from rasf.arrays import Floats, Ints
 from rasf.envs.gymnasium.declarations import checked_signs
 from rasf.files import Arrays
+from rasf.library.arguments.settings import with_settings
+from rasf.library.arguments.tasks import checked_risks, drawn_tasks
 from rasf.library.file import versions
-from rasf.library.learn import checked_risks, drawn_tasks, with_settings
 from rasf.library.logs.estimate import Estimate, LoggedModel
 from rasf.library.logs.formats import opened
 from rasf.library.logs.log import MAX_BYTES, Log

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +37,7 @@ from rasf.library.networks.policies import NetworkPolicies
 from rasf.library.networks.reacher import ReacherAdapter
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 from rasf.library.progress import EpisodeMeter, Reporter, Trained
+from rasf.library.training import Training
 from rasf.risk import Entropic, MeanVariance, Risk
 from rasf.risk.names import is_neutral
 
@@ -83,23 +84,13 @@ def network_library(
 
 
 def train_networks(
-    env: FeatureVector | ReacherAdapter,
-    tasks: Floats,
+    training: Training,
     settings: AgentSettings,
-    risks: Sequence[Risk],
-    steps_per_task: int,
-    seed: int,
-    reports: Sequence[Reporter],
-    notes: list[str],
-    checkpoint: Checkpoint,
     *,
     given: Header | None = None,
     bounds: Floats | None = None,
     support: npt.ArrayLike | None = None,
     once: Sequence[int] = (),
-    imagined: Floats | None = None,
-    base_library: FrozenPolicies | None = None,
-    greedy: GreedyCheck | None = None,
 ) -> list[Trained]:
     """Learn the tasks (n, d), one after the other or side by side; what came of it for each risk.
 
@@ -114,12 +105,15 @@ def train_networks(
     of a task's steps. A policy whose own task was never reached has learned too; it is kept only if its task was begun.
     So do policies for `imagined` weightings (m, d), which nobody practises.
     """
+    env = cast("FeatureVector | ReacherAdapter", training.world)
+    tasks, risks, further = training.tasks, training.risks, training.imagined
+    steps_per_task, seed, reports, notes = training.steps_per_task, training.seed, training.reports, training.notes
+    checkpoint, base_library, greedy = training.checkpoint, training.base, training.greedy
     atoms, declared = None, None
     if settings.law is LawKind.HISTOGRAM:
         atoms = _atoms(settings, support, once, base_library, bounds, tasks.shape[1])
         declared = None if bounds is None else env.declared_bounds
     assert all(isinstance(risk, MeanVariance | Entropic) for risk in risks)  # others cannot be trained for
-    further = np.zeros((0, tasks.shape[1])) if imagined is None else imagined
     stream = _Stream(tasks, further, risks, max(1, steps_per_task // len(risks)), settings.side_by_side, reports)
     if isinstance(env, ReacherAdapter) and base_library is not None:
         env = env.stepped()
