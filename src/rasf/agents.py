@@ -14,11 +14,11 @@ law of the features make no library.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
+from rasf.files import Header
 from rasf.risk import Entropic, MeanVariance, NestedEntropic, Risk
 from rasf.risk.names import is_neutral, risk_to_text
 
@@ -61,7 +61,7 @@ class AgentSpec:
     law: LawKind
     risks: tuple[type[Risk], ...] = (MeanVariance,)
     risk_aware_form: str | None = None
-    constants: Mapping[str, Any] = field(default_factory=dict)
+    constants: Header = field(default_factory=dict)
     plans: bool = False
     of_paper: bool = True
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rasf.files import Header
+from rasf.library.arguments import readers
 from rasf.library.arguments.declared import FLAG, Argument, given_at, read_values
-from rasf.library.arguments.readers import read_toml
 
 if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
 
-_CONFIG = Argument("config", "A TOML file with these names; flags win over it.", None, FLAG, kind=Path)
+_CONFIG = Argument("config", "A TOML file with these names; flags win over it.", readers.path)
 
 
 def command(arguments: tuple[Argument, ...]) -> Callable[[Callable[[Header], None]], Callable[..., None]]:
@@ -87,7 +87,7 @@ def _gathered(rows: Mapping[str, Argument], given: Header, config: Path | None) 
 
 
 def _read_config(path: Path, rows: Mapping[str, Argument]) -> Header:
-    _, given = read_toml(path)
+    _, given = readers.read_toml(path)
     unknown = [name for name in given if name not in rows]
     if unknown:
         raise ValueError(f"{path} must hold only {', '.join(rows)}, got {', '.join(unknown)}")

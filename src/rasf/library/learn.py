@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -67,7 +67,7 @@ def learn(
     checkpoint: str | PathLike[str] | Checkpoint | None = None,
     checkpoint_seconds: float = SECONDS,
     progress: bool | None = None,
-    **settings: Any,
+    **settings: object,
 ) -> PolicyLibrary:
     """Train a library of policies on an environment with discrete actions.
 

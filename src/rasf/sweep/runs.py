@@ -16,9 +16,9 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
-import numpy.typing as npt
+from rasf.files import Arrays, Header
 
 Value = bool | int | float | str
 Parameter: TypeAlias = "Value | list[Parameter] | dict[str, Parameter]"
@@ -64,7 +64,7 @@ class Run:
         return {"kind": self.kind, "parameters": dict(sorted(self.parameters.items())), "seed": self.seed}
 
     @classmethod
-    def from_description(cls, given: Mapping[str, Any]) -> Run:
+    def from_description(cls, given: Header) -> Run:
         """The run that `describe` described."""
         return cls(given["kind"], dict(given["parameters"]), given["seed"])
 
@@ -87,7 +87,7 @@ class Outcome(NamedTuple):
     """What a run found: numbers (nan and infinity too) and words for the table, arrays to be kept beside it."""
 
     scalars: dict[str, Value]
-    arrays: dict[str, npt.NDArray[Any]]
+    arrays: Arrays
 
 
 class Experiment(Protocol):

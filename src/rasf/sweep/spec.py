@@ -33,9 +33,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from rasf.checks import is_whole
+from rasf.files import Header
 from rasf.library.arguments.readers import add_cwd_to_path, read_toml
 from rasf.sweep.runs import (
     NO_LIMITS,
@@ -69,7 +69,7 @@ def read_spec(path: Path, memory_gb: float = math.inf) -> Spec:
 
 
 class _Reader:
-    def __init__(self, path: Path, text: str, given: dict[str, Any], memory_gb: float) -> None:
+    def __init__(self, path: Path, text: str, given: Header, memory_gb: float) -> None:
         self._path, self._lines, self._given, self._memory_gb = path, text.splitlines(), given, memory_gb
         self._structured: Sequence[str] = ()
 
@@ -176,7 +176,7 @@ class _Reader:
             raise self._refuse(needs, "memory_gb", "limits")
         return Limits(**given)
 
-    def _table(self, section: str) -> dict[str, Any]:
+    def _table(self, section: str) -> Header:
         table = self._given.get(section, {})
         if not isinstance(table, dict):
             raise self._refuse(f"[{section}] must be a table", section)

@@ -24,13 +24,12 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from filelock import FileLock, Timeout
 
-from rasf.files import is_locked, is_partial, load_file, remove_stale, save_file, write_text
+from rasf.files import Arrays, Header, is_locked, is_partial, load_file, remove_stale, save_file, write_text
 from rasf.sweep.runs import Outcome, Run, Value
 from rasf.sweep.spec import Spec
 
@@ -44,8 +43,8 @@ class Finished(NamedTuple):
 
     run: Run
     scalars: dict[str, Value]
-    provenance: dict[str, Any]
-    arrays: dict[str, npt.NDArray[Any]]
+    provenance: Header
+    arrays: Arrays
 
 
 class Store:
@@ -108,7 +107,7 @@ class Store:
             )
         write_text(self._declaration, json.dumps(described, indent=1) + "\n")
 
-    def declared(self) -> dict[str, Any]:
+    def declared(self) -> Header:
         """What `declare` noted."""
         found = _json(self._declaration)
         if not {"name", "runs"} <= found.keys():
@@ -163,7 +162,7 @@ class Store:
         """Note how the driver is getting on."""
         write_text(self.folder / "progress.json", json.dumps(progress) + "\n")
 
-    def published(self) -> dict[str, Any]:
+    def published(self) -> Header:
         """What the driver last noted; empty if nothing."""
         return _json(self.folder / "progress.json")
 
@@ -206,7 +205,7 @@ def sweep_folder(scratch: Path) -> Path:
     return scratch.parent.parent
 
 
-def _json(path: Path) -> dict[str, Any]:
+def _json(path: Path) -> Header:
     """A JSON object in a file; an empty one if there is none or it is damaged."""
     try:
         found = json.loads(path.read_text())
@@ -221,6 +220,5 @@ def _to_json(scalar: object) -> object:
     return {"float": repr(value)} if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _from_json(value: Any) -> Value:
-    scalar: Value = float(value["float"]) if isinstance(value, dict) else value
-    return scalar
+def _from_json(value: Value | dict[str, str]) -> Value:
+    return float(value["float"]) if isinstance(value, dict) else value

@@ -47,7 +47,7 @@ def learn_from(
     least_tries: int = 5,
     resamples: int = 100,
     max_bytes: int = MAX_BYTES,
-    **settings: Any,
+    **settings: object,
 ) -> PolicyLibrary:
     """Make a library of tabular policies from recorded transitions; no environment is stepped.
 
