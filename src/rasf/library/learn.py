@@ -19,27 +19,25 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf import checks
-from rasf.agents import AgentSpec, LawKind, check_risks, library_agent
+from rasf.agents import AgentSpec, Family, LawKind, check_risks, library_agent
 from rasf.envs.gymnasium.declarations import checked_signs
 from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription
 from rasf.files import Header
 from rasf.library.arguments.environment import GivenEnvironment, feature_bounds
-from rasf.library.arguments.settings import chosen_settings
 from rasf.library.arguments.tasks import checked_once, checked_risks, drawn_tasks, imagined_tasks
 from rasf.library.checkpoint import SECONDS, Checkpoint, digest
 from rasf.library.file import versions
 from rasf.library.frozen_policies import FrozenPolicies
-from rasf.library.policy_library import NEUTRAL, PolicyLibrary, SourcePolicy, merge
-from rasf.library.progress import Callback, Reporter, Trained
+from rasf.library.policy_library import NEUTRAL, PolicyLibrary
+from rasf.library.progress import Callback, Reporter
 from rasf.library.progress_bar import shown_on_bar
-from rasf.library.training import Training
+from rasf.library.training import Training, library_of, provenance_of, trainer_of
 from rasf.risk import Risk
 from rasf.risk.names import risk_to_text
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import FailureRule, Phi
     from rasf.library.arguments.environment import Learnable
-    from rasf.library.arguments.settings import Settings
 
 _log = logging.getLogger("rasf")
 
@@ -175,7 +173,7 @@ def learn(
         single = checked_once(once, world.n_features, spec)
         if spec.law is LawKind.MEAN_LOG_VARIANCE:
             chosen.setdefault("events", tuple(single) or world.events)
-        resolved = chosen_settings(spec, risks, chosen, learn_w)
+        resolved, train = trainer_of(spec, risks, chosen, learn_w)
         saver.label = {
             "rasf": versions()["rasf"],
             "agent": spec.name,
@@ -195,18 +193,19 @@ def learn(
         shown = closing.enter_context(shown_on_bar(callback, progress, total, policies))
         reports = [Reporter(shown, weights, risks, place, steps, len(further)) for place in range(len(risks))]
         training = Training(world, weights, further, risks, steps, seed, reports, notes, saver, base, greedy)
-        of_networks = {"given": chosen, "bounds": bounds, "support": support, "once": single}
-        trained = _train(training, spec, resolved, of_networks)
-        provenance = {
-            "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "versions": versions(),
-            "seed": seed,
-            "steps_per_task": steps,
-            "settings": {name: repr(value) for name, value in chosen.items()},
-            "seconds": round(saver.seconds_before + time.perf_counter() - begin, 1),
-            "complete": not any(report.stopped for report in reports),
-        }
-        library = _library(training, trained, spec, described, provenance)
+        more: Header = {}
+        if spec.family is Family.NETWORKS:
+            more = {"given": chosen, "bounds": bounds, "support": support, "once": single}
+        trained = train(training, **more)
+        remark = None if greedy is None else greedy.remark()
+        notes += [] if remark is None else [remark]
+        if world.reports_failures:  # perhaps only after some policies, whose failures are nan
+            for one in trained:
+                np.nan_to_num(one.history["failures"], copy=False)
+        seconds = saver.seconds_before + time.perf_counter() - begin
+        complete = not any(report.stopped for report in reports)
+        provenance = provenance_of(seed, chosen, seconds, complete, steps_per_task=steps)
+        library = library_of(trained, risks, spec, described, notes, provenance)
         saver.finish()
     for note in notes:
         _log.info(note)
@@ -228,41 +227,3 @@ def _base(
     for risk in risks:
         base_library.sources.check(risk)
     return base_library.sources
-
-
-def _train(training: Training, spec: AgentSpec, settings: Settings, for_networks: Header) -> list[Trained]:
-    """What was learned for each risk, all of them from one stream."""
-    if isinstance(settings, list):
-        from rasf.library.tables.train import train_tables
-
-        return train_tables(training, settings)
-    if spec.plans:
-        from rasf.library.tables.model import ModelSettings, train_model
-
-        assert isinstance(settings, ModelSettings)
-        return train_model(training, settings)
-    from rasf.library.networks.train import AgentSettings, train_networks
-
-    assert isinstance(settings, AgentSettings)
-    return train_networks(training, settings, **for_networks)
-
-
-def _library(
-    training: Training,
-    trained: list[Trained],
-    spec: AgentSpec,
-    described: EnvironmentDescription,
-    provenance: Header,
-) -> PolicyLibrary:
-    """The library of the policies of all risks; a training that was stopped may lack the last ones."""
-    notes, remark = training.notes, None if training.greedy is None else training.greedy.remark()
-    if remark is not None:
-        notes.append(remark)
-    libraries: list[PolicyLibrary] = []
-    for risk, found in zip(training.risks, trained, strict=False):
-        if training.world.reports_failures:  # perhaps only after some policies, whose failures are nan
-            np.nan_to_num(found.history["failures"], copy=False)
-        policies = tuple(SourcePolicy(tuple(w), risk) for w in found.weights.tolist())
-        kept = (found.sources, described, policies, (spec,), found.history, tuple(notes), provenance)
-        libraries.append(PolicyLibrary(*kept))
-    return merge(libraries) if len(libraries) > 1 else libraries[0]

@@ -29,6 +29,7 @@ from rasf.checks import bounds, task_weights
 from rasf.files import Header
 from rasf.library.arguments import readers
 from rasf.library.arguments.declared import EVALUATION, SWEEP, TRAINING, given_at, read_values
+from rasf.library.policy_library import NEUTRAL
 from rasf.risk.names import risk_to_text, short_risk
 from rasf.sweep.runs import Outcome, Parameter, Run, Value, alone
 from rasf.sweep.store import report_progress, sweep_folder
@@ -116,15 +117,16 @@ def _look(env: str, kwargs: str) -> tuple[int, AgentSpec]:
 
 
 def _check_settings(agent: AgentSpec, settings: Mapping[str, object]) -> None:
-    from rasf.library.arguments.settings import default_settings, setting_names, with_settings
+    from rasf.library.arguments.settings import setting_names
+    from rasf.library.training import trainer_of
 
-    base = default_settings(agent)
+    names = setting_names(trainer_of(agent, [NEUTRAL], {})[0][0])
     for name, value in settings.items():
-        if name not in setting_names(base):
-            known = ", ".join(dict.fromkeys((*_TRAINING, "evaluate", *setting_names(base))))
+        if name not in names:
+            known = ", ".join(dict.fromkeys((*_TRAINING, "evaluate", *names)))
             raise ValueError(f"{name} is unknown; known are {known}")
         try:
-            with_settings(base, {name: value})
+            trainer_of(agent, [NEUTRAL], {name: value})
         except ValueError as error:
             sentence = str(error)
             raise ValueError(sentence if sentence.startswith(name) else f"{name}: {sentence}") from None
