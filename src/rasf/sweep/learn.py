@@ -31,7 +31,7 @@ from rasf.library.arguments import readers
 from rasf.library.arguments.declared import EVALUATION, SWEEP, TRAINING, given_at, read_values
 from rasf.library.policy_library import NEUTRAL
 from rasf.risk.names import risk_to_text, short_risk
-from rasf.sweep.runs import Outcome, Parameter, Run, Value, alone
+from rasf.sweep.runs import Parameter, Run, RunResult, Value, alone
 from rasf.sweep.store import report_progress, sweep_folder
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Learn:
     def pack(self, runs: Sequence[Run], gpus: int) -> list[list[Run]]:
         return alone(runs)
 
-    def execute(self, runs: Sequence[Run], scratch: Path) -> list[Outcome]:
+    def execute(self, runs: Sequence[Run], scratch: Path) -> list[RunResult]:
         return [_execute(run, scratch) for run in runs]
 
 
@@ -139,7 +139,7 @@ def _check_acting(agent: AgentSpec, risk: Risk, always_covariance: bool) -> None
         raise ValueError(f"evaluate.risk must be one that {agent} can act for, got {risk_to_text(risk)}")
 
 
-def _execute(run: Run, scratch: Path) -> Outcome:
+def _execute(run: Run, scratch: Path) -> RunResult:
     library, path = _library(run, scratch)
     arrays = {f"history_{name}": part for name, part in library.history.items()}
     scalars: dict[str, Value] = {"library": f"{path.parent.name}/{path.name}", "policies": len(library.policies)}
@@ -153,7 +153,7 @@ def _execute(run: Run, scratch: Path) -> Outcome:
         measured = _evaluate(library, same, _read_evaluation(run.parameters))
         scalars |= {name: float(part[:, 0].mean()) for name, part in measured.items() if "@" in name}
         arrays |= measured
-    return Outcome(scalars, arrays)
+    return RunResult(scalars, arrays)
 
 
 def _library(run: Run, scratch: Path) -> tuple[PolicyLibrary, Path]:

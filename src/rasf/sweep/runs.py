@@ -33,14 +33,14 @@ def experiments() -> dict[str, str]:
     return {"learn": "rasf.sweep.learn:LEARN"} | offered
 
 
-class Limits(NamedTuple):
+class RunLimits(NamedTuple):
     """What a run may take; None is no limit."""
 
     seconds: float | None = None
     memory_gb: float | None = None
 
 
-NO_LIMITS = Limits()
+NO_LIMITS = RunLimits()
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def same_number(value: Parameter) -> Parameter:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-class Outcome(NamedTuple):
+class RunResult(NamedTuple):
     """What a run found: numbers (nan and infinity too) and words for the table, arrays to be kept beside it."""
 
     scalars: dict[str, Value]
@@ -113,7 +113,7 @@ class Experiment(Protocol):
         It is given all runs of a sweep, finished or not, so that what is together does not depend on what is finished.
         """
 
-    def execute(self, runs: Sequence[Run], scratch: Path) -> list[Outcome]:
+    def execute(self, runs: Sequence[Run], scratch: Path) -> list[RunResult]:
         """Run them; `scratch` is a folder for checkpoints of exactly these, which outlives a fault and is removed when
         all is done. A long job may say how far it is, by `store.report_progress`."""
 

@@ -40,9 +40,9 @@ from rasf.library.arguments.readers import add_cwd_to_path, read_toml
 from rasf.sweep.runs import (
     NO_LIMITS,
     Experiment,
-    Limits,
     Parameter,
     Run,
+    RunLimits,
     experiment_of,
     experiments,
     same_number,
@@ -60,7 +60,7 @@ class Spec:
 
     name: str
     runs: tuple[Run, ...]
-    limits: Limits = NO_LIMITS
+    limits: RunLimits = NO_LIMITS
 
 
 def read_spec(path: Path, memory_gb: float = math.inf) -> Spec:
@@ -164,17 +164,17 @@ class _Reader:
                 raise self._refuse(f"the runs of {one!r} are there twice", "", "list", index)
         return sets
 
-    def _limits(self) -> Limits:
+    def _limits(self) -> RunLimits:
         given = self._table("limits")
         for name, value in given.items():
-            if name not in Limits._fields:
-                raise self._refuse(f"unknown limit {name!r}; known are {', '.join(Limits._fields)}", name, "limits")
+            if name not in RunLimits._fields:
+                raise self._refuse(f"unknown limit {name!r}; known are {', '.join(RunLimits._fields)}", name, "limits")
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise self._refuse(f"{name} must be a positive number, got {value!r}", name, "limits")
         if given.get("memory_gb", 0) > self._memory_gb:
             needs = f"memory_gb is {given['memory_gb']}, but this machine has {self._memory_gb:.1f}"
             raise self._refuse(needs, "memory_gb", "limits")
-        return Limits(**given)
+        return RunLimits(**given)
 
     def _table(self, section: str) -> Header:
         table = self._given.get(section, {})

@@ -30,7 +30,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from rasf.files import Arrays, Header, is_locked, is_partial, load_file, remove_stale, save_file, write_text
-from rasf.sweep.runs import Outcome, Run, Value
+from rasf.sweep.runs import Run, RunResult, Value
 from rasf.sweep.spec import Spec
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
@@ -118,7 +118,7 @@ class Store:
         """The declared runs."""
         return [Run.from_description(each) for each in self.declared()["runs"]]
 
-    def finish(self, run: Run, outcome: Outcome, provenance: dict[str, object]) -> None:
+    def finish(self, run: Run, outcome: RunResult, provenance: dict[str, object]) -> None:
         """Keep a finished run, whole or not at all."""
         scalars = {name: _to_json(value) for name, value in outcome.scalars.items()}
         save_file(

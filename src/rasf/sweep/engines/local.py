@@ -24,7 +24,7 @@ from pathlib import Path
 from rasf.checks import whole
 from rasf.sweep.drive import Ended, Job
 from rasf.sweep.engines.machine import jax_cache, resident_gb
-from rasf.sweep.runs import NO_LIMITS, Limits, Run
+from rasf.sweep.runs import NO_LIMITS, Run, RunLimits
 from rasf.sweep.worker import JobError, try_job
 
 _LOOK_EVERY_S = 0.2
@@ -94,7 +94,7 @@ def _work(folder: Path, pipe: Connection, driver: int) -> None:
 class LocalEngine:
     """An `Engine`; `gpus` are the ids of devices, one worker each, else there are `workers` of them."""
 
-    def __init__(self, folder: Path, workers: int, limits: Limits = NO_LIMITS, gpus: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, workers: int, limits: RunLimits = NO_LIMITS, gpus: Sequence[str] = ()) -> None:
         whole("workers", workers)
         self.gpus = len(gpus)
         self._folder, self._limits = folder, limits

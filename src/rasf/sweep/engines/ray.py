@@ -19,7 +19,7 @@ from rasf.checks import whole
 from rasf.files import Header
 from rasf.sweep.drive import Ended, Job
 from rasf.sweep.engines.local import LocalEngine
-from rasf.sweep.runs import NO_LIMITS, Limits, Run
+from rasf.sweep.runs import NO_LIMITS, Run, RunLimits
 from rasf.sweep.store import Store
 from rasf.sweep.worker import JobError
 
@@ -45,7 +45,7 @@ class RayEngine:
         self,
         folder: Path,
         workers: int | None = None,
-        limits: Limits = NO_LIMITS,
+        limits: RunLimits = NO_LIMITS,
         address: str | None = None,
         use_gpus: bool = False,
     ) -> None:
@@ -140,4 +140,4 @@ def _do(
 @cache
 def _engine(folder: str, limits: tuple[float | None, ...], gpus: tuple[str, ...]) -> LocalEngine:
     """One worker, kept for the next job."""
-    return LocalEngine(Path(folder), 1, Limits(*limits), gpus)
+    return LocalEngine(Path(folder), 1, RunLimits(*limits), gpus)
