@@ -23,7 +23,7 @@ from rasf.agents import AgentSpec, Family, LawKind, check_risks, library_agent
 from rasf.envs.gymnasium.declarations import checked_signs
 from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription
 from rasf.files import Header
-from rasf.library.arguments.environment import GivenEnvironment, feature_bounds
+from rasf.library.arguments.environment import GivenEnvironment, count_failures, feature_bounds
 from rasf.library.arguments.tasks import checked_once, checked_risks, drawn_tasks, imagined_tasks
 from rasf.library.checkpoint import SECONDS, Checkpoint, digest
 from rasf.library.file import versions
@@ -155,6 +155,8 @@ def learn(
     with ExitStack() as closing:
         given = GivenEnvironment(env, phi, checks.keywords("env_kwargs", env_kwargs), failure, num_envs, closing)
         world, spec, notes = given.open(agent, risks, seed)
+        if failure is not None:
+            count_failures(world, failure)
         check_risks(spec, risks)
         described = world.describe()
         base = None if base_library is None else _base(base_library, described, spec, risks)

@@ -62,20 +62,8 @@ class Training:
 def trainer_of(
     spec: AgentSpec, risks: Sequence[Risk], given: Mapping[str, object], learn_w: bool = False
 ) -> tuple[Sequence[DataclassInstance], Callable[..., list[Trained]]]:
-    """Choose how an agent is trained.
-
-    Args:
-        spec: The agent.
-        risks: That the policies are trained for.
-        given: The settings that a caller chose, by name.
-        learn_w: Whether tables learn the weights from the rewards.
-
-    Returns:
-        The settings, for tables those of each risk, and the function that learns a `Training` with them. The function
-        returns what was learned for each risk.
-
-    Raises:
-        ValueError: A setting is unknown or wrong, or networks cannot learn these risks together.
+    """Return an agent's settings, of tables for each risk, and the function that trains it: a `Training` to what was
+    learned for each risk. `given` are the settings that the caller chose, by name; unknown or wrong ones are refused.
     """
     if spec.plans:
         from rasf.library.tables.model import ModelSettings, train_model

@@ -48,22 +48,7 @@ class GivenEnvironment:
     closing: ExitStack
 
     def open(self, agent: str, risks: Sequence[Risk], seed: int) -> tuple[Opened, AgentSpec, list[str]]:
-        """Open what the agent learns from.
-
-        Args:
-            agent: Its name; "auto" chooses one.
-            risks: That the policies are trained for.
-            seed: Of a random walk that may be needed for the choice.
-
-        Returns:
-            The environment, the agent, and notes on what was decided.
-        """
-        world, spec, notes = self._opened(agent, risks, seed)
-        if self.failure is not None:
-            _count_failures(world, self.failure)
-        return world, spec, notes
-
-    def _opened(self, agent: str, risks: Sequence[Risk], seed: int) -> tuple[Opened, AgentSpec, list[str]]:
+        """Return the open environment, the agent that learns from it ("auto" chooses one), and notes on the choice."""
         if _is_world(self.env):  # Gymnasium need not be installed
             from rasf.library.networks.reacher import ReacherAdapter as WorldAdapter
 
@@ -141,15 +126,12 @@ def _notes_on_images(world: FeatureVector) -> list[str]:
     ]
 
 
-def _count_failures(world: Opened, rule: FailureRule) -> None:
+def count_failures(world: Opened, rule: FailureRule) -> None:
     """Have a rule count failures; it needs single environments, whose observations it sees."""
-    if hasattr(world, "environments"):
-        for one in world.environments:
-            one.count_failures(rule)
-    elif hasattr(world, "count_failures"):
-        world.count_failures(rule)
-    else:
-        raise ValueError("failure is for single environments, got one that counts them itself")
+    for one in getattr(world, "environments", [world]):
+        if not hasattr(one, "count_failures"):
+            raise ValueError("failure is for single environments, got one that counts them itself")
+        one.count_failures(rule)
 
 
 def feature_bounds(world: Opened, seed: int, notes: list[str]) -> Floats | None:
