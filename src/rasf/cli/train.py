@@ -125,10 +125,10 @@ def _train_from(values: Header) -> None:
         say(f"note: {note}")
     say(f"wrote {out}, {counted_policies(len(library.policies))} of {library.agent}")
     held = library.history
-    say("what the policies promise, discounted, from where the log's episodes began:")
+    say("predicted discounted returns from the first states of the log's episodes, with 95 % intervals:")
     for k, policy in enumerate(library.policies):
-        promised = "{:.4g} [{:.4g}, {:.4g}]".format(*(held[f"value{end}"][k] for end in ("", "_low", "_high")))
-        say(f"  policy {k}: {promised} for w {','.join(f'{w:g}' for w in policy.w)}, {risk_to_text(policy.risk)}")
+        predicted = "{:.4g} [{:.4g}, {:.4g}]".format(*(held[f"value{end}"][k] for end in ("", "_low", "_high")))
+        say(f"  policy {k}: {predicted} for w {','.join(f'{w:g}' for w in policy.w)}, {risk_to_text(policy.risk)}")
     say(f"see it with `rasf evaluate {out}`")
 
 

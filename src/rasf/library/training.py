@@ -81,7 +81,7 @@ def trainer_of(
     from rasf.library.networks.train import train_networks
 
     if learn_w:
-        raise ValueError(f"learn_w is for tables; {spec} is told the weights")
+        raise ValueError(f"learn_w is for tables; {spec} is given the weights")
     kinds = {type(one) for one in risks if not is_neutral(one)} or {type(NEUTRAL)}
     if len(kinds) > 1:
         raise ValueError("risk must be of one kind for networks, which learn all risks together, got several")

@@ -1,6 +1,6 @@
 """A sweep's folder: every run complete or absent, whatever happens to the processes that fill it.
 
-    lock, driver             held by the one driver, free again the moment it dies; who that is
+    lock, driver             held by the one driver, free again the moment it dies; the driver's process
     sweep.json               name and runs
     progress.json            what the driver last said
     runs/ID.run              a finished run: scalars, provenance, arrays (the checksummed container of `rasf.files`)
@@ -173,7 +173,7 @@ class Store:
         return path
 
     def share(self, job: Sequence[Run]) -> float:
-        """How much of a job is done, by what its experiment last told; 0 where it told nothing."""
+        """How much of a job is done, as its experiment last reported; 0 without a report."""
         try:
             share = float((self._scratch(job) / _SHARE).read_text())
         except (OSError, ValueError):

@@ -5,7 +5,7 @@ of JAX's that a kill left half written is noticed, and compiled anew each time: 
 or exceeds its time or memory, is replaced. Workers die with the driver (on Linux at once, by a signal of the kernel;
 elsewhere when they next speak to it). A run has one core: libraries for linear algebra are told to use one thread, so
 that their sums do not depend on the number of cores. Or it has one GPU: JAX is told to fail rather than to do without,
-and to take memory as it needs it, since somebody else may use the same GPU.
+and to take memory as it needs it, since another process may use the same GPU.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class RayEngine:
 
 
 def _knock(address: str) -> None:
-    """Whether somebody listens there: Ray itself would wait for minutes."""
+    """Refuse an address where no process listens: Ray itself would wait for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     with socket.create_connection((host, int(port)), timeout=_KNOCK_S):
         return
