@@ -184,7 +184,7 @@ def choose_agent(env: FeatureEnvironment, seed: int, risks: Sequence[Risk] = ())
     encoder, table, networks = env.encoder, AGENTS["rasfql"], networks_for(risks)
     preferred = getattr(env.env.unwrapped, "preferred_agent", None)
     if preferred is not None:
-        return library_agent(preferred), "the environment prefers it"
+        return library_agent(preferred), "the environment names it"
     if not encoder.integers:
         return networks, "its observations are not whole numbers of a bounded range, which recur exactly"
     if encoder.n_possible is not None and encoder.n_possible <= _FEW:
