@@ -3,6 +3,11 @@
 from . import envs as envs
 from . import risk as risk
 from .agents import AgentSpec as AgentSpec
+from .deep.settings import CovarianceSettings as CovarianceSettings
+from .deep.settings import HistogramSettings as HistogramSettings
+from .deep.settings import MeanSettings as MeanSettings
+from .deep.settings import MomentSettings as MomentSettings
+from .deep.settings import NetworkSettings as NetworkSettings
 from .envs.gymnasium.description import EnvironmentDescription as EnvironmentDescription
 from .envs.gymnasium.recorder import Recorder as Recorder
 from .envs.gymnasium.single import FeatureReward as FeatureReward
@@ -58,3 +63,4 @@ from .transfer import gpi_policy as gpi_policy
 
 __version__: str
 __all__: list[str]
+from .world import World as World

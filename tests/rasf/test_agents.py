@@ -15,7 +15,8 @@ from rasf import CVaR, Entropic, MeanVariance
 from rasf.agents import AGENTS, check_risks, library_agent
 from rasf.deep.agent import AgentSettings, preset
 from rasf.envs.gymnasium.single import open_environment
-from rasf.library.learn import choose_agent, with_settings
+from rasf.library.arguments.environment import choose_agent
+from rasf.library.arguments.settings import with_settings
 from rasf.tabular.learner import SuccessorSettings
 
 NEUTRAL, AVERSE = MeanVariance(0.0), MeanVariance(-1.0)
@@ -69,7 +70,7 @@ class Slow:
     ("rasf/Inventory-v0", "rasfql", "at most 4 observations"),
     ("rasf/Machines-v0", "rasfql", "at most 64 observations"),
     ("rasf/Grid-v0", "rasfql", "at most .* observations"),
-    ("rasf/Reacher-v0", "rasfc51", "the paper.s reacher"),
+    ("rasf/Reacher-v0", "rasfc51", "the environment names it"),
 ])  # fmt: skip
 def test_the_agent_that_suits_well_known_environments(env_id, agent, because):
     if not env_id.startswith("rasf/"):

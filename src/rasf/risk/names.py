@@ -79,3 +79,8 @@ def risk_to_text(risk: Risk) -> str:
         if isinstance(risk, kind):
             return "neutral" if is_neutral(risk) else f"{name}:{float(risk.beta)!r}"
     return repr(risk)
+
+
+def short_risk(text: str) -> str:
+    """A risk's text without needless digits: mean-variance:-4 for mean-variance:-4.0."""
+    return text.removesuffix(".0")

@@ -194,7 +194,7 @@ def case_names() -> list[str]:
 def find_case(name: str) -> Case:
     """The case with this name, or at this MODULE:CASE."""
     if ":" in name:
-        from rasf.sweep.arguments import imported
+        from rasf.library.arguments.readers import imported
 
         module, _, attribute = name.rpartition(":")
         found = getattr(imported(module, f"the case {name!r} cannot be imported"), attribute, None)

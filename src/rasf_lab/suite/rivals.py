@@ -26,7 +26,7 @@ import numpy as np
 
 from rasf.arrays import Floats
 from rasf.envs.gymnasium.single import open_environment, seeds_from
-from rasf.sweep.runs import Outcome, Parameter
+from rasf.sweep.runs import Parameter, RunResult
 from rasf_lab.suite.cases import Case, Preset, lists_for_tuples, tuples_for_lists
 
 TOGETHER = 10  # batched trainings of a program: those of a seed, at full size
@@ -138,7 +138,7 @@ def _weighed(case: Case, w: Floats) -> _Flat:
 Chooses = Callable[[Any, Floats], Any]  # an observation and a weighting -> an action
 
 
-def trained_rival(case: Case, agent: str, training: Any, asked: Any, seed: int) -> Outcome:
+def trained_rival(case: Case, agent: str, training: Any, asked: Any, seed: int) -> RunResult:
     """What a rival does on the weightings that are asked for."""
     weightings, began = np.array(asked["unseen"], float), time.perf_counter()
     if RIVALS[agent].every:
@@ -150,7 +150,7 @@ def trained_rival(case: Case, agent: str, training: Any, asked: Any, seed: int) 
 
 def trained_together(
     case: Case, agent: str, training: Any, asked: Sequence[Any], seeds: Sequence[int], tell: Callable[[float], None]
-) -> list[Outcome]:
+) -> list[RunResult]:
     """What batched rivals do, each trained for the one weighting that is asked of it; seconds are those of them all."""
     from rasf_lab.rivals.batched import Recipe, greedy, train
 
@@ -171,7 +171,7 @@ def trained_together(
     ]
 
 
-def _outcome(case: Case, choose: Chooses, asked: Any, seed: int, seconds: float) -> Outcome:
+def _outcome(case: Case, choose: Chooses, asked: Any, seed: int, seconds: float) -> RunResult:
     """What a trained one does on the weightings that are asked for."""
     from rasf_lab.suite.runs import Gauge, outcome_of, stacked
 
@@ -180,7 +180,7 @@ def _outcome(case: Case, choose: Chooses, asked: Any, seed: int, seconds: float)
         gauge = Gauge(case)
         phi, failures, lengths = _act(case, choose, w, asked, seed, gauge)
         found.append(outcome_of(phi, failures, lengths, w, gauge.mean))
-    return Outcome({"training_seconds": round(seconds, 1)}, stacked([found]))
+    return RunResult({"training_seconds": round(seconds, 1)}, stacked([found]))
 
 
 def _class_of(agent: str) -> Any:

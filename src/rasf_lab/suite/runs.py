@@ -35,7 +35,7 @@ from rasf.library.evaluation import WORST
 from rasf.risk.names import risk_from_text
 from rasf.statistics import mean_of_the_worst
 from rasf.sweep.learn import reporter
-from rasf.sweep.runs import Outcome, Parameter, Run, Value, alone
+from rasf.sweep.runs import Parameter, Run, RunResult, Value, alone
 from rasf.sweep.spec import Spec
 from rasf.sweep.store import Finished, Store, report_progress, sweep_folder
 from rasf_lab.common.archive import load_archive, save_archive
@@ -157,7 +157,7 @@ class Suite:
         groups = together.values()
         return packed + [some[i : i + TOGETHER] for some in groups for i in range(0, len(some), TOGETHER)]
 
-    def execute(self, runs: Sequence[Run], scratch: Path) -> list[Outcome]:
+    def execute(self, runs: Sequence[Run], scratch: Path) -> list[RunResult]:
         if _is_batched(runs[0]):
             return _execute_together(runs, scratch)
         return [_execute(run, scratch) for run in runs]
@@ -171,7 +171,7 @@ def _is_batched(run: Run) -> bool:
     return agent != LIBRARY and RIVALS[agent].batched
 
 
-def _execute_together(runs: Sequence[Run], scratch: Path) -> list[Outcome]:
+def _execute_together(runs: Sequence[Run], scratch: Path) -> list[RunResult]:
     given: Any = [run.parameters for run in runs]
     one = given[0]
     return trained_together(
@@ -184,7 +184,7 @@ def _execute_together(runs: Sequence[Run], scratch: Path) -> list[Outcome]:
     )
 
 
-def _execute(run: Run, scratch: Path) -> Outcome:
+def _execute(run: Run, scratch: Path) -> RunResult:
     given: Any = run.parameters
     case = find_case(given["case"])
     if given["agent"] != LIBRARY:
@@ -202,7 +202,7 @@ def _execute(run: Run, scratch: Path) -> Outcome:
         "asking_seconds": round(time.perf_counter() - began, 1),
         "notes": " ".join(library.notes),
     }
-    return Outcome(scalars, stacked(found))
+    return RunResult(scalars, stacked(found))
 
 
 def stacked(found: list[list[dict[str, Any]]]) -> dict[str, Floats]:

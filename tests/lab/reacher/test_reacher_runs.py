@@ -23,7 +23,7 @@ from rasf.envs.gymnasium.single import open_environment
 from rasf.envs.reacher.world import Reacher
 from rasf.library.progress import ScalarLog
 from rasf.sweep.engines import machine
-from rasf.sweep.runs import Outcome
+from rasf.sweep.runs import RunResult
 from rasf.sweep.spec import Spec
 from rasf.sweep.store import Finished, Store
 from rasf_lab.common import runs as common
@@ -79,7 +79,9 @@ def keep(found, folder, runs):
     with store.driving():
         store.declare(Spec("reacher", tuple(map(swept, runs))))
     for run in runs:
-        store.finish(swept(run), Outcome({"jax": "1.2.3"}, found[replace(run, library=False)]), {"device": "a device"})
+        store.finish(
+            swept(run), RunResult({"jax": "1.2.3"}, found[replace(run, library=False)]), {"device": "a device"}
+        )
 
 
 def archive(found, folder, runs):

@@ -195,7 +195,7 @@ def test_a_run_says_how_far_it_is(tmp_path, monkeypatch):
         (COIN.replace("0.5", "1.5"), 7, "epsilon must"),
         (COIN.replace("gamma = 0.9", "gamma = 1.5"), 8, "gamma must"),
         (COIN.replace("gamma = 0.9", "gamma = inf"), 8, "gamma must be finite"),
-        (COIN + "patience = 1", 9, "patience is unknown; known are env, env_kwargs, tasks,"),
+        (COIN + "patience = 1", 9, "patience is unknown; known are env, tasks, agent,"),
         (COIN + "widths = [8]", 9, "widths is unknown"),  # of networks, not of tables
         (COIN + 'agent = "genius"', 9, "agent must be auto"),
         (COIN + 'agent = "prql"', 9, "agent must be auto"),  # which makes no library

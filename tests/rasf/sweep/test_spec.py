@@ -3,7 +3,7 @@ import re
 import pytest
 from sweep_help import HEAD, spec_of
 
-from rasf.sweep.runs import Limits
+from rasf.sweep.runs import RunLimits
 from rasf.sweep.spec import read_spec
 
 
@@ -26,7 +26,7 @@ seconds = 60
 """,
     )
     assert spec.name == "try"
-    assert spec.limits == Limits(60, None)
+    assert spec.limits == RunLimits(60, None)
     chosen = [({"fail": "raise"}), ({"fail": "hang", "unless": "x"})]
     assert [(run.parameters, run.seed) for run in spec.runs] == [
         ({"sleep": 0, "scale": scale, **one}, seed) for one in chosen for scale in (1.0, 2.0) for seed in (5, 7)

@@ -30,6 +30,7 @@ class ReacherEnv(gym.Env[npt.NDArray[np.float32], np.int64]):
     """Observation as `Reacher.observe`; action 3 i + j gives the shoulder torque i - 1 and the elbow torque j - 1."""
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 60}
+    preferred_agent = Reacher.preferred_agent
 
     def __init__(self, *, engine: str = "closed_form", render_mode: str | None = None, **world: Any) -> None:
         """engine: of the arm, closed_form or mujoco. world: the arguments of `Reacher`."""
@@ -53,11 +54,6 @@ class ReacherEnv(gym.Env[npt.NDArray[np.float32], np.int64]):
     def compiled_world(self) -> Reacher | None:
         """The world that computes the same in jax; none for the arm inside MuJoCo."""
         return self.world if self.engine == "closed_form" else None
-
-    @property
-    def preferred_agent(self) -> str:
-        """The agent that `agent="auto"` chooses."""
-        return self.world.preferred_agent
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, object] | None = None

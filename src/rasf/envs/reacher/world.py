@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -58,6 +58,7 @@ class Reacher:
     episode_length: int = 500
     observation: str = "raw"
     late_tip: bool = False
+    preferred_agent: ClassVar[str] = "rasfc51"  # the paper's
 
     def __post_init__(self) -> None:
         checks.one_of("observation", self.observation, OBSERVATIONS)
@@ -127,11 +128,6 @@ class Reacher:
     def failure_feature(self) -> int:
         """The index of the feature that counts failures."""
         return self.n_features - 1
-
-    @property
-    def preferred_agent(self) -> str:
-        """The paper's, which `agent="auto"` chooses."""
-        return "rasfc51"
 
     @property
     def registered(self) -> tuple[str, dict[str, Any]]:

@@ -8,20 +8,18 @@ takes no part in GPI there; a state in which none was tried has not been seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from rasf.arrays import Floats, Ints
 from rasf.envs.gymnasium.single import FeatureEnvironment
 from rasf.envs.gymnasium.tape import Tape
-from rasf.library.checkpoint import Checkpoint
-from rasf.library.frozen_policies import FrozenPolicies
-from rasf.library.greedy import GreedyCheck
-from rasf.library.progress import Reporter, Trained
+from rasf.library.progress import Trained
 from rasf.library.tables.policies import TablePolicies
 from rasf.library.tables.train import compiled_rooms
 from rasf.library.tables.walk import Stretches, Walk, shares
+from rasf.library.training import Training
 from rasf.planning.moments import successor_moments
 from rasf.risk import Risk
 from rasf.tabular.model import ModelLearner, ModelSettings
@@ -30,25 +28,16 @@ from rasf.transfer import packed_indices
 _EXPLORATION = 6  # its stream of random numbers
 
 
-def train_model(
-    env: FeatureEnvironment,
-    tasks: Floats,
-    risks: Sequence[Risk],
-    settings: ModelSettings,
-    steps_per_task: int,
-    seed: int,
-    reports: Sequence[Reporter],
-    notes: list[str],
-    checkpoint: Checkpoint,
-    base_library: FrozenPolicies | None = None,
-    greedy: GreedyCheck | None = None,
-) -> list[Trained]:
+def train_model(training: Training, settings: ModelSettings) -> list[Trained]:
     """Learn the tasks (n, d) one after the other on one model; the policies of each risk.
 
     All risks learn from one stream: each leads for its share of a task's steps, and all that is seen serves all.
     """
+    env, tasks, risks, reports = training.world, training.tasks, training.risks, training.reports
+    seed, checkpoint, base_library, greedy = training.seed, training.checkpoint, training.base, training.greedy
+    assert isinstance(env, FeatureEnvironment)
     learner = ModelLearner(env.n_features, env.n_actions, settings, seed)
-    steps = shares(steps_per_task, risks)
+    steps = shares(training.steps_per_task, risks)
     rooms = compiled_rooms(env) if base_library is None else None
     stretches, of_steps = Stretches(tasks, len(risks)), _OfModel(learner)
     if rooms is not None:
@@ -88,7 +77,7 @@ def train_model(
     keys = learner.four_room_keys() if walk is None else np.array(walk.keys)
     numbers = f"on the numbers {list(learner.numbers)}" if learner.numbers else "on no number"
     work = f"{learner.planning_seconds:.1f} s, {learner.backups / max(learner.steps, 1):.1f} backups a step"
-    notes.append(
+    training.notes.append(
         f"the model has {learner.states} states after {learner.steps} steps; failures depend {numbers} of an "
         f"observation; planning took {work}"
     )

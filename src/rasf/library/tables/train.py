@@ -14,29 +14,20 @@ from rasf.arrays import Floats
 from rasf.envs.four_room import FourRoom, FourRoomEnv
 from rasf.envs.gymnasium.single import FeatureEnvironment
 from rasf.envs.gymnasium.tape import Tape
-from rasf.library.checkpoint import Checkpoint
-from rasf.library.frozen_policies import FrozenPolicies
-from rasf.library.greedy import GreedyCheck
-from rasf.library.progress import Reporter, Trained
+from rasf.library.progress import Trained
 from rasf.library.tables.policies import TablePolicies
 from rasf.library.tables.walk import Stretches, Walk, shares
+from rasf.library.training import Training
 from rasf.tabular.learner import SuccessorLearner, SuccessorSettings
 
 _EXPLORATION = 5  # its stream of random numbers
 
 
-def train_tables(
-    env: FeatureEnvironment,
-    tasks: Floats,
-    settings: Sequence[SuccessorSettings],
-    steps_per_task: int,
-    seed: int,
-    reports: Sequence[Reporter],
-    checkpoint: Checkpoint,
-    base_library: FrozenPolicies | None = None,
-    greedy: GreedyCheck | None = None,
-) -> list[Trained]:
+def train_tables(training: Training, settings: Sequence[SuccessorSettings]) -> list[Trained]:
     """Learn the tasks (n, d) one after the other, for all risks from one stream; the policies of each risk."""
+    env, tasks, reports, checkpoint = training.world, training.tasks, training.reports, training.checkpoint
+    seed, base_library, greedy = training.seed, training.base, training.greedy
+    assert isinstance(env, FeatureEnvironment)
     learners = [SuccessorLearner(env.n_features, env.n_actions, each, seed, len(tasks)) for each in settings]
     together = _Together(learners)
     stretches = Stretches(tasks, len(settings))
@@ -50,7 +41,7 @@ def train_tables(
         walk = Walk(together, env, seed, _EXPLORATION, base_library, greedy, checkpoint.tick)
         tape = Tape(env) if checkpoint.path else None
         checkpoint.begin(learners=learners, stretches=stretches, walk=walk, environment=tape, greedy=greedy)
-    steps = shares(steps_per_task, [each.risk for each in settings])
+    steps = shares(training.steps_per_task, [each.risk for each in settings])
     for task, r in stretches:
         w = tasks[task]
         if stretches.position:

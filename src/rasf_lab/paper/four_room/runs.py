@@ -390,13 +390,13 @@ class FourRoomExperiment:
     def pack(self, runs: Sequence[sweep.Run], gpus: int) -> list[list[sweep.Run]]:
         return sweep.alone(runs)
 
-    def execute(self, runs: Sequence[sweep.Run], scratch: Path) -> list[sweep.Outcome]:
+    def execute(self, runs: Sequence[sweep.Run], scratch: Path) -> list[sweep.RunResult]:
         """Train, and act on the novel tasks if asked; total return and failures for the table, all arrays beside it."""
         outcomes = []
         for each in runs:
             run = FourRoomRun(seed=each.seed, **each.parameters)  # type: ignore[arg-type]
             found = _EXECUTE[run.algorithm](run)
-            outcomes.append(sweep.Outcome({name: float(found[name].sum()) for name in ("return", "failures")}, found))
+            outcomes.append(sweep.RunResult({name: float(found[name].sum()) for name in ("return", "failures")}, found))
         return outcomes
 
 

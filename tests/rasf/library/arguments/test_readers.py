@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rasf.sweep.arguments import read_toml, weights_in_file
+from rasf.library.arguments.readers import read_toml, weights_in_file
 
 
 def test_damaged_files_of_weights_get_a_sentence(tmp_path):
