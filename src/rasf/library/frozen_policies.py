@@ -19,7 +19,7 @@ from rasf.files import Arrays, Header
 from rasf.risk.base import Risk
 
 if TYPE_CHECKING:
-    from rasf.library.calibration import Promise
+    from rasf.library.calibration.bounds import Promise
 
 
 class Scores(NamedTuple):

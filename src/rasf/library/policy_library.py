@@ -9,10 +9,9 @@ Z_k is the law of policy k's discounted feature return, as its `FrozenPolicies` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -26,29 +25,24 @@ from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription
 from rasf.envs.gymnasium.encoder import Encoder
 from rasf.files import Arrays, Header
 from rasf.library.frozen_policies import Explanation, FrozenPolicies
+from rasf.limits import Limit, Limits, read_limits, repriced
 from rasf.risk import MeanVariance, Risk
 from rasf.risk.names import is_neutral, risk_to_text
-from rasf.transfer import gpi
 
 if TYPE_CHECKING:
-    import gymnasium
-
-    from rasf.envs.gymnasium.episodes import Episodes
-    from rasf.envs.gymnasium.single import Environment, FailureRule, FeatureEnvironment, Phi
-    from rasf.library.actor import ActingRule, Actor
-    from rasf.library.calibration import Calibration
+    from rasf.envs.gymnasium.single import Environment, FailureRule, Phi
+    from rasf.library.acting.actor import Actor
+    from rasf.library.acting.rule import ActingRule
+    from rasf.library.calibration.calibration import Calibration
     from rasf.library.evaluation import Comparison, Report
     from rasf.library.logs.estimate import Estimate
-    from rasf.limits import Limit
+    from rasf.library.trials import AnyEnvironment
 
 NEUTRAL = MeanVariance(0.0)
 Encode: TypeAlias = Callable[[object], np.ndarray]
-GivenLimits: TypeAlias = "Mapping[str | int, float | Limit]"
+GivenLimits: TypeAlias = Mapping[str | int, float | Limit]
 GivenPrices: TypeAlias = Mapping[str | int, float]
-AnyEnvironment: TypeAlias = "Environment | gymnasium.vector.VectorEnv"
-_AT_ONCE = 16  # environments that evaluation steps together
 _LONGEST = 10_000  # steps of an episode, where nothing else ends it
-_MOST_EPISODES = 10_000_000
 
 
 class SourcePolicy(NamedTuple):
@@ -133,7 +127,7 @@ class PolicyLibrary:
         be. For limits that hold over a whole episode see `actor`.
         """
         if limits is not None:
-            explained, _, _ = self._explain(obs, w, risk, limits)
+            explained = self._explain(obs, w, risk, limits)
             return explained.action if self.is_batch(obs) else int(explained.action[0])
         weights = self._weights(w)
         if self.is_batch(obs):
@@ -148,31 +142,27 @@ class PolicyLibrary:
         With limits, also their prices from here on, and what the choice expects. Of one observation that was seen in
         training, a library that was calibrated has a promise too, as if an episode began there.
         """
-        explained, rule, encoded = self._explain(obs, w, risk, limits)
-        if self.is_batch(obs):
-            return explained
-        if self.calibration is not None and explained.seen.all():
-            explained = replace(explained, promise=self.calibration.promise(rule, encoded))
-        return explained.first()
+        explained = self._explain(obs, w, risk, limits, bounded=not self.is_batch(obs))
+        return explained if self.is_batch(obs) else explained.first()
 
     def _explain(
-        self, obs: object, w: npt.ArrayLike, risk: Risk, limits: GivenLimits | None
-    ) -> tuple[Explanation, ActingRule, np.ndarray]:
-        """Of one observation or a batch, as a batch; by which rule, and what the policies see."""
-        batch = self.is_batch(obs)
-        encoded = self.encode_batch(obs) if batch else self.encode(obs)[None]
+        self, obs: object, w: npt.ArrayLike, risk: Risk, limits: GivenLimits | None, bounded: bool = False
+    ) -> Explanation:
+        """Of one observation or a batch, as a batch; bounded: with the bounds of the calibration."""
+        encoded = self.encode_batch(obs) if self.is_batch(obs) else self.encode(obs)[None]
         rule = self.rule(w, risk, limits=limits)
-        found = self.sources.scores(encoded, rule.w, risk)
-        if rule.limits is None:
-            choice = gpi(found.values)
-            return Explanation(*found, choice.policy + self._first_action, choice.source), rule, encoded
-        held = rule.begin(encoded)
-        driver, action = np.divmod(rule.choose(encoded, held, found.values), self.sources.n_actions)
-        numbered, names = action + self._first_action, rule.limits.names
-        prices = dict(zip(names, held.prices.T, strict=True))
-        expected = dict(zip(names, (held.costs * rule.limits.signs).T, strict=True))
-        remarks = tuple(map(rule.limits.not_kept, held.costs))
-        return Explanation(*found, numbered, driver, prices, expected, remarks), rule, encoded
+        found, memory = self.sources.scores(encoded, rule.w, risk), rule.begin(encoded)
+        driver, action = np.divmod(rule.choose(encoded, memory, found.values), self.sources.n_actions)
+        is_bounded = bounded and self.calibration is not None and found.seen.all()
+        return Explanation(
+            **found._asdict(),
+            action=action + self._first_action,
+            driver=driver,
+            prices=rule.prices(memory),
+            expected=rule.expected(memory),
+            remarks=tuple(rule.not_kept(memory)),
+            promise=self.calibration.promise(rule, encoded) if is_bounded and self.calibration is not None else None,
+        )
 
     def risks(self) -> list[Risk]:
         """Neutral, and what the policies were trained for, as far as the library can act so."""
@@ -210,27 +200,32 @@ class PolicyLibrary:
         Raises:
             ValueError: if the library cannot act so; the sentence says why.
         """
-        from rasf.library.actor import ActingRule
+        from rasf.library.acting.gpi import DiscountAware, PerStateRisk
+        from rasf.library.acting.limited import WithinLimits
+        from rasf.library.acting.rule import Query
+        from rasf.library.acting.static import StaticRisk
 
-        task, read = self._weights(w), None
-        weights = task
-        if prices is not None:
-            from rasf.limits import repriced
-
-            weights = self._weights(repriced(task, prices, self.environment.feature_names or names))
-        if limits is not None:
-            from rasf.limits import read_limits
-
-            read = read_limits(limits, self.n_features, self.environment.feature_names or names)
-            if calibrated and self.calibration is not None:
-                read = self.calibration.tightened(read, risk, self.gamma)
-            elif any(limit.per_episode for limit in read.given) and self.gamma < 1:
-                raise ValueError("a limit per_episode needs a library that was calibrated: laws are discounted")
+        task, names = self._weights(w), self.environment.feature_names or names
+        weights = task if prices is None else self._weights(repriced(task, prices, names))
+        read = None if limits is None else self._limits(limits, risk, names, calibrated)
         for name, way in (("static", static), ("discount_aware", discount_aware)):
             if not isinstance(way, bool | np.bool_):
                 raise ValueError(f"{name} must be True or False, got {way!r:.80}")
-        ways = {"static": bool(static) and not is_neutral(risk), "discount_aware": bool(discount_aware)}
-        return ActingRule(self.sources, weights, risk, limits=read, own=self.policies, task=task, **ways)
+        is_static = static and not is_neutral(risk)
+        kind = StaticRisk if is_static else DiscountAware if discount_aware else PerStateRisk
+        found = kind(Query(self.sources, weights, risk, task))
+        if is_static and discount_aware:
+            raise ValueError("static and discount_aware are two ways to act; choose one")
+        return found if read is None else WithinLimits(found, read, self.policies)
+
+    def _limits(self, given: GivenLimits, risk: Risk, names: Sequence[str] | None, calibrated: bool) -> Limits:
+        """The limits on predictions that keep the limits that are given."""
+        read = read_limits(given, self.n_features, names)
+        if calibrated and self.calibration is not None:
+            return self.calibration.tightened(read, risk, self.gamma)
+        if any(limit.per_episode for limit in read.given) and self.gamma < 1:
+            raise ValueError("a limit per_episode needs a library that was calibrated: laws are discounted")
+        return read
 
     def _weights(self, w: npt.ArrayLike) -> Floats:
         """Weights (d,) that can be scored without overflow."""
@@ -246,12 +241,19 @@ class PolicyLibrary:
     def actor(
         self, w: npt.ArrayLike, risk: Risk = NEUTRAL, *, limits: GivenLimits | None = None, static: bool = True
     ) -> Actor:
-        """Who acts through an episode by what was fixed at its first observation; see `rasf.Actor`.
+        """Return an actor for episodes, which acts by what was fixed at their first observations; see `rasf.Actor`.
 
-        static: for the risk of the whole return, with what was earned in mind; else the risk is scored afresh at every
-        step, as `act` does. limits: {feature's name or index: largest expected sum of the episode, discounted}.
+        Args:
+            w: weights (d,) of the task.
+            risk: the risk to act for; neutral by default.
+            limits: {feature's name or index: largest expected sum of the episode, discounted}.
+            static: act for the risk of the whole return, given the accrued return; else the risk is scored per state,
+                as `act` does.
+
+        Returns:
+            The actor.
         """
-        from rasf.library.actor import Actor
+        from rasf.library.acting.actor import Actor
 
         return Actor(self, self.rule(w, risk, static=static, limits=limits))
 
@@ -300,9 +302,11 @@ class PolicyLibrary:
         Raises:
             ValueError: if an argument is not as described, or the library cannot act so in this environment.
         """
+        from rasf.library.trials import Trials
+
+        trials = Trials(env, episodes, seed, max_steps, phi, env_kwargs, failure)
         ways: Header = {"static": static, "discount_aware": discount_aware, "limits": limits, "prices": prices}
-        trying: Header = {"phi": phi, "failure": failure, "max_steps": max_steps, "env_kwargs": env_kwargs}
-        return self._reports(env, w, {"": (risk, ways)}, episodes, seed, callback=None, **trying)[""]
+        return trials.reports(self, w, {"": (risk, ways)}, None)[""]
 
     def compare(
         self,
@@ -343,78 +347,12 @@ class PolicyLibrary:
             ValueError: if an argument is not as described, or the library cannot act so in this environment.
         """
         from rasf.library.evaluation import Comparison
+        from rasf.library.trials import Trials, named_risks, priced_rows
 
-        if isinstance(risks, Risk | str) or not isinstance(risks, Mapping | Sequence) or not risks:
-            raise ValueError(f"risks must be a list of risks, or a dict of them by name, got {risks!r:.80}")
-        named = dict(risks) if isinstance(risks, Mapping) else {risk_to_text(risk): risk for risk in risks}
-        if len(named) < len(risks):
-            raise ValueError(f"risks must differ in their names, {', '.join(named)}; a dict can name them")
-        if not all(isinstance(name, str) for name in named):
-            raise ValueError(f"risks must be named by words, got {', '.join(map(repr, named))}")
         ways: Header = {"static": static, "discount_aware": discount_aware, "limits": limits}
-        rows = {name: (risk, ways) for name, risk in named.items()} | self._priced(prices)
-        trying: Header = {"phi": phi, "failure": failure, "max_steps": max_steps, "env_kwargs": env_kwargs}
-        return Comparison(self._reports(env, w, rows, episodes, seed, callback=callback, **trying))
-
-    def _priced(self, prices: Mapping[str | int, float | Sequence[float]] | None) -> dict[str, tuple[Risk, Header]]:
-        """A row of `compare` for every price: its risk, and how else it acts."""
-        if prices is None:
-            return {}
-        if not isinstance(prices, Mapping) or not prices:
-            raise ValueError(f"prices must be a dict such as {{'collision': [4, 10]}}, by feature, got {prices!r:.80}")
-        from rasf.limits import feature_index
-
-        names, found = self.environment.feature_names, dict[str, tuple[Risk, Header]]()
-        for key, given in prices.items():
-            each = given if isinstance(given, list | tuple | np.ndarray) else [given]
-            values = [checks.number(f"a price of {key}", price) for price in each]
-            if not values or len({*values}) < len(values):
-                raise ValueError(f"prices of {key} must be one or more different numbers, got {given!r:.80}")
-            label = names[feature_index("prices", key, self.n_features, names)] if names else key
-            rows: dict[str, tuple[Risk, Header]] = {
-                f"price {label} {value:g}": (NEUTRAL, {"prices": {key: value}}) for value in values
-            }
-            if len(rows) < len(values) or rows.keys() & found.keys():
-                raise ValueError(f"prices must name a feature once, and prices that differ, got {prices!r:.80}")
-            found |= rows
-        return found
-
-    def _reports(
-        self,
-        env: AnyEnvironment,
-        w: npt.ArrayLike,
-        rows: Mapping[str, tuple[Risk, Header]],
-        episodes: int,
-        seed: int,
-        *,
-        phi: Phi | None,
-        failure: FailureRule | None,
-        max_steps: int,
-        env_kwargs: Header | None,
-        callback: Callable[[str, int], None] | None,
-    ) -> dict[str, Report]:
-        """Act by the risk and the ways of every row, all from the same start states."""
-        from rasf.envs.gymnasium.single import seeds_from
-        from rasf.library.evaluation import run_episodes
-
-        episodes, max_steps = _episodes(episodes), checks.whole("max_steps", max_steps)
-        _check_callback(callback)
-        seeds = seeds_from(checks.whole("seed", seed, 0), episodes)
-        by_name = any(ways.get("limits") or ways.get("prices") for _, ways in rows.values())
-        if not by_name or self.environment.feature_names is not None:
-            for risk, ways in rows.values():  # before an environment is opened
-                self.rule(w, risk, **ways)
-        reports = {}
-        with self._opened(env, phi, env_kwargs, failure, episodes) as environments:
-            names = environments.feature_names
-            rules = {name: self.rule(w, risk, names=names, **ways) for name, (risk, ways) in rows.items()}
-            for name, rule in rules.items():
-                told = None if callback is None else partial(callback, name)
-                found = run_episodes(self, environments, rule, seeds, max_steps, told)
-                if self.calibration is not None and found.beginnings is not None:
-                    found = replace(found, promise=self.calibration.promise(rule, found.beginnings))
-                reports[name] = found
-        return reports
+        rows = {name: (risk, ways) for name, risk in named_risks(risks).items()} | priced_rows(self, prices)
+        trials = Trials(env, episodes, seed, max_steps, phi, env_kwargs, failure)
+        return Comparison(trials.reports(self, w, rows, callback))
 
     def calibrate(
         self,
@@ -449,69 +387,12 @@ class PolicyLibrary:
         Raises:
             ValueError: if an argument is not as described, or episodes are too few for so many tasks and risks.
         """
-        from rasf.envs.gymnasium.single import seeds_from
-        from rasf.library.calibration import calibrate, calibration_tasks
-        from rasf.library.evaluation import run_episodes
+        from rasf.library.calibration.measure import calibrate
+        from rasf.library.trials import Trials
 
-        episodes, max_steps = _episodes(episodes), checks.whole("max_steps", max_steps)
-        seed, over = checks.whole("seed", seed, 0), [0]
-        _check_callback(callback)
-        if risks is None:
-            risks = self.risks()
-        if not isinstance(risks, list | tuple) or not risks or not all(isinstance(risk, Risk) for risk in risks):
-            raise ValueError(f"risks must be a list of risks, got {risks!r:.80}")
-        if len({risk_to_text(risk) for risk in risks}) < len(risks):
-            raise ValueError(f"risks must differ, got {risks!r:.80}")
-        for risk in risks:
-            self.sources.check(risk)
-        with self._opened(env, phi, env_kwargs, None, episodes) as environments:
-            weights = calibration_tasks(self, environments.random_tasks, tasks, episodes, len(risks), seed)
-
-            def roll(rule: ActingRule, n: int, seed: int) -> Report:
-                report = run_episodes(self, environments, rule, seeds_from(seed, n), max_steps)
-                over[0] += n
-                if callback is not None:
-                    callback(over[0])
-                return report
-
-            self.calibration = calibrate(self, roll, weights, risks, episodes, seed)
+        trials = Trials(env, episodes, seed, max_steps, phi, env_kwargs)
+        self.calibration = calibrate(self, trials, tasks, self.risks() if risks is None else risks, callback)
         return self.calibration
-
-    @contextmanager
-    def _opened(
-        self, env: AnyEnvironment, phi: Phi | None, env_kwargs: Header | None, failure: FailureRule | None, most: int
-    ) -> Iterator[Episodes]:
-        """Environments to act in, at most `most` in parallel; they are closed at the end, except the caller's own."""
-        import gymnasium
-
-        from rasf.envs.gymnasium.episodes import SingleEpisodes, VectorEpisodes
-        from rasf.envs.gymnasium.single import open_environment
-        from rasf.envs.gymnasium.vector import VectorEnvAdapter, open_vector
-
-        kwargs = checks.keywords("env_kwargs", env_kwargs)
-        if isinstance(env, gymnasium.vector.VectorEnv):
-            vector = open_vector(env, None, phi, **kwargs)
-            assert isinstance(vector, VectorEnvAdapter)
-            self.check_environment(vector.describe())
-            yield VectorEpisodes(vector, failure)
-            return
-        if isinstance(env, str) and phi is None:
-            self._require_phi(None)
-        if env_kwargs is None and isinstance(env, str) and env == self.environment.id:
-            kwargs = self.environment.make_kwargs()
-        with ExitStack() as closing:
-            environments: list[FeatureEnvironment] = []
-            for _ in range(min(_AT_ONCE, most)):
-                opened = open_environment(env, phi, **kwargs)
-                environments.append(opened)
-                if opened.env is not env:
-                    closing.callback(opened.close)
-                self.check_environment(opened.describe())
-                if failure is not None:
-                    opened.count_failures(failure)
-                if opened.env is env:  # the caller's own cannot be copied
-                    break
-            yield SingleEpisodes(environments)
 
     def evaluate_from(
         self,
@@ -558,29 +439,18 @@ class PolicyLibrary:
 
         save(self, path, precision)
 
-    def _require_phi(self, given: str | None) -> None:
+    def require_phi(self, given: str | None) -> None:
+        """Refuse an environment without the features that the library was trained with."""
         if given is None and self.environment.phi is not None:
             raise ValueError(f"phi must be given, as in training, where it was {self.environment.phi}")
 
     def check_environment(self, found: EnvironmentDescription) -> None:
         """Refuse an environment that is not like the one trained in."""
-        self._require_phi(found.phi)
+        self.require_phi(found.phi)
         different = self.environment.difference(found, INTERFACE)
         if different is not None:
             wanted, got = getattr(self.environment, different), getattr(found, different)
             raise ValueError(f"env must have the {different} that the library was trained with, {wanted}, got {got}")
-
-
-def _episodes(given: int) -> int:
-    """A number of episodes of which all that is kept fits into memory."""
-    if checks.whole("episodes", given, 2) > _MOST_EPISODES:
-        raise ValueError(f"episodes must be at most {_MOST_EPISODES:,}, got {given!r}")
-    return int(given)
-
-
-def _check_callback(callback: object) -> None:
-    if callback is not None and not callable(callback):
-        raise ValueError(f"callback must be a function, got {type(callback).__name__}")
 
 
 def merge(libraries: Sequence[PolicyLibrary]) -> PolicyLibrary:

@@ -100,18 +100,18 @@ class FourRoomScene(MapScene):
         draws = chances(self.rooms, whole("episodes", episodes), whole("seed", seed, 0))
         weights, walks = np.asarray(w, np.float64), None
         rule = self.library.rule(weights, risk, static=ways.static, limits=limits_of(self.library, self._failure, ways))
-        threshold, earned, held = float("nan"), np.zeros((episodes, 0)), None
+        threshold, earned, memory = float("nan"), np.zeros((episodes, 0)), None
         if ways == PLAIN:
             walks = walk_four_room(self._sources, self.rooms, weights, risk, draws, stop)
         else:
             ruled = walk_by_rule(rule, self.rooms, draws, stop)
             if ruled is not None:
-                walks, earned, held = ruled
-                threshold = float(held.threshold[0]) if ways.static else threshold
+                walks, earned, memory = ruled
+                threshold = float(memory.own.get("threshold", [0.0])[0]) if ways.static else threshold
         if walks is None:
             raise Stopped
         start = self._observations(np.array([self.layout.start]), 0).astype(np.float64)
-        notes = notes_of(self.library, rule, start, held)
+        notes = notes_of(self.library, rule, start, memory)
         return replace(self._outcome(walks, weights, earned if ways.static else None), threshold=threshold, notes=notes)
 
     def _outcome(self, walks: Walks, weights: Floats, earned: Floats | None) -> MapOutcome:

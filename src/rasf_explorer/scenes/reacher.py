@@ -157,7 +157,7 @@ class ReacherScene(ArmScene):
             elbows[1:, :_PLAYED].swapaxes(0, 1),
             tips[1:, :_PLAYED].swapaxes(0, 1),
             failed[:, :_PLAYED].T.astype(np.int64),
-            notes=notes_of(self.library, rule, first, rolled.held),
+            notes=notes_of(self.library, rule, first, rolled.memory),
         )
 
     def _from_heaviest(self, tips: Floats, w: Floats) -> Interval:

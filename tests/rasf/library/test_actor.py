@@ -8,7 +8,8 @@ import pytest
 from gymnasium import spaces
 
 import rasf
-from rasf.library.actor import ActingRule, Held
+from rasf.library.acting.rule import Memory, Query
+from rasf.library.acting.static import StaticRisk
 from rasf.risk import CVaR, Entropic, MeanVariance, PiecewiseLinear, Quadratic
 
 RISKS = [CVaR(0.25), PiecewiseLinear(0.2, 4.0), Quadratic(0.4), Entropic(-0.6)]
@@ -34,13 +35,21 @@ class Coins(gym.Env):
         return self._round, np.array([won], np.float32), self._round == 4, False, {}
 
 
+def static_rule(sources, w, risk):
+    return StaticRisk(Query(sources, w, risk, w))
+
+
+def memory_of(stock, discount):
+    """What is remembered where so much lies above the threshold."""
+    return Memory(stock, discount, {"threshold": np.zeros(len(stock))})
+
+
 def act_by_stock(sources, obs, w, risk, stock, discount):
-    held = Held.nothing(len(obs), 0)
-    return ActingRule(sources, w, risk, static=True).act(obs, held, stock, discount)
+    return static_rule(sources, w, risk).act(obs, memory_of(stock, discount))
 
 
 def first_thresholds(sources, obs, w, risk):
-    return ActingRule(sources, w, risk, static=True).begin(obs).threshold
+    return static_rule(sources, w, risk).begin(obs).own["threshold"]
 
 
 def of_moments(rng):
@@ -74,8 +83,8 @@ def test_where_no_loss_can_reach_the_threshold_the_mean_decides():
     assert act_by_stock(sources, np.zeros((1, 1)), W, CVaR(0.1), above, one).tolist() == [1]
     # of two policies that the risk does not tell apart, the one with the larger mean is selected
     twice = SimpleNamespace(laws=lambda obs, w: (np.concatenate([probs, probs[..., ::-1, :]]), values), n_actions=2)
-    rule = ActingRule(twice, W, CVaR(0.1), static=True)
-    assert rule.select(np.zeros((1, 1)), Held.nothing(1), above, one).tolist() == [1 * 2 + 0]
+    rule = static_rule(twice, W, CVaR(0.1))
+    assert rule.select(np.zeros((1, 1)), memory_of(above, one)).tolist() == [1 * 2 + 0]
 
 
 def test_what_a_table_does_not_know_is_not_chosen():

@@ -1,0 +1,49 @@
+"""Generalised policy improvement: the best action of the best policy, by the risk of the remaining return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rasf.arrays import Floats, Ints
+from rasf.library.acting.rule import ActingRule, Memory, Observations, Query
+
+
+@dataclass(frozen=True, eq=False)
+class PerStateRisk(ActingRule):
+    """The risk of the remaining return, scored in every state alike: the paper's rule."""
+
+    query: Query
+    per_state = True
+
+    def __post_init__(self) -> None:
+        self.sources.check(self.risk)
+
+    def values(self, obs: Observations, memory: Memory) -> Floats:
+        return self.sources.scores(obs, self.w, self.risk).values
+
+    def act(self, obs: Observations, memory: Memory) -> Ints:
+        return self.sources.act(obs, self.w, self.risk)
+
+
+@dataclass(frozen=True, eq=False)
+class DiscountAware(ActingRule):
+    """At step t, the risk of a return that counts gamma^t times: the rule of the paper's guarantee."""
+
+    query: Query
+
+    def __post_init__(self) -> None:
+        self.sources.check(self.risk)
+
+    def values(self, obs: Observations, memory: Memory) -> Floats:
+        each = [
+            self.sources.scores(obs[[i]], self.w, self.risk.at_discount(float(z))).values
+            for i, z in enumerate(memory.discount)
+        ]
+        return np.concatenate(each, axis=1)
+
+    def act(self, obs: Observations, memory: Memory) -> Ints:
+        if (memory.discount != memory.discount[:1]).any():
+            return super().act(obs, memory)
+        return self.sources.act(obs, self.w, self.risk.at_discount(float(memory.discount[0])))
