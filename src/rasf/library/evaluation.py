@@ -63,7 +63,7 @@ class Report:
     @property
     def w(self) -> Floats:
         """The weights (d,) by which returns are counted."""
-        return self.rule.query.task
+        return self.rule.task
 
     @property
     def acting_w(self) -> Floats | None:

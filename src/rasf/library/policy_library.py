@@ -127,7 +127,7 @@ class PolicyLibrary:
         be. For limits that hold over a whole episode see `actor`.
         """
         if limits is not None:
-            explained = self._explain(obs, w, risk, limits)
+            explained, _, _ = self._explain(obs, w, risk, limits)
             return explained.action if self.is_batch(obs) else int(explained.action[0])
         weights = self._weights(w)
         if self.is_batch(obs):
@@ -142,27 +142,23 @@ class PolicyLibrary:
         With limits, also their prices from here on, and what the choice expects. Of one observation that was seen in
         training, a library that was calibrated has a promise too, as if an episode began there.
         """
-        explained = self._explain(obs, w, risk, limits, bounded=not self.is_batch(obs))
-        return explained if self.is_batch(obs) else explained.first()
+        explained, rule, encoded = self._explain(obs, w, risk, limits)
+        if self.is_batch(obs):
+            return explained
+        if self.calibration is not None and explained.seen.all():
+            explained = replace(explained, promise=self.calibration.promise(rule, encoded))
+        return explained.first()
 
     def _explain(
-        self, obs: object, w: npt.ArrayLike, risk: Risk, limits: GivenLimits | None, bounded: bool = False
-    ) -> Explanation:
-        """Of one observation or a batch, as a batch; bounded: with the bounds of the calibration."""
+        self, obs: object, w: npt.ArrayLike, risk: Risk, limits: GivenLimits | None
+    ) -> tuple[Explanation, ActingRule, np.ndarray]:
+        """Of one observation or a batch, as a batch; by which rule, and the observations as the policies see them."""
         encoded = self.encode_batch(obs) if self.is_batch(obs) else self.encode(obs)[None]
         rule = self.rule(w, risk, limits=limits)
         found, memory = self.sources.scores(encoded, rule.w, risk), rule.begin(encoded)
         driver, action = np.divmod(rule.choose(encoded, memory, found.values), self.sources.n_actions)
-        is_bounded = bounded and self.calibration is not None and found.seen.all()
-        return Explanation(
-            **found._asdict(),
-            action=action + self._first_action,
-            driver=driver,
-            prices=rule.prices(memory),
-            expected=rule.expected(memory),
-            remarks=tuple(rule.not_kept(memory)),
-            promise=self.calibration.promise(rule, encoded) if is_bounded and self.calibration is not None else None,
-        )
+        told = (rule.prices(memory), rule.expected(memory), tuple(rule.not_kept(memory)))
+        return Explanation(*found, action + self._first_action, driver, *told), rule, encoded
 
     def risks(self) -> list[Risk]:
         """Neutral, and what the policies were trained for, as far as the library can act so."""
@@ -182,6 +178,7 @@ class PolicyLibrary:
         discount_aware: bool = False,
         limits: GivenLimits | None = None,
         prices: GivenPrices | None = None,
+        acting: type[ActingRule] | None = None,
         names: Sequence[str] | None = None,
         calibrated: bool = True,
     ) -> ActingRule:
@@ -190,7 +187,7 @@ class PolicyLibrary:
         Args:
             w: weights (d,) of the task.
             risk: the risk to act for.
-            static, discount_aware, limits, prices: as for `evaluate`.
+            static, discount_aware, limits, prices, acting: as for `evaluate`.
             names: of the features, where the library's environment has none.
             calibrated: keep limits with the certainty that the calibration gives, where there is one.
 
@@ -202,7 +199,7 @@ class PolicyLibrary:
         """
         from rasf.library.acting.gpi import DiscountAware, PerStateRisk
         from rasf.library.acting.limited import WithinLimits
-        from rasf.library.acting.rule import Query
+        from rasf.library.acting.rule import ActingRule
         from rasf.library.acting.static import StaticRisk
 
         task, names = self._weights(w), self.environment.feature_names or names
@@ -211,12 +208,18 @@ class PolicyLibrary:
         for name, way in (("static", static), ("discount_aware", discount_aware)):
             if not isinstance(way, bool | np.bool_):
                 raise ValueError(f"{name} must be True or False, got {way!r:.80}")
-        is_static = static and not is_neutral(risk)
-        kind = StaticRisk if is_static else DiscountAware if discount_aware else PerStateRisk
-        found = kind(Query(self.sources, weights, risk, task))
-        if is_static and discount_aware:
-            raise ValueError("static and discount_aware are two ways to act; choose one")
-        return found if read is None else WithinLimits(found, read, self.policies)
+        if acting is not None and not (isinstance(acting, type) and issubclass(acting, ActingRule)):
+            raise ValueError(f"acting must be a subclass of rasf.library.acting.rule.ActingRule, got {acting!r:.80}")
+        given = {
+            "static": StaticRisk if static and not is_neutral(risk) else None,
+            "discount_aware": DiscountAware if discount_aware else None,
+            "acting": acting,
+        }
+        ways = {name: kind for name, kind in given.items() if kind is not None}
+        found = next(iter(ways.values()), PerStateRisk)(self.sources, weights, risk, task)
+        if len(ways) > 1:
+            raise ValueError(f"{' and '.join(ways)} are {'two' if len(ways) == 2 else 'three'} ways to act; choose one")
+        return found if read is None else WithinLimits.of(found, read, self.policies)
 
     def _limits(self, given: GivenLimits, risk: Risk, names: Sequence[str] | None, calibrated: bool) -> Limits:
         """The limits on predictions that keep the limits that are given."""
@@ -239,7 +242,13 @@ class PolicyLibrary:
         return found
 
     def actor(
-        self, w: npt.ArrayLike, risk: Risk = NEUTRAL, *, limits: GivenLimits | None = None, static: bool = True
+        self,
+        w: npt.ArrayLike,
+        risk: Risk = NEUTRAL,
+        *,
+        limits: GivenLimits | None = None,
+        static: bool | None = None,
+        acting: type[ActingRule] | None = None,
     ) -> Actor:
         """Return an actor for episodes, which acts by what was fixed at their first observations; see `rasf.Actor`.
 
@@ -247,15 +256,17 @@ class PolicyLibrary:
             w: weights (d,) of the task.
             risk: the risk to act for; neutral by default.
             limits: {feature's name or index: largest expected sum of the episode, discounted}.
-            static: act for the risk of the whole return, given the accrued return; else the risk is scored per state,
-                as `act` does.
+            static: act for the risk of the whole return, given the accrued return, which is the default; else the risk
+                is scored per state, as `act` does.
+            acting: another way to act, as for `evaluate`.
 
         Returns:
             The actor.
         """
         from rasf.library.acting.actor import Actor
 
-        return Actor(self, self.rule(w, risk, static=static, limits=limits))
+        is_static = acting is None if static is None else static
+        return Actor(self, self.rule(w, risk, static=is_static, limits=limits, acting=acting))
 
     def evaluate(
         self,
@@ -270,6 +281,7 @@ class PolicyLibrary:
         static: bool = False,
         limits: GivenLimits | None = None,
         prices: GivenPrices | None = None,
+        acting: type[ActingRule] | None = None,
         failure: FailureRule | None = None,
         max_steps: int = _LONGEST,
         env_kwargs: Header | None = None,
@@ -290,6 +302,8 @@ class PolicyLibrary:
             limits: as for `actor`; the report has their prices.
             prices: {feature's name or index: what a unit of it costs in addition}: actions are chosen for w less the
                 prices, and returns are counted by w. A feature that is below 0 where it harms has a negative price.
+            acting: another way to act, in place of `static` and `discount_aware`: a subclass of
+                `rasf.library.acting.rule.ActingRule`.
             failure: failure(step) says on which steps there was a failure, where the environment does not name them in
                 info["failure"].
             max_steps: longer episodes are truncated, and the report says how many.
@@ -305,7 +319,13 @@ class PolicyLibrary:
         from rasf.library.trials import Trials
 
         trials = Trials(env, episodes, seed, max_steps, phi, env_kwargs, failure)
-        ways: Header = {"static": static, "discount_aware": discount_aware, "limits": limits, "prices": prices}
+        ways = {
+            "static": static,
+            "discount_aware": discount_aware,
+            "limits": limits,
+            "prices": prices,
+            "acting": acting,
+        }
         return trials.reports(self, w, {"": (risk, ways)}, None)[""]
 
     def compare(
@@ -321,6 +341,7 @@ class PolicyLibrary:
         static: bool = False,
         limits: GivenLimits | None = None,
         prices: Mapping[str | int, float | Sequence[float]] | None = None,
+        acting: type[ActingRule] | None = None,
         failure: FailureRule | None = None,
         max_steps: int = _LONGEST,
         env_kwargs: Header | None = None,
@@ -349,7 +370,7 @@ class PolicyLibrary:
         from rasf.library.evaluation import Comparison
         from rasf.library.trials import Trials, named_risks, priced_rows
 
-        ways: Header = {"static": static, "discount_aware": discount_aware, "limits": limits}
+        ways = {"static": static, "discount_aware": discount_aware, "limits": limits, "acting": acting}
         rows = {name: (risk, ways) for name, risk in named_risks(risks).items()} | priced_rows(self, prices)
         trials = Trials(env, episodes, seed, max_steps, phi, env_kwargs, failure)
         return Comparison(trials.reports(self, w, rows, callback))

@@ -27,7 +27,7 @@ from rasf_explorer.scenes.scene import (
     MapOutcome,
     MapPolicy,
     MapScene,
-    Scores,
+    SceneScores,
     Stop,
     Stopped,
     Ways,
@@ -85,14 +85,14 @@ class FourRoomScene(MapScene):
         action[seen], driver[seen] = found.action[found.seen], found.driver[found.seen]
         return MapPolicy(action, driver)
 
-    def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> Scores:
+    def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> SceneScores:
         """Why GPI does what it does in one cell; nothing was learned where nobody acts."""
         self.check_place(cell, context)
         limits = limits_of(self.library, self._failure, ways)
         found = self.library.scores(self._observations(np.array([cell]), context)[0], w, risk, limits)
         seen = bool(found.seen and self._acts[cell])
         action, driver = int(found.action), int(found.driver)
-        return Scores(found.values, found.mean, found.std, action, driver, seen, self.library.gamma)
+        return SceneScores(found.values, found.mean, found.std, action, driver, seen, self.library.gamma)
 
     def roll_out(
         self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False, ways: Ways = PLAIN

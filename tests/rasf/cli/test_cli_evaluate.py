@@ -265,12 +265,12 @@ def test_the_figure_shows_every_episode_and_marks_mean_and_cvar(trained):
 def test_the_figure_bins_returns_that_all_differ():
     from rasf import drawing
     from rasf.library.acting.gpi import PerStateRisk
-    from rasf.library.acting.rule import Memory, Query
+    from rasf.library.acting.rule import Memory
     from rasf.library.evaluation import Comparison, Report
 
     returns, sources = np.arange(80.0), SimpleNamespace(gamma=0.9, check=lambda risk: None)
     report = Report(
-        rule=PerStateRisk(Query(sources, np.ones(1), rasf.MeanVariance(0.0), np.ones(1))),
+        rule=PerStateRisk(sources, np.ones(1), rasf.MeanVariance(0.0), np.ones(1)),
         memory=Memory.fresh(80),
         phi=returns[:, None],
         discounted_phi=returns[:, None] / 2,

@@ -8,7 +8,8 @@ import pytest
 from gymnasium import spaces
 
 import rasf
-from rasf.library.acting.rule import Memory, Query
+from rasf.library.acting.gpi import PerStateRisk
+from rasf.library.acting.rule import Memory
 from rasf.library.acting.static import StaticRisk
 from rasf.risk import CVaR, Entropic, MeanVariance, PiecewiseLinear, Quadratic
 
@@ -36,7 +37,7 @@ class Coins(gym.Env):
 
 
 def static_rule(sources, w, risk):
-    return StaticRisk(Query(sources, w, risk, w))
+    return StaticRisk(sources, w, risk, w)
 
 
 def memory_of(stock, discount):
@@ -183,6 +184,28 @@ def test_what_was_won_may_be_played_with(library):
     last = library.encode(3)[None]
     ahead, behind = (act_by_stock(sources, last, np.ones(1), risk, np.array([y]), np.ones(1))[0] for y in (9.0, -0.5))
     assert (ahead, behind) == (1, 0)  # 1.5 on average and never below; else the sure 1 that lifts it above
+
+
+class FirstSource(PerStateRisk):
+    """Acts by the first policy alone: all that a further way to act has to say."""
+
+    def values(self, obs, memory):
+        return super().values(obs, memory)[:1]
+
+    def act(self, obs, memory):
+        return self.select(obs, memory)
+
+
+def test_a_further_way_to_act_is_one_class(library):
+    plain, alone = (library.evaluate(Coins, [1.0], episodes=5, acting=acting) for acting in (None, FirstSource))
+    np.testing.assert_array_equal(plain.phi, alone.phi)  # there is one policy
+    assert isinstance(alone.rule, FirstSource)
+    assert library.evaluate(Coins, [1.0], episodes=5, acting=FirstSource, limits={0: 2.0}).prices.keys() == {"0"}
+    assert library.actor([1.0], acting=FirstSource).act(0) == library.act(0, [1.0])
+    with pytest.raises(ValueError, match="static and acting are two ways to act; choose one"):
+        library.actor([1.0], CVaR(0.5), static=True, acting=FirstSource)
+    with pytest.raises(ValueError, match="acting must be a subclass of"):
+        library.evaluate(Coins, [1.0], episodes=5, acting="first")
 
 
 def test_bad_input(library):

@@ -10,7 +10,6 @@ import rasf
 from rasf import CVaR, Entropic, FiniteMDP, Limit, MeanVariance, plan, successor_moments
 from rasf.library.acting.gpi import PerStateRisk
 from rasf.library.acting.limited import WithinLimits
-from rasf.library.acting.rule import Query
 from rasf.limits import read_limits
 
 D, GAMMA, STEPS = 3, 0.5, 12
@@ -62,8 +61,8 @@ def test_with_exact_laws_limits_are_kept_and_nothing_is_lost():
         w, start = np.r_[rng.random(D - 1), 0.0], 0
         costs = sources.scores(np.zeros((1, 1)), np.eye(D)[-1], NEUTRAL).mean
         limit = float(rng.uniform(costs.min(), costs.max()))
-        free_rule = PerStateRisk(Query(sources, w, NEUTRAL, w))
-        rule = WithinLimits(free_rule, read_limits({D - 1: limit}, D), own)
+        free_rule = PerStateRisk(sources, w, NEUTRAL, w)
+        rule = WithinLimits.of(free_rule, read_limits({D - 1: limit}, D), own)
         total, first = follow(rule, P, phi, start)
         tail = GAMMA**STEPS / (1 - GAMMA)
         assert first.own["kept"].all()
@@ -163,8 +162,8 @@ def test_where_nobody_knows_anything_the_driver_goes_on():
 
     sources = SimpleNamespace(scores=scores, n_actions=1, n_features=1, gamma=0.9, check=lambda risk: None)
     sources.seen = lambda obs: obs[:, 0] != 1
-    query = Query(sources, np.ones(1), NEUTRAL, np.ones(1))
-    rule = WithinLimits(PerStateRisk(query), read_limits({0: 0.05}, 1), [((1.0,), NEUTRAL)] * 2)
+    free = PerStateRisk(sources, np.ones(1), NEUTRAL, np.ones(1))
+    rule = WithinLimits.of(free, read_limits({0: 0.05}, 1), [((1.0,), NEUTRAL)] * 2)
     for path in ((0, 2), (0, 1, 2), (1, 0, 1, 2)):
         memory = rule.begin(np.array([[float(path[0])]]))
         for state in path:

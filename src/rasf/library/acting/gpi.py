@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from rasf.arrays import Floats, Ints
-from rasf.library.acting.rule import ActingRule, Memory, Observations, Query
+from rasf.library.acting.rule import ActingRule, Memory, Observations
 
 
-@dataclass(frozen=True, eq=False)
 class PerStateRisk(ActingRule):
     """The risk of the remaining return, scored in every state alike: the paper's rule."""
 
-    query: Query
-    per_state = True
+    @property
+    def per_state(self) -> bool:
+        return True
 
     def __post_init__(self) -> None:
         self.sources.check(self.risk)
@@ -27,14 +25,12 @@ class PerStateRisk(ActingRule):
         return self.sources.act(obs, self.w, self.risk)
 
 
-@dataclass(frozen=True, eq=False)
-class DiscountAware(ActingRule):
+class DiscountAware(PerStateRisk):
     """At step t, the risk of a return that counts gamma^t times: the rule of the paper's guarantee."""
 
-    query: Query
-
-    def __post_init__(self) -> None:
-        self.sources.check(self.risk)
+    @property
+    def per_state(self) -> bool:
+        return False
 
     def values(self, obs: Observations, memory: Memory) -> Floats:
         each = [
@@ -45,5 +41,5 @@ class DiscountAware(ActingRule):
 
     def act(self, obs: Observations, memory: Memory) -> Ints:
         if (memory.discount != memory.discount[:1]).any():
-            return super().act(obs, memory)
+            return self.select(obs, memory) % self.sources.n_actions
         return self.sources.act(obs, self.w, self.risk.at_discount(float(memory.discount[0])))

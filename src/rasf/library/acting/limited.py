@@ -6,13 +6,13 @@ Following the selected policy is always within the budget. The values are those 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from rasf.agents import acting_risk
 from rasf.arrays import Floats, Ints
-from rasf.library.acting.rule import NEUTRAL, ActingRule, Choose, Memory, Observations, Query, nearly
+from rasf.library.acting.rule import NEUTRAL, ActingRule, Choose, Memory, Observations, nearly
 from rasf.limits import Limits, best_within, prices_within
 from rasf.risk import Risk
 
@@ -24,41 +24,42 @@ class WithinLimits(ActingRule):
     `memory.own` has, beside that of the rule: the selected policy `source` (B,), -1 before the first choice; `spare`
     (B, m), the part of the budget that the last choice left, at first the limits; and of the first choice `prices` and
     expected `costs` (B, m), and whether they `kept` all limits (B,).
-
-    Args:
-        base: the rule.
-        limits: bounds on expected sums of features.
-        policies: weights and risk by which each policy acts itself.
     """
 
     base: ActingRule
-    limits: Limits = field()
-    policies: Sequence[tuple[Sequence[float], Risk]]
-    query: Query = field(init=False)
+    given: Limits
+    own: Sequence[tuple[Sequence[float], Risk]]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "query", self.base.query)
-        object.__setattr__(self, "per_state", self.base.per_state)
-        object.__setattr__(self, "policies", [(w, acting_risk(risk)) for w, risk in self.policies])
-        if self.sources.gamma == 0:
+    @classmethod
+    def of(cls, base: ActingRule, limits: Limits, policies: Sequence[tuple[Sequence[float], Risk]]) -> WithinLimits:
+        """Return a rule within limits; policies: the weights and the risk by which each source acts itself."""
+        own = [(w, acting_risk(risk)) for w, risk in policies]
+        if base.sources.gamma == 0:
             raise ValueError("limits need a library whose gamma is above 0")
-        for i, (_, risk) in enumerate(self.policies):
+        for i, (_, risk) in enumerate(own):
             try:
-                self.sources.check(risk)
+                base.sources.check(risk)
             except ValueError:
                 raise ValueError(f"limits need policies whose own risk can be scored, {i} has {risk!r}") from None
+        return cls(base.sources, base.w, base.risk, base.task, base, limits, own)
+
+    @property
+    def limits(self) -> Limits:
+        return self.given
+
+    @property
+    def per_state(self) -> bool:
+        return self.base.per_state
 
     def begin(self, obs: Observations, choose: Choose | None = None) -> Memory:
         B, m = len(obs), len(self.limits.names)
-
-        def within(values: Floats) -> Ints:
-            return best_within(
-                _by_episode(values), _by_episode(self._costs(obs)), np.tile(self.limits.at_most, (B, 1))
-            ).chosen
-
-        memory = self.base.begin(obs, choose or within)
         spare, prices, costs = np.zeros((3, B, m))
         spare[:] = self.limits.at_most
+
+        def within(values: Floats) -> Ints:
+            return best_within(_by_episode(values), _by_episode(self._costs(obs)), spare).chosen
+
+        memory = self.base.begin(obs, choose or within)
         memory.own |= {"source": np.full(B, -1), "spare": spare, "prices": prices, "costs": costs}
         memory.own["kept"] = np.ones(B, np.bool_)
         return memory
@@ -110,7 +111,7 @@ class WithinLimits(ActingRule):
         source, spare = memory.own["source"], memory.own["spare"]
         budget = spare.copy()
         for i in set(source[source >= 0].tolist()):
-            rows, (w, risk) = np.flatnonzero(source == i), self.policies[i]
+            rows, (w, risk) = np.flatnonzero(source == i), self.own[i]
             action = self.sources.scores(obs[rows], np.asarray(w, np.float64), risk).values[i].argmax(axis=1)
             budget[rows] = costs[i, rows, action] + spare[rows] / self.sources.gamma
         return budget

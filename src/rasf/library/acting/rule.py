@@ -30,23 +30,6 @@ Observations = npt.NDArray[np.generic]  # (B, n), as the policies see them
 Choose = Callable[[Floats], Ints]  # of values (K, B, A), choices (B,) as policy A + action
 
 
-@dataclass(frozen=True, eq=False)
-class Query:
-    """A task at a risk, for some policies.
-
-    Args:
-        sources: the policies.
-        w: weights (d,) by which actions are chosen.
-        risk: the risk to act for.
-        task: weights (d,) by which returns are counted; others than `w` where features are re-priced.
-    """
-
-    sources: FrozenPolicies
-    w: Floats
-    risk: Risk
-    task: Floats
-
-
 @dataclass
 class Memory:
     """State of B episodes: accrued return (by `w`) and gamma^t, (B,) each; own: further arrays (B, ..) of the rule."""
@@ -98,24 +81,31 @@ class Prediction(NamedTuple):
         return float(self.mean.mean()), float(np.sqrt((self.std**2).mean() + self.mean.var()))
 
 
+@dataclass(frozen=True, eq=False)
 class ActingRule(ABC):
-    """How policies act for one query; see the module's header. Choices are numbered as policy A + action."""
+    """How policies act for one task; see the module's header. Choices are numbered as policy A + action.
 
-    query: Query
-    limits: Limits | None = None
-    per_state = False  # whether the risk is that of the remaining return, scored in every state alike
+    Args:
+        sources: the policies.
+        w: weights (d,) by which actions are chosen.
+        risk: the risk to act for.
+        task: weights (d,) by which returns are counted; others than `w` where features are re-priced.
+    """
+
+    sources: FrozenPolicies
+    w: Floats
+    risk: Risk
+    task: Floats
 
     @property
-    def sources(self) -> FrozenPolicies:
-        return self.query.sources
+    def limits(self) -> Limits | None:
+        """The limits that are kept, if there are any."""
+        return None
 
     @property
-    def w(self) -> Floats:
-        return self.query.w
-
-    @property
-    def risk(self) -> Risk:
-        return self.query.risk
+    def per_state(self) -> bool:
+        """Whether the risk is that of the remaining return, scored in every state alike, as in calibrations."""
+        return False
 
     def begin(self, obs: Observations, choose: Choose | None = None) -> Memory:
         """Return the memory of episodes that begin at observations (B, n).
@@ -171,7 +161,7 @@ class ActingRule(ABC):
         """
         chosen, rows = self.select(obs, self.begin(obs) if memory is None else memory), np.arange(len(obs))
         at = (chosen // self.sources.n_actions, rows, chosen % self.sources.n_actions)
-        found = self.sources.scores(obs, self.query.task, NEUTRAL)
+        found = self.sources.scores(obs, self.task, NEUTRAL)
         each = np.eye(self.sources.n_features)[np.asarray(features, np.int64)]
         sums = [self.sources.scores(obs, one, NEUTRAL).mean[at] for one in each]
         return Prediction(found.mean[at], found.std[at], np.stack(sums, axis=1) if sums else np.zeros((len(obs), 0)))

@@ -9,22 +9,18 @@ distribution of G_i. Of tables and of networks of moments it is taken to be norm
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from rasf.arrays import Bools, Floats
-from rasf.library.acting.rule import NEUTRAL, ActingRule, Choose, Memory, Observations, Query
+from rasf.library.acting.rule import NEUTRAL, ActingRule, Choose, Memory, Observations
 from rasf.risk import Entropic
 from rasf.risk.certainty import CertaintyEquivalent, static_risk
 
 
-@dataclass(frozen=True, eq=False)
 class StaticRisk(ActingRule):
     """The risk of the whole return; `memory.own` has its threshold (B,)."""
-
-    query: Query
 
     def __post_init__(self) -> None:
         static_risk(self.risk)
