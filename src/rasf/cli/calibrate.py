@@ -1,4 +1,4 @@
-"""`rasf calibrate`: try a library, and write into its file how far its promises and the outcomes lie apart."""
+"""`rasf calibrate`: act with a library, and write into its file how far predictions and outcomes are apart."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def calibrate(
         str | None, typer.Option(metavar="MODULE:NAME", help="The features of a library that was trained with some.")
     ] = None,
     max_steps: Annotated[int | None, typer.Option(help="Cut episodes that go on for longer.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the tasks and the beginnings. Default: 0.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the tasks and the start states. Default: 0.")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw predictions against outcomes.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with these names; flags win over it.")] = None,
 ) -> None:
-    """Try a library on tasks and risks, and keep what came: from then on it promises, "at most 4 % failures, 95 %".
+    """Act with a library on tasks and risks, and keep how far predictions were off, for bounds such as "at most 4 %".
 
     Example: `rasf calibrate rooms.rasf --episodes 9000 --risk neutral --risk mean-variance:-4 --plot reliability.png`
     """

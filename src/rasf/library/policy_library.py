@@ -1,10 +1,11 @@
-"""`PolicyLibrary`: policies trained once, to act for any reward weights w at any risk their laws can serve.
+"""`PolicyLibrary`: policies trained once, to act for any reward weights w at any risk that they can score.
 
     act        argmax_a max_k risk[w . Z_k(obs, a)]        GPI over all source policies
-    scores     the same numbers before the maximum, and which policy drives the choice
+    scores     the same numbers before the maximum, and the selected source policy
 
-Z_k is the law of policy k's discounted feature return, as its `FrozenPolicies` hold it. Use does not change a library;
-`grow` and `merge` give new ones.
+Z_k is the discounted feature return of policy k, whose distribution its `FrozenPolicies` hold. `rule` is the one place
+where keyword arguments become a way to act (`rasf.library.acting`). Only `calibrate` changes a library; `grow` and
+`merge` give new ones.
 """
 
 from __future__ import annotations
@@ -46,17 +47,17 @@ _LONGEST = 10_000  # steps of an episode, where nothing else ends it
 
 
 class SourcePolicy(NamedTuple):
-    """What a policy was trained for."""
+    """The task and the risk that a policy was trained for."""
 
     w: tuple[float, ...]
     risk: Risk
 
 
 class PolicyLibrary:
-    """Made by `rasf.learn` or `rasf.load`.
+    """Policies and how to act by them; `rasf.learn` and `rasf.load` make one.
 
-    history: what training saw, one entry per policy, by name. notes: what was decided on the way, in sentences.
-    calibration: what `calibrate` measured, or None.
+    history: measures of the training, one entry per policy, by name. notes: decisions of the training, in sentences.
+    calibration: the result of `calibrate`, or None.
     """
 
     def __init__(
@@ -120,11 +121,17 @@ class PolicyLibrary:
         } | ({} if self.calibration is None else {"calibration": self.calibration.describe()})
 
     def act(self, obs: object, w: npt.ArrayLike, risk: Risk = NEUTRAL, limits: GivenLimits | None = None) -> int | Ints:
-        """The action for one observation, or actions (B,) for a batch, as the environment numbers them.
+        """Return the action for one observation, or actions (B,) for a batch, as the environment numbers them.
 
-        At an observation that no policy knows (`scores` tells), a tabular library takes the first action. limits:
-        {feature's name or index: largest expected sum from here on}; where they cannot be kept, the nearest that can
-        be. For limits that hold over a whole episode see `actor`.
+        Args:
+            obs: an observation, or a batch of them. Where no policy knows it, a tabular library takes the first action.
+            w: weights (d,) of the task.
+            risk: the risk to act for; neutral by default.
+            limits: {feature's name or index: largest expected sum from here on}; where they cannot be kept, the action
+                is the nearest to that. For limits over a whole episode see `actor`.
+
+        Returns:
+            The action or actions.
         """
         if limits is not None:
             explained, _, _ = self._explain(obs, w, risk, limits)
@@ -137,10 +144,11 @@ class PolicyLibrary:
     def scores(
         self, obs: object, w: npt.ArrayLike, risk: Risk = NEUTRAL, limits: GivenLimits | None = None
     ) -> Explanation:
-        """Value, mean and standard deviation of every policy and action, and which policy drives the choice.
+        """Return value, mean and standard deviation of every policy and action, and the selected source policy.
 
-        With limits, also their prices from here on, and what the choice expects. Of one observation that was seen in
-        training, a library that was calibrated has a promise too, as if an episode began there.
+        The arguments are those of `act`. With limits, there are also their prices from here on, and the sums that the
+        choice expects. For one observation that was seen in training, a calibrated library gives bounds too, as if an
+        episode began there.
         """
         explained, rule, encoded = self._explain(obs, w, risk, limits)
         if self.is_batch(obs):
@@ -161,7 +169,7 @@ class PolicyLibrary:
         return Explanation(*found, action + self._first_action, driver, *told), rule, encoded
 
     def risks(self) -> list[Risk]:
-        """Neutral, and what the policies were trained for, as far as the library can act so."""
+        """Neutral, and the risks that the policies were trained for, as far as the library can act for them."""
         found = []
         for risk in dict.fromkeys([NEUTRAL, *(policy.risk for policy in self.policies)]):
             with suppress(ValueError):
@@ -180,7 +188,6 @@ class PolicyLibrary:
         prices: GivenPrices | None = None,
         acting: type[ActingRule] | None = None,
         names: Sequence[str] | None = None,
-        calibrated: bool = True,
     ) -> ActingRule:
         """Return how to act for a task.
 
@@ -189,10 +196,9 @@ class PolicyLibrary:
             risk: the risk to act for.
             static, discount_aware, limits, prices, acting: as for `evaluate`.
             names: of the features, where the library's environment has none.
-            calibrated: keep limits with the certainty that the calibration gives, where there is one.
 
         Returns:
-            The rule.
+            The rule; of a calibrated library, it keeps limits with the certainty of the calibration.
 
         Raises:
             ValueError: if the library cannot act so; the sentence says why.
@@ -204,7 +210,7 @@ class PolicyLibrary:
 
         task, names = self._weights(w), self.environment.feature_names or names
         weights = task if prices is None else self._weights(repriced(task, prices, names))
-        read = None if limits is None else self._limits(limits, risk, names, calibrated)
+        read = None if limits is None else self._limits(limits, risk, names)
         for name, way in (("static", static), ("discount_aware", discount_aware)):
             if not isinstance(way, bool | np.bool_):
                 raise ValueError(f"{name} must be True or False, got {way!r:.80}")
@@ -221,10 +227,10 @@ class PolicyLibrary:
             raise ValueError(f"{' and '.join(ways)} are {'two' if len(ways) == 2 else 'three'} ways to act; choose one")
         return found if read is None else WithinLimits.of(found, read, self.policies)
 
-    def _limits(self, given: GivenLimits, risk: Risk, names: Sequence[str] | None, calibrated: bool) -> Limits:
+    def _limits(self, given: GivenLimits, risk: Risk, names: Sequence[str] | None) -> Limits:
         """The limits on predictions that keep the limits that are given."""
         read = read_limits(given, self.n_features, names)
-        if calibrated and self.calibration is not None:
+        if self.calibration is not None:
             return self.calibration.tightened(read, risk, self.gamma)
         if any(limit.per_episode for limit in read.given) and self.gamma < 1:
             raise ValueError("a limit per_episode needs a library that was calibrated: laws are discounted")
@@ -388,9 +394,9 @@ class PolicyLibrary:
         env_kwargs: Header | None = None,
         callback: Callable[[int], None] | None = None,
     ) -> Calibration:
-        """Measure how far predictions and outcomes lie apart, and keep it: the one call that changes a library.
+        """Measure how far predictions and outcomes are apart, and keep it: the one call that changes a library.
 
-        Afterwards `scores` and `evaluate` have a promise, bounds that hold in 95 % of the cases, and limits are kept
+        Afterwards `scores` and `evaluate` give bounds that hold in 95 % of the cases (`promise`), and limits are kept
         with that certainty.
 
         Args:
@@ -426,15 +432,15 @@ class PolicyLibrary:
         env: Environment | None = None,
         phi: Phi | None = None,
     ) -> Estimate:
-        """What acting by this library would earn, from a log alone, and how sure that is; data as for `learn_from`."""
+        """Return what acting by this library would earn, estimated from a log alone; data as for `learn_from`."""
         from rasf.library.logs.learn import evaluate_from
 
         return evaluate_from(self, data, w, risk, resamples=resamples, seed=seed, env=env, phi=phi)
 
     def grow(self, env: Environment, tasks: npt.ArrayLike | int, **options: Any) -> PolicyLibrary:
-        """A library with further tasks, learned as `rasf.learn` does; while they are learned, the old policies help.
+        """Return a library with further tasks, learned as by `rasf.learn` with the old policies as sources.
 
-        What must be the same in one library, as gamma and the sizes of networks, is taken over.
+        Settings that must be the same in one library, such as gamma and the sizes of networks, are taken over.
         """
         from rasf.library.learn import learn
 

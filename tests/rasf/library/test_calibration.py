@@ -222,7 +222,7 @@ def test_limits_are_kept_with_the_certainty_of_the_calibration(library):
     for limit in (Limit(0.2), Limit(0.2, per_episode=True)):
         within = library.evaluate(Coin, [1.0, -0.5], limits={1: limit}, episodes=200)
         assert within.failures.mean() <= 0.2
-    rule, loose = (library.rule([1.0, -0.5], NEUTRAL, limits={1: 0.4}, calibrated=so) for so in (True, False))
+    rule, loose = (one.rule([1.0, -0.5], NEUTRAL, limits={1: 0.4}) for one in (library, replace_library(library)))
     assert rule.limits.at_most[0] <= loose.limits.at_most[0] == 0.4
     with pytest.raises(ValueError, match="0 an episode was not calibrated"):
         library.act(0, W, limits={0: Limit(0.2, per_episode=True)})

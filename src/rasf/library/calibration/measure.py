@@ -12,18 +12,19 @@ import numpy.typing as npt
 from rasf.arrays import Floats, Ints
 from rasf.checks import is_whole, task_weights, whole
 from rasf.envs.gymnasium.single import seeds_from
+from rasf.library.acting.limited import WithinLimits
 from rasf.library.acting.rule import ActingRule
 from rasf.library.calibration.calibration import Calibration
 from rasf.library.calibration.quantities import Quantities, Scale, predicted_quantities
 from rasf.library.evaluation import WORST, Report
 from rasf.library.trials import Trials, check_callback, run_rule
-from rasf.limits import Limit
+from rasf.limits import Limit, Limits, read_limits
 from rasf.risk import Risk
 from rasf.risk.names import risk_to_text
 from rasf.statistics import mean_of_the_worst
 
 if TYPE_CHECKING:
-    from rasf.library.policy_library import GivenLimits, PolicyLibrary
+    from rasf.library.policy_library import PolicyLibrary
 
 _RESAMPLES = 50
 _FEWEST, _ENOUGH = 5, 20  # episodes of a query
@@ -38,7 +39,7 @@ class _Tried:
 
     w: Floats
     risk: Risk
-    limits: GivenLimits | None = None
+    limits: Limits | None = None
 
 
 class _Compared(NamedTuple):
@@ -87,6 +88,7 @@ def calibrate(
 def _try(library: PolicyLibrary, roll: Roll, tried: list[_Tried], seed: int, per_query: int) -> Calibration:
     """Try every query, and half as many of them again within a limit."""
     rng, free = np.random.default_rng([seed, 7]), len(tried)
+    names = library.environment.feature_names or tuple(map(str, range(library.n_features)))
     rules = [library.rule(one.w, one.risk) for one in tried]
     reports = [roll(rule, seed + 1 + i) for i, rule in enumerate(rules)]
     costs, signs = cost_features(library, np.concatenate([report.phi for report in reports]))
@@ -97,10 +99,10 @@ def _try(library: PolicyLibrary, roll: Roll, tried: list[_Tried], seed: int, per
         realised = Quantities.read(found[which].realised).costs[at]
         most = float(rng.uniform(0.0, 1.2) * realised * signs[at])
         limit = Limit(at_most=most) if signs[at] > 0 else Limit(at_least=-most)
-        tried.append(replace(tried[which], limits={int(costs[at]): limit}))
-        rule = library.rule(tried[-1].w, tried[-1].risk, limits=tried[-1].limits, calibrated=False)
+        limits = read_limits({int(costs[at]): limit}, library.n_features, names)
+        tried.append(replace(tried[which], limits=limits))
+        rule = WithinLimits.of(rules[which], limits, library.policies)
         found.append(_compare(roll(rule, seed + len(tried)), costs, scale, seed))
-    names = library.environment.feature_names or tuple(map(str, range(library.n_features)))
     predicted, realised, error = (np.stack(part) for part in zip(*found, strict=True))
     return Calibration(
         risks=tuple(risk_to_text(one.risk) for one in tried),
