@@ -41,8 +41,8 @@ class Explanation:
 
     values, mean, std: (K, A), or (K, B, A) for a batch. action, driver and seen: one, or (B,); the driver is the source
     policy that is selected, whose value is the largest at the action. With limits, by the name of the feature: prices,
-    and the expected sum at the choice, one, or (B,) each; and a remark where a limit cannot be kept. promise: the bounds
-    of a calibrated library, for one observation.
+    and the expected sum at the choice, one, or (B,) each; and a remark where a limit cannot be kept. promise: the
+    bounds of a calibrated library, for one observation.
     """
 
     values: Floats

@@ -187,9 +187,7 @@ class _Run:
 
     def observe(self, rewards: Floats) -> None:
         """Take in the rewards of the episodes that acted."""
-        memory = self.memories[-1].of(self._rows)
-        memory.advance(rewards, self._rule.sources.gamma)
-        self.memories[-1].put(self._rows, memory)
+        self.memories[-1].advance(rewards, self._rule.sources.gamma, self._rows)
 
     def remaining(self, episode: int, obs: Any) -> float:
         """The predicted mean return from an observation of an episode on, 0 where no policy knows it."""

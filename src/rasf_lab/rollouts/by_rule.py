@@ -29,9 +29,9 @@ def follow(rule: ActingRule, world: ArrayWorld, episodes: int, steps: int) -> It
     for t in range(steps):
         theirs = memory.of(running)
         actions = rule.act(world.observe(t, running), theirs)
-        phi, over = world.step(t, running, actions)
-        theirs.advance(phi @ rule.w, rule.sources.gamma)
         memory.put(running, theirs)
+        phi, over = world.step(t, running, actions)
+        memory.advance(phi @ rule.w, rule.sources.gamma, running)
         yield memory
         running = running[~over]
         if not len(running):

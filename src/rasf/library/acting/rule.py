@@ -61,9 +61,11 @@ class Memory:
         for name, part in self.own.items():
             part[rows] = others.own[name]
 
-    def advance(self, rewards: Floats, gamma: float) -> None:
-        """Take in the rewards (B,) of a step."""
-        self.accrued, self.discount = self.accrued + self.discount * rewards, self.discount * gamma
+    def advance(self, rewards: Floats, gamma: float, rows: Ints | slice = slice(None)) -> None:
+        """Take in the rewards of a step, of all episodes or of some."""
+        self.accrued, self.discount = self.accrued.copy(), self.discount.copy()
+        self.accrued[rows] += self.discount[rows] * rewards
+        self.discount[rows] *= gamma
 
 
 class Prediction(NamedTuple):
