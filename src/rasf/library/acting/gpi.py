@@ -15,9 +15,6 @@ class PerStateRisk(ActingRule):
     def per_state(self) -> bool:
         return True
 
-    def __post_init__(self) -> None:
-        self.sources.check(self.risk)
-
     def values(self, obs: Observations, memory: Memory) -> Floats:
         return self.sources.scores(obs, self.w, self.risk).values
 

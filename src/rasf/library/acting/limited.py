@@ -34,14 +34,17 @@ class WithinLimits(ActingRule):
     def of(cls, base: ActingRule, limits: Limits, policies: Sequence[tuple[Sequence[float], Risk]]) -> WithinLimits:
         """Return a rule within limits; policies: the weights and the risk by which each source acts itself."""
         own = [(w, acting_risk(risk)) for w, risk in policies]
-        if base.sources.gamma == 0:
+        return cls(base.sources, base.w, base.risk, base.task, base, limits, own)
+
+    def __post_init__(self) -> None:
+        """Refuse policies whose own actions cannot be scored: the budget depends on them."""
+        if self.sources.gamma == 0:
             raise ValueError("limits need a library whose gamma is above 0")
-        for i, (_, risk) in enumerate(own):
+        for i, (_, risk) in enumerate(self.own):
             try:
-                base.sources.check(risk)
+                self.sources.check(risk)
             except ValueError:
                 raise ValueError(f"limits need policies whose own risk can be scored, {i} has {risk!r}") from None
-        return cls(base.sources, base.w, base.risk, base.task, base, limits, own)
 
     @property
     def limits(self) -> Limits:

@@ -99,6 +99,10 @@ class ActingRule(ABC):
     risk: Risk
     task: Floats
 
+    def __post_init__(self) -> None:
+        """Refuse a risk that the policies cannot score."""
+        self.sources.check(self.risk)
+
     @property
     def limits(self) -> Limits | None:
         """The limits that are kept, if there are any."""
