@@ -59,7 +59,7 @@ def limit_ask(given):
     within = library.evaluate(ENV, w, limits={"failure": rasf.Limit(limit, per_episode=True)}, **both)
     free = library.evaluate(ENV, w, **both)
     numbers = [(r.failures.mean(), r.returns.mean()) for r in (within, free)]
-    return limit, *numbers, bool(within.held.kept.all())
+    return limit, *numbers, not within.not_kept
 
 
 def coverage(pool, asks, episodes, rng):

@@ -12,10 +12,10 @@ from .envs.gymnasium.description import EnvironmentDescription as EnvironmentDes
 from .envs.gymnasium.recorder import Recorder as Recorder
 from .envs.gymnasium.single import FeatureReward as FeatureReward
 from .envs.gymnasium.single import Step as Step
-from .library.actor import Actor as Actor
-from .library.calibration import Bound as Bound
-from .library.calibration import Calibration as Calibration
-from .library.calibration import Promise as Promise
+from .library.acting.actor import Actor as Actor
+from .library.calibration.bounds import Bound as Bound
+from .library.calibration.bounds import Promise as Promise
+from .library.calibration.calibration import Calibration as Calibration
 from .library.evaluation import Comparison as Comparison
 from .library.evaluation import Report as Report
 from .library.file import load as load
@@ -60,7 +60,7 @@ from .transfer import Choice as Choice
 from .transfer import gpe as gpe
 from .transfer import gpi as gpi
 from .transfer import gpi_policy as gpi_policy
+from .world import World as World
 
 __version__: str
 __all__: list[str]
-from .world import World as World

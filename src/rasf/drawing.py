@@ -15,7 +15,7 @@ from rasf.arrays import Floats
 from rasf.files import write_atomically
 
 if TYPE_CHECKING:
-    from rasf.library.calibration import Calibration
+    from rasf.library.calibration.calibration import Calibration
     from rasf.library.evaluation import Comparison
 
 BLUE, RED, GREEN, ORANGE, GREY = "#2b6cb0", "#c0392b", "#2e8b57", "#d98200", "#8a8f98"

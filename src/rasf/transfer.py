@@ -4,13 +4,13 @@
     GPI   pi(s) in argmax_a max_i score_i(s, a)
 
 Every argmax takes the lowest index, so `gpi` has the lowest action, and of the policies that are best there the lowest.
-While a tabular learner explores, Algorithm 1 of the paper asks for the driving policy first: `driver_first`. The two
-differ only where the best scores of different actions are equal. Compiled kernels (`rasf.tabular`) choose by
-themselves, and tests hold them to this file.
+While a tabular learner explores, Algorithm 1 of the paper selects the source policy first: `driver_first`. The two
+differ only where the best scores of different actions are equal. Compiled kernels (`rasf.tabular`) have their own loop
+for speed, and tests hold them to this file.
 
-The risk-neutral case is beta = 0 of the same code. For discounted returns the guarantee needs scores that know the
-discount so far, z = gamma^t: risk beta becomes beta z (`risk.at_discount`). That costs nothing for stationary sources,
-whose laws do not depend on z. Arrays may be numpy or jax.
+The risk-neutral case is beta = 0 of the same code. For discounted returns the guarantee needs scores that depend on
+z = gamma^t: risk beta becomes beta z (`risk.at_discount`). That costs nothing for stationary sources, whose return
+distributions do not depend on z. Arrays may be numpy or jax.
 
 Where Sigma is learned it is kept packed, (.., m): its diagonal (m = d), or its upper triangle row by row
 (m = d (d + 1) / 2). `packed_indices`, `packed_weights` and `unpack_sigma` are the owners of that layout.
@@ -29,7 +29,7 @@ from rasf.risk.base import Risk
 
 
 class Choice(NamedTuple):
-    """A GPI policy: the action, and the source policy whose score drives it, for every state."""
+    """A GPI policy: for every state the action, and the selected source policy."""
 
     policy: Array
     source: Array
@@ -115,7 +115,7 @@ def driver_first(scores: Array) -> Choice:
 
 @functools.cache
 def _layout(d: int, diagonal: bool) -> tuple[Ints, Ints, Floats]:
-    """Rows and columns (m,), and how often each entry counts in w' Sigma w; remembered, since acting asks often."""
+    """Rows and columns (m,), and how often each entry counts in w' Sigma w; cached, since every action needs it."""
     rows, columns = np.diag_indices(d) if diagonal else np.triu_indices(d)
     times = np.where(rows == columns, 1.0, 2.0)
     for shared in (rows, columns, times):

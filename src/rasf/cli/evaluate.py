@@ -1,6 +1,6 @@
-"""`rasf evaluate`: what acting with a library leads to, for weightings and risks chosen now, on the same beginnings.
+"""`rasf evaluate`: the outcomes of a library for given weightings and risks, from the same start states.
 
-Without weightings it says what the library is.
+Without weightings it describes the library.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def evaluate(values: Header) -> None:
 
 
 class _Job(NamedTuple):
-    """A library, what it is asked to do and where the answer goes."""
+    """A library, how it acts, and the files for the results."""
 
     file: Path
     library: PolicyLibrary
@@ -80,12 +80,12 @@ class _Job(NamedTuple):
 
     @property
     def discounted(self) -> bool:
-        """Whether it is the discounted return that the risk is about."""
+        """Whether the risk is that of the discounted return."""
         return bool(self.options["discount_aware"] or self.options["static"])
 
 
 def _job(values: Header) -> _Job:
-    """Everything that is known to be wrong before acting is refused here."""
+    """Read the arguments; whatever is known to be wrong before acting is refused here."""
     from rasf.library.file import load
     from rasf.limits import Limit
     from rasf.risk.certainty import static_risk
@@ -140,7 +140,7 @@ def _check_plot(plot: Path, weightings: int) -> None:
 
 
 def _compare(job: _Job) -> list[Comparison]:
-    """A comparison for each weighting; the seed gives all of them the same beginnings."""
+    """A comparison for each weighting; the seed gives all of them the same start states."""
     if not len(job.w):
         return []
     from rasf.envs.gymnasium.single import make

@@ -14,7 +14,7 @@ from rasf.cli.terminal import console, counted_policies, printable, say
 from rasf.risk.names import short_risk
 
 if TYPE_CHECKING:
-    from rasf.library.calibration import Calibration
+    from rasf.library.calibration.calibration import Calibration
     from rasf.library.evaluation import Comparison
     from rasf.library.policy_library import PolicyLibrary
     from rasf.statistics import Interval

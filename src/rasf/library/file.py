@@ -74,7 +74,7 @@ def _restored(header: Header, arrays: Arrays) -> PolicyLibrary:
         raise ValueError("its notes must be sentences")
     calibration, parts = None, _under(arrays, "calibration/")
     if parts or "calibration" in header:
-        from rasf.library.calibration import Calibration
+        from rasf.library.calibration.calibration import Calibration
 
         calibration = Calibration.restore(header["calibration"], parts, environment.n_features)
     return PolicyLibrary(

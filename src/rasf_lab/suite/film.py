@@ -19,7 +19,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from rasf.envs.gymnasium.single import seeds_from
+from rasf.envs.gymnasium.episodes import SingleEpisodes, episodes
+from rasf.envs.gymnasium.single import open_environment, seeds_from
 from rasf.files import write_atomically
 from rasf.library.file import load
 from rasf.risk import MeanVariance, Risk
@@ -31,6 +32,7 @@ ROAD, TASK = "rasf/Highway-v0", (1.0, 0.0, -1.0)  # fast, on any lane; a collisi
 AVERSION = -1.0
 RISKS: dict[str, Risk] = {"neutral": MeanVariance(0.0), "risk-averse": MeanVariance(AVERSION)}
 EPISODES = 20
+_LONGEST = 10_000  # steps, where the road does not end the episode
 _PAUSE_MS, _LAST_MS = 150, 1_500
 Frame = npt.NDArray[np.uint8]  # (height, width, 3)
 
@@ -74,20 +76,22 @@ def run(seed: int, film: Path, tick: Callable[[], None]) -> Group:
 
 
 def drive(library: PolicyLibrary, risk: Risk, seed: int, render_mode: str | None = None) -> Drive:
-    """One episode for the task, from the beginning that the seed names."""
-    env = gymnasium.make(ROAD, render_mode=render_mode)
-    obs, info = env.reset(seed=seed)
-    speeds, frames, over = [], [], False
-    while not over:
+    """One episode for the task, from the start state of a seed."""
+    env = open_environment(gymnasium.make(ROAD, render_mode=render_mode))
+    frames: list[Frame] = []
+
+    def picture() -> None:
         if render_mode is not None:
-            frames.append(np.asarray(env.render(), np.uint8))
-        obs, _, terminated, truncated, info = env.step(library.act(obs, TASK, risk))
-        speeds.append(float(info["speed"]))
-        over = terminated or truncated
-    if render_mode is not None:
-        frames.append(np.asarray(env.render(), np.uint8))
+            frames.append(np.asarray(env.env.render(), np.uint8))
+
+    def act(t: int, obs: dict[int, Any]) -> list[int]:
+        picture()
+        return [int(library.act(one, TASK, risk)) - library.environment.first_action for one in obs.values()]
+
+    infos = [one.step.info for [one] in episodes(SingleEpisodes([env]), [seed], act, _LONGEST)]
+    picture()
     env.close()
-    return Drive(bool(info["crashed"]), float(np.mean(speeds)), len(speeds), frames)
+    return Drive(bool(infos[-1]["crashed"]), float(np.mean([info["speed"] for info in infos])), len(infos), frames)
 
 
 def save_film(drives: dict[str, Drive], path: Path) -> None:

@@ -25,6 +25,7 @@ import gymnasium
 import numpy as np
 
 from rasf.arrays import Floats
+from rasf.envs.gymnasium.episodes import SingleEpisodes, episodes
 from rasf.envs.gymnasium.single import open_environment, seeds_from
 from rasf.sweep.runs import Parameter, RunResult
 from rasf_lab.suite.cases import Case, Preset, lists_for_tuples, tuples_for_lists
@@ -121,8 +122,7 @@ class _Flat(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         step = self._features.step(int(action))
-        told = {"phi": step.phi, "step": step}
-        return self._seen(step.obs), self._reward(step.phi), step.terminated, step.truncated, told
+        return self._seen(step.obs), self._reward(step.phi), step.terminated, step.truncated, {}
 
     def _seen(self, obs: Any) -> Any:
         return self._features.encoder.vector(obs).astype(np.float32)
@@ -232,19 +232,18 @@ def _for_every_weighting(case: Case, agent: str, training: Any, seed: int) -> Ch
 
 
 def _act(case: Case, choose: Chooses, w: Floats, asked: Any, seed: int, gauge: Any) -> tuple[Floats, Floats, Floats]:
-    """Features (n, d), failures and lengths (n,) of greedy episodes, from the beginnings that the library meets."""
+    """Features (n, d), failures and lengths (n,) of greedy episodes, from the start states of the library."""
     from rasf_lab.suite.runs import TRYING
 
-    env, n = _Flat(case, lambda _: 0.0), asked["episodes"]
+    env, n = open_environment(case.env, None, **case.env_kwargs), asked["episodes"]
     phi, failures, lengths = np.zeros((n, len(w))), np.zeros(n), np.zeros(n)
-    for i, beginning in enumerate(seeds_from(TRYING + seed, n)):
-        obs, _ = env.reset(seed=beginning)
-        for _ in range(asked["max_steps"]):
-            obs, _, terminated, truncated, told = env.step(choose(obs, w))
-            phi[i] += told["phi"]
-            failures[i] += gauge(told["step"])
-            lengths[i] += 1
-            if terminated or truncated:
-                break
+
+    def act(t: int, obs: dict[int, Any]) -> list[int]:
+        return [int(choose(env.encoder.vector(one).astype(np.float32), w)) for one in obs.values()]
+
+    for [(i, _, step, _)] in episodes(SingleEpisodes([env]), seeds_from(TRYING + seed, n), act, asked["max_steps"]):
+        phi[i] += step.phi
+        failures[i] += gauge(step)
+        lengths[i] += 1
     env.close()
     return phi, failures, lengths

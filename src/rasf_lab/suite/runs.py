@@ -9,7 +9,7 @@ column for each unseen weighting:
     length, gauge      steps of an episode; the mean over steps of what the case measures
     discounted, std    mean and spread of the discounted return for the weights that were acted for, with the remaining
                        return that is predicted beyond a time limit; `predicted`, `predicted_std`: what the library
-                       predicts at first observations for this way to act (`rasf.library.calibration.predicted_return`)
+                       predicts at first observations for this way to act (`ActingRule.predict`)
     earned             mean of the discounted return for the weighting itself, as far as episodes went
     phi                (ways, weightings, d), features summed up over an episode
 """
@@ -30,7 +30,6 @@ import numpy as np
 from rasf.arrays import Floats
 from rasf.checks import one_of
 from rasf.envs.gymnasium.single import open_environment
-from rasf.library.calibration import predicted_return
 from rasf.library.evaluation import WORST
 from rasf.risk.names import risk_from_text
 from rasf.statistics import mean_of_the_worst
@@ -287,11 +286,8 @@ def _try(
         max_steps=asked["max_steps"],
         **acting.ways,
     )
-    assert report.discounted_phi is not None  # of episodes of just now
-    assert report.beginnings is not None
-    mean, std = predicted(library, report.beginnings, acting)
-    rest = 0.0 if report.rest is None else report.rest
-    realised = report.discounted + rest
+    mean, std = report.rule.predict(report.starts).overall()
+    realised = report.discounted + report.rest
     return outcome_of(report.phi, report.failures, report.lengths, w, gauge.mean) | {
         "earned": (report.discounted_phi @ w).mean(),
         "discounted": realised.mean(),
@@ -312,17 +308,3 @@ def outcome_of(phi: Floats, failures: Floats | None, lengths: Any, w: Floats, ga
         "gauge": gauge,
         "phi": phi.mean(axis=0),
     }
-
-
-def predicted(library: PolicyLibrary, obs: Any, acting: Acting) -> tuple[float, float]:
-    """Return mean and spread of the discounted return that are predicted at first observations for a way to act.
-
-    Args:
-        library: the library that acts.
-        obs: first observations (B, n), as its policies see them.
-        acting: how it acts; the prediction is of that rule, within its limit or for its static risk.
-
-    Returns:
-        The mean over the observations, and the spread of each with that between them.
-    """
-    return predicted_return(library.rule(acting.w, acting.risk, **acting.ways), obs)

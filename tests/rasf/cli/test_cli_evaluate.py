@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -263,12 +264,23 @@ def test_the_figure_shows_every_episode_and_marks_mean_and_cvar(trained):
 
 def test_the_figure_bins_returns_that_all_differ():
     from rasf import drawing
+    from rasf.library.acting.gpi import PerStateRisk
+    from rasf.library.acting.rule import Memory
     from rasf.library.evaluation import Comparison, Report
 
-    returns = np.arange(80.0)
-    nothing, ones = np.zeros(80), np.ones(80, np.int64)
-    parts = (returns, returns / 2, np.zeros((80, 1)), None, ones, nothing > 0, 0.0)
-    report = Report(np.ones(1), rasf.MeanVariance(0.0), 0.9, *parts)
+    returns, sources = np.arange(80.0), SimpleNamespace(gamma=0.9, check=lambda risk: None)
+    report = Report(
+        rule=PerStateRisk(sources, np.ones(1), rasf.MeanVariance(0.0), np.ones(1)),
+        memory=Memory.fresh(80),
+        phi=returns[:, None],
+        discounted_phi=returns[:, None] / 2,
+        failures=None,
+        lengths=np.ones(80, np.int64),
+        truncated=np.zeros(80, bool),
+        rest=np.zeros(80),
+        unseen=0.0,
+        starts=np.zeros((80, 1)),
+    )
     for discounted, last in ((False, 79.0), (True, 39.5)):
         drawn = drawing.comparison([Comparison({"neutral": report})], discounted, "a test")
         heights, edges, base = drawn.axes[0].patches[0].get_data()

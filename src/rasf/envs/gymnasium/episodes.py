@@ -1,14 +1,16 @@
-"""Several episodes in parallel, one per environment, all at the same step: what acting in environments needs.
+"""Episodes in Gymnasium environments: the one loop that steps them for whatever acts (`episodes`).
 
-Single environments and a user's vector environment answer alike. An episode is the first one after a reset, in each
-environment: an environment that ends early waits (a vector environment goes on stepping, and its steps are dropped), so
-that short episodes are not counted more often than long ones.
+Several episodes run in parallel, one per environment, all at the same step. Single environments and a user's vector
+environment answer alike. An episode is the first one after a reset, in each environment: an environment that ends early
+waits (a vector environment goes on stepping, and its steps are dropped), so that short episodes are not counted more
+often than long ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -87,3 +89,45 @@ class VectorEpisodes:
         if self._failure is None:
             return {i: steps[i] for i in actions}
         return {i: steps[i]._replace(failure=failure_by(self._failure, steps[i])) for i in actions}
+
+
+class Transition(NamedTuple):
+    """A step of an episode; over: whether it was the last one, by itself or because it reached the step limit."""
+
+    episode: int
+    t: int
+    step: Step
+    over: bool
+
+
+Act = Callable[[int, dict[int, Any]], Iterable[int]]  # step t, observations by episode -> their actions, in this order
+
+
+def episodes(environments: Episodes, seeds: Iterable[int], act: Act, max_steps: int) -> Iterator[list[Transition]]:
+    """Run an episode for each seed, as many at a time as there are environments.
+
+    Args:
+        environments: where to act.
+        seeds: one for each episode; they are taken when an environment is free.
+        act: the actions for observations of running episodes, 0 to n_actions - 1.
+        max_steps: longer episodes are cut.
+
+    Yields:
+        After every step in parallel, the transitions of the episodes that were running.
+    """
+    waiting, first = iter(seeds), 0
+    while some := list(islice(waiting, len(environments))):
+        running = dict(enumerate(environments.reset(some), first))
+        for t in range(max_steps):
+            taken = {i - first: action for i, action in zip(running, act(t, running), strict=True)}
+            found = []
+            for place, step in environments.step(taken).items():
+                over = step.terminated or step.truncated or t + 1 == max_steps
+                found.append(Transition(first + place, t, step, over))
+                running[first + place] = step.obs
+                if over:
+                    del running[first + place]
+            yield found
+            if not running:
+                break
+        first += len(some)
