@@ -51,6 +51,8 @@ from .risk import MeanVariance as MeanVariance
 from .risk import NestedEntropic as NestedEntropic
 from .risk import Risk as Risk
 from .statistics import Interval as Interval
+from .tabular.settings import ModelSettings as ModelSettings
+from .tabular.settings import TableSettings as TableSettings
 from .transfer import Choice as Choice
 from .transfer import gpe as gpe
 from .transfer import gpi as gpi

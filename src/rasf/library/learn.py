@@ -128,13 +128,10 @@ def learn(
         **settings: Settings of the agent. An unknown name is refused with the list of known ones.
 
     Settings of tables ("sfql", "rasfql"), with defaults:
-        epsilon 0.12 (exploration), alpha 0.5, alpha_sigma 0.1, alpha_w 0.5 (learning rates of psi, Sigma, w),
-        covariance "full" (or "diagonal"), always_covariance (learn Sigma also for neutral policies: False for "sfql"),
-        initial_noise "independent" (or "shared"), noise_scale 0.01.
+        epsilon 0.12, alpha 0.5, alpha_sigma 0.1, alpha_w 0.5, covariance True (False for "sfql"); see
+        `rasf.TableSettings`.
     Settings of "rasf-model", with defaults:
-        epsilon 0.03, margin 0.1 (exploration takes actions whose score is within this share of the largest reward),
-        optimism 0.3, doubt 1.0, prior 20.0, groups "auto" (or "none"), tolerance 1e-3, curiosity 1.0; see
-        `rasf.tabular.model`.
+        epsilon 0.03, optimism 0.3, prior 20.0; see `rasf.ModelSettings`.
     Settings of networks, with the defaults of the paper's agents and of "rasfdqn" where they differ:
         widths (256, 256) / (64, 64), learning_rate 1e-3 / 2e-3, batch 32 / 64, epsilon 0.1 / 0.05, exploration 0 / 0.2
         (share of training in which epsilon falls from 1), target_period 1000 / 250 updates, updates 1.0 for each step,
@@ -195,20 +192,14 @@ def learn(
 
         def train_all() -> Iterator[Trained]:
             """For every risk, all of them from one stream."""
-            if spec.plans:
-                from rasf.library.tables.model import train_model
-
-                model = with_settings(replace(default_settings(spec), learn_w=learn_w), chosen)
-                saver.label["settings"] = repr(model)
-                yield from train_model(world, weights, risks, model, steps, seed, reports, notes, saver, base, greedy)
-                return
             if spec.family is Family.TABLES:
-                from rasf.library.tables.train import train_tables
+                from rasf.library.tables.model import train_model
+                from rasf.library.tables.train import TableTraining, train_tables
 
-                plain = replace(default_settings(spec), learn_w=learn_w)
-                tables = [with_settings(replace(plain, risk=one), chosen) for one in risks]
+                tables = with_settings(replace(default_settings(spec), learn_w=learn_w), chosen)
                 saver.label["settings"] = repr(tables)
-                yield from train_tables(world, weights, tables, steps, seed, reports, saver, base, greedy)
+                given = TableTraining(world, weights, risks, steps, seed, reports, notes, saver, base, greedy)
+                yield from train_model(given, tables) if spec.plans else train_tables(given, tables)
                 return
             from rasf.library.networks.train import train_networks
 
@@ -565,13 +556,13 @@ _Settings = TypeVar("_Settings", bound="DataclassInstance")
 def default_settings(spec: AgentSpec) -> Any:
     """The settings of an agent as it is."""
     if spec.plans:
-        from rasf.tabular.model import ModelSettings
+        from rasf.tabular.settings import ModelSettings
 
         return ModelSettings(**spec.constants)
     if spec.family is Family.TABLES:
-        from rasf.tabular.learner import SuccessorSettings
+        from rasf.tabular.settings import TableSettings
 
-        return SuccessorSettings(**spec.constants)
+        return TableSettings(**spec.constants)
     from rasf.deep.agent import preset
 
     return preset(spec.name)

@@ -438,7 +438,7 @@ class _Grid:
     def move(self, step: int) -> tuple[Floats, kernels.Grids]:
         """What the transitions (n,) of a step add, and the grids before and after it."""
         gain = self.problem.mdp.gamma**step * self.problem.rewards
-        return gain, (self.low[step], self.spacing[step], self.low[step + 1], self.spacing[step + 1])
+        return gain, kernels.Grids(self.low[step], self.spacing[step], self.low[step + 1], self.spacing[step + 1])
 
     def follow(self, policy: Callable[[int], Ints], level: int) -> _Kept:
         """What a policy, (S, L) for each step, comes to from a level of the first stocks."""

@@ -94,7 +94,7 @@ class Learn:
         )
         check_risks(agent, read.get("risk", []))
         for risk in evaluated.get("risk", []):
-            _check_acting(agent, risk, bool(read.get("always_covariance")))
+            _check_acting(agent, risk, bool(read.get("covariance")))
         if "support" in read:
             bounds("support", read["support"], n_features)
         kept = dict(parameters)
@@ -167,9 +167,9 @@ def _check_settings(agent: AgentSpec, settings: Mapping[str, object]) -> None:
             raise ValueError(sentence if sentence.startswith(name) else f"{name}: {sentence}") from None
 
 
-def _check_acting(agent: AgentSpec, risk: Risk, always_covariance: bool) -> None:
+def _check_acting(agent: AgentSpec, risk: Risk, covariance: bool) -> None:
     """Refuse a risk that the library of an agent will not be able to serve: better known before training."""
-    means_only = agent.neutral and agent.law is not LawKind.HISTOGRAM and not always_covariance
+    means_only = agent.neutral and agent.law is not LawKind.HISTOGRAM and not covariance
     if not can_act(agent.law, risk, covariance=not means_only):
         raise ValueError(f"evaluate.risk must be one that {agent} can act for, got {risk_to_text(risk)}")
 

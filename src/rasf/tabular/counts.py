@@ -153,6 +153,12 @@ def work(model: Model, rule: Rule, most: int) -> None:
                 o = model.next_before[o]
 
 
+@compiled(_nrt=False, forceinline=True)
+def has_room(model: Model) -> bool:
+    """Whether there is room for two more states and their outcomes."""
+    return model.used[ROWS] + 2 <= len(model.value) and model.used[OUTCOMES] + 2 <= len(model.kind)
+
+
 @compiled(_nrt=False)
 def add_row(model: Model, rule: Rule, group: int) -> int:
     """A new state; its number."""

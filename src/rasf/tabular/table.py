@@ -102,6 +102,7 @@ class Rule(NamedTuple):
     gamma: float
     alpha: float
     alpha_sigma: float
+    alpha_w: float  # 0 where the weights are given
     variance_weight: float  # beta / 2
     sigma: int  # a SigmaForm
     noise_scale: float

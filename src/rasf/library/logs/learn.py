@@ -24,7 +24,7 @@ from rasf.library.logs.log import MAX_BYTES, Log
 from rasf.library.policy_library import NEUTRAL, PolicyLibrary, SourcePolicy, merge
 from rasf.library.tables.model import evaluated
 from rasf.risk import Risk
-from rasf.tabular.model import ModelSettings
+from rasf.tabular.settings import ModelSettings
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import Environment, Phi
