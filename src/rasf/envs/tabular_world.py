@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numba
 import numpy as np
-from numba.core import types
+from numba.core.types import BaseNamedTuple  # type: ignore[attr-defined]
 from numba.extending import overload_method
 
 from rasf.arrays import Floats, Ints
@@ -73,17 +73,17 @@ class TabularWorld(Protocol):
 _INLINED: Any = {"strict": False, "jit_options": {"forceinline": True, "_nrt": False}}
 
 
-@overload_method(types.BaseNamedTuple, "first_state", **_INLINED)
+@overload_method(BaseNamedTuple, "first_state", **_INLINED)
 def _first_state(world: Any) -> Any:
     return getattr(world.instance_class, "first_state", None)
 
 
-@overload_method(types.BaseNamedTuple, "next_state", **_INLINED)
+@overload_method(BaseNamedTuple, "next_state", **_INLINED)
 def _next_state(world: Any, state: Any, action: Any, draw: Any) -> Any:
     return getattr(world.instance_class, "next_state", None)
 
 
-@overload_method(types.BaseNamedTuple, "number", **_INLINED)
+@overload_method(BaseNamedTuple, "number", **_INLINED)
 def _number(world: Any, state: Any, i: Any) -> Any:
     return getattr(world.instance_class, "number", None)
 

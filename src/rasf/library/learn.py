@@ -131,7 +131,7 @@ def learn(
         epsilon 0.12, alpha 0.5, alpha_sigma 0.1, alpha_w 0.5, covariance True (False for "sfql"); see
         `rasf.TableSettings`.
     Settings of "rasf-model", with defaults:
-        epsilon 0.03, optimism 0.3, prior 20.0; see `rasf.ModelSettings`.
+        epsilon 0.03, margin 0.1, optimism 0.3, prior 20.0; see `rasf.ModelSettings`.
     Settings of networks, with the defaults of the paper's agents and of "rasfdqn" where they differ:
         widths (256, 256) / (64, 64), learning_rate 1e-3 / 2e-3, batch 32 / 64, epsilon 0.1 / 0.05, exploration 0 / 0.2
         (share of training in which epsilon falls from 1), target_period 1000 / 250 updates, updates 1.0 for each step,

@@ -16,6 +16,7 @@ import numpy as np
 from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled, compiled_twice
 from rasf.mdp import FiniteMDP
+from rasf.transfer import preferred
 
 # Below this, mean + (beta / 2) variance equals the utility to rounding.
 _TINY_SPREAD = 1e-8
@@ -198,7 +199,7 @@ def _stock_step(
             chosen, best = 0, -np.inf
             for a in range(n_actions):
                 for i in range(several - 1):
-                    if q[a, level, i] > best:
+                    if preferred(q[a, level, i], a, best, chosen):
                         chosen, best = a, q[a, level, i]
             for i in range(several - 1):
                 own = followed[i, s]

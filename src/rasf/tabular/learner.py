@@ -16,13 +16,12 @@ import numpy.typing as npt
 from rasf import checks
 from rasf.arrays import Floats
 from rasf.envs.tabular_world import TabularWorld, loop_for, observations
-from rasf.planning.moments import Moments
 from rasf.risk import MeanVariance
 from rasf.tabular import sfql
 from rasf.tabular.settings import TableSettings
 from rasf.tabular.stretch import OTHER_WORLD, STEP, Stretch, TaskOutcome, check_world, new_stretch, outcome
 from rasf.tabular.table import Rule, SigmaForm, add_row, find_policy, read, used_part
-from rasf.transfer import unpack_sigma
+from rasf.transfer import Moments, unpack_sigma
 
 _TRAINING, _WEIGHTS = 0, 1  # streams of random numbers
 _MOST_TASKS = 2**15 - 1  # policies are numbered in 16 bits

@@ -8,7 +8,7 @@ model serves all of them. It is planned for one (w, risk) at a time, by the nest
 a contraction. `MeanVariance(beta)` and `NestedEntropic(beta)` are both planned so: the first is the second order of the
 other in beta, and has no recursion of its own.
 
-What the counts do not say:
+What the counts do not say (settings and constants are those of `ModelSettings`):
 
 - An action that was never tried in a state is worth `optimism` times the largest reward known. One that was tried once
   may yet have outcomes that were not seen: while a task is learned, `doubt` tries of that worth are added to its own.

@@ -53,7 +53,9 @@ class ModelSettings:
 
     Attributes:
         gamma: Discount, between 0 and 1. Default: 0.95.
-        epsilon: Probability of exploring, among actions that are nearly as good as the best. Default: 0.03.
+        epsilon: Probability of exploring. Default: 0.03.
+        margin: By how much an action that is explored may be worse than the best, in units of the largest reward
+            known; a large value explores all actions. Default: 0.1.
         optimism: What an untried action is taken to be worth, in units of the largest reward known. A higher value
             explores more; where rewards go on for ever, 1 / (1 - gamma) is the most that there can be. Default: 0.3.
         prior: How many tries, at most, the failures of similar states count for in a state of their own. 0: none.
@@ -63,11 +65,11 @@ class ModelSettings:
 
     gamma: float = 0.95
     epsilon: float = 0.03
+    margin: float = 0.1
     optimism: float = 0.3
     prior: float = 20.0
     learn_w: bool = False
 
-    margin: ClassVar[float] = 0.1  # of the largest reward, by which an action that is explored may be worse
     doubt: ClassVar[float] = 1.0  # tries as good as the optimism that are added while a task is learned
     tolerance: ClassVar[float] = 1e-3  # of the largest reward, up to which a change of a value is not passed on
     curiosity: ClassVar[float] = 1.0  # standard deviations by which an unknown weight is taken to be good
@@ -77,6 +79,7 @@ class ModelSettings:
             checks.number(name, getattr(self, name), 0.0, 1.0)
         if not 0 < self.gamma < 1:
             raise ValueError(f"gamma must be above 0 and below 1, got {self.gamma}")
-        checks.number("prior", self.prior, 0.0)
+        for name in ("margin", "prior"):
+            checks.number(name, getattr(self, name), 0.0)
         checks.number("optimism", self.optimism)
         checks.one_of("learn_w", self.learn_w, (True, False))

@@ -135,6 +135,8 @@ def learn_weights(memory: Memory, t: int, phi: Floats, reward: float) -> None:
     error = reward
     for i in range(len(phi)):
         error -= phi[i] * w[i]
+    if error == 0.0:
+        return
     moved, size = 0.0, 0.0
     for i in range(len(phi)):
         new = w[i] + alpha_w * error * phi[i]

@@ -16,10 +16,11 @@ from rasf.tabular.settings import TableSettings
 from rasf.tabular.table import COUNT
 from rasf.transfer import packed_indices
 
+NEUTRAL = MeanVariance(0.0)
 ROOMS = FourRoom("S..T\n.1X.\n..2G", trap_probability=0.3, step_limit=30)
 
 
-def trained(risk=MeanVariance(0.0), seed=3, tasks=5, steps=400, **constants):
+def trained(risk=NEUTRAL, seed=3, tasks=5, steps=400, **constants):
     """A learner whose settings have other constants, as research changes them."""
     chosen = type("Changed", (TableSettings,), constants)(learn_w=True, covariance=False)
     learner = SuccessorLearner(ROOMS.n_features, 4, chosen, seed, tasks, risk)

@@ -157,7 +157,7 @@ def test_what_was_tried_once_may_hold_more():
 
 
 def test_exploration_keeps_to_actions_that_are_nearly_as_good():
-    learner = ModelLearner(1, 3, Certain(epsilon=0.5, prior=0.0), 0)
+    learner = ModelLearner(1, 3, Certain(epsilon=0.5, margin=0.1, prior=0.0), 0)
     learner.begin_task([1.0])
     learner.plan()
     learner.add_row()
@@ -227,6 +227,7 @@ def test_same_seed_same_bits():
         ({"gamma": 1.0}, "gamma"),
         ({"epsilon": 2.0}, "epsilon"),
         ({"prior": -1.0}, "prior"),
+        ({"margin": -1.0}, "margin"),
         ({"learn_w": "all"}, "learn_w"),
     ],
 )

@@ -185,4 +185,4 @@ def compiled_world(env: FeatureEnvironment) -> TabularWorld | None:
 
     inner = env.env.env if type(env.env) is OrderEnforcing else env.env
     is_plain = "tabular_world" in vars(type(inner)) and not (env.has_phi or env.counts_failures)
-    return inner.tabular_world if is_plain else None  # type: ignore[attr-defined]
+    return inner.tabular_world if is_plain else None
