@@ -198,8 +198,8 @@ def learn(
 
                 tables = with_settings(replace(default_settings(spec), learn_w=learn_w), chosen)
                 saver.label["settings"] = repr(tables)
-                given = TableTraining(world, weights, risks, steps, seed, reports, notes, saver, base, greedy)
-                yield from train_model(given, tables) if spec.plans else train_tables(given, tables)
+                training = TableTraining(world, weights, risks, steps, seed, reports, notes, saver, base, greedy)
+                yield from train_model(training, tables) if spec.plans else train_tables(training, tables)
                 return
             from rasf.library.networks.train import train_networks
 

@@ -38,7 +38,7 @@ def successor_moments(mdp: FiniteMDP, policy: npt.ArrayLike, horizon: int | None
 
 
 def feature_moments(mdp: FiniteMDP, phi: Floats, policy: npt.ArrayLike, horizon: int | None) -> Moments:
-    """The same for features phi (n, d) of one's own, aligned with the stored transitions."""
+    """The same for other features phi (n, d), aligned with the stored transitions."""
     if horizon is not None:
         decisions("horizon", horizon, mdp.n_states * mdp.n_actions * phi.shape[1] ** 2)
     expect = sp.csr_array(

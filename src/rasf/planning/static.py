@@ -93,7 +93,7 @@ class StaticPlan:
     _choose: Choose = field(compare=False)
 
     def action(self, step: int, state: int, accrued: float) -> int:
-        """The action at a step (from 0) in a state, when so much was earned, each step's reward times gamma^step."""
+        """The action at a step (from 0) in a state, given the accrued return: rewards times gamma^step."""
         if not is_whole(step) or not 0 <= step < self.horizon:
             raise ValueError(f"step must be from 0 to {self.horizon - 1}, got {shown(step)}")
         return self._choose(step, state, number("accrued", accrued) - self.threshold)
@@ -165,7 +165,7 @@ class _Problem:
         rewards, cut = mdp.rewards(w), 0.0
         if horizon is None:
             if mdp.gamma == 1:
-                raise ValueError("horizon must be given where gamma is 1: static risk counts so many decisions")
+                raise ValueError("horizon must be given where gamma is 1: static risk needs the number of decisions")
             horizon = max(1, int(np.ceil(np.log(_TOLERANCE / 2) / np.log(mdp.gamma))))
             if horizon > MOST_DECISIONS:
                 raise ValueError(f"horizon must be given at gamma = {mdp.gamma!r}: {horizon:.2g} decisions would count")

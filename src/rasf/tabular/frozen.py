@@ -19,8 +19,8 @@ variance_weight variance, `greedy` does all in one pass; for others `slot_moment
 them into values, and `best_of` chooses. Noise is certain (no variance), so of all noise only the largest mean counts.
 
 States are found by the numbers of an observation, in a hash map on rows of float64 (open addressing with linear
-probing, at most half full). Rows are compared by their bits, so a row finds itself and nothing else; whoever makes the
-rows sees to it that equal observations have equal bits (-0.0 is 0.0).
+probing, at most half full). Rows are compared by their bits, so a row finds itself and nothing else; the encoder of
+observations gives equal observations equal bits (-0.0 is 0.0).
 """
 
 from __future__ import annotations

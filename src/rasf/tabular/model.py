@@ -79,7 +79,7 @@ def recursion_beta(risk: Risk) -> float:
 
 
 class ModelLearner:
-    """Counts, and plans on them; rows are states, numbered by whoever adds them."""
+    """Counts, and plans on them; rows are states, numbered in the order in which they are added."""
 
     STATE = (  # for checkpoints; in a compiled world call `enter` first
         "kinds", "_kind_of", "numbers", "_group_of", "prior", "beta", "steps", "_w", "_belief", "_given",
@@ -250,7 +250,7 @@ class ModelLearner:
         return outcomes
 
     def resampled(self, times: Ints) -> ModelLearner:
-        """A learner that has seen every outcome (O,) so many times instead, with the same groups and prior."""
+        """A learner that has seen each outcome `times` (O,) instead, with the same groups and prior."""
         other, n = copy.copy(self), self.states
         actions, model = self._actions(), self._model
         seen, tries = model.times.copy(), np.zeros_like(model.tries)
@@ -303,7 +303,7 @@ class ModelLearner:
         return group
 
     def set_groups(self, ids: Ints, groups: int) -> None:
-        """The group (S,) of every state, of so many; what is pooled is counted anew, and all is planned anew."""
+        """Set the group (S,) of every state, below `groups`; pooled counts and the plan are made anew."""
         self._model.group[: self.states] = ids
         self._model = self._model._replace(**self._pooled(ids, groups))
         self._plan_anew()

@@ -24,7 +24,7 @@ class Watch(NamedTuple):
 
 @compiled(_nrt=False)
 def run(world: WorldArrays, model: Model, rule: Rule, rows: Rows, watch: Watch, stretch: Stretch, until: int) -> int:
-    """Learn until so many steps of the stretch are done or the model's arrays are used up.
+    """Learn until step `until` of the stretch, or until the model's arrays are used up.
 
     Where a kind of step is paid otherwise than the model believes, or its reward is yet to be learned, the loop stops,
     and the kind is returned, else -1. Kinds are those of the model, too.

@@ -16,7 +16,7 @@ from rasf.arrays import Floats, Ints
 from rasf.envs.tabular_world import TabularWorld
 from rasf.library.progress import Trained
 from rasf.library.tables.policies import TablePolicies
-from rasf.library.tables.train import TableTraining
+from rasf.library.tables.train import TableTraining, run_tasks
 from rasf.planning.moments import successor_moments
 from rasf.risk import Risk
 from rasf.tabular.model import ModelLearner
@@ -27,19 +27,19 @@ from rasf.transfer import packed_indices
 _EXPLORATION = 6  # its stream of random numbers
 
 
-def train_model(given: TableTraining, settings: ModelSettings) -> list[Trained]:
+def train_model(training: TableTraining, settings: ModelSettings) -> list[Trained]:
     """Learn the tasks one after the other on one model; the policies of each risk."""
-    learner = ModelLearner(given.env.n_features, given.env.n_actions, settings, given.seed)
-    met = _OfModel(learner, given.risks)
-    stretches, keys = given.run(met, {"learner": learner, "met": met}, _EXPLORATION)
+    learner = ModelLearner(training.world.n_features, training.world.n_actions, settings, training.seed)
+    met = _OfModel(learner, training.risks)
+    stretches, keys = run_tasks(training, met, {"learner": learner, "met": met}, _EXPLORATION)
     numbers = f"on the numbers {list(learner.numbers)}" if learner.numbers else "on no number"
     work = f"{learner.planning_seconds:.1f} s, {learner.backups / max(learner.steps, 1):.1f} backups a step"
-    given.notes.append(
+    training.notes.append(
         f"the model has {learner.states} states after {learner.steps} steps; failures depend {numbers} of an "
         f"observation; planning took {work}"
     )
     found = []
-    for r, risk in enumerate(given.risks):
+    for r, risk in enumerate(training.risks):
         begun = int(np.isfinite(stretches.total[r]).sum())
         if begun:
             history = {"return": stretches.total[r, :begun], "failures": stretches.failures[r, :begun]}

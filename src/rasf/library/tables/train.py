@@ -36,19 +36,19 @@ class TableTraining:
     """What a training of tables is given.
 
     Attributes:
-        env: The environment.
+        world: The environment.
         tasks: Weights (n, d), learned one after the other.
-        risks: The risks that policies are trained for; each acts for its share of a task's steps.
+        risks: There is a policy for each task and risk. Each risk acts for its share of `steps_per_task`.
         steps_per_task: Steps of the environment for each task.
         seed: Seed of everything random.
         reports: One for each risk; they show progress and say whether to stop.
-        notes: Gains sentences on what was found.
+        notes: A trainer adds what it found.
         checkpoint: Keeps the state of training.
-        base_library: Policies that take part in GPI while others learn, or None.
-        greedy: Looks at the policies while they are learned, or None.
+        base: Policies that take part in exploration by GPI and do not change, or None.
+        greedy: Measures the greedy policies now and then, or None.
     """
 
-    env: FeatureEnvironment
+    world: FeatureEnvironment
     tasks: Floats
     risks: Sequence[Risk]
     steps_per_task: int
@@ -56,65 +56,71 @@ class TableTraining:
     reports: Sequence[Reporter]
     notes: list[str]
     checkpoint: Checkpoint
-    base_library: FrozenPolicies | None = None
-    greedy: GreedyCheck | None = None
+    base: FrozenPolicies | None
+    greedy: GreedyCheck | None
 
-    def run(self, learner: TableLearner, parts: Mapping[str, Any], stream: int) -> tuple[Stretches, Floats]:
-        """Learn all tasks.
 
-        Args:
-            learner: Learns from the steps.
-            parts: The learner's parts for checkpoints.
-            stream: The stream of random numbers by which actions are explored.
+def run_tasks(
+    training: TableTraining, learner: TableLearner, parts: Mapping[str, Any], stream: int
+) -> tuple[Stretches, Floats]:
+    """Learn all tasks.
 
-        Returns:
-            What the stretches showed, and the observations (S, n) of the learner's rows.
-        """
-        stretches = Stretches(self.tasks, len(self.risks))
-        world, walk = compiled_world(self.env) if self.base_library is None else None, None
-        if world is not None:
-            learner.enter(world)
-            self.checkpoint.begin(**parts, stretches=stretches)
+    Args:
+        training: The environment, the tasks and the rest.
+        learner: Learns from the steps.
+        parts: The learner's parts for checkpoints.
+        stream: The stream of random numbers by which actions are explored.
+
+    Returns:
+        What the stretches showed, and the observations (S, n) of the learner's rows.
+    """
+    env, tasks, checkpoint, greedy = training.world, training.tasks, training.checkpoint, training.greedy
+    steps = shares(training.steps_per_task, training.risks)
+    stretches, walk = Stretches(tasks, len(steps)), None
+    compiled = compiled_world(env) if training.base is None else None
+    if compiled is not None:
+        learner.enter(compiled)
+        checkpoint.begin(**parts, stretches=stretches)
+    else:
+        walk = Walk(learner, env, training.seed, stream, training.base, greedy, checkpoint.tick)
+        tape = Tape(env) if checkpoint.path else None
+        checkpoint.begin(**parts, stretches=stretches, walk=walk, environment=tape, greedy=greedy)
+    for task, r in stretches:
+        w = tasks[task]
+        if stretches.position:
+            checkpoint.tick()
+        new = stretches.begin()
+        if new and r == 0:
+            learner.begin_task(w)
+        learner.leader = r
+
+        def show(
+            step: int, rewards: float, failed: float, extras: Mapping[str, float], r: int = r, task: int = task
+        ) -> bool:
+            stretches.total[r, task], stretches.failures[r, task] = rewards, failed
+            return training.reports[r](task, step, rewards, failed, extras)
+
+        if compiled is not None:
+            seen = learner.lead(compiled, w, steps[r])
+            stopped = show(steps[r], seen.total, seen.failures, {})
         else:
-            walk = Walk(learner, self.env, self.seed, stream, self.base_library, self.greedy, self.checkpoint.tick)
-            tape = Tape(self.env) if self.checkpoint.path else None
-            self.checkpoint.begin(**parts, stretches=stretches, walk=walk, environment=tape, greedy=self.greedy)
-        steps = shares(self.steps_per_task, self.risks)
-        for task, r in stretches:
-            w = self.tasks[task]
-            if stretches.position:
-                self.checkpoint.tick()
-            new = stretches.begin()
-            if new and r == 0:
-                learner.begin_task(w)
-            learner.leader = r
-
-            def show(
-                step: int, rewards: float, failed: float, extras: Mapping[str, float], r: int = r, task: int = task
-            ) -> bool:
-                stretches.total[r, task], stretches.failures[r, task] = rewards, failed
-                return self.reports[r](task, step, rewards, failed, extras)
-
-            if walk is None:
-                assert world is not None
-                seen = learner.lead(world, w, steps[r])
-                stopped = show(steps[r], seen.total, seen.failures, {})
-            else:
-                if new:
-                    learner.prepare()
-                of_all = len(self.tasks) * sum(steps)
-                stopped = walk(w, self.risks[r], steps[r], of_all, r * len(self.tasks) + task, show)
-            stretches.weights[task] = learner.weights
-            if stopped:
-                break
-        return stretches, learner.keys() if walk is None else np.array(walk.keys)
+            assert walk is not None
+            if new:
+                learner.prepare()
+            of_all, policy = len(tasks) * sum(steps), r * len(tasks) + task
+            stopped = walk(w, training.risks[r], steps[r], of_all, policy, show)
+        stretches.weights[task] = learner.weights
+        if stopped:
+            break
+    return stretches, learner.keys() if walk is None else np.array(walk.keys)
 
 
-def train_tables(given: TableTraining, settings: TableSettings) -> list[Trained]:
+def train_tables(training: TableTraining, settings: TableSettings) -> list[Trained]:
     """Learn the tasks by (Ra)SFQL; the policies of each risk."""
-    sizes = (given.env.n_features, given.env.n_actions, settings, given.seed, len(given.tasks))
-    learners = [SuccessorLearner(*sizes, risk) for risk in given.risks]  # type: ignore[arg-type]
-    stretches, keys = given.run(_Together(learners), {"learners": learners}, _EXPLORATION)
+    env = training.world
+    given = (env.n_features, env.n_actions, settings, training.seed, len(training.tasks))
+    learners = [SuccessorLearner(*given, risk) for risk in training.risks]  # type: ignore[arg-type]
+    stretches, keys = run_tasks(training, _Together(learners), {"learners": learners}, _EXPLORATION)
     found = []
     for r, learner in enumerate(learners):
         begun = learner.task + 1  # also where the risk has not acted yet: all learn every step

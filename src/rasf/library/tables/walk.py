@@ -26,7 +26,7 @@ from rasf.transfer import gpi_actions
 
 Show = Callable[[int, float, float, Mapping[str, float]], bool]  # step, rewards, failures, extras -> whether to stop
 _SHOWN_EVERY = 500  # steps
-_LOOKING = 43  # the stream of random numbers of those who only look
+_LOOKING = 43  # the stream of random numbers of greedy checks
 
 
 class TableLearner(Protocol):
