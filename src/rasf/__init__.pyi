@@ -39,7 +39,6 @@ from .planning.certificate import certificate as certificate
 from .planning.limited import LimitedPlan as LimitedPlan
 from .planning.limited import limited_gpi as limited_gpi
 from .planning.limited import plan_limited as plan_limited
-from .planning.moments import Moments as Moments
 from .planning.moments import successor_moments as successor_moments
 from .planning.plan import Plan as Plan
 from .planning.plan import evaluate_policy as evaluate_policy
@@ -56,7 +55,10 @@ from .risk import MeanVariance as MeanVariance
 from .risk import NestedEntropic as NestedEntropic
 from .risk import Risk as Risk
 from .statistics import Interval as Interval
+from .tabular.settings import ModelSettings as ModelSettings
+from .tabular.settings import TableSettings as TableSettings
 from .transfer import Choice as Choice
+from .transfer import Moments as Moments
 from .transfer import gpe as gpe
 from .transfer import gpi as gpi
 from .transfer import gpi_policy as gpi_policy

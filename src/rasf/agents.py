@@ -85,8 +85,8 @@ _TABLES, _NETWORKS = Family.TABLES, Family.NETWORKS
 AGENTS: dict[str, AgentSpec] = {
     spec.name: spec
     for spec in (
-        AgentSpec("sfql", "SFQL", _TABLES, LawKind.TABLE, risk_aware_form="rasfql"),
-        AgentSpec("rasfql", "RaSFQL", _TABLES, LawKind.TABLE, constants={"always_covariance": True}),
+        AgentSpec("sfql", "SFQL", _TABLES, LawKind.TABLE, risk_aware_form="rasfql", constants={"covariance": False}),
+        AgentSpec("rasfql", "RaSFQL", _TABLES, LawKind.TABLE),
         AgentSpec("rasf-model", "RaSF-model", _TABLES, LawKind.TABLE, (MeanVariance, NestedEntropic), plans=True),
         AgentSpec("q-learning", "Q-learning", _TABLES, LawKind.REWARD, risk_aware_form="raprql"),
         AgentSpec("prql", "PRQL", _TABLES, LawKind.REWARD, risk_aware_form="raprql"),

@@ -11,6 +11,7 @@ import hashlib
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numba
@@ -47,3 +48,11 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
             numba.config.CACHE_DIR = before
 
     return decorate
+
+
+def compiled_twice(function: Callable[..., Any]) -> tuple[Any, Any]:
+    """Compile a function with loops over `numba.prange` to run on one core, and to run on all of them."""
+    # the cache on disk tells functions apart by their names
+    same = FunctionType(function.__code__, function.__globals__, f"{function.__name__}_parallel")
+    same.__qualname__, same.__module__ = f"{function.__qualname__}_parallel", function.__module__
+    return compiled()(function), compiled(parallel=True)(same)

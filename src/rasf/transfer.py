@@ -4,9 +4,9 @@
     GPI   pi(s) in argmax_a max_i score_i(s, a)
 
 Every argmax takes the lowest index, so `gpi` has the lowest action, and of the policies that are best there the lowest.
-While a tabular learner explores, Algorithm 1 of the paper selects the source policy first: `driver_first`. The two
-differ only where the best scores of different actions are equal. Compiled kernels (`rasf.tabular`) have their own loop
-for speed, and tests hold them to this file.
+While a tabular learner explores, Algorithm 1 of the paper asks for the driving policy first: `driver_first`. The two
+differ only where the best scores of different actions are equal. Compiled kernels (`rasf.tabular`, `rasf.planning`)
+look at one score after the other, and choose by `preferred`; tests hold them to `gpi` and `driver_first`.
 
 The risk-neutral case is beta = 0 of the same code. For discounted returns the guarantee needs scores that depend on
 z = gamma^t: risk beta becomes beta z (`risk.at_discount`). That costs nothing for stationary sources, whose return
@@ -25,6 +25,7 @@ import numpy as np
 
 from rasf.arrays import Array, Floats, Ints, array_namespace
 from rasf.checks import LARGEST, decisions, discount, reals, shown
+from rasf.compiled import compiled
 from rasf.risk.base import Risk
 
 
@@ -33,6 +34,13 @@ class Choice(NamedTuple):
 
     policy: Array
     source: Array
+
+
+class Moments(NamedTuple):
+    """Mean psi (.., d) and covariance Sigma (.., d, d) of feature returns, most often by state and action."""
+
+    psi: Floats
+    Sigma: Floats
 
 
 def gpe(psi: Array, Sigma: Array, w: Array, risk: Risk) -> Array:
@@ -95,6 +103,12 @@ def gpi_actions(scores: Array) -> Array:
     if scores.ndim < 2:
         raise ValueError(f"scores must have shape (K, .., A), got {scores.shape}")
     return scores.max(axis=0).argmax(axis=-1)
+
+
+@compiled(_nrt=False, forceinline=True)
+def preferred(score: float, index: int, best: float, chosen: int) -> bool:
+    """Whether GPI in compiled code takes a score before the best so far: the larger, ties to the lowest index."""
+    return score > best or (score == best and index < chosen)
 
 
 def _moderate(name: str, given: Array) -> Array:

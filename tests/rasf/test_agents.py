@@ -17,7 +17,7 @@ from rasf.deep.agent import AgentSettings, preset
 from rasf.envs.gymnasium.single import open_environment
 from rasf.library.arguments.environment import choose_agent
 from rasf.library.arguments.settings import with_settings
-from rasf.tabular.learner import SuccessorSettings
+from rasf.tabular.settings import TableSettings
 
 NEUTRAL, AVERSE = MeanVariance(0.0), MeanVariance(-1.0)
 
@@ -179,13 +179,13 @@ def test_other_agents_are_unknown(name):
 def test_settings_change_by_name():
     changed = with_settings(preset("rasfc51"), {"widths": [4, 4], "atoms": 7})
     assert changed == AgentSettings(widths=(4, 4), atoms=7)
-    assert with_settings(SuccessorSettings(), {"alpha": 0.1}) == SuccessorSettings(alpha=0.1)
+    assert with_settings(TableSettings(), {"alpha": 0.1}) == TableSettings(alpha=0.1)
     for base, given, said in (
         (preset("sfdqn"), {"law": "histogram"}, "settings must be among .*, got law"),
         (preset("sfdqn"), {"conditioned": True}, "got conditioned"),
-        (SuccessorSettings(), {"risk": AVERSE}, "got risk"),
-        (SuccessorSettings(), {"b": 1, "a": 2}, "got a, b"),
-        (SuccessorSettings(), {"alpha": None}, "alpha must|settings must"),
+        (TableSettings(), {"risk": AVERSE}, "got risk"),
+        (TableSettings(), {"b": 1, "a": 2}, "got a, b"),
+        (TableSettings(), {"alpha": None}, "alpha must|settings must"),
         (preset("sfdqn"), {"widths": ()}, "widths must"),
         (preset("sfdqn"), {"learning_rate": "fast"}, "learning_rate must|settings must"),
     ):

@@ -116,13 +116,10 @@ def learn(
         **settings: Settings of the agent. An unknown name is refused with the list of known ones.
 
     Settings of tables ("sfql", "rasfql"), with defaults:
-        epsilon 0.12 (exploration), alpha 0.5, alpha_sigma 0.1, alpha_w 0.5 (learning rates of psi, Sigma, w),
-        covariance "full" (or "diagonal"), always_covariance (learn Sigma also for neutral policies: False for "sfql"),
-        initial_noise "independent" (or "shared"), noise_scale 0.01.
+        epsilon 0.12, alpha 0.5, alpha_sigma 0.1, alpha_w 0.5, covariance True (False for "sfql"); see
+        `rasf.TableSettings`.
     Settings of "rasf-model", with defaults:
-        epsilon 0.03, margin 0.1 (exploration takes actions whose score is within this share of the largest reward),
-        optimism 0.3, doubt 1.0, prior 20.0, groups "auto" (or "none"), tolerance 1e-3, curiosity 1.0; see
-        `rasf.tabular.model`.
+        epsilon 0.03, margin 0.1, optimism 0.3, prior 20.0; see `rasf.ModelSettings`.
     Settings of networks, with the defaults of the paper's agents and of "rasfdqn" where they differ:
         widths (256, 256) / (64, 64), learning_rate 1e-3 / 2e-3, batch 32 / 64, epsilon 0.1 / 0.05, exploration 0 / 0.2
         (share of training in which epsilon falls from 1), target_period 1000 / 250 updates, updates 1.0 for each step,
@@ -175,7 +172,7 @@ def learn(
         single = checked_once(once, world.n_features, spec)
         if spec.law is LawKind.MEAN_LOG_VARIANCE:
             chosen.setdefault("events", tuple(single) or world.events)
-        resolved, train = trainer_of(spec, risks, chosen, learn_w)
+        resolved, train = trainer_of(spec, chosen, learn_w)
         saver.label = {
             "rasf": versions()["rasf"],
             "agent": spec.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -18,7 +18,7 @@ from rasf.library.file import versions
 from rasf.library.frozen_policies import FrozenPolicies
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy, merge
 from rasf.library.progress import Reporter, Trained
-from rasf.risk import MeanVariance, Risk
+from rasf.risk import Risk
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -59,22 +59,21 @@ class Training:
 
 
 def trainer_of(
-    spec: AgentSpec, risks: Sequence[Risk], given: Mapping[str, object], learn_w: bool = False
-) -> tuple[Sequence[DataclassInstance], Callable[..., list[Trained]]]:
-    """Return an agent's settings, of tables for each risk, and the function that trains it: a `Training` to what was
-    learned for each risk. `given` are the settings that the caller chose, by name; unknown or wrong ones are refused.
+    spec: AgentSpec, given: Mapping[str, object], learn_w: bool = False
+) -> tuple[DataclassInstance, Callable[..., list[Trained]]]:
+    """Return an agent's settings, and the function that trains it: a `Training` to what was learned for each risk.
+
+    `given` are the settings that the caller chose, by name; unknown or wrong ones are refused.
     """
     if spec.plans:
         from rasf.library.tables.model import ModelSettings, train_model
 
         model = with_settings(ModelSettings(**spec.constants, learn_w=learn_w), given)
-        return [model], partial(train_model, settings=model)
+        return model, partial(train_model, settings=model)
     if spec.family is Family.TABLES:
-        from rasf.library.tables.train import SuccessorSettings, train_tables
+        from rasf.library.tables.train import TableSettings, train_tables
 
-        plain = SuccessorSettings(**spec.constants, learn_w=learn_w)
-        trained_for = (one for one in risks if isinstance(one, MeanVariance))  # `check_risks` refused any other
-        tables = [with_settings(replace(plain, risk=one), given) for one in trained_for]
+        tables = with_settings(TableSettings(**spec.constants, learn_w=learn_w), given)
         return tables, partial(train_tables, settings=tables)
     from rasf.deep.settings import network_settings
     from rasf.library.networks.train import train_networks
@@ -82,7 +81,7 @@ def trainer_of(
     if learn_w:
         raise ValueError(f"learn_w is for tables; {spec} is given the weights")
     networks = with_settings(network_settings(spec.name), given)
-    return [networks], partial(train_networks, settings=networks)
+    return networks, partial(train_networks, settings=networks)
 
 
 def provenance_of(

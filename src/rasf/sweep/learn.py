@@ -29,7 +29,6 @@ from rasf.checks import bounds, task_weights
 from rasf.files import Header
 from rasf.library.arguments import readers
 from rasf.library.arguments.declared import EVALUATION, SWEEP, TRAINING, given_at, read_values
-from rasf.library.policy_library import NEUTRAL
 from rasf.risk.names import risk_to_text, short_risk
 from rasf.sweep.runs import Parameter, Run, RunResult, Value, alone
 from rasf.sweep.store import report_progress, sweep_folder
@@ -60,7 +59,7 @@ class Learn:
         _check_settings(agent, {name: one for name, one in read.items() if name == "gamma" or name not in _TRAINING})
         check_risks(agent, read.get("risk", []))
         for risk in evaluated.get("risk", []):
-            _check_acting(agent, risk, bool(read.get("always_covariance")))
+            _check_acting(agent, risk, bool(read.get("covariance")))
         if "support" in read:
             bounds("support", read["support"], n_features)
         kept = dict(parameters)
@@ -120,21 +119,21 @@ def _check_settings(agent: AgentSpec, settings: Mapping[str, object]) -> None:
     from rasf.library.arguments.settings import setting_names
     from rasf.library.training import trainer_of
 
-    names = setting_names(trainer_of(agent, [NEUTRAL], {})[0][0])
+    names = setting_names(trainer_of(agent, {})[0])
     for name, value in settings.items():
         if name not in names:
             known = ", ".join(dict.fromkeys((*_TRAINING, "evaluate", *names)))
             raise ValueError(f"{name} is unknown; known are {known}")
         try:
-            trainer_of(agent, [NEUTRAL], {name: value})
+            trainer_of(agent, {name: value})
         except ValueError as error:
             sentence = str(error)
             raise ValueError(sentence if sentence.startswith(name) else f"{name}: {sentence}") from None
 
 
-def _check_acting(agent: AgentSpec, risk: Risk, always_covariance: bool) -> None:
+def _check_acting(agent: AgentSpec, risk: Risk, covariance: bool) -> None:
     """Refuse a risk that the library of an agent will not be able to serve: better known before training."""
-    means_only = agent.neutral and agent.law is not LawKind.HISTOGRAM and not always_covariance
+    means_only = agent.neutral and agent.law is not LawKind.HISTOGRAM and not covariance
     if not can_act(agent.law, risk, covariance=not means_only):
         raise ValueError(f"evaluate.risk must be one that {agent} can act for, got {risk_to_text(risk)}")
 

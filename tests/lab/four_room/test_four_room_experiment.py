@@ -8,9 +8,8 @@ import pytest
 
 from rasf.sweep.spec import read_spec
 from rasf.sweep.store import Store
-from rasf.tabular import prql
 from rasf_lab.common import results
-from rasf_lab.paper.four_room import figures, measures, runs
+from rasf_lab.paper.four_room import figures, measures, prql, runs
 from rasf_lab.paper.four_room.measures import CHOICES, dangerous_objects, novel_outcome, trap_cells
 
 TINY = runs.Preset(

@@ -10,12 +10,11 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 _Settings = TypeVar("_Settings", bound="DataclassInstance")
-_NOT_CHOSEN = {"risk"}  # fields that follow from the risks
 
 
 def setting_names(base: DataclassInstance) -> list[str]:
     """Return the settings that a caller may choose."""
-    return sorted({one.name for one in fields(base)} - _NOT_CHOSEN)
+    return sorted(one.name for one in fields(base))
 
 
 def with_settings(base: _Settings, given: Mapping[str, object]) -> _Settings:

@@ -21,7 +21,8 @@ from rasf.risk import Risk
 from rasf.risk.names import risk_to_text
 from rasf.statistics import Interval
 from rasf.tabular.counts import MOST_ENDINGS
-from rasf.tabular.model import ModelLearner, ModelSettings
+from rasf.tabular.model import ModelLearner
+from rasf.tabular.settings import ModelSettings
 
 FEW_TRIES = 10
 _LEVEL = 0.95

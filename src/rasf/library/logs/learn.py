@@ -26,7 +26,7 @@ from rasf.library.progress import Trained
 from rasf.library.tables.model import evaluated
 from rasf.library.training import library_of, provenance_of
 from rasf.risk import Risk
-from rasf.tabular.model import ModelSettings
+from rasf.tabular.settings import ModelSettings
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import Environment, Phi

@@ -9,7 +9,7 @@ from test_recorder import play
 import rasf
 from rasf.envs.four_room import FourRoom
 from rasf.library.logs.estimate import LoggedModel
-from rasf.tabular.model import ModelSettings
+from rasf.tabular.settings import ModelSettings
 
 W = [-0.1, 1.0, -1.0]
 
@@ -151,7 +151,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(tmp_path):
     held = 0
     for seed in range(60):
         log = recorded(tmp_path / str(seed), 60, seed)
-        model = LoggedModel(log, ModelSettings(gamma=0.9, groups="none"), 60, seed)
+        model = LoggedModel(log, ModelSettings(gamma=0.9, prior=0.0), 60, seed)
         model.learner.begin_task(W)
         mean = model.estimate(np.ones(len(model.states.keys) + 1, int), np.array(W), rasf.MeanVariance(0.0)).mean
         held += mean.low <= truth <= mean.high

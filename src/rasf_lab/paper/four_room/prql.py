@@ -33,7 +33,7 @@ from rasf import checks
 from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
 from rasf.envs.four_room import FourRoom, RoomArrays, step
-from rasf.tabular.sfql import Rows, new_rows, put_all, slot_of
+from rasf.tabular.stretch import Rows, enlarged, enter, new_rows, slot_of
 from rasf.tabular.table import initial_noise
 
 Q, C = 0, 1  # the two tables in `Memory.value`
@@ -43,7 +43,6 @@ class Memory(NamedTuple):
     """Rows of the states seen so far, what the current policy has learned there, and what every policy would do."""
 
     rows: Rows
-    state: Ints  # (R,) of each row
     value: Floats  # (R, 2, A) Q and C of the current policy
     choice: Ints  # (K, R) greedy action of every policy up to the current one
     used: Ints  # (1,) rows in use
@@ -96,19 +95,19 @@ class History(NamedTuple):
 def new_memory(n_policies: int, n_actions: int, size: int = 0) -> Memory:
     """No rows yet, room for `size`."""
     value, choice = np.zeros((size, 2, n_actions)), np.zeros((n_policies, size), np.int8)
-    return Memory(new_rows(size, n_actions), np.zeros(size, np.int64), value, choice, np.zeros(1, np.int64))
+    return Memory(new_rows(size, n_actions), value, choice, np.zeros(1, np.int64))
 
 
 def reserve(memory: Memory, more: int) -> Memory:
     """The memory with room for this many more rows; the same object if there is room already."""
-    used, have = int(memory.used[0]), len(memory.state)
+    used, have = int(memory.used[0]), len(memory.value)
     if used + more <= have:
         return memory
-    larger = new_memory(len(memory.choice), memory.value.shape[2], max(2 * have, used + more))
-    put_all(larger.rows, memory.rows)
-    larger.state[:used], larger.value[:used] = memory.state[:used], memory.value[:used]
-    larger.choice[:, :used], larger.used[0] = memory.choice[:, :used], used
-    return larger
+    size = max(2 * have, used + more)
+    larger = new_memory(len(memory.choice), memory.value.shape[2])._replace(rows=enlarged(memory.rows, size, used))
+    value, choice = np.zeros((size, *memory.value.shape[1:])), np.zeros((len(memory.choice), size), np.int8)
+    value[:used], choice[:, :used], larger.used[0] = memory.value[:used], memory.choice[:, :used], used
+    return larger._replace(value=value, choice=choice)
 
 
 @compiled(_nrt=False)
@@ -118,7 +117,7 @@ def row_of(memory: Memory, rule: Rule, t: int, state: int) -> int:
     if memory.rows.keys[slot] == -1:
         row = memory.used[0]
         memory.used[0] += 1
-        memory.rows.keys[slot], memory.rows.values[slot], memory.state[row] = state, row, state
+        enter(memory.rows, slot, state, row)
         for policy in range(t + 1):
             begin(memory, rule, policy, row)
     return int(memory.rows.values[slot])
@@ -128,7 +127,7 @@ def row_of(memory: Memory, rule: Rule, t: int, state: int) -> int:
 def begin(memory: Memory, rule: Rule, policy: int, row: int) -> None:
     """The initial numbers of a policy at a row, and its choice there."""
     for a in range(memory.value.shape[2]):
-        memory.value[row, Q, a] = rule.noise_scale * initial_noise(rule.seed, memory.state[row], policy, a)
+        memory.value[row, Q, a] = rule.noise_scale * initial_noise(rule.seed, memory.rows.state[row], policy, a)
         memory.value[row, C, a] = 0.0
     choose(memory, rule, policy, row)
 

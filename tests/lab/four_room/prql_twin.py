@@ -1,4 +1,4 @@
-"""Algorithm 4 line by line, in dictionaries: the twin of `rasf.tabular.prql`, for the same draws."""
+"""Algorithm 4 line by line, in dictionaries: the twin of `rasf_lab.paper.four_room.prql`, for the same draws."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ from prql_twin import Twin, number, walk
 import rasf
 from rasf.envs.four_room import FourRoom
 from rasf.envs.grid import Grid
-from rasf.tabular import prql
-from rasf.tabular.prql import C, Memory, Q, Rule, Scores
+from rasf_lab.paper.four_room import prql
+from rasf_lab.paper.four_room.prql import C, Memory, Q, Rule, Scores
 
 SMALL_MAP = """
 1.T2
@@ -64,7 +64,7 @@ def test_equals_the_twin(four_room, steps, omega, noise_scale, as_printed):
         np.testing.assert_allclose(scores.score[: t + 1], expected.score, atol=1e-9)
         assert scores.used[: t + 1].tolist() == expected.used
         used = memory.used[0]
-        row = {state: n for n, state in enumerate(memory.state[:used])}
+        row = {state: n for n, state in enumerate(memory.rows.state[:used])}
         untouched = set(range(used))
         for state in expected.Q:
             n = row[number(four_room, state)]
@@ -114,7 +114,7 @@ def test_walk_along_a_corridor_by_hand():
     # the third episode was cut after one step: two scored
     assert scores.score[0] == 11.0
     assert scores.used[0] == 2
-    assert memory.state[:4].tolist() == [0, 1, 2 + 5, 3 + 5]
+    assert memory.rows.state[:4].tolist() == [0, 1, 2 + 5, 3 + 5]
     # episode 1: Q = 0, 0.5, 0, 5; episode 2: 0 + 0.45 * 0.5, 0.5 + 0.5 (1 - 0.5), 0.45 * 5, 7.5; then one step more
     first = 0.225 + 0.5 * (0.9 * 0.75 - 0.225)
     assert memory.value[:4, Q, RIGHT] == pytest.approx([first, 0.75, 2.25, 7.5])
@@ -159,8 +159,8 @@ def test_q_learning_finds_the_optimum():
     constants = rule(epsilon=1.0, reuse=False)
     [(_, memory, _, _)] = prql.learn_tasks(four_room.world(), 50, w[None], 50_000, constants)
     used = memory.used[0]
-    assert set(memory.state[:used]) == set(twin_states)
-    places = [twin_states[state] for state in memory.state[:used]]
+    assert set(memory.rows.state[:used]) == set(twin_states)
+    places = [twin_states[state] for state in memory.rows.state[:used]]
     np.testing.assert_allclose(memory.value[:used, Q], optimal[places], atol=1e-8)
 
 
