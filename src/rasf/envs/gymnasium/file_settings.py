@@ -163,7 +163,6 @@ _ENVIRONMENTS: dict[str, Rules] = {  # by id, without the version
         "action_noise": _number(0, 10),
         "episode_length": _whole(1, 100_000),
         "observation": _one_of("raw", "wrapped", "sincos"),
-        "late_tip": _flag,
     },
     **{f"rasf/{road}": _HIGHWAY | {"compiled": _flag} for road in ("Highway", "Merge", "Roundabout", "Intersection")},
     **dict.fromkeys(
