@@ -43,7 +43,7 @@ from rasf.statistics import (
 )
 
 if TYPE_CHECKING:
-    from rasf.envs.gymnasium.episodes import Episodes
+    from rasf.envs.gymnasium.vector import FeatureVector
     from rasf.library.calibration import Promise
     from rasf.library.policy_library import PolicyLibrary
 
@@ -283,7 +283,7 @@ def _aligned(rows: list[list[str]]) -> list[str]:
 
 def run_episodes(
     library: PolicyLibrary,
-    environments: Episodes,
+    environments: FeatureVector,
     rule: ActingRule,
     seeds: Sequence[int],
     max_steps: int,
@@ -299,7 +299,7 @@ def run_episodes(
     rest, held = np.zeros(n), Held.nothing(n, 0 if rule.limits is None else len(rule.limits.names))
     beginnings = []
     for first in range(0, n, len(environments)):
-        started = environments.reset(seeds[first : first + len(environments)])
+        started = environments.reset_each(seeds[first : first + len(environments)])
         begun, obs = first + len(started), {first + place: encode(one) for place, one in enumerate(started)}
         for t in range(max_steps):
             encoded, each, discount = np.stack(list(obs.values())), np.array(list(obs)), sources.gamma**t
@@ -311,7 +311,7 @@ def run_episodes(
             held.put(each, theirs)
             unseen += int((~sources.seen(encoded)).sum())
             taken = {i - first: action for i, action in zip(obs, actions.tolist(), strict=True)}
-            for place, step in environments.step(taken).items():
+            for place, step in environments.step_each(taken).items():
                 i = first + place
                 phi[i] += step.phi
                 discounted[i] += discount * step.phi

@@ -33,8 +33,8 @@ from rasf.transfer import gpi
 if TYPE_CHECKING:
     import gymnasium
 
-    from rasf.envs.gymnasium.episodes import Episodes
     from rasf.envs.gymnasium.single import Environment, FailureRule, FeatureEnvironment, Phi
+    from rasf.envs.gymnasium.vector import FeatureVector
     from rasf.library.actor import ActingRule, Actor
     from rasf.library.calibration import Calibration
     from rasf.library.evaluation import Comparison, Report
@@ -480,20 +480,21 @@ class PolicyLibrary:
     @contextmanager
     def _opened(
         self, env: AnyEnvironment, phi: Phi | None, env_kwargs: Header | None, failure: FailureRule | None, most: int
-    ) -> Iterator[Episodes]:
+    ) -> Iterator[FeatureVector]:
         """Environments to act in, at most `most` in parallel; they are closed at the end, except the caller's own."""
         import gymnasium
 
-        from rasf.envs.gymnasium.episodes import SingleEpisodes, VectorEpisodes
         from rasf.envs.gymnasium.single import open_environment
-        from rasf.envs.gymnasium.vector import VectorEnvAdapter, open_vector
+        from rasf.envs.gymnasium.vector import SyncEnvs, VectorEnvAdapter, open_vector
 
         kwargs = checks.keywords("env_kwargs", env_kwargs)
         if isinstance(env, gymnasium.vector.VectorEnv):
             vector = open_vector(env, None, phi, **kwargs)
             assert isinstance(vector, VectorEnvAdapter)
             self.check_environment(vector.describe())
-            yield VectorEpisodes(vector, failure)
+            if failure is not None:
+                vector.judge_each(failure)
+            yield vector
             return
         if isinstance(env, str) and phi is None:
             self._require_phi(None)
@@ -511,7 +512,7 @@ class PolicyLibrary:
                     opened.count_failures(failure)
                 if opened.env is env:  # the caller's own cannot be copied
                     break
-            yield SingleEpisodes(environments)
+            yield SyncEnvs(environments)
 
     def evaluate_from(
         self,

@@ -143,3 +143,13 @@ def plain(value: object) -> Any:
         return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError):
         return f"<{type(value).__name__}>"
+
+
+def spec_fields(spec: Any, phi: object) -> Header:
+    """The fields of a description that Gymnasium's `EnvSpec` and the function phi say; both may be None."""
+    return {
+        "id": getattr(spec, "id", None),
+        "kwargs": {str(name): plain(value) for name, value in getattr(spec, "kwargs", {}).items()},
+        "phi": None if phi is None else getattr(phi, "__name__", type(phi).__name__),
+        "max_episode_steps": getattr(spec, "max_episode_steps", None),
+    }

@@ -39,14 +39,14 @@ from rasf.envs.gymnasium.single import (
 )
 from rasf.files import Arrays, as_path, load_file, save_file
 
-PART = re.compile(r"part-(\d{6,})\.rasf")
+_PART = re.compile(r"part-(\d{6,})\.rasf")
 _MOST_EPISODES = 2**53
 _FLAGS = ("terminated", "truncated", "failure")
 
 
 def parts_of(folder: Path) -> list[Path]:
     """The parts of a log, in order."""
-    found = {int(match[1]): path for path in folder.iterdir() if (match := PART.fullmatch(path.name))}
+    found = {int(match[1]): path for path in folder.iterdir() if (match := _PART.fullmatch(path.name))}
     return [found[number] for number in sorted(found)]
 
 
@@ -109,9 +109,8 @@ class Recorder(gymnasium.Wrapper):
         try:
             self._lock.acquire(timeout=0)
         except Timeout:
-            raise ValueError(
-                f"folder must be for one recorder at a time; another one writes to {self.folder}"
-            ) from None
+            busy = f"folder must be for one recorder at a time; another one writes to {self.folder}"
+            raise ValueError(busy) from None
         try:
             self._part, self._episode = self._go_on()
         except BaseException:
@@ -132,12 +131,10 @@ class Recorder(gymnasium.Wrapper):
             raise ValueError(
                 f"{self.folder} is a log of another environment: its {different} was {before!r:.60}, now {now!r:.60}"
             )
-        match = PART.fullmatch(last[0].name)
-        assert match is not None
         episode = arrays.get("episode", np.zeros(0)).reshape(-1)
         if episode.dtype != np.int64 or not 0 <= episode.max(initial=0) < _MOST_EPISODES:
             raise ValueError(f"{last[0]} is damaged: it must have the numbers of its episodes")
-        return int(match[1]) + 1, int(episode.max(initial=-1))
+        return int(last[0].stem.removeprefix("part-")) + 1, int(episode.max(initial=-1))
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         """Begin an episode; one that was not over is cut off."""
@@ -187,12 +184,15 @@ class Recorder(gymnasium.Wrapper):
         return obs, reward, terminated, truncated, info
 
     def _number_of(self, action: Any) -> int:
-        """The action, counted from 0."""
+        """The action, counted from 0; it may be a number of Python, numpy or the like."""
         first, last = self.description.first_action, self.description.first_action + self.description.n_actions - 1
-        number = _scalar(action)
-        if number is None or not first <= number <= last or number != int(number):
-            raise ValueError(f"action must be a whole number from {first} to {last}, got {action!r:.60}")
-        return int(number) - first
+        try:
+            array = np.asarray(action)
+            if not array.shape and array.dtype.kind in "biuf" and first <= array == np.rint(array) <= last:
+                return int(array) - first
+        except (TypeError, ValueError):  # a ragged list, a tensor on a device
+            pass
+        raise ValueError(f"action must be a whole number from {first} to {last}, got {action!r:.60}")
 
     def _require_open(self) -> None:
         if not self._lock.is_locked:
@@ -232,12 +232,3 @@ class Recorder(gymnasium.Wrapper):
                     self._lock.release()
         finally:
             super().close()
-
-
-def _scalar(value: Any) -> float | None:
-    """One number of Python, numpy or the like; None for anything else."""
-    try:
-        array = np.asarray(value)
-        return None if array.shape or array.dtype.kind not in "biuf" or not np.isfinite(array) else array.item()
-    except (TypeError, ValueError):  # a ragged list, a tensor on a device
-        return None

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
@@ -24,10 +24,10 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Floats, Ints
+from rasf.arrays import Floats
 from rasf.checks import number, whole
-from rasf.envs.gymnasium.declarations import declared_events, declared_names, declared_signs, declared_tasks
-from rasf.envs.gymnasium.description import EnvironmentDescription, plain
+from rasf.envs.gymnasium.declarations import FeatureSource
+from rasf.envs.gymnasium.description import EnvironmentDescription, spec_fields
 from rasf.envs.gymnasium.encoder import Encoder
 from rasf.envs.registration import is_registered, require_supported_gymnasium
 
@@ -41,7 +41,8 @@ Phi: TypeAlias = Callable[..., npt.ArrayLike]  # of (obs, action, next_obs, info
 WholeStep: TypeAlias = Callable[[Any, Any, Any, Info, Any, Any, Any], npt.ArrayLike]
 Environment: TypeAlias = str | gymnasium.Env | Callable[[], gymnasium.Env]
 T = TypeVar("T")
-LEAST_WIDENING = 1e-3
+_WRAPPERS = gymnasium.Wrapper | gymnasium.vector.VectorWrapper
+_LEAST_WIDENING = 1e-3
 MAX_COUNT = 2**15  # actions, features: tables number both in 16 bits
 MAX_FEATURE = 1e18  # whose square is still small in float32, which networks use
 _ASKED = ("reward", "terminated", "truncated")  # what phi gets only by name
@@ -101,43 +102,6 @@ class Step(NamedTuple):
 FailureRule: TypeAlias = Callable[[Step], bool]
 
 
-class FeatureSource:
-    """What one environment with features and several have in common."""
-
-    encoder: Encoder
-    n_actions: int
-    declared_bounds: Floats  # (d, 2) of the features in a step, infinite where open
-    owners: Sequence[object]  # of declarations, outermost first
-
-    @property
-    def n_features(self) -> int:
-        return len(self.declared_bounds)
-
-    @property
-    def bounds(self) -> Floats | None:
-        """Bounds (d, 2) of the features, where all of them are declared."""
-        return self.declared_bounds if np.isfinite(self.declared_bounds).all() else None
-
-    @property
-    def signs(self) -> Ints | None:
-        """The signs (d,) of the weights that make sense: 1, -1, or 0 for either; None where they are not known."""
-        return declared_signs(self.owners, self.n_features)
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """The declared names of the features; None where there are none."""
-        return declared_names(self.owners, self.n_features)
-
-    @property
-    def events(self) -> tuple[int, ...]:
-        """The indices of the features that are declared to occur at most once an episode."""
-        return declared_events(self.owners, self.n_features)
-
-    def random_tasks(self, count: int, rng: np.random.Generator) -> Floats | None:
-        """Weights (count, d) from the environment's own distribution of tasks; None where it has none."""
-        return declared_tasks(self.owners, self.n_features, count, rng)
-
-
 class FeatureEnvironment(FeatureSource):
     """One environment with features; made by `open_environment`."""
 
@@ -147,17 +111,14 @@ class FeatureEnvironment(FeatureSource):
         self._actions = actions_of(space_of(env, "action_space"))
         self.n_actions = len(self._actions)
         self._stepped = env if phi is None else FeatureReward(env, phi)
-        self._phi, self.owners = _phi_of(self._stepped), tuple(owners_of(self._stepped))
-        self.reports_failures = self._running = False
+        self.owners = tuple(owners_of(self._stepped))
+        self._phi = next((each.phi for each in layers_of(self._stepped) if isinstance(each, FeatureReward)), None)
+        self.has_phi = self._phi is not None  # or the features are the environment's own reward
+        self.reports_failures = self.counts_failures = self._running = False  # counts: by a rule
         self.tape: Tape | None = None  # records resets and actions, where training writes checkpoints
         self._failure: FailureRule | None = None
         declared = declared_bounds(self._stepped)
         self.declared_bounds = checked_bounds(_open_bounds(env, None) if declared is None else declared)
-
-    @property
-    def has_phi(self) -> bool:
-        """Whether the features come from a function, not from the environment's own reward."""
-        return self._phi is not None
 
     def reset(self, seed: int | None = None) -> Any:
         """Begin an episode; the first observation."""
@@ -190,7 +151,7 @@ class FeatureEnvironment(FeatureSource):
         obs, reward, terminated, truncated, info = checked("step", self._stepped.step(self._actions[action]))
         allowed(self.encoder.check, obs)
         if self.tape is not None:
-            self.tape.add(action)
+            self.tape.add((action,))
             self.tape.obs = obs
         if type(terminated) is not bool:
             terminated = flag("the environment's terminated", terminated)
@@ -206,17 +167,11 @@ class FeatureEnvironment(FeatureSource):
         if features.shape != (self.n_features,):
             raise ValueError(wrong_features(features.shape, self.n_features, self._phi))
         check_size(features)
-        step = Step(obs, features, terminated, truncated, failed, info)
-        return step if self._failure is None else step._replace(failure=failure_by(self._failure, step))
+        return judged(Step(obs, features, terminated, truncated, failed, info), self._failure)
 
     def count_failures(self, rule: FailureRule) -> None:
         """Call those steps failures that a rule says, from now on, whatever the environment names."""
-        self._failure, self.reports_failures = checked_rule(rule), True
-
-    @property
-    def counts_failures(self) -> bool:
-        """Whether a rule does."""
-        return self._failure is not None
+        self._failure, self.reports_failures, self.counts_failures = checked_rule(rule), True, True
 
     def close(self) -> None:
         self.env.close()
@@ -246,20 +201,16 @@ def open_environment(env: Environment, phi: Phi | None = None, **kwargs: Any) ->
     if isinstance(env, str):
         env = make(env, kwargs)
     elif callable(env):
-        env = _made_by(env)
+        try:
+            inspect.signature(env).bind()
+        except ValueError:  # some compiled functions have no signature
+            pass
+        except TypeError as error:
+            raise ValueError(f"env must be a function or class that needs no arguments: {error}") from None
+        env = env()
     if not isinstance(env, gymnasium.Env):
         raise ValueError(f"env must be an id, a gymnasium.Env or a function that makes one, got {type(env).__name__}")
     return FeatureEnvironment(env, phi)
-
-
-def _made_by(make: Callable[[], gymnasium.Env]) -> gymnasium.Env:
-    try:
-        inspect.signature(make).bind()
-    except ValueError:  # some compiled functions have no signature
-        pass
-    except TypeError as error:
-        raise ValueError(f"env must be a function or class that needs no arguments: {error}") from None
-    return make()
 
 
 def estimate_bounds(env: FeatureEnvironment, steps: int = 2000, seed: int = 0, margin: float = 0.5) -> Floats:
@@ -278,7 +229,7 @@ def estimate_bounds(env: FeatureEnvironment, steps: int = 2000, seed: int = 0, m
         if step.terminated or step.truncated:
             env.reset()
     size = np.maximum(np.maximum(np.abs(low), np.abs(high)), 1.0)
-    widening = np.maximum(margin * (high - low), LEAST_WIDENING * size)
+    widening = np.maximum(margin * (high - low), _LEAST_WIDENING * size)
     seen = np.stack([low - widening, high + widening], axis=1)
     return np.where(np.isfinite(env.declared_bounds), env.declared_bounds, seen)
 
@@ -349,9 +300,9 @@ def checked_rule(rule: FailureRule) -> FailureRule:
     return rule
 
 
-def failure_by(rule: FailureRule, step: Step) -> bool:
-    """Return whether a rule calls a step a failure."""
-    return flag("what failure(step) returns", rule(step))
+def judged(step: Step, rule: FailureRule | None) -> Step:
+    """Return a step with the failure that a rule says, if there is a rule."""
+    return step if rule is None else step._replace(failure=flag("what failure(step) returns", rule(step)))
 
 
 def _kept(obs: Any) -> Any:
@@ -448,6 +399,14 @@ def phi_bounds(phi: Phi, given: npt.ArrayLike | None = None) -> Floats | None:
     return bounds
 
 
+def layers_of(env: Any) -> Iterator[Any]:
+    """Yield the wrappers around an environment, outermost first, and then the environment itself."""
+    while isinstance(env, _WRAPPERS):
+        yield env
+        env = env.env
+    yield env
+
+
 def owners_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Iterator[object]:
     """Yield what may declare something of the reward (`declarations`), outermost first.
 
@@ -455,17 +414,14 @@ def owners_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Iterator[objec
     `reward_space` of its own. Without such a wrapper the environment itself follows, and after a vector environment the
     first of its environments.
     """
-    current: Any = env
-    while isinstance(current, gymnasium.Wrapper | gymnasium.vector.VectorWrapper):
-        yield current
-        if isinstance(current, FeatureReward):
-            yield current.phi
-        if hasattr(current, "reward_space"):
+    for layer in layers_of(env):
+        yield layer
+        if isinstance(layer, FeatureReward):
+            yield layer.phi
+        if isinstance(layer, _WRAPPERS) and hasattr(layer, "reward_space"):
             return
-        current = current.env
-    yield current
-    if isinstance(current, gymnasium.vector.SyncVectorEnv):
-        yield from owners_of(current.envs[0])
+        if isinstance(layer, gymnasium.vector.SyncVectorEnv):
+            yield from owners_of(layer.envs[0])
 
 
 def declared_bounds(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Floats | None:
@@ -473,9 +429,7 @@ def declared_bounds(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Floats |
 
     A wrapper that changes the reward may declare its own `reward_space`: the outermost one counts.
     """
-    while not hasattr(env, "reward_space") and env is not env.unwrapped:
-        env = getattr(env, "env", env.unwrapped)
-    reward_space = getattr(env, "reward_space", None)
+    reward_space = next((each.reward_space for each in layers_of(env) if hasattr(each, "reward_space")), None)
     low, high = getattr(reward_space, "low", None), getattr(reward_space, "high", None)
     if low is None or high is None or np.ndim(low) != 1:
         return None
@@ -496,15 +450,6 @@ def _open_bounds(env: gymnasium.Env, phi: Phi | None) -> Floats:
     if features.ndim != 1 or features.size == 0:
         raise ValueError(wrong_features(features.shape, None, phi))
     return np.tile([-np.inf, np.inf], (len(features), 1))
-
-
-def _phi_of(env: gymnasium.Env) -> Phi | None:
-    """The function of the outermost `FeatureReward` around an environment."""
-    while isinstance(env, gymnasium.Wrapper):
-        if isinstance(env, FeatureReward):
-            return env.phi
-        env = env.env
-    return None
 
 
 def numbers_of(features: npt.ArrayLike) -> Floats:
@@ -546,14 +491,11 @@ def describe_environment(
 ) -> EnvironmentDescription:
     """The description of environments that Gymnasium made by this spec, or by none."""
     return EnvironmentDescription(
-        id=None if spec is None else spec.id,
-        kwargs={} if spec is None else {str(name): plain(value) for name, value in spec.kwargs.items()},
+        **spec_fields(spec, phi),
         observations=env.encoder.describe(),
         n_actions=env.n_actions,
         first_action=int(first_action),
         n_features=env.n_features,
         bounds=None if env.bounds is None else tuple(map(tuple, env.bounds.tolist())),
-        phi=None if phi is None else getattr(phi, "__name__", type(phi).__name__),
-        max_episode_steps=None if spec is None else spec.max_episode_steps,
         feature_names=env.feature_names,
     )
