@@ -24,19 +24,11 @@ import gymnasium
 import numpy as np
 
 from rasf import checks
+from rasf.envs.gymnasium import answers
+from rasf.envs.gymnasium.answers import Info, Phi
 from rasf.envs.gymnasium.description import EnvironmentDescription
 from rasf.envs.gymnasium.encoder import all_finite
-from rasf.envs.gymnasium.single import (
-    FeatureEnvironment,
-    Info,
-    Phi,
-    allowed,
-    checked,
-    flag,
-    numbers_of,
-    phi_caller,
-    wrong_features,
-)
+from rasf.envs.gymnasium.single import FeatureEnvironment
 from rasf.files import Arrays, as_path, load_file, save_file
 
 _PART = re.compile(r"part-(\d{6,})\.rasf")
@@ -97,7 +89,7 @@ class Recorder(gymnasium.Wrapper):
             raise ValueError(f"env must be a gymnasium.Env, got {type(env).__name__}")
         super().__init__(env)
         self.folder, self._phi = as_path(folder), phi
-        self._features = None if phi is None else phi_caller(phi)
+        self._features = None if phi is None else answers.phi_caller(phi)
         self._most = checks.whole("steps_per_part", steps_per_part)
         self._longest = checks.number("seconds_per_part", seconds_per_part, 0.0)
         features = FeatureEnvironment(env, phi)
@@ -140,7 +132,7 @@ class Recorder(gymnasium.Wrapper):
         """Begin an episode; one that was not over is cut off."""
         self._require_open()
         self._obs = None
-        obs, info = checked("reset", self.env.reset(seed=seed, options=options))
+        obs, info = answers.checked("reset", self.env.reset(seed=seed, options=options))
         self._episode += 1
         self._obs = copy.deepcopy(obs)  # an environment may write its next observation into the same array
         self._names_failures |= "failure" in info
@@ -165,16 +157,16 @@ class Recorder(gymnasium.Wrapper):
             raise ValueError("no episode is running: call reset() before step()")
         number = self._number_of(action)
         before, self._obs = self._obs, None  # where the step is refused, the episode is cut
-        obs, reward, terminated, truncated, info = checked("step", self.env.step(action))
+        obs, reward, terminated, truncated, info = answers.checked("step", self.env.step(action))
         given = {"terminated": terminated, "truncated": truncated, 'info["failure"]': info.get("failure", False)}
-        ends = tuple(flag(f"the environment's {name}", value) for name, value in given.items())
+        ends = tuple(answers.flag(f"the environment's {name}", value) for name, value in given.items())
         made = reward if self._features is None else self._features(before, action, obs, info, reward, *ends[:2])
-        phi = numbers_of(made)
+        phi = answers.numbers_of(made)
         if phi.shape != (self.description.n_features,):
-            raise ValueError(wrong_features(phi.shape, self.description.n_features, self._phi))
+            raise ValueError(answers.wrong_features(phi.shape, self.description.n_features, self._phi))
         if not all_finite(phi):
             raise ValueError(f"the features of a step must be finite, got {phi.tolist()!r:.80}")
-        keys = allowed(self._encoder.key, before), allowed(self._encoder.key, obs)
+        keys = answers.allowed(self._encoder.key, before), answers.allowed(self._encoder.key, obs)
         self._names_failures |= "failure" in info
         self._rows.append((*keys, number, phi, *ends, self._episode))
         if not (ends[0] or ends[1]):

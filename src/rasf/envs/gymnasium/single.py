@@ -14,11 +14,10 @@ What an environment gets wrong (nan, another shape than declared) is refused in 
 
 from __future__ import annotations
 
-import copy
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import gymnasium
 import numpy as np
@@ -26,6 +25,8 @@ import numpy.typing as npt
 
 from rasf.arrays import Floats
 from rasf.checks import number, whole
+from rasf.envs.gymnasium import answers
+from rasf.envs.gymnasium.answers import Info, Phi
 from rasf.envs.gymnasium.declarations import FeatureSource
 from rasf.envs.gymnasium.description import EnvironmentDescription, spec_fields
 from rasf.envs.gymnasium.encoder import Encoder
@@ -36,17 +37,9 @@ require_supported_gymnasium()
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.tape import Tape
 
-Info: TypeAlias = dict[str, Any]
-Phi: TypeAlias = Callable[..., npt.ArrayLike]  # of (obs, action, next_obs, info), and of what `phi_asks` finds
-WholeStep: TypeAlias = Callable[[Any, Any, Any, Info, Any, Any, Any], npt.ArrayLike]
 Environment: TypeAlias = str | gymnasium.Env | Callable[[], gymnasium.Env]
-T = TypeVar("T")
 _WRAPPERS = gymnasium.Wrapper | gymnasium.vector.VectorWrapper
 _LEAST_WIDENING = 1e-3
-MAX_COUNT = 2**15  # actions, features: tables number both in 16 bits
-MAX_FEATURE = 1e18  # whose square is still small in float32, which networks use
-_ASKED = ("reward", "terminated", "truncated")  # what phi gets only by name
-_ANSWERS = {"reset": ("obs", "info"), "step": ("obs", "reward", "terminated", "truncated", "info")}
 
 
 class FeatureReward(gymnasium.Wrapper):
@@ -68,23 +61,24 @@ class FeatureReward(gymnasium.Wrapper):
         if not isinstance(env, gymnasium.Env):
             raise ValueError(f"env must be a gymnasium.Env, got {type(env).__name__}")
         super().__init__(env)
-        self.phi, self._features, self._obs = phi, phi_caller(phi), None
-        declared = phi_bounds(phi, bounds)
+        self.phi, self._features, self._obs = phi, answers.phi_caller(phi), None
+        declared = answers.phi_bounds(phi, bounds)
         if declared is None:
             declared = _open_bounds(self, phi)
         self.reward_space = gymnasium.spaces.Box(declared[:, 0], declared[:, 1], dtype=np.float64)
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         """Begin an episode."""
-        obs, info = checked("reset", self.env.reset(seed=seed, **({} if options is None else {"options": options})))
-        self._obs = _kept(obs)
+        given: Any = {} if options is None else {"options": options}
+        obs, info = answers.checked("reset", self.env.reset(seed=seed, **given))
+        self._obs = answers.kept(obs)
         return obs, info
 
     def step(self, action: object) -> tuple[Any, Floats, bool, bool, Info]:
         """The environment's step, with the features in place of its reward."""
-        obs, reward, terminated, truncated, info = checked("step", self.env.step(action))
-        features = numbers_of(self._features(self._obs, action, obs, info, reward, terminated, truncated))
-        self._obs = _kept(obs)
+        obs, reward, terminated, truncated, info = answers.checked("step", self.env.step(action))
+        features = answers.numbers_of(self._features(self._obs, action, obs, info, reward, terminated, truncated))
+        self._obs = answers.kept(obs)
         return obs, features, terminated, truncated, info
 
 
@@ -107,8 +101,8 @@ class FeatureEnvironment(FeatureSource):
 
     def __init__(self, env: gymnasium.Env, phi: Phi | None = None) -> None:
         self.env = env
-        self.encoder = Encoder.of(space_of(env, "observation_space"))
-        self._actions = actions_of(space_of(env, "action_space"))
+        self.encoder = Encoder.of(answers.space_of(env, "observation_space"))
+        self._actions = answers.actions_of(answers.space_of(env, "action_space"))
         self.n_actions = len(self._actions)
         self._stepped = env if phi is None else FeatureReward(env, phi)
         self.owners = tuple(owners_of(self._stepped))
@@ -118,15 +112,15 @@ class FeatureEnvironment(FeatureSource):
         self.tape: Tape | None = None  # records resets and actions, where training writes checkpoints
         self._failure: FailureRule | None = None
         declared = declared_bounds(self._stepped)
-        self.declared_bounds = checked_bounds(_open_bounds(env, None) if declared is None else declared)
+        self.declared_bounds = answers.checked_bounds(_open_bounds(env, None) if declared is None else declared)
 
     def reset(self, seed: int | None = None) -> Any:
         """Begin an episode; the first observation."""
         if self.tape is not None:
             self.tape.begin(seed)
-        obs, info = checked_reset(self._stepped, seed)
-        own_randomness(self.env)
-        allowed(self.encoder.check, obs)
+        obs, info = answers.checked_reset(self._stepped, seed)
+        answers.own_randomness(self.env)
+        answers.allowed(self.encoder.check, obs)
         self.reports_failures |= "failure" in info
         self._running = True
         if self.tape is not None:
@@ -148,25 +142,25 @@ class FeatureEnvironment(FeatureSource):
             raise ValueError("no episode is running: call reset() before step()")
         if not 0 <= action < self.n_actions:
             raise ValueError(f"action must be 0 to {self.n_actions - 1}, got {action!r}")
-        obs, reward, terminated, truncated, info = checked("step", self._stepped.step(self._actions[action]))
-        allowed(self.encoder.check, obs)
+        obs, reward, terminated, truncated, info = answers.checked("step", self._stepped.step(self._actions[action]))
+        answers.allowed(self.encoder.check, obs)
         if self.tape is not None:
             self.tape.add((action,))
             self.tape.obs = obs
         if type(terminated) is not bool:
-            terminated = flag("the environment's terminated", terminated)
+            terminated = answers.flag("the environment's terminated", terminated)
         if type(truncated) is not bool:
-            truncated = flag("the environment's truncated", truncated)
+            truncated = answers.flag("the environment's truncated", truncated)
         failed = False
         if "failure" in info:
             self.reports_failures, failed = True, info["failure"]
             if type(failed) is not bool:
-                failed = flag("""the environment's info["failure"]""", failed)
+                failed = answers.flag("""the environment's info["failure"]""", failed)
         self._running = not (terminated or truncated)
-        features = numbers_of(reward)
+        features = answers.numbers_of(reward)
         if features.shape != (self.n_features,):
-            raise ValueError(wrong_features(features.shape, self.n_features, self._phi))
-        check_size(features)
+            raise ValueError(answers.wrong_features(features.shape, self.n_features, self._phi))
+        answers.check_features(features)
         return judged(Step(obs, features, terminated, truncated, failed, info), self._failure)
 
     def count_failures(self, rule: FailureRule) -> None:
@@ -254,45 +248,6 @@ def make(env_id: str, kwargs: dict[str, Any]) -> gymnasium.Env:
 # --- what single and vector environments share
 
 
-def checked_reset(env: gymnasium.Env | gymnasium.vector.VectorEnv, seed: int | list[int] | None) -> Any:
-    """What `env.reset` gives, if it is as Gymnasium has it."""
-    try:
-        return checked("reset", env.reset(seed=seed))
-    except TypeError as error:
-        if "argument 'seed'" not in str(error):
-            raise
-        raise ValueError(f"the environment's reset must take a seed, as Gymnasium has it: {error}") from None
-
-
-def checked(call: str, answer: object) -> Any:
-    """What an environment's reset or step gave, unless it is not as Gymnasium has it, as in the old Gym."""
-    wanted = _ANSWERS[call]
-    if not isinstance(answer, tuple | list) or len(answer) != len(wanted) or not isinstance(answer[-1], Mapping):
-        got = f"{len(answer)} values" if isinstance(answer, tuple) else type(answer).__name__
-        raise ValueError(f"the environment's {call} must return ({', '.join(wanted)}), as Gymnasium has it, got {got}")
-    return answer
-
-
-def space_of(env: gymnasium.Env | gymnasium.vector.VectorEnv, name: str) -> gymnasium.Space:
-    """Return the space that an environment has under this name, or refuse one that has none."""
-    found = getattr(env, name, None)
-    if not isinstance(found, gymnasium.Space):
-        got = "none" if found is None else f"a {type(found).__module__}.{type(found).__name__}"
-        raise ValueError(f"the environment must have an {name}, a space of gymnasium.spaces, got {got}")
-    return found
-
-
-def flag(name: str, value: Any) -> bool:
-    """Return a yes or no that an environment or a rule gave: True, False, 0 or 1, also of numpy.
-
-    Raises:
-        ValueError: if it is anything else, such as an array, a word, None or nan.
-    """
-    if getattr(value, "ndim", 0) or not (value == 0 or value == 1):
-        raise ValueError(f"{name} must be True or False, got {value!r:.60}")
-    return bool(value)
-
-
 def checked_rule(rule: FailureRule) -> FailureRule:
     """Return a rule of failures, or refuse what is no function."""
     if not callable(rule):
@@ -302,101 +257,12 @@ def checked_rule(rule: FailureRule) -> FailureRule:
 
 def judged(step: Step, rule: FailureRule | None) -> Step:
     """Return a step with the failure that a rule says, if there is a rule."""
-    return step if rule is None else step._replace(failure=flag("what failure(step) returns", rule(step)))
-
-
-def _kept(obs: Any) -> Any:
-    """A copy: an environment may write its next observation into the same array."""
-    return obs.copy() if type(obs) is np.ndarray else copy.deepcopy(obs)  # the same for an array, and quicker
-
-
-def allowed(encode: Callable[[object], T], obs: object) -> T:
-    """What an encoder makes of an environment's observation, unless its space does not allow it."""
-    try:
-        return encode(obs)
-    except ValueError as error:
-        raise ValueError(f"the environment gave an observation that its space does not allow: {error}") from None
+    return step if rule is None else step._replace(failure=answers.flag("what failure(step) returns", rule(step)))
 
 
 def seeds_from(seed: int, n: int) -> list[int]:
     """n seeds, of environments or episodes, from one; fewer are the first of them."""
     return [int(word) for word in np.random.SeedSequence(seed).generate_state(n)]
-
-
-def own_randomness(env: gymnasium.Env) -> None:
-    """Make minecart draw its ores from its own generator; its scipy distributions use numpy's global one, unseeded."""
-    for mine in getattr(env.unwrapped, "mines", ()):
-        for law in getattr(mine, "distributions", ()):
-            law.random_state = env.unwrapped.np_random
-
-
-def actions_of(space: gymnasium.Space) -> list[np.int64]:
-    """Return the environment's own numbers of the actions 0, 1, ..
-
-    Raises:
-        ValueError: if the space is not Discrete, or has more than 2^15 actions.
-    """
-    if not isinstance(space, gymnasium.spaces.Discrete):
-        raise ValueError(f"the action space must be Discrete, got {type(space).__name__}: no other actions are served")
-    if space.n > MAX_COUNT:
-        raise ValueError(f"the action space must have at most {MAX_COUNT} actions, got {space.n}")
-    return [np.int64(space.start + i) for i in range(int(space.n))]
-
-
-def phi_asks(phi: Phi) -> tuple[str, ...]:
-    """Return which of reward, terminated and truncated phi has as parameters beside its first four.
-
-    Raises:
-        ValueError: if phi is no function that can be called with (obs, action, next_obs, info) and these.
-    """
-    if not callable(phi):
-        raise ValueError(f"phi must be a function phi(obs, action, next_obs, info), got {type(phi).__name__}")
-    try:
-        signature = inspect.signature(phi)
-    except (TypeError, ValueError):  # some compiled functions have none
-        return ()
-    asked = tuple(name for name in list(signature.parameters)[4:] if name in _ASKED)
-    try:
-        signature.bind(None, None, None, None, **dict.fromkeys(asked))
-    except TypeError:
-        raise ValueError(
-            "phi must be a function phi(obs, action, next_obs, info), with further parameters only if they are named "
-            f"{', '.join(_ASKED)} or have a default, got phi{signature}"
-        ) from None
-    return asked
-
-
-def phi_caller(phi: Phi) -> WholeStep:
-    """Return a function of (obs, action, next_obs, info, reward, terminated, truncated) that calls phi as it asks.
-
-    The signature of phi is looked at here, once.
-
-    Raises:
-        ValueError: as `phi_asks`.
-    """
-    asked = phi_asks(phi)
-    if not asked:
-        return lambda obs, action, next_obs, info, *_: phi(obs, action, next_obs, info)
-    places = [(name, _ASKED.index(name)) for name in asked]
-
-    def call(obs: Any, action: Any, next_obs: Any, info: Info, *more: Any) -> npt.ArrayLike:
-        return phi(obs, action, next_obs, info, **{name: more[place] for name, place in places})
-
-    return call
-
-
-def phi_bounds(phi: Phi, given: npt.ArrayLike | None = None) -> Floats | None:
-    """Return bounds (d, 2), given or the function's own, infinite where open; None where nothing is declared."""
-    name, found = ("phi.bounds", getattr(phi, "bounds", None)) if given is None else ("bounds", given)
-    if found is None:
-        return None
-    try:
-        bounds = np.asarray(found, np.float64)
-    except (TypeError, ValueError):
-        bounds = np.zeros(0)
-    if bounds.ndim != 2 or bounds.shape[1] != 2 or not bounds.size or not (bounds[:, 0] <= bounds[:, 1]).all():
-        raise ValueError(f"{name} must be (d, 2), lowest and highest of each feature, got {found!r:.60}")
-    return bounds
 
 
 def layers_of(env: Any) -> Iterator[Any]:
@@ -436,54 +302,13 @@ def declared_bounds(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Floats |
     return np.stack([low, high], axis=1).astype(np.float64)
 
 
-def checked_bounds(bounds: Floats) -> Floats:
-    """Return bounds (d, 2) of features, or refuse those of none or of too many."""
-    if not 1 <= len(bounds) <= MAX_COUNT:
-        raise ValueError(f"the features must be 1 to {MAX_COUNT}, got {len(bounds)}")
-    return bounds
-
-
 def _open_bounds(env: gymnasium.Env, phi: Phi | None) -> Floats:
     """Infinite bounds (d, 2) of the features, which only a step can count."""
-    checked_reset(env, 0)
-    features = numbers_of(checked("step", env.step(actions_of(env.action_space)[0]))[1])
+    answers.checked_reset(env, 0)
+    features = answers.numbers_of(answers.checked("step", env.step(answers.actions_of(env.action_space)[0]))[1])
     if features.ndim != 1 or features.size == 0:
-        raise ValueError(wrong_features(features.shape, None, phi))
+        raise ValueError(answers.wrong_features(features.shape, None, phi))
     return np.tile([-np.inf, np.inf], (len(features), 1))
-
-
-def numbers_of(features: npt.ArrayLike) -> Floats:
-    """Return features or a reward as float64, whatever number type they were written in.
-
-    Raises:
-        ValueError: if they are not real numbers, such as words or complex numbers.
-    """
-    try:
-        found = np.asarray(features)
-        if found.dtype.kind in "biufO":
-            return found.astype(np.float64, copy=False)
-    except (TypeError, ValueError):
-        pass
-    raise ValueError(f"the features of a step must be numbers, got {' '.join(repr(features).split()):.60}")
-
-
-def check_size(features: Floats) -> None:
-    """Refuse features that are nan or so large that their variance could not be held in single precision."""
-    if np.count_nonzero(np.abs(features) <= MAX_FEATURE) < features.size:  # as quick as it gets for a few numbers
-        raise ValueError(
-            f"the features of a step must be finite, within {MAX_FEATURE:g} of 0, the environment gave "
-            f"{features.tolist()!s:.200}"
-        )
-
-
-def wrong_features(shape: tuple[int, ...], n_features: int | None, phi: Phi | None) -> str:
-    """What to say of features of another shape than (d,)."""
-    wanted = "(d,)" if n_features is None else f"({n_features},)"
-    if phi is not None:
-        return f"phi must return features of shape {wanted}, got shape {shape}"
-    if shape == ():
-        return "the environment's reward is one number, not a vector of features; give phi(obs, action, next_obs, info)"
-    return f"the environment's reward must be features of shape {wanted}, got shape {shape}"
 
 
 def describe_environment(

@@ -40,7 +40,7 @@ class Tape:
 
     def __init__(self, env: FeatureEnvironment | VectorEnvAdapter) -> None:
         self._env: Any = env
-        self._each: tuple[int, ...] = () if _is_single(env) else (self._env.num_envs,)  # shape of a step's actions
+        self._each = (env.num_envs,) if hasattr(env, "num_envs") else ()  # shape of the actions of a step
         self.obs: Any = None
         self._seed = 0
         self._generator: Any = None  # its state before the last reset, if that had no seed

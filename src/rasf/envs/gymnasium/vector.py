@@ -26,6 +26,8 @@ import numpy.typing as npt
 
 from rasf.arrays import Bools, Floats, Ints
 from rasf.checks import whole
+from rasf.envs.gymnasium import answers
+from rasf.envs.gymnasium.answers import Info, Phi
 from rasf.envs.gymnasium.declarations import FeatureSource
 from rasf.envs.gymnasium.description import EnvironmentDescription
 from rasf.envs.gymnasium.encoder import Encoder
@@ -33,29 +35,14 @@ from rasf.envs.gymnasium.single import (
     Environment,
     FailureRule,
     FeatureEnvironment,
-    Info,
-    Phi,
     Step,
-    actions_of,
-    allowed,
-    check_size,
-    checked,
-    checked_bounds,
-    checked_reset,
     checked_rule,
     declared_bounds,
     describe_environment,
-    flag,
     judged,
-    numbers_of,
     open_environment,
-    own_randomness,
     owners_of,
-    phi_bounds,
-    phi_caller,
     seeds_from,
-    space_of,
-    wrong_features,
 )
 
 if TYPE_CHECKING:
@@ -173,20 +160,20 @@ class VectorEnvAdapter(_Vector):
                 "same step: make it with autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP"
             )
         self.env, self.num_envs, self._phi = env, int(env.num_envs), phi
-        self._phi_of_step = None if phi is None else phi_caller(phi)
+        self._phi_of_step = None if phi is None else answers.phi_caller(phi)
         self.owners = tuple(owners_of(env)) if phi is None else (phi,)
-        self.encoder = Encoder.of(space_of(env, "single_observation_space"))
-        actions = actions_of(space_of(env, "single_action_space"))
+        self.encoder = Encoder.of(answers.space_of(env, "single_observation_space"))
+        actions = answers.actions_of(answers.space_of(env, "single_action_space"))
         self._start, self.n_actions = actions[0], len(actions)
         self.reports_failures = self._running = False
         self._ended = np.zeros(self.num_envs, np.bool_)
         self._raw: Any = None
         self._rule: FailureRule | None = None
         self.tape: Tape | None = None  # records resets and actions, where training writes checkpoints
-        declared = declared_bounds(env) if phi is None else phi_bounds(phi)
+        declared = declared_bounds(env) if phi is None else answers.phi_bounds(phi)
         if declared is None:
             declared = np.tile([-np.inf, np.inf], (self._probe(), 1))
-        self.declared_bounds = checked_bounds(declared)
+        self.declared_bounds = answers.checked_bounds(declared)
 
     def reset(self, seed: int | None = None) -> Inputs:
         """Begin n episodes; the vector environment deals out the seed."""
@@ -223,9 +210,9 @@ class VectorEnvAdapter(_Vector):
         self._rule, self.reports_failures = checked_rule(rule), True
 
     def _reset(self, seed: int | list[int] | None) -> Any:
-        raw, info = checked_reset(self.env, seed)
+        raw, info = answers.checked_reset(self.env, seed)
         for environment in getattr(self.env.unwrapped, "envs", ()):
-            own_randomness(environment)
+            answers.own_randomness(environment)
         self.reports_failures |= "failure" in info
         self._running = True
         self._ended[:] = False
@@ -245,7 +232,7 @@ class VectorEnvAdapter(_Vector):
         if self._mode == SAME_STEP and ended.any():
             next_obs = copy.copy(obs)
             for i in np.flatnonzero(ended).tolist():
-                next_obs[i] = allowed(single, self._final(info, i))
+                next_obs[i] = answers.allowed(single, self._final(info, i))
         phi: Any = self._features(taken, answer, valid)
         failure = self._failures(info, ended) & valid
         if self._mode == DISABLED and ended.any():
@@ -266,7 +253,7 @@ class VectorEnvAdapter(_Vector):
         if not self._running:
             raise ValueError("no episode is running: call reset() before step()")
         try:
-            raw, reward, terminated, truncated, info = checked("step", self.env.step(actions + self._start))
+            raw, reward, terminated, truncated, info = answers.checked("step", self.env.step(actions + self._start))
         except (TypeError, ValueError) as error:
             if "array element with a sequence" not in str(error):
                 raise
@@ -284,23 +271,23 @@ class VectorEnvAdapter(_Vector):
             raise ValueError(f"the environment's {name} must be {self.num_envs} flags, got shape {found.shape}")
         if found.dtype == np.bool_:
             return found
-        return np.array([flag(f"the environment's {name}", each) for each in found.tolist()])
+        return np.array([answers.flag(f"the environment's {name}", each) for each in found.tolist()])
 
     def _features(self, actions: Ints, answer: _Answer, valid: Bools) -> Floats:
         """The features (n, d) of a step; 0 where it only resets."""
         phi, wanted = np.zeros((self.num_envs, self.n_features)), (self.n_features,)
         if self._phi_of_step is None:
-            reward = numbers_of(answer[1])
+            reward = answers.numbers_of(answer[1])
             if reward.shape != phi.shape:
-                raise ValueError(wrong_features(reward.shape[1:], self.n_features, None))
+                raise ValueError(answers.wrong_features(reward.shape[1:], self.n_features, None))
             phi[valid] = reward[valid]
         else:
             which = np.flatnonzero(valid).tolist()
             for i, features in zip(which, self._phi_rows(which, actions, answer), strict=True):
                 if features.shape != wanted:
-                    raise ValueError(wrong_features(features.shape, self.n_features, self._phi))
+                    raise ValueError(answers.wrong_features(features.shape, self.n_features, self._phi))
                 phi[i] = features
-        check_size(phi)
+        answers.check_features(phi)
         return phi
 
     def _phi_rows(self, which: Sequence[int], actions: Ints, answer: _Answer) -> Iterator[Floats]:
@@ -312,7 +299,8 @@ class VectorEnvAdapter(_Vector):
             ends = bool(terminated[i]), bool(truncated[i])
             seen = self._final(info, i) if self._mode == SAME_STEP and any(ends) else after[i]
             told = self._told(info, i, any(ends))
-            yield numbers_of(self._phi_of_step(before[i], actions[i] + self._start, seen, told, rewards[i], *ends))
+            features = self._phi_of_step(before[i], actions[i] + self._start, seen, told, rewards[i], *ends)
+            yield answers.numbers_of(features)
 
     def _failures(self, info: Info, ended: Bools) -> Bools:
         """What was named in this step; under SAME_STEP, `info` is about the new episode where the old one ended."""
@@ -343,13 +331,13 @@ class VectorEnvAdapter(_Vector):
         return final
 
     def _vectors(self, raw: object) -> Inputs:
-        return self._each(allowed(self.encoder.batch_vectors, raw))
+        return self._each(answers.allowed(self.encoder.batch_vectors, raw))
 
     def _singles(self, raw: object) -> list[Any]:
         """The n observations of a batch, each checked."""
         rows = copy.deepcopy(self._rows(raw))  # a vector environment may reuse its arrays
         for row in rows:
-            allowed(self.encoder.check, row)
+            answers.allowed(self.encoder.check, row)
         return self._each(rows)
 
     def _each(self, found: Any) -> Any:
@@ -364,9 +352,9 @@ class VectorEnvAdapter(_Vector):
         actions = np.zeros(self.num_envs, np.int64)
         answer = self._advance(actions)
         reward = answer[1] if self._phi_of_step is None else [*self._phi_rows([0], actions, answer)]
-        features = numbers_of(reward)
+        features = answers.numbers_of(reward)
         if features.ndim != 2 or features.size == 0:
-            raise ValueError(wrong_features(features.shape[1:], None, self._phi))
+            raise ValueError(answers.wrong_features(features.shape[1:], None, self._phi))
         self._running = False
         return features.shape[1]
 

@@ -33,19 +33,12 @@ import numpy.typing as npt
 
 from rasf.arrays import Bools, Floats, Ints
 from rasf.checks import whole
+from rasf.envs.gymnasium import answers
+from rasf.envs.gymnasium.answers import Phi
 from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription, spec_fields
 from rasf.envs.gymnasium.encoder import Encoder
 from rasf.envs.gymnasium.recorder import parts_of, read_parts
-from rasf.envs.gymnasium.single import (
-    Environment,
-    FeatureEnvironment,
-    Phi,
-    actions_of,
-    numbers_of,
-    open_environment,
-    phi_asks,
-    phi_caller,
-)
+from rasf.envs.gymnasium.single import Environment, FeatureEnvironment, open_environment
 from rasf.files import HEAD_LIMIT, Arrays, as_path, write_atomically
 from rasf.library.logs import declared
 from rasf.library.logs.declared import Refusal, check_size, readable
@@ -62,7 +55,7 @@ _LARGEST_EPISODE = 2**53  # whole numbers beyond it are not exact as floating-po
 def read(data: Any, *, env: Environment | None = None, phi: Phi | None = None, max_bytes: int = MAX_BYTES) -> Log:
     """What `Log.read` returns."""
     if phi is not None:
-        phi_asks(phi)  # which refuses what cannot be called
+        answers.phi_asks(phi)  # which refuses what cannot be called
     whole("max_bytes", max_bytes)
     wanted = None
     if env is not None:
@@ -127,7 +120,7 @@ def from_arrays(
     taken, episode, terminated = actions[kept], episode[kept], terminated[kept]
     if phi is None:
         features = _given_features(arrays["phi"], n)[kept]
-    elif "reward" in phi_asks(phi):
+    elif "reward" in answers.phi_asks(phi):
         raise ValueError("phi must not ask for the reward where a log is arrays, which have none")
     else:
         ends = enumerate(zip(terminated.tolist(), truncated[kept].tolist(), strict=True))
@@ -218,8 +211,8 @@ def _given_features(given: npt.ArrayLike, n: int) -> Floats:
 
 def _made_features(phi: Phi, steps: Iterable[Any]) -> Floats:
     """What phi returns for each of n steps, (n, d); a step is what `phi_caller`'s function takes."""
-    call = phi_caller(phi)
-    rows = [numbers_of(call(*step)) for step in steps]
+    call = answers.phi_caller(phi)
+    rows = [answers.numbers_of(call(*step)) for step in steps]
     wrong = next((row.shape for row in rows if row.ndim != 1 or not row.size or row.shape != rows[0].shape), None)
     if wrong is not None:
         raise ValueError(f"phi must return features of the same shape (d,) for every step, got shape {wrong}")
@@ -402,7 +395,7 @@ def _minari_dataset(name: str) -> Any:
 def _from_minari(dataset: Any, known: EnvironmentDescription | None, phi: Phi | None, max_bytes: int) -> Log:
     """Episodes of a Minari dataset; features are its rewards where they are vectors, else those of `phi`."""
     encoder = Encoder.of(dataset.observation_space) if known is None else Encoder(known.observations)
-    choices = actions_of(dataset.action_space)
+    choices = answers.actions_of(dataset.action_space)
     parts: dict[str, list[Any]] = {name: [] for name in _NAMES - {"failure", "truncated"}}
     declared.check_minari(dataset, max_bytes)
     for number, one in enumerate(_episodes_of(dataset, max_bytes)):
