@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import ClassVar, Self
 
@@ -127,3 +128,17 @@ class Risk:
     def _unsupported(self, form: str) -> ValueError:
         offered = ", ".join(sorted(self.supports)) or "no law by itself; it is for planning"
         return ValueError(f"{type(self).__name__} cannot score {form}; it supports {offered}")
+
+
+@dataclass(frozen=True)
+class BetaRisk(Risk):
+    """A risk with a parameter `beta`; one finite number, below 0 for risk aversion, or a traced scalar of jax."""
+
+    beta: Array
+
+    def __post_init__(self) -> None:
+        check_beta(self.beta)
+
+    def at_discount(self, z: Array) -> Self:
+        """The risk at beta z, since rho_beta[z X] = z rho_{beta z}[X]."""
+        return replace(self, beta=self.beta * z)

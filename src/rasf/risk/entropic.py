@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from rasf.arrays import Array, array_namespace
-from rasf.risk.base import Risk, check_beta
+from rasf.risk.base import BetaRisk, Risk
 from rasf.risk.certainty import CertaintyEquivalent
 
 
@@ -60,14 +60,10 @@ def entropic_utility_log(log_probs: Array, x: Array, beta: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Entropic(CertaintyEquivalent):
+class Entropic(BetaRisk, CertaintyEquivalent):
     """The exact entropic utility at `beta`; finite for |beta x| up to 1e6 and beyond."""
 
-    beta: Array
     supports: ClassVar[frozenset[str]] = frozenset({"samples", "histogram", "independent"})
-
-    def __post_init__(self) -> None:
-        check_beta(self.beta)
 
     def histogram(self, probs: Array, atoms: Array) -> Array:
         """U_beta (...) of probabilities (..., N) over atoms."""
@@ -84,10 +80,6 @@ class Entropic(CertaintyEquivalent):
         xp = array_namespace(log_probs, atoms, w, self.beta)
         weighted = xp.asarray(w)[..., :, None] * xp.asarray(atoms)
         return xp.sum(entropic_utility_log(log_probs, weighted, self.beta), axis=-1)
-
-    def at_discount(self, z: Array) -> Entropic:
-        """U_beta[z X] = z U_{beta z}[X]."""
-        return Entropic(self.beta * z)
 
     @property
     def averse(self) -> bool:
@@ -115,13 +107,10 @@ class Entropic(CertaintyEquivalent):
 
 
 @dataclass(frozen=True)
-class NestedEntropic(Risk):
+class NestedEntropic(BetaRisk):
     """The recursion Q = U_beta[r + gamma Q'] of Algorithm 3, for planning with gamma < 1.
 
     A contraction and time-consistent, but not the entropic utility of the discounted return: that is `Entropic`.
     """
 
-    beta: Array
-
-    def __post_init__(self) -> None:
-        check_beta(self.beta)
+    at_discount = Risk.at_discount  # none
