@@ -18,6 +18,7 @@ halves the time.
 from __future__ import annotations
 
 import math
+import struct
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +26,8 @@ import numpy.typing as npt
 
 from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
-from rasf.envs.driving.network import (
-    Network,
+from rasf.envs.driving.road_map import (
+    RoadMap,
     after_end,
     distance,
     heading_at,
@@ -43,24 +44,23 @@ NOBODY = -1
 NEVER = -1  # yielding: never, not now (0) or now (1)
 ANY_LANE = -1  # a route's id where highway-env has None
 
-_STATE_FLOATS = ("x", "y", "heading", "speed", "target_speed", "timer", "steering", "acceleration")
-_IMPACT = ("impact_x", "impact_y")
-_STATE_INTS = ("lane", "target", "route", "crashed", "struck", "yielding", "yield_timer")
-_GIVEN_INTS = ("kind", "route_end", "checks", "changes_lane")
-_GIVEN_FLOATS = ("length", "width", "diagonal", "max_speed", "min_speed")
-_CONTROL = ("kp_a", "kp_heading", "kp_lateral", "tau_pursuit", "max_steering")
-_IDM = ("acc_max", "comfort_acc_max", "comfort_acc_min", "distance_wanted", "time_wanted", "delta")
-_MOBIL = ("politeness", "min_gain", "max_braking", "change_delay")
-_DERIVED = ("cos", "sin")
-_KINDS = (
-    ("d", _STATE_FLOATS + _IMPACT),
-    ("q", _STATE_INTS + _GIVEN_INTS),
-    ("d", _GIVEN_FLOATS + _CONTROL + _IDM + _MOBIL + _DERIVED),
-)
 # the state is read back after a step; the rest, what a vehicle is, only goes in
-STATE_FORMAT = f"{len(_STATE_FLOATS + _IMPACT)}d{len(_STATE_INTS)}q"
-CAR_FORMAT = "".join(f"{len(names)}{kind}" for kind, names in _KINDS)
-CAR = np.dtype([(name, {"d": np.float64, "q": np.int64}[kind]) for kind, names in _KINDS for name in names])
+_STATE = {
+    "d": "x y heading speed target_speed timer steering acceleration impact_x impact_y",
+    "q": "lane target route crashed struck yielding yield_timer",
+}
+_GIVEN = {
+    "q": "kind route_end checks changes_lane",
+    "d": "length width diagonal max_speed min_speed kp_a kp_heading kp_lateral tau_pursuit max_steering "
+    "acc_max comfort_acc_max comfort_acc_min distance_wanted time_wanted delta "  # the driver model
+    "politeness min_gain max_braking change_delay "  # MOBIL
+    "cos sin",  # of the heading
+}
+_FIELDS = [(kind, names.split()) for kind, names in (*_STATE.items(), *_GIVEN.items())]
+_FORMATS = [f"{len(names)}{kind}" for kind, names in _FIELDS]
+CAR = np.dtype([(name, {"d": np.float64, "q": np.int64}[kind]) for kind, names in _FIELDS for name in names])
+pack = struct.Struct("".join(_FORMATS)).pack  # a car
+unpack = struct.Struct(f"{''.join(_FORMATS[:2])}{struct.calcsize(''.join(_FORMATS[2:]))}x").iter_unpack  # states
 
 Cars = npt.NDArray[Any]
 
@@ -72,7 +72,7 @@ class Scene(NamedTuple):
     lanes before and after.
     """
 
-    network: Network
+    network: RoadMap
     cars: Cars
     routes: Ints
     along: Floats  # (n, L)
@@ -129,7 +129,7 @@ def next_lane(scene: Scene, i: int) -> int:
 
 
 @compiled(_nrt=False)
-def entry(net: Network, lane: Any, road: Any, wanted: int, x: float, y: float) -> tuple[int, float]:
+def entry(net: RoadMap, lane: Any, road: Any, wanted: int, x: float, y: float) -> tuple[int, float]:
     """The lane of a next road to enter from a point of `lane`, and its distance."""
     best, least = road.first_lane, math.inf
     if net.roads[lane.road].lanes == road.lanes:
@@ -300,6 +300,15 @@ def act_as_driver(scene: Scene, i: int) -> None:
     if car.lane != car.target:
         acceleration = min(acceleration, idm(scene, i, i, neighbours(scene, i, car.target)[0]))
     car.acceleration = clip(acceleration, -car.acc_max, car.acc_max)
+
+
+@compiled(_nrt=False)
+def act(scene: Scene, i: int) -> None:
+    """What a vehicle does in a frame."""
+    if scene.cars[i].kind == EGO:
+        act_as_ego(scene, i, 0)
+    else:
+        act_as_driver(scene, i)
 
 
 @compiled(_nrt=False)

@@ -31,18 +31,14 @@ def refused(env_id: str | None, settings: Mapping[str, Any]) -> tuple[str, Any] 
 
 def _first_refused(rules: Rules, settings: Mapping[str, Any], inside: str = "") -> tuple[str, Any] | None:
     for name, value in settings.items():
-        rule = rules.get(name, _never)
+        rule = rules.get(name)
         if isinstance(rule, dict):
             found = _first_refused(rule, value, f"{inside}{name}.") if isinstance(value, dict) else (name, value)
             if found is not None:
                 return found
-        elif not rule(value):
+        elif rule is None or not rule(value):
             return f"{inside}{name}", value
     return None
-
-
-def _never(_: object) -> bool:
-    return False
 
 
 def _flag(value: object) -> bool:
