@@ -1,22 +1,21 @@
 """Environments stepped together, as a deep learner wants them: flat observations (n, m) and features (n, d), float32.
 
 `open_vector` takes an id or a factory, and steps n copies in this process (`SyncEnvs`), or a vector environment of
-Gymnasium as it is (`VectorEnvAdapter`). What differs is how an episode's end and the next beginning share the steps,
-which a vector environment says in metadata["autoreset_mode"]:
+Gymnasium (`VectorEnvAdapter`), which says in metadata["autoreset_mode"] how it resets:
 
-    SyncEnvs     reset right when they end; every step counts
-    SAME_STEP    likewise; the true successor and what the last step said are in info["final_obs"] and "final_info",
-                 because the rest of `info` is already about the new episode
+    SyncEnvs     reset at an end; every step counts
+    SAME_STEP    likewise; the last successor and info are in info["final_obs"] and info["final_info"], because the rest
+                 of `info` is about the new episode
     NEXT_STEP    the step after an end only resets: its action is ignored, and it is marked as not valid
-    DISABLED     reset here, right when they end, by the mask options={"reset_mask": ...}
+    DISABLED     reset here at an end, by the mask options={"reset_mask": ...}
 
-In all of them `next_obs` is the true successor of the step, also at an episode's end, and `obs` what to act on next.
+In all of them `next_obs` is the successor of the step, also at an episode's end, and `obs` what to act on next.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -179,14 +178,14 @@ class VectorEnvAdapter(_Vector):
         """Begin n episodes; the vector environment deals out the seed."""
         if self.tape is not None:
             self.tape.begin(seed)
-        obs = self._vectors(self._reset(seed))
+        obs = self._observed(self._reset(seed), as_vectors=True)
         if self.tape is not None:
             self.tape.obs = obs
         return obs
 
     def step(self, actions: npt.ArrayLike) -> VectorStep:
         """One step; empty steps have no features, no end and no failure."""
-        step, _ = self._step(actions, self._vectors, self.encoder.vector)
+        step, _ = self._step(actions, as_vectors=True)
         if self.tape is not None:
             self.tape.add(np.asarray(actions).tolist())
             self.tape.obs = step.obs
@@ -196,11 +195,11 @@ class VectorEnvAdapter(_Vector):
         """As `SyncEnvs`; classes other than Gymnasium's own take one seed only, the first."""
         own = isinstance(self.env.unwrapped, gymnasium.vector.SyncVectorEnv | gymnasium.vector.AsyncVectorEnv)
         listed = [*seeds, *[seeds[-1]] * (self.num_envs - len(seeds))]
-        return self._singles(self._reset(listed if own else seeds[0]))[: len(seeds)]
+        return self._observed(self._reset(listed if own else seeds[0]), as_vectors=False)[: len(seeds)]
 
     def step_each(self, actions: Mapping[int, int]) -> dict[int, Step]:
         """As `SyncEnvs`."""
-        step, info = self._step([actions.get(i, 0) for i in range(self.num_envs)], self._singles, lambda obs: obs)
+        step, info = self._step([actions.get(i, 0) for i in range(self.num_envs)], as_vectors=False)
         parts, ended = (step.next_obs, step.phi, *map(np.ndarray.tolist, step[2:5])), step.terminated | step.truncated
         steps = zip(*parts, (self._told(info, i, over) for i, over in enumerate(ended.tolist())), strict=True)
         return {i: judged(Step(*each), self._rule) for i, each in enumerate(steps) if i in actions}
@@ -219,25 +218,23 @@ class VectorEnvAdapter(_Vector):
         self._keep(raw)
         return raw
 
-    def _step(
-        self, actions: npt.ArrayLike, every: Callable[[Any], Any], single: Callable[[Any], Any]
-    ) -> tuple[VectorStep, Info]:
-        """Take a step; `every` and `single` make of all raw observations, or of one, what is to be returned."""
+    def _step(self, actions: npt.ArrayLike, as_vectors: bool) -> tuple[VectorStep, Info]:
+        """Take a step, with observations as `_observed` has them."""
         taken = np.array(self._checked(actions), np.int64)
         answer = self._advance(taken)
         next_raw, _, terminated, truncated, info = answer
         valid, ended = ~self._ended, terminated | truncated
-        obs = every(next_raw)
-        next_obs = obs
+        next_obs = obs = self._observed(next_raw, as_vectors)
         if self._mode == SAME_STEP and ended.any():
             next_obs = copy.copy(obs)
             for i in np.flatnonzero(ended).tolist():
-                next_obs[i] = answers.allowed(single, self._final(info, i))
+                final = self._final(info, i)
+                next_obs[i] = answers.allowed(self.encoder.vector, final) if as_vectors else final
         phi: Any = self._features(taken, answer, valid)
         failure = self._failures(info, ended) & valid
         if self._mode == DISABLED and ended.any():
             next_raw, _ = self.env.reset(options={"reset_mask": ended.copy()})
-            obs = every(next_raw)
+            obs = self._observed(next_raw, as_vectors)
         self._ended = ended if self._mode == NEXT_STEP else np.zeros(self.num_envs, np.bool_)
         self._keep(next_raw)
         return VectorStep(next_obs, phi, terminated & valid, truncated & valid, failure, valid, obs), info
@@ -303,7 +300,7 @@ class VectorEnvAdapter(_Vector):
             yield answers.numbers_of(features)
 
     def _failures(self, info: Info, ended: Bools) -> Bools:
-        """What was named in this step; under SAME_STEP, `info` is about the new episode where the old one ended."""
+        """What was named in this step, in `final_info` where `_told` looks there."""
         failure = self._named_in(info)
         if self._mode == SAME_STEP and ended.any():
             failure = np.where(ended, self._named_in(info.get("final_info", {})), failure)
@@ -330,18 +327,14 @@ class VectorEnvAdapter(_Vector):
             raise ValueError("a vector environment that resets in the same step must give info['final_obs'] at an end")
         return final
 
-    def _vectors(self, raw: object) -> Inputs:
-        return self._each(answers.allowed(self.encoder.batch_vectors, raw))
-
-    def _singles(self, raw: object) -> list[Any]:
-        """The n observations of a batch, each checked."""
-        rows = copy.deepcopy(self._rows(raw))  # a vector environment may reuse its arrays
-        for row in rows:
-            answers.allowed(self.encoder.check, row)
-        return self._each(rows)
-
-    def _each(self, found: Any) -> Any:
-        """One entry for each environment, or an error."""
+    def _observed(self, raw: object, as_vectors: bool) -> Any:
+        """The n observations of a batch, checked: network inputs (n, m), or a list."""
+        if as_vectors:
+            found: Any = answers.allowed(self.encoder.batch_vectors, raw)
+        else:
+            found = copy.deepcopy(self._rows(raw))  # a vector environment may reuse its arrays
+            for row in found:
+                answers.allowed(self.encoder.check, row)
         if len(found) != self.num_envs:
             raise ValueError(f"the environment must give {self.num_envs} observations, got {len(found)}")
         return found
@@ -363,8 +356,7 @@ class VectorEnvAdapter(_Vector):
         return list(gymnasium.vector.utils.iterate(self.env.observation_space, raw))
 
     def _keep(self, raw: object) -> None:
-        if self._phi is not None:
-            self._raw = copy.deepcopy(raw)  # a vector environment may reuse its arrays
+        self._raw = None if self._phi is None else copy.deepcopy(raw)  # a vector environment may reuse its arrays
 
 
 def _row(info: Info, i: int) -> Info:
