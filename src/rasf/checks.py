@@ -1,4 +1,4 @@
-"""Arguments checked once, each with one sentence that names the argument, what is accepted and what came."""
+"""Arguments checked once, each with one sentence that names the argument, what is accepted and what was given."""
 
 from __future__ import annotations
 

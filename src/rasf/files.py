@@ -13,8 +13,8 @@ A container holds named arrays and a JSON header in the safetensors layout, none
 
 C is JSON text: {"checksums": {name: SHA-256 of the array's bytes}, "header": what the caller saves}. D is the SHA-256
 of the length and the head, with zeros in the place of D; as the head holds the checksums of the arrays, D names the
-whole file. Checksums find accidents, not forgery: whoever edits a file can compute them again, so callers check what
-they are given. Reading is safetensors' own; the head is written here, because safetensors writes metadata in any order
+whole file. Checksums find accidents, not forgery: an edited file may have new ones, so callers check what they
+read. Reading is safetensors' own; the head is written here, because safetensors writes metadata in any order
 and the same contents should give the same bytes.
 """
 

@@ -1,4 +1,4 @@
-"""Entropic utility of parametric return laws (the paper's appendix A.4), as functions of mean m and *covariance*.
+"""Entropic utility of parametric distributions (the paper's appendix A.4), by mean m and *covariance*.
 
 If Psi is elliptical, Psi . w is one-dimensional with mean m = psi . w and variance v = w' Sigma w, and
 
@@ -60,7 +60,7 @@ def _logistic_factor(x: Array) -> Array:
 
 
 def elliptical_utility(law: Law, beta: Array, mean: Array, variance: Array) -> Array:
-    """U_beta of an elliptical law with this mean and variance; sign(beta) inf outside the law's domain."""
+    """U_beta of an elliptical distribution with this mean and variance; sign(beta) inf outside its domain."""
     xp = array_namespace(beta, mean, variance)
     term = variance_term(beta, xp.asarray(variance) * 1.0)
     if law in ("normal", "student"):
@@ -80,7 +80,7 @@ def _check_law(law: str, beta: Array) -> None:
 
 @dataclass(frozen=True)
 class Elliptical(BetaRisk):
-    """Entropic utility at `beta` of a normal, Laplace, logistic or (beta = 0 only) Student law."""
+    """Entropic utility at `beta` of a normal, Laplace, logistic or (beta = 0 only) Student distribution."""
 
     law: Law = "normal"
     supports: ClassVar[frozenset[str]] = frozenset({"moments"})
@@ -90,17 +90,17 @@ class Elliptical(BetaRisk):
         _check_law(self.law, self.beta)
 
     def moments(self, mean: Array, variance: Array) -> Array:
-        """U_beta for this mean and variance; sign(beta) inf outside the law's domain."""
+        """U_beta for this mean and variance; sign(beta) inf outside the domain."""
         return elliptical_utility(self.law, self.beta, mean, variance)
 
     def at_discount(self, z: Array) -> Self:
-        """At beta z; a Student law has beta 0 only."""
+        """At beta z; a Student distribution has beta 0 only."""
         return self if self.law == "student" else super().at_discount(z)
 
 
 @dataclass(frozen=True)
 class EllipticalMixture(BetaRisk):
-    """Entropic utility at `beta` of a mixture, one elliptical law per component."""
+    """Entropic utility at `beta` of a mixture, one elliptical distribution per component."""
 
     laws: tuple[Law, ...]
     supports: ClassVar[frozenset[str]] = frozenset({"mixture"})

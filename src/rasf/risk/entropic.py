@@ -23,7 +23,7 @@ from rasf.risk.certainty import CertaintyEquivalent
 
 
 def entropic_utility(probs: Array, x: Array, beta: Array) -> Array:
-    """U_beta (...) of the law that gives x (..., N) the probabilities probs (..., N)."""
+    """U_beta (...) of the distribution that gives x (..., N) the probabilities probs (..., N)."""
     xp = array_namespace(probs, x, beta)
     probs, x = xp.broadcast_arrays(xp.asarray(probs) * 1.0, xp.asarray(x) * 1.0)
     present = probs > 0  # an atom without mass must not set the scale
@@ -98,7 +98,7 @@ class Entropic(BetaRisk, CertaintyEquivalent):
         return self.histogram(probs, atoms)
 
     def normal(self, mean: Array, std: Array) -> Array:
-        """The utility of normal laws, which orders them as E u(X) does and does not overflow."""
+        """The utility of normal distributions, which orders them as E u(X) does and does not overflow."""
         return mean + self.beta / 2 * std**2
 
     def normal_threshold(self, mean: Array, std: Array) -> Array:

@@ -1,11 +1,11 @@
-"""Entropic utility of the skew-normal law, the member of the skew-elliptical family with a closed form.
+"""Entropic utility of the skew-normal distribution, the member of the skew-elliptical family with a closed form.
 
 Psi has mean psi, covariance Sigma and skewness vector delta: Psi = xi + |Z0| delta + Z with Z0 standard normal. Then
 xi = psi - sqrt(2 / pi) delta, Omega = Sigma + (2 / pi) delta delta', and for X = Psi . w with m, v and s = delta . w
 
     U = m - sqrt(2 / pi) s + (beta / 2) (v + (2 / pi) s^2) + (1 / beta) log(2 Phi(beta s)).
 
-The law exists for s^2 <= v / (1 - 2 / pi).
+The distribution exists for s^2 <= v / (1 - 2 / pi).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _skew_excess(x: Array) -> Array:
 
 @dataclass(frozen=True)
 class SkewNormal(BetaRisk):
-    """Entropic utility at `beta` of a skew-normal law; without skew it is `MeanVariance`."""
+    """Entropic utility at `beta` of a skew-normal distribution; without skew it is `MeanVariance`."""
 
     supports: ClassVar[frozenset[str]] = frozenset({"moments"})
 

@@ -1,6 +1,6 @@
 """highway-env's Kinematics observation, compiled: a row for the ego, then one for each of the closest objects in sight.
 
-In sight is who is nearer than the perception distance and, unless the ego looks behind, not more than two lengths
+In sight is what is nearer than the perception distance and, unless the ego looks behind, not more than two lengths
 behind it; obstacles behind are never seen. The closest are those with the least |distance along the ego's lane|. Each
 feature with a range is mapped to [-1, 1] and clipped; rows without an object are 0.
 

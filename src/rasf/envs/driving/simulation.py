@@ -15,7 +15,7 @@ import numpy as np
 from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
 from rasf.envs.driving.road_map import RoadMap, heading_at, point
-from rasf.envs.driving.traffic import ANY_LANE, DRIVER, NOBODY, Scene, act, act_as_ego, collide, move, place
+from rasf.envs.driving.traffic import ANY_LANE, DRIVER, NO_CAR, Scene, act, act_as_ego, collide, move, place
 
 _STEP, _LOOKS = 0.25, 11  # every quarter of a second, for less than three seconds
 _LONGER, _NARROWER = 1.5, 0.9
@@ -94,7 +94,7 @@ def conflict(a: Any, path_a: Floats, b: Any, path_b: Floats) -> bool:
 
 @compiled(_nrt=False)
 def yields(scene: Scene, i: int, j: int) -> int:
-    """Who of two gives way."""
+    """Which of two cars gives way."""
     a, b, lanes = scene.cars[i], scene.cars[j], scene.network.lanes
     if lanes[a.lane].priority != lanes[b.lane].priority:
         return j if lanes[a.lane].priority > lanes[b.lane].priority else i
@@ -104,7 +104,7 @@ def yields(scene: Scene, i: int, j: int) -> int:
 
 @compiled()
 def regulate(scene: Scene, n_vehicles: int, wait: float) -> None:
-    """Let those drive on who have waited, and stop those who have to give way."""
+    """Cars that have waited drive on, and cars that have to give way stop."""
     cars = scene.cars
     paths = np.empty((n_vehicles, _LOOKS, 3))
     for i in range(n_vehicles):
@@ -129,14 +129,14 @@ def regulate(scene: Scene, n_vehicles: int, wait: float) -> None:
 def drive(
     scene: Scene, n_vehicles: int, frames: int, dt: float, ego: int, shift: int, right_of_way: RightOfWay
 ) -> None:
-    """Move all cars in place by `frames` frames of `dt` seconds; car `ego` first acts with a lane change, or NOBODY."""
+    """Move all cars in place by `frames` frames of `dt` seconds; car `ego` first acts with a lane change, or NO_CAR."""
     cars = scene.cars
     for i in range(len(cars)):
         lane = cars[i].lane
         place(scene, i)
-        # as it was found, should somebody have moved the vehicle by hand
+        # as it was found: the caller may have moved the vehicle
         cars[i].lane = lane
-    if ego != NOBODY:
+    if ego != NO_CAR:
         act_as_ego(scene, ego, shift)
     for frame in range(frames):
         for i in range(n_vehicles):

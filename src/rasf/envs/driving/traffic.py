@@ -40,7 +40,7 @@ from rasf.envs.driving.road_map import (
 )
 
 OBSTACLE, DRIVER, EGO = 0, 1, 2
-NOBODY = -1
+NO_CAR = -1
 NEVER = -1  # yielding: never, not now (0) or now (1)
 ANY_LANE = -1  # a route's id where highway-env has None
 
@@ -148,11 +148,11 @@ def entry(net: RoadMap, lane: Any, road: Any, wanted: int, x: float, y: float) -
 
 @compiled(_nrt=False)
 def neighbours(scene: Scene, i: int, lane: int) -> tuple[int, int]:
-    """Who drives before and behind a car on a lane, which need not be its own."""
+    """The cars before and behind a car on a lane, which need not be its own."""
     net = scene.network
     here, first = scene.along[i, lane], net.links[lane]
     last = net.links[lane + 1] if scene.connected else first + 1
-    front, rear, s_front, s_rear = NOBODY, NOBODY, 0.0, 0.0
+    front, rear, s_front, s_rear = NO_CAR, NO_CAR, 0.0, 0.0
     for other in range(len(scene.cars)):
         if other == i:
             continue
@@ -162,9 +162,9 @@ def neighbours(scene: Scene, i: int, lane: int) -> tuple[int, int]:
             if not on_lane(net.lanes[searched], s, scene.across[other, searched], 1.0):
                 continue
             s += net.offset[k]
-            if here <= s and (front == NOBODY or s <= s_front):
+            if here <= s and (front == NO_CAR or s <= s_front):
                 front, s_front = other, s
-            if s < here and (rear == NOBODY or s > s_rear):
+            if s < here and (rear == NO_CAR or s > s_rear):
                 rear, s_rear = other, s
             break
     return front, rear
@@ -182,9 +182,9 @@ def gap_wanted(cars: Cars, i: int, ego: int, front: int) -> float:
 
 @compiled(_nrt=False)
 def idm(scene: Scene, i: int, ego: int, front: int) -> float:
-    """The acceleration of `ego` behind `front`, if it drove as driver i does; 0 for nobody and for obstacles."""
+    """The acceleration of `ego` behind `front`, if it drove as driver i does; 0 for no car and for obstacles."""
     cars = scene.cars
-    if ego == NOBODY or cars[ego].kind == OBSTACLE:
+    if ego == NO_CAR or cars[ego].kind == OBSTACLE:
         return 0.0
     driver, a = cars[i], cars[ego]
     limit, target = scene.network.lanes[a.lane].speed_limit, a.target_speed
@@ -192,7 +192,7 @@ def idm(scene: Scene, i: int, ego: int, front: int) -> float:
         target = clip(target, 0.0, limit)
     free = 1 - (max(a.speed, 0.0) / abs(not_zero(target))) ** driver.delta
     acceleration = driver.comfort_acc_max * free
-    if front != NOBODY:
+    if front != NO_CAR:
         gap = scene.along[front, a.lane] - scene.along[ego, a.lane]
         acceleration -= driver.comfort_acc_max * (gap_wanted(cars, i, ego, front) / not_zero(gap)) ** 2
     return acceleration
@@ -222,7 +222,7 @@ def mobil(scene: Scene, i: int, lane: int) -> bool:
 
 @compiled(_nrt=False)
 def choose_lane(scene: Scene, i: int) -> None:
-    """Now and then the driver looks for a better lane; one that is changing gives way to who is already there."""
+    """Now and then the driver looks for a better lane; one that is changing gives way to a car already there."""
     cars, lanes = scene.cars, scene.network.lanes
     driver = cars[i]
     if driver.lane != driver.target:
@@ -313,7 +313,7 @@ def act(scene: Scene, i: int) -> None:
 
 @compiled(_nrt=False)
 def move(scene: Scene, i: int, dt: float) -> None:
-    """The bicycle model; who has crashed brakes."""
+    """The bicycle model; a crashed car brakes."""
     car = scene.cars[i]
     if car.kind == DRIVER:
         car.timer += dt
@@ -403,7 +403,7 @@ def overlap(a: Any, b: Any, dt: float) -> tuple[bool, bool, float, float]:
 
 @compiled()
 def collide(a: Any, b: Any, dt: float) -> None:
-    """Car `a` and whoever comes after it in the arrays: marks, and pushes for the next frame."""
+    """Mark car `a` and a later car as crashed, and note the pushes for the next frame."""
     if not (a.checks or b.checks):
         return
     dx, dy = b.x - a.x, b.y - a.y

@@ -35,7 +35,7 @@ from rasf.envs.driving.observation import FEATURES, View, observe
 from rasf.envs.driving.road_map import MappedNetwork
 from rasf.envs.driving.scenes import can_fill_highway, copy_road, fill_highway, frames_at_once, has_warm_up, road_maker
 from rasf.envs.driving.simulation import RightOfWay, drive
-from rasf.envs.driving.traffic import ANY_LANE, CAR, DRIVER, EGO, NEVER, NOBODY, OBSTACLE, Scene, pack, unpack
+from rasf.envs.driving.traffic import ANY_LANE, CAR, DRIVER, EGO, NEVER, NO_CAR, OBSTACLE, Scene, pack, unpack
 
 _state = attrgetter(
     "position", "heading", "speed", "target_speed", "action", "impact", "lane_index", "target_lane_index", "route",
@@ -116,7 +116,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             or type(base.action_type) is not DiscreteMetaAction
         ):
             raise _Unknown
-        ego, shift = NOBODY, 0
+        ego, shift = NO_CAR, 0
         if action is not None:
             vehicle, label = base.action_type.controlled_vehicle, base.action_type.actions[int(action)]
             if type(vehicle) is not MDPVehicle or vehicle not in base.road.vehicles:
@@ -131,7 +131,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         base.enable_auto_render = False
         return after
 
-    def _run(self, frames: int, dt: float, ego: int = NOBODY, shift: int = 0) -> _Cars:
+    def _run(self, frames: int, dt: float, ego: int = NO_CAR, shift: int = 0) -> _Cars:
         """Move the vehicles on the road."""
         road = self._base.road
         regulated = type(road) is RegulatedRoad

@@ -35,8 +35,8 @@ class EnvironmentDescription:
     id, kwargs: what `gymnasium.make` was given; None without an id, and "<type>" for a value that is not JSON.
     observations: the space, as `rasf.envs.gymnasium.spaces.describe` writes it. first_action: the environment's own
     number of action 0. bounds: lowest and highest of each feature in a step, where all are declared. phi: the name of
-    the function that computed the features; None if they are the environment's own reward. feature_names: what they are
-    called, where somebody says. from_file: whether a file says all this, which is then not trusted.
+    the function that computed the features; None if they are the environment's own reward. feature_names: their
+    names, where declared. from_file: whether the description was read from a file, which is not trusted.
     """
 
     id: str | None
@@ -112,7 +112,7 @@ class EnvironmentDescription:
 
     @classmethod
     def from_json(cls, header: Mapping[str, Any]) -> EnvironmentDescription:
-        """What `to_json` wrote, or a stranger: all but the observations, which their `Encoder` checks, is checked."""
+        """The description in a header, which is not trusted: all is checked, the observations by their `Encoder`."""
         for name, kinds in (_JSON | _LATER).items():
             value = header.get(name) if name in _LATER else header[name]
             least = -_MOST if name == "first_action" else 1

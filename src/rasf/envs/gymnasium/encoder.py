@@ -34,7 +34,7 @@ class Encoder:
     """Keys and vectors of one observation space; see the module."""
 
     def __init__(self, description: Header) -> None:
-        """From what `describe` gave, or a stranger: everything is checked."""
+        """From a space as JSON, which is not trusted: everything is checked."""
         self._leaves = leaves(description)
         self._description = dict(description)
         self.size = sum(leaf.size for leaf in self._leaves)

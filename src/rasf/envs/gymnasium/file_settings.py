@@ -1,6 +1,6 @@
 """Settings of an environment that a file may choose: bounded plain values of environments that are known here.
 
-A library or a log names its environment and the keyword arguments that made it, and may come from a stranger. Some
+A library or a log names its environment and the keyword arguments that made it, and is not trusted. Some
 arguments of known environments import a module (`other_vehicles_type` of highway-env), open a file (`config` of
 minecart, `xml_file` of MuJoCo) or ask for any amount of work (`vehicles_count`). `refused` therefore compares what a
 file says with a list of what is accepted. Everything else must come from the user.

@@ -90,7 +90,7 @@ class Step(NamedTuple):
     terminated: bool
     truncated: bool
     failure: bool
-    info: Info = {}  # noqa: RUF012, a default that nobody writes to
+    info: Info = {}  # noqa: RUF012, never written to
 
 
 FailureRule: TypeAlias = Callable[[Step], bool]

@@ -2,7 +2,7 @@
 
     describe(space)       a Gymnasium space as a JSON object: {"kind": ..., sizes and bounds}
     leaves(description)   its arrays in order, each with the path that leads to it; everything is checked, because a
-                          description may come from a stranger's file: nothing is allocated beyond what it lists
+                          description may come from an untrusted file: nothing is allocated beyond what it lists
 
 The parts of a Dict are listed as [key, space] pairs, since their order matters and JSON objects may be sorted.
 """

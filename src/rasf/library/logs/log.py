@@ -1,4 +1,4 @@
-"""`Log`: transitions that somebody recorded, checked, with what they can and cannot tell."""
+"""`Log`: recorded transitions, checked, and how much of the states and actions they cover."""
 
 from __future__ import annotations
 
