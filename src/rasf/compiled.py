@@ -1,7 +1,7 @@
 """`compiled`: numba.njit with a disk cache that notices changes in any file of rasf's packages.
 
 Numba's own cache looks at the file of the compiled function only, so a change in a function it calls elsewhere would
-leave stale machine code. Here the folder's name carries a hash of all sources that compile, so a change starts anew.
+leave stale machine code. Here the folder's name carries a hash of all sources that compile, so a change starts afresh.
 """
 
 from __future__ import annotations
