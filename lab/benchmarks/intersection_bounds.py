@@ -23,9 +23,10 @@ from functools import partial
 import numpy as np
 
 from rasf.compiled import compiled
-from rasf.envs.driving.network import local
-from rasf.envs.driving.priority import Rules
+from rasf.envs.driving.road_map import local
+from rasf.envs.driving.simulation import RightOfWay
 from rasf.envs.driving.simulation import drive as frames_of_traffic
+from rasf.envs.driving.traffic import Scene
 from rasf.envs.gymnasium.single import open_environment, seeds_from
 from rasf_lab.suite import find_case
 from rasf_lab.suite.runs import TRYING
@@ -80,15 +81,16 @@ def clairvoyant(env, seed, beam):
 @compiled()
 def foresee(network, cars, routes, n, connected, seconds, dt, ego, every, frame, wait, speeds, exits, plan):
     """Features (3,) of a plan in a world, whose cars are moved."""
-    features = np.zeros(3)
+    features, size = np.zeros(3), (len(cars), len(network.lanes))
+    scene = Scene(network, cars, routes, np.empty(size), np.empty(size), connected)
     for second in range(min(len(plan), seconds)):
         at = np.round((cars[ego].speed - speeds[0]) / (speeds[-1] - speeds[0]) * (len(speeds) - 1))
         index = int(min(max(at, 0), len(speeds) - 1)) + plan[second] - IDLE
         if plan[second] != IDLE:
             cars[ego].target_speed = speeds[min(max(index, 0), len(speeds) - 1)]
         per = round(1 / dt)
-        rules = Rules(every, frame + second * per, wait)
-        frames_of_traffic(network, cars, routes, n, connected, per, dt, ego, 0, rules)
+        rules = RightOfWay(every, frame + second * per, wait)
+        frames_of_traffic(scene, n, per, dt, ego, 0, rules)
         car = cars[ego]
         features[0] += min(max((car.speed - FAST) / SCALE, 0.0), 1.0)
         features[2] = car.crashed

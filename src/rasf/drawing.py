@@ -66,9 +66,9 @@ def comparison(compared: Sequence[Comparison], discounted: bool, source: str) ->
 
 
 def reliability(found: Calibration, source: str) -> Figure:
-    """What `rasf calibrate --plot` draws: of every ask, what was predicted and what came.
+    """What `rasf calibrate --plot` draws: predicted and realised outcomes of every query.
 
-    A panel for each quantity; on the line predictions are met to the letter. A dash is the bound of the ask above or
+    A panel for each quantity; on the line predictions are met to the letter. A dash is the bound of the query above or
     below it.
     """
     names, groups = found.quantities, found.groups()

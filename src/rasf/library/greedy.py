@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from rasf.arrays import Floats
-from rasf.envs.gymnasium.episodes import SingleEpisodes, episodes
+from rasf.envs.gymnasium.episodes import episodes
 from rasf.envs.gymnasium.single import FeatureEnvironment
+from rasf.envs.gymnasium.vector import SyncEnvs
 
 TIMES = 10
 _SHARE = 200  # of the steps, one part at a time
@@ -77,7 +78,7 @@ class GreedyCheck:
         """Features (n, d) and failures (n,) of episodes, each cut off where the steps for this check end."""
         seeds = (int(self._rng.integers(2**31)) for _ in range(self._steps))
         phi, failures = [np.zeros(self._env.n_features)], [0]
-        run = episodes(SingleEpisodes([self._env]), seeds, lambda t, obs: map(act, obs.values()), self._steps)
+        run = episodes(SyncEnvs([self._env]), seeds, lambda t, obs: map(act, obs.values()), self._steps)
         for [transition] in islice(run, self._steps):
             phi[-1], failures[-1] = phi[-1] + transition.step.phi, failures[-1] + transition.step.failure
             if transition.over:

@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from rasf import checks
 from rasf.arrays import Floats
-from rasf.envs.gymnasium.episodes import Episodes, SingleEpisodes, VectorEpisodes, episodes
+from rasf.envs.gymnasium.episodes import episodes
 from rasf.envs.gymnasium.single import Environment, FailureRule, FeatureEnvironment, Phi, open_environment, seeds_from
-from rasf.envs.gymnasium.vector import VectorEnvAdapter, open_vector
+from rasf.envs.gymnasium.vector import FeatureVector, SyncEnvs, VectorEnvAdapter, open_vector
 from rasf.files import Header
 from rasf.library.acting.rule import NEUTRAL, ActingRule, Memory
 from rasf.library.evaluation import Report
@@ -55,14 +55,16 @@ class Trials:
             raise ValueError(f"episodes must be at most {_MOST_EPISODES:,}, got {self.episodes!r}")
 
     @contextmanager
-    def opened(self, library: PolicyLibrary) -> Iterator[Episodes]:
+    def opened(self, library: PolicyLibrary) -> Iterator[FeatureVector]:
         """The environments, several in parallel; they are closed at the end, except the caller's own."""
         env, kwargs = self.env, checks.keywords("env_kwargs", self.env_kwargs)
         if isinstance(env, gymnasium.vector.VectorEnv):
             vector = open_vector(env, None, self.phi, **kwargs)
             assert isinstance(vector, VectorEnvAdapter)
             library.check_environment(vector.describe())
-            yield VectorEpisodes(vector, self.failure)
+            if self.failure is not None:
+                vector.judge_each(self.failure)
+            yield vector
             return
         if isinstance(env, str) and self.phi is None:
             library.require_phi(None)
@@ -80,7 +82,7 @@ class Trials:
                     opened.count_failures(self.failure)
                 if opened.env is env:  # the caller's own cannot be copied
                     break
-            yield SingleEpisodes(environments)
+            yield SyncEnvs(environments)
 
     def reports(
         self,
@@ -111,7 +113,7 @@ class Trials:
 
 def run_rule(
     library: PolicyLibrary,
-    environments: Episodes,
+    environments: FeatureVector,
     rule: ActingRule,
     seeds: Sequence[int],
     max_steps: int,

@@ -15,8 +15,8 @@ import numpy as np
 from rasf.arrays import Floats
 from rasf.checks import whole
 from rasf.envs.driving import roads
-from rasf.envs.gymnasium.episodes import SingleEpisodes
 from rasf.envs.gymnasium.single import FeatureEnvironment, Step, make, seeds_from
+from rasf.envs.gymnasium.vector import SyncEnvs
 from rasf.library.policy_library import PolicyLibrary
 from rasf.library.trials import run_rule
 from rasf.risk import Risk
@@ -90,7 +90,8 @@ class DrivingScene(LibraryScene, RolloutScene[RoadOutcome]):
             callback(0)
             for environment in self._environments:
                 environment.logs = logs
-            report = run_rule(self.library, SingleEpisodes(self._environments), rule, seeds, _LONGEST, callback)
+            report = run_rule(self.library, SyncEnvs(self._environments), rule, seeds, _LONGEST, callback)
+            report = run_episodes(self.library, SyncEnvs(self._environments), rule, seeds, _LONGEST, callback)
         assert report.failures is not None  # the roads name them
         speeds = np.array([np.mean(log.speeds[1:]) for log in logs.values()])
         found = measures(report.returns, report.failures, report.lengths)

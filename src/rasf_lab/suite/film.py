@@ -19,8 +19,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from rasf.envs.gymnasium.episodes import SingleEpisodes, episodes
+from rasf.envs.gymnasium.episodes import episodes
 from rasf.envs.gymnasium.single import open_environment, seeds_from
+from rasf.envs.gymnasium.vector import SyncEnvs
 from rasf.files import write_atomically
 from rasf.library.file import load
 from rasf.risk import MeanVariance, Risk
@@ -88,7 +89,7 @@ def drive(library: PolicyLibrary, risk: Risk, seed: int, render_mode: str | None
         picture()
         return [int(library.act(one, TASK, risk)) - library.environment.first_action for one in obs.values()]
 
-    infos = [one.step.info for [one] in episodes(SingleEpisodes([env]), [seed], act, _LONGEST)]
+    infos = [one.step.info for [one] in episodes(SyncEnvs([env]), [seed], act, _LONGEST)]
     picture()
     env.close()
     return Drive(bool(infos[-1]["crashed"]), float(np.mean([info["speed"] for info in infos])), len(infos), frames)

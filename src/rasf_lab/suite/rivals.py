@@ -25,8 +25,9 @@ import gymnasium
 import numpy as np
 
 from rasf.arrays import Floats
-from rasf.envs.gymnasium.episodes import SingleEpisodes, episodes
+from rasf.envs.gymnasium.episodes import episodes
 from rasf.envs.gymnasium.single import open_environment, seeds_from
+from rasf.envs.gymnasium.vector import SyncEnvs
 from rasf.sweep.runs import Parameter, RunResult
 from rasf_lab.suite.cases import Case, Preset, lists_for_tuples, tuples_for_lists
 
@@ -241,7 +242,7 @@ def _act(case: Case, choose: Chooses, w: Floats, asked: Any, seed: int, gauge: A
     def act(t: int, obs: dict[int, Any]) -> list[int]:
         return [int(choose(env.encoder.vector(one).astype(np.float32), w)) for one in obs.values()]
 
-    for [(i, _, step, _)] in episodes(SingleEpisodes([env]), seeds_from(TRYING + seed, n), act, asked["max_steps"]):
+    for [(i, _, step, _)] in episodes(SyncEnvs([env]), seeds_from(TRYING + seed, n), act, asked["max_steps"]):
         phi[i] += step.phi
         failures[i] += gauge(step)
         lengths[i] += 1

@@ -7,12 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from rasf.deep.fit import Schedule, start_lanes
 
 from quick_compilation import quick_compilation  # noqa: F401
-from rasf.envs.reacher.world import Reacher
+from rasf.deep.fused import Schedule, start_lanes
+from rasf.envs.reacher.arm import physics, tip_position
+from rasf.envs.reacher.world import TORQUES, Noise, Reacher
 from rasf_lab.paper.reacher.beliefs import beliefs, grid
-from rasf_lab.paper.reacher.training import TARGETS, TRAINING, LaneProgram, ReacherRun
+from rasf_lab.paper.reacher.training import TARGETS, TRAINING, LaneProgram, LateTipReacher, ReacherRun
 
 TOY = ReacherRun(
     "rasfc51",
@@ -42,21 +43,30 @@ def same(first, second):
 @pytest.mark.parametrize(
     ("changes", "settings", "world"),
     [
-        ({}, {}, {}),
-        ({"bootstrap": "gpi"}, {"bootstrap": "gpi"}, {}),
-        ({"target_networks": False}, {"target_period": 0}, {}),
-        ({"separate_heads": True}, {"separate_heads": True}, {}),
-        ({"adam_epsilon": 1e-7}, {"adam_epsilon": 1e-7}, {}),
-        ({"late_tip": True}, {}, {"late_tip": True}),
+        ({}, {}, Reacher()),
+        ({"bootstrap": "gpi"}, {"bootstrap": "gpi"}, Reacher()),
+        ({"target_networks": False}, {"target_period": 0}, Reacher()),
+        ({"separate_heads": True}, {"separate_heads": True}, Reacher()),
+        ({"adam_epsilon": 1e-7}, {"adam_epsilon": 1e-7}, Reacher()),
+        ({"late_tip": True}, {}, LateTipReacher()),
     ],
 )
 def test_an_option_changes_one_setting_and_nothing_else(changes, settings, world):
     plain, other = program(), program(**changes)
     assert other.agent.settings == replace(plain.agent.settings, **settings)
     assert replace(other.agent, settings=plain.agent.settings) == plain.agent
-    assert other.world == replace(plain.world, **world) == replace(Reacher(), **world)
+    assert plain.world == Reacher()
+    assert other.world == world
     assert same(other.configs, plain.configs)
     assert same(other.tasks, plain.tasks)
+
+
+def test_a_late_tip_is_the_one_a_step_began_at():
+    state, calm, world = np.array([0.4, 1.0, 3.0, -6.0]), Noise(np.zeros(2), np.array(0.5)), LateTipReacher()
+    for action in range(9):
+        after, phi = world.advance(state, action, calm)
+        assert (after == physics(state, TORQUES[action])).all()
+        assert (phi == world.features(tip_position(state), calm.failure)).all()
 
 
 # --- the order of tasks

@@ -40,7 +40,11 @@ class ReacherEnv(gym.Env[npt.NDArray[np.float32], np.int64]):
         self.signs = self.world.signs
         self.feature_names = self.world.feature_names
         self.engine, self.render_mode = engine, render_mode
-        self._physics = _physics_of(engine)
+        self._physics: Callable[..., Floats] = physics
+        if engine == "mujoco":
+            from rasf.envs.reacher.mujoco import MujocoArm  # an extra, loaded only on request
+
+            self._physics = MujocoArm().step
         low, high = self.world.observation_bounds.T.astype(np.float32)
         self.observation_space = gym.spaces.Box(low, high, dtype=np.float32)
         self.action_space = gym.spaces.Discrete(len(TORQUES))
@@ -96,14 +100,6 @@ class ReacherEnv(gym.Env[npt.NDArray[np.float32], np.int64]):
         return {"failure": failure, "in_circle": in_circle, "tip": tip, "state": self._state.copy()}
 
 
-def _physics_of(engine: str) -> Callable[..., Floats]:
-    if engine == "closed_form":
-        return physics
-    from rasf.envs.reacher.mujoco import MujocoArm  # an extra, loaded only where it is asked for
-
-    return MujocoArm().step
-
-
 class _Picture:
     """A picture of the world without its arm, on which shapes are painted; sizes of marks are in pixels."""
 
@@ -157,12 +153,7 @@ def _outlined(colours: Floats, away: Floats, radius: float, colour: tuple[int, i
     _paint(colours, away - radius, colour)
 
 
-def _paint(
-    colours: Floats,
-    outside: Floats,
-    colour: tuple[int, int, int],
-    opacity: float = 1.0,
-) -> None:
+def _paint(colours: Floats, outside: Floats, colour: tuple[int, int, int], opacity: float = 1.0) -> None:
     # a pixel on the edge takes its share of the colour: smooth edges
     touched = outside < 0.5
     share = opacity * np.minimum(0.5 - outside[touched], 1)[:, None]

@@ -63,6 +63,13 @@ BOOTSTRAPS = ("own", "gpi")
 AGENTS_HERE = tuple(name for name, spec in AGENTS.items() if spec.family is Family.NETWORKS)
 
 
+class LateTipReacher(Reacher):
+    """The reacher with features of the tip before the step, as the paper's simulator hands it out."""
+
+    def tip(self, state: Array, next_state: Array) -> Array:
+        return tip_position(state)
+
+
 @dataclass(frozen=True)
 class ReacherRun:
     """What determines a run's numbers; the sizes are the paper's.
@@ -72,8 +79,8 @@ class ReacherRun:
     evaluation. map_points, truth_rollouts, truth_steps: of the maps in `beliefs`; finer ones than the paper's size also
     keep the variance of every policy on every task. library: keep the policies, too.
 
-    What the paper leaves open: bootstrap, target_networks, separate_heads and adam_epsilon of the agent, late_tip of
-    the world, risky_last: the two training targets in circles come last, not first.
+    What the paper leaves open: bootstrap, target_networks, separate_heads and adam_epsilon of the agent, late_tip
+    (`LateTipReacher`), risky_last: the two training targets in circles come last, not first.
 
     beyond: trained as this library does it beyond the paper (`_BEYOND`), and averse successor features learn neutral
     policies from the same steps.
@@ -194,7 +201,7 @@ class LaneProgram:
 
     def __init__(self, runs: Sequence[ReacherRun], log: ScalarLog | None = None) -> None:
         self.sizes = one = runs[0]
-        self.runs, self.log, self.world = list(runs), log, Reacher(late_tip=one.late_tip)
+        self.runs, self.log, self.world = list(runs), log, LateTipReacher() if one.late_tip else Reacher()
         settings, leading = one.settings(self.world), len(one.leading)
         self.tasks = _stacked([self._tasks(run, run.evaluated) for run in runs])
         stream = _stacked([self._practised(run) for run in runs])

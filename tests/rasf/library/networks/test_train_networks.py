@@ -231,7 +231,7 @@ def test_arguments_that_do_not_fit_a_world_are_refused(change, words):
     "kwargs",
     [
         {},
-        {"observation": "sincos", "late_tip": True},
+        {"observation": "sincos"},
         {"observation": "wrapped", "episode_length": 50},
         {"targets": ((0.3, 0.3), (0.1, 0.1)), "risky": (0,)},
     ],

@@ -35,7 +35,7 @@ ROAD = np.dtype([(name, np.int64) for name in ("start", "end", "first_lane", "la
 Lane = Any  # a record of LANE, which numba knows and mypy does not
 
 
-class Network(NamedTuple):
+class RoadMap(NamedTuple):
     """Lanes (L,) of LANE, roads (R,) of ROAD, and for each node its first road and how many leave it (N, 2).
 
     Lane i and those that follow or precede it are `linked[links[i] : links[i + 1]]`, with `offset` to add to their s.
@@ -135,7 +135,7 @@ def locate(
     return closest
 
 
-class NetworkArrays:
+class MappedNetwork:
     """The arrays of a highway-env network, and the lane numbers of its (from, to, id)."""
 
     def __init__(self, network: Any) -> None:
@@ -159,7 +159,7 @@ class NetworkArrays:
                     self.indices.append((start, end, i))
         self.numbers = {index: i for i, index in enumerate(self.indices)}
         linked = [self._linked(network, index) for index in self.indices]
-        self.arrays = Network(
+        self.arrays = RoadMap(
             np.array(lanes, LANE),
             np.array(roads, ROAD),
             leaving,
