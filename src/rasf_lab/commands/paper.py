@@ -35,7 +35,7 @@ class ExperimentName(StrEnum):
     all = "all"
 
 
-class Preset(StrEnum):
+class PaperPreset(StrEnum):
     """How large a run is."""
 
     quick = "quick"
@@ -72,7 +72,7 @@ def demo(
 
 def reproduce(
     experiment: Annotated[ExperimentName, typer.Argument(help="Which part of the paper.")],
-    preset: Annotated[Preset, typer.Option(help="quick: smaller; paper: the paper's size.")] = Preset.paper,
+    preset: Annotated[PaperPreset, typer.Option(help="quick: smaller; paper: the paper's size.")] = PaperPreset.paper,
     out: Annotated[Path, typer.Option(help="Folder for results and figures.")] = Path("rasf-results"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     batch: Annotated[list[str] | None, typer.Option(help="Reacher: only this batch; may be repeated.")] = None,

@@ -14,7 +14,7 @@ from rasf.cli.options import silence_box_warnings
 from rasf.cli.terminal import check_folder, console, counted, interruptible, say
 
 
-class Preset(StrEnum):
+class SuitePreset(StrEnum):
     """How much is run."""
 
     quick = "quick"
@@ -39,8 +39,8 @@ def suite(
         list[str] | None, typer.Argument(metavar="NAME", help="Of the suite, or MODULE:CASE; all by default.")
     ] = None,
     preset: Annotated[
-        Preset, typer.Option(help="quick: two seeds, three weightings; full: five and ten.")
-    ] = Preset.quick,
+        SuitePreset, typer.Option(help="quick: two seeds, three weightings; full: five and ten.")
+    ] = SuitePreset.quick,
     rival: Annotated[
         list[Rival] | None,
         typer.Option(help="Also train a rival, for every weighting or for all (extra `bench`, or morl-baselines)."),

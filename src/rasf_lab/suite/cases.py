@@ -53,7 +53,7 @@ DQN_ON_ROADS: Mapping[str, Any] = {
 }
 
 
-class Preset(NamedTuple):
+class SuiteSize(NamedTuple):
     """How much of a case is run: seeds, shares of its training steps, episodes and unseen weightings."""
 
     seeds: int
@@ -62,7 +62,7 @@ class Preset(NamedTuple):
     unseen: int
 
 
-PRESETS = {"quick": Preset(2, 0.25, 0.25, 3), "full": Preset(5, 1.0, 1.0, 10)}
+PRESETS = {"quick": SuiteSize(2, 0.25, 0.25, 3), "full": SuiteSize(5, 1.0, 1.0, 10)}
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Case:
         if NEUTRAL not in self.actings or not any(is_dial(text) and text != NEUTRAL for text in self.actings):
             raise ValueError(f"actings must have {NEUTRAL!r} and a risk such as 'mean-variance:-1', got {self.actings}")
 
-    def training(self, preset: Preset) -> dict[str, Parameter]:
+    def training(self, preset: SuiteSize) -> dict[str, Parameter]:
         """What determines the library, but for the seed, as plain values."""
         return {
             "env": self.env,
@@ -121,7 +121,7 @@ class Case:
             "settings": lists_for_tuples(self.settings),
         }
 
-    def asked(self, preset: Preset) -> dict[str, Parameter]:
+    def asked(self, preset: SuiteSize) -> dict[str, Parameter]:
         """What determines what is asked of it."""
         return {
             "unseen": [list(w) for w in self.unseen[: preset.unseen]],

@@ -27,7 +27,7 @@ import numpy as np
 from rasf.arrays import Floats
 from rasf.envs.gymnasium.single import open_environment, seeds_from
 from rasf.sweep.runs import Outcome, Parameter
-from rasf_lab.suite.cases import Case, Preset, lists_for_tuples, tuples_for_lists
+from rasf_lab.suite.cases import Case, SuiteSize, lists_for_tuples, tuples_for_lists
 
 TOGETHER = 10  # batched trainings of a program: those of a seed, at full size
 _QUANTILES = "QRDQN"
@@ -87,7 +87,7 @@ def signs_of(case: Case) -> Floats | None:
     return np.where((weights < 0).any(axis=0), -1.0, 1.0)
 
 
-def rival_training(case: Case, agent: str, preset: Preset) -> dict[str, Parameter]:
+def rival_training(case: Case, agent: str, preset: SuiteSize) -> dict[str, Parameter]:
     """What determines a rival, but for the weighting and the seed, as plain values."""
     if (why := obstacle(case, agent)) is not None:
         raise ValueError(f"{why}, so {agent} cannot be trained")
