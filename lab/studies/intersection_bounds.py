@@ -1,6 +1,6 @@
 """What is possible at the intersection: drivers who see nothing, one who sees the future, and two who can compute it.
 
-    python lab/benchmarks/intersection_bounds.py --episodes 400 --clairvoyant 40 --planned 40
+    python lab/studies/intersection_bounds.py --episodes 400 --clairvoyant 40 --planned 40
 
 Constant drivers slow down for some seconds, then go. The clairvoyant tries plans in the very episode that it then
 drives, with all that the others will do: a beam over actions, the best `--beam` at each second that differ in speed or

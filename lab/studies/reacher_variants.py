@@ -1,6 +1,6 @@
 """Variants of the deep agent on the reacher, at 30 % of the paper's steps: what helps, and what does not.
 
-    python lab/benchmarks/reacher_variants.py corrected-51 atoms-201 --seeds 5 --out runs.jsonl
+    python lab/studies/reacher_variants.py corrected-51 atoms-201 --seeds 5 --out runs.jsonl
 
 Each variant trains some seeds as lanes of one program, then acts on the paper's eight test targets at many betas (the
 paper's, the bare factor of the variance). A line of JSON says what came of it, seed by seed: normalised return and
