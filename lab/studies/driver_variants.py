@@ -71,7 +71,7 @@ def one(job):
     from rasf.envs.gymnasium.single import open_environment
     from rasf_lab.suite import find_case
     from rasf_lab.suite.cases import Acting
-    from rasf_lab.suite.runs import TRYING, Gauge
+    from rasf_lab.suite.trials import TRYING, Gauge
 
     case, changes = find_case(road), dict(VARIANTS[name])
     steps = max(200, round(shrink * changes.pop("steps", case.steps_per_task)))

@@ -28,7 +28,7 @@ from rasf.envs.driving.priority import Rules
 from rasf.envs.driving.simulation import drive as frames_of_traffic
 from rasf.envs.gymnasium.single import open_environment, seeds_from
 from rasf_lab.suite import find_case
-from rasf_lab.suite.runs import TRYING
+from rasf_lab.suite.trials import TRYING
 
 SLOWER, IDLE, FASTER = 0, 1, 2
 CASE = find_case("intersection")

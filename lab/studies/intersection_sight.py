@@ -22,7 +22,7 @@ import optax
 
 from rasf.envs.gymnasium.single import open_environment, seeds_from
 from rasf_lab.suite import find_case
-from rasf_lab.suite.runs import TRYING
+from rasf_lab.suite.trials import TRYING
 
 FASTER, SLOWER = 2, 0
 UPDATES, BATCH, RATE = 30_000, 64, 2e-3

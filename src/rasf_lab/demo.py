@@ -36,7 +36,7 @@ class OnNewTasks(NamedTuple):
     visits: Floats
 
 
-class Footprints(gym.Wrapper[Any, Any, Any, Any]):
+class Footprints(gym.Wrapper[object, object, object, object]):
     """The world, which counts the episodes through each cell on a map (rows, columns) that all copies share."""
 
     def __init__(self, counts: Floats) -> None:

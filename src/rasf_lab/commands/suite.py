@@ -21,8 +21,8 @@ class SuitePreset(StrEnum):
     full = "full"
 
 
-class Rival(StrEnum):
-    """Who else is trained."""
+class RivalName(StrEnum):
+    """Which other agents are trained."""
 
     dqn = "dqn"
     qr_dqn = "qr-dqn"
@@ -42,7 +42,7 @@ def suite(
         SuitePreset, typer.Option(help="quick: two seeds, three weightings; full: five and ten.")
     ] = SuitePreset.quick,
     rival: Annotated[
-        list[Rival] | None,
+        list[RivalName] | None,
         typer.Option(help="Also train a rival, for every weighting or for all (extra `bench`, or morl-baselines)."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of runs, results and figures.")] = Path("rasf-suite"),

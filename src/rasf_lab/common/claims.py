@@ -6,13 +6,12 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import resources
-from typing import Any
 
-from rasf_lab.common.results import Finding, Result
+from rasf_lab.common.results import Finding, Numbers, Result
 from rasf_lab.common.rules import ClaimRule, as_rule
 
 NOT_MEASURED = "not measured"
-_SILENCE: dict[str, Any] = {"verdict": NOT_MEASURED, "measured": "", "seeds": 0, "number": ""}
+_SILENCE: Numbers = {"verdict": NOT_MEASURED, "measured": "", "seeds": 0, "number": ""}
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Claim:
     figure: str = ""
 
 
-def is_ours(row: Mapping[str, Any]) -> bool:
+def is_ours(row: Numbers) -> bool:
     """Whether a row of `table` is a goal of our own, not a claim of the paper."""
     return bool(row["where"] == "ours")
 
@@ -53,7 +52,7 @@ def _read() -> tuple[tuple[Claim, ...], dict[str, ClaimRule], dict[str, ClaimRul
 CLAIMS, FIRST, SECOND = _read()
 
 
-def table(results: Mapping[str, Result]) -> list[dict[str, Any]]:
+def table(results: Mapping[str, Result]) -> list[Numbers]:
     """One row per claim: its words, and verdict, measured, seeds, second_reading from the results.
 
     Where no result speaks, the verdict is that it is not measured.

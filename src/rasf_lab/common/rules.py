@@ -51,7 +51,7 @@ class Runs(Protocol):
         """Arrays by label and name."""
 
     def of_common_seeds(self, *names: str) -> Self:
-        """The same, of the seeds that all these labels have."""
+        """The same, where these labels have only the seeds that all of them have."""
 
     def seeds(self, name: str) -> int:
         """How many seeds a label has."""

@@ -51,7 +51,8 @@ class Curves:
     def of_common_seeds(self, *names: str) -> Curves:
         """The same, of the seeds that all these have: some have fewer, the first ones."""
         n = min(self.seeds(name) for name in names)
-        return Curves({name: {key: values[:n] for key, values in self.arrays[name].items()} for name in names})
+        kept = {name: {key: values[:n] for key, values in self.arrays[name].items()} for name in names}
+        return Curves({**self.arrays, **kept})
 
     def seeds(self, name: str) -> int:
         """How many seeds."""

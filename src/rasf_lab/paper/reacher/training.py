@@ -32,7 +32,7 @@ from rasf.files import Arrays
 from rasf.library.progress import ScalarLog
 from rasf.risk import MeanVariance
 from rasf.sweep.engines.machine import peak_gb
-from rasf_lab.paper.reacher.beliefs import beliefs, compare_risks, grid, true_variance
+from rasf_lab.paper.reacher.beliefs import Mapped, beliefs, compare_risks, grid, true_variance
 
 if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
@@ -207,9 +207,9 @@ class LaneProgram:
         self._curve = jax.jit(jax.vmap(partial(self._outcome, n=one.rollouts)))
         known, where = (self.tester, self.world), grid(one.map_points)
         self._rollouts = partial(rollouts, *known)
-        mapped = (*known, where, np.searchsorted(one.evaluated, one.training))
-        truth = partial(true_variance, *mapped, rollouts=one.truth_rollouts, steps=one.truth_steps)
-        self._truth, self._beliefs = (jax.jit(_one_by_one(each)) for each in (truth, partial(beliefs, *mapped)))
+        mapped = Mapped(*known, where, np.searchsorted(one.evaluated, one.training))
+        truth = partial(true_variance, mapped, rollouts=one.truth_rollouts, steps=one.truth_steps)
+        self._truth, self._beliefs = (jax.jit(_one_by_one(each)) for each in (truth, partial(beliefs, mapped)))
         self._risks = jax.jit(_one_by_one(partial(compare_risks, *known)))
 
     def _tasks(self, run: ReacherRun, targets: tuple[int, ...]) -> Tasks:
