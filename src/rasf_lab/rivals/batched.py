@@ -16,7 +16,7 @@ after a step is what is done there, in this order:
                  |(i - 1/2) / Q - [d_ij < 0]| Huber(d_ij); gradients as they are
 
 Layers are rectified and begin as torch's do. Random numbers are others than there, so trainings agree in distribution
-and not in bits; a test holds one update to Stable-Baselines3's own, and docs/suite.md trainings to trainings.
+and not in bits; a test holds one update to Stable-Baselines3's own, and lab/notes/driving.md trainings to trainings.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ AGREEMENT_BETAS = (-0.05, -0.2, -0.5, -1.0, -2.0, -3.0, -4.0)  # where mean-vari
 TRAINING = tuple(range(len(TRAINING_TARGETS)))
 TARGETS = tuple(range(len(Reacher().targets)))
 CHECKPOINT_EVERY_S = 600.0
-# what each is worth: docs/reacher.md
+# what each is worth: lab/notes/reacher.md
 _BEYOND = {
     "gamma": 0.9,
     "side_by_side": True,
