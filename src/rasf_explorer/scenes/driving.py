@@ -91,7 +91,6 @@ class DrivingScene(LibraryScene, RolloutScene[RoadOutcome]):
             for environment in self._environments:
                 environment.logs = logs
             report = run_rule(self.library, SyncEnvs(self._environments), rule, seeds, _LONGEST, callback)
-            report = run_episodes(self.library, SyncEnvs(self._environments), rule, seeds, _LONGEST, callback)
         assert report.failures is not None  # the roads name them
         speeds = np.array([np.mean(log.speeds[1:]) for log in logs.values()])
         found = measures(report.returns, report.failures, report.lengths)

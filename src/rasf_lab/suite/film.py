@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -85,7 +85,7 @@ def drive(library: PolicyLibrary, risk: Risk, seed: int, render_mode: str | None
         if render_mode is not None:
             frames.append(np.asarray(env.env.render(), np.uint8))
 
-    def act(t: int, obs: dict[int, Any]) -> list[int]:
+    def act(t: int, obs: dict[int, object]) -> list[int]:
         picture()
         return [int(library.act(one, TASK, risk)) - library.environment.first_action for one in obs.values()]
 
@@ -103,7 +103,7 @@ def save_film(drives: dict[str, Drive], path: Path) -> None:
     pictures = [Image.fromarray(_stacked(drives, t)) for t in range(longest)]
     waits = [_PAUSE_MS] * (longest - 1) + [_LAST_MS]
 
-    def write(partial: Any) -> None:
+    def write(partial: str) -> None:
         pictures[0].save(partial, "GIF", save_all=True, append_images=pictures[1:], duration=waits, loop=0)
 
     write_atomically(path, write)

@@ -12,7 +12,7 @@ from rasf_lab.common import results
 from rasf_lab.paper.four_room import figures, measures, prql, runs
 from rasf_lab.paper.four_room.measures import CHOICES, dangerous_objects, novel_outcome, trap_cells
 
-TINY = runs.Preset(
+TINY = runs.FourRoomSize(
     seeds=2, tasks=2, steps=300, tuning_seeds=1, shared_seeds=2, rollouts=2, optimum_tasks=0, library_seeds=1,
     library_rollouts=5,
 )  # fmt: skip

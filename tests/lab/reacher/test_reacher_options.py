@@ -12,7 +12,7 @@ from quick_compilation import quick_compilation  # noqa: F401
 from rasf.deep.fused import Schedule, start_lanes
 from rasf.envs.reacher.arm import physics, tip_position
 from rasf.envs.reacher.world import TORQUES, Noise, Reacher
-from rasf_lab.paper.reacher.beliefs import beliefs, grid
+from rasf_lab.paper.reacher.beliefs import Mapped, beliefs, grid
 from rasf_lab.paper.reacher.training import TARGETS, TRAINING, LaneProgram, LateTipReacher, ReacherRun
 
 TOY = ReacherRun(
@@ -103,7 +103,8 @@ def test_maps_and_libraries_are_of_policies_for_their_own_tasks_in_any_order():
     np.testing.assert_array_equal(found["map_variance"], pairs[:, np.arange(4), [2, 3, 0, 1]])
     assert not np.array_equal(found["map_variance"], pairs[:, np.arange(4), np.arange(4)])
     lane = jax.tree.map(lambda part: part[0], (lanes.learner.online, one.configs.beta, one.tasks))
-    expected = jax.jit(partial(beliefs, one.tester, one.world, grid(32), np.array([2, 3, 0, 1])))(*lane).variance
+    mapped = Mapped(one.tester, one.world, grid(32), np.array([2, 3, 0, 1]))
+    expected = jax.jit(partial(beliefs, mapped))(*lane).variance
     np.testing.assert_allclose(pairs[0], expected, rtol=2e-3)  # kept in half precision
     # in its own phase, every policy was always at its target
     one.networks, seen = lanes.learner.online, np.eye(13)[[2, 3, 0, 1]]

@@ -65,7 +65,7 @@ Setting = tuple[str, float]  # name in POLICY_REUSE, omega
 
 
 @dataclass(frozen=True)
-class Preset:
+class FourRoomSize:
     """How large a batch is."""
 
     seeds: int
@@ -80,11 +80,11 @@ class Preset:
 
 
 PRESETS = {
-    "quick": Preset(
+    "quick": FourRoomSize(
         seeds=2, tasks=24, steps=10_000, tuning_seeds=1, shared_seeds=2, rollouts=20, optimum_tasks=1, library_seeds=1,
         library_rollouts=100,
     ),
-    "paper": Preset(
+    "paper": FourRoomSize(
         seeds=30, tasks=128, steps=20_000, tuning_seeds=5, shared_seeds=10, rollouts=100, optimum_tasks=4,
         library_seeds=30, library_rollouts=500,
     ),
@@ -115,7 +115,7 @@ def policy_reuse_settings() -> list[Setting]:
     return [(name, omega) for name, omega in product(POLICY_REUSE, RISKS) if omega or name != _WITHOUT_C]
 
 
-def tuning_runs(size: Preset) -> dict[tuple[Setting, tuple[float, float]], list[FourRoomRun]]:
+def tuning_runs(size: FourRoomSize) -> dict[tuple[Setting, tuple[float, float]], list[FourRoomRun]]:
     """PRQL for every omega, eta and tau, on seeds that are not reported."""
     seeds = range(TUNING_SEED, TUNING_SEED + size.tuning_seeds)
     return {
@@ -127,7 +127,7 @@ def tuning_runs(size: Preset) -> dict[tuple[Setting, tuple[float, float]], list[
 
 
 def reported_runs(
-    size: Preset, first_seed: int, tuned: Mapping[Setting, tuple[float, float]]
+    size: FourRoomSize, first_seed: int, tuned: Mapping[Setting, tuple[float, float]]
 ) -> dict[str, list[FourRoomRun]]:
     """All others, by the name of their curve: (Ra)SFQL, (Ra)PRQL with the eta and tau of each omega, Q-learning.
 

@@ -72,10 +72,18 @@ class Beliefs(NamedTuple):
     negative: Array
 
 
-def beliefs(
-    agent: Agent, world: Reacher, where: Grid, own_tasks: Ints, networks: Networks, beta: Array, tasks: Tasks
-) -> Beliefs:
-    """What the networks say about all tasks; own_tasks (K,): which of them are those of the K policies."""
+class Mapped(NamedTuple):
+    """What is mapped: an agent in a world, at the points of a grid; own_tasks (K,) are those of its K policies."""
+
+    agent: Agent
+    world: Reacher
+    where: Grid
+    own_tasks: Ints
+
+
+def beliefs(mapped: Mapped, networks: Networks, beta: Array, tasks: Tasks) -> Beliefs:
+    """What the networks say about all tasks."""
+    agent, world, where, own_tasks = mapped
     risk = agent.risk(beta)
     obs = world.observe(jnp.asarray(where.states))
     own = jnp.argmax(agent.own_scores(networks, obs, tasks.weights[own_tasks], risk), axis=-1)
@@ -90,10 +98,7 @@ def beliefs(
 
 
 def true_variance(
-    agent: Agent,
-    world: Reacher,
-    where: Grid,
-    own_tasks: Ints,
+    mapped: Mapped,
     networks: Networks,
     beta: Array,
     tasks: Tasks,
@@ -108,6 +113,7 @@ def true_variance(
     exact_failures: of chance that does not change the path, the variance is known, path by path: much less noise. As
     published, failures are drawn like everything else.
     """
+    agent, world, where, own_tasks = mapped
     risk, gamma, K = agent.risk(beta), agent.settings.gamma, agent.policies
     own = tasks.weights[own_tasks]
     state = jnp.broadcast_to(jnp.asarray(where.states), (K, rollouts, *where.states.shape)).reshape(K, -1, 4)

@@ -39,8 +39,8 @@ from rasf.sweep.store import Finished, Store, report_progress, sweep_folder
 from rasf_lab.common import runs as common
 from rasf_lab.common.archive import load_archive, save_archive
 from rasf_lab.common.results import Result
+from rasf_lab.paper.reacher.claims import judge
 from rasf_lab.paper.reacher.measures import kept, map_arrays, measures, summary
-from rasf_lab.paper.reacher.second_readings import judge
 from rasf_lab.paper.reacher.training import BETAS, CHECKPOINT_EVERY_S, TARGETS, TRAINING, LaneProgram, ReacherRun
 
 LANES, MANY_LANES = 20, 120

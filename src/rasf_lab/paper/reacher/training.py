@@ -33,7 +33,7 @@ from rasf.library.progress import ScalarLog
 from rasf.risk import MeanVariance
 from rasf.sweep.engines.machine import peak_gb
 from rasf_lab.paper.reacher.agents import SEPARATE_HEADS, ConditionedAgent, GpiAgent, adam, paper_settings
-from rasf_lab.paper.reacher.beliefs import beliefs, compare_risks, grid, true_variance
+from rasf_lab.paper.reacher.beliefs import Mapped, beliefs, compare_risks, grid, true_variance
 from rasf_lab.paper.reacher.fit import fit
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ AGREEMENT_BETAS = (-0.05, -0.2, -0.5, -1.0, -2.0, -3.0, -4.0)  # where mean-vari
 TRAINING = tuple(range(len(TRAINING_TARGETS)))
 TARGETS = tuple(range(len(Reacher().targets)))
 CHECKPOINT_EVERY_S = 600.0
-# what each is worth: docs/reacher.md
+# what each is worth: lab/notes/reacher.md
 _BEYOND = {
     "gamma": 0.9,
     "side_by_side": True,
@@ -223,9 +223,9 @@ class LaneProgram:
         self._curve = jax.jit(jax.vmap(partial(self._outcome, n=one.rollouts)))
         known, where = (self.tester, self.world), grid(one.map_points)
         self._rollouts = partial(rollouts, *known)
-        mapped = (*known, where, np.searchsorted(one.evaluated, one.training))
-        truth = partial(true_variance, *mapped, rollouts=one.truth_rollouts, steps=one.truth_steps)
-        self._truth, self._beliefs = (jax.jit(_one_by_one(each)) for each in (truth, partial(beliefs, *mapped)))
+        mapped = Mapped(*known, where, np.searchsorted(one.evaluated, one.training))
+        truth = partial(true_variance, mapped, rollouts=one.truth_rollouts, steps=one.truth_steps)
+        self._truth, self._beliefs = (jax.jit(_one_by_one(each)) for each in (truth, partial(beliefs, mapped)))
         self._risks = jax.jit(_one_by_one(partial(compare_risks, *known)))
 
     def _tasks(self, run: ReacherRun, targets: tuple[int, ...]) -> Tasks:

@@ -1,6 +1,6 @@
 """Variants of the deep agent on the reacher, at 30 % of the paper's steps: what helps, and what does not.
 
-    python lab/benchmarks/reacher_variants.py corrected-51 atoms-201 --seeds 5 --out runs.jsonl
+    python lab/studies/reacher_variants.py corrected-51 atoms-201 --seeds 5 --out runs.jsonl
 
 Each variant trains some seeds as lanes of one program, then acts on the paper's eight test targets at many betas (the
 paper's, the bare factor of the variance). A line of JSON says what came of it, seed by seed: normalised return and
@@ -27,7 +27,7 @@ from rasf.deep.networks import choose_policies
 from rasf.envs.reacher.world import TRAINING_TARGETS, Reacher
 from rasf.risk import MeanVariance
 from rasf_lab.common.results import shipped
-from rasf_lab.paper.reacher.beliefs import beliefs, grid, true_variance
+from rasf_lab.paper.reacher.beliefs import Mapped, beliefs, grid, true_variance
 
 ACTING = (0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -5.0, -6.0, -9.0, -13.0)
 SMALL = {"widths": (256, 256, 32)}
@@ -247,12 +247,12 @@ def variance_error(agent, world, networks, keys, first, tasks, count):
     part = jax.vmap(lambda each: tuple(choose_policies(one, chosen) for one in each))(networks)
     few = Agent(agent.settings, agent.law, count, agent.inputs, agent.actions, agent.active_features)
     few = few.for_weights(np.asarray(tasks.weights))
-    mapped = (few, world, where, own)
+    mapped = Mapped(few, world, where, own)
 
     def of_lane(given):
         one, key = given
-        learned = beliefs(*mapped, one, beta, tasks).variance
-        truth = true_variance(*mapped, one, beta, tasks, key, rollouts=24, steps=80, exact_failures=True)
+        learned = beliefs(mapped, one, beta, tasks).variance
+        truth = true_variance(mapped, one, beta, tasks, key, rollouts=24, steps=80, exact_failures=True)
         return learned[own, own], truth[own, own]
 
     learned, truth = map(np.asarray, jax.jit(partial(jax.lax.map, of_lane))((part, keys)))

@@ -1,7 +1,7 @@
 """How much of what comes can be seen at the intersection: networks predict collisions, and a driver trusts one.
 
-    python lab/benchmarks/intersection_sight.py --episodes 16000
-    python lab/benchmarks/intersection_sight.py --case intersection-intentions
+    python lab/studies/intersection_sight.py --episodes 16000
+    python lab/studies/intersection_sight.py --case intersection-intentions
 
 Episodes begin with some random seconds, then one more action of any kind, then the driver never brakes. From each
 observation of that last part networks learn, by its outcome, how likely a collision is for the action taken: 30,000
@@ -22,7 +22,7 @@ import optax
 
 from rasf.envs.gymnasium.single import open_environment, seeds_from
 from rasf_lab.suite import find_case
-from rasf_lab.suite.runs import TRYING
+from rasf_lab.suite.trials import TRYING
 
 FASTER, SLOWER = 2, 0
 UPDATES, BATCH, RATE = 30_000, 64, 2e-3

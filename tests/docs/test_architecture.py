@@ -5,7 +5,7 @@ from pathlib import Path
 
 import architecture_picture
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_picture_is_current():

@@ -9,7 +9,7 @@ import results_tables
 from rasf_lab.common.claims import is_ours, table
 from rasf_lab.common.results import shipped
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "results.md").read_text()
 WORDS = {"holds": r"holds?", "does not hold": r"(does|do) not hold", "not decided": r"is undecided"}
 

@@ -20,7 +20,7 @@ import rasf
 import site_pictures
 from rasf import statistics
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 NAMED = re.findall(r"^::: rasf\.([\w.]+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
 FENCES = {"```python", "```", "```toml", "```json", "```sh"}  # test_docs.py runs the first kind

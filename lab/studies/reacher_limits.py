@@ -1,7 +1,7 @@
 """Limits beside the dial on the reacher: return and failures on the eight targets that nobody trained for.
 
-    python lab/benchmarks/reacher_limits.py reacher.rasf --rollouts 64 --out limits.json
-    python lab/benchmarks/reacher_limits.py reacher.rasf --static --rollouts 256 --out static.json
+    python lab/studies/reacher_limits.py reacher.rasf --rollouts 64 --out limits.json
+    python lab/studies/reacher_limits.py reacher.rasf --static --rollouts 256 --out static.json
 
 The library is of histogram networks; `rasf reproduce reacher --preset paper --batch rasfc51-main --library FILE` trains
 it. It acts at several betas (scored at every step, as the paper does), neutrally with a higher cost of failures, and

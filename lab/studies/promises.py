@@ -1,6 +1,6 @@
 """Are promises kept? A library is calibrated, then asked for tasks, risks and limits that it has not met.
 
-    python lab/benchmarks/promises.py --out promises.json
+    python lab/studies/promises.py --out promises.json
 
 Rules, written before the first run: of 200 unseen (task, risk), each bound (mean, spread, CVaR, failures) holds in at
 least 90 %; of 200 (task, limit), the failures an episode are within the limit in at least 95 %. Outcomes are means

@@ -1,6 +1,6 @@
 """What a stranger gets who sets nothing: known environments, defaults alone, several seeds, unseen weightings.
 
-    python lab/benchmarks/defaults.py lander minecart cartpole --seeds 5 --out defaults.jsonl
+    python lab/studies/defaults.py lander minecart cartpole --seeds 5 --out defaults.jsonl
 
 Nothing is set but the steps. Each run trains a library with `rasf.learn` and acts by it, neutrally and averse to risk,
 on weightings that it was not trained for. A line of JSON says what came of it; `--table` prints what a file holds, with

@@ -1,6 +1,6 @@
 """What is possible at the intersection: drivers who see nothing, one who sees the future, and two who can compute it.
 
-    python lab/benchmarks/intersection_bounds.py --episodes 400 --clairvoyant 40 --planned 40
+    python lab/studies/intersection_bounds.py --episodes 400 --clairvoyant 40 --planned 40
 
 Constant drivers slow down for some seconds, then go. The clairvoyant tries plans in the very episode that it then
 drives, with all that the others will do: a beam over actions, the best `--beam` at each second that differ in speed or
@@ -29,7 +29,7 @@ from rasf.envs.driving.simulation import drive as frames_of_traffic
 from rasf.envs.driving.traffic import Scene
 from rasf.envs.gymnasium.single import open_environment, seeds_from
 from rasf_lab.suite import find_case
-from rasf_lab.suite.runs import TRYING
+from rasf_lab.suite.trials import TRYING
 
 SLOWER, IDLE, FASTER = 0, 1, 2
 CASE = find_case("intersection")

@@ -1,6 +1,6 @@
 """Static CVaR beside CVaR scored afresh in every state, with learned laws: which worst cases does acting meet?
 
-    python lab/benchmarks/static_acting.py four-room resource-gathering --out static.json
+    python lab/studies/static_acting.py four-room resource-gathering --out static.json
 
 For each weighting both act in the same episodes; the CVaR of the discounted return is compared. Intervals of 95 % are
 over weightings and episodes, both resampled together. The reacher's are measured by `reacher_limits.py --static`. Rule,

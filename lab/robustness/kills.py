@@ -1,6 +1,6 @@
 """Kill `rasf train` at random moments and start it again: its library must have the bits of an undisturbed run.
 
-    python lab/benchmarks/kills.py [--kills 100] [--seed 0] [--only fused]
+    python lab/robustness/kills.py [--kills 100] [--seed 0] [--only fused]
 
 Five trainings (tables, a model, networks with moments, networks with histograms, the fused loop of the reacher), each
 killed with SIGKILL a fifth of the times. Prints a line for each training: kills, resumptions, and whether the arrays of

@@ -1,6 +1,6 @@
 """Bad inputs for the whole public API and the command line, with the outcome of each.
 
-    python lab/benchmarks/bad_inputs.py [--jobs 2] [--limit 10] [--only TEXT] [--json FILE]
+    python lab/robustness/bad_inputs.py [--jobs 2] [--limit 10] [--only TEXT] [--json FILE]
 
 The cases are in `bad_input_cases.py`. Outcomes:
 

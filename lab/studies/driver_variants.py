@@ -1,6 +1,6 @@
 """Variants of how drivers of the suite are trained: which learn best, on a seed that the suite does not use.
 
-    python lab/benchmarks/driver_variants.py long long-wide --road highway --road intersection --out runs.jsonl
+    python lab/studies/driver_variants.py long long-wide --road highway --road intersection --out runs.jsonl
 
 Each trains a library on a road's own weightings, then drives on its ten unseen ones. A line of JSON says what came of
 it: return, collisions and speed by the way to act, means over weightings; steps and seconds of training. One process
@@ -71,7 +71,7 @@ def one(job):
     from rasf.envs.gymnasium.single import open_environment
     from rasf_lab.suite import find_case
     from rasf_lab.suite.cases import Acting
-    from rasf_lab.suite.runs import TRYING, Gauge
+    from rasf_lab.suite.trials import TRYING, Gauge
 
     case, changes = find_case(road), dict(VARIANTS[name])
     steps = max(200, round(shrink * changes.pop("steps", case.steps_per_task)))

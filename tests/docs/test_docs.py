@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 SNIPPETS = [
     pytest.param(code, id=f"{page.name}-{number}")
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -20,7 +20,7 @@ def test_snippet_runs(code, tmp_path, monkeypatch):
 
 
 def test_links_and_figures_exist():
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "lab").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
@@ -28,3 +28,12 @@ def test_links_and_figures_exist():
 def test_no_placeholder_is_left():
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         assert not re.findall(r"^[A-Z]{4,}$", page.read_text(), re.MULTILINE), page.name
+
+
+def test_every_diary_is_listed_and_every_page_names_diaries_that_there_are():
+    notes = ROOT / "lab" / "notes"
+    listed = re.findall(r"^\| `(\w+\.md)` \|", (notes / "README.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(path.name for path in notes.glob("*.md") if path.name != "README.md")
+    for page in (ROOT / "docs").glob("*.md"):
+        for name in re.findall(r"`(lab/notes/\w+\.md)`", page.read_text()):
+            assert (ROOT / name).exists(), f"{page.name}: {name}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 ACTING = {
     "resource_gathering": ["neutral", "averse"],
     "deep_sea_treasure": ["neutral", "averse"],
