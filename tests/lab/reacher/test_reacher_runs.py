@@ -17,7 +17,6 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from typer.testing import CliRunner
 
 import rasf
-from quick_compilation import as_in_this_process, quick_compilation  # noqa: F401
 from rasf.cli.main import app
 from rasf.envs.gymnasium.single import open_environment
 from rasf.envs.reacher.world import Reacher
@@ -333,16 +332,9 @@ def test_bad_options_end_in_one_sentence(arguments, sentence, tmp_path, monkeypa
 # --- libraries
 
 
-@pytest.fixture
-def _compile_as_here(monkeypatch):
-    """In other processes."""
-    for name, value in ({"JAX_PLATFORMS": "cpu"} | as_in_this_process()).items():
-        monkeypatch.setenv(name, value)
-
-
 @pytest.mark.slow  # half a minute; `test_reacher_sweep` has the workers, the test without gymnasium the library
-@pytest.mark.usefixtures("_compile_as_here")
 def test_reproduce_finds_the_same_and_ends_in_a_policy_library(logged, tmp_path, monkeypatch):
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")  # of the worker
     found, _, program = logged
     toy_batches(monkeypatch, BATCHES)
     monkeypatch.setattr(machine, "gpus", lambda: ["0"])  # so that lanes are one job; its worker does it on a core

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from reacher_often import OFTEN, OFTEN_NAME
 
-from quick_compilation import as_in_this_process, quick_compilation  # noqa: F401
 from rasf.sweep import runs as sweep
 from rasf.sweep.drive import drive, jobs_of
 from rasf.sweep.engines.local import LocalEngine
@@ -138,9 +137,7 @@ class Killing(LocalEngine):
 
 
 @pytest.mark.slow  # test_kills.py of the engines kills quicker runs, test_fit.py resumes smaller ones
-def test_lanes_killed_in_the_middle_go_on_to_the_same_arrays(tmp_path, monkeypatch):
-    for name, value in as_in_this_process().items():
-        monkeypatch.setenv(name, value)
+def test_lanes_killed_in_the_middle_go_on_to_the_same_arrays(tmp_path):
     runs = [sweep.Run(OFTEN_NAME, swept(replace(TOY, seed=seed)).parameters, seed) for seed in (0, 1)]
     spec, store = Spec("toy", tuple(runs)), Store(tmp_path / "sweep")
     with store.driving():

@@ -6,7 +6,6 @@ import pytest
 from gymnasium import spaces
 
 import rasf
-from quick_compilation import quick_compilation  # noqa: F401
 from rasf import MeanVariance
 from rasf.envs.gymnasium.single import open_environment
 from rasf.envs.gymnasium.tape import Tape, VectorTape
