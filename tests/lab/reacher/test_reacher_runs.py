@@ -247,6 +247,7 @@ def test_summary_and_figures_of_what_is_there(found, tmp_path, monkeypatch):
     assert drawn == {"figure_2_reacher", "figure_6", "figure_10", "figures_11_12"} | maps
 
 
+@pytest.mark.slow  # trains three programs
 def test_runs_beyond_the_paper_are_judged_and_drawn_with_the_shipped_normaliser(tmp_path, monkeypatch):
     """As in `quick`: averse successor features learn neutral policies too, and both lead."""
     toy = replace(TOY, beyond=True, steps_per_task=32, evaluate_every=16, target_period=8)
@@ -385,7 +386,7 @@ def _check_library(library, program):
     assert report.failures is not None
 
 
-@pytest.mark.usefixtures("_compile_as_here")
+@pytest.mark.slow  # tests/rasf/library/networks/test_train_networks.py does the same without the lab
 def test_training_and_its_library_need_no_gymnasium(tmp_path):
     """As on a machine with a GPU and little else."""
     code = f"""
@@ -400,7 +401,8 @@ assert reproduce.total_ticks("reacher", "quick") == 12
 program = LaneProgram([{replace(TOY, agent="sfdqn", evaluate_every=20)!r}])
 program.library(0, program.train()[0]).save({str(tmp_path / "made.rasf")!r})
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+    environment = os.environ | {"JAX_PLATFORMS": "cpu"}
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300, env=environment)
     library = rasf.load(tmp_path / "made.rasf")
     assert library.agent == "sfdqn"
     assert library.environment == open_environment("rasf/Reacher-v0").describe()

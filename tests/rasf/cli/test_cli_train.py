@@ -449,6 +449,7 @@ def test_ctrl_c_twice_while_a_library_is_saved_leaves_no_half_of_it(trained, com
 # --- kills, full disks, two at once
 
 
+@pytest.mark.slow  # tests/rasf/library/test_checkpoint.py goes on within one process
 def test_a_killed_training_goes_on_to_the_same_bits(begin, here):
     """Twice killed with SIGKILL; the log has no line twice, and the old library keeps its own until the end."""
     command = ("train", "coin:Coin-v0", "--tasks", "2", "--steps-per-task", "4000", "--checkpoint-seconds", "0")

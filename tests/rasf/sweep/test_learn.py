@@ -45,6 +45,7 @@ def same_policies(one, other):
         np.testing.assert_array_equal(other.sources.arrays()[name], array)
 
 
+@pytest.mark.slow
 def test_the_example_of_the_docs(tmp_path):
     page = (ROOT / "docs" / "sweeps.md").read_text()
     (tmp_path / "rooms.toml").write_text(re.search(r"```toml\n(.*?)```", page, re.DOTALL)[1])

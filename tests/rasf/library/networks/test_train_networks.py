@@ -115,6 +115,7 @@ def test_an_id_an_environment_and_a_world_give_the_same_bits(library):
     assert not np.array_equal(other.history["return"], library.history["return"])
 
 
+@pytest.mark.slow
 def test_several_risks_tasks_that_are_drawn_and_a_support_of_one_s_own():
     options = OPTIONS | {"tasks": 2, "agent": "auto", "support": [(-5.0, 5.0)] * 13}
     both = rasf.learn(WORLD, risk=[Entropic(-2.0), Entropic(-1.0)], **options)
@@ -128,6 +129,7 @@ def test_several_risks_tasks_that_are_drawn_and_a_support_of_one_s_own():
     assert both.history["return"].shape == (4,)
 
 
+@pytest.mark.slow
 def test_periods_that_a_task_s_end_cuts_short():
     """50 steps in periods of 20, 20 and 10; target networks are copied after each."""
     seen = []
@@ -162,7 +164,7 @@ def test_a_callback_sees_where_training_stands_and_may_stop_it(library):
     np.testing.assert_array_equal(half.history["return"], library.history["return"][:1])
 
 
-@pytest.mark.parametrize("agent", ["sfdqn", "sfdqn-residual"])
+@pytest.mark.parametrize("agent", ["sfdqn", pytest.param("sfdqn-residual", marks=pytest.mark.slow)])
 def test_other_agents_where_every_step_fails(agent):
     always = Reacher(failure_probability=1.0, radius=9.0)
     found = rasf.learn(always, **OPTIONS | {"agent": agent})
