@@ -27,9 +27,8 @@ def test_good_parameters_pass():
     assert REACHER.uses_gpus([])
 
 
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
+def test_bad_parameters_are_refused(subtests):
+    for changes, sentence in [
         ({"nope": 1}, "nope is unknown"),
         ({"agent": "ppo"}, "agent must be one of"),
         ({"beta": "x"}, "beta must be"),
@@ -43,12 +42,11 @@ def test_good_parameters_pass():
         ({"agent": "rac51", "target": True}, "target must be"),
         ({"target": 3}, "target is for the agents c51 and rac51 only"),
         ({"agent": "rac51", "library": True}, "library is for agents"),
-    ],
-)
-def test_bad_parameters_are_refused(changes, sentence):
-    parameters = {key: value for key, value in (GOOD | changes).items() if value is not None}
-    with pytest.raises(ValueError, match=f"^{sentence}"):
-        REACHER.check(parameters)
+    ]:
+        with subtests.test(changes=changes, sentence=sentence):
+            parameters = {key: value for key, value in (GOOD | changes).items() if value is not None}
+            with pytest.raises(ValueError, match=f"^{sentence}"):
+                REACHER.check(parameters)
 
 
 def lanes(agent, betas, seeds):

@@ -215,9 +215,8 @@ def test_once_is_a_support_of_its_own(command, here):
 # --- refusals
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
+def test_train_refuses_in_one_sentence_and_leaves_nothing(subtests, command, here):
+    for arguments, words in [
         (("coin:Coin-v0", "--w", "1,0"), "out must say where to save"),
         (("coin:Coin-v0", "--out", "a.rasf"), "tasks must be given"),
         (("--w", "1,0", "--out", "a.rasf"), "env must be given"),
@@ -265,15 +264,14 @@ def test_once_is_a_support_of_its_own(command, here):
             "tasks-file must be a file that ends in .csv, .json, .npy",
         ),
         (("coin:Coin-v0", "--tasks-file", "no.csv", "--out", "a.rasf"), "no.csv: No such file"),
-    ],
-)
-def test_train_refuses_in_one_sentence_and_leaves_nothing(arguments, words, command, here):
-    code, _, err = command("train", *arguments, "--steps-per-task", 20)
-    assert code == 1
-    assert err.startswith("rasf: ")
-    assert err.count("\n") == 1
-    assert words in err
-    assert files_in(here) == set()
+    ]:
+        with subtests.test(arguments=arguments, words=words):
+            code, _, err = command("train", *arguments, "--steps-per-task", 20)
+            assert code == 1
+            assert err.startswith("rasf: ")
+            assert err.count("\n") == 1
+            assert words in err
+            assert files_in(here) == set()
 
 
 @pytest.mark.parametrize(
