@@ -66,17 +66,20 @@ def test_the_reference_has_every_world_that_gymnasium_or_a_page_names():
             assert homes <= {f"rasf.{name}" for name in NAMED}, page.name
 
 
-@pytest.mark.parametrize("name", NAMED)
-def test_a_name_is_documented_with_its_docstring_arguments_and_members(name):
-    thing, text = pkgutil.resolve_name(f"rasf.{name}"), "\n".join(api_reference.reference(name))
-    assert text.startswith(f"### {name} {{ #rasf.{name} }}\n")
-    assert thing.__doc__.split()[-1] in text
-    signature = text.split("```py\n")[1].split("```")[0]
-    assert all(f"{argument}: " in signature for argument in inspect.signature(thing).parameters)
-    if inspect.isclass(thing):
-        public = {member for member, held in vars(thing).items() if callable(held) and not member.startswith("_")}
-        shown = set(re.findall(rf"{{ #rasf\.{name}\.(\w+) }}", text))
-        assert {member for member in public if getattr(thing, member).__doc__} <= shown
+def test_a_name_is_documented_with_its_docstring_arguments_and_members(subtests):
+    for name in NAMED:
+        with subtests.test(name=name):
+            thing, text = pkgutil.resolve_name(f"rasf.{name}"), "\n".join(api_reference.reference(name))
+            assert text.startswith(f"### {name} {{ #rasf.{name} }}\n")
+            assert thing.__doc__.split()[-1] in text
+            signature = text.split("```py\n")[1].split("```")[0]
+            assert all(f"{argument}: " in signature for argument in inspect.signature(thing).parameters)
+            if inspect.isclass(thing):
+                public = {
+                    member for member, held in vars(thing).items() if callable(held) and not member.startswith("_")
+                }
+                shown = set(re.findall(rf"{{ #rasf\.{name}\.(\w+) }}", text))
+                assert {member for member in public if getattr(thing, member).__doc__} <= shown
 
 
 def test_the_reference_in_html():

@@ -6,6 +6,7 @@ from itertools import chain
 import numpy as np
 import pytest
 
+from rasf.sweep.engines import machine
 from rasf.sweep.spec import read_spec
 from rasf.sweep.store import Store
 from rasf_lab.common import results
@@ -26,6 +27,7 @@ def small(tmp_path_factory):
     ticks = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(runs.PRESETS, "quick", TINY)
+        patch.setattr(machine, "cores", lambda: 1)  # several processes would each compile
         result = runs.run("quick", 0, lambda: ticks.append(1), folder)
         assert len(ticks) == runs.total_ticks("quick")
     return folder, result

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from deep.deep_twin import constant_networks, outputs, plain_networks, random_learner, softmax
-from quick_compilation import quick_compilation  # noqa: F401
 from rasf.deep.agent import Agent, Tasks, preset
 from rasf.envs.reacher.arm import ELBOW_LIMIT, tip_position
 from rasf.envs.reacher.world import Reacher

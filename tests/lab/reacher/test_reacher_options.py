@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from quick_compilation import quick_compilation  # noqa: F401
 from rasf.deep.fused import Schedule, start_lanes
 from rasf.envs.reacher.arm import physics, tip_position
 from rasf.envs.reacher.world import TORQUES, Noise, Reacher

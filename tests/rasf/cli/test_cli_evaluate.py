@@ -204,9 +204,8 @@ def test_a_library_of_an_environment_without_id_asks_for_one(trained, command):
     assert command("evaluate", "strange.rasf", "--env", "coin:Coin-v0", "--w", "1,0", "--episodes", 2)[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
+def test_evaluate_refuses_in_one_sentence(subtests, trained, command, here):
+    for arguments, words in [
         (("coin.rasf", "--w", "1,0,0"), "w must be 2 numbers, got 3"),
         (("coin.rasf", "--w", "1,0", "--risk", "brave"), "risk must be written as"),
         (("coin.rasf", "--w", "1,0", "--episodes", "1"), "episodes must be a whole number of at least 2"),
@@ -221,17 +220,16 @@ def test_a_library_of_an_environment_without_id_asks_for_one(trained, command):
         (("no.rasf",), "no.rasf does not exist"),
         (("coin.py",), "coin.py"),
         ((), "file must be given"),
-    ],
-)
-def test_evaluate_refuses_in_one_sentence(arguments, words, trained, command, here):
-    before = files_in(here)
-    code, _, err = command("evaluate", *arguments)
-    assert code == 1
-    said = [line for line in err.splitlines() if line.startswith("rasf: ")]
-    assert len(said) == 1
-    assert words in said[0]
-    assert "Traceback" not in err
-    assert files_in(here) == before
+    ]:
+        with subtests.test(arguments=arguments, words=words):
+            before = files_in(here)
+            code, _, err = command("evaluate", *arguments)
+            assert code == 1
+            said = [line for line in err.splitlines() if line.startswith("rasf: ")]
+            assert len(said) == 1
+            assert words in said[0]
+            assert "Traceback" not in err
+            assert files_in(here) == before
 
 
 def test_both_commands_have_help_with_examples(command):

@@ -160,7 +160,7 @@ def test_policies_settle_and_their_laws_are_learned_on():
     assert create_agent(settings, OBS, ACTIONS, BOUNDS, TASKS).init(jax.random.key(0)).chooser == ()  # nothing planned
 
 
-@pytest.mark.parametrize("name", ["rasfc51", "residual"])
+@pytest.mark.parametrize("name", [pytest.param("rasfc51", marks=pytest.mark.slow), "residual"])
 def test_policies_of_several_risks_learn_as_if_each_risk_were_alone(name):
     """Six networks, three tasks at two risks, against two agents of three networks."""
     settings = replace(AGENTS[name][0], widths=(4,), atoms=5, gamma=0.8, learning_rate=0.02)

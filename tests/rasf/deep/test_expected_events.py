@@ -135,6 +135,7 @@ def after_updates(agent, draw, tasks, risk, updates, key):
     return jax.jit(run)(key)
 
 
+@pytest.mark.slow
 def test_less_is_left_to_chance():
     """Any action leads anywhere, and in one of four states an eighth fails: the law of failures is the same throughout.
 
@@ -170,8 +171,8 @@ def test_less_is_left_to_chance():
     assert (on < 0.85 * off).all(), (off, on)  # 0.37 and 0.49, of which 0.2 is how often failures came at all
 
 
-@pytest.mark.parametrize("warmup", [0, 40])
-@pytest.mark.parametrize("surprise", [0.0, 0.9])
+@pytest.mark.parametrize("warmup", [0, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("surprise", [0.0, pytest.param(0.9, marks=pytest.mark.slow)])
 def test_stepped_from_python(surprise, warmup):
     """One step that pays 20 in an eighth of the cases; a warm-up scales it, and surprise draws those more often."""
     small = {"widths": (4,), "n_step": 1, "batch": 32, "learning_rate": 0.01, "average": 100, "gamma": 0.9}
@@ -190,6 +191,7 @@ def test_stepped_from_python(surprise, warmup):
     assert variance.item() == pytest.approx(400 * 7 / 64, rel=0.15)
 
 
+@pytest.mark.slow
 def test_compiled_and_from_a_checkpoint(tmp_path):
     world, tasks = Walk(), np.array([[1.0, -1.0, 0.0]], np.float32)
     settings = preset(

@@ -66,7 +66,9 @@ def as_batch(transitions):
     return Batch(obs, action, phi, next_obs, not_terminated, task)
 
 
-@pytest.mark.parametrize("name", ["rasfc51", "rac51", "sfdqn-residual"])
+@pytest.mark.parametrize(
+    "name", ["rasfc51", *(pytest.param(name, marks=pytest.mark.slow) for name in ("rac51", "sfdqn-residual"))]
+)
 def test_updates_are_the_agent_s_on_what_was_stored_in_order(name):
     """Batches are drawn by the second child of the seed; 40 updates, target copies every 4, scans of 2 and 4."""
     learner = make(name)

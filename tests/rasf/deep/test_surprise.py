@@ -114,6 +114,7 @@ def test_surprise_is_how_far_off_the_means_were(law):
     assert float(whole) == pytest.approx(np.asarray(each).mean())
 
 
+@pytest.mark.slow
 def test_weights_of_one_change_nothing():
     agent = create_agent(preset("rasfdqn", widths=(6,)), 2, 3, BOUNDS, TASKS)
     rng = np.random.default_rng(0)
@@ -127,7 +128,7 @@ def test_weights_of_one_change_nothing():
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), plain.online, weighted.online)
 
 
-@pytest.mark.parametrize("surprise", [0.0, 0.9])
+@pytest.mark.parametrize("surprise", [pytest.param(0.0, marks=pytest.mark.slow), 0.9])
 def test_the_law_of_a_rare_outcome_is_right_in_the_end(surprise):
     """One step that pays 1 in an eighth of the cases: surprise draws those much more often."""
     small = {"widths": (4,), "warmup": 0, "n_step": 1, "batch": 32, "learning_rate": 0.01, "average": 100}

@@ -84,7 +84,7 @@ def compiled_chance(epsilon, n=1):
 
 @pytest.mark.parametrize(
     ("name", "side_by_side"),
-    [("rasfc51", False), ("rasfc51", True), pytest.param("rac51", False, marks=pytest.mark.slow)],
+    [("rasfc51", True), *(pytest.param(name, False, marks=pytest.mark.slow) for name in ("rasfc51", "rac51"))],
 )
 def test_the_loop_is_algorithm_2(name, side_by_side):
     """Act by GPI or explore, step, store, sample, update every policy; copy to the target after every period.
@@ -162,6 +162,7 @@ def test_lanes_differ(three_lanes):
     np.testing.assert_array_equal(lanes.rows[1, 0, :3], lanes.rows[2, 0, :3])
 
 
+@pytest.mark.slow
 def test_a_lane_alone_is_close(three_lanes):
     """Another width compiles to other sums; over 32 updates rounding of 1e-7 grows little."""
     agent, configs, lanes, _ = three_lanes

@@ -6,7 +6,6 @@ import pytest
 from gymnasium import spaces
 
 import rasf
-from quick_compilation import quick_compilation  # noqa: F401
 from rasf import MeanVariance
 from rasf.envs.gymnasium.single import open_environment
 from rasf.envs.gymnasium.tape import Tape
@@ -103,9 +102,10 @@ TRAININGS = {
         {"agent": "rasfc51", "tasks": 2, "atoms": 5, "steps_per_task": 1_500, **SMALL},
     ),
 }
+LONG = ("networks of a wrapper with a memory", "histograms, one task after the other", "the reacher, fused")
 
 
-@pytest.mark.parametrize("name", TRAININGS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in TRAININGS])
 def test_an_interrupted_training_goes_on_to_the_same_bits(name, tmp_path):
     env, options = TRAININGS[name]
     options = {"tasks": [[1.0, 1.0], [1.0, 0.2]], "seed": 3} | options

@@ -28,7 +28,7 @@ def scored(library, risk=NEUTRAL):
     return np.stack([found.values, found.mean, found.std])
 
 
-@pytest.mark.parametrize("options", [{}, NETS, ATOMS])
+@pytest.mark.parametrize("options", [{}, NETS, pytest.param(ATOMS, marks=pytest.mark.slow)])
 def test_growing_keeps_the_old_policies_bit_for_bit(options):
     old = learned(**options)
     before, arrays = scored(old), {name: array.copy() for name, array in old.sources.arrays().items()}

@@ -50,9 +50,8 @@ def test_a_kind_whose_module_breaks_is_refused_in_one_sentence(tmp_path, monkeyp
         spec_of(tmp_path, 'sweep = "try"\nkind = "broken_experiment:MINE"\n')
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "what"),
-    [
+def test_a_bad_file_is_refused_with_the_line(subtests, tmp_path):
+    for text, line, what in [
         ('sweep = "a"\nkind = "sweep_experiments:PROBE"\ncolour = 1', 3, "unknown key 'colour'"),
         ('sweep = "a"\nkind = "sweep_experiments:PROBE"\n\n[colours]\nx = 1', 4, "unknown key 'colours'"),
         ('kind = "sweep_experiments:PROBE"\nsweep = "../up"', 2, "sweep must be a name"),
@@ -110,14 +109,13 @@ def test_a_kind_whose_module_breaks_is_refused_in_one_sentence(tmp_path, monkeyp
         (HEAD + "[parameters]\nsleep = 0\ncolour = 1", 5, "colour is unknown"),
         (HEAD + "[grid]\nsleep = [0]\nscale = [1, 13]", 5, "scale must not be 13"),
         (HEAD + "[[list]]\nscale = 1\n[[list]]\nscale = 13", 6, "scale must not be 13"),
-    ],
-)
-def test_a_bad_file_is_refused_with_the_line(tmp_path, text, line, what):
-    path = tmp_path / "bad.toml"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=re.escape(what)) as refused:
-        read_spec(path, memory_gb=8.0)
-    assert str(refused.value).startswith(f"{path}, line {line}: ")
+    ]:
+        with subtests.test(text=text, line=line, what=what):
+            path = tmp_path / "bad.toml"
+            path.write_text(text)
+            with pytest.raises(ValueError, match=re.escape(what)) as refused:
+                read_spec(path, memory_gb=8.0)
+            assert str(refused.value).startswith(f"{path}, line {line}: ")
 
 
 def test_a_file_that_is_not_toml_is_refused_with_the_line(tmp_path):

@@ -208,9 +208,8 @@ def test_two_steps_of_lookahead_come_close_to_the_known_ceiling(target):
     assert earned.min() > 0.9
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_bad_arguments_are_refused(subtests):
+    for arguments, message in [
         ({"observation": "pixels"}, "observation must"),
         ({"targets": ()}, "targets must"),
         ({"targets": ((0.1, 0.2, 0.3),)}, "targets must"),
@@ -242,12 +241,11 @@ def test_two_steps_of_lookahead_come_close_to_the_known_ceiling(target):
         ({"failure_probability": None}, "failure_probability must"),
         ({"episode_length": "10"}, "episode_length must"),
         ({"episode_length": 2.5}, "episode_length must"),
-    ],
-)
-def test_bad_arguments_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message) as refused:
-        Reacher(**arguments)
-    assert "\n" not in str(refused.value)
+    ]:
+        with subtests.test(arguments=arguments, message=message):
+            with pytest.raises(ValueError, match=message) as refused:
+                Reacher(**arguments)
+            assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("kind", [list, np.array])

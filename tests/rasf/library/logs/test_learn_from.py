@@ -145,6 +145,7 @@ def test_resampling_episodes_is_evaluating_a_log_of_them(log):
     assert found.std.low == pytest.approx(exact.std.estimate)
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_about_as_often_as_they_say(tmp_path):
     """Of 60 logs of 60 episodes, 95 % intervals of the sure policy's and of the gamble's mean."""
     truth = rasf.evaluate_policy(gamble().mdp(0.9), [1, 1, 1, 1], W, rasf.NestedEntropic(0.0))[0, 1]
