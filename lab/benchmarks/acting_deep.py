@@ -13,16 +13,18 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import numpy.typing as npt
-from rasf.deep.stepping import SteppedLearner
 
-from rasf.deep.agent import Agent, Tasks, preset
+from rasf.deep.agent import Agent, Tasks
 from rasf.deep.laws import support_atoms
+from rasf.deep.settings import HistogramSettings, NetworkSettings, network_settings
+from rasf.deep.stepped import SteppedLearner
 from rasf.library.networks.policies import NetworkPolicies
 from rasf.risk import CVaR, Entropic, MeanVariance, Risk
 from rasf.transfer import gpi_actions
@@ -50,8 +52,14 @@ def read_bandwidth() -> float:
 
 def make_agent(name: str, policies: int) -> Agent:
     """An agent of the paper's size."""
-    tasks = Tasks(np.ones((policies, FEATURES), np.float32), np.zeros((policies, 1), np.float32))
-    return Agent.create(preset(name), INPUTS, ACTIONS, tasks, support_atoms([(-1.0, 1.0)] * FEATURES, 0.9, 51))
+    tasks = Tasks.of(np.ones((policies, FEATURES)))
+    return _create(network_settings(name), INPUTS, ACTIONS, tasks)
+
+
+def _create(settings: NetworkSettings, inputs: int, actions: int, tasks: Tasks) -> Agent:
+    bounds = [(-1.0, 1.0)] * tasks.weights.shape[1]
+    atoms = support_atoms(bounds, 0.9, settings.atoms) if isinstance(settings, HistogramSettings) else None
+    return Agent.create(settings, inputs, actions, tasks, atoms)
 
 
 def decisions(name: str, policies: int, risk: Risk, w: npt.NDArray[np.float64], bandwidth: float) -> dict[str, float]:
@@ -74,9 +82,10 @@ def decisions(name: str, policies: int, risk: Risk, w: npt.NDArray[np.float64], 
 def learning(name: str, num_envs: int, together: int | None, steps: int) -> dict[str, float]:
     """Transitions a second with an update for each, and microseconds of its parts per transition."""
     rng = np.random.default_rng(0)
-    tasks = Tasks(rng.normal(size=(4, 3)).astype(np.float32), np.zeros((4, 1), np.float32))
-    settings = preset(name, widths=(64, 64), atoms=21)
-    agent = Agent.create(settings, 7, 6, tasks, support_atoms([(-1.0, 1.0)] * 3, 0.9, 21))
+    tasks, settings = Tasks.of(rng.normal(size=(4, 3))), replace(network_settings(name), widths=(64, 64))
+    if isinstance(settings, HistogramSettings):
+        settings = replace(settings, atoms=21)
+    agent = _create(settings, 7, 6, tasks)
     learner = SteppedLearner(agent, tasks, -1.0, 0, num_envs, 10**6, together=together)
     floats = (rng.uniform(-1, 1, size=(num_envs, size)).astype(np.float32) for size in (7, 7, 3))
     obs, next_obs, phi = floats

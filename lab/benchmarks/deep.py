@@ -1,4 +1,4 @@
-"""A step of the fused training loop: RaSFC51, C51 and SFDQN at the paper's size, on whatever device jax finds.
+"""A step of the fused driver: RaSFC51, C51 and SFDQN at the paper's size, on whatever device jax finds.
 
     python lab/benchmarks/deep.py [--lanes 10] [--steps 2000] [--agents rasfc51 rac51 sfdqn] [--json FILE]
 
@@ -21,13 +21,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from rasf.deep.fit import period_of
-from rasf.deep.train import RunConfig
 
-from rasf.deep import train
-from rasf.deep.agent import Agent, Tasks, preset
+from rasf.deep import fused
+from rasf.deep.agent import Agent, Tasks
+from rasf.deep.fused import RunConfig, Stage, period_of
 from rasf.envs.reacher.world import Reacher
-from rasf_lab.paper.reacher.training import TRAINING
+from rasf_lab.paper.reacher.training import TRAINING, ReacherRun
 
 
 def bandwidth() -> float:
@@ -65,23 +64,23 @@ def measure(name: str, lanes: int, steps: int) -> dict[str, float]:
     """Milliseconds a step of all lanes together, and the bytes it moves."""
     world = Reacher()
     tasks = Tasks(jnp.array(world.tasks(TRAINING)), jnp.array(world.target_positions(TRAINING)))
-    agent = Agent.for_world(preset(name), world, tasks)
+    agent = ReacherRun(name, 0.0, 0).create_agent(world, tasks, 0)
     keys, beta = jax.random.split(jax.random.key(0), lanes), jnp.full(lanes, -6.0)
     configs, axes = RunConfig(keys, beta, beta, tasks), RunConfig(0, 0, 0, None)
     period = min(period_of(agent), steps)
-    begin = jax.jit(jax.vmap(partial(train.start, agent, world, 4 * steps), in_axes=(axes,)))
+    begin = jax.jit(jax.vmap(partial(fused.start, agent, world, 4 * steps), in_axes=(axes,)))
+    stage = Stage(steps // period, period, False, False, True)
     advance = jax.jit(
-        jax.vmap(partial(train.advance, agent, world, steps // period, period), in_axes=(axes, 0, None, None, None)),
-        donate_argnums=(1,),
+        jax.vmap(partial(fused.advance, agent, world, stage), in_axes=(axes, 0, None, None)), donate_argnums=(1,)
     )
     lane = begin(configs)
     least = lanes * least_bytes(agent, jax.tree.map(lambda part: part[0], lane.learner.online))
-    compile_s = _seconds(lambda: advance.lower(configs, lane, 0, 0, 0).compile())
-    lane = jax.block_until_ready(advance(configs, lane, 0, 0, 0)[0])
+    compile_s = _seconds(lambda: advance.lower(configs, lane, 0, 0).compile())
+    lane = jax.block_until_ready(advance(configs, lane, 0, 0)[0])
     times = []
     for repeat in range(1, 3):
         start = time.perf_counter()
-        lane = jax.block_until_ready(advance(configs, lane, repeat * steps, 0, 0)[0])
+        lane = jax.block_until_ready(advance(configs, lane, repeat * steps, 0)[0])
         times.append((time.perf_counter() - start) / (steps // period * period))
     return {"lanes": lanes, "ms": 1e3 * min(times), "compile_s": compile_s, "least_gb": least / 1e9}
 

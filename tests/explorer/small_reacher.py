@@ -1,10 +1,8 @@
 """A small library of random networks for the reacher."""
 
-import numpy as np
-
-from deep.deep_twin import create_agent, random_learner
+from deep.deep_twin import create_agent, random_learner, settings_of
 from rasf.agents import AGENTS
-from rasf.deep.agent import Tasks, preset
+from rasf.deep.agent import Tasks
 from rasf.envs.gymnasium.single import open_environment
 from rasf.envs.reacher.world import Reacher
 from rasf.library.networks.policies import NetworkPolicies
@@ -20,8 +18,8 @@ def random_reacher(law="histogram", seed=0, **kwargs):
     described = env.describe()
     env.close()
     weights = Reacher().tasks((0, 3))
-    settings = preset(NAMES[law], widths=(16, 16), atoms=9, gamma=0.8)
-    agent = create_agent(settings, 4, 9, described.bounds, Tasks(weights, np.zeros((2, 1))))
+    settings = settings_of(NAMES[law], widths=(16, 16), atoms=9, gamma=0.8)
+    agent = create_agent(settings, 4, 9, described.bounds, Tasks.of(weights))
     sources = NetworkPolicies.from_agent(agent, random_learner(agent, seed).online)
     policies = tuple(SourcePolicy(tuple(w), MeanVariance(-6.0)) for w in weights.tolist())
     return PolicyLibrary(sources, described, policies, (AGENTS[NAMES[law]],), {}, (), {"seed": seed})

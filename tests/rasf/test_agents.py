@@ -13,7 +13,7 @@ from library_worlds import random_world
 import rasf
 from rasf import CVaR, Entropic, MeanVariance
 from rasf.agents import AGENTS, check_risks, library_agent
-from rasf.deep.agent import AgentSettings, preset
+from rasf.deep.settings import HistogramSettings, network_settings
 from rasf.envs.gymnasium.single import open_environment
 from rasf.library.arguments.environment import choose_agent
 from rasf.library.arguments.settings import with_settings
@@ -177,17 +177,18 @@ def test_other_agents_are_unknown(name):
 
 
 def test_settings_change_by_name():
-    changed = with_settings(preset("rasfc51"), {"widths": [4, 4], "atoms": 7})
-    assert changed == AgentSettings(widths=(4, 4), atoms=7)
+    changed = with_settings(network_settings("rasfc51"), {"widths": [4, 4], "atoms": 7})
+    assert changed == HistogramSettings(widths=(4, 4), atoms=7)
     assert with_settings(TableSettings(), {"alpha": 0.1}) == TableSettings(alpha=0.1)
     for base, given, said in (
-        (preset("sfdqn"), {"law": "histogram"}, "settings must be among .*, got law"),
-        (preset("sfdqn"), {"conditioned": True}, "got conditioned"),
+        (network_settings("sfdqn"), {"law": "histogram"}, "settings must be among .*, got law"),
+        (network_settings("sfdqn"), {"atoms": 5}, "got atoms"),
+        (network_settings("rasfc51"), {"events": (0,)}, "got events"),
         (TableSettings(), {"risk": AVERSE}, "got risk"),
         (TableSettings(), {"b": 1, "a": 2}, "got a, b"),
         (TableSettings(), {"alpha": None}, "alpha must|settings must"),
-        (preset("sfdqn"), {"widths": ()}, "widths must"),
-        (preset("sfdqn"), {"learning_rate": "fast"}, "learning_rate must|settings must"),
+        (network_settings("sfdqn"), {"widths": ()}, "widths must"),
+        (network_settings("sfdqn"), {"learning_rate": "fast"}, "learning_rate must|settings must"),
     ):
         with pytest.raises(ValueError, match=said) as refused:
             with_settings(base, given)

@@ -80,6 +80,7 @@ def rollouts(
 ) -> Rollouts:
     """n rollouts per task, each of one episode; `agent` must be prepared for the weights of these tasks.
 
+    After an episode terminates nothing more is summed or measured; its last states are still recorded.
     The risk at step t is that of a return which counts risk_discount^t times: 1 scores as the paper does; gamma gives
     discount-aware GPI, which is what the guarantee is about.
     """
@@ -106,14 +107,20 @@ def rollouts(
             noise = jax.vmap(world.noise)(jax.random.split(keys(t)[2], n))
             return jax.vmap(world.advance)(state, action, noise)
 
-        def add(sums: Rollouts, before: Any, after: Any, phi: Array, t: Array) -> tuple[Rollouts, Any]:
-            seen = jax.vmap(measure, in_axes=(None, 0))(t, after)
+        def add(
+            totals: tuple[Array, Array, Rollouts], before: Any, after: Any, phi: Array, t: Array
+        ) -> tuple[tuple[Array, Array, Rollouts], Any]:
+            running, lived, sums = totals
+            phi, seen = running * phi, running * jax.vmap(measure, in_axes=(None, 0))(t, after)
             sums = Rollouts(sums.phi + phi, sums.discounted + gamma**t * phi, sums.measured + seen)
-            return sums, before if record else None
+            terminated = jnp.broadcast_to(jax.vmap(world.terminated)(after), (n,))[:, None]
+            return (running * (1.0 - terminated), lived + running, sums), before if record else None
 
-        begin, steps = Rollouts(none, none, jnp.zeros_like(first)), jnp.arange(world.episode_length)
-        _, sums, states = Steps(act, advance, add).scan(state, begin, steps)
+        all_run = jnp.ones((n, 1))
+        begin = (all_run, jnp.zeros_like(all_run), Rollouts(none, none, jnp.zeros_like(first)))
+        steps = jnp.arange(world.episode_length)
+        _, (_, lived, sums), states = Steps(act, advance, add).scan(state, begin, steps)
         states = jax.tree.map(lambda part: jnp.moveaxis(part, 0, 1), states)
-        return Rollouts(sums.phi, sums.discounted, sums.measured / world.episode_length, states)
+        return Rollouts(sums.phi, sums.discounted, sums.measured / lived, states)
 
     return jax.vmap(of_task)(jax.random.split(key, len(tasks.weights)), tasks.weights, tasks.inputs)

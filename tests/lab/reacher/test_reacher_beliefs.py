@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from deep.deep_twin import constant_networks, outputs, plain_networks, random_learner, softmax
-from rasf.deep.agent import Agent, Tasks, preset
+from deep.deep_twin import constant_networks, outputs, plain_networks, random_learner, settings_of, softmax
+from rasf.deep.agent import Agent, Tasks
 from rasf.envs.reacher.arm import ELBOW_LIMIT, tip_position
 from rasf.envs.reacher.world import Reacher
 from rasf_lab.paper.reacher.beliefs import Mapped, beliefs, compare_risks, grid, on_grid, true_variance
@@ -22,7 +22,7 @@ IN_ORDER, RISKY_LAST = np.arange(4), np.array([2, 3, 0, 1])  # the own tasks of 
 def small():
     tasks = Tasks(jnp.array(WORLD.tasks()), jnp.array(WORLD.target_positions()))
     training = Tasks(tasks.weights[:4], tasks.inputs[:4])
-    settings = preset("rasfc51", widths=(8,), atoms=5)
+    settings = settings_of("rasfc51", widths=(8,), atoms=5)
     agent = Agent.for_world(settings, WORLD, training)
     return agent, agent.init(jax.random.key(0)).online, tasks
 
@@ -54,7 +54,7 @@ def test_beliefs_are_the_scores_of_single_states(small, own_tasks):
     found = beliefs(Mapped(agent, WORLD, where, own_tasks), networks, jnp.array(-6.0), tasks)
     n = int(where.reached.sum())
     assert found.objective.shape == found.variance.shape == (4, 12, n)
-    risk = agent.settings.risk(-6.0)
+    risk = agent.risk(-6.0)
     policy, task, point = 2, 7, n // 2
     values, spreads = [], []
     for elbow in (0, 1):
@@ -146,7 +146,7 @@ BETA, K, STATES = -6.0, 2, 15
 def thin_tails():
     """An agent, networks whose histograms have thin tails, tasks, and other states for every task."""
     inputs = np.zeros((len(WEIGHTS), 0), np.float32)
-    settings = preset("rasfc51", widths=(4,), atoms=5)
+    settings = settings_of("rasfc51", widths=(4,), atoms=5)
     agent = Agent.for_world(settings, TWO_TARGETS, Tasks(WEIGHTS[:K], inputs[:K]))
     (network,) = random_learner(agent).online
     steep = network._replace(heads=type(network.heads)(*(30 * part for part in network.heads)))

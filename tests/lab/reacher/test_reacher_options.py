@@ -11,6 +11,7 @@ import pytest
 from rasf.deep.fused import Schedule, start_lanes
 from rasf.envs.reacher.arm import physics, tip_position
 from rasf.envs.reacher.world import TORQUES, Noise, Reacher
+from rasf_lab.paper.reacher.agents import SEPARATE_HEADS, GpiAgent
 from rasf_lab.paper.reacher.beliefs import Mapped, beliefs, grid
 from rasf_lab.paper.reacher.training import TARGETS, TRAINING, LaneProgram, LateTipReacher, ReacherRun
 
@@ -40,20 +41,21 @@ def same(first, second):
 
 
 @pytest.mark.parametrize(
-    ("changes", "settings", "world"),
+    ("changes", "settings", "parts", "world"),
     [
-        ({}, {}, Reacher()),
-        ({"bootstrap": "gpi"}, {"bootstrap": "gpi"}, Reacher()),
-        ({"target_networks": False}, {"target_period": 0}, Reacher()),
-        ({"separate_heads": True}, {"separate_heads": True}, Reacher()),
-        ({"adam_epsilon": 1e-7}, {"adam_epsilon": 1e-7}, Reacher()),
-        ({"late_tip": True}, {}, LateTipReacher()),
+        ({}, {}, {}, Reacher()),
+        ({"target_networks": False}, {"target_period": 0}, {}, Reacher()),
+        ({"separate_heads": True}, {}, {"initialise": SEPARATE_HEADS}, Reacher()),
+        ({"late_tip": True}, {}, {}, LateTipReacher()),
     ],
 )
-def test_an_option_changes_one_setting_and_nothing_else(changes, settings, world):
+def test_an_option_changes_one_setting_and_nothing_else(changes, settings, parts, world):
     plain, other = program(), program(**changes)
-    assert other.agent.settings == replace(plain.agent.settings, **settings)
-    assert replace(other.agent, settings=plain.agent.settings) == plain.agent
+    assert other.agent == replace(plain.agent, settings=replace(plain.agent.settings, **settings), **parts)
+    assert_same_but_for_the_agent(plain, other, world)
+
+
+def assert_same_but_for_the_agent(plain, other, world):
     assert plain.world == Reacher()
     assert other.world == world
     assert same(other.configs, plain.configs)
@@ -66,6 +68,21 @@ def test_a_late_tip_is_the_one_a_step_began_at():
         after, phi = world.advance(state, action, calm)
         assert (after == physics(state, TORQUES[action])).all()
         assert (phi == world.features(tip_position(state), calm.failure)).all()
+
+
+def test_the_bootstrap_by_gpi_is_another_agent_with_the_same_fields():
+    plain, other = program(), program(bootstrap="gpi")
+    assert type(other.agent) is GpiAgent
+    assert vars(other.agent) == vars(plain.agent)
+    assert_same_but_for_the_agent(plain, other, Reacher())
+
+
+def test_another_epsilon_of_adam_is_another_optimiser():
+    plain, other = program(), program(adam_epsilon=1e-7)
+    assert other.agent.optimiser.keywords == {"eps": 1e-7}
+    assert other.agent.optimiser.func is plain.agent.optimiser
+    assert replace(other.agent, optimiser=plain.agent.optimiser) == plain.agent
+    assert_same_but_for_the_agent(plain, other, Reacher())
 
 
 # --- the order of tasks
@@ -153,7 +170,7 @@ def test_agents_with_one_head_do_not_tell_separate_heads_apart():
 def test_adam_s_first_step_is_the_gradient_over_its_size_and_epsilon(epsilon):
     agent = program(adam_epsilon=epsilon).agent
     gradient = np.array([1e-7, -1e-6, 1.0], np.float32)
-    steps, _ = agent.optimiser.update(gradient, agent.optimiser.init(np.zeros(3, np.float32)))
+    steps, _ = agent.gradient_step.update(gradient, agent.gradient_step.init(np.zeros(3, np.float32)))
     expected = -agent.settings.learning_rate * gradient / (np.abs(gradient) + epsilon)
     np.testing.assert_allclose(steps, expected, rtol=1e-3)
 

@@ -135,7 +135,7 @@ def test_without_tensorboard_there_is_one_sentence(tmp_path, monkeypatch):
         ScalarLog(tmp_path)
 
 
-@pytest.mark.slow  # tests/rasf/deep/test_fit.py does the same at a smaller size
+@pytest.mark.slow  # test_reacher_fit.py does the same at a smaller size
 def test_interrupted_lanes_go_on_to_the_same_numbers(found, tmp_path):
     ticks, checkpoint = [], tmp_path / "lanes.checkpoint"
 

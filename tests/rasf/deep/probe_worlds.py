@@ -1,4 +1,4 @@
-"""Tiny worlds for the fused loop, and what is known about them exactly."""
+"""Tiny worlds for the fused driver, and what is known about them exactly."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -6,7 +6,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from deep_twin import categorical_projection
+
+from deep.deep_twin import categorical_projection
 
 
 class Place(NamedTuple):

@@ -12,13 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from deep_twin import outputs, plain_networks
+from deep_twin import outputs, plain_networks, settings_of
 from probe_worlds import Table, projected_fixed_point
-from rasf.deep.train import RunConfig
 from scipy.special import softmax
 
-from rasf.deep import train
-from rasf.deep.agent import Agent, Tasks, preset
+from rasf.deep import fused, replay
+from rasf.deep.agent import Agent, Tasks
+from rasf.deep.fused import RunConfig, Stage
 from rasf.envs.grid import Grid
 from rasf.mdp import FiniteMDP
 from rasf.planning.moments import successor_moments
@@ -40,31 +40,31 @@ GAMMA, BETA, PERIOD, CHUNKS = 0.6, -0.2, 50, 40
 
 def trained(name, world, weights, steps, **changes):
     """The agent, mean outputs (K, S, H, A, M) of the last quarter (as probabilities), policies, and the replay."""
-    tasks = Tasks(jnp.asarray(weights), jnp.zeros((len(weights), 1)))
-    settings = preset(name, gamma=GAMMA, widths=(32,), epsilon=1.0, target_period=PERIOD, **changes)
+    tasks = Tasks.of(weights)
+    settings = settings_of(name, gamma=GAMMA, widths=(32,), epsilon=1.0, target_period=PERIOD, **changes)
     agent = Agent.for_world(settings, world, tasks)
     config = RunConfig(jax.random.key(0), jnp.asarray(BETA), jnp.asarray(BETA), tasks)
-    lane = jax.jit(partial(train.start, agent, world, steps))(config)
+    lane = jax.jit(partial(fused.start, agent, world, steps))(config)
     periods = steps // CHUNKS // PERIOD
-    advance = jax.jit(partial(train.advance, agent, world, periods, PERIOD))
+    advance = jax.jit(partial(fused.advance, agent, world, Stage(periods, PERIOD, False, False, True)))
     everywhere, found = np.eye(world.observation_size, dtype=np.float32), []
     for chunk in range(CHUNKS):
-        lane, _ = advance(config, lane, chunk * periods * PERIOD, 0, 0)
+        lane, _ = advance(config, lane, chunk * periods * PERIOD, 0)
         networks = jax.tree.map(np.asarray, lane.learner.online)
         parts = [plain_networks(part, shape) for part, shape in zip(networks, agent.law.shapes(), strict=True)]
         seen = [np.array([[outputs(one, x) for x in everywhere] for one in part]) for part in parts]
         found.append([softmax(part, axis=-1) for part in seen] if name == "rasfc51" else seen)
     mean = [np.mean(parts, axis=0) for parts in zip(*found[-CHUNKS // 4 :], strict=True)]
-    risk = agent.settings.risk(BETA)
+    risk = agent.risk(BETA)
     scores = jax.jit(partial(agent.own_scores, risk=risk))(lane.learner.online, everywhere, jnp.asarray(weights))
-    return agent, mean, np.argmax(scores, axis=-1), np.asarray(lane.rows)
+    return agent, mean, np.argmax(scores, axis=-1), np.asarray(lane.ring.rows)
 
 
 def law_of_the_replay(rows, world):
     """The MDP whose transitions are those of the replay, as often as they happened."""
-    n, d = world.observation_size, world.phi.shape[-1]
-    state, successor = rows[:, :n].argmax(1), rows[:, n : 2 * n].argmax(1)
-    phi, action = rows[:, 2 * n : 2 * n + d].astype(float), rows[:, -3].astype(int)
+    n = world.observation_size
+    steps = replay.unpack(rows, n)
+    state, successor, phi, action = steps.obs.argmax(1), steps.next_obs.argmax(1), steps.phi.astype(float), steps.action
     kinds, counts = np.unique(np.column_stack([state, action, successor, phi]), axis=0, return_counts=True)
     visits = {pair: counts[(kinds[:, :2] == pair).all(1)].sum() for pair in set(map(tuple, kinds[:, :2]))}
     listed = [

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from deep_twin import constant_networks
+from deep_twin import constant_networks, settings_of
 
-from rasf.deep.agent import Agent, Tasks, preset
+from rasf.deep.agent import Agent, Tasks
 from rasf.deep.evaluate import rollouts
 
 STEPS, GAMMA = 4, 0.6
@@ -24,11 +24,12 @@ class Count(NamedTuple):
 
 @dataclass(frozen=True)
 class Counter:
-    """phi = (1, whether action 1 was taken); no chance but for the start, which is seen by nobody."""
+    """phi = (1, whether action 1 was taken); no chance but for the start, which is not observed."""
 
     n_actions: int = 2
     observation_size: int = 2
     episode_length: int = STEPS
+    ends_after: int = STEPS + 1  # steps
 
     @property
     def feature_bounds(self):
@@ -47,6 +48,9 @@ class Counter:
     def observe(self, state):
         return jnp.stack([state.steps, state.ones])
 
+    def terminated(self, state):
+        return state.steps >= self.ends_after
+
 
 WORLD = Counter()
 TASKS = Tasks(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], np.float32), np.zeros((3, 1), np.float32))
@@ -54,7 +58,7 @@ STEPWISE = GAMMA ** np.arange(STEPS)
 
 
 def make(name, tasks=TASKS, **changes):
-    return Agent.for_world(preset(name, gamma=GAMMA, widths=(2,), **changes), WORLD, tasks)
+    return Agent.for_world(settings_of(name, gamma=GAMMA, widths=(2,), **changes), WORLD, tasks)
 
 
 @cache
@@ -97,6 +101,18 @@ def test_measured_means_are_of_the_states_after_each_step(gpi_rollouts):
     steps = [np.mean([0, 1, 2, 3]), np.mean([1, 2, 3, 4])]
     expected = [[[*steps, 0.0]], [[*steps, 2.5]], [[*steps, 2.5]]]
     np.testing.assert_allclose(gpi_rollouts.measured, np.broadcast_to(expected, (3, 3, 3)), rtol=1e-6)
+
+
+def test_nothing_counts_after_an_episode_terminated():
+    agent = make("sfdqn")
+    networks = psi_networks(agent, [[(0.0, 0.0), (1.0, 1.0)]] * 3)
+    act = jax.jit(
+        partial(rollouts, agent, Counter(ends_after=2), n=2, epsilon=0.0, measure=lambda t, state: t[None] + 1.0)
+    )
+    found = jax.tree.map(np.asarray, act(networks, jax.random.key(0), 0.0, TASKS))
+    np.testing.assert_array_equal(found.phi, np.full((3, 2, 2), 2.0))
+    np.testing.assert_allclose(found.discounted, np.full((3, 2, 2), 1.6), rtol=1e-6)
+    np.testing.assert_allclose(found.measured, np.full((3, 2, 1), 1.5))
 
 
 def test_nothing_is_measured_by_default():
@@ -162,16 +178,3 @@ def test_same_key_same_bits_and_other_keys_differ():
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
     assert not np.array_equal(first[0], first[1])  # nor are tasks alike
-
-
-def test_a_conditioned_network_acts_on_the_task_it_sees():
-    """Its one hidden unit is the task's input: positive prefers action 1."""
-    tasks = Tasks(TASKS.weights, np.array([[1.0], [-1.0], [1.0]], np.float32))
-    agent = make("rac51", tasks, atoms=2, bounds=(0.0, 1.0))
-    (network,) = constant_networks(agent, [np.zeros((1, 1, 2, 2))])
-    hidden = network.hidden[0]._replace(weight=np.array([[[0, 0], [0, 0], [1, 0]]], np.float32))
-    weight = network.heads.weight.copy()
-    weight[0, 0, 1, 1] = 1  # the logit of action 1's upper atom
-    networks = (network._replace(hidden=(hidden,), heads=network.heads._replace(weight=weight)),)
-    phi = roll(agent, networks, tasks=tasks).phi
-    np.testing.assert_array_equal(phi[:, 0, 1], [4, 0, 4])

@@ -11,11 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from deep_twin import create_agent, outputs, plain_networks, random_learner
+from deep_twin import create_agent, outputs, plain_networks, random_learner, settings_of, single_steps, unbounded
 from probe_worlds import Table, projected_fixed_point
 
-from rasf.deep.agent import Tasks, preset
-from rasf.deep.replay import Batch
+from rasf.deep.agent import Tasks
 from rasf.envs.grid import Grid
 from rasf.planning.moments import successor_moments
 from rasf.risk import MeanVariance
@@ -41,20 +40,20 @@ def every_outcome_as_often_as_likely(mdp, share):
             rows += [(s, a, mdp.phi[entry], to, not mdp.terminal[to])] * round(copies)
     s, a, phi, to, not_terminated = map(np.array, zip(*rows, strict=True))
     one_hot = np.eye(mdp.n_states, dtype=np.float32)
-    return Batch(
+    return single_steps(
         one_hot[s], a, phi.astype(np.float32), one_hot[to], not_terminated.astype(np.float32), np.zeros(len(s), int)
     )
 
 
 def learned(name, updates, **changes):
     """The agent after this many updates; target networks copied every 20."""
-    tasks = Tasks(TASKS.astype(np.float32), np.zeros((2, 1), np.float32))
+    tasks = Tasks.of(TASKS)
     batch = every_outcome_as_often_as_likely(MDP, 1 / 8)
-    settings = preset(name, gamma=GAMMA, widths=(32,), learning_rate=1e-2, **changes)
+    settings = settings_of(name, gamma=GAMMA, widths=(32,), learning_rate=1e-2, **changes)
     agent = create_agent(settings, MDP.n_states, 4, BOUNDS, tasks)
 
     def step(learner, _):
-        return agent.update(learner, batch, tasks, MeanVariance(BETA))[0], None
+        return agent.update(learner, batch, tasks, MeanVariance(BETA), unbounded(3))[0], None
 
     def period(learner, _):
         return agent.copy_target(jax.lax.scan(step, learner, None, length=20)[0]), None

@@ -7,9 +7,9 @@ from functools import partial
 import jax
 import numpy as np
 import pytest
-from deep_twin import create_agent, outputs, plain_networks, random_learner, softmax, symmetric
+from deep_twin import create_agent, outputs, plain_networks, random_learner, settings_of, softmax, symmetric
 
-from rasf.deep.agent import Tasks, preset
+from rasf.deep.agent import Tasks
 from rasf.risk import CVaR, Entropic, MeanVariance
 
 OBS, ACTIONS, K, D, ATOMS, BATCH = 2, 3, 2, 4, 6, 3
@@ -26,7 +26,7 @@ OBSERVATIONS = np.random.default_rng(5).normal(size=(BATCH, OBS))
 
 
 def make(name, **changes):
-    agent = create_agent(preset(name, widths=(3,), atoms=ATOMS, **changes), OBS, ACTIONS, BOUNDS, TRAINING)
+    agent = create_agent(settings_of(name, widths=(3,), atoms=ATOMS, **changes), OBS, ACTIONS, BOUNDS, TRAINING)
     learner = random_learner(agent)
     # sharper than random: probabilities from 1e-4 on
     return agent, jax.tree.map(lambda leaf: leaf * 2, learner.online)
@@ -109,20 +109,6 @@ def test_own_scores_give_every_policy_its_own_weights():
     np.testing.assert_allclose(by_each[0], scores[0], rtol=0, atol=1e-12)
     moved = histograms(agent, networks, OBSERVATIONS + 1.0)
     np.testing.assert_allclose(by_each[1], risk.independent(moved[1], atoms, w[1]), rtol=0, atol=1e-10)
-
-
-def test_a_conditioned_network_sees_the_task_and_weighs_nothing():
-    with jax.enable_x64(True):
-        agent, networks = make("rac51", bounds=(-4.0, 2.0))
-        risk, task_input = MeanVariance(-2.0), np.array([0.7])
-        task_heads = agent.task_heads(networks, np.array(WEIGHTS["dense"]))
-        scores = jax.jit(partial(agent.scores, risk=risk))(task_heads, OBSERVATIONS, task_input)
-    seen = np.concatenate([OBSERVATIONS, np.full((BATCH, 1), 0.7)], axis=1)
-    atoms = np.linspace(-4.0, 2.0, ATOMS)
-    expected = risk.histogram(histograms(agent, networks, seen)[:, :, :, 0], atoms)
-    assert scores.shape == (1, BATCH, ACTIONS)
-    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-10)
-    assert agent.for_weights(np.ones((1, D))) == agent
 
 
 def test_a_point_is_scored_as_a_certain_return():

@@ -4,34 +4,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from deep_twin import create_agent
+from deep_twin import categorical_projection, create_agent, settings_of, softmax, unbounded
 
 import rasf
 from rasf import MeanVariance
-from rasf.deep.agent import Tasks, preset
-from rasf.deep.laws import MeanCovariance, MeanDiagonal, MeanLogDiagonal, MeanOnly, Within
+from rasf.deep.agent import Tasks
+from rasf.deep.laws import Histogram, MeanCovariance, MeanOnly, MeanVariances, Within
 from rasf.deep.networks import Heads, encode, init_network, plain_outputs, read_heads
 from rasf.library.networks.policies import NetworkPolicies
 
 TASKS = Tasks(np.array([[1.0, -0.5, 0.0], [0.3, 2.0, -1.0]]), np.zeros((2, 0)))
 K, B, A, D = 2, 4, 3, 3
+ATOMS = np.array([np.linspace(-2.0, 2.0, 5), np.linspace(0.0, 4.0, 5), np.linspace(-6.0, 2.0, 5)])
+HISTOGRAM = Histogram(tuple(map(tuple, ATOMS.tolist())))
 
 
-def test_the_loss_by_hand():
-    rng = np.random.default_rng(0)
-    chosen, following = rng.normal(size=(2, K, B, 2, D))
-    phi, discount = rng.normal(size=(B, D)), np.array([0.9, 0.0, 0.9, 0.9])
-    expected = 0.0
-    for k in range(K):
-        for b in range(B):
-            for i in range(D):
-                delta = phi[b, i] + discount[b] * following[k, b, 0, i] - chosen[k, b, 0, i]
-                target = delta**2 + discount[b] ** 2 * max(following[k, b, 1, i], 0.0)
-                expected += (delta**2 + (target - chosen[k, b, 1, i]) ** 2) / 2 / B
-    with jax.enable_x64(True):
-        loss, clipped = MeanDiagonal(D).loss((chosen,), (following,), phi, discount)
-    assert float(loss) == pytest.approx(expected)
-    assert np.asarray(clipped).tolist() == [0.0, 0.0]
+def losses_of(law, chosen, following, phi, discount, within=None):
+    """Losses in numpy."""
+    return jax.tree.map(np.asarray, law.losses(chosen, following, phi, discount, within or unbounded(D)))
 
 
 def test_the_loss_of_logarithms_by_hand():
@@ -53,12 +43,58 @@ def test_the_loss_of_logarithms_by_hand():
                 spread = delta**2 + discount[b] ** 2 * np.exp(following[k, b, 1, i])
                 expected += np.exp(chosen[k, b, 1, i]) - spread * chosen[k, b, 1, i]
     with jax.enable_x64(True):
-        loss, _ = MeanLogDiagonal(D, (1,)).loss((chosen,), (following,), phi, discount)
-    assert float(loss) == pytest.approx(expected / B)
+        found = losses_of(MeanVariances(D, (1,)), (chosen,), (following,), phi, discount)
+    assert np.mean(found.each) == pytest.approx(expected / B)
+    assert np.asarray(found.clipped).tolist() == [0.0, 0.0]
 
 
-def test_nobody_learns_from_what_no_return_can_be():
-    """By hand: what is believed of the next state is cut off, and no slope is larger than what can come."""
+@pytest.mark.parametrize("law", [MeanOnly(D), MeanCovariance(D), MeanVariances(D)])
+def test_the_error_of_a_transition_is_how_far_off_the_means_were(law):
+    rng = np.random.default_rng(0)
+    chosen, following = (tuple(rng.normal(size=(K, B, *shape)) for shape in law.shapes()) for _ in range(2))
+    phi, discount = rng.normal(size=(B, D)), np.full(B, 0.9)
+    with jax.enable_x64(True):
+        found = losses_of(law, chosen, following, phi, discount)
+    off = phi + 0.9 * following[0][:, :, 0] - chosen[0][:, :, 0]
+    np.testing.assert_allclose(found.error, np.linalg.norm(off, axis=-1).mean(axis=0))
+    assert found.each.shape == (B,)
+
+
+@pytest.mark.parametrize("law", [MeanOnly(D), MeanCovariance(D), MeanVariances(D, (1,)), HISTOGRAM])
+def test_policies_may_have_features_and_discounts_of_their_own(law):
+    """(K, B, d) and (K, B) instead of (B, d) and (B,): the losses are those of each policy alone, added up."""
+    rng = np.random.default_rng(0)
+    chosen, following = (tuple(rng.normal(size=(K, B, *shape)) for shape in law.shapes()) for _ in range(2))
+    phi, discount = np.abs(rng.normal(size=(K, B, D))), rng.uniform(0, 0.9, size=(K, B))
+    with jax.enable_x64(True):
+        found = losses_of(law, chosen, following, phi, discount)
+        alone = [
+            losses_of(law, *([part[k : k + 1] for part in of] for of in (chosen, following)), phi[k], discount[k])
+            for k in range(K)
+        ]
+    np.testing.assert_allclose(found.each, sum(one.each for one in alone))
+    np.testing.assert_allclose(found.error, sum(one.error for one in alone) / K)
+    np.testing.assert_allclose(found.clipped, sum(one.clipped for one in alone) / K)
+
+
+def test_the_error_of_histograms_is_their_divergence_from_the_projection():
+    rng = np.random.default_rng(0)
+    chosen, following = rng.normal(size=(2, K, B, D, 5))
+    phi, discount = rng.normal(size=(B, D)), np.array([0.9, 0.0, 0.9, 0.9])
+    with jax.enable_x64(True):
+        found = losses_of(HISTOGRAM, (chosen,), (following,), phi, discount)
+    losses, errors = np.zeros(B), np.zeros(B)
+    for k, b, i in np.ndindex(K, B, D):
+        wanted = categorical_projection(softmax(following[k, b, i]), phi[b, i], discount[b], ATOMS[i])
+        p = softmax(chosen[k, b, i])
+        losses[b] -= wanted @ np.log(p)
+        errors[b] += sum(m * np.log(m / q) for m, q in zip(wanted, p, strict=True) if m > 1e-15) / K
+    np.testing.assert_allclose(found.each, losses)
+    np.testing.assert_allclose(found.error, errors, atol=1e-9)
+
+
+def test_targets_are_clipped_to_the_bounds_of_returns():
+    """By hand: the values at the next state are clipped, and no slope is larger than the bounds allow."""
     rng = np.random.default_rng(0)
     chosen, following = 6 * rng.normal(size=(2, K, B, 2, D))
     low, high = np.array([-2.0, 0.0, -1.0]), np.array([3.0, 1.5, 0.0])
@@ -82,18 +118,18 @@ def test_nobody_learns_from_what_no_return_can_be():
                 np.exp(said) - wanted * said if said < top else max(most, 1.0) * (1 + said - top) - wanted * said
             )
     with jax.enable_x64(True):
-        law, within = MeanLogDiagonal(D, (1,)), Within(low, high)
-        loss, _ = law.loss((chosen,), (following,), phi, discount, within=within)
-        slope = jax.grad(lambda out: law.loss((out,), (following,), phi, discount, within=within)[0])(chosen)
-    assert float(loss) == pytest.approx(expected / B)
+        law, within = MeanVariances(D, (1,)), Within(low, high)
+        found = losses_of(law, (chosen,), (following,), phi, discount, within)
+        slope = jax.grad(lambda out: law.losses((out,), (following,), phi, discount, within).each.mean())(chosen)
+    assert np.mean(found.each) == pytest.approx(expected / B)
     assert np.abs(slope[:, :, 1]).max() <= 1.25 * 25 / B
     assert np.abs(slope[:, :, 0, 1]).max() <= 1.5 / B
 
 
 def test_what_is_far_too_large_is_drawn_back():
     chosen, following = np.full((1, 1, 2, 1), 40.0), np.zeros((1, 1, 2, 1))
-    law, given = MeanLogDiagonal(1), (np.zeros((1, 1)), np.zeros(1))
-    slope = jax.grad(lambda out: law.loss((out,), (following,), *given)[0])(jnp.asarray(chosen))
+    law, given = MeanVariances(1), (np.zeros((1, 1)), np.zeros(1), unbounded(1))
+    slope = jax.grad(lambda out: law.losses((out,), (following,), *given).each.sum())(jnp.asarray(chosen))
     assert slope[0, 0, 1, 0] > 0
 
 
@@ -101,20 +137,23 @@ def test_what_is_far_too_large_is_drawn_back():
 @pytest.mark.parametrize("events", [(), (1,), (0, 2)])
 def test_scores_of_logarithms_by_hand(shared, events):
     """In jax with the features that matter, in numpy, and of a task that weighs nothing."""
-    law, x = MeanLogDiagonal(D, events), np.random.default_rng(1).normal(size=(B, 3)).astype(np.float32)
+    law, x = MeanVariances(D, events), np.random.default_rng(1).normal(size=(B, 3)).astype(np.float32)
     w = np.array([[1.0, -0.5, 0.0], [0.0, 2.0, -1.0]], np.float32)
-    network = init_network(jax.random.key(2), K, 3, (6, 5), A, law.shapes()[0], shared=shared)
+    network = init_network(jax.random.key(2), K, 3, (6, 5), A, law.shapes()[0], shared=shared, frequency=0.5)
+    assert law.shapes() == (Heads(2, D),)
+    assert len(network.hidden[0].weight) == (1 if shared else K)
     outputs = plain_outputs(jax.tree.map(np.asarray, network), x, law.shapes()[0])
     heads = law.task_heads((network,), jnp.asarray(w), 2)
     (shape,) = law.task_shapes(heads)
     assert shape == Heads(1, 1 + len(events) + 2)
     folded = (read_heads(heads.networks[0].heads, encode(heads.networks[0], x), shape),)
     scores = np.asarray(law.scores(folded, heads, MeanVariance(-3.0)))
+    each = np.asarray(law.scores_by_each(folded, heads, MeanVariance, jnp.array([-3.0, 1.0])))
 
-    def expected(k, b, a, w):
+    def expected(k, b, a, w, factor=-1.5):
         said = outputs[k, b, a, 0]
         means = [np.exp(said[i]) if i in events else said[i] for i in range(D)]
-        return w @ means - 1.5 * (w**2 @ np.exp(outputs[k, b, a, 1]))
+        return w @ means + factor * (w**2 @ np.exp(outputs[k, b, a, 1]))
 
     for one in (w[0], w[1], np.zeros(D, np.float32)):
         plain_heads = law.plain_heads(jax.tree.map(np.asarray, (network,)), one)
@@ -125,33 +164,10 @@ def test_scores_of_logarithms_by_hand(shared, events):
             assert plain[k, b, a] == pytest.approx(expected(k, b, a, one), abs=1e-4)
     for k, b, a in np.ndindex(K, B, A):
         assert scores[k, b, a] == pytest.approx(expected(k, b, a, w[k]), abs=1e-4)
+        assert each[k, b, a] == pytest.approx(expected(k, b, a, w[k], (-1.5, 0.5)[k]), abs=1e-4)
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_scores_by_hand(shared):
-    """Folded heads give the moments of what all heads would have said, in jax and in numpy."""
-    law, w, x = MeanDiagonal(D), TASKS.weights, np.random.default_rng(1).normal(size=(B, 3)).astype(np.float32)
-    network = init_network(jax.random.key(2), K, 3, (6, 5), A, law.shapes()[0], shared=shared, frequency=0.5)
-    assert law.shapes() == (Heads(2, D),)
-    assert len(network.hidden[0].weight) == (1 if shared else K)
-    outputs = plain_outputs(jax.tree.map(np.asarray, network), x, law.shapes()[0])
-    heads = law.task_heads((network,), jnp.asarray(w), 3)
-    (shape,) = law.task_shapes(heads)
-    folded = (read_heads(heads.networks[0].heads, encode(heads.networks[0], x), shape),)
-    scores = np.asarray(law.scores(folded, heads, MeanVariance(-3.0)))
-    each = np.asarray(law.scores_by_each(folded, heads, MeanVariance, jnp.array([-3.0, 1.0])))
-    plain_heads = law.plain_heads(jax.tree.map(np.asarray, (network,)), w[0])
-    plain = law.scores((plain_outputs(plain_heads.networks[0], x, shape),), plain_heads, MeanVariance(-3.0))
-    assert isinstance(plain, np.ndarray)
-    for k, b, a in np.ndindex(K, B, A):
-        mean, variance = outputs[k, b, a, 0] @ w[k], max(outputs[k, b, a, 1] @ w[k] ** 2, 0.0)
-        assert scores[k, b, a] == pytest.approx(mean - 1.5 * variance, abs=1e-4)
-        assert each[k, b, a] == pytest.approx(mean + (-1.5, 0.5)[k] * variance, abs=1e-4)
-        first = outputs[k, b, a, 0] @ w[0] - 1.5 * max(outputs[k, b, a, 1] @ w[0] ** 2, 0.0)
-        assert plain[k, b, a] == pytest.approx(first, abs=1e-4)
-
-
-@pytest.mark.parametrize("law", [MeanOnly(D), MeanCovariance(D), MeanDiagonal(D), MeanLogDiagonal(D, (1,))])
+@pytest.mark.parametrize("law", [MeanOnly(D), MeanCovariance(D), MeanVariances(D), MeanVariances(D, (1,))])
 def test_networks_that_learned_in_units_say_what_plain_ones_would(law):
     """Moments of features in units u for the weights u w are those of plain features for w."""
     units, x = np.array([2.0, 0.5, 10.0][:D], np.float32), np.ones((B, 3), np.float32)
@@ -170,11 +186,11 @@ def test_networks_that_learned_in_units_say_what_plain_ones_would(law):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("law", "events"), [("moments", ()), ("log-moments", ()), ("log-moments", (0, 2))])
-def test_a_library_scores_as_the_agent_does_and_comes_back_from_its_arrays(law, events):
-    settings = preset("rasfdqn", widths=(5, 4), law=law, events=events)
+@pytest.mark.parametrize("events", [(), (0, 2)])
+def test_a_library_scores_as_the_agent_does_and_comes_back_from_its_arrays(events):
+    settings = settings_of("rasfdqn", widths=(5, 4), events=events)
     agent = create_agent(settings, 2, A, [(-1.0, 1.0)] * D, TASKS)
-    networks = agent.init(jax.random.key(0)).online
+    networks = jax.jit(agent.init)(jax.random.key(0)).online
     sources = NetworkPolicies.from_agent(agent, networks)
     again = NetworkPolicies.restore(sources.describe(), sources.arrays())
     obs, w, risk = (

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from deep_twin import create_agent
-from rasf.deep.stepping import Scaling, SteppedLearner
+from deep_twin import create_agent, settings_of
 
-from rasf.deep.agent import Tasks, preset
+from rasf.deep.agent import Tasks
+from rasf.deep.algorithm import Scaling
 from rasf.deep.networks import (
     Each,
     Heads,
@@ -21,7 +21,8 @@ from rasf.deep.networks import (
     plain_encode,
     plain_outputs,
 )
-from rasf.deep.replay import Batch
+from rasf.deep.replay import Steps
+from rasf.deep.stepped import SteppedLearner
 
 K, OBJECTS, NUMBERS, BATCH, ACTIONS = 3, 4, 2, 6, 2
 INPUTS = OBJECTS * NUMBERS
@@ -204,29 +205,38 @@ def test_gradients_are_finite_and_those_of_the_loops(widths, shared):
 # Scaling
 
 
-def seen(obs, phi=((0.0, 3.0), (0.0, 3.0))):
-    return Batch(np.asarray(obs, np.float32), None, np.array(phi), None, None, None)
+TASKS = Tasks.of([[1.0, -0.5], [0.3, 1.0]])
+
+
+def agent_of(name="sfdqn", inputs=INPUTS, **changes):
+    settings = settings_of(name, widths=(6, 5), **{"objects": NUMBERS, **changes})
+    return create_agent(settings, inputs, 5, np.array([(-1.0, 1.0)] * 2), TASKS)
+
+
+def scaling_of(obs, phi=((0.0, 3.0), (0.0, 3.0)), **changes):
+    steps = Steps(np.asarray(obs, np.float32), None, np.array(phi), None, None, None, None)
+    return Scaling.of(agent_of(inputs=np.shape(obs)[1], **changes), steps)
 
 
 def test_numbers_of_all_objects_are_brought_to_size_one_alike():
     """Two are somebody, (3, 4, 0) and (-3, 0, 0); what never came is left as it is."""
-    batch = seen([[3.0, 4.0, 0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, -3.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]])
-    scaling = Scaling.of(batch, 0.5, 3)
+    obs = [[3.0, 4.0, 0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, -3.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]]
+    scaling = scaling_of(obs, gamma=0.5, objects=3)
     factor = [1 / np.sqrt(9.0), 1 / np.sqrt(8.0), 1.0]
     np.testing.assert_allclose(scaling.factor, factor * 2, rtol=1e-6)
     np.testing.assert_array_equal(scaling.shift, np.zeros(6))
     np.testing.assert_allclose(scaling.units, [1.0, 6.0])  # as without objects
-    np.testing.assert_allclose(Scaling.of(batch, None, 3).units, 1.0)
+    np.testing.assert_allclose(scaling_of(obs, name="rasfc51", objects=3).units, 1.0)
     assert all(part.dtype == np.float32 for part in scaling)
 
 
 def test_nobody_stays_nobody():
     x = with_nobody(100.0 + 30.0 * lists(50))
-    scaled = Scaling.of(seen(x), 0.9, NUMBERS).inputs(x)
+    scaled = scaling_of(x).inputs(x)
     np.testing.assert_array_equal(scaled.reshape(-1, NUMBERS).any(axis=1), x.reshape(-1, NUMBERS).any(axis=1))
     somebody = scaled.reshape(-1, NUMBERS)[x.reshape(-1, NUMBERS).any(axis=1)]
     np.testing.assert_allclose((somebody**2).mean(axis=0), 1.0, rtol=1e-4)
-    nobody = Scaling.of(seen(np.zeros((3, INPUTS))), 0.9, NUMBERS)
+    nobody = scaling_of(np.zeros((3, INPUTS)))
     np.testing.assert_array_equal(nobody.factor, np.ones(INPUTS))
 
 
@@ -234,8 +244,8 @@ def test_nobody_stays_nobody():
 @pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
 def test_a_folded_network_takes_lists_as_they_come(widths, shared):
     network, x = make(widths, shared), with_nobody(lists(BATCH) * np.tile([40.0, 0.01], OBJECTS).astype(np.float32))
-    scaling = Scaling.of(seen(x), None, NUMBERS)
-    folded = scaling.folded(network)
+    scaling = scaling_of(x, name="rasfc51")
+    (folded,) = scaling.unscaled(agent_of("rasfc51"), (network,))
     assert [type(layer) for layer in folded.hidden] == [type(layer) for layer in network.hidden]
     assert all(part.dtype == np.float32 for part in jax.tree.leaves(folded))
     close(plain_encode(folded, x), plain_encode(network, scaling.inputs(x)))
@@ -244,10 +254,8 @@ def test_a_folded_network_takes_lists_as_they_come(widths, shared):
 
 def test_a_learner_acts_by_scaled_objects_as_its_networks_do_by_plain_ones():
     """After a warm-up: the compiled choice, which scales what it sees, and the one in numpy, which is folded."""
-    tasks = Tasks(np.array([[1.0, -0.5], [0.3, 1.0]], np.float32), np.zeros((2, 0), np.float32))
-    settings = preset("sfdqn", widths=(6, 5), warmup=20, epsilon=0.0, objects=NUMBERS)
-    agent = create_agent(settings, INPUTS, 5, np.array([(-1.0, 1.0)] * 2), tasks)
-    learners = [SteppedLearner(agent, tasks, 0.0, 0, BATCH, 100, act_every=n) for n in (1, 8)]
+    agent = agent_of(warmup=20, epsilon=0.0)
+    learners = [SteppedLearner(agent, TASKS, 0.0, 0, BATCH, 100, act_every=n) for n in (1, 8)]
     scale, rng = np.tile([40.0, 0.01], OBJECTS).astype(np.float32), np.random.default_rng(0)
     warm, chosen = 0, []
     while warm < 20:

@@ -1,4 +1,4 @@
-"""The learner that is stepped from Python: what it stores, draws and learns, and whom it asks to act."""
+"""The stepped driver: what it stores, draws and learns, and which networks act."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -7,21 +7,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from deep_twin import constant_networks, create_agent
-from rasf.deep.stepping import Scaling, SteppedLearner
+from deep_twin import constant_networks, create_agent, settings_of, single_steps
 
-from rasf.deep import replay
-from rasf.deep.agent import Tasks, preset
-from rasf.deep.laws import MeanOnly
+from rasf.deep import algorithm, replay
+from rasf.deep.agent import Tasks
+from rasf.deep.algorithm import Scaling
+from rasf.deep.laws import MeanOnly, Within
 from rasf.deep.networks import plain_outputs
-from rasf.deep.replay import Batch, Chains, HostReplay
+from rasf.deep.replay import Steps
+from rasf.deep.stepped import SteppedLearner
 from rasf.mdp import FiniteMDP
 from rasf.planning.moments import successor_moments
 from rasf.risk import MeanVariance
 
 OBS, ACTIONS, BETA = 2, 3, -1.5
 BOUNDS = np.array([(-1.0, 1.0), (0.0, 2.0)])
-TASKS = Tasks(np.array([[1.0, -0.5], [0.3, 1.0]], np.float32), np.array([[0.2], [-0.7]], np.float32))
+TASKS = Tasks.of([[1.0, -0.5], [0.3, 1.0]])
 
 
 class Step(NamedTuple):
@@ -31,10 +32,13 @@ class Step(NamedTuple):
     valid: np.ndarray
 
 
-def make(name="rasfc51", num_envs=2, seed=3, capacity=1_000, beta=BETA, options=None, **changes):
+def agent_of(name="rasfc51", tasks=TASKS, **changes):
     small = {"widths": (6,), "atoms": 5, "gamma": 0.8, "target_period": 4, "batch": 4, "learning_rate": 0.01}
-    agent = create_agent(preset(name, **(small | changes)), OBS, ACTIONS, BOUNDS, TASKS)
-    return SteppedLearner(agent, TASKS, beta, seed, num_envs, capacity, **(options or {}))
+    return create_agent(settings_of(name, **(small | changes)), OBS, ACTIONS, BOUNDS, tasks)
+
+
+def make(name="rasfc51", num_envs=2, seed=3, capacity=1_000, beta=BETA, options=None, **changes):
+    return SteppedLearner(agent_of(name, **changes), TASKS, beta, seed, num_envs, capacity, **(options or {}))
 
 
 def random_step(rng, n=2):
@@ -43,7 +47,7 @@ def random_step(rng, n=2):
 
 
 def feed(learner, steps, seed=0):
-    """Random transitions; the list of those that count, as tuples in the order of `Batch`."""
+    """Random transitions; the list of those that count: (obs, action, phi, next_obs, not_terminated, task)."""
     rng, kept = np.random.default_rng(seed), []
     for _ in range(steps):
         obs, step = rng.normal(size=(2, OBS)).astype(np.float32), random_step(rng)
@@ -63,37 +67,38 @@ def as_batch(transitions):
     obs, action, phi, next_obs, not_terminated, task = map(np.array, zip(*transitions, strict=True))
     floats = (part.astype(np.float32) for part in (obs, phi, next_obs, not_terminated))
     obs, phi, next_obs, not_terminated = floats
-    return Batch(obs, action, phi, next_obs, not_terminated, task)
+    return single_steps(obs, action, phi, next_obs, not_terminated, task)
 
 
-@pytest.mark.parametrize(
-    "name", ["rasfc51", *(pytest.param(name, marks=pytest.mark.slow) for name in ("rac51", "sfdqn-residual"))]
-)
+@pytest.mark.parametrize("name", ["rasfc51", pytest.param("sfdqn-residual", marks=pytest.mark.slow)])
 def test_updates_are_the_agent_s_on_what_was_stored_in_order(name):
-    """Batches are drawn by the second child of the seed; 40 updates, target copies every 4, scans of 2 and 4."""
+    """Rows are chosen by the chance of each update; 40 updates, target copies every 4, scans of 2 and 4."""
     learner = make(name)
     agent = learner.agent
     reference = jax.tree.map(jnp.array, learner._learner)
-    rng = np.random.default_rng(np.random.SeedSequence(3).spawn(2)[1])
-    update = jax.jit(lambda state, batch: agent.update(state, batch, TASKS, MeanVariance(BETA)))
+    chance = jax.jit(lambda update: algorithm.sample_chance(agent, jax.random.key(3), update))
+    update = jax.jit(lambda state, batch, within: agent.update(state, batch, TASKS, MeanVariance(BETA), within))
     kept, done = [], 0
     for task, updates in ((0, 2), (1, 4), (1, 34)):
         learner.begin_task(task)
         kept += feed(learner, 5, seed=done)
         found = learner.learn(updates)
         assert learner.transitions == len(kept) < 10 * (1 + task + done)  # some were empty steps
+        seen = np.array([one[2] for one in kept]) / 0.2
+        within = Within(*(np.float32(part) for part in (seen.min(axis=0).clip(None, 0), seen.max(axis=0).clip(0))))
         losses, clipped = [], []
         for _ in range(updates):
-            batch = as_batch([kept[i] for i in rng.integers(len(kept), size=4)])
-            reference, *seen = update(reference, batch)
-            losses.append(seen[0])
-            clipped.append(seen[1])
+            batch = as_batch([kept[int(bits)] for bits in np.asarray(chance(done).bits) % np.uint32(len(kept))])
+            reference, one = update(reference, batch, within)
+            losses.append(np.mean(one.each))
+            clipped.append(one.clipped)
             done += 1
             if done % 4 == 0:
                 reference = agent.copy_target(reference)
         assert (found.updates, learner.updates) == (updates, done)
         assert found.loss == pytest.approx(np.mean(losses), rel=1e-4)
         np.testing.assert_allclose(found.clipped, np.mean(clipped, axis=0), atol=1e-6)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), learner._within, within)
     for mine, plain in ((learner._learner.online, reference.online), (learner._learner.target, reference.target)):
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), mine, plain)
 
@@ -120,7 +125,7 @@ def test_greedy_actions_are_gpi_on_the_active_task():
 
 
 def test_older_policies_take_part_in_the_choice():
-    """Networks that score the actions 1, 3, 2 on both tasks; an older policy is heard where it knows better."""
+    """Networks that score the actions 1, 3, 2 on both tasks; an older policy acts where its score is higher."""
     own = np.zeros((2, 1, ACTIONS, 2))
     own[:, 0, :, 0] = [1.0, 3.0, 2.0]
     obs, asked = np.array([[1.0, 2.0], [3.0, 4.0]]), []
@@ -209,20 +214,9 @@ def test_owed_updates_follow_the_valid_transitions():
     assert learner.updates == learner.transitions == 12
 
 
-def test_the_replay_grows_and_then_forgets_the_oldest(monkeypatch):
-    monkeypatch.setattr(replay, "_FIRST_ROWS", 3)
-    rows = HostReplay(10, 1, 2)
-    for first in (0, 4, 8, 12):
-        rows.store(np.repeat(np.arange(first, first + 4, dtype=np.float32)[:, None], 7, axis=1))
-        drawn = rows.sample(np.random.default_rng(0), (50, 8))
-        assert len(rows) == min(first + 4, 10)
-        assert drawn.shape == (50, 8, 7)
-        np.testing.assert_array_equal(np.unique(drawn), np.arange(max(0, first - 6), first + 4))
-
-
 def one_hot_learner(n_states, n_actions, **changes):
-    tasks = Tasks(np.ones((1, 1), np.float32), np.zeros((1, 1), np.float32))
-    settings = preset("sfdqn", widths=(32,), epsilon=1.0, learning_rate=5e-3, target_period=16, **changes)
+    tasks = Tasks.of(np.ones((1, 1)))
+    settings = settings_of("sfdqn", widths=(32,), epsilon=1.0, learning_rate=5e-3, target_period=16, **changes)
     agent = create_agent(settings, n_states, n_actions, [(0.0, 1.0)], tasks)
     return SteppedLearner(agent, tasks, 0.0, 0, n_states, 100_000)
 
@@ -231,7 +225,7 @@ def psi_of(learner, n_states):
     """psi (S, A) of the only policy and feature."""
     agent = learner.agent
     assert isinstance(agent.law, MeanOnly)
-    mean, _ = agent.moments(agent.task_heads(learner.networks, np.ones(1)), np.eye(n_states), np.zeros(1))
+    mean, _ = agent.moments(agent.task_heads(learner.networks, np.ones(1)), np.eye(n_states), np.zeros(0))
     return np.asarray(mean[0])
 
 
@@ -326,7 +320,7 @@ def test_misuse_is_refused():
         SteppedLearner(learner.agent, Tasks(TASKS.weights[:1], TASKS.inputs[:1]), 0.0, 0, 2, 10)
 
 
-# --- beyond the paper: warm-up and scaling, epsilon that falls, tasks side by side, a replay with limits
+# --- beyond the paper: warm-up and scaling, epsilon that falls, interleaved tasks, sums over several steps
 
 
 def test_what_is_learned_in_other_units_is_the_same():
@@ -374,7 +368,7 @@ def test_warm_up_is_random_and_nothing_is_learned_from_it_yet():
     np.testing.assert_array_equal(learner.act(rng.normal(size=(2, OBS))), [1, 1])
 
 
-def test_a_warm_up_shorter_than_a_sum_of_steps_waits_for_the_first_sum():
+def test_a_warm_up_of_one_step_has_a_finite_scale():
     learner = make("rasfdqn", warmup=1, n_step=3, num_envs=1)
     rng = np.random.default_rng(0)
     for _ in range(4):
@@ -386,16 +380,17 @@ def test_a_warm_up_shorter_than_a_sum_of_steps_waits_for_the_first_sum():
 
 
 def test_inputs_that_never_change_are_left_alone():
-    seen = Batch(np.array([[1.0, 0.0], [1.0, 2.0]]), None, np.array([[0.0, 3.0], [0.0, 3.0]]), None, None, None)
-    scaling = Scaling.of(seen, 0.5)
-    np.testing.assert_allclose(scaling.inputs(seen.obs), [[1.0, -1.0], [1.0, 1.0]])
-    np.testing.assert_allclose(scaling.units, [1.0, 6.0])
-    np.testing.assert_allclose(Scaling.of(seen, None).units, 1.0)
+    obs, phi = np.array([[1.0, 0.0], [1.0, 2.0]]), np.array([[0.0, 3.0], [0.0, 3.0]])
+    for xp in (np, jnp):
+        seen = Steps(xp.asarray(obs), None, xp.asarray(phi), None, None, None, None)
+        scaling = Scaling.of(agent_of("sfdqn", gamma=0.5), seen)
+        np.testing.assert_allclose(scaling.inputs(obs), [[1.0, -1.0], [1.0, 1.0]])
+        np.testing.assert_allclose(scaling.units, [1.0, 6.0])
+        np.testing.assert_allclose(Scaling.of(agent_of("rasfc51", gamma=0.5), seen).units, 1.0)
 
 
 def test_epsilon_falls_from_one_over_its_share_of_the_steps():
-    settings = preset("rasfdqn", epsilon=0.1, exploration=0.5, updates=0.5)
-    agent = replace(create_agent(settings, OBS, ACTIONS, BOUNDS, TASKS), planned=100)  # of 200 steps
+    agent = replace(agent_of("rasfdqn", epsilon=0.1, exploration=0.5, updates=0.5), planned=100)  # of 200 steps
     np.testing.assert_allclose(agent.epsilon_at(np.array([0, 50, 100, 200])), [1.0, 0.55, 0.1, 0.1])
     assert replace(agent, planned=0).epsilon_at(np.array(0)) == 0.1
 
@@ -413,21 +408,6 @@ def test_every_environment_acts_on_its_own_task():
         np.testing.assert_array_equal(learner.act(obs), [each[1][0], each[0][1]])
 
 
-def test_bytes_are_kept_as_bytes_and_come_back_as_numbers():
-    rng = np.random.default_rng(0)
-    rows = np.concatenate([rng.integers(256, size=(30, 8)), rng.normal(size=(30, 5))], axis=1).astype(np.float32)
-    small, plain = HostReplay(20, 4, 2, np.uint8), HostReplay(20, 4, 2)
-    for part in np.split(rows, 10):
-        small.store(part)
-        plain.store(part)
-    assert len(small) == 20
-    assert [one.dtype for one in small._parts] == [np.uint8, np.float32]
-    np.testing.assert_array_equal(small.rows(), plain.rows())
-    np.testing.assert_array_equal(
-        small.sample(np.random.default_rng(1), (2, 3)), plain.sample(np.random.default_rng(1), (2, 3))
-    )
-
-
 def test_a_quarter_of_an_update_for_each_step():
     learner = make("rasfdqn", updates=0.25, warmup=0, n_step=1, options={"together": 2})
     feed(learner, 40)
@@ -435,72 +415,30 @@ def test_a_quarter_of_an_update_for_each_step():
     assert done.updates == learner.transitions // 4 // 2 * 2
 
 
-def test_sums_over_several_steps_by_hand():
-    """Features 1, 2, 3, .. at gamma 0.5, sums of three steps; the second environment ends after two."""
-    chains, size, d = Chains(2, 3, 0.5, 1), 1, 1
-    kept = []
-    for t in range(5):
-        obs = np.full((2, 1), float(t))
-        batch = Batch(obs, np.zeros(2), np.full((2, 1), t + 1.0), obs + 1, np.array([1.0, float(t != 1)]), np.zeros(2))
-        over = np.array([False, t == 1])
-        kept += [
-            replay.unpack(row, size) for row in chains.follow(replay.pack(batch).astype(np.float32), np.arange(2), over)
-        ]
-    told = [(float(one.obs[0]), float(one.phi[0]), float(one.next_obs[0]), float(one.not_terminated)) for one in kept]
-    first = [(0, 1 + 1 + 0.75, 3, 0.25), (1, 2 + 1.5 + 1, 4, 0.25), (2, 3 + 2 + 1.25, 5, 0.25)]
-    second = [(0, 1 + 1, 2, 0.0), (1, 2, 2, 0.0), (2, 3 + 2 + 1.25, 5, 0.25)]
-    assert sorted(told) == sorted([*first, *second])
-    assert d == kept[0].phi.size
+def windows_of(learner):
+    """Of all rows, in order."""
+    rows, follows = learner._replay.windows(np.arange(learner.transitions), learner.agent.settings.n_step)
+    return replay.windows(rows, follows, OBS)
 
 
-def test_sums_over_several_steps_are_those_of_whole_episodes():
-    """Three environments, steps that do not count now and then; each sum from its definition, oldest first."""
-    n_step, gamma, rng = 4, 0.7, np.random.default_rng(0)
-    chains, episodes, kept, plain = Chains(3, n_step, gamma, OBS), [[], [], []], [], []
-    for _ in range(60):
-        environments = np.flatnonzero(rng.random(3) < 0.8)
-        rows = rng.normal(size=(len(environments), replay.row_size(OBS, 2))).astype(np.float32)
-        over = rng.random(3) < 0.15
-        kept.append(chains.follow(rows, environments, over))
-        complete = []
-        for row, i in zip(rows, environments, strict=True):
-            episodes[i].append(row)
-            begins = range(max(0, len(episodes[i]) - n_step), len(episodes[i]))
-            for begin in begins if over[i] else begins[: len(episodes[i]) >= n_step]:
-                following = np.array(episodes[i][begin:], np.float64)
-                discounts = gamma ** np.arange(len(following))
-                whole = following[0].copy()
-                whole[OBS : 2 * OBS] = following[-1, OBS : 2 * OBS]
-                whole[2 * OBS : -3] = discounts @ following[:, 2 * OBS : -3]
-                whole[-2] = discounts[-1] * following[-1, -2]
-                complete.append(whole)
-            if over[i]:
-                episodes[i] = []
-        plain.append(complete)
-    assert [len(some) for some in kept] == [len(some) for some in plain]
-    np.testing.assert_allclose(np.concatenate(kept), np.array([row for some in plain for row in some]), atol=1e-5)
-
-
-def test_a_learner_keeps_sums_and_stops_them_where_an_episode_is_cut():
+def test_sums_of_steps_stop_where_an_episode_is_cut_or_ends_or_a_step_is_empty():
+    """Truncated after step 1, terminated after step 4, cut by the caller after step 6; step 3 is empty."""
     learner = make("rasfdqn", n_step=2, warmup=0, num_envs=1)
-    for t in range(4):
+    for t in range(9):
         learner.act(np.full((1, OBS), t))
-        learner.observe(np.full((1, OBS), t + 1.0), np.ones((1, 2)), [False], [True], [t == 1])
-    found = replay.unpack(learner._replay.rows(), OBS)
-    np.testing.assert_allclose(found.obs[:, 0], [0, 1, 2])
-    np.testing.assert_allclose(found.next_obs[:, 0], [2, 2, 4])
-    np.testing.assert_allclose(found.phi[:, 0], [1.8, 1.0, 1.8], rtol=1e-6)
-    np.testing.assert_allclose(found.not_terminated, [0.8, 1.0, 0.8], rtol=1e-6)
+        learner.observe(np.full((1, OBS), t + 1.0), np.ones((1, 2)), [t == 4], [t != 3], [t == 1])
+        if t == 6:
+            learner.cut()
+    batch = windows_of(learner)
+    _, target = jax.jit(learner.agent.learned_from)(batch)
+    np.testing.assert_allclose(batch.obs[:, 0], [0, 1, 2, 4, 5, 6, 7, 8])
+    # an empty step is none: step 4 follows step 2 in the same episode
+    np.testing.assert_allclose(target.x_next[:, 0], [2, 2, 5, 5, 7, 7, 9, 9])
+    np.testing.assert_allclose(target.phi[:, 0], [1.8, 1.0, 1.8, 1.0, 1.8, 1.0, 1.8, 1.0], rtol=1e-6)
+    discounts = [0.64, 0.8, 0.0, 0.0, 0.64, 0.8, 0.64, 0.8]
+    np.testing.assert_allclose(target.discount, discounts, rtol=1e-6)
 
 
 def test_images_of_200000_steps_fit_in_four_gigabytes():
-    agent = create_agent(preset("rasfdqn"), 84 * 84, ACTIONS, BOUNDS, TASKS)
+    agent = create_agent(settings_of("rasfdqn"), 84 * 84, ACTIONS, BOUNDS, TASKS)
     assert agent.memory_needed(200_000, 84 * 84, 2, item=1) < 4e9 < agent.memory_needed(200_000, 84 * 84, 2)
-
-
-@pytest.mark.parametrize("actions", [1, 2, 7])
-def test_one_random_action_is_the_same_by_itself_as_in_an_array(actions):
-    alone, in_arrays = np.random.default_rng(3), np.random.default_rng(3)
-    for _ in range(100):  # as `act` draws them
-        assert alone.random(1) == in_arrays.random(1)
-        assert alone.integers(actions) == in_arrays.integers(actions, size=1)

@@ -2,22 +2,25 @@
 
 import re
 import shutil
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
-from deep_twin import create_agent
-from probe_worlds import Walk
-from rasf.deep.fit import Schedule, _check, _check_sizes, _label, _resume, _save, fit, period_of
-from rasf.deep.train import PeriodStats, RunConfig
+from quick_compilation import quick_compilation  # noqa: F401
 
-from rasf.deep.agent import Agent, Tasks, preset
+from deep.deep_twin import create_agent, settings_of
+from deep.probe_worlds import Walk
+from rasf.deep import replay
+from rasf.deep.agent import Tasks
+from rasf.deep.fused import RunConfig, Schedule
 from rasf.files import load_file, save_file
 from rasf.risk import Entropic
+from rasf_lab.paper.reacher.fit import _label, _resume, _save, fit
 
 WALK = Walk()
 TASKS = Tasks(
@@ -25,9 +28,10 @@ TASKS = Tasks(
 )
 
 
-def make(name="sfdqn", tasks=TASKS, observation_size=3, n_actions=3, **changes):
-    settings = preset(name, **{"widths": (3,), "batch": 2, "target_period": 4, **changes})
-    return create_agent(settings, observation_size, n_actions, WALK.feature_bounds, tasks)
+def make(risk=None, optimiser=None, **changes):
+    settings = settings_of("sfdqn", **{"widths": (3,), "batch": 2, "target_period": 4, **changes})
+    more = {name: one for name, one in (("risk", risk), ("optimiser", optimiser)) if one is not None}
+    return create_agent(settings, 3, 3, WALK.feature_bounds, TASKS, **more)
 
 
 AGENT = make()
@@ -103,11 +107,12 @@ def test_history(undisturbed):
     assert history["bias"].shape == (5, 2, 3)
     assert history["loss"].shape == (4, 2)  # there was no loss before the first chunk
     assert history["clipped"].shape == (4, 2, 2)
-    phi = np.asarray(lanes.rows)[:, :, 6:9].reshape(2, 4, 8, 3)
+    steps = replay.unpack(np.asarray(lanes.ring.rows), 3)
+    phi = steps.phi.reshape(2, 4, 8, 3)
     np.testing.assert_allclose(history["training_phi"], np.swapaxes(phi.mean(2), 0, 1), atol=1e-6)
     np.testing.assert_array_equal(history["bias"][-1], lanes.learner.online[0].hidden[0].bias[:, 0])
-    np.testing.assert_array_equal(np.asarray(lanes.rows)[:, :, -1], [np.repeat([0, 1], 16)] * 2)
-    np.testing.assert_array_equal(np.asarray(lanes.rows)[:, :, 2], [np.tile(np.arange(16) % 5, 2)] * 2)
+    np.testing.assert_array_equal(steps.task, [np.repeat([0, 1], 16)] * 2)
+    np.testing.assert_array_equal(steps.obs[..., 2], [np.tile(np.arange(16) % 5, 2)] * 2)
 
 
 def test_stopped_after_a_checkpoint_and_resumed(stopped, undisturbed):
@@ -168,6 +173,7 @@ OTHER_WEIGHTS = TASKS._replace(weights=TASKS.weights + np.float32(1e-6) * (TASKS
         ({"agent": make(gamma=0.8)}, "agent"),
         ({"agent": make(learning_rate=2e-3)}, "agent"),
         ({"agent": make(risk=Entropic)}, "agent"),
+        ({"agent": make(optimiser=partial(optax.adam, eps=1e-7))}, "agent"),
         ({"world": Walk(episode_length=6)}, "world"),
         ({"schedule": Schedule(16, 2, 4)}, "schedule"),
         ({"config": configs(seeds=(1, 3))}, "configs"),
@@ -227,60 +233,6 @@ def test_a_checkpoint_by_name(stopped, undisturbed):
 
     assert_same(run(str(stopped), evaluate=watching), undisturbed)
     assert seen == [24, 32]
-
-
-def unstacked(config):
-    return jax.tree.map(lambda part: part[0], config)
-
-
-DENSE = TASKS._replace(weights=np.ones((2, 3), np.float32))
-THREE = Tasks(np.ones((3, 3), np.float32), np.zeros((3, 2), np.float32))
-WIDER = Tasks(np.ones((2, 4), np.float32), TASKS.inputs)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"agent": make(n_actions=2)}, "agent must have 3 actions to fit the world and the configs, got 2"),
-        ({"agent": make(observation_size=2)}, "agent must have 3 inputs to fit the world and the configs, got 2"),
-        ({"agent": make("rac51", TASKS._replace(inputs=np.zeros((2, 1))))}, "agent must have 5 inputs .*, got 4"),
-        ({"agent": replace(AGENT, law=type(AGENT.law)(2))}, "agent must have 3 features .*, got 2"),
-        ({"agent": make(tasks=THREE)}, "agent must have 2 policies .*, got 3"),
-        ({"config": configs(tasks=WIDER)}, "configs must have 3 features .*, got 4"),
-        ({"agent": make("rac51"), "config": configs(tasks=WIDER)}, "configs must have 3 features .*, got 4"),
-        ({"schedule": Schedule(16, 3, 8)}, "schedule must have 2 tasks .*, got 3"),
-        ({"agent": make("rasfc51"), "config": configs(tasks=DENSE)}, "agent must have 3 active_features, .*, got 2"),
-        (
-            {"config": unstacked(configs())},
-            r"configs must have lanes .* got key \(\), beta \(\), ",
-        ),
-        ({"config": configs()._replace(beta=jnp.zeros(3))}, r"configs must have lanes .* beta \(3,\)"),
-        ({"config": configs()._replace(bootstrap_beta=0.0)}, r"configs must have lanes .* bootstrap_beta \(\)"),
-        ({"config": configs()._replace(key=jax.random.key(0))}, r"configs must have lanes .* key \(\)"),
-        ({"config": configs(tasks=TASKS._replace(inputs=np.zeros(2)))}, r"configs must have lanes .* inputs \(2, 2\)"),
-        ({"config": jax.tree.map(lambda part: part[:0], configs())}, r"configs must have lanes .* key \(0,\)"),
-        ({"config": configs(beta=float("nan"))}, "beta of configs must be finite, got nan"),
-        ({"config": configs(bootstrap_beta=-float("inf"))}, "bootstrap_beta of configs must be finite, got -inf"),
-        (
-            {"config": configs(tasks=TASKS._replace(weights=TASKS.weights * np.nan))},
-            "weights of configs must",
-        ),
-    ],
-)
-def test_what_does_not_fit_together_is_refused_before_training(change, words):
-    def never(step, lanes):
-        raise AssertionError("it began")
-
-    with pytest.raises(ValueError, match=words) as refusal:
-        run(evaluate=never, **change)
-    assert "\n" not in str(refusal.value)
-
-
-@pytest.mark.parametrize("name", ["rasfc51", "rac51", "sfdqn-residual"])
-def test_every_law_fits(name):
-    _check_sizes(make(name), WALK, configs(), SCHEDULE)
-    if name != "rasfc51":  # only histograms leave features out
-        _check_sizes(make(name), WALK, configs(tasks=DENSE), SCHEDULE)
 
 
 def test_damaged_checkpoints_are_refused(stopped):
@@ -382,37 +334,6 @@ def test_features_that_go_wrong_stop_the_run_and_keep_the_checkpoint(stopped, wo
     assert stopped.read_bytes() == before
 
 
-def progress(phi_min=0.0, phi_max=1.0, loss=1.0):
-    """Of 2 lanes, 3 periods and 2 features, fine but for one entry."""
-    low, high, losses = np.zeros((2, 3, 2)), np.ones((2, 3, 2)), np.ones((2, 3))
-    low[1, 2, 1], high[1, 2, 1], losses[1, 2] = phi_min, phi_max, loss
-    return PeriodStats(losses, np.zeros((2, 3, 2)), low, low, high)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (
-            {"phi_min": -0.01},
-            r"feature 1 left its declared bounds \[0, 1\] between steps 40 and 50: it was in \[-0.01, 1\]",
-        ),
-        ({"phi_max": 1.01}, r"feature 1 left its declared bounds \[0, 1\]"),
-        ({"phi_min": float("nan")}, "not finite"),
-        ({"phi_max": float("inf")}, "not finite"),
-        ({"phi_min": -float("inf")}, "not finite"),
-        ({"loss": float("nan")}, "the loss was not finite between steps 40 and 50; a smaller learning rate may help"),
-        ({"loss": float("inf")}, "the loss was not finite"),
-    ],
-)
-def test_what_is_checked(change, words):
-    with pytest.raises(ValueError, match=words):
-        _check(progress(**change), np.array([(0.0, 1.0)] * 2), 40, 10)
-
-
-def test_rounding_at_the_bounds_is_fine():
-    _check(progress(phi_min=-1e-7, phi_max=1 + 1e-6), np.array([(0.0, 1.0)] * 2), 40, 10)
-
-
 @pytest.mark.parametrize(
     ("steps", "every"),
     [(16, 6), (16, 12), (20, 8)],
@@ -421,17 +342,3 @@ def test_evaluation_must_fit_the_periods(steps, every):
     words = re.escape(f"evaluate_every must be a multiple of 4 and divide {steps}, got {every}")
     with pytest.raises(ValueError, match=words):
         fit(AGENT, WALK, configs(), Schedule(steps, 2, every), look, description={})
-
-
-@pytest.mark.parametrize("name", ["steps_per_task", "tasks", "evaluate_every"])
-@pytest.mark.parametrize("wrong", [0, -8, 8.0, True, None])
-def test_schedules_are_positive_whole_numbers(name, wrong):
-    with pytest.raises(ValueError, match=f"{name} must"):
-        replace(SCHEDULE, **{name: wrong})
-
-
-def test_periods():
-    assert period_of(AGENT) == 4
-    without = Agent.for_world(preset("sfdqn", target_period=0), WALK, TASKS)
-    assert period_of(without) == 1_000
-    assert Schedule(200_000, 4, 5_000).steps == 800_000

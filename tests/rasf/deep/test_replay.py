@@ -1,0 +1,163 @@
+"""Replay: rows, and the windows of steps that follow one another, against loops over a list of everything stored."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from rasf.deep import fused, replay
+from rasf.deep.algorithm import Held
+from rasf.deep.replay import HostReplay, Ring, Steps, row_size
+
+OBS, D = 2, 3
+N_STEP = 4
+
+
+def rows_of(first, last):
+    """Rows (n, R) whose numbers count up from `first`, each with its own `last` (n,)."""
+    size = row_size(OBS, D)
+    rows = np.arange(len(last) * size, dtype=np.float32).reshape(len(last), size) + 1_000.0 * first
+    rows[:, -1] = last
+    return rows
+
+
+class Everything:
+    """All rows ever stored, with their environment and episode; slot s of a replay holds the newest row with number
+    s modulo the capacity."""
+
+    def __init__(self, capacity, environments):
+        self.capacity, self.stored, self.episode = capacity, [], [0] * environments
+
+    def store(self, rows, environments):
+        for row, e in zip(rows, environments, strict=True):
+            self.stored.append((row, e, self.episode[e]))
+            self.episode[e] += row[-1] > 0
+
+    def cut(self):
+        self.episode = [one + 1 for one in self.episode]
+
+    def window(self, slot, n_step):
+        """Rows from the one in the slot on, of the same environment and episode."""
+        total = len(self.stored)
+        newest = max(i for i in range(total) if i % self.capacity == slot)
+        assert newest >= total - self.capacity
+        _, e, episode = self.stored[newest]
+        found = [row for row, *of in self.stored[newest:] if of == [e, episode]]
+        return found[:n_step]
+
+
+def assert_windows(rows, follows, everything, chosen):
+    for row, follow, slot in zip(np.asarray(rows), np.asarray(follows), chosen, strict=True):
+        expected = everything.window(int(slot), N_STEP)
+        np.testing.assert_array_equal(follow, np.arange(N_STEP) < len(expected))
+        np.testing.assert_array_equal(row[: len(expected)], expected)
+
+
+@pytest.mark.parametrize(("capacity", "environments"), [(1_000, 3), (17, 3), (3, 3), (5, 1)])
+def test_windows_of_a_host_replay_are_those_of_loops(capacity, environments, monkeypatch):
+    """Environments that skip rounds, episodes that end, the oldest rows overwritten, and two cuts."""
+    monkeypatch.setattr(replay, "_FIRST_ROWS", 4)
+    rng, kept = np.random.default_rng(capacity), HostReplay(capacity, environments, OBS, D)
+    everything = Everything(capacity, environments)
+    for i in range(60):
+        present = np.flatnonzero(rng.random(environments) < 0.7)
+        rows = rows_of(i, rng.random(len(present)) < 0.15)
+        at = kept.store(rows, present)
+        np.testing.assert_array_equal(at, (len(everything.stored) + np.arange(len(present))) % capacity)
+        everything.store(rows, present)
+        if i in (20, 41):
+            kept.cut()
+            everything.cut()
+        assert len(kept) == min(capacity, len(everything.stored))
+        slots = np.arange(len(kept))
+        assert_windows(*kept.windows(slots, N_STEP), everything, slots)
+    rows, follows = kept.windows(slots.reshape(1, -1), 1)
+    np.testing.assert_array_equal(rows[0, :, 0], kept.rows())
+    assert follows.shape == (1, len(kept), 1)
+    assert follows.all()
+
+
+@pytest.mark.parametrize(("capacity", "environments"), [(100, 2), (12, 2), (7, 3), (6, 1)])
+def test_windows_of_a_ring_are_those_of_loops(capacity, environments):
+    """Episodes that end, the oldest rows overwritten, and, with one environment, tasks that begin."""
+    rng, ring = np.random.default_rng(capacity), Ring.empty(capacity, environments, OBS, D)
+    whole = len(ring.rows)
+    assert capacity <= whole < capacity + environments
+    assert whole % environments == 0
+    everything, each = Everything(whole, environments), range(environments)
+    store, windows = jax.jit(Ring.store), jax.jit(Ring.windows, static_argnums=(3, 4))
+    for i in range(25):
+        rows = rows_of(i, rng.random(environments) < 0.15)
+        ring, at = store(ring, i, rows)
+        np.testing.assert_array_equal(at, (i * environments + np.arange(environments)) % whole)
+        everything.store(rows, each)
+        if environments == 1 and i in (8, 16):
+            ring = with_new_episodes(ring, i + 1)
+            everything.stored[-1][0][-1] = 1.0  # the ring marks a cut in the row itself
+            everything.cut()
+        stored = (i + 1) * environments
+        chosen = np.arange(whole) % min(stored, whole)
+        assert_windows(*windows(ring, chosen, stored, environments, N_STEP), everything, chosen)
+
+
+def with_new_episodes(ring, begin):
+    """The ring of one lane after a task began in round `begin`."""
+    nothing = jnp.zeros((1, 1), jnp.int32)
+    lane = fused.Lane((), (), nothing + 3, Held(nothing + 1, nothing + 2), Ring(ring.rows[None]), (), (), ())
+    after = fused._with_new_episodes(lane, begin)
+    assert not after.age.any()
+    assert not after.held.left.any()
+    return Ring(after.ring.rows[0])
+
+
+def test_rows_hold_steps():
+    rng = np.random.default_rng(0)
+    steps = Steps(
+        rng.normal(size=(5, OBS)), rng.integers(9, size=5), rng.normal(size=(5, D)), rng.normal(size=(5, OBS)),
+        rng.integers(2, size=5) * 1.0, rng.integers(4, size=5), rng.integers(2, size=5) * 1.0,
+    )  # fmt: skip
+    rows = replay.pack(steps)
+    assert rows.shape == (5, row_size(OBS, D))
+    for back in (replay.unpack(rows, OBS), replay.unpack(jnp.asarray(rows), OBS)):
+        for part, expected in zip(back, steps, strict=True):
+            np.testing.assert_allclose(part, expected, rtol=1e-6)
+        assert np.issubdtype(back.action.dtype, np.integer)
+        assert np.issubdtype(back.task.dtype, np.integer)
+    follows = np.ones((1, 5))
+    windows = replay.windows(rows[None], follows, OBS)
+    np.testing.assert_array_equal(windows.obs, steps.obs[:1])
+    np.testing.assert_array_equal(windows.task, steps.task[:1])
+    np.testing.assert_array_equal(windows.next_obs, steps.next_obs[None])
+    assert windows.follows is follows
+
+
+def test_bytes_are_kept_as_bytes_and_come_back_as_numbers():
+    rng, size = np.random.default_rng(0), 4
+    rest = row_size(size, D) - 2 * size
+    rows = np.concatenate([rng.integers(256, size=(30, 2 * size)), rng.normal(size=(30, rest))], axis=1)
+    rows = rows.astype(np.float32)
+    small, plain = HostReplay(20, 3, size, D, np.uint8), HostReplay(20, 3, size, D)
+    for part in np.split(rows, 10):
+        for one in (small, plain):
+            one.store(part, np.arange(3))
+    assert len(small) == 20
+    assert [one.dtype for one in small._parts] == [np.uint8, np.float32]
+    np.testing.assert_array_equal(small.rows(), plain.rows())
+    for one, other in zip(small.windows(np.arange(20), 3), plain.windows(np.arange(20), 3), strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert one.dtype == np.float32
+
+
+def test_a_restored_replay_goes_on_as_the_first():
+    rng = np.random.default_rng(0)
+    first, second, other = HostReplay(9, 2, OBS, D), HostReplay(9, 2, OBS, D), HostReplay(9, 2, OBS + 1, D)
+    for i in range(12):
+        if i == 7:
+            second.restore(jax.tree.map(np.copy, first.state()))
+        rows = rows_of(i, rng.random(2) < 0.2)
+        for one in (first, second) if i >= 7 else (first,):
+            one.store(rows, np.arange(2))
+    for one, same in zip(first.windows(np.arange(9), 3), second.windows(np.arange(9), 3), strict=True):
+        np.testing.assert_array_equal(one, same)
+    with pytest.raises(TypeError, match="a replay of float32"):
+        other.restore(first.state())
