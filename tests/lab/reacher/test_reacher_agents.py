@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from quick_compilation import quick_compilation  # noqa: F401
 
 from deep.deep_twin import (
     Twin,

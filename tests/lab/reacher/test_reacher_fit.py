@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from quick_compilation import quick_compilation  # noqa: F401
 
 from deep.deep_twin import create_agent, settings_of
 from deep.probe_worlds import Walk
