@@ -10,7 +10,7 @@ demo: $(VENV)/.core
 	$(BIN)/rasf demo
 
 test: $(VENV)/.dev lint docs
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow

@@ -1,7 +1,7 @@
 """The rooms of rasf and who imports whom, from the real import graph: `python docs/architecture_picture.py` redraws.
 
 Writes docs/figures/architecture.svg. An arrow is left out where a longer way implies it, so that the picture stays
-readable; the page's table lists every direct import. `tests/lab/docs/test_architecture.py` checks both.
+readable; the page's table lists every direct import. `tests/docs/test_architecture.py` checks both.
 """
 
 from __future__ import annotations

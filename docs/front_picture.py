@@ -2,7 +2,7 @@
 
     PYTHONPATH=docs .venv/bin/python docs/front_picture.py
 
-What is drawn are runs on an H200 by lab/benchmarks/reacher_variants.py, kept in docs/data, and the shipped results.
+What is drawn are runs on an H200 by lab/studies/reacher_variants.py, kept in docs/data, and the shipped results.
 """
 
 import json

@@ -1,6 +1,6 @@
 """The tables of pages and the README that come from the shipped results: `python docs/results_tables.py` writes them.
 
-`tests/lab/docs/test_results_page.py` checks that they are current.
+`tests/docs/test_results_page.py` checks that they are current.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python lab/shipped_reacher.py OUT [--steps 200000] [--seeds 5]
 
-Networks with mean and variance (`rasfdqn`, the settings of the third round in docs/reacher.md), the paper's four
+Networks with mean and variance (`rasfdqn`, the settings of the third round in lab/notes/reacher.md), the paper's four
 training targets, neutral and averse. Each seed is tried on the eight new targets; the library of the median seed, by
 return less failures at the averse risk, is kept in half precision. Prints what each seed reaches.
 """

@@ -22,7 +22,8 @@ from rasf.envs.four_room import FourRoom
 from rasf.library.tables.policies import TablePolicies
 from rasf.risk import CVaR, MeanVariance, Risk
 from rasf.tabular.frozen import make_index, states_of
-from rasf.tabular.learner import SuccessorLearner, SuccessorSettings
+from rasf.tabular.learner import SuccessorLearner
+from rasf.tabular.settings import TableSettings
 from rasf.transfer import gpe, gpi
 
 STEPS = 20_000
@@ -45,10 +46,10 @@ def seconds(call: Callable[[], Any]) -> float:
 def train(policies: int) -> tuple[SuccessorLearner, FourRoom]:
     """The paper's learner after this many tasks."""
     rooms = FourRoom()
-    settings = SuccessorSettings(risk=MeanVariance.from_paper(-2.0))
-    learner = SuccessorLearner(rooms.n_features, 4, settings, 0, policies)
+    settings = TableSettings(learn_w=True)
+    learner = SuccessorLearner(rooms.n_features, 4, settings, 0, policies, MeanVariance.from_paper(-2.0))
     for w in rooms.random_tasks(policies, np.random.default_rng(0)):
-        learner.learn_four_room(rooms, w, STEPS)
+        learner.learn_task(rooms, w, STEPS)
     return learner, rooms
 
 
@@ -100,8 +101,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     learner, rooms = train(options.policies)
-    sources = TablePolicies.from_learner(learner, learner.four_room_keys())
-    freezing = seconds(lambda: TablePolicies.from_learner(learner, learner.four_room_keys()))
+    sources = TablePolicies.from_learner(learner, learner.keys())
+    freezing = seconds(lambda: TablePolicies.from_learner(learner, learner.keys()))
     rng = np.random.default_rng(1)
     keys, w = sources.arrays()["keys"], rooms.random_tasks(1, rng)[0]
     for risk in RISKS.values():  # compiles

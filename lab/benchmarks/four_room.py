@@ -20,21 +20,26 @@ import numpy as np
 
 from rasf.envs.four_room import FourRoom
 from rasf.risk import MeanVariance
-from rasf.tabular import prql
-from rasf.tabular.learner import SuccessorLearner, SuccessorSettings
+from rasf.tabular.learner import SuccessorLearner
+from rasf.tabular.settings import TableSettings
+from rasf_lab.paper.four_room import prql
 
 STEPS = 20_000
+
+
+class _SharedNoise(TableSettings):
+    shared_noise = True
 
 
 def run(beta: float, noise: str, tasks: int, steps: int = STEPS) -> np.ndarray:
     """CPU seconds of every task."""
     rooms = FourRoom()
-    settings = SuccessorSettings(risk=MeanVariance.from_paper(beta), initial_noise=noise)
-    learner = SuccessorLearner(rooms.n_features, 4, settings, 0, tasks)
+    settings = (_SharedNoise if noise == "shared" else TableSettings)(learn_w=True, covariance=False)
+    learner = SuccessorLearner(rooms.n_features, 4, settings, 0, tasks, MeanVariance.from_paper(beta))
     seconds = []
     for w in rooms.random_tasks(tasks, np.random.default_rng(0)):
         begin = time.process_time()
-        learner.learn_four_room(rooms, w, steps)
+        learner.learn_task(rooms, w, steps)
         seconds.append(time.process_time() - begin)
     return np.array(seconds)
 

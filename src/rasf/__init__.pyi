@@ -3,14 +3,19 @@
 from . import envs as envs
 from . import risk as risk
 from .agents import AgentSpec as AgentSpec
+from .deep.settings import CovarianceSettings as CovarianceSettings
+from .deep.settings import HistogramSettings as HistogramSettings
+from .deep.settings import MeanSettings as MeanSettings
+from .deep.settings import MomentSettings as MomentSettings
+from .deep.settings import NetworkSettings as NetworkSettings
 from .envs.gymnasium.description import EnvironmentDescription as EnvironmentDescription
 from .envs.gymnasium.recorder import Recorder as Recorder
 from .envs.gymnasium.single import FeatureReward as FeatureReward
 from .envs.gymnasium.single import Step as Step
-from .library.actor import Actor as Actor
-from .library.calibration import Bound as Bound
-from .library.calibration import Calibration as Calibration
-from .library.calibration import Promise as Promise
+from .library.acting.actor import Actor as Actor
+from .library.calibration.bounds import Bound as Bound
+from .library.calibration.bounds import Promise as Promise
+from .library.calibration.calibration import Calibration as Calibration
 from .library.evaluation import Comparison as Comparison
 from .library.evaluation import Report as Report
 from .library.file import load as load
@@ -34,7 +39,6 @@ from .planning.certificate import certificate as certificate
 from .planning.limited import LimitedPlan as LimitedPlan
 from .planning.limited import limited_gpi as limited_gpi
 from .planning.limited import plan_limited as plan_limited
-from .planning.moments import Moments as Moments
 from .planning.moments import successor_moments as successor_moments
 from .planning.plan import Plan as Plan
 from .planning.plan import evaluate_policy as evaluate_policy
@@ -51,10 +55,14 @@ from .risk import MeanVariance as MeanVariance
 from .risk import NestedEntropic as NestedEntropic
 from .risk import Risk as Risk
 from .statistics import Interval as Interval
+from .tabular.settings import ModelSettings as ModelSettings
+from .tabular.settings import TableSettings as TableSettings
 from .transfer import Choice as Choice
+from .transfer import Moments as Moments
 from .transfer import gpe as gpe
 from .transfer import gpi as gpi
 from .transfer import gpi_policy as gpi_policy
+from .world import World as World
 
 __version__: str
 __all__: list[str]

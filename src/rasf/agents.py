@@ -5,20 +5,20 @@
     prql, raprql, q-learning        tables of the reward alone (policy reuse, and without it)
     sfc51, rasfc51                  networks: a histogram for every feature
     sfdqn, sfdqn-residual           networks: psi, and for the second its covariance from residuals
-    rasfdqn                         networks: psi and the variance of each feature; ours, for anybody's environment
+    rasfdqn                         networks: psi and the variance of each feature; ours, for any environment
     c51, rac51, rac51-relabelled    one network that sees the task: a histogram of the reward alone
 
-The names without `ra` are risk-neutral, as in the paper; asking them for a risk is a contradiction. Agents that keep no
-law of the features make no library.
+The names without `ra` are risk-neutral, as in the paper; asking them for a risk is a contradiction. Agents that learn
+no return distribution of the features make no library.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
+from rasf.files import Header
 from rasf.risk import Entropic, MeanVariance, NestedEntropic, Risk
 from rasf.risk.names import is_neutral, risk_to_text
 
@@ -31,7 +31,7 @@ class Family(StrEnum):
 
 
 class LawKind(StrEnum):
-    """What is kept of a return's law; files name it by these words."""
+    """What is kept of a return distribution; files name it by these words."""
 
     TABLE = "table"  # psi, and Sigma where it is learned, per state
     HISTOGRAM = "histogram"  # probabilities on atoms, per feature
@@ -60,7 +60,7 @@ class AgentSpec:
     law: LawKind
     risks: tuple[type[Risk], ...] = (MeanVariance,)
     risk_aware_form: str | None = None
-    constants: Mapping[str, Any] = field(default_factory=dict)
+    constants: Header = field(default_factory=dict)
     plans: bool = False
     of_paper: bool = True
 
@@ -85,8 +85,8 @@ _TABLES, _NETWORKS = Family.TABLES, Family.NETWORKS
 AGENTS: dict[str, AgentSpec] = {
     spec.name: spec
     for spec in (
-        AgentSpec("sfql", "SFQL", _TABLES, LawKind.TABLE, risk_aware_form="rasfql"),
-        AgentSpec("rasfql", "RaSFQL", _TABLES, LawKind.TABLE, constants={"always_covariance": True}),
+        AgentSpec("sfql", "SFQL", _TABLES, LawKind.TABLE, risk_aware_form="rasfql", constants={"covariance": False}),
+        AgentSpec("rasfql", "RaSFQL", _TABLES, LawKind.TABLE),
         AgentSpec("rasf-model", "RaSF-model", _TABLES, LawKind.TABLE, (MeanVariance, NestedEntropic), plans=True),
         AgentSpec("q-learning", "Q-learning", _TABLES, LawKind.REWARD, risk_aware_form="raprql"),
         AgentSpec("prql", "PRQL", _TABLES, LawKind.REWARD, risk_aware_form="raprql"),
@@ -130,13 +130,13 @@ def check_risks(spec: AgentSpec, risks: Sequence[Risk]) -> None:
 
 
 def can_act(law: LawKind, risk: Risk, *, covariance: bool = True) -> bool:
-    """Whether policies with this law can act at a risk; a table may have learned no covariance."""
+    """Whether policies with this return distribution can act at a risk; a table may have learned no covariance."""
     form = "independent" if law is LawKind.HISTOGRAM else "moments"
     return is_neutral(risk) or (covariance and law is not LawKind.MEAN and form in risk.supports)
 
 
 def check_acting(law: LawKind, risk: Risk, *, covariance: bool = True) -> None:
-    """Refuse a risk that policies with this law cannot act at."""
+    """Refuse a risk that policies with this return distribution cannot act at."""
     if not isinstance(risk, Risk):
         raise ValueError(f"risk must be a rasf risk such as MeanVariance(-4.0), got {risk!r}")
     if can_act(law, risk, covariance=covariance):
@@ -144,7 +144,7 @@ def check_acting(law: LawKind, risk: Risk, *, covariance: bool = True) -> None:
     if not covariance or law is LawKind.MEAN:
         raise ValueError(f"risk must be neutral, as MeanVariance(0), where no covariance was learned, got {risk!r}")
     wanted = "sums of independent features" if law is LawKind.HISTOGRAM else "mean and variance, as MeanVariance does"
-    way_out = "; for Entropic train rasfc51, or assume a law with Elliptical" * isinstance(risk, Entropic)
+    way_out = "; for Entropic train rasfc51, or assume a distribution with Elliptical" * isinstance(risk, Entropic)
     raise ValueError(f"risk must be one that can score {wanted}, got {risk!r}{way_out}")
 
 

@@ -23,7 +23,7 @@ def array_namespace(*arrays: Array) -> ModuleType:
     jax_module = sys.modules.get("jax")
     kind = None if jax_module is None else getattr(jax_module, "Array", None)
     if kind is not None:
-        for array in arrays:  # a loop, since it is asked several times in every step: `any` takes twice as long
+        for array in arrays:  # a loop, since it runs several times in every step: `any` takes twice as long
             if isinstance(array, kind):
                 import jax.numpy
 

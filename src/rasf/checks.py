@@ -1,4 +1,4 @@
-"""Arguments checked once, each with one sentence that names the argument, what is accepted and what came."""
+"""Arguments checked once, each with one sentence that names the argument, what is accepted and what was given."""
 
 from __future__ import annotations
 
@@ -45,12 +45,17 @@ def number(name: str, value: Any, low: float = -np.inf, high: float = np.inf) ->
     return plain
 
 
+def _floats(given: npt.ArrayLike) -> Floats:
+    """A copy as float64; nothing, of shape (0,), where these are no numbers."""
+    try:
+        return np.array(given, np.float64)
+    except (TypeError, ValueError):
+        return np.zeros(0)
+
+
 def weights(name: str, given: npt.ArrayLike, d: int) -> Floats:
     """Reward weights (d,)."""
-    try:
-        found = np.asarray(given, np.float64)
-    except (TypeError, ValueError):
-        found = np.zeros(0)
+    found = _floats(given)
     if found.shape != (d,) or not np.isfinite(found).all():
         raise ValueError(f"{name} must be {d} finite numbers, one per feature, got {shown(given)}")
     return found
@@ -72,10 +77,7 @@ def task_weights(name: str, given: npt.ArrayLike, d: int | None = None) -> Float
 
 def bounds(name: str, given: npt.ArrayLike, d: int) -> Floats:
     """Finite bounds (d, 2), each low below its high."""
-    try:
-        found = np.array(given, np.float64)
-    except (TypeError, ValueError):
-        found = np.zeros(0)
+    found = _floats(given)
     if found.shape != (d, 2) or not np.isfinite(found).all() or not (found[:, 0] < found[:, 1]).all():
         raise ValueError(f"{name} must be finite, of shape ({d}, 2), low below high, got {shown(given)}")
     return found

@@ -1,7 +1,8 @@
 """`compiled`: numba.njit with a disk cache that notices changes in any file of rasf's packages.
 
 Numba's own cache looks at the file of the compiled function only, so a change in a function it calls elsewhere would
-leave stale machine code. Here the folder's name carries a hash of all sources that compile, so a change starts afresh.
+leave stale machine code. Here the folder's name carries a hash of all sources that compile, of numba's version and its
+level of optimisation, so that a change of any of them starts a new cache.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import hashlib
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numba
@@ -21,7 +23,7 @@ from rasf.files import user_cache
 @functools.cache
 def cache_folder() -> str:
     """Where this version's machine code is kept: under the user's cache, or a temporary folder if that is read-only."""
-    digest = hashlib.sha256(numba.__version__.encode())
+    digest = hashlib.sha256(f"{numba.__version__} {int(numba.config.OPT)}".encode())
     folder = Path(__file__).parents[1]
     for source in sorted(folder.glob("rasf*/**/*.py")):
         text = source.read_bytes()
@@ -47,3 +49,11 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
             numba.config.CACHE_DIR = before
 
     return decorate
+
+
+def compiled_twice(function: Callable[..., Any]) -> tuple[Any, Any]:
+    """Compile a function with loops over `numba.prange` to run on one core, and to run on all of them."""
+    # the cache on disk tells functions apart by their names
+    same = FunctionType(function.__code__, function.__globals__, f"{function.__name__}_parallel")
+    same.__qualname__, same.__module__ = f"{function.__qualname__}_parallel", function.__module__
+    return compiled()(function), compiled(parallel=True)(same)

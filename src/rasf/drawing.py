@@ -15,7 +15,7 @@ from rasf.arrays import Floats
 from rasf.files import write_atomically
 
 if TYPE_CHECKING:
-    from rasf.library.calibration import Calibration
+    from rasf.library.calibration.calibration import Calibration
     from rasf.library.evaluation import Comparison
 
 BLUE, RED, GREEN, ORANGE, GREY = "#2b6cb0", "#c0392b", "#2e8b57", "#d98200", "#8a8f98"
@@ -66,9 +66,9 @@ def comparison(compared: Sequence[Comparison], discounted: bool, source: str) ->
 
 
 def reliability(found: Calibration, source: str) -> Figure:
-    """What `rasf calibrate --plot` draws: of every ask, what was predicted and what came.
+    """What `rasf calibrate --plot` draws: predicted and realised outcomes of every query.
 
-    A panel for each quantity; on the line predictions are met to the letter. A dash is the bound of the ask above or
+    A panel for each quantity; on the line predictions are met to the letter. A dash is the bound of the query above or
     below it.
     """
     names, groups = found.quantities, found.groups()

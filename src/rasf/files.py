@@ -13,8 +13,8 @@ A container holds named arrays and a JSON header in the safetensors layout, none
 
 C is JSON text: {"checksums": {name: SHA-256 of the array's bytes}, "header": what the caller saves}. D is the SHA-256
 of the length and the head, with zeros in the place of D; as the head holds the checksums of the arrays, D names the
-whole file. Checksums find accidents, not forgery: whoever edits a file can compute them again, so callers check what
-they are given. Reading is safetensors' own; the head is written here, because safetensors writes metadata in any order
+whole file. Checksums find accidents, not forgery: an edited file may have new ones, so callers check what they
+read. Reading is safetensors' own; the head is written here, because safetensors writes metadata in any order
 and the same contents should give the same bytes.
 """
 
@@ -151,9 +151,8 @@ def write_atomically(path: Path, write: Callable[[str], object]) -> None:
 
 def _write_stream(path: Path, write: Callable[[str], object]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        whole = os.path.join(folder, "whole")  # a writer may seek, which a pipe cannot
+        whole, number = os.path.join(folder, "whole"), _descriptor(path)  # a writer may seek, which a pipe cannot
         write(whole)
-        number = _descriptor(path)
         if number is not None:  # what was printed before comes before
             with suppress(AttributeError, ValueError):  # no standard output, or a closed one
                 sys.stdout.flush()
@@ -204,11 +203,7 @@ def is_partial(name: str) -> bool:
 
 
 def remove_stale(folder: Path) -> None:
-    """Remove the temporary files that killed writers left in a folder; those of live writers stay.
-
-    Args:
-        folder: only its own files are looked at, not those of folders in it.
-    """
+    """Remove the temporary files that killed writers left in a folder (not in its subfolders)."""
     with suppress(OSError), os.scandir(folder) as entries:  # a folder may be writable and not readable
         for path, host in [(each.path, match[1]) for each in entries if (match := _PARTIAL.fullmatch(each.name))]:
             # removed while the lock is held: a writer that has just made the file sees that it is gone
@@ -220,14 +215,7 @@ def remove_stale(folder: Path) -> None:
 
 
 def is_locked(path: Path) -> bool | None:
-    """Return whether a process holds a lock on a file; None where locks are not supported. Nothing is written.
-
-    Args:
-        path: a file that exists.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
+    """Return whether a process holds a lock on an existing file; None where locks are not supported."""
     with _lock_of(path) as held:
         return held
 
@@ -269,7 +257,14 @@ def user_cache() -> Path:
 def save_file(path: str | os.PathLike[str], header: Header, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Write `header` (plain JSON, finite numbers) and `arrays` to `path`, whole or not at all."""
     target = as_path(path)
-    _check_header(header)
+    if not isinstance(header, dict):
+        raise ValueError(f"header must be a dict, got {type(header).__name__}")
+    try:
+        same = _parsed(_dump(header)) == header  # else it would not come back from JSON as it is
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"header must be plain JSON with finite numbers: {error}") from None
+    if not same:
+        raise ValueError("header must be plain JSON: dict with text as keys, list, text, finite number, bool, None")
     plain = {name: _plain(name, array) for name, array in arrays.items()}
     # every array then begins at a multiple of its item size
     ordered = dict(sorted(plain.items(), key=lambda item: (-item[1].dtype.itemsize, item[0])))
@@ -358,18 +353,6 @@ def _plain(name: object, array: object) -> npt.NDArray[Any]:
         if stored in _CODES:
             return np.asarray(array, dtype=stored, order="C")
     raise ValueError(f"arrays[{name!r}] has dtype {array.dtype}; bool, integers, float16, float32, float64 are kept")
-
-
-def _check_header(header: Header) -> None:
-    """Refuse what would not come back from JSON as it is."""
-    if not isinstance(header, dict):
-        raise ValueError(f"header must be a dict, got {type(header).__name__}")
-    try:
-        same = _parsed(_dump(header)) == header
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"header must be plain JSON with finite numbers: {error}") from None
-    if not same:
-        raise ValueError("header must be plain JSON: dict with text as keys, list, text, finite number, bool, None")
 
 
 def _dump(value: object) -> str:

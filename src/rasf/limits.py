@@ -1,18 +1,18 @@
 """Limits: "at most 5 % failures", and what they cost.
 
-A limit bounds the expected sum C of a feature: choose the largest V with C <= L. It has a *price*, the smallest p >= 0
-for which the choice of the largest V - p C keeps it: what a unit of the feature is worth to who has to keep to it. Of
-finitely many candidates it is found exactly by a walk along the upper hull of the points (C, V), from the best value
-down to the first point that keeps the limit; the slope of the last edge is the price. Several limits take turns.
+A limit bounds the expected sum C of a feature: choose the largest V with C <= L. Its *price* is the smallest penalty
+p >= 0 per unit of the feature at which the choice of the largest V - p C keeps it. Of finitely many candidates it is
+found exactly by a walk along the upper hull of the points (C, V), from the best value down to the first point that
+keeps the limit; the slope of the last edge is the price. Several limits take turns.
 
-Through an episode a limit becomes a *budget*. Whoever takes action a of policy i in s expects the cost C_i(s, a); what
-the budget has to spare stays spare, and in the next state
+Through an episode a limit becomes a *budget*. Action a of policy i in s has the expected cost C_i(s, a). The spare part
+of the budget stays spare, and in the next state
 
     budget' = C_i(s', pi_i(s')) + (budget - C_i(s, a)) / gamma
 
-so that following i always is within it, and anything better that is within it may be taken instead. With exact laws the
-expected cost of the episode is then at most L, and the mean return, where choices are by it, never below that of policy
-i (docs/theory.md).
+so that following i is always within it, and any better choice within it may be taken instead. With exact distributions
+the expected cost of the episode is then at most L, and the mean return, where choices are by it, never below that of
+policy i (docs/theory.md).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Limit:
-    """A bound on the expected sum of a feature: discounted as the library's laws are, or of a whole episode.
+    """A bound on the expected sum of a feature: discounted as the library's returns are, or of a whole episode.
 
-    Costs that are counted as negative features have an `at_least`. per_episode: of the plain sum, which laws do not
-    know; a library that was calibrated does.
+    Costs that are counted as negative features have an `at_least`. per_episode: of the undiscounted sum, which needs a
+    calibrated library.
     """
 
     at_most: float | None = None
@@ -78,7 +78,7 @@ class Limits(NamedTuple):
         return psi[..., self.features] * self.signs
 
     def prices_of(self, prices: Floats, d: int) -> Floats:
-        """What prices (.., m) take from the weights, (.., d)."""
+        """What prices (.., m) subtract from the weights, (.., d)."""
         taken = np.zeros((*prices.shape[:-1], d))
         for i, feature in enumerate(self.features):
             taken[..., feature] += prices[..., i] * self.signs[i]

@@ -5,12 +5,12 @@
 
 Every argmax takes the lowest index, so `gpi` has the lowest action, and of the policies that are best there the lowest.
 While a tabular learner explores, Algorithm 1 of the paper asks for the driving policy first: `driver_first`. The two
-differ only where the best scores of different actions are equal. Compiled kernels (`rasf.tabular`) choose by
-themselves, and tests hold them to this file.
+differ only where the best scores of different actions are equal. Compiled kernels (`rasf.tabular`, `rasf.planning`)
+look at one score after the other, and choose by `preferred`; tests hold them to `gpi` and `driver_first`.
 
-The risk-neutral case is beta = 0 of the same code. For discounted returns the guarantee needs scores that know the
-discount so far, z = gamma^t: risk beta becomes beta z (`risk.at_discount`). That costs nothing for stationary sources,
-whose laws do not depend on z. Arrays may be numpy or jax.
+The risk-neutral case is beta = 0 of the same code. For discounted returns the guarantee needs scores that depend on
+z = gamma^t: risk beta becomes beta z (`risk.at_discount`). That costs nothing for stationary sources, whose return
+distributions do not depend on z. Arrays may be numpy or jax.
 
 Where Sigma is learned it is kept packed, (.., m): its diagonal (m = d), or its upper triangle row by row
 (m = d (d + 1) / 2). `packed_indices`, `packed_weights` and `unpack_sigma` are the owners of that layout.
@@ -25,14 +25,22 @@ import numpy as np
 
 from rasf.arrays import Array, Floats, Ints, array_namespace
 from rasf.checks import LARGEST, decisions, discount, reals, shown
+from rasf.compiled import compiled
 from rasf.risk.base import Risk
 
 
 class Choice(NamedTuple):
-    """A GPI policy: the action, and the source policy whose score drives it, for every state."""
+    """A GPI policy: for every state the action, and the selected source policy."""
 
     policy: Array
     source: Array
+
+
+class Moments(NamedTuple):
+    """Mean psi (.., d) and covariance Sigma (.., d, d) of feature returns, most often by state and action."""
+
+    psi: Floats
+    Sigma: Floats
 
 
 def gpe(psi: Array, Sigma: Array, w: Array, risk: Risk) -> Array:
@@ -97,6 +105,12 @@ def gpi_actions(scores: Array) -> Array:
     return scores.max(axis=0).argmax(axis=-1)
 
 
+@compiled(_nrt=False, forceinline=True)
+def preferred(score: float, index: int, best: float, chosen: int) -> bool:
+    """Whether GPI in compiled code takes a score before the best so far: the larger, ties to the lowest index."""
+    return score > best or (score == best and index < chosen)
+
+
 def _moderate(name: str, given: Array) -> Array:
     """Finite numbers whose products do not overflow, in numpy."""
     found = reals(name, given)
@@ -115,7 +129,7 @@ def driver_first(scores: Array) -> Choice:
 
 @functools.cache
 def _layout(d: int, diagonal: bool) -> tuple[Ints, Ints, Floats]:
-    """Rows and columns (m,), and how often each entry counts in w' Sigma w; remembered, since acting asks often."""
+    """Rows and columns (m,), and how often each entry counts in w' Sigma w; cached, since every action needs it."""
     rows, columns = np.diag_indices(d) if diagonal else np.triu_indices(d)
     times = np.where(rows == columns, 1.0, 2.0)
     for shared in (rows, columns, times):

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rasf.cli.terminal import console, interruptible
-from rasf.sweep.arguments import import_environment
+from rasf.library.arguments.readers import import_environment
 
 
 def explore(

@@ -28,7 +28,7 @@ RISKS = {"risk-neutral": rasf.MeanVariance(0.0), "risk-aware": rasf.MeanVariance
 NEW_TASKS = [[*rewards, 1.0, -2.0] for rewards in product((-1.0, 0.0, 1.0), repeat=3)]  # the goal 1, a failure -2
 
 
-class Outcome(NamedTuple):
+class OnNewTasks(NamedTuple):
     """On the new tasks: returns and failures (27, episodes), and the share of episodes through each cell (cells,)."""
 
     returns: Floats
@@ -36,7 +36,7 @@ class Outcome(NamedTuple):
     visits: Floats
 
 
-class Footprints(gym.Wrapper[Any, Any, Any, Any]):
+class Footprints(gym.Wrapper[object, object, object, object]):
     """The world, which counts the episodes through each cell on a map (rows, columns) that all copies share."""
 
     def __init__(self, counts: Floats) -> None:
@@ -71,7 +71,7 @@ def run(seed: int, picture: Path, tick: Callable[[], None]) -> Group:
     return _report(outcomes, picture)
 
 
-def train_and_meet(seed: int, tick: Callable[[], None]) -> dict[str, Outcome]:
+def train_and_meet(seed: int, tick: Callable[[], None]) -> dict[str, OnNewTasks]:
     """Train for both risks, act at both on tasks that nobody trained for."""
     risks = list(RISKS.values())
     library = rasf.learn(
@@ -90,7 +90,7 @@ def train_and_meet(seed: int, tick: Callable[[], None]) -> dict[str, Outcome]:
         reports.append(compared.reports)
         tick()
     return {
-        name: Outcome(
+        name: OnNewTasks(
             np.array([report[name].returns for report in reports]),
             np.array([report[name].failures for report in reports]),
             visits[name].ravel() / (EPISODES * len(NEW_TASKS)),
@@ -99,7 +99,7 @@ def train_and_meet(seed: int, tick: Callable[[], None]) -> dict[str, Outcome]:
     }
 
 
-def _draw(outcomes: dict[str, Outcome], seed: int, picture: Path) -> None:
+def _draw(outcomes: dict[str, OnNewTasks], seed: int, picture: Path) -> None:
     drawn = drawing.figure(9, 5)
     for axes, (name, outcome) in zip(drawn.subplots(1, 2), outcomes.items(), strict=True):
         visit_map(axes, 9 * outcome.visits)  # all episodes: as dark as it gets
@@ -109,7 +109,7 @@ def _draw(outcomes: dict[str, Outcome], seed: int, picture: Path) -> None:
     drawing.save(drawn, picture)
 
 
-def _report(outcomes: dict[str, Outcome], picture: Path) -> Group:
+def _report(outcomes: dict[str, OnNewTasks], picture: Path) -> Group:
     table = Table(title=f"27 new tasks, {EPISODES} episodes each, nothing retrained", title_justify="left")
     for heading in ("transfer", "mean return", "variance", "fails", "traps stepped on"):
         table.add_column(heading, justify="left" if heading == "transfer" else "right")

@@ -59,7 +59,7 @@ def open_browser():
 class Server:
     """`rasf explore` in a process of its own, on a free port."""
 
-    def __init__(self, *arguments, script=SERVER, environment=None):
+    def __init__(self, *arguments, script=SERVER):
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115, it lives as long as the server
         self.process = subprocess.Popen(
             [sys.executable, "-c", script, *map(str, arguments)],
@@ -67,7 +67,6 @@ class Server:
             stderr=self.errors,
             text=True,
             cwd=tempfile.gettempdir(),
-            env=os.environ | (environment or {}),
         )
         self.url = self.process.stdout.readline().strip()
         if not self.url.startswith("http"):

@@ -2,8 +2,6 @@ import pytest
 from browser import Server, Watched, open_browser
 
 import rasf
-from kept_programs import folder
-from quick_compilation import keeping
 
 
 @pytest.fixture(scope="session")
@@ -38,9 +36,9 @@ def chrome():
 
 
 @pytest.fixture(scope="session")
-def server(library, chrome, request):
+def server(library, chrome):
     """The explorer with the small library's file."""
-    running = Server(library[1], environment=keeping(folder(request.config, "server-jax")))
+    running = Server(library[1])
     yield running
     running.close()
 

@@ -72,9 +72,8 @@ def test_a_scene_without_limits_says_so():
     assert "must be left out here" in complaint
 
 
-@pytest.mark.parametrize(
-    ("query", "name"),
-    [
+def test_what_does_not_fit_is_said_in_one_sentence_and_left_at_its_default(subtests):
+    for query, name in [
         ("w=1", "w"),
         ("w=1,2,3", "w"),
         ("w=nan,0", "w"),
@@ -96,15 +95,14 @@ def test_a_scene_without_limits_says_so():
         ("layer=<script>", "layer"),
         ("rollout=x", "rollout"),
         ("step=-3", "step"),
-    ],
-)
-def test_what_does_not_fit_is_said_in_one_sentence_and_left_at_its_default(query, name):
-    state, complaints = read(query)
-    assert state == default_state("here", MAP)
-    (complaint,) = complaints
-    assert complaint.startswith(f"The link's {name} must be ")
-    assert complaint.endswith("the usual is shown instead.")
-    assert "\n" not in complaint
+    ]:
+        with subtests.test(query=query, name=name):
+            state, complaints = read(query)
+            assert state == default_state("here", MAP)
+            (complaint,) = complaints
+            assert complaint.startswith(f"The link's {name} must be ")
+            assert complaint.endswith("the usual is shown instead.")
+            assert "\n" not in complaint
 
 
 def test_the_rest_of_a_bad_link_still_counts():

@@ -1,4 +1,4 @@
-"""The classes of `lab/benchmarks/bad_inputs.py`: what counts as a refusal in one sentence, and what as internals."""
+"""The classes of `lab/robustness/bad_inputs.py`: what counts as a refusal in one sentence, and what as internals."""
 
 import importlib.util
 import sys
@@ -9,7 +9,7 @@ import pytest
 
 import rasf
 
-SCRIPT = Path(__file__).parents[2] / "lab" / "benchmarks" / "bad_inputs.py"
+SCRIPT = Path(__file__).parents[2] / "lab" / "robustness" / "bad_inputs.py"
 
 
 @pytest.fixture(scope="module")

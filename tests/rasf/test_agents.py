@@ -15,8 +15,9 @@ from rasf import CVaR, Entropic, MeanVariance
 from rasf.agents import AGENTS, check_risks, library_agent
 from rasf.deep.settings import HistogramSettings, network_settings
 from rasf.envs.gymnasium.single import open_environment
-from rasf.library.learn import choose_agent, with_settings
-from rasf.tabular.learner import SuccessorSettings
+from rasf.library.arguments.environment import choose_agent
+from rasf.library.arguments.settings import with_settings
+from rasf.tabular.settings import TableSettings
 
 NEUTRAL, AVERSE = MeanVariance(0.0), MeanVariance(-1.0)
 
@@ -178,14 +179,14 @@ def test_other_agents_are_unknown(name):
 def test_settings_change_by_name():
     changed = with_settings(network_settings("rasfc51"), {"widths": [4, 4], "atoms": 7})
     assert changed == HistogramSettings(widths=(4, 4), atoms=7)
-    assert with_settings(SuccessorSettings(), {"alpha": 0.1}) == SuccessorSettings(alpha=0.1)
+    assert with_settings(TableSettings(), {"alpha": 0.1}) == TableSettings(alpha=0.1)
     for base, given, said in (
         (network_settings("sfdqn"), {"law": "histogram"}, "settings must be among .*, got law"),
         (network_settings("sfdqn"), {"atoms": 5}, "got atoms"),
         (network_settings("rasfc51"), {"events": (0,)}, "got events"),
-        (SuccessorSettings(), {"risk": AVERSE}, "got risk"),
-        (SuccessorSettings(), {"b": 1, "a": 2}, "got a, b"),
-        (SuccessorSettings(), {"alpha": None}, "alpha must|settings must"),
+        (TableSettings(), {"risk": AVERSE}, "got risk"),
+        (TableSettings(), {"b": 1, "a": 2}, "got a, b"),
+        (TableSettings(), {"alpha": None}, "alpha must|settings must"),
         (network_settings("sfdqn"), {"widths": ()}, "widths must"),
         (network_settings("sfdqn"), {"learning_rate": "fast"}, "learning_rate must|settings must"),
     ):

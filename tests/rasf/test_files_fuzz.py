@@ -205,9 +205,9 @@ def header_text(text):
     return join({"__metadata__": label}, b"", signed=True)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_forged_json_is_refused(subtests, tmp_path):
+    """Too deep, not finite, doubled, or spelled in another way."""
+    for text in [
         '{"a":' * 100_000 + "1" + "}" * 100_000,
         '{"a":NaN}',
         '{"a":-Infinity}',
@@ -221,13 +221,10 @@ def header_text(text):
         "null",
         '{"a":1},"more":1',
         "",
-    ],
-    ids=range(13),
-)
-def test_forged_json_is_refused(tmp_path, text):
-    """Too deep, not finite, doubled, or spelled in another way."""
-    assert not refused(tmp_path / "a", header_text('{"a":1.5}'))
-    assert refused(tmp_path / "a", header_text(text))
+    ]:
+        with subtests.test(text=text):
+            assert not refused(tmp_path / "a", header_text('{"a":1.5}'))
+            assert refused(tmp_path / "a", header_text(text))
 
 
 def test_forged_heads_are_refused_or_say_the_same(original, tmp_path):

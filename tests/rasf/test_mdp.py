@@ -144,9 +144,8 @@ def changed(array, index, value):
     return copy
 
 
-@pytest.mark.parametrize(
-    ("message", "build"),
-    [
+def test_each_bad_input_has_its_own_message(subtests):
+    for message, build in [
         (r"P must sum to 1 .* s=1, a=0", lambda: FiniteMDP(changed(P, (1, 0, 2), 0.999), PHI)),
         (r"P must sum to 1 .* it sums to 0", lambda: FiniteMDP(changed(P, (1, 0), 0.0), PHI)),
         ("P must not be negative", lambda: FiniteMDP(changed(P, (0, 0), [-0.5, 0.5, 0.5, 0.5]), PHI)),
@@ -173,11 +172,9 @@ def changed(array, index, value):
         ("0 <= s < 1, got 1", lambda: FiniteMDP.from_transitions([(1, 0, 0, 1.0, [1.0])], 1, 1)),
         ("0 <= a < 1, got -1", lambda: FiniteMDP.from_transitions([(0, -1, 0, 1.0, [1.0])], 1, 1)),
         ("0 <= s' < 1, got 2", lambda: FiniteMDP.from_transitions([(0, 0, 2, 1.0, [1.0])], 1, 1)),
-    ],
-)
-def test_each_bad_input_has_its_own_message(message, build):
-    with pytest.raises(ValueError, match=message):
-        build()
+    ]:
+        with subtests.test(message=message, build=build), pytest.raises(ValueError, match=message):
+            build()
 
 
 def test_sums_may_be_off_by_rounding_only():

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quick_compilation import kept_compilation  # noqa: F401
 from random_mdps import SEEDS, examples
 from rasf import CVaR, Entropic, MeanVariance, gpe, gpi, gpi_policy
 from rasf.transfer import driver_first

@@ -1,6 +1,6 @@
-"""`rasf evaluate`: what acting with a library leads to, for weightings and risks chosen now, on the same beginnings.
+"""`rasf evaluate`: the outcomes of a library for given weightings and risks, from the same start states.
 
-Without weightings it says what the library is.
+Without weightings it describes the library.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ import json
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import typer
-
-from rasf.checks import whole
-from rasf.cli import options as read
+from rasf.cli.options import arguments_like, command, own_environment, silence_box_warnings
 from rasf.cli.reports import print_comparison, print_library
 from rasf.cli.terminal import check_writable, counted, say
-from rasf.sweep import arguments
+from rasf.files import Header
+from rasf.library.arguments.declared import EVALUATION
+from rasf.library.arguments.readers import import_environment
 
 if TYPE_CHECKING:
     from rasf.arrays import Floats
@@ -26,90 +25,13 @@ if TYPE_CHECKING:
     from rasf.risk import Risk
 
 _EPISODES = 100
-_READERS: dict[str, arguments.Reader] = {
-    "file": read.path,
-    "env": arguments.text,
-    "env-arg": read.assignments,
-    "w": arguments.weights,
-    "risk": arguments.risks,
-    "phi": arguments.function,
-    "failure": arguments.function,
-    "episodes": partial(whole, least=2),
-    "max-steps": whole,
-    "seed": arguments.seed,
-    "discount-aware": arguments.flag,
-    "static": arguments.flag,
-    "limit": read.limits,
-    "floor": read.limits,
-    "price": read.prices,
-    "json": read.path,
-    "plot": read.path,
-}
 _LIMITS = {"limit": "at_most", "floor": "at_least"}
-_OPTIONS = ("episodes", "seed", "max-steps", "discount-aware", "static", "phi", "failure")  # of acting
+_OPTIONS = ("episodes", "seed", "max_steps", "discount_aware", "static", "phi", "failure")  # of acting
 _STANDARD_OUTPUT = Path("-")
 
 
-def evaluate(
-    ctx: typer.Context,
-    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="A library made by `rasf train`.")] = None,
-    env: Annotated[str | None, typer.Option(help="Where to act. Default: where the library was trained.")] = None,
-    env_arg: Annotated[
-        list[str] | None, typer.Option(metavar="name=value", help="An argument of the environment; may be repeated.")
-    ] = None,
-    w: Annotated[list[str] | None, typer.Option(metavar="1,0,.1", help="A weighting; may be repeated.")] = None,
-    risk: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="cvar:0.1",
-            help="What to act for; may be repeated. Default: neutral, and what the policies were trained for.",
-        ),
-    ] = None,
-    episodes: Annotated[int | None, typer.Option(help=f"For each weighting and risk. Default: {_EPISODES}.")] = None,
-    phi: Annotated[
-        str | None, typer.Option(metavar="MODULE:NAME", help="The features of a library that was trained with some.")
-    ] = None,
-    failure: Annotated[
-        str | None, typer.Option(metavar="MODULE:NAME", help="A function failure(step), where nobody else names any.")
-    ] = None,
-    max_steps: Annotated[int | None, typer.Option(help="Cut episodes that go on for longer.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the beginnings. Default: 0.")] = None,
-    discount_aware: Annotated[
-        bool | None,
-        typer.Option(
-            "--discount-aware", help="Let risk fade as gamma^t, as in the paper's guarantee; shows discounted returns."
-        ),
-    ] = None,
-    static: Annotated[
-        bool | None,
-        typer.Option(
-            "--static", help="Hold a risk such as cvar:0.1 fixed from the beginning; shows discounted returns."
-        ),
-    ] = None,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="failure=.05",
-            help="At most so much of a feature, by name or number, expected and discounted; with /episode of the plain "
-            "sum, once `rasf calibrate` was run. May be repeated.",
-        ),
-    ] = None,
-    floor: Annotated[
-        list[str] | None,
-        typer.Option(metavar="2=-.05", help="The same, at least: for costs that are negative features."),
-    ] = None,
-    price: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="collision=4,10",
-            help="The control: also act neutrally, with a unit of a feature priced so much higher (below 0 for costs "
-            "that are negative features); returns are counted by --w. May be repeated.",
-        ),
-    ] = None,
-    as_json: Annotated[Path | None, typer.Option("--json", metavar="FILE|-", help="Write the numbers as JSON.")] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw the returns.")] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file with these names; flags win over it.")] = None,
-) -> None:
+@command(EVALUATION)
+def evaluate(values: Header) -> None:
     """Act with a library on weightings and risks chosen now, and compare; without --w, say what the library is.
 
     Example: `rasf evaluate gathering.rasf`
@@ -122,8 +44,8 @@ def evaluate(
 
     Example: `rasf evaluate rooms.rasf --w 1,1,1,1,-2 --risk neutral --risk mean-variance:-4 --price failure=4,10`
     """
-    job = _job(read.gather(ctx, _READERS))
-    read.silence_box_warnings()
+    job = _job(values)
+    silence_box_warnings()
     compared = _compare(job)
     if job.plot is not None:
         from rasf import drawing
@@ -144,7 +66,7 @@ def evaluate(
 
 
 class _Job(NamedTuple):
-    """A library, what it is asked to do and where the answer goes."""
+    """A library, how it acts, and the files for the results."""
 
     file: Path
     library: PolicyLibrary
@@ -152,18 +74,18 @@ class _Job(NamedTuple):
     env_kwargs: dict[str, object]  # empty: as in training
     w: Floats | list[Floats]  # (n, d); none: to be described only
     risks: list[Risk]
-    options: dict[str, Any]
+    options: Header
     json: Path | None
     plot: Path | None
 
     @property
     def discounted(self) -> bool:
-        """Whether it is the discounted return that the risk is about."""
+        """Whether the risk is that of the discounted return."""
         return bool(self.options["discount_aware"] or self.options["static"])
 
 
-def _job(values: dict[str, Any]) -> _Job:
-    """Everything that is known to be wrong before acting is refused here."""
+def _job(values: Header) -> _Job:
+    """Read the arguments; whatever is known to be wrong before acting is refused here."""
     from rasf.library.file import load
     from rasf.limits import Limit
     from rasf.risk.certainty import static_risk
@@ -176,9 +98,10 @@ def _job(values: dict[str, Any]) -> _Job:
     if plot is not None:
         _check_plot(plot, len(weights))
     library = load(values["file"])
-    unused = [name for name in ("env", "env-arg", "risk", "price", *_OPTIONS, *_LIMITS) if name in values]
+    unused = [name for name in ("env", "env_kwargs", "risk", "price", *_OPTIONS, *_LIMITS) if name in values]
     if not len(weights) and unused:
-        raise ValueError(f"{unused[0]} is for acting, which takes weightings: give --w, {library.n_features} numbers")
+        flag = next(row.flag for row in EVALUATION if row.name == unused[0])
+        raise ValueError(f"{flag} is for acting, which takes weightings: give --w, {library.n_features} numbers")
     if len(weights) and weights.shape[1] != library.n_features:
         raise ValueError(f"w must be {library.n_features} numbers, got {weights.shape[1]}")
     risks = values.get("risk") or library.risks()
@@ -192,17 +115,17 @@ def _job(values: dict[str, Any]) -> _Job:
         for name, side in _LIMITS.items()
         for feature, (bound, per_episode) in values.get(name, {}).items()
     }
-    options: dict[str, Any] = {"episodes": _EPISODES, "seed": 0, "discount_aware": False, "static": False}
+    options: Header = {"episodes": _EPISODES, "seed": 0, "discount_aware": False, "static": False}
     options |= {"limits": limits} if limits else {}
     options |= {"prices": values["price"]} if "price" in values else {}
-    options |= {name.replace("-", "_"): values[name] for name in _OPTIONS if name in values}
-    env, kwargs = "", values.get("env-arg", {})
+    options |= {name: values[name] for name in _OPTIONS if name in values}
+    env, kwargs = "", values.get("env_kwargs", {})
     if len(weights):
         if library.environment.phi is not None and "phi" not in values:
             trained = f"file was trained with phi, {library.environment.phi}"
             raise ValueError(f"{trained}: give it by --phi MODULE:NAME, or evaluate(.., phi=..) in Python")
-        env = arguments.import_environment(values["env"]) if "env" in values else read.own_environment(library)
-        kwargs = read.arguments_like(library, env, kwargs) if kwargs else {}
+        env = import_environment(values["env"]) if "env" in values else own_environment(library)
+        kwargs = arguments_like(library, env, kwargs) if kwargs else {}
     return _Job(values["file"], library, env, kwargs, weights, risks, options, target, plot)
 
 
@@ -217,7 +140,7 @@ def _check_plot(plot: Path, weightings: int) -> None:
 
 
 def _compare(job: _Job) -> list[Comparison]:
-    """A comparison for each weighting; the seed gives all of them the same beginnings."""
+    """A comparison for each weighting; the seed gives all of them the same start states."""
     if not len(job.w):
         return []
     from rasf.envs.gymnasium.single import make

@@ -1,122 +1,100 @@
-"""What `rasf train` and `rasf evaluate` are told: flags, and a TOML file with the same names; flags win.
+"""Commands made of declared arguments: an option for each, a TOML file with the same names (`--config`), or both.
 
-A value passes the same reader wherever it comes from. Flags are text where TOML has lists and tables:
-
-    --w 1,0,.1 --w 0,1,.1               w = [[1, 0, 0.1], [0, 1, 0.1]]
-    --set epsilon=0.2 --set widths=8,8  [set]  epsilon = 0.2  widths = [8, 8]
+A value passes the same reader wherever it comes from. Flags win over the file.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
+import keyword
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
-from rasf.sweep.arguments import Reader, read_toml, text
+import typer
+
+from rasf.files import Header
+from rasf.library.arguments import readers
+from rasf.library.arguments.declared import FLAG, Argument, given_at, read_values
 
 if TYPE_CHECKING:
-    import typer
-
     from rasf.library.policy_library import PolicyLibrary
 
-_WORDS = {"true": True, "false": False, "none": None}
+_CONFIG = Argument("config", "A TOML file with these names; flags win over it.", readers.path)
 
 
-def gather(ctx: typer.Context, readers: Mapping[str, Reader], alternatives: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Every value of a command that is given, read. Of `alternatives` one flag drives out all that the file says."""
-    flags = {option.opts[0].lstrip("-"): ctx.params[str(option.name)] for option in ctx.command.params}
-    config = flags.pop("config")
-    lists = {name: list(value) if isinstance(value, tuple) else value for name, value in flags.items()}
-    given = {name: readers[name](name, value) for name, value in lists.items() if value not in (None, [])}
-    values = {} if config is None else _read_config(Path(config), readers)
-    if any(name in given for name in alternatives):
-        values = {name: value for name, value in values.items() if name not in alternatives}
-    for name, value in given.items():
-        values[name] = values[name] | value if isinstance(value, dict) and name in values else value
-    twice = [name for name in alternatives if name in values]
-    if len(twice) > 1:
-        raise ValueError(f"only one of {', '.join(alternatives)} can be given, got {' and '.join(twice)}")
-    return values
+def command(arguments: tuple[Argument, ...]) -> Callable[[Callable[[Header], None]], Callable[..., None]]:
+    """Make a command of a function of its values, which gets those that are given, read, by the arguments' names.
+
+    Args:
+        arguments: Those with a flag become options. Flags that give the same argument exclude each other.
+
+    Returns:
+        A decorator; the docstring of the function is the command's help.
+    """
+    rows = given_at(arguments, FLAG)
+
+    def decorated(run: Callable[[Header], None]) -> Callable[..., None]:
+        def with_options(**given: object) -> None:
+            config = given.pop(_identifier(_CONFIG))
+            flags = {flag: given[_identifier(row)] for flag, row in rows.items()}
+            values = {flag: value for flag, value in flags.items() if value not in (None, [])}
+            run(_gathered(rows, values, config if isinstance(config, Path) else None))
+
+        parameters = [_parameter(row) for row in (*rows.values(), _CONFIG)]
+        with_options.__name__, with_options.__doc__ = run.__name__, run.__doc__
+        with_options.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        with_options.__annotations__ = {one.name: one.annotation for one in parameters}
+        return with_options
+
+    return decorated
 
 
-def _read_config(path: Path, readers: Mapping[str, Reader]) -> dict[str, Any]:
-    _, given = read_toml(path)
-    unknown = [name for name in given if name not in readers]
+def _identifier(row: Argument) -> str:
+    name = row.flag.replace("-", "_")
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def _parameter(row: Argument) -> Parameter:
+    """What typer makes an option of."""
+    repeated = " May be repeated." if row.many else ""
+    default = f" Default: {row.default}." if row.default else ""
+    words = f"{row.help}{repeated}{default}"
+    option = (
+        typer.Argument(metavar=row.metavar, help=words)
+        if row.positional
+        else typer.Option(f"--{row.flag}", metavar=row.metavar, help=words)
+    )
+    kind = list[str] if row.many else row.kind
+    return Parameter(_identifier(row), Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option])
+
+
+def _gathered(rows: Mapping[str, Argument], given: Header, config: Path | None) -> Header:
+    """The values by the arguments' names; a flag excludes what the file says by another flag of the same argument."""
+    flags = read_values(rows, {flag: list(one) if isinstance(one, tuple) else one for flag, one in given.items()})
+    values = {} if config is None else _read_config(config, rows)
+    named = {rows[flag].name for flag in flags}
+    values = {flag: value for flag, value in values.items() if flag in flags or rows[flag].name not in named}
+    for flag, value in flags.items():
+        values[flag] = values[flag] | value if isinstance(value, dict) and flag in values else value
+    for flag in values:
+        same = [other for other, row in rows.items() if row.name == rows[flag].name]
+        twice = [other for other in same if other in values]
+        if len(twice) > 1:
+            raise ValueError(f"only one of {', '.join(same)} can be given, got {' and '.join(twice)}")
+    return {rows[flag].name: value for flag, value in values.items()}
+
+
+def _read_config(path: Path, rows: Mapping[str, Argument]) -> Header:
+    _, given = readers.read_toml(path)
+    unknown = [name for name in given if name not in rows]
     if unknown:
-        raise ValueError(f"{path} must hold only {', '.join(readers)}, got {', '.join(unknown)}")
+        raise ValueError(f"{path} must hold only {', '.join(rows)}, got {', '.join(unknown)}")
     try:
-        return {name: readers[name](name, value) for name, value in given.items()}
+        return read_values(rows, given)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-
-
-def path(name: str, value: object) -> Path:
-    """A file or a folder, seen from where the command runs."""
-    return value if isinstance(value, Path) else Path(text(name, value))
-
-
-def assignments(name: str, value: object) -> dict[str, object]:
-    """Values by name: text such as epsilon=0.2 for each, or a table."""
-    if isinstance(value, dict):
-        return value
-    found: dict[str, object] = {}
-    for one in value if isinstance(value, list) else [value]:
-        key, equals, written = one.partition("=") if isinstance(one, str) else ("", "", "")
-        if not key.isidentifier() or not equals:
-            raise ValueError(f"{name} must be written as name=value, got {one!r}")
-        if key in found:
-            raise ValueError(f"{name} must give {key} once, got it twice")
-        found[key] = _value(written)
-    return found
-
-
-def limits(name: str, value: object) -> dict[str, tuple[float, bool]]:
-    """Bounds by feature, and whether they are of an episode: text such as failure=0.05/episode for each, or a table."""
-    each = [f"{key}={bound}" for key, bound in value.items()] if isinstance(value, dict) else value
-    found: dict[str, tuple[float, bool]] = {}
-    for one in each if isinstance(each, list) else [each]:
-        key, equals, written = one.rpartition("=") if isinstance(one, str) else ("", "", "")
-        plain = written.removesuffix("/episode")
-        try:
-            bound = float(plain)
-        except ValueError:
-            equals = ""
-        if not key or not equals:
-            raise ValueError(f"{name} must be written as failure=0.05 or failure=0.05/episode, got {one!r}")
-        if key in found:
-            raise ValueError(f"{name} must give {key} once, got it twice")
-        found[key] = (bound, plain != written)
-    return found
-
-
-def prices(name: str, value: object) -> dict[str, list[float]]:
-    """Prices by feature: text such as collision=4 or collision=4,10 for each, or a table of numbers or lists."""
-    if isinstance(value, dict):
-        return {key: part if isinstance(part, list) else [part] for key, part in value.items()}
-    found: dict[str, list[float]] = {}
-    for one in value if isinstance(value, list) else [value]:
-        key, equals, written = one.rpartition("=") if isinstance(one, str) else ("", "", "")
-        try:
-            given = [float(part) for part in written.split(",")]
-        except ValueError:
-            equals = ""
-        if not key or not equals:
-            raise ValueError(f"{name} must be written as collision=4 or collision=4,10, got {one!r}")
-        found[key] = [*found.get(key, []), *given]
-    return found
-
-
-def _value(written: str) -> object:
-    """What JSON or Python make of a text, or the text itself: 3, .5, true, [1, 2] or 1,2, words."""
-    if written.lower() in _WORDS:
-        return _WORDS[written.lower()]
-    for reader in (int, float, json.loads, lambda part: json.loads(f"[{part}]" if "," in part else "")):
-        with contextlib.suppress(ValueError):
-            return reader(written)
-    return written
 
 
 def own_environment(library: PolicyLibrary) -> str:
@@ -136,7 +114,7 @@ def own_environment(library: PolicyLibrary) -> str:
     return env_id
 
 
-def arguments_like(library: PolicyLibrary, env_id: str, given: dict[str, object]) -> dict[str, object]:
+def arguments_like(library: PolicyLibrary, env_id: str, given: Header) -> Header:
     """Arguments of an environment: those of the library's own where it is the same, changed as given."""
     return library.environment.make_kwargs(**given) if env_id == library.environment.id else given
 

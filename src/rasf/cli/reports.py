@@ -11,10 +11,10 @@ from rich import box
 from rich.table import Table
 
 from rasf.cli.terminal import console, counted_policies, printable, say
-from rasf.sweep.arguments import short_risk
+from rasf.risk.names import short_risk
 
 if TYPE_CHECKING:
-    from rasf.library.calibration import Calibration
+    from rasf.library.calibration.calibration import Calibration
     from rasf.library.evaluation import Comparison
     from rasf.library.policy_library import PolicyLibrary
     from rasf.statistics import Interval

@@ -118,7 +118,7 @@ def status(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of
     store = Store(folder)
     console.print(progress_table(store.declared()["name"], progress_of(store)))
     driver = store.driver()
-    say(f"driven by {driver}" if driver else "nobody drives it")
+    say(f"driven by {driver}" if driver else "it has no driver now")
     _list_failures(store)
 
 

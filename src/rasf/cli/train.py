@@ -15,16 +15,12 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from rasf.agents import AGENTS
-from rasf.checks import number, whole
-from rasf.cli import options as read
+from rasf.cli.options import arguments_like, command, own_environment, silence_box_warnings
 from rasf.cli.terminal import (
     INTERRUPTED,
     Interrupt,
@@ -35,131 +31,23 @@ from rasf.cli.terminal import (
     printable,
     say,
 )
-from rasf.files import is_stream
+from rasf.files import Header, is_stream
+from rasf.library.arguments.declared import FLAG, LEARN, LOG, TRAINING, given_at
+from rasf.library.arguments.readers import import_environment
 from rasf.risk.names import risk_to_text
-from rasf.sweep import arguments
 
 if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
     from rasf.library.progress import TrainingProgress
 
-_TASKS = ("tasks", "tasks-file", "w")
-_READERS: dict[str, arguments.Reader] = {
-    "env": arguments.text,
-    "tasks": whole,
-    "tasks-file": lambda name, value: arguments.weights_in_file(name, read.path(name, value)),
-    "w": arguments.weights,
-    "agent": arguments.text,
-    "risk": arguments.risks,
-    "steps-per-task": whole,
-    "gamma": number,
-    "seed": arguments.seed,
-    "num-envs": whole,
-    "set": read.assignments,
-    "env-arg": read.assignments,
-    "support": arguments.weights,
-    "signs": arguments.signs,
-    "once": arguments.indices,
-    "imagined": partial(whole, least=0),
-    "phi": arguments.function,
-    "failure": arguments.function,
-    "grow": read.path,
-    "out": read.path,
-    "overwrite": arguments.flag,
-    "log": read.path,
-    "tensorboard": read.path,
-    "checkpoint-seconds": partial(number, low=0.0),
-    "from": arguments.text,
-}
-_FROM_LOG = {
-    "env",
-    *_TASKS,
-    "signs",
-    "risk",
-    "gamma",
-    "seed",
-    "set",
-    "out",
-    "overwrite",
-    "from",
-}  # what a log can do with
 _SCALARS = (
     "return", "failures", "reward_per_step", "episode_return", "episode_length", "greedy_return", "greedy_failures",
     "loss", "clipped", "steps_per_second", "environment_share",
 )  # for TensorBoard  # fmt: skip
-_LIBRARY_AGENTS = ", ".join(agent.name for agent in AGENTS.values() if agent.makes_library)
 
 
-def train(
-    ctx: typer.Context,
-    env: Annotated[str | None, typer.Argument(metavar="ENV_ID", help="A Gymnasium or MO-Gymnasium id.")] = None,
-    tasks: Annotated[int | None, typer.Option(help="How many weightings to draw.")] = None,
-    tasks_file: Annotated[Path | None, typer.Option(help="Weightings, a row each: .csv, .json or .npy.")] = None,
-    w: Annotated[list[str] | None, typer.Option(metavar="1,0,.1", help="A weighting; may be repeated.")] = None,
-    agent: Annotated[str | None, typer.Option(help=f"auto, {_LIBRARY_AGENTS}. Default: auto.")] = None,
-    risk: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="mean-variance:-4", help="What policies are trained for; may be repeated. Default: neutral."
-        ),
-    ] = None,
-    steps_per_task: Annotated[int | None, typer.Option(help="Default: the agent's, from 20000 to 200000.")] = None,
-    gamma: Annotated[float | None, typer.Option(help="Discount. Default: the agent's, from 0.9 to 0.99.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of everything random. Default: 0.")] = None,
-    num_envs: Annotated[int | None, typer.Option(help="Environments side by side, for networks. Default: 1.")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="name=value", help="A setting of the agent: epsilon=.2, widths=32,32; may be repeated."
-        ),
-    ] = None,
-    env_arg: Annotated[
-        list[str] | None, typer.Option(metavar="name=value", help="An argument of the environment; may be repeated.")
-    ] = None,
-    support: Annotated[
-        list[str] | None,
-        typer.Option(metavar="LOW,HIGH", help="Bounds of a feature's discounted return, for histograms; one each."),
-    ] = None,
-    signs: Annotated[
-        str | None,
-        typer.Option(metavar="1,-1,0", help="Signs of drawn weights: 1 more is better, -1 a cost, 0 either."),
-    ] = None,
-    once: Annotated[
-        str | None, typer.Option(metavar="2,3", help="Features that come at most once an episode, for histograms.")
-    ] = None,
-    imagined: Annotated[
-        int | None, typer.Option(help="Further weightings that networks learn for from the same steps. Default: 0.")
-    ] = None,
-    phi: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:NAME", help="A function phi(obs, action, next_obs, info) that gives the features."
-        ),
-    ] = None,
-    failure: Annotated[
-        str | None,
-        typer.Option(metavar="MODULE:NAME", help="A function failure(step) that says on which steps there was one."),
-    ] = None,
-    grow: Annotated[Path | None, typer.Option(help="A library to add policies to; those it has help to learn.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Where to save the library, such as gathering.rasf.")] = None,
-    overwrite: Annotated[
-        bool | None, typer.Option("--overwrite", help="Replace a library that --out names, if there is one.")
-    ] = None,
-    log: Annotated[Path | None, typer.Option(help="JSON lines of training. Default: beside --out.")] = None,
-    tensorboard: Annotated[Path | None, typer.Option(help="Folder for TensorBoard scalars.")] = None,
-    checkpoint_seconds: Annotated[
-        float | None, typer.Option(help="Seconds between checkpoints, from which a killed run goes on. Default: 120.")
-    ] = None,
-    from_: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="LOG",
-            help="A log to learn from, in place of an environment: a Recorder's folder, .npz, .parquet, minari:ID.",
-        ),
-    ] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file with these names; flags win over it.")] = None,
-) -> None:
+@command(TRAINING)
+def train(values: Header) -> None:
     """Train a library of policies on an environment with discrete actions.
 
     Ctrl-C stops and saves what was learned so far; a second Ctrl-C leaves at once. A run that was killed goes on from
@@ -175,9 +63,8 @@ def train(
 
     Example: `rasf train --from gathering-log --tasks 8 --risk mean-variance:-4 --gamma .9 --out gathering.rasf`
     """
-    values = read.gather(ctx, _READERS, _TASKS)
-    read.silence_box_warnings()
-    if "from" in values:
+    silence_box_warnings()
+    if "data" in values:
         _train_from(values)
         return
     job = _job(values)
@@ -188,14 +75,14 @@ def train(
 
 
 class _Job(NamedTuple):
-    """What is to be learned, and where it is written.
+    """The arguments of a training, and its files.
 
     The log has another name while training runs, so that an existing library keeps its own until it is replaced.
     """
 
     env: str
     base: PolicyLibrary | None  # to grow
-    options: dict[str, Any]
+    options: Header
     steps: int | None
     out: Path
     overwrite: bool
@@ -211,52 +98,50 @@ class _Job(NamedTuple):
     def checkpoint(self) -> Path:
         return self.out.with_name(f"{self.out.name}.checkpoint")
 
-    def learn(self, **more: Any) -> PolicyLibrary:
-        """`rasf.learn`, or `grow` of the library that is there."""
+    def learn(self, **more: object) -> PolicyLibrary:
+        """`rasf.learn`, or `grow` of the base library."""
         from rasf.library.learn import learn
 
         grow = learn if self.base is None else self.base.grow
         return grow(self.env, **self.options | more)
 
 
-def _train_from(values: dict[str, Any]) -> None:
-    """Learn from a log, and say what it covers and what is promised."""
+def _train_from(values: Header) -> None:
+    """Learn from a log, and say what it covers and what each policy is predicted to earn."""
     from rasf.library.logs.learn import learn_from
 
-    useless = values.keys() - _FROM_LOG
+    known = given_at(TRAINING, LOG)
+    useless = sorted(row.flag for row in TRAINING if FLAG in row.where and row.name in values and row.name not in known)
     if useless:
-        raise ValueError(f"{', '.join(sorted(useless))} cannot be given with --from: a log was recorded already")
-    _check_settings(
-        values.get("set", {}), {*signature(learn_from).parameters} - {"least_tries", "resamples", "max_bytes"}
-    )
-    out = _new_file(values)
-    given = {name: values[name] for name in ("risk", "gamma", "seed", "signs") if name in values}
-    env = arguments.import_environment(values["env"]) if "env" in values else None
-    tasks = next(values[name] for name in _TASKS if name in values)
-    with on_stderr().status(f"learning from {printable(values['from'])}"):
-        library = learn_from(values["from"], tasks=tasks, env=env, **given, **values.get("set", {}))
+        raise ValueError(f"{', '.join(useless)} cannot be given with --from: a log was recorded already")
+    out, settings = _new_file(values), _settings(values)
+    given = {name: value for name, value in values.items() if name not in ("out", "overwrite", "settings")}
+    if "env" in given:
+        given["env"] = import_environment(given["env"])
+    with on_stderr().status(f"learning from {printable(values['data'])}"):
+        library = learn_from(**given, **settings)
         library.save(out)
     for note in library.notes:
         say(f"note: {note}")
     say(f"wrote {out}, {counted_policies(len(library.policies))} of {library.agent}")
     held = library.history
-    say("what the policies promise, discounted, from where the log's episodes began:")
+    say("predicted discounted returns from the first states of the log's episodes, with 95 % intervals:")
     for k, policy in enumerate(library.policies):
-        promised = "{:.4g} [{:.4g}, {:.4g}]".format(*(held[f"value{end}"][k] for end in ("", "_low", "_high")))
-        say(f"  policy {k}: {promised} for w {','.join(f'{w:g}' for w in policy.w)}, {risk_to_text(policy.risk)}")
+        predicted = "{:.4g} [{:.4g}, {:.4g}]".format(*(held[f"value{end}"][k] for end in ("", "_low", "_high")))
+        say(f"  policy {k}: {predicted} for w {','.join(f'{w:g}' for w in policy.w)}, {risk_to_text(policy.risk)}")
     say(f"see it with `rasf evaluate {out}`")
 
 
-def _new_file(values: dict[str, Any]) -> Path:
-    """Where the library goes; what must be there to begin is."""
+def _new_file(values: Header) -> Path:
+    """The file of the library; it can be written, and there are tasks to learn."""
     if "out" not in values:
         raise ValueError("out must say where to save the library, such as --out gathering.rasf")
-    if not any(name in values for name in _TASKS):
+    if "tasks" not in values:
         raise ValueError("tasks must be given: --tasks 8 draws them, --w 1,0,.1 or --tasks-file FILE name them")
     out = check_writable("out", values["out"])
     if is_stream(out):
         raise ValueError(f"out must be a file in a folder, got {out}")
-    grown = "grow" in values and values["grow"].resolve() == out.resolve()
+    grown = "base_library" in values and values["base_library"].resolve() == out.resolve()
     if out.exists() and not (grown or values.get("overwrite")):
         raise ValueError(
             f"out must be a new file, and {out} exists; replace it with --overwrite, or go on from it with "
@@ -265,61 +150,42 @@ def _new_file(values: dict[str, Any]) -> Path:
     return out
 
 
-def _job(values: dict[str, Any]) -> _Job:
-    """Everything that is known to be wrong without the environment is refused here."""
+def _job(values: Header) -> _Job:
+    """The training that the values ask for; refuses all that is known to be wrong without the environment."""
     out = _new_file(values)
     beside = out.with_suffix(".log.jsonl") if out.suffix == ".rasf" else out.with_name(f"{out.name}.log.jsonl")
     log = check_writable("log", values.get("log", beside))
     if log.resolve() == out.resolve():
         raise ValueError(f"log must be another file than out, got {log} for both")
     base, folder = None, values.get("tensorboard")
-    if "grow" in values:
+    if "base_library" in values:
         from rasf.library.file import load
 
-        base = load(values["grow"])
+        base = load(values["base_library"])
     if "env" not in values and base is None:
         raise ValueError("env must be given, the id of an environment, such as resource-gathering-v0")
-    env = arguments.import_environment(values["env"]) if base is None or "env" in values else read.own_environment(base)
+    env = import_environment(values["env"]) if base is None or "env" in values else own_environment(base)
     if folder is not None:
         check_folder("tensorboard", folder)
-    options, every = _options(values, env, base), values.get("checkpoint-seconds", 120.0)
-    return _Job(
-        env, base, options, values.get("steps-per-task"), out, values.get("overwrite", False), log, folder, every
-    )
+    own = ("env", "base_library", "steps_per_task", "checkpoint_seconds", "settings")
+    options = {name: values[name] for name in given_at(TRAINING, LEARN) if name in values and name not in own}
+    if base is not None:
+        options["env_kwargs"] = arguments_like(base, env, values.get("env_kwargs", {}))
+    options |= _settings(values)
+    overwrite, every = values.get("overwrite", False), values.get("checkpoint_seconds", 120.0)
+    return _Job(env, base, options, values.get("steps_per_task"), out, overwrite, log, folder, every)
 
 
-def _options(values: dict[str, Any], env: str, base: PolicyLibrary | None) -> dict[str, Any]:
-    """The arguments of `rasf.learn`."""
-    from rasf.library.learn import learn
-
-    kwargs, settings = values.get("env-arg", {}), values.get("set", {})
-    _check_settings(settings, {*signature(learn).parameters} - {"learn_w"})
-    if isinstance(settings.get("widths"), int):  # of --set widths=64
-        settings |= {"widths": [settings["widths"]]}
-    options = {
-        "tasks": next(values[name] for name in _TASKS if name in values),
-        "env_kwargs": kwargs if base is None else read.arguments_like(base, env, kwargs),
-    }
-    named = {
-        "imagined",
-        "risk",
-        "agent",
-        "gamma",
-        "support",
-        "signs",
-        "once",
-        "phi",
-        "failure",
-        "seed",
-        "num-envs",
-    } & values.keys()
-    return options | {name.replace("-", "_"): values[name] for name in named} | settings
-
-
-def _check_settings(settings: dict[str, Any], taken: set[str]) -> None:
+def _settings(values: Header) -> Header:
+    """The settings of the agent; arguments that have a flag, or that only Python can give, are refused."""
+    settings: Header = values.get("settings", {})
+    taken = {row.name for row in TRAINING if FLAG in row.where or row.read is None}
     for name in settings:
         if name in taken:
             raise ValueError(f"set must name a setting of the agent; {name} is none, or has an option of its own")
+    if isinstance(settings.get("widths"), int):  # of --set widths=64
+        settings |= {"widths": [settings["widths"]]}
+    return settings
 
 
 def _train(job: _Job, policies: int, steps: int) -> None:

@@ -1,9 +1,10 @@
-"""Rollouts of a learned agent on any tasks, all at once: GPI over its policies, epsilon-greedy."""
+"""Rollouts in worlds that jax compiles: their one loop (`Steps`), and with it those of a learned agent on any tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,37 @@ from rasf.deep.laws import Networks
 from rasf.transfer import gpi_actions
 from rasf.world import World
 
+S = TypeVar("S")  # states
+T = TypeVar("T")  # totals
+X = TypeVar("X")  # what each step is given
 Measure = Callable[[Array, Any], Array]  # (step, state after it) -> numbers to average over an episode
+
+
+@dataclass(frozen=True)
+class Steps(Generic[S, T, X]):
+    """The loop of rollouts in a compiled world.
+
+    Args:
+        act: (state, x) -> action; x is what the step is given, such as its number or its noise.
+        advance: (state, action, x) -> (next state, phi).
+        add: (totals, state, next state, phi, x) -> (totals, what is recorded of the step).
+    """
+
+    act: Callable[[S, X], Array]
+    advance: Callable[[S, Array, X], tuple[S, Array]]
+    add: Callable[[T, S, S, Array, X], tuple[T, Any]]
+
+    def scan(self, state: S, totals: T, given: X) -> tuple[S, T, Any]:
+        """Return the last state, the totals, and the records of the steps; `given` has a row for each of them."""
+
+        def step(carry: tuple[S, T], x: X) -> tuple[tuple[S, T], Any]:
+            before, so_far = carry
+            after, phi = self.advance(before, self.act(before, x), x)
+            totals, record = self.add(so_far, before, after, phi, x)
+            return (after, totals), record
+
+        (state, totals), records = jax.lax.scan(step, (state, totals), given)
+        return state, totals, records
 
 
 class Rollouts(NamedTuple):
@@ -62,24 +93,33 @@ def rollouts(
         first = jax.vmap(measure, in_axes=(None, 0))(jnp.zeros((), int), state)
         none = jnp.zeros((n, tasks.weights.shape[-1]))
 
-        def step(carry: tuple[Any, Array, Array, Rollouts], t: Array) -> tuple[tuple[Any, Array, Array, Rollouts], Any]:
-            state, alive, lived, sums = carry
-            explore_key, action_key, noise_key = jax.random.split(jax.random.fold_in(walk_key, t), 3)
+        def keys(t: Array) -> Array:
+            return jax.random.split(jax.random.fold_in(walk_key, t), 3)
+
+        def act(state: Any, t: Array) -> Array:
+            explore_key, action_key, _ = keys(t)
             at_step = risk.at_discount(jnp.asarray(risk_discount) ** t)
             greedy = gpi_actions(agent.scores(task_heads, jax.vmap(world.observe)(state), task_input, at_step))
             explore = jax.random.uniform(explore_key, (n,)) < epsilon
-            action = jnp.where(explore, jax.random.randint(action_key, (n,), 0, agent.actions), greedy)
-            noise = jax.vmap(world.noise)(jax.random.split(noise_key, n))
-            next_state, phi = jax.vmap(world.advance)(state, action, noise)
-            seen = jax.vmap(measure, in_axes=(None, 0))(t, next_state)
-            phi, seen = alive * phi, alive * seen
-            sums = Rollouts(sums.phi + phi, sums.discounted + gamma**t * phi, sums.measured + seen)
-            terminated = jnp.broadcast_to(jax.vmap(world.terminated)(next_state), (n,))[:, None]
-            return (next_state, alive * (1.0 - terminated), lived + alive, sums), state if record else None
+            return jnp.where(explore, jax.random.randint(action_key, (n,), 0, agent.actions), greedy)
 
-        alive = jnp.ones((n, 1))
-        begin = (state, alive, jnp.zeros_like(alive), Rollouts(none, none, jnp.zeros_like(first)))
-        (_, _, lived, sums), states = jax.lax.scan(step, begin, jnp.arange(world.episode_length))
+        def advance(state: Any, action: Array, t: Array) -> tuple[Any, Array]:
+            noise = jax.vmap(world.noise)(jax.random.split(keys(t)[2], n))
+            return jax.vmap(world.advance)(state, action, noise)
+
+        def add(
+            totals: tuple[Array, Array, Rollouts], before: Any, after: Any, phi: Array, t: Array
+        ) -> tuple[tuple[Array, Array, Rollouts], Any]:
+            running, lived, sums = totals
+            phi, seen = running * phi, running * jax.vmap(measure, in_axes=(None, 0))(t, after)
+            sums = Rollouts(sums.phi + phi, sums.discounted + gamma**t * phi, sums.measured + seen)
+            terminated = jnp.broadcast_to(jax.vmap(world.terminated)(after), (n,))[:, None]
+            return (running * (1.0 - terminated), lived + running, sums), before if record else None
+
+        all_run = jnp.ones((n, 1))
+        begin = (all_run, jnp.zeros_like(all_run), Rollouts(none, none, jnp.zeros_like(first)))
+        steps = jnp.arange(world.episode_length)
+        _, (_, lived, sums), states = Steps(act, advance, add).scan(state, begin, steps)
         states = jax.tree.map(lambda part: jnp.moveaxis(part, 0, 1), states)
         return Rollouts(sums.phi, sums.discounted, sums.measured / lived, states)
 

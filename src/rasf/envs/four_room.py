@@ -66,7 +66,7 @@ _CLASS_COLOURS = (
 
 
 class RoomArrays(NamedTuple):
-    """The map as arrays, for compiled code."""
+    """The map as arrays, for compiled code: the `WorldArrays` of the four rooms."""
 
     destination: Ints  # (cells, 4) cell after each move
     object_at: Ints  # (cells,) object in the cell, or -1
@@ -75,6 +75,24 @@ class RoomArrays(NamedTuple):
     trap_probability: float
     start: int
     n_classes: int
+    columns: int
+
+    def first_state(self) -> int:
+        """Return the start, with nothing collected."""
+        return self.start
+
+    def next_state(self, state: int, action: int, draw: float) -> tuple[int, int, bool]:
+        """Move; kind 1 + i of a step is feature i, kind 0 none."""
+        cells = len(self.kind)
+        cell, flags, feature, terminated = step(self, state % cells, state // cells, action, draw)
+        return cell + cells * flags, 1 + feature, terminated
+
+    def number(self, state: int, i: int) -> int:
+        """Return the row, the column, then a collected flag for each object."""
+        cell = state % len(self.kind)
+        if i == 0:
+            return cell // self.columns
+        return cell % self.columns if i == 1 else state // len(self.kind) >> (i - 2) & 1
 
 
 @compiled(_nrt=False, forceinline=True)
@@ -102,7 +120,7 @@ _plain_step = getattr(step, "py_func", step)
 
 @dataclass(frozen=True)
 class FourRoom(CellMap):
-    """The map, the traps' probability and the step limit."""
+    """The map, the traps' probability and the step limit; a `TabularWorld`."""
 
     layout: str = PAPER_MAP
     trap_probability: float = 0.05
@@ -125,6 +143,25 @@ class FourRoom(CellMap):
     def n_features(self) -> int:
         return self.n_classes + 2
 
+    @property
+    def n_actions(self) -> int:
+        return len(ACTIONS)
+
+    @property
+    def kinds(self) -> Floats:
+        """Features (1 + d, d) of every kind of step: none, then each by itself."""
+        return np.concatenate([np.zeros((1, self.n_features)), np.eye(self.n_features)])
+
+    @property
+    def failure(self) -> int:
+        """The kind of step in which a trap fires."""
+        return self.n_features
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many values each number of an observation can have."""
+        return (*self.shape, *(2 for symbol in self.cells if symbol in CLASSES))
+
     def task(self, class_rewards: npt.ArrayLike, goal: float = 1.0, failure: float = -2.0) -> Floats:
         """Weights w of the task with these rewards."""
         rewards = np.asarray(class_rewards, np.float64)
@@ -138,7 +175,7 @@ class FourRoom(CellMap):
         return np.concatenate([rewards, np.tile(self.task(np.zeros(self.n_classes))[-2:], (count, 1))], axis=1)
 
     def world(self) -> RoomArrays:
-        """The map as arrays."""
+        """Return the map as arrays."""
         cells = self.cells
         destination = [[self.move(cell, action) for action in range(len(MOVES))] for cell in range(len(cells))]
         objects = [cell for cell, symbol in enumerate(cells) if symbol in CLASSES]
@@ -153,6 +190,7 @@ class FourRoom(CellMap):
             float(self.trap_probability),
             self.start,
             self.n_classes,
+            self.shape[1],
         )
 
 
@@ -173,7 +211,7 @@ class FourRoomEnv(gym.Env[npt.NDArray[np.int64], np.int64]):
         self.render_mode = render_mode
         self._world = self.rooms.world()
         self._n_objects = len(self._world.class_of)
-        self.observation_space = gym.spaces.MultiDiscrete([*self.rooms.shape, *[2] * self._n_objects])
+        self.observation_space = gym.spaces.MultiDiscrete(self.rooms.sizes)
         self.action_space = gym.spaces.Discrete(len(ACTIONS))
         self.reward_dim = self.rooms.n_features
         self.reward_space = gym.spaces.Box(0.0, 1.0, (self.reward_dim,), np.float32)
@@ -183,6 +221,11 @@ class FourRoomEnv(gym.Env[npt.NDArray[np.int64], np.int64]):
     def random_tasks(self, count: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
         """Tasks (count, d) of the paper's distribution."""
         return self.rooms.random_tasks(count, rng)
+
+    @property
+    def tabular_world(self) -> FourRoom:
+        """The world for compiled learners."""
+        return self.rooms
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, object] | None = None

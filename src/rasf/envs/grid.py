@@ -77,7 +77,7 @@ class Grid(CellMap):
         return phi
 
     def mdp(self, gamma: float = 1.0) -> FiniteMDP:
-        """The grid as a FiniteMDP; walls count as terminal, since nobody is ever there."""
+        """The grid as a FiniteMDP; walls count as terminal, since they are never reached."""
         ends = [s for s, symbol in enumerate(self.cells) if symbol not in (START, EMPTY)]
         return FiniteMDP.from_transitions(self._transitions(), len(self.cells), len(MOVES), ends, gamma)
 

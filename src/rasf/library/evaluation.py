@@ -1,4 +1,4 @@
-"""What acting with a library leads to: episodes on an environment, and what they say, with intervals.
+"""What acting with a library leads to: the measures of episodes, with intervals.
 
     return        sum_t r_t, undiscounted, and sum_t gamma^t r_t, discounted, with r_t = phi_t . w
     variance      over episodes
@@ -8,17 +8,11 @@
 
 Intervals of failures, and of sums that are 0 in some episodes, are those of events: 0 failures in 100 episodes are
 0 [0, 0.036]. All others are bootstrap intervals of the mean. They are a point where all episodes are alike, and a
-remark says so.
-
-Episode i begins from a seed of its own, whoever acts: several risks meet the same beginnings, so `compare` can take
-differences pair by pair. `discount_aware` scores step t with the risk of a return that counts gamma^t times, which is
-what the paper's guarantee is about. `static` holds a risk of the whole discounted return fixed from the beginning of an
-episode, and limits have prices from there (`rasf.library.actor`).
+remark says so. Several risks have the same start states, so `Comparison` takes differences pair by pair.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -29,7 +23,7 @@ import numpy.typing as npt
 from rasf.arrays import Bools, Floats, Ints
 from rasf.checks import one_of
 from rasf.files import Header
-from rasf.library.actor import ActingRule, Held
+from rasf.library.acting.rule import ActingRule, Memory
 from rasf.limits import Limits
 from rasf.risk import Risk
 from rasf.risk.names import risk_to_text
@@ -43,56 +37,71 @@ from rasf.statistics import (
 )
 
 if TYPE_CHECKING:
-    from rasf.envs.gymnasium.episodes import Episodes
-    from rasf.library.calibration import Promise
-    from rasf.library.policy_library import PolicyLibrary
+    from rasf.library.calibration.bounds import Promise
 
 WORST = 0.1  # the share of episodes that CVaR looks at
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Report:
-    """Episodes of one task under one risk; arrays have one entry per episode, `phi` (n, d) the features summed up.
+    """n episodes of one task by one rule; arrays have a row for each episode."""
 
-    failures is None where nobody names any. `truncated` marks episodes that did not end by themselves:
-    `discounted` stops there, while scores look past it; `rest` is what they promise from there on, discounted too.
-    discounted_phi (n, d) is discounted as well. With limits, `held` has their prices and what was promised.
-    `beginnings` are the first observations, as the policies see them; `promise` is what a calibrated library bounds.
-    `names` are those of the features, `sizes` (d,) what one event of each counts, nan where that is not known.
-    `acting_w` are the weights by which actions were chosen, where prices made them
-    others than `w`, by which outcomes are counted.
-    """
-
-    w: Floats
-    risk: Risk
-    gamma: float
-    returns: Floats
-    discounted: Floats
-    phi: Floats
-    failures: Floats | None
-    lengths: Ints
-    truncated: Bools
+    rule: ActingRule
+    memory: Memory  # of the rule, at the end of the episodes
+    phi: Floats  # (n, d) sums of the features
+    discounted_phi: Floats  # (n, d) the same, discounted
+    failures: Floats | None  # (n,) steps with a failure; None where none are named
+    lengths: Ints  # (n,)
+    truncated: Bools  # (n,) whether an episode was cut: sums stop there, predictions look past it
+    rest: Floats  # (n,) the discounted return that is predicted beyond a cut, else 0
     unseen: float  # share of the decisions at observations that no policy knew
-    rest: Floats | None = None
-    discounted_phi: Floats | None = None
-    limits: Limits | None = None
-    held: Held | None = None
-    beginnings: npt.NDArray[Any] | None = None
-    promise: Promise | None = None
-    names: tuple[str, ...] = ()
-    sizes: Floats | None = None
-    acting_w: Floats | None = None
+    starts: npt.NDArray[Any]  # (n, ..) first observations, as the policies see them
+    names: tuple[str, ...] = ()  # of the features
+    sizes: Floats | None = None  # (d,) what one event of each feature counts, nan where that is not known
+    promise: Promise | None = None  # the bounds of a calibrated library
+
+    @property
+    def w(self) -> Floats:
+        """The weights (d,) by which returns are counted."""
+        return self.rule.task
+
+    @property
+    def acting_w(self) -> Floats | None:
+        """The weights (d,) by which actions were chosen, where prices made them others than `w`."""
+        return None if self.rule.w is self.w else self.rule.w
+
+    @property
+    def risk(self) -> Risk:
+        return self.rule.risk
+
+    @property
+    def limits(self) -> Limits | None:
+        return self.rule.limits
+
+    @property
+    def gamma(self) -> float:
+        return self.rule.sources.gamma
+
+    @cached_property
+    def returns(self) -> Floats:
+        """Undiscounted returns (n,)."""
+        return self.phi @ self.w
+
+    @cached_property
+    def discounted(self) -> Floats:
+        """Discounted returns (n,)."""
+        return self.discounted_phi @ self.w
 
     @cached_property
     def measures(self) -> dict[str, Interval]:
-        """What the episodes say, with intervals, by name."""
+        """The measures of the episodes, with intervals, by name."""
         found = {}
         for name, values in (("return", self.returns), ("discounted", self.discounted)):
             found[name] = mean_interval(values)
             # from the first value on, so that equal returns have no variance at all
             found[f"{name}_variance"] = interval_of(values - values[0], lambda drawn: drawn.var(axis=-1, ddof=1))
             found[f"{name}_cvar"] = interval_of(values, partial(mean_of_the_worst, share=WORST))
-        if self.rest is not None and self.truncated.any():
+        if self.truncated.any():
             found["discounted_with_rest"] = mean_interval(self.discounted + self.rest)
         if self.failures is not None:
             found["failures"] = event_interval(self.failures)
@@ -114,7 +123,7 @@ class Report:
         return np.nan if self.sizes is None else float(self.sizes[feature])
 
     def _limited_features(self) -> list[int]:
-        return [] if self.limits is None or self.discounted_phi is None else self.limits.features.tolist()
+        return [] if self.limits is None else self.limits.features.tolist()
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -127,7 +136,7 @@ class Report:
 
     def limited(self) -> dict[str, Floats]:
         """The sums (n,) that are limited, by name: discounted or of the episode, as the limit is."""
-        if self.limits is None or self.discounted_phi is None:
+        if self.limits is None:
             return {}
         named = zip(self.limits.names, self.limits.features, self.limits.given, strict=True)
         return {
@@ -138,9 +147,13 @@ class Report:
     @property
     def prices(self) -> dict[str, float]:
         """The mean price of each limit over the episodes."""
-        if self.limits is None or self.held is None:
-            return {}
-        return dict(zip(self.limits.names, self.held.prices.mean(axis=0).tolist(), strict=True))
+        found = self.rule.prices(self.memory)
+        return dict(zip(found, np.stack([*found.values()], axis=1).mean(axis=0).tolist(), strict=True)) if found else {}
+
+    @property
+    def not_kept(self) -> list[str]:
+        """A sentence for every episode whose limits could not be kept."""
+        return list(filter(None, self.rule.not_kept(self.memory)))
 
     def describe(self) -> Header:
         """The summary as JSON."""
@@ -164,7 +177,7 @@ class Report:
         }
 
     def remarks(self) -> list[str]:
-        """Sentences on what the measures do not show: unseen observations, truncated episodes, other weights."""
+        """Sentences on unseen observations, truncated episodes, prices, limits that are not kept, and other weights."""
         found, truncated = [], int(self.truncated.sum())
         if self.acting_w is not None:
             for i in np.flatnonzero(self.acting_w != self.w):
@@ -180,9 +193,7 @@ class Report:
             found += self.promise.remarks
         if self.prices:
             found.append("prices: " + ", ".join(f"{name} {price:.4g}" for name, price in self.prices.items()))
-        if self.limits is not None and self.held is not None and not self.held.kept.all():
-            first = int(np.argmin(self.held.kept))
-            found.append(self.limits.not_kept(self.held.costs[first]))
+        found += self.not_kept[:1]
         if truncated:
             found.append(f"{truncated} of {self.episodes} episodes were cut off by a time limit")
         return found
@@ -199,13 +210,13 @@ class Report:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Reports of several risks on the same beginnings, by name."""
+    """Reports of several risks from the same start states, by name."""
 
     reports: dict[str, Report]
 
     def __post_init__(self) -> None:
         if any(report.failures is not None for report in self.reports.values()):
-            # some environments name a failure only when it happens: who never met one has none
+            # some environments name a failure only when it happens
             for name, report in self.reports.items():
                 if report.failures is None:
                     self.reports[name] = replace(report, failures=np.zeros(report.episodes))
@@ -248,7 +259,7 @@ class Comparison:
 
     def __str__(self) -> str:
         remarks = (f"{name}: {remark}" for name, report in self.reports.items() for remark in report.remarks())
-        return "\n".join([*_aligned(self.rows()), "", *_aligned(self.sums()), *remarks])
+        return "\n".join([*aligned(self.rows()), "", *aligned(self.sums()), *remarks])
 
     __repr__ = __str__
 
@@ -268,97 +279,7 @@ def _of_sums(sums: Floats, size: float) -> Interval:
     return mean_interval(sums) if (sums != 0).all() else event_interval(sums, size)
 
 
-def _sizes_of_events(bounds: Floats) -> Floats:
-    """What an event counts (d,), of features with bounds (d, 2) in a step: the bound that is not 0, nan if both are."""
-    low, high = bounds.T
-    size = np.where(low == 0, high, np.where(high == 0, low, np.nan))
-    return np.where(np.isfinite(size), size, np.nan)
-
-
-def _aligned(rows: list[list[str]]) -> list[str]:
+def aligned(rows: list[list[str]]) -> list[str]:
     """Lines of a table, columns below one another."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(n) for cell, n in zip(row, widths, strict=True)).rstrip() for row in rows]
-
-
-def run_episodes(
-    library: PolicyLibrary,
-    environments: Episodes,
-    rule: ActingRule,
-    seeds: Sequence[int],
-    max_steps: int,
-    callback: Callable[[int], None] | None = None,
-) -> Report:
-    """An episode for each seed, as many at a time as there are environments, all of these at the same step.
-
-    `callback` is told after every step how many episodes are over; what it raises ends the work.
-    """
-    sources, w, encode, n = library.sources, rule.task, library.encode, len(seeds)
-    phi, discounted = np.zeros((2, n, len(w)))
-    failures, lengths, truncated, unseen = np.zeros(n), np.zeros(n, np.int64), np.ones(n, np.bool_), 0
-    rest, held = np.zeros(n), Held.nothing(n, 0 if rule.limits is None else len(rule.limits.names))
-    beginnings = []
-    for first in range(0, n, len(environments)):
-        started = environments.reset(seeds[first : first + len(environments)])
-        begun, obs = first + len(started), {first + place: encode(one) for place, one in enumerate(started)}
-        for t in range(max_steps):
-            encoded, each, discount = np.stack(list(obs.values())), np.array(list(obs)), sources.gamma**t
-            if t == 0:
-                beginnings.append(encoded)
-                held.put(each, rule.begin(encoded))
-            theirs = held.of(each)
-            actions = rule.act(encoded, theirs, discounted[each] @ rule.w, np.full(len(each), discount))
-            held.put(each, theirs)
-            unseen += int((~sources.seen(encoded)).sum())
-            taken = {i - first: action for i, action in zip(obs, actions.tolist(), strict=True)}
-            for place, step in environments.step(taken).items():
-                i = first + place
-                phi[i] += step.phi
-                discounted[i] += discount * step.phi
-                failures[i] += step.failure
-                lengths[i] += 1
-                truncated[i] = not step.terminated
-                obs[i] = encode(step.obs)
-                if truncated[i] and (step.truncated or t + 1 == max_steps):
-                    rest[i] = _remaining(rule, obs[i], held.of(np.array([i])), discounted[i] @ rule.w, t + 1)
-                if step.terminated or step.truncated:
-                    del obs[i]
-            if callback is not None:
-                callback(begun - len(obs))
-            if not obs:
-                break
-    named = environments.reports_failures
-    share = unseen / int(lengths.sum())
-    counted = failures if named else None
-    return Report(
-        w,
-        rule.risk,
-        sources.gamma,
-        phi @ w,
-        discounted @ w,
-        phi,
-        counted,
-        lengths,
-        truncated,
-        share,
-        rest,
-        discounted,
-        rule.limits,
-        held,
-        np.concatenate(beginnings),
-        names=tuple(library.environment.feature_names or environments.feature_names or ()),
-        sizes=_sizes_of_events(environments.declared_bounds),
-        acting_w=None if rule.w is rule.task else rule.w,
-    )
-
-
-def _remaining(rule: ActingRule, obs: npt.NDArray[Any], held: Held, accrued: float, t: int) -> float:
-    """The mean discounted return from an observation at step t on, by the policy that the rule selects there.
-
-    0 where no policy knows the observation.
-    """
-    sources, discount = rule.sources, rule.sources.gamma**t
-    if not sources.seen(obs[None])[0]:
-        return 0.0
-    chosen = rule.select(obs[None], held, np.array([accrued]), np.array([discount]))
-    return discount * float(rule.expected(obs[None], chosen)[0][0])

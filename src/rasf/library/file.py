@@ -1,9 +1,9 @@
 """Policy libraries as files: a container of `rasf.files` whose header says what the library is.
 
     header     environment, sources, policies (w and risk of each), agent, notes, provenance; calibration, if any
-    arrays     sources/.. the laws, history/.. what training saw, calibration/.. what was predicted and what came
+    arrays     sources/.. the return distributions, history/.. of training, calibration/.. predictions and outcomes
 
-A file with right checksums may still come from a stranger, so all of it is checked; nothing in it is ever executed.
+A file is not trusted even if its checksums are right: all of it is checked; nothing in it is ever executed.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _restored(header: Header, arrays: Arrays) -> PolicyLibrary:
         raise ValueError("its notes must be sentences")
     calibration, parts = None, _under(arrays, "calibration/")
     if parts or "calibration" in header:
-        from rasf.library.calibration import Calibration
+        from rasf.library.calibration.calibration import Calibration
 
         calibration = Calibration.restore(header["calibration"], parts, environment.n_features)
     return PolicyLibrary(

@@ -1,7 +1,7 @@
-"""What a library knows about its policies: frozen laws of their feature returns, scored for any weights and risk.
+"""Frozen policies of a library: distributions of their feature returns, scored for any weights and risk.
 
-`TablePolicies` holds psi and Sigma of tabular policies, `NetworkPolicies` networks. Both answer the same questions;
-what an observation looks like to them (a table's key, or a network's input) is the `Encoder`'s business.
+`TablePolicies` holds psi and Sigma of tabular policies, `NetworkPolicies` networks. Both have this interface. The
+`Encoder` turns an observation into a table's key or a network's input.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from rasf.files import Arrays, Header
 from rasf.risk.base import Risk
 
 if TYPE_CHECKING:
-    from rasf.library.calibration import Promise
+    from rasf.library.calibration.bounds import Promise
 
 
 class Scores(NamedTuple):
     """GPE of K policies at B observations for one task and risk.
 
-    values, mean and std (the standard deviation; nan where the law does not know it) have shape (K, B, A); seen (B,) is
-    False where no policy has data.
+    values, mean and std (the standard deviation; nan where it is not learned) have shape (K, B, A); seen (B,) is False
+    where no policy has data.
     """
 
     values: Floats
@@ -37,12 +37,12 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """Why a library acts as it does; `np.asarray` of it are the values.
+    """The scores behind a choice; `np.asarray` of it are the values.
 
-    values, mean, std: (K, A), or (K, B, A) for a batch; action, driver and seen: one, or (B,). The driver is the
-    policy whose value is the largest at the action chosen. With limits, by the name of the feature: prices, and what is
-    expected of it at the choice, one, or (B,) each; and a remark where they cannot be kept. promise: of a calibrated
-    library, for one observation.
+    values, mean, std: (K, A), or (K, B, A) for a batch. action, driver and seen: one, or (B,); the driver is the source
+    policy that is selected, whose value is the largest at the action. With limits, by the name of the feature: prices,
+    and the expected sum at the choice, one, or (B,) each; and a remark where a limit cannot be kept. promise: the
+    bounds of a calibrated library, for one observation.
     """
 
     values: Floats
@@ -58,10 +58,17 @@ class Explanation:
 
     def first(self) -> Explanation:
         """Of a batch, the first observation alone."""
-        of_actions = (self.values[:, 0], self.mean[:, 0], self.std[:, 0])
-        prices, expected = ({name: part[0] for name, part in each.items()} for each in (self.prices, self.expected))
         return Explanation(
-            *of_actions, self.seen[0], self.action[0], self.driver[0], prices, expected, self.remarks[:1], self.promise
+            values=self.values[:, 0],
+            mean=self.mean[:, 0],
+            std=self.std[:, 0],
+            seen=self.seen[0],
+            action=self.action[0],
+            driver=self.driver[0],
+            prices={name: part[0] for name, part in self.prices.items()},
+            expected={name: part[0] for name, part in self.expected.items()},
+            remarks=self.remarks[:1],
+            promise=self.promise,
         )
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
@@ -99,10 +106,10 @@ class FrozenPolicies(Protocol):
     def n_inputs(self) -> int: ...  # n, the numbers of an observation
 
     @property
-    def gamma(self) -> float: ...  # the discount the laws were learned with
+    def gamma(self) -> float: ...  # the discount of the learned returns
 
     def check(self, risk: Risk) -> None:
-        """Refuse a risk that these laws cannot serve."""
+        """Refuse a risk that these policies cannot score."""
 
     def scores(self, obs: np.ndarray, w: Floats, risk: Risk) -> Scores:
         """GPE of every policy."""
@@ -120,7 +127,7 @@ class FrozenPolicies(Protocol):
         """The action for one observation (n,), quickly."""
 
     def arrays(self, precision: str = "single") -> Arrays:
-        """All that must be stored, beside `describe`; networks may be kept in precision "half"."""
+        """The arrays to store, beside `describe`; networks may be stored in precision "half"."""
 
     def describe(self) -> Header:
         """Sizes and kind, as JSON."""

@@ -1,20 +1,23 @@
-"""How good the greedy policy is while it is learned: a few episodes without exploration, now and then, beside training.
+"""How good the greedy policy is during training: from time to time, a few episodes without exploration.
 
-They take place in an environment of their own, so training goes on as if nobody had looked. They cost at most a
-twentieth of its steps: ten times a two-hundredth. Random actions are measured first, in episodes of the same length;
-a policy that earns no more than they do after half of the steps has learned nothing, and its library says so.
+They take place in an environment of their own, so they do not change the training. They cost at most a twentieth of its
+steps: ten times a two-hundredth. Random actions are measured first, in episodes of the same length. A policy that earns
+no more than they do after half of the steps has learned nothing, and its library says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from rasf.arrays import Floats
+from rasf.envs.gymnasium.episodes import episodes
 from rasf.envs.gymnasium.single import FeatureEnvironment
+from rasf.envs.gymnasium.vector import SyncEnvs
 
 TIMES = 10
 _SHARE = 200  # of the steps, one part at a time
@@ -24,9 +27,9 @@ _CLEARLY = 1.0  # standard errors
 
 
 class GreedyCheck:
-    """Looks at the policies of one training with so many steps in all; `make` opens the environment to look in.
+    """Checks the policies of one training run; `make` opens the environment for it at the first check.
 
-    That happens when it is time to look for the first time: short trainings are not looked at.
+    steps: those of the whole training; short ones are not checked.
     """
 
     STATE = ("_rng", "_due", "_looked", "_random_phi")  # for checkpoints
@@ -72,17 +75,14 @@ class GreedyCheck:
         )
 
     def _run(self, act: Callable[[Any], int]) -> tuple[Floats, Floats]:
-        """Features (n, d) and failures (n,) of episodes, each cut off where the steps for looking end."""
-        env, left = self._env, self._steps
-        phi: list[Floats] = []
-        failures: list[int] = []
-        while left > 0:
-            obs, total, failed, over = env.reset(int(self._rng.integers(2**31))), np.zeros(env.n_features), 0, False
-            while left > 0 and not over:
-                step = env.step(act(obs))
-                obs, total, failed, left = step.obs, total + step.phi, failed + step.failure, left - 1
-                over = step.terminated or step.truncated
-            if over or not phi:  # one that was cut short counts only by itself
-                phi.append(total)
-                failures.append(failed)
-        return np.array(phi), np.array(failures, np.float64)
+        """Features (n, d) and failures (n,) of episodes, each cut off where the steps for this check end."""
+        seeds = (int(self._rng.integers(2**31)) for _ in range(self._steps))
+        phi, failures = [np.zeros(self._env.n_features)], [0]
+        run = episodes(SyncEnvs([self._env]), seeds, lambda t, obs: map(act, obs.values()), self._steps)
+        for [transition] in islice(run, self._steps):
+            phi[-1], failures[-1] = phi[-1] + transition.step.phi, failures[-1] + transition.step.failure
+            if transition.over:
+                phi.append(np.zeros(self._env.n_features))
+                failures.append(0)
+        whole = max(1, len(phi) - 1)  # an episode that was cut counts only if there is no other
+        return np.array(phi[:whole]), np.array(failures[:whole], np.float64)

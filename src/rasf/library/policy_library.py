@@ -1,18 +1,18 @@
-"""`PolicyLibrary`: policies trained once, to act for any reward weights w at any risk their laws can serve.
+"""`PolicyLibrary`: policies trained once, to act for any reward weights w at any risk that they can score.
 
     act        argmax_a max_k risk[w . Z_k(obs, a)]        GPI over all source policies
-    scores     the same numbers before the maximum, and which policy drives the choice
+    scores     the same numbers before the maximum, and the selected source policy
 
-Z_k is the law of policy k's discounted feature return, as its `FrozenPolicies` hold it. Use does not change a library;
-`grow` and `merge` give new ones.
+Z_k is the discounted feature return of policy k, whose distribution its `FrozenPolicies` hold. `rule` is the one place
+where keyword arguments become a way to act (`rasf.library.acting`). Only `calibrate` changes a library; `grow` and
+`merge` give new ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -26,43 +26,38 @@ from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription
 from rasf.envs.gymnasium.encoder import Encoder
 from rasf.files import Arrays, Header
 from rasf.library.frozen_policies import Explanation, FrozenPolicies
+from rasf.limits import Limit, Limits, read_limits, repriced
 from rasf.risk import MeanVariance, Risk
 from rasf.risk.names import is_neutral, risk_to_text
-from rasf.transfer import gpi
 
 if TYPE_CHECKING:
-    import gymnasium
-
-    from rasf.envs.gymnasium.episodes import Episodes
-    from rasf.envs.gymnasium.single import Environment, FailureRule, FeatureEnvironment, Phi
-    from rasf.library.actor import ActingRule, Actor
-    from rasf.library.calibration import Calibration
+    from rasf.envs.gymnasium.single import Environment, FailureRule, Phi
+    from rasf.library.acting.actor import Actor
+    from rasf.library.acting.rule import ActingRule
+    from rasf.library.calibration.calibration import Calibration
     from rasf.library.evaluation import Comparison, Report
     from rasf.library.logs.estimate import Estimate
-    from rasf.limits import Limit
+    from rasf.library.trials import AnyEnvironment
 
 NEUTRAL = MeanVariance(0.0)
 Encode: TypeAlias = Callable[[object], np.ndarray]
-GivenLimits: TypeAlias = "Mapping[str | int, float | Limit]"
+GivenLimits: TypeAlias = Mapping[str | int, float | Limit]
 GivenPrices: TypeAlias = Mapping[str | int, float]
-AnyEnvironment: TypeAlias = "Environment | gymnasium.vector.VectorEnv"
-_AT_ONCE = 16  # environments that evaluation steps together
 _LONGEST = 10_000  # steps of an episode, where nothing else ends it
-_MOST_EPISODES = 10_000_000
 
 
 class SourcePolicy(NamedTuple):
-    """What a policy was trained for."""
+    """The task and the risk that a policy was trained for."""
 
     w: tuple[float, ...]
     risk: Risk
 
 
 class PolicyLibrary:
-    """Made by `rasf.learn` or `rasf.load`.
+    """Policies and how to act by them; `rasf.learn` and `rasf.load` make one.
 
-    history: what training saw, one entry per policy, by name. notes: what was decided on the way, in sentences.
-    calibration: what `calibrate` measured, or None.
+    history: measures of the training, one entry per policy, by name. notes: decisions of the training, in sentences.
+    calibration: the result of `calibrate`, or None.
     """
 
     def __init__(
@@ -126,11 +121,17 @@ class PolicyLibrary:
         } | ({} if self.calibration is None else {"calibration": self.calibration.describe()})
 
     def act(self, obs: object, w: npt.ArrayLike, risk: Risk = NEUTRAL, limits: GivenLimits | None = None) -> int | Ints:
-        """The action for one observation, or actions (B,) for a batch, as the environment numbers them.
+        """Return the action for one observation, or actions (B,) for a batch, as the environment numbers them.
 
-        At an observation that no policy knows (`scores` tells), a tabular library takes the first action. limits:
-        {feature's name or index: largest expected sum from here on}; where they cannot be kept, the nearest that can
-        be. For limits that hold over a whole episode see `actor`.
+        Args:
+            obs: an observation, or a batch of them. Where no policy knows it, a tabular library takes the first action.
+            w: weights (d,) of the task.
+            risk: the risk to act for; neutral by default.
+            limits: {feature's name or index: largest expected sum from here on}; where they cannot be kept, the action
+                is the nearest to that. For limits over a whole episode see `actor`.
+
+        Returns:
+            The action or actions.
         """
         if limits is not None:
             explained, _, _ = self._explain(obs, w, risk, limits)
@@ -143,10 +144,11 @@ class PolicyLibrary:
     def scores(
         self, obs: object, w: npt.ArrayLike, risk: Risk = NEUTRAL, limits: GivenLimits | None = None
     ) -> Explanation:
-        """Value, mean and standard deviation of every policy and action, and which policy drives the choice.
+        """Return value, mean and standard deviation of every policy and action, and the selected source policy.
 
-        With limits, also their prices from here on, and what the choice expects. Of one observation that was seen in
-        training, a library that was calibrated has a promise too, as if an episode began there.
+        The arguments are those of `act`. With limits, there are also their prices from here on, and the sums that the
+        choice expects. For one observation that was seen in training, a calibrated library gives bounds too, as if an
+        episode began there.
         """
         explained, rule, encoded = self._explain(obs, w, risk, limits)
         if self.is_batch(obs):
@@ -158,24 +160,16 @@ class PolicyLibrary:
     def _explain(
         self, obs: object, w: npt.ArrayLike, risk: Risk, limits: GivenLimits | None
     ) -> tuple[Explanation, ActingRule, np.ndarray]:
-        """Of one observation or a batch, as a batch; by which rule, and what the policies see."""
-        batch = self.is_batch(obs)
-        encoded = self.encode_batch(obs) if batch else self.encode(obs)[None]
+        """Of one observation or a batch, as a batch; by which rule, and the observations as the policies see them."""
+        encoded = self.encode_batch(obs) if self.is_batch(obs) else self.encode(obs)[None]
         rule = self.rule(w, risk, limits=limits)
-        found = self.sources.scores(encoded, rule.w, risk)
-        if rule.limits is None:
-            choice = gpi(found.values)
-            return Explanation(*found, choice.policy + self._first_action, choice.source), rule, encoded
-        held = rule.begin(encoded)
-        driver, action = np.divmod(rule.choose(encoded, held, found.values), self.sources.n_actions)
-        numbered, names = action + self._first_action, rule.limits.names
-        prices = dict(zip(names, held.prices.T, strict=True))
-        expected = dict(zip(names, (held.costs * rule.limits.signs).T, strict=True))
-        remarks = tuple(map(rule.limits.not_kept, held.costs))
-        return Explanation(*found, numbered, driver, prices, expected, remarks), rule, encoded
+        found, memory = self.sources.scores(encoded, rule.w, risk), rule.begin(encoded)
+        driver, action = np.divmod(rule.choose(encoded, memory, found.values), self.sources.n_actions)
+        told = (rule.prices(memory), rule.expected(memory), tuple(rule.not_kept(memory)))
+        return Explanation(*found, action + self._first_action, driver, *told), rule, encoded
 
     def risks(self) -> list[Risk]:
-        """Neutral, and what the policies were trained for, as far as the library can act so."""
+        """Neutral, and the risks that the policies were trained for, as far as the library can act for them."""
         found = []
         for risk in dict.fromkeys([NEUTRAL, *(policy.risk for policy in self.policies)]):
             with suppress(ValueError):
@@ -192,45 +186,55 @@ class PolicyLibrary:
         discount_aware: bool = False,
         limits: GivenLimits | None = None,
         prices: GivenPrices | None = None,
+        acting: type[ActingRule] | None = None,
         names: Sequence[str] | None = None,
-        calibrated: bool = True,
     ) -> ActingRule:
         """Return how to act for a task.
 
         Args:
             w: weights (d,) of the task.
             risk: the risk to act for.
-            static, discount_aware, limits, prices: as for `evaluate`.
+            static, discount_aware, limits, prices, acting: as for `evaluate`.
             names: of the features, where the library's environment has none.
-            calibrated: keep limits with the certainty that the calibration gives, where there is one.
 
         Returns:
-            The rule.
+            The rule; of a calibrated library, it keeps limits with the certainty of the calibration.
 
         Raises:
             ValueError: if the library cannot act so; the sentence says why.
         """
-        from rasf.library.actor import ActingRule
+        from rasf.library.acting.gpi import DiscountAware, PerStateRisk
+        from rasf.library.acting.limited import WithinLimits
+        from rasf.library.acting.rule import ActingRule
+        from rasf.library.acting.static import StaticRisk
 
-        task, read = self._weights(w), None
-        weights = task
-        if prices is not None:
-            from rasf.limits import repriced
-
-            weights = self._weights(repriced(task, prices, self.environment.feature_names or names))
-        if limits is not None:
-            from rasf.limits import read_limits
-
-            read = read_limits(limits, self.n_features, self.environment.feature_names or names)
-            if calibrated and self.calibration is not None:
-                read = self.calibration.tightened(read, risk, self.gamma)
-            elif any(limit.per_episode for limit in read.given) and self.gamma < 1:
-                raise ValueError("a limit per_episode needs a library that was calibrated: laws are discounted")
+        task, names = self._weights(w), self.environment.feature_names or names
+        weights = task if prices is None else self._weights(repriced(task, prices, names))
+        read = None if limits is None else self._limits(limits, risk, names)
         for name, way in (("static", static), ("discount_aware", discount_aware)):
             if not isinstance(way, bool | np.bool_):
                 raise ValueError(f"{name} must be True or False, got {way!r:.80}")
-        ways = {"static": bool(static) and not is_neutral(risk), "discount_aware": bool(discount_aware)}
-        return ActingRule(self.sources, weights, risk, limits=read, own=self.policies, task=task, **ways)
+        if acting is not None and not (isinstance(acting, type) and issubclass(acting, ActingRule)):
+            raise ValueError(f"acting must be a subclass of rasf.library.acting.rule.ActingRule, got {acting!r:.80}")
+        given = {
+            "static": StaticRisk if static and not is_neutral(risk) else None,
+            "discount_aware": DiscountAware if discount_aware else None,
+            "acting": acting,
+        }
+        ways = {name: kind for name, kind in given.items() if kind is not None}
+        found = next(iter(ways.values()), PerStateRisk)(self.sources, weights, risk, task)
+        if len(ways) > 1:
+            raise ValueError(f"{' and '.join(ways)} are {'two' if len(ways) == 2 else 'three'} ways to act; choose one")
+        return found if read is None else WithinLimits.of(found, read, self.policies)
+
+    def _limits(self, given: GivenLimits, risk: Risk, names: Sequence[str] | None) -> Limits:
+        """The limits on predictions that keep the limits that are given."""
+        read = read_limits(given, self.n_features, names)
+        if self.calibration is not None:
+            return self.calibration.tightened(read, risk, self.gamma)
+        if any(limit.per_episode for limit in read.given) and self.gamma < 1:
+            raise ValueError("a limit per_episode needs a library that was calibrated: laws are discounted")
+        return read
 
     def _weights(self, w: npt.ArrayLike) -> Floats:
         """Weights (d,) that can be scored without overflow."""
@@ -244,16 +248,31 @@ class PolicyLibrary:
         return found
 
     def actor(
-        self, w: npt.ArrayLike, risk: Risk = NEUTRAL, *, limits: GivenLimits | None = None, static: bool = True
+        self,
+        w: npt.ArrayLike,
+        risk: Risk = NEUTRAL,
+        *,
+        limits: GivenLimits | None = None,
+        static: bool | None = None,
+        acting: type[ActingRule] | None = None,
     ) -> Actor:
-        """Who acts through an episode by what was fixed at its first observation; see `rasf.Actor`.
+        """Return an actor for episodes, which acts by what was fixed at their first observations; see `rasf.Actor`.
 
-        static: for the risk of the whole return, with what was earned in mind; else the risk is scored afresh at every
-        step, as `act` does. limits: {feature's name or index: largest expected sum of the episode, discounted}.
+        Args:
+            w: weights (d,) of the task.
+            risk: the risk to act for; neutral by default.
+            limits: {feature's name or index: largest expected sum of the episode, discounted}.
+            static: act for the risk of the whole return, given the accrued return, which is the default; else the risk
+                is scored per state, as `act` does.
+            acting: another way to act, as for `evaluate`.
+
+        Returns:
+            The actor.
         """
-        from rasf.library.actor import Actor
+        from rasf.library.acting.actor import Actor
 
-        return Actor(self, self.rule(w, risk, static=static, limits=limits))
+        is_static = acting is None if static is None else static
+        return Actor(self, self.rule(w, risk, static=is_static, limits=limits, acting=acting))
 
     def evaluate(
         self,
@@ -268,6 +287,7 @@ class PolicyLibrary:
         static: bool = False,
         limits: GivenLimits | None = None,
         prices: GivenPrices | None = None,
+        acting: type[ActingRule] | None = None,
         failure: FailureRule | None = None,
         max_steps: int = _LONGEST,
         env_kwargs: Header | None = None,
@@ -288,6 +308,8 @@ class PolicyLibrary:
             limits: as for `actor`; the report has their prices.
             prices: {feature's name or index: what a unit of it costs in addition}: actions are chosen for w less the
                 prices, and returns are counted by w. A feature that is below 0 where it harms has a negative price.
+            acting: another way to act, in place of `static` and `discount_aware`: a subclass of
+                `rasf.library.acting.rule.ActingRule`.
             failure: failure(step) says on which steps there was a failure, where the environment does not name them in
                 info["failure"].
             max_steps: longer episodes are truncated, and the report says how many.
@@ -300,9 +322,17 @@ class PolicyLibrary:
         Raises:
             ValueError: if an argument is not as described, or the library cannot act so in this environment.
         """
-        ways: Header = {"static": static, "discount_aware": discount_aware, "limits": limits, "prices": prices}
-        trying: Header = {"phi": phi, "failure": failure, "max_steps": max_steps, "env_kwargs": env_kwargs}
-        return self._reports(env, w, {"": (risk, ways)}, episodes, seed, callback=None, **trying)[""]
+        from rasf.library.trials import Trials
+
+        trials = Trials(env, episodes, seed, max_steps, phi, env_kwargs, failure)
+        ways = {
+            "static": static,
+            "discount_aware": discount_aware,
+            "limits": limits,
+            "prices": prices,
+            "acting": acting,
+        }
+        return trials.reports(self, w, {"": (risk, ways)}, None)[""]
 
     def compare(
         self,
@@ -317,6 +347,7 @@ class PolicyLibrary:
         static: bool = False,
         limits: GivenLimits | None = None,
         prices: Mapping[str | int, float | Sequence[float]] | None = None,
+        acting: type[ActingRule] | None = None,
         failure: FailureRule | None = None,
         max_steps: int = _LONGEST,
         env_kwargs: Header | None = None,
@@ -343,78 +374,12 @@ class PolicyLibrary:
             ValueError: if an argument is not as described, or the library cannot act so in this environment.
         """
         from rasf.library.evaluation import Comparison
+        from rasf.library.trials import Trials, named_risks, priced_rows
 
-        if isinstance(risks, Risk | str) or not isinstance(risks, Mapping | Sequence) or not risks:
-            raise ValueError(f"risks must be a list of risks, or a dict of them by name, got {risks!r:.80}")
-        named = dict(risks) if isinstance(risks, Mapping) else {risk_to_text(risk): risk for risk in risks}
-        if len(named) < len(risks):
-            raise ValueError(f"risks must differ in their names, {', '.join(named)}; a dict can name them")
-        if not all(isinstance(name, str) for name in named):
-            raise ValueError(f"risks must be named by words, got {', '.join(map(repr, named))}")
-        ways: Header = {"static": static, "discount_aware": discount_aware, "limits": limits}
-        rows = {name: (risk, ways) for name, risk in named.items()} | self._priced(prices)
-        trying: Header = {"phi": phi, "failure": failure, "max_steps": max_steps, "env_kwargs": env_kwargs}
-        return Comparison(self._reports(env, w, rows, episodes, seed, callback=callback, **trying))
-
-    def _priced(self, prices: Mapping[str | int, float | Sequence[float]] | None) -> dict[str, tuple[Risk, Header]]:
-        """A row of `compare` for every price: its risk, and how else it acts."""
-        if prices is None:
-            return {}
-        if not isinstance(prices, Mapping) or not prices:
-            raise ValueError(f"prices must be a dict such as {{'collision': [4, 10]}}, by feature, got {prices!r:.80}")
-        from rasf.limits import feature_index
-
-        names, found = self.environment.feature_names, dict[str, tuple[Risk, Header]]()
-        for key, given in prices.items():
-            each = given if isinstance(given, list | tuple | np.ndarray) else [given]
-            values = [checks.number(f"a price of {key}", price) for price in each]
-            if not values or len({*values}) < len(values):
-                raise ValueError(f"prices of {key} must be one or more different numbers, got {given!r:.80}")
-            label = names[feature_index("prices", key, self.n_features, names)] if names else key
-            rows: dict[str, tuple[Risk, Header]] = {
-                f"price {label} {value:g}": (NEUTRAL, {"prices": {key: value}}) for value in values
-            }
-            if len(rows) < len(values) or rows.keys() & found.keys():
-                raise ValueError(f"prices must name a feature once, and prices that differ, got {prices!r:.80}")
-            found |= rows
-        return found
-
-    def _reports(
-        self,
-        env: AnyEnvironment,
-        w: npt.ArrayLike,
-        rows: Mapping[str, tuple[Risk, Header]],
-        episodes: int,
-        seed: int,
-        *,
-        phi: Phi | None,
-        failure: FailureRule | None,
-        max_steps: int,
-        env_kwargs: Header | None,
-        callback: Callable[[str, int], None] | None,
-    ) -> dict[str, Report]:
-        """Act by the risk and the ways of every row, all from the same start states."""
-        from rasf.envs.gymnasium.single import seeds_from
-        from rasf.library.evaluation import run_episodes
-
-        episodes, max_steps = _episodes(episodes), checks.whole("max_steps", max_steps)
-        _check_callback(callback)
-        seeds = seeds_from(checks.whole("seed", seed, 0), episodes)
-        by_name = any(ways.get("limits") or ways.get("prices") for _, ways in rows.values())
-        if not by_name or self.environment.feature_names is not None:
-            for risk, ways in rows.values():  # before an environment is opened
-                self.rule(w, risk, **ways)
-        reports = {}
-        with self._opened(env, phi, env_kwargs, failure, episodes) as environments:
-            names = environments.feature_names
-            rules = {name: self.rule(w, risk, names=names, **ways) for name, (risk, ways) in rows.items()}
-            for name, rule in rules.items():
-                told = None if callback is None else partial(callback, name)
-                found = run_episodes(self, environments, rule, seeds, max_steps, told)
-                if self.calibration is not None and found.beginnings is not None:
-                    found = replace(found, promise=self.calibration.promise(rule, found.beginnings))
-                reports[name] = found
-        return reports
+        ways = {"static": static, "discount_aware": discount_aware, "limits": limits, "acting": acting}
+        rows = {name: (risk, ways) for name, risk in named_risks(risks).items()} | priced_rows(self, prices)
+        trials = Trials(env, episodes, seed, max_steps, phi, env_kwargs, failure)
+        return Comparison(trials.reports(self, w, rows, callback))
 
     def calibrate(
         self,
@@ -429,9 +394,9 @@ class PolicyLibrary:
         env_kwargs: Header | None = None,
         callback: Callable[[int], None] | None = None,
     ) -> Calibration:
-        """Measure how far predictions and outcomes lie apart, and keep it: the one call that changes a library.
+        """Measure how far predictions and outcomes are apart, and keep it: the one call that changes a library.
 
-        Afterwards `scores` and `evaluate` have a promise, bounds that hold in 95 % of the cases, and limits are kept
+        Afterwards `scores` and `evaluate` give bounds that hold in 95 % of the cases (`promise`), and limits are kept
         with that certainty.
 
         Args:
@@ -449,69 +414,12 @@ class PolicyLibrary:
         Raises:
             ValueError: if an argument is not as described, or episodes are too few for so many tasks and risks.
         """
-        from rasf.envs.gymnasium.single import seeds_from
-        from rasf.library.calibration import calibrate, calibration_tasks
-        from rasf.library.evaluation import run_episodes
+        from rasf.library.calibration.measure import calibrate
+        from rasf.library.trials import Trials
 
-        episodes, max_steps = _episodes(episodes), checks.whole("max_steps", max_steps)
-        seed, over = checks.whole("seed", seed, 0), [0]
-        _check_callback(callback)
-        if risks is None:
-            risks = self.risks()
-        if not isinstance(risks, list | tuple) or not risks or not all(isinstance(risk, Risk) for risk in risks):
-            raise ValueError(f"risks must be a list of risks, got {risks!r:.80}")
-        if len({risk_to_text(risk) for risk in risks}) < len(risks):
-            raise ValueError(f"risks must differ, got {risks!r:.80}")
-        for risk in risks:
-            self.sources.check(risk)
-        with self._opened(env, phi, env_kwargs, None, episodes) as environments:
-            weights = calibration_tasks(self, environments.random_tasks, tasks, episodes, len(risks), seed)
-
-            def roll(rule: ActingRule, n: int, seed: int) -> Report:
-                report = run_episodes(self, environments, rule, seeds_from(seed, n), max_steps)
-                over[0] += n
-                if callback is not None:
-                    callback(over[0])
-                return report
-
-            self.calibration = calibrate(self, roll, weights, risks, episodes, seed)
+        trials = Trials(env, episodes, seed, max_steps, phi, env_kwargs)
+        self.calibration = calibrate(self, trials, tasks, self.risks() if risks is None else risks, callback)
         return self.calibration
-
-    @contextmanager
-    def _opened(
-        self, env: AnyEnvironment, phi: Phi | None, env_kwargs: Header | None, failure: FailureRule | None, most: int
-    ) -> Iterator[Episodes]:
-        """Environments to act in, at most `most` in parallel; they are closed at the end, except the caller's own."""
-        import gymnasium
-
-        from rasf.envs.gymnasium.episodes import SingleEpisodes, VectorEpisodes
-        from rasf.envs.gymnasium.single import open_environment
-        from rasf.envs.gymnasium.vector import VectorEnvAdapter, open_vector
-
-        kwargs = checks.keywords("env_kwargs", env_kwargs)
-        if isinstance(env, gymnasium.vector.VectorEnv):
-            vector = open_vector(env, None, phi, **kwargs)
-            assert isinstance(vector, VectorEnvAdapter)
-            self.check_environment(vector.describe())
-            yield VectorEpisodes(vector, failure)
-            return
-        if isinstance(env, str) and phi is None:
-            self._require_phi(None)
-        if env_kwargs is None and isinstance(env, str) and env == self.environment.id:
-            kwargs = self.environment.make_kwargs()
-        with ExitStack() as closing:
-            environments: list[FeatureEnvironment] = []
-            for _ in range(min(_AT_ONCE, most)):
-                opened = open_environment(env, phi, **kwargs)
-                environments.append(opened)
-                if opened.env is not env:
-                    closing.callback(opened.close)
-                self.check_environment(opened.describe())
-                if failure is not None:
-                    opened.count_failures(failure)
-                if opened.env is env:  # the caller's own cannot be copied
-                    break
-            yield SingleEpisodes(environments)
 
     def evaluate_from(
         self,
@@ -524,15 +432,15 @@ class PolicyLibrary:
         env: Environment | None = None,
         phi: Phi | None = None,
     ) -> Estimate:
-        """What acting by this library would earn, from a log alone, and how sure that is; data as for `learn_from`."""
+        """Return what acting by this library would earn, estimated from a log alone; data as for `learn_from`."""
         from rasf.library.logs.learn import evaluate_from
 
         return evaluate_from(self, data, w, risk, resamples=resamples, seed=seed, env=env, phi=phi)
 
     def grow(self, env: Environment, tasks: npt.ArrayLike | int, **options: Any) -> PolicyLibrary:
-        """A library with further tasks, learned as `rasf.learn` does; while they are learned, the old policies help.
+        """Return a library with further tasks, learned as by `rasf.learn` with the old policies as sources.
 
-        What must be the same in one library, as gamma and the sizes of networks, is taken over.
+        Settings that must be the same in one library, such as gamma and the sizes of networks, are taken over.
         """
         from rasf.library.learn import learn
 
@@ -558,29 +466,18 @@ class PolicyLibrary:
 
         save(self, path, precision)
 
-    def _require_phi(self, given: str | None) -> None:
+    def require_phi(self, given: str | None) -> None:
+        """Refuse an environment without the features that the library was trained with."""
         if given is None and self.environment.phi is not None:
             raise ValueError(f"phi must be given, as in training, where it was {self.environment.phi}")
 
     def check_environment(self, found: EnvironmentDescription) -> None:
         """Refuse an environment that is not like the one trained in."""
-        self._require_phi(found.phi)
+        self.require_phi(found.phi)
         different = self.environment.difference(found, INTERFACE)
         if different is not None:
             wanted, got = getattr(self.environment, different), getattr(found, different)
             raise ValueError(f"env must have the {different} that the library was trained with, {wanted}, got {got}")
-
-
-def _episodes(given: int) -> int:
-    """A number of episodes of which all that is kept fits into memory."""
-    if checks.whole("episodes", given, 2) > _MOST_EPISODES:
-        raise ValueError(f"episodes must be at most {_MOST_EPISODES:,}, got {given!r}")
-    return int(given)
-
-
-def _check_callback(callback: object) -> None:
-    if callback is not None and not callable(callback):
-        raise ValueError(f"callback must be a function, got {type(callback).__name__}")
 
 
 def merge(libraries: Sequence[PolicyLibrary]) -> PolicyLibrary:

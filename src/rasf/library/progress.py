@@ -16,7 +16,7 @@ A log is JSON lines, one for each time the callback is shown something, written 
     seconds               since the log began
     seconds_left          if the rest goes as quickly
 
-What is not known (the loss of a table, failures that nobody names) or not finite is null.
+What is not known (the loss of a table, failures that the environment does not report) or not finite is null.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Reporter:
 
 
 class Trained(NamedTuple):
-    """Policies trained on the first tasks: their laws, weights (n, d) as used, and history, one entry per policy."""
+    """Policies of the first tasks: return distributions, weights (n, d) as used, and history with an entry for each."""
 
     sources: FrozenPolicies
     weights: Floats
@@ -243,7 +243,7 @@ class TrainingLog:
 
 
 def seconds_left(seconds: float, share: float) -> float:
-    """Until training ends, if the rest goes as quickly as this share did; nan at the beginning."""
+    """Until training ends, if the rest goes as quickly as this share did; nan at the start."""
     return seconds * (1 - share) / share if share > 0 else math.nan
 
 

@@ -3,10 +3,10 @@
     r_t = phi_t . w + noise,    w_hat = argmin sum (r_t - phi_t . w)^2,
     covariance s^2 (Phi' Phi)^-1,    s^2 = RSS / (n - rank)
 
-Kept as the triangular factor of [Phi r], which new rows are folded into: as accurate as solving with all data at once,
-and as small after a million steps as after ten. Where the features seen so far span fewer than d dimensions, the data
-does not determine w: `determined` says so, the weights returned are the smallest that fit, and errors are infinite in
-the directions nobody has seen.
+The data is kept as the triangular factor of [Phi r], which new rows are folded into: as accurate as a solution with all
+data at once, and as small after a million steps as after ten. Where the observed features span fewer than d dimensions,
+the data does not determine w: `determined` is False, the weights are the smallest that fit, and errors are infinite in
+the directions that were not observed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class WeightEstimate:
 
 
 class WeightLearner:
-    """Learns w of d features as data comes."""
+    """Estimates w of d features from data that arrives in parts."""
 
     def __init__(self, d: int) -> None:
         self.d, self.samples = whole("d", d), 0
@@ -92,7 +92,7 @@ class WeightLearner:
         return self
 
     def estimate(self) -> WeightEstimate:
-        """What the data says so far."""
+        """Return the estimate from the data so far."""
         R, z, rest = self._factor[: self.d, : self.d], self._factor[: self.d, self.d], self._factor[self.d, self.d]
         lengths = np.linalg.norm(R, axis=0)
         scale = np.where(lengths > 0, lengths, 1.0)

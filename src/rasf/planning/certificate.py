@@ -133,14 +133,7 @@ def certificate(
 
     exact = np.stack([utilities(policy) for policy in policies])
     acted_on = exact if scores is None else numbers("scores", scores)
-    if acted_on.shape != exact.shape:
-        raise ValueError(f"scores must have shape {exact.shape}, got {acted_on.shape}")
-    if (np.isnan(acted_on) & ~np.isnan(exact)).any():
-        raise ValueError("scores must be numbers, got nan")
-    differs = (acted_on != exact) & ~np.isnan(exact)
-    measured = float(np.abs(np.subtract(acted_on, exact, out=np.zeros_like(exact), where=differs)).max())
-    if measured == np.inf:
-        raise ValueError("scores must be infinite where the exact utilities are, and only there")
+    measured = _largest_error(acted_on, exact)
     eps = measured if epsilon is None else number("epsilon", epsilon, low=0.0)
     wanted = _chosen_from(exact)
     choice = gpi(_chosen_from(acted_on))
@@ -163,6 +156,19 @@ def certificate(
         source=choice.source,
         source_utilities=exact,
     )
+
+
+def _largest_error(scores: Floats, exact: Floats) -> float:
+    """The largest error of scores; those that do not fit the exact utilities are refused."""
+    if scores.shape != exact.shape:
+        raise ValueError(f"scores must have shape {exact.shape}, got {scores.shape}")
+    if (np.isnan(scores) & ~np.isnan(exact)).any():
+        raise ValueError("scores must be numbers, got nan")
+    differs = (scores != exact) & ~np.isnan(exact)
+    measured = float(np.abs(np.subtract(scores, exact, out=np.zeros_like(exact), where=differs)).max())
+    if measured == np.inf:
+        raise ValueError("scores must be infinite where the exact utilities are, and only there")
+    return measured
 
 
 def _chosen_from(utilities: Floats) -> Floats:

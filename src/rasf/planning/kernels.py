@@ -1,20 +1,22 @@
 """Compiled loops over the transitions of a FiniteMDP; everything else in `planning` is numpy.
 
-Loops of plain values exist twice around one body: parallel for large problems, serial for small ones, where waking the
-threads costs more than the work (and, beside other processes, far more).
+Loops of plain values are compiled twice: parallel for large problems, serial for small ones, where waking the threads
+costs more than the work (and, beside other processes, far more).
 """
 
 from __future__ import annotations
 
 import math
 import threading
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 
 from rasf.arrays import Floats, Ints
-from rasf.compiled import compiled
+from rasf.compiled import compiled, compiled_twice
 from rasf.mdp import FiniteMDP
+from rasf.transfer import preferred
 
 # Below this, mean + (beta / 2) variance equals the utility to rounding.
 _TINY_SPREAD = 1e-8
@@ -23,15 +25,22 @@ _PARALLEL_TRANSITIONS = 100_000
 _PARALLEL_LOCK = threading.Lock()
 
 
+class _Moves(NamedTuple):
+    """Stored transitions: those of row s A + a are indptr[row] .. indptr[row + 1]."""
+
+    indptr: Ints
+    successor: Ints
+    weight: Floats  # the probability, or what stands in its place
+
+
+def _moves(mdp: FiniteMDP, weight: Floats | None = None) -> _Moves:
+    return _Moves(mdp.indptr, mdp.successor, mdp.probability if weight is None else weight)
+
+
 def backup(mdp: FiniteMDP, reward: Floats, value: Floats, beta: float, gamma: float) -> Floats:
     """U_beta[r + gamma value(s')] (S, A) for rewards (n,) and values (S,); 0 in terminal states."""
     q = np.empty((mdp.n_states, mdp.n_actions))
-    given = (mdp.indptr, mdp.successor, mdp.probability, reward, value, float(beta), float(gamma), q.reshape(-1))
-    if len(mdp.successor) < _PARALLEL_TRANSITIONS:
-        _backup_serial(*given)
-    else:
-        with _PARALLEL_LOCK:
-            _backup_parallel(*given)
+    _run(_backup, mdp, _moves(mdp), reward, value, float(beta), float(gamma), q.reshape(-1))
     return q
 
 
@@ -41,13 +50,17 @@ def best_linear(mdp: FiniteMDP, weight: Floats, offset: Floats, x: Floats, scale
     One pass over the transitions: a neutral backup as it stands, an entropic one between exp and log.
     """
     best = np.empty(mdp.n_states)
-    given = (mdp.indptr, mdp.successor, weight, offset, x, float(scale), mdp.n_actions, smallest, best)
-    if len(mdp.successor) < _PARALLEL_TRANSITIONS:
-        _best_serial(*given)
-    else:
-        with _PARALLEL_LOCK:
-            _best_parallel(*given)
+    _run(_best, mdp, _moves(mdp, weight), offset, x, float(scale), smallest, best)
     return best
+
+
+def _run(kernel: tuple[Any, Any], mdp: FiniteMDP, *given: Any) -> None:
+    serial, parallel = kernel
+    if len(mdp.successor) < _PARALLEL_TRANSITIONS:
+        serial(*given)
+        return
+    with _PARALLEL_LOCK:
+        parallel(*given)
 
 
 @compiled()
@@ -92,93 +105,35 @@ def _utility(
     return (top + math.log(total)) / beta
 
 
-@compiled()
-def _backup_serial(
-    indptr: Ints,
-    successor: Ints,
-    probability: Floats,
-    reward: Floats,
-    value: Floats,
-    beta: float,
-    gamma: float,
-    q: Floats,
-) -> None:
-    for row in range(len(q)):
-        q[row] = _utility(indptr[row], indptr[row + 1], successor, probability, reward, value, beta, gamma)
-
-
-@compiled(parallel=True)
-def _backup_parallel(
-    indptr: Ints,
-    successor: Ints,
-    probability: Floats,
-    reward: Floats,
-    value: Floats,
-    beta: float,
-    gamma: float,
-    q: Floats,
-) -> None:
+@compiled_twice
+def _backup(moves: _Moves, reward: Floats, value: Floats, beta: float, gamma: float, q: Floats) -> None:
+    indptr, successor, probability = moves
     for row in numba.prange(len(q)):
         q[row] = _utility(indptr[row], indptr[row + 1], successor, probability, reward, value, beta, gamma)
 
 
-@compiled()
-def _best_action(
-    s: int,
-    indptr: Ints,
-    successor: Ints,
-    weight: Floats,
-    offset: Floats,
-    x: Floats,
-    scale: float,
-    n_actions: int,
-    smallest: bool,
-) -> float:
-    chosen = np.inf if smallest else -np.inf
-    for row in range(s * n_actions, (s + 1) * n_actions):
-        total = 0.0
-        for k in range(indptr[row], indptr[row + 1]):
-            total += weight[k] * x[successor[k]]
-        total = offset[row] + scale * total
-        chosen = min(chosen, total) if smallest else max(chosen, total)
-    return chosen
-
-
-@compiled()
-def _best_serial(
-    indptr: Ints,
-    successor: Ints,
-    weight: Floats,
-    offset: Floats,
-    x: Floats,
-    scale: float,
-    n_actions: int,
-    smallest: bool,
-    best: Floats,
-) -> None:
-    for s in range(len(best)):
-        best[s] = _best_action(s, indptr, successor, weight, offset, x, scale, n_actions, smallest)
-
-
-@compiled(parallel=True)
-def _best_parallel(
-    indptr: Ints,
-    successor: Ints,
-    weight: Floats,
-    offset: Floats,
-    x: Floats,
-    scale: float,
-    n_actions: int,
-    smallest: bool,
-    best: Floats,
-) -> None:
+@compiled_twice
+def _best(moves: _Moves, offset: Floats, x: Floats, scale: float, smallest: bool, best: Floats) -> None:
+    indptr, successor, weight = moves
+    n_actions = (len(indptr) - 1) // len(best)
     for s in numba.prange(len(best)):
-        best[s] = _best_action(s, indptr, successor, weight, offset, x, scale, n_actions, smallest)
+        chosen = np.inf if smallest else -np.inf
+        for row in range(s * n_actions, (s + 1) * n_actions):
+            total = 0.0
+            for k in range(indptr[row], indptr[row + 1]):
+                total += weight[k] * x[successor[k]]
+            total = offset[row] + scale * total
+            chosen = min(chosen, total) if smallest else max(chosen, total)
+        best[s] = chosen
 
 
-Grids = tuple[
-    Floats, Floats, Floats, Floats
-]  # of every state (S,): least stock and spacing, before a step and after it
+class Grids(NamedTuple):
+    """Of every state (S,): least stock and spacing, before a step and after it."""
+
+    low: Floats
+    spacing: Floats
+    next_low: Floats
+    next_spacing: Floats
 
 
 def stock_step(mdp: FiniteMDP, gain: Floats, grids: Grids, value: Floats, followed: Ints, policy: Ints) -> Floats:
@@ -190,7 +145,7 @@ def stock_step(mdp: FiniteMDP, gain: Floats, grids: Grids, value: Floats, follow
     """
     before = np.empty_like(value)
     with _PARALLEL_LOCK:
-        _stock_step(mdp.indptr, mdp.successor, mdp.probability, gain, value, *grids, followed, policy, before)
+        _stock_step(_moves(mdp), gain, grids, value, followed, policy, before)
     return before
 
 
@@ -201,7 +156,7 @@ def stock_moments(mdp: FiniteMDP, gain: Floats, grids: Grids, moments: Floats, p
     less the true one.
     """
     after = np.zeros_like(moments)
-    _stock_moments(mdp.indptr, mdp.successor, mdp.probability, gain, moments, *grids, mdp.n_actions, policy, after)
+    _stock_moments(_moves(mdp), gain, grids, moments, policy, after)
     return after
 
 
@@ -222,19 +177,10 @@ def _add_between(value: Floats, p: float, offset: float, ratio: float, total: Fl
 
 @compiled(parallel=True)
 def _stock_step(
-    indptr: Ints,
-    successor: Ints,
-    probability: Floats,
-    gain: Floats,
-    value: Floats,
-    low: Floats,
-    spacing: Floats,
-    next_low: Floats,
-    next_spacing: Floats,
-    followed: Ints,
-    policy: Ints,
-    before: Floats,
+    moves: _Moves, gain: Floats, grids: Grids, value: Floats, followed: Ints, policy: Ints, before: Floats
 ) -> None:
+    indptr, successor, probability = moves
+    low, spacing, next_low, next_spacing = grids
     states, levels, several = value.shape
     n_actions = (len(indptr) - 1) // states
     for s in numba.prange(states):
@@ -253,7 +199,7 @@ def _stock_step(
             chosen, best = 0, -np.inf
             for a in range(n_actions):
                 for i in range(several - 1):
-                    if q[a, level, i] > best:
+                    if preferred(q[a, level, i], a, best, chosen):
                         chosen, best = a, q[a, level, i]
             for i in range(several - 1):
                 own = followed[i, s]
@@ -278,21 +224,11 @@ def _place(
 
 
 @compiled(nogil=True)
-def _stock_moments(
-    indptr: Ints,
-    successor: Ints,
-    probability: Floats,
-    gain: Floats,
-    moments: Floats,
-    low: Floats,
-    spacing: Floats,
-    next_low: Floats,
-    next_spacing: Floats,
-    n_actions: int,
-    policy: Ints,
-    after: Floats,
-) -> None:
+def _stock_moments(moves: _Moves, gain: Floats, grids: Grids, moments: Floats, policy: Ints, after: Floats) -> None:
+    indptr, successor, probability = moves
+    low, spacing, next_low, next_spacing = grids
     states, levels, _ = moments.shape
+    n_actions = (len(indptr) - 1) // states
     for s in range(states):
         for level in range(levels):
             mass, first, second = moments[s, level, 0], moments[s, level, 1], moments[s, level, 2]

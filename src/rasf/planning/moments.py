@@ -9,8 +9,6 @@ decision; without, they solve a linear system. Sigma is the full d x d covarianc
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
@@ -21,20 +19,16 @@ from rasf.checks import decisions
 from rasf.mdp import FiniteMDP, as_actions, require_mdp
 from rasf.planning.bellman import WINDOW, remaining_change
 from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, ends_surely, states_text
+from rasf.transfer import Moments
 
 _SOLVE_TOLERANCE = 1e-12
 _NEARLY_CERTAIN = 2  # successors a state, up to which factors stay as sparse as the chain
 
 
-class Moments(NamedTuple):
-    """psi (.., S, A, d) and Sigma (.., S, A, d, d); the leading axis is the decision where there is a horizon."""
-
-    psi: Floats
-    Sigma: Floats
-
-
 def successor_moments(mdp: FiniteMDP, policy: npt.ArrayLike, horizon: int | None = None) -> Moments:
-    """Mean and covariance of the discounted feature return of `policy` from every (s, a).
+    """Mean (S, A, d) and covariance (S, A, d, d) of the discounted feature return of `policy` from every (s, a).
+
+    With a horizon a leading axis is the decision.
 
     `policy` is (S,); (horizon, S) with a horizon; or, for gamma below 1, (K + 1, S) as planned with `Entropic`, whose
     last row goes on for ever: the moments are those at the first decision. At gamma = 1 the policy must end surely.
@@ -44,7 +38,7 @@ def successor_moments(mdp: FiniteMDP, policy: npt.ArrayLike, horizon: int | None
 
 
 def feature_moments(mdp: FiniteMDP, phi: Floats, policy: npt.ArrayLike, horizon: int | None) -> Moments:
-    """The same for features phi (n, d) of one's own, aligned with the stored transitions."""
+    """The same for other features phi (n, d), aligned with the stored transitions."""
     if horizon is not None:
         decisions("horizon", horizon, mdp.n_states * mdp.n_actions * phi.shape[1] ** 2)
     expect = sp.csr_array(

@@ -1,4 +1,4 @@
-"""Rollouts of a FiniteMDP, many at once.
+"""Rollouts of a FiniteMDP, many at once; their loop is over arrays of states, since no environment is stepped.
 
 A successor is drawn by inverting the running sum of the stored probabilities: row r owns the stretch of the sum between
 its first and last entry, so one binary search serves all rollouts of a step.

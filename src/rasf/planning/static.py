@@ -93,7 +93,7 @@ class StaticPlan:
     _choose: Choose = field(compare=False)
 
     def action(self, step: int, state: int, accrued: float) -> int:
-        """The action at a step (from 0) in a state, when so much was earned, each step's reward times gamma^step."""
+        """The action at a step (from 0) in a state, given the accrued return: rewards times gamma^step."""
         if not is_whole(step) or not 0 <= step < self.horizon:
             raise ValueError(f"step must be from 0 to {self.horizon - 1}, got {shown(step)}")
         return self._choose(step, state, number("accrued", accrued) - self.threshold)
@@ -165,7 +165,7 @@ class _Problem:
         rewards, cut = mdp.rewards(w), 0.0
         if horizon is None:
             if mdp.gamma == 1:
-                raise ValueError("horizon must be given where gamma is 1: static risk counts so many decisions")
+                raise ValueError("horizon must be given where gamma is 1: static risk needs the number of decisions")
             horizon = max(1, int(np.ceil(np.log(_TOLERANCE / 2) / np.log(mdp.gamma))))
             if horizon > MOST_DECISIONS:
                 raise ValueError(f"horizon must be given at gamma = {mdp.gamma!r}: {horizon:.2g} decisions would count")
@@ -438,7 +438,7 @@ class _Grid:
     def move(self, step: int) -> tuple[Floats, kernels.Grids]:
         """What the transitions (n,) of a step add, and the grids before and after it."""
         gain = self.problem.mdp.gamma**step * self.problem.rewards
-        return gain, (self.low[step], self.spacing[step], self.low[step + 1], self.spacing[step + 1])
+        return gain, kernels.Grids(self.low[step], self.spacing[step], self.low[step + 1], self.spacing[step + 1])
 
     def follow(self, policy: Callable[[int], Ints], level: int) -> _Kept:
         """What a policy, (S, L) for each step, comes to from a level of the first stocks."""

@@ -1,6 +1,6 @@
 """What a risk measure is.
 
-A risk turns the law of a random return into one number, larger is better. The law comes in one of five forms, each
+A risk turns a return distribution into one number, larger is better. The distribution has one of five forms, each
 batched over leading axes:
 
     samples      x (..., n), weights (..., n) or none
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import ClassVar, Self
 
@@ -68,11 +69,11 @@ def histogram_moments(probs: Array, atoms: Array) -> tuple[Array, Array]:
 
 
 class Risk:
-    """A risk measure: it turns the law of a random return into one number, larger is better.
+    """A risk measure: it turns a return distribution into one number, larger is better.
 
-    A law comes as samples, as a histogram, by its moments (mean and variance), as histograms of independent features,
-    or as a mixture, and there is a method for each; `supports` names those that a risk can score. A risk of one's own
-    overrides them: `moments` for tables, `independent` for networks with histograms.
+    There is a method for each form of a distribution: samples, a histogram, moments (mean and variance), histograms of
+    independent features, a mixture. `supports` names those that a risk can score. A user's own risk overrides them:
+    `moments` for tables, `independent` for networks with histograms.
     """
 
     supports: ClassVar[frozenset[str]] = frozenset()
@@ -127,3 +128,17 @@ class Risk:
     def _unsupported(self, form: str) -> ValueError:
         offered = ", ".join(sorted(self.supports)) or "no law by itself; it is for planning"
         return ValueError(f"{type(self).__name__} cannot score {form}; it supports {offered}")
+
+
+@dataclass(frozen=True)
+class BetaRisk(Risk):
+    """A risk with a parameter `beta`; one finite number, below 0 for risk aversion, or a traced scalar of jax."""
+
+    beta: Array
+
+    def __post_init__(self) -> None:
+        check_beta(self.beta)
+
+    def at_discount(self, z: Array) -> Self:
+        """The risk at beta z, since rho_beta[z X] = z rho_{beta z}[X]."""
+        return replace(self, beta=self.beta * z)

@@ -53,11 +53,11 @@ class CertaintyEquivalent(Risk):
         return np.where(np.asarray(variance) > 0, np.inf, 0.0 * x)
 
     def normal(self, mean: Array, std: Array) -> Array:
-        """What orders normal laws as E u(X) does, (...) of means and standard deviations (...), in numpy."""
+        """What orders normal distributions as E u(X) does, (...) of means and standard deviations (...), in numpy."""
         raise NotImplementedError
 
     def normal_threshold(self, mean: Array, std: Array) -> Array:
-        """The best b (...) for normal laws."""
+        """The best b (...) for normal distributions."""
         raise NotImplementedError
 
     def with_threshold(self, probs: Array, atoms: Array) -> tuple[Array, Array]:
@@ -160,7 +160,7 @@ def kink_cost(x: Array, variance: Array) -> Array:
 
 
 def below_zero(mean: Array, std: Array) -> Array:
-    """E min(X, 0) of normal laws."""
+    """E min(X, 0) of normal distributions."""
     spread = np.maximum(std, 1e-12)
     return mean * _cdf(-mean / spread) - spread * _pdf(mean / spread)
 

@@ -2,8 +2,8 @@
 
     CVaR_alpha[X] = (1 / alpha) integral_0^alpha F^{-1}(u) du,        alpha = 1 is the mean.
 
-For the normal law, m - sd pdf(q) / alpha at the alpha-quantile q. The paper names risk measures of this kind as an open
-extension: there is no Bellman equation for it on states alone, but one on states and what was earned so far
+For the normal distribution, m - sd pdf(q) / alpha at the alpha-quantile q. The paper names such risks as an open
+extension: they have no Bellman equation on states alone, but one on states and the accrued return
 (`rasf.planning.static`).
 """
 
@@ -20,7 +20,7 @@ from rasf.checks import number
 from rasf.risk.base import histogram_moments
 from rasf.risk.certainty import CertaintyEquivalent, ascending, below_zero, kink_cost, quantile
 
-_GRID = 512  # cells of the grid on which laws are convolved
+_GRID = 512  # cells of the grid on which distributions are convolved
 _BLOCK = 24  # of the grid's atoms: 24 x 24 are quickly transformed, and quickly summed up block by block
 
 
@@ -46,14 +46,14 @@ class CVaR(CertaintyEquivalent):
         return xp.sum(tail * xp.where(tail > 0, atoms, 0.0), axis=-1) / xp.sum(tail, axis=-1)
 
     def moments(self, mean: Array, variance: Array) -> Array:
-        """CVaR of the normal law with this mean and variance."""
+        """CVaR of the normal distribution with this mean and variance."""
         xp = array_namespace(mean, variance)
         positive = xp.asarray(variance) > 0
         spread = xp.where(positive, xp.sqrt(xp.where(positive, variance, 1.0)), 0.0)  # no slope below zero
         return mean - normal_tail_factor(self.alpha) * spread
 
     def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
-        """CVaR (...) of sum_i w_i Z_i, whose law is the convolution of the weighted features' laws."""
+        """CVaR (...) of sum_i w_i Z_i, by the convolution of the weighted features' distributions."""
         return self._ascending(*convolution(probs, atoms, w))
 
     def at_discount(self, z: Array) -> CVaR:
@@ -76,11 +76,11 @@ class CVaR(CertaintyEquivalent):
         return quantile(probs, atoms, self.alpha)
 
     def normal(self, mean: Array, std: Array) -> Array:
-        """E u(X) of normal laws."""
+        """E u(X) of normal distributions."""
         return mean if self.alpha == 1 else below_zero(mean, std) / self.alpha
 
     def normal_threshold(self, mean: Array, std: Array) -> Array:
-        """The alpha-quantile of normal laws."""
+        """The alpha-quantile of normal distributions."""
         return mean if self.alpha == 1 else mean + std * normal_quantile(self.alpha)
 
 
@@ -108,7 +108,7 @@ class PiecewiseLinear(CertaintyEquivalent):
         return self._joined(histogram_moments(probs, atoms)[0], self._tail.histogram(probs, atoms))
 
     def moments(self, mean: Array, variance: Array) -> Array:
-        """Of the normal law with this mean and variance."""
+        """Of the normal distribution with this mean and variance."""
         return self._joined(mean, self._tail.moments(mean, variance))
 
     def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
@@ -141,20 +141,20 @@ class PiecewiseLinear(CertaintyEquivalent):
         return quantile(probs, atoms, self._tail.alpha)
 
     def normal(self, mean: Array, std: Array) -> Array:
-        """E u(X) of normal laws."""
+        """E u(X) of normal distributions."""
         below = below_zero(mean, std)
         return self.gain * (mean - below) + self.loss * below
 
     def normal_threshold(self, mean: Array, std: Array) -> Array:
-        """The quantile of normal laws."""
+        """The quantile of normal distributions."""
         return self._tail.normal_threshold(mean, std)
 
 
 def convolution(probs: Array, atoms: Array, w: Array) -> tuple[Array, Array]:
-    """The law of sum_i w_i Z_i on an even grid: probabilities (..., M), atoms (M,).
+    """The distribution of sum_i w_i Z_i on an even grid: probabilities (..., M), atoms (M,).
 
     Every weighted atom is shared out between its two neighbours on the grid (which keeps the mean and adds at most a
-    quarter of a squared spacing to the variance), and the features' laws are multiplied as Fourier transforms.
+    quarter of a squared spacing to the variance), and the features' distributions are multiplied as Fourier transforms.
     """
     xp = array_namespace(probs, atoms, w)
     weighted = xp.asarray(w)[..., :, None] * xp.asarray(atoms) * 1.0  # (d, N)
@@ -185,12 +185,12 @@ def _below(probs: Array) -> Array:
 
 
 def normal_tail_factor(alpha: float) -> float:
-    """pdf(q) / alpha at the alpha-quantile q of the standard normal law."""
+    """pdf(q) / alpha at the alpha-quantile q of the standard normal distribution."""
     return math.exp(-(normal_quantile(alpha) ** 2) / 2) / math.sqrt(2 * math.pi) / alpha
 
 
 def normal_quantile(alpha: float) -> float:
-    """Of the standard normal law."""
+    """Of the standard normal distribution."""
     from scipy.special import ndtri
 
     return float(ndtri(alpha))

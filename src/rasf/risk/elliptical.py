@@ -1,4 +1,4 @@
-"""Entropic utility of parametric return laws (the paper's appendix A.4), as functions of mean m and *covariance*.
+"""Entropic utility of parametric distributions (the paper's appendix A.4), by mean m and *covariance*.
 
 If Psi is elliptical, Psi . w is one-dimensional with mean m = psi . w and variance v = w' Sigma w, and
 
@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal, Self, get_args
 
 import numpy as np
 
 from rasf.arrays import Array, array_namespace
 from rasf.checks import shown
-from rasf.risk.base import Risk, check_beta, concrete
+from rasf.risk.base import BetaRisk, concrete
 from rasf.risk.entropic import entropic_utility
 from rasf.risk.mean_variance import variance_term
 
@@ -60,7 +60,7 @@ def _logistic_factor(x: Array) -> Array:
 
 
 def elliptical_utility(law: Law, beta: Array, mean: Array, variance: Array) -> Array:
-    """U_beta of an elliptical law with this mean and variance; sign(beta) inf outside the law's domain."""
+    """U_beta of an elliptical distribution with this mean and variance; sign(beta) inf outside its domain."""
     xp = array_namespace(beta, mean, variance)
     term = variance_term(beta, xp.asarray(variance) * 1.0)
     if law in ("normal", "student"):
@@ -79,36 +79,34 @@ def _check_law(law: str, beta: Array) -> None:
 
 
 @dataclass(frozen=True)
-class Elliptical(Risk):
-    """Entropic utility at `beta` of a normal, Laplace, logistic or (beta = 0 only) Student law."""
+class Elliptical(BetaRisk):
+    """Entropic utility at `beta` of a normal, Laplace, logistic or (beta = 0 only) Student distribution."""
 
-    beta: Array
     law: Law = "normal"
     supports: ClassVar[frozenset[str]] = frozenset({"moments"})
 
     def __post_init__(self) -> None:
-        check_beta(self.beta)
+        super().__post_init__()
         _check_law(self.law, self.beta)
 
     def moments(self, mean: Array, variance: Array) -> Array:
-        """U_beta for this mean and variance; sign(beta) inf outside the law's domain."""
+        """U_beta for this mean and variance; sign(beta) inf outside the domain."""
         return elliptical_utility(self.law, self.beta, mean, variance)
 
-    def at_discount(self, z: Array) -> Elliptical:
-        """U_beta[z X] = z U_{beta z}[X]."""
-        return self if self.law == "student" else Elliptical(self.beta * z, self.law)
+    def at_discount(self, z: Array) -> Self:
+        """At beta z; a Student distribution has beta 0 only."""
+        return self if self.law == "student" else super().at_discount(z)
 
 
 @dataclass(frozen=True)
-class EllipticalMixture(Risk):
-    """Entropic utility at `beta` of a mixture, one elliptical law per component."""
+class EllipticalMixture(BetaRisk):
+    """Entropic utility at `beta` of a mixture, one elliptical distribution per component."""
 
-    beta: Array
     laws: tuple[Law, ...]
     supports: ClassVar[frozenset[str]] = frozenset({"mixture"})
 
     def __post_init__(self) -> None:
-        check_beta(self.beta)
+        super().__post_init__()
         if not isinstance(self.laws, tuple | list) or not self.laws:
             raise ValueError(f"laws must name at least one component in a tuple, got {shown(self.laws)}")
         for law in self.laws:
@@ -128,7 +126,3 @@ class EllipticalMixture(Risk):
         infinite = xp.isinf(utilities)
         finite = entropic_utility(weights, xp.where(infinite, mean, utilities), self.beta)
         return xp.where(xp.any(infinite, axis=-1), xp.where(self.beta > 0, xp.inf, -xp.inf), finite)
-
-    def at_discount(self, z: Array) -> EllipticalMixture:
-        """U_beta[z X] = z U_{beta z}[X]."""
-        return EllipticalMixture(self.beta * z, self.laws)

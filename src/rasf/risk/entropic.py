@@ -18,12 +18,12 @@ from typing import ClassVar
 import numpy as np
 
 from rasf.arrays import Array, array_namespace
-from rasf.risk.base import Risk, check_beta
+from rasf.risk.base import BetaRisk, Risk
 from rasf.risk.certainty import CertaintyEquivalent
 
 
 def entropic_utility(probs: Array, x: Array, beta: Array) -> Array:
-    """U_beta (...) of the law that gives x (..., N) the probabilities probs (..., N)."""
+    """U_beta (...) of the distribution that gives x (..., N) the probabilities probs (..., N)."""
     xp = array_namespace(probs, x, beta)
     probs, x = xp.broadcast_arrays(xp.asarray(probs) * 1.0, xp.asarray(x) * 1.0)
     present = probs > 0  # an atom without mass must not set the scale
@@ -60,14 +60,10 @@ def entropic_utility_log(log_probs: Array, x: Array, beta: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Entropic(CertaintyEquivalent):
+class Entropic(BetaRisk, CertaintyEquivalent):
     """The exact entropic utility at `beta`; finite for |beta x| up to 1e6 and beyond."""
 
-    beta: Array
     supports: ClassVar[frozenset[str]] = frozenset({"samples", "histogram", "independent"})
-
-    def __post_init__(self) -> None:
-        check_beta(self.beta)
 
     def histogram(self, probs: Array, atoms: Array) -> Array:
         """U_beta (...) of probabilities (..., N) over atoms."""
@@ -84,10 +80,6 @@ class Entropic(CertaintyEquivalent):
         xp = array_namespace(log_probs, atoms, w, self.beta)
         weighted = xp.asarray(w)[..., :, None] * xp.asarray(atoms)
         return xp.sum(entropic_utility_log(log_probs, weighted, self.beta), axis=-1)
-
-    def at_discount(self, z: Array) -> Entropic:
-        """U_beta[z X] = z U_{beta z}[X]."""
-        return Entropic(self.beta * z)
 
     @property
     def averse(self) -> bool:
@@ -106,7 +98,7 @@ class Entropic(CertaintyEquivalent):
         return self.histogram(probs, atoms)
 
     def normal(self, mean: Array, std: Array) -> Array:
-        """The utility of normal laws, which orders them as E u(X) does and does not overflow."""
+        """The utility of normal distributions, which orders them as E u(X) does and does not overflow."""
         return mean + self.beta / 2 * std**2
 
     def normal_threshold(self, mean: Array, std: Array) -> Array:
@@ -115,13 +107,10 @@ class Entropic(CertaintyEquivalent):
 
 
 @dataclass(frozen=True)
-class NestedEntropic(Risk):
+class NestedEntropic(BetaRisk):
     """The recursion Q = U_beta[r + gamma Q'] of Algorithm 3, for planning with gamma < 1.
 
     A contraction and time-consistent, but not the entropic utility of the discounted return: that is `Entropic`.
     """
 
-    beta: Array
-
-    def __post_init__(self) -> None:
-        check_beta(self.beta)
+    at_discount = Risk.at_discount  # none

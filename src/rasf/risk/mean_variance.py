@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from rasf.arrays import Array, array_namespace
-from rasf.risk.base import Risk, check_beta, histogram_moments
+from rasf.risk.base import BetaRisk, check_beta, histogram_moments
 
 
 def variance_term(beta: Array, variance: Array) -> Array:
@@ -23,14 +23,10 @@ def variance_term(beta: Array, variance: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class MeanVariance(Risk):
+class MeanVariance(BetaRisk):
     """mean + (beta / 2) variance."""
 
-    beta: Array
     supports: ClassVar[frozenset[str]] = frozenset({"samples", "histogram", "moments", "independent"})
-
-    def __post_init__(self) -> None:
-        check_beta(self.beta)
 
     @property
     def variance_weight(self) -> Array:
@@ -56,7 +52,3 @@ class MeanVariance(Risk):
         xp = array_namespace(probs, atoms, w)
         mean, variance = histogram_moments(probs, atoms)
         return self.moments(xp.sum(mean * w, axis=-1), xp.sum(variance * xp.asarray(w) ** 2, axis=-1))
-
-    def at_discount(self, z: Array) -> MeanVariance:
-        """Mean z m + (beta / 2) z^2 v, divided by z."""
-        return MeanVariance(self.beta * z)

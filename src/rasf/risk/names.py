@@ -8,24 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from rasf.risk.base import Risk, concrete
+from rasf.risk.base import BetaRisk, Risk, concrete
 from rasf.risk.cvar import CVaR
 from rasf.risk.entropic import Entropic, NestedEntropic
 from rasf.risk.mean_variance import MeanVariance
 
-_MADE_BY: dict[str, Callable[[float], Risk]] = {
+_BY_BETA: dict[str, type[BetaRisk]] = {
     "mean-variance": MeanVariance,
     "entropic": Entropic,
     "nested-entropic": NestedEntropic,
-    "cvar": CVaR,
 }
-_BY_BETA: dict[type[Any], str] = {
-    MeanVariance: "mean-variance",
-    Entropic: "entropic",
-    NestedEntropic: "nested-entropic",
-}
+_MADE_BY: dict[str, Callable[[float], Risk]] = {**_BY_BETA, "cvar": CVaR}
 EXAMPLES = "neutral, mean-variance:-4, entropic:-1 or cvar:0.1"
 
 
@@ -75,7 +69,12 @@ def risk_to_text(risk: Risk) -> str:
         return f"cvar:{float(risk.alpha)!r}"
     if isinstance(risk, UnknownRisk):
         return risk.text
-    for kind, name in _BY_BETA.items():
+    for name, kind in _BY_BETA.items():
         if isinstance(risk, kind):
             return "neutral" if is_neutral(risk) else f"{name}:{float(risk.beta)!r}"
     return repr(risk)
+
+
+def short_risk(text: str) -> str:
+    """A risk's text without needless digits: mean-variance:-4 for mean-variance:-4.0."""
+    return text.removesuffix(".0")

@@ -1,11 +1,11 @@
-"""Entropic utility of the skew-normal law, the member of the skew-elliptical family with a closed form.
+"""Entropic utility of the skew-normal distribution, the member of the skew-elliptical family with a closed form.
 
 Psi has mean psi, covariance Sigma and skewness vector delta: Psi = xi + |Z0| delta + Z with Z0 standard normal. Then
 xi = psi - sqrt(2 / pi) delta, Omega = Sigma + (2 / pi) delta delta', and for X = Psi . w with m, v and s = delta . w
 
     U = m - sqrt(2 / pi) s + (beta / 2) (v + (2 / pi) s^2) + (1 / beta) log(2 Phi(beta s)).
 
-The law exists for s^2 <= v / (1 - 2 / pi).
+The distribution exists for s^2 <= v / (1 - 2 / pi).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from rasf.arrays import Array, array_namespace
-from rasf.risk.base import Risk, check_beta, special_function
+from rasf.risk.base import BetaRisk, special_function
 from rasf.risk.mean_variance import variance_term
 
 _HALF_NORMAL_MEAN = math.sqrt(2 / math.pi)
@@ -37,14 +37,10 @@ def _skew_excess(x: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class SkewNormal(Risk):
-    """Entropic utility at `beta` of a skew-normal law; without skew it is `MeanVariance`."""
+class SkewNormal(BetaRisk):
+    """Entropic utility at `beta` of a skew-normal distribution; without skew it is `MeanVariance`."""
 
-    beta: Array
     supports: ClassVar[frozenset[str]] = frozenset({"moments"})
-
-    def __post_init__(self) -> None:
-        check_beta(self.beta)
 
     def moments(self, mean: Array, variance: Array, skew: Array = 0.0) -> Array:
         """U_beta for mean psi . w, variance w' Sigma w and skew delta . w."""
@@ -54,7 +50,3 @@ class SkewNormal(Risk):
             raise ValueError("skew is too large for the variance: skew^2 must be at most variance / (1 - 2 / pi)")
         spread = variance_term(self.beta, variance + 2 / math.pi * skew**2)
         return mean + spread + skew * _skew_excess(self.beta * skew)
-
-    def at_discount(self, z: Array) -> SkewNormal:
-        """U_beta[z X] = z U_{beta z}[X]."""
-        return SkewNormal(self.beta * z)

@@ -64,16 +64,17 @@ def paired_difference(
     whole_runs: bool = False,
 ) -> Interval:
     """Interval of statistic(ours) - statistic(theirs), run i of both (runs, tasks) sharing its seed."""
-    return _interval(lambda x, y: _of(statistic, x) - _of(statistic, y), _paired(ours, theirs), seed, whole_runs)
+    scores = _same_tasks(ours, theirs, paired=True)
+    return _interval(lambda x, y: _of(statistic, x) - _of(statistic, y), scores, seed, whole_runs)
 
 
 def probability_of_improvement(
     ours: npt.ArrayLike, theirs: npt.ArrayLike, *, paired: bool = False, seed: int = 0, whole_runs: bool = False
 ) -> Interval:
     """Probability that a run of ours (n, tasks) beats one of theirs (m, tasks); paired, the one of the same seed."""
+    first, second = _same_tasks(ours, theirs, paired)
     if paired:
-        return stratified_interval(_wins(*_paired(ours, theirs)), mean_score, seed=seed, whole_runs=whole_runs)
-    first, second = _same_tasks(ours, theirs)
+        return stratified_interval(_wins(first, second), mean_score, seed=seed, whole_runs=whole_runs)
     wins = _wins(first.T[:, :, None], second.T[:, None, :])  # (tasks, n, m)
     generators = np.random.default_rng(seed).spawn(2)
     drawn = []
@@ -153,17 +154,11 @@ def _several(name: str, scores: npt.ArrayLike) -> Floats:
     return values
 
 
-def _same_tasks(ours: npt.ArrayLike, theirs: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Scores of two algorithms on the same tasks, (n, tasks) and (m, tasks)."""
+def _same_tasks(ours: npt.ArrayLike, theirs: npt.ArrayLike, paired: bool) -> tuple[Floats, Floats]:
+    """Scores (n, tasks) and (m, tasks) of two algorithms on the same tasks; paired, run i of both shares its seed."""
     first, second = _several("ours", ours), _several("theirs", theirs)
     if first.shape[1] != second.shape[1]:
         raise ValueError(f"theirs must have the tasks of ours, {first.shape[1]}, got {second.shape[1]}.")
-    return first, second
-
-
-def _paired(ours: npt.ArrayLike, theirs: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Scores of two algorithms in which run i of both shares its seed, (n, tasks) each."""
-    first, second = _same_tasks(ours, theirs)
-    if len(first) != len(second):
+    if paired and len(first) != len(second):
         raise ValueError(f"theirs must have the runs of ours to be paired, {len(first)}, got {len(second)}.")
     return first, second

@@ -72,7 +72,7 @@ class SweepProgress:
 
     @property
     def waiting(self) -> int:
-        """Runs that nobody works on."""
+        """Runs that no worker has."""
         return self.total - self.done - self.failed - self.running
 
     @property

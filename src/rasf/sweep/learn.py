@@ -1,17 +1,10 @@
 """The experiment `learn`: `rasf.learn` on any environment, for many agents, tasks, risks and seeds.
 
-Its parameters are the arguments of `rasf.learn`, as plain values; any other name is a setting of the agent:
+Its parameters are the arguments of `rasf.learn` that `TRAINING` declares for sweeps; any other name is a setting of the
+agent. `evaluate` is a table of the arguments that `EVALUATION` declares for sweeps.
 
-    env, env_kwargs          an id, or MODULE:ID; arguments of the environment
-    tasks                    how many to draw, weights (n, d), or a file of them (.csv, .json, .npy)
-    agent, steps_per_task, gamma, num_envs, learn_w, support
-    risk                     one or several, such as "mean-variance:-4"; a policy for each task and risk
-    epsilon, widths, ..      settings
-    evaluate                 a table: tasks (weights or a file; those trained on by default), risk (neutral and those
-                             trained for by default), episodes, seed, max_steps, discount_aware
-
-A run saves its library as libraries/ID.rasf of the sweep's folder. ID is a hash of what determines training, so whoever
-changes only what is evaluated does not train again. The combined table has what training saw, a mean over policies, and
+A run saves its library as libraries/ID.rasf of the sweep's folder. ID is a hash of what determines training, so a
+change of `evaluate` alone trains nothing again. The combined table has what training saw, a mean over policies, and
 for each risk the measures of evaluation, a mean over weightings: `return@neutral`, `return_cvar@mean-variance:-4`. The
 run's arrays hold each of them: `history_NAME`, one entry per policy, `evaluated_w` (n, d), and `MEASURE@RISK` (n, 3),
 estimate, low and high of its interval for each weighting.
@@ -24,18 +17,20 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache
 from itertools import chain, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rasf.agents import AGENTS, AgentSpec, Family, LawKind, can_act, check_risks, library_agent
-from rasf.checks import bounds, number, task_weights, whole
-from rasf.risk.names import risk_to_text
-from rasf.sweep import arguments
-from rasf.sweep.runs import Outcome, Parameter, Run, Value, alone
+from rasf.checks import bounds, task_weights
+from rasf.files import Header
+from rasf.library.arguments import readers
+from rasf.library.arguments.declared import EVALUATION, SWEEP, TRAINING, given_at, read_values
+from rasf.risk.names import risk_to_text, short_risk
+from rasf.sweep.runs import Parameter, Run, RunResult, Value, alone
 from rasf.sweep.store import report_progress, sweep_folder
 
 if TYPE_CHECKING:
@@ -45,56 +40,26 @@ if TYPE_CHECKING:
     from rasf.risk import Risk
 
 _REPORT_EVERY_S = 2.0
-
-
-def _table(name: str, value: object) -> dict[str, Parameter]:
-    if not isinstance(value, dict):
-        raise ValueError(f"{name} must be a table, got {value!r}")
-    return value
-
-
-_ARGUMENTS: dict[str, arguments.Reader] = {
-    "env": arguments.text,
-    "env_kwargs": _table,
-    "tasks": arguments.tasks,
-    "agent": arguments.text,
-    "risk": arguments.risks,
-    "steps_per_task": whole,
-    "gamma": number,
-    "num_envs": whole,
-    "learn_w": arguments.flag,
-    "support": arguments.weights,
-    "signs": arguments.signs,
-}
-_EVALUATION: dict[str, arguments.Reader] = {
-    "tasks": arguments.weights_or_file,
-    "risk": arguments.risks,
-    "episodes": partial(whole, least=2),
-    "seed": arguments.seed,
-    "max_steps": whole,
-    "discount_aware": arguments.flag,
-}
+_TRAINING, _EVALUATION = given_at(TRAINING, SWEEP), given_at(EVALUATION, SWEEP)
 
 
 class Learn:
     """See the module's header."""
 
-    structured = ("tasks", "risk", "support", "signs", "widths", "env_kwargs", "evaluate")
+    structured = (*(name for name, row in _TRAINING.items() if row.structured), "widths", "evaluate")
 
     def check(self, parameters: Mapping[str, Parameter]) -> Mapping[str, Parameter]:
-        """What cannot be is refused before the sweep starts; files of weights become the weights."""
+        """Refuse what cannot be before the sweep starts; files of weights become the weights."""
         for name in ("env", "tasks"):
             if name not in parameters:
                 raise ValueError(f"{name} is missing")
         read, evaluated = _read(parameters), _read_evaluation(parameters)
         n_features, chosen = _look(read["env"], json.dumps(read.get("env_kwargs", {})))
         agent = chosen if read.get("agent", "auto") == "auto" else library_agent(read["agent"])
-        _check_settings(
-            agent, {name: value for name, value in read.items() if name == "gamma" or name not in _ARGUMENTS}
-        )
+        _check_settings(agent, {name: one for name, one in read.items() if name == "gamma" or name not in _TRAINING})
         check_risks(agent, read.get("risk", []))
         for risk in evaluated.get("risk", []):
-            _check_acting(agent, risk, bool(read.get("always_covariance")))
+            _check_acting(agent, risk, bool(read.get("covariance")))
         if "support" in read:
             bounds("support", read["support"], n_features)
         kept = dict(parameters)
@@ -102,7 +67,7 @@ class Learn:
             kept["tasks"] = task_weights("tasks", read["tasks"], n_features).tolist()
         if "tasks" in evaluated:
             w = task_weights("evaluate.tasks", evaluated["tasks"], n_features)
-            kept["evaluate"] = _table("evaluate", parameters["evaluate"]) | {"tasks": w.tolist()}
+            kept["evaluate"] = readers.table("evaluate", parameters["evaluate"]) | {"tasks": w.tolist()}
         return kept
 
     def uses_gpus(self, runs: Sequence[Run]) -> bool:
@@ -113,34 +78,32 @@ class Learn:
     def pack(self, runs: Sequence[Run], gpus: int) -> list[list[Run]]:
         return alone(runs)
 
-    def execute(self, runs: Sequence[Run], scratch: Path) -> list[Outcome]:
+    def execute(self, runs: Sequence[Run], scratch: Path) -> list[RunResult]:
         return [_execute(run, scratch) for run in runs]
 
 
 LEARN = Learn()
 
 
-def _read(parameters: Mapping[str, Parameter]) -> dict[str, Any]:
+def _read(parameters: Mapping[str, Parameter]) -> Header:
     """The arguments of `rasf.learn`; settings as they are."""
-    given = {name: value for name, value in parameters.items() if name != "evaluate"}
-    read: dict[str, Any] = {}
-    read |= {name: _ARGUMENTS[name](name, value) if name in _ARGUMENTS else value for name, value in given.items()}
-    return read | {"env": arguments.import_environment(read["env"])}
+    read = read_values(_TRAINING, {name: value for name, value in parameters.items() if name != "evaluate"})
+    return read | {"env": readers.import_environment(read["env"])}
 
 
-def _read_evaluation(parameters: Mapping[str, Parameter]) -> dict[str, Any]:
-    given = _table("evaluate", parameters.get("evaluate", {}))
+def _read_evaluation(parameters: Mapping[str, Parameter]) -> Header:
+    given = readers.table("evaluate", parameters.get("evaluate", {}))
     for name in given:
         if name not in _EVALUATION:
             raise ValueError(f"evaluate.{name} is unknown; known are {', '.join(_EVALUATION)}")
-    return {name: _EVALUATION[name](f"evaluate.{name}", value) for name, value in given.items()}
+    return read_values(_EVALUATION, given, "evaluate.")
 
 
 @cache
 def _look(env: str, kwargs: str) -> tuple[int, AgentSpec]:
     """The number of features of an environment, and the agent that would be chosen for it."""
     from rasf.envs.gymnasium.single import open_environment
-    from rasf.library.learn import choose_agent
+    from rasf.library.arguments.environment import choose_agent
 
     try:
         opened = open_environment(env, **json.loads(kwargs))
@@ -153,28 +116,29 @@ def _look(env: str, kwargs: str) -> tuple[int, AgentSpec]:
 
 
 def _check_settings(agent: AgentSpec, settings: Mapping[str, object]) -> None:
-    from rasf.library.learn import default_settings, setting_names, with_settings
+    from rasf.library.arguments.settings import setting_names
+    from rasf.library.training import trainer_of
 
-    base = default_settings(agent)
+    names = setting_names(trainer_of(agent, {})[0])
     for name, value in settings.items():
-        if name not in setting_names(base):
-            known = ", ".join(dict.fromkeys((*_ARGUMENTS, "evaluate", *setting_names(base))))
+        if name not in names:
+            known = ", ".join(dict.fromkeys((*_TRAINING, "evaluate", *names)))
             raise ValueError(f"{name} is unknown; known are {known}")
         try:
-            with_settings(base, {name: value})
+            trainer_of(agent, {name: value})
         except ValueError as error:
             sentence = str(error)
             raise ValueError(sentence if sentence.startswith(name) else f"{name}: {sentence}") from None
 
 
-def _check_acting(agent: AgentSpec, risk: Risk, always_covariance: bool) -> None:
+def _check_acting(agent: AgentSpec, risk: Risk, covariance: bool) -> None:
     """Refuse a risk that the library of an agent will not be able to serve: better known before training."""
-    means_only = agent.neutral and agent.law is not LawKind.HISTOGRAM and not always_covariance
+    means_only = agent.neutral and agent.law is not LawKind.HISTOGRAM and not covariance
     if not can_act(agent.law, risk, covariance=not means_only):
         raise ValueError(f"evaluate.risk must be one that {agent} can act for, got {risk_to_text(risk)}")
 
 
-def _execute(run: Run, scratch: Path) -> Outcome:
+def _execute(run: Run, scratch: Path) -> RunResult:
     library, path = _library(run, scratch)
     arrays = {f"history_{name}": part for name, part in library.history.items()}
     scalars: dict[str, Value] = {"library": f"{path.parent.name}/{path.name}", "policies": len(library.policies)}
@@ -188,7 +152,7 @@ def _execute(run: Run, scratch: Path) -> Outcome:
         measured = _evaluate(library, same, _read_evaluation(run.parameters))
         scalars |= {name: float(part[:, 0].mean()) for name, part in measured.items() if "@" in name}
         arrays |= measured
-    return Outcome(scalars, arrays)
+    return RunResult(scalars, arrays)
 
 
 def _library(run: Run, scratch: Path) -> tuple[PolicyLibrary, Path]:
@@ -219,13 +183,13 @@ def reporter(scratch: Path) -> Callable[[TrainingProgress], None]:
     return report
 
 
-def _evaluate(library: PolicyLibrary, env: dict[str, Any], options: dict[str, Any]) -> dict[str, Floats]:
+def _evaluate(library: PolicyLibrary, env: Header, options: Header) -> dict[str, Floats]:
     """Measures by MEASURE@RISK (n, 3), and the weightings (n, d) they are of."""
     w = options.pop("tasks", None)
     if w is None:
         w = np.array(list(dict.fromkeys(policy.w for policy in library.policies)))
     risks = options.pop("risk", None) or library.risks()
-    named = {arguments.short_risk(risk_to_text(risk)): risk for risk in risks}
+    named = {short_risk(risk_to_text(risk)): risk for risk in risks}
     compared = [library.compare(w=one, risks=named, **env, **options) for one in w]
     found = {"evaluated_w": w}
     reports = [report for each in compared for report in each.reports.values()]

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
-import numpy.typing as npt
+from rasf.files import Arrays, Header
 
 Value = bool | int | float | str
 Parameter: TypeAlias = "Value | list[Parameter] | dict[str, Parameter]"
@@ -35,14 +33,14 @@ def experiments() -> dict[str, str]:
     return {"learn": "rasf.sweep.learn:LEARN"} | offered
 
 
-class Limits(NamedTuple):
+class RunLimits(NamedTuple):
     """What a run may take; None is no limit."""
 
     seconds: float | None = None
     memory_gb: float | None = None
 
 
-NO_LIMITS = Limits()
+NO_LIMITS = RunLimits()
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ class Run:
         return {"kind": self.kind, "parameters": dict(sorted(self.parameters.items())), "seed": self.seed}
 
     @classmethod
-    def from_description(cls, given: Mapping[str, Any]) -> Run:
+    def from_description(cls, given: Header) -> Run:
         """The run that `describe` described."""
         return cls(given["kind"], dict(given["parameters"]), given["seed"])
 
@@ -85,11 +83,11 @@ def same_number(value: Parameter) -> Parameter:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-class Outcome(NamedTuple):
+class RunResult(NamedTuple):
     """What a run found: numbers (nan and infinity too) and words for the table, arrays to be kept beside it."""
 
     scalars: dict[str, Value]
-    arrays: dict[str, npt.NDArray[Any]]
+    arrays: Arrays
 
 
 class Experiment(Protocol):
@@ -115,7 +113,7 @@ class Experiment(Protocol):
         It is given all runs of a sweep, finished or not, so that what is together does not depend on what is finished.
         """
 
-    def execute(self, runs: Sequence[Run], scratch: Path) -> list[Outcome]:
+    def execute(self, runs: Sequence[Run], scratch: Path) -> list[RunResult]:
         """Run them; `scratch` is a folder for checkpoints of exactly these, which outlives a fault and is removed when
         all is done. A long job may say how far it is, by `store.report_progress`."""
 
@@ -130,9 +128,3 @@ def experiment_of(kind: str) -> Experiment:
 def alone(runs: Sequence[Run]) -> list[list[Run]]:
     """`Experiment.pack` for runs that gain nothing from one another."""
     return [[run] for run in runs]
-
-
-def add_cwd_to_path() -> None:
-    """Let imports look in the folder we are in, too, for modules that a user names; spawned workers inherit it."""
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())

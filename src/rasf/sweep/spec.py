@@ -33,17 +33,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from rasf.checks import is_whole
-from rasf.sweep.arguments import read_toml
+from rasf.files import Header
+from rasf.library.arguments.readers import add_cwd_to_path, read_toml
 from rasf.sweep.runs import (
     NO_LIMITS,
     Experiment,
-    Limits,
     Parameter,
     Run,
-    add_cwd_to_path,
+    RunLimits,
     experiment_of,
     experiments,
     same_number,
@@ -61,7 +60,7 @@ class Spec:
 
     name: str
     runs: tuple[Run, ...]
-    limits: Limits = NO_LIMITS
+    limits: RunLimits = NO_LIMITS
 
 
 def read_spec(path: Path, memory_gb: float = math.inf) -> Spec:
@@ -70,7 +69,7 @@ def read_spec(path: Path, memory_gb: float = math.inf) -> Spec:
 
 
 class _Reader:
-    def __init__(self, path: Path, text: str, given: dict[str, Any], memory_gb: float) -> None:
+    def __init__(self, path: Path, text: str, given: Header, memory_gb: float) -> None:
         self._path, self._lines, self._given, self._memory_gb = path, text.splitlines(), given, memory_gb
         self._structured: Sequence[str] = ()
 
@@ -165,19 +164,19 @@ class _Reader:
                 raise self._refuse(f"the runs of {one!r} are there twice", "", "list", index)
         return sets
 
-    def _limits(self) -> Limits:
+    def _limits(self) -> RunLimits:
         given = self._table("limits")
         for name, value in given.items():
-            if name not in Limits._fields:
-                raise self._refuse(f"unknown limit {name!r}; known are {', '.join(Limits._fields)}", name, "limits")
+            if name not in RunLimits._fields:
+                raise self._refuse(f"unknown limit {name!r}; known are {', '.join(RunLimits._fields)}", name, "limits")
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise self._refuse(f"{name} must be a positive number, got {value!r}", name, "limits")
         if given.get("memory_gb", 0) > self._memory_gb:
             needs = f"memory_gb is {given['memory_gb']}, but this machine has {self._memory_gb:.1f}"
             raise self._refuse(needs, "memory_gb", "limits")
-        return Limits(**given)
+        return RunLimits(**given)
 
-    def _table(self, section: str) -> dict[str, Any]:
+    def _table(self, section: str) -> Header:
         table = self._given.get(section, {})
         if not isinstance(table, dict):
             raise self._refuse(f"[{section}] must be a table", section)

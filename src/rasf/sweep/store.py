@@ -1,6 +1,6 @@
 """A sweep's folder: every run complete or absent, whatever happens to the processes that fill it.
 
-    lock, driver             held by the one driver, free again the moment it dies; who that is
+    lock, driver             held by the one driver, free again the moment it dies; the driver's process
     sweep.json               name and runs
     progress.json            what the driver last said
     runs/ID.run              a finished run: scalars, provenance, arrays (the checksummed container of `rasf.files`)
@@ -24,14 +24,13 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from filelock import FileLock, Timeout
 
-from rasf.files import is_locked, is_partial, load_file, remove_stale, save_file, write_text
-from rasf.sweep.runs import Outcome, Run, Value
+from rasf.files import Arrays, Header, is_locked, is_partial, load_file, remove_stale, save_file, write_text
+from rasf.sweep.runs import Run, RunResult, Value
 from rasf.sweep.spec import Spec
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
@@ -44,8 +43,8 @@ class Finished(NamedTuple):
 
     run: Run
     scalars: dict[str, Value]
-    provenance: dict[str, Any]
-    arrays: dict[str, npt.NDArray[Any]]
+    provenance: Header
+    arrays: Arrays
 
 
 class Store:
@@ -108,7 +107,7 @@ class Store:
             )
         write_text(self._declaration, json.dumps(described, indent=1) + "\n")
 
-    def declared(self) -> dict[str, Any]:
+    def declared(self) -> Header:
         """What `declare` noted."""
         found = _json(self._declaration)
         if not {"name", "runs"} <= found.keys():
@@ -119,7 +118,7 @@ class Store:
         """The declared runs."""
         return [Run.from_description(each) for each in self.declared()["runs"]]
 
-    def finish(self, run: Run, outcome: Outcome, provenance: dict[str, object]) -> None:
+    def finish(self, run: Run, outcome: RunResult, provenance: dict[str, object]) -> None:
         """Keep a finished run, whole or not at all."""
         scalars = {name: _to_json(value) for name, value in outcome.scalars.items()}
         save_file(
@@ -163,7 +162,7 @@ class Store:
         """Note how the driver is getting on."""
         write_text(self.folder / "progress.json", json.dumps(progress) + "\n")
 
-    def published(self) -> dict[str, Any]:
+    def published(self) -> Header:
         """What the driver last noted; empty if nothing."""
         return _json(self.folder / "progress.json")
 
@@ -174,7 +173,7 @@ class Store:
         return path
 
     def share(self, job: Sequence[Run]) -> float:
-        """How much of a job is done, by what its experiment last told; 0 where it told nothing."""
+        """How much of a job is done, as its experiment last reported; 0 without a report."""
         try:
             share = float((self._scratch(job) / _SHARE).read_text())
         except (OSError, ValueError):
@@ -206,7 +205,7 @@ def sweep_folder(scratch: Path) -> Path:
     return scratch.parent.parent
 
 
-def _json(path: Path) -> dict[str, Any]:
+def _json(path: Path) -> Header:
     """A JSON object in a file; an empty one if there is none or it is damaged."""
     try:
         found = json.loads(path.read_text())
@@ -221,6 +220,5 @@ def _to_json(scalar: object) -> object:
     return {"float": repr(value)} if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _from_json(value: Any) -> Value:
-    scalar: Value = float(value["float"]) if isinstance(value, dict) else value
-    return scalar
+def _from_json(value: Value | dict[str, str]) -> Value:
+    return float(value["float"]) if isinstance(value, dict) else value

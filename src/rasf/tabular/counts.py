@@ -1,7 +1,7 @@
 """Counts of what followed every state and action, and backups on them, compiled.
 
-A `Model` is arrays; whoever owns it numbers the states (rows), the feature vectors (kinds) and the groups of states
-that are alike. Outcomes of a row and action are a linked list, and so are those that lead to a row: what a transition
+A `Model` is arrays; its owner numbers the states (rows), the feature vectors (kinds) and the groups of states that are
+alike. Outcomes of a row and action are a linked list, and so are those that lead to a row: what a transition
 changes is put on a worklist, a state is backed up, and if its value moves by more than a threshold, the states that
 lead to it follow. What the law of an action is, with its prior, its doubts and untried actions, is said in
 `rasf.tabular.model`."""
@@ -153,6 +153,12 @@ def work(model: Model, rule: Rule, most: int) -> None:
                 o = model.next_before[o]
 
 
+@compiled(_nrt=False, forceinline=True)
+def has_room(model: Model) -> bool:
+    """Whether there is room for two more states and their outcomes."""
+    return model.used[ROWS] + 2 <= len(model.value) and model.used[OUTCOMES] + 2 <= len(model.kind)
+
+
 @compiled(_nrt=False)
 def add_row(model: Model, rule: Rule, group: int) -> int:
     """A new state; its number."""
@@ -228,7 +234,7 @@ def outcome_actions(first: Ints, next_outcome: Ints, actions: Ints) -> None:
 
 
 def new_model(n_actions: int, rows: int = 256, outcomes: int = 1024) -> Model:
-    """Nothing counted yet, and room for so much."""
+    """A model without counts, with room for rows and outcomes."""
     return Model(
         tries=np.zeros((rows, n_actions), np.int32),
         first=np.full((rows, n_actions), -1, np.int32),

@@ -19,8 +19,8 @@ variance_weight variance, `greedy` does all in one pass; for others `slot_moment
 them into values, and `best_of` chooses. Noise is certain (no variance), so of all noise only the largest mean counts.
 
 States are found by the numbers of an observation, in a hash map on rows of float64 (open addressing with linear
-probing, at most half full). Rows are compared by their bits, so a row finds itself and nothing else; whoever makes the
-rows sees to it that equal observations have equal bits (-0.0 is 0.0).
+probing, at most half full). Rows are compared by their bits, so a row finds itself and nothing else; the encoder of
+observations gives equal observations equal bits (-0.0 is 0.0).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from rasf.arrays import Bools, Floats, Ints
 from rasf.compiled import compiled
 from rasf.tabular.learner import SuccessorLearner
 from rasf.tabular.table import BASE, COUNT, Rule, Table, drawn_psi, largest_noise
+from rasf.transfer import preferred
 
 NO_NOISE = -1.0  # of a group whose policies say nothing where they have learned nothing
 
@@ -215,7 +216,7 @@ def greedy(task: PreparedTask, state: int) -> int:
         for a in range(A):
             for e in range(frozen.entries[cell * A + a], frozen.entries[cell * A + a + 1]):
                 score = entry_mean(task, e) + task.variance_weight * max(entry_variance(task, e), 0.0)
-                if score > best or (score == best and a < action):
+                if preferred(score, a, best, action):
                     best, action = score, a
     for cell in range(frozen.states[state], frozen.states[state + 1]):
         noise = frozen.noise[frozen.group[cell]]
@@ -223,7 +224,7 @@ def greedy(task: PreparedTask, state: int) -> int:
             continue  # no noise can be as good
         for a in range(A):
             score = best_noise(task, cell, a)
-            if score > best or (score == best and a < action):
+            if preferred(score, a, best, action):
                 best, action = score, a
     return action
 
@@ -274,7 +275,7 @@ def best_of(values: Floats, ends: Ints, A: int, states: Ints, known: Ints) -> No
         best, action = -np.inf, 0
         for a in range(A):
             while k < ends[n * A + a]:
-                if values[k] > best:
+                if preferred(values[k], a, best, action):
                     best, action = values[k], a
                 k += 1
         known[states[n]] = 1 + action
@@ -337,21 +338,33 @@ def freeze(learner: SuccessorLearner) -> Frozen:
     ends = np.cumsum(count)
     source = np.arange(count.sum()) + np.repeat(table.row[:S, BASE] - ends + count, count)
     source = source[np.lexsort((table.first_policy[source], np.repeat(np.arange(S), count)))]
-    entries = np.zeros(S * A + 1, np.int64)
-    first, last = np.empty(len(source) * A, np.int16), np.empty(len(source) * A, np.int16)
-    value = np.empty((len(source) * A, table.value.shape[2]), np.float32)
-    used = pack(table, rule, source, ends, learner.task, entries, first, last, value)
+    room, m = len(source) * A, table.value.shape[2]
+    first, last, value = np.empty(room, np.int16), np.empty(room, np.int16), np.empty((room, m), np.float32)
+    found = _one_group(np.zeros(S * A + 1, np.int64), first, last, value, A, learner.task + 1)
+    used = pack(table, rule, source, ends, learner.task, found)
+    return found._replace(
+        first=first[:used].copy(),
+        last=last[:used].copy(),
+        value=value[:used].copy(),
+        seed=np.array([learner.seed], np.uint64),
+        noise=np.array([rule.noise_scale]),
+    )
+
+
+def _one_group(entries: Ints, first: Ints, last: Ints, value: npt.NDArray[np.float32], A: int, policies: int) -> Frozen:
+    """Entries of one group whose cells are the states; where nothing was learned, it has nothing to say."""
+    S = (len(entries) - 1) // A
     return Frozen(
         states=np.arange(S + 1),
         group=np.zeros(S, np.int32),
         row=np.arange(S, dtype=np.int32),
         entries=entries,
-        first=first[:used].copy(),
-        last=last[:used].copy(),
-        value=value[:used].copy(),
-        policies=np.array([0, learner.task + 1]),
-        seed=np.array([learner.seed], np.uint64),
-        noise=np.array([rule.noise_scale]),
+        first=first,
+        last=last,
+        value=value,
+        policies=np.array([0, policies]),
+        seed=np.zeros(1, np.uint64),
+        noise=np.full(1, NO_NOISE),
     )
 
 
@@ -367,36 +380,18 @@ def freeze_tables(values: npt.NDArray[np.float32], known: Bools) -> Frozen:
     same = np.zeros(len(first), np.bool_)
     same[:-1] = (s[1:] == s[:-1]) & (a[1:] == a[:-1])
     last = np.where(same, np.append(first[1:], 0) - 1, K - 1)
-    return Frozen(
-        states=np.arange(S + 1),
-        group=np.zeros(S, np.int32),
-        row=np.arange(S, dtype=np.int32),
-        entries=np.concatenate([[0], np.cumsum(order.sum(axis=2).ravel())]).astype(np.int64),
-        first=first.astype(np.int16),
-        last=last.astype(np.int16),
-        value=np.ascontiguousarray(values[first, s, a]),
-        policies=np.array([0, K]),
-        seed=np.zeros(1, np.uint64),
-        noise=np.full(1, NO_NOISE),
-    )
+    entries = np.concatenate([[0], np.cumsum(order.sum(axis=2).ravel())]).astype(np.int64)
+    value = np.ascontiguousarray(values[first, s, a])
+    return _one_group(entries, first.astype(np.int16), last.astype(np.int16), value, A, K)
 
 
 @compiled(_nrt=False)
-def pack(
-    table: Table,
-    rule: Rule,
-    source: Ints,
-    ends: Ints,
-    newest: int,
-    entries: Ints,
-    first: Ints,
-    last: Ints,
-    value: Floats,
-) -> int:
-    """Fill the last four, from the table's entries `source` in the order of rows and policies; how many were taken.
+def pack(table: Table, rule: Rule, source: Ints, ends: Ints, newest: int, found: Frozen) -> int:
+    """Write the entries found, from the table's entries `source` in the order of rows and policies; their number.
 
     What is a policy's own noise is left out; neighbours with the same numbers become one stretch.
     """
+    entries, first, last, value = found.entries, found.first, found.last, found.value
     A, m = len(table.actions), len(table.numbers)
     used = 0
     for row in range(len(ends)):

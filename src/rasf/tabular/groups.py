@@ -22,7 +22,7 @@ def numbers_that_matter(keys: Floats, tries: Floats, endings: Floats) -> tuple[i
     """The numbers of an observation that tell best how actions end, of keys (S, n); () where none does.
 
     tries (S, A), endings (S, A, E). One number after the other is added, or two at once, since a row may matter with
-    its column only, as long as the evidence rises by more than choosing among so many would by chance.
+    its column only, as long as the evidence rises by more than the choice among them raises it by chance.
     """
     codes = [np.unique(column, return_inverse=True)[1] for column in keys.T]
     able = [i for i, code in enumerate(codes) if code.max(initial=0) > 0]

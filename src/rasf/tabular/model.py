@@ -8,7 +8,7 @@ model serves all of them. It is planned for one (w, risk) at a time, by the nest
 a contraction. `MeanVariance(beta)` and `NestedEntropic(beta)` are both planned so: the first is the second order of the
 other in beta, and has no recursion of its own.
 
-What the counts do not say:
+What the counts do not say (settings and constants are those of `ModelSettings`):
 
 - An action that was never tried in a state is worth `optimism` times the largest reward known. One that was tried once
   may yet have outcomes that were not seen: while a task is learned, `doubt` tries of that worth are added to its own.
@@ -36,8 +36,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -45,14 +44,23 @@ import scipy.sparse as sp
 
 from rasf import checks
 from rasf.arrays import Bools, Floats, Ints
-from rasf.envs.four_room import FourRoom
+from rasf.envs.tabular_world import TabularWorld, loop_for, observations
 from rasf.mdp import FiniteMDP
 from rasf.risk import MeanVariance, NestedEntropic, Risk
 from rasf.risk.base import concrete
-from rasf.tabular import counts, model_rooms
+from rasf.tabular import counts, model_loop
 from rasf.tabular.counts import BACKUPS, HEAD, LENGTH, MOST_ENDINGS, OUTCOMES, ROWS, Rule
 from rasf.tabular.groups import STRENGTHS, numbers_that_matter, strength
-from rasf.tabular.learner import TaskOutcome
+from rasf.tabular.settings import ModelSettings
+from rasf.tabular.stretch import (
+    STEP,
+    TaskOutcome,
+    check_world,
+    enlarged,
+    new_rows,
+    new_stretch,
+    outcome,
+)
 from rasf.tabular.weight_belief import WeightBelief
 
 _FIRST_LOOK = 1_000  # steps until groups are made, and then again at every doubling
@@ -63,32 +71,6 @@ _STREAM = 0  # of random numbers
 _NEUTRAL = MeanVariance(0.0)
 
 
-@dataclass(frozen=True)
-class ModelSettings:
-    """Constants of the agent; see the header."""
-
-    gamma: float = 0.95
-    epsilon: float = 0.03
-    margin: float = 0.1
-    optimism: float = 0.3
-    doubt: float = 1.0
-    prior: float = 20.0
-    groups: Literal["auto", "none"] = "auto"
-    tolerance: float = 1e-3
-    learn_w: bool = False
-    curiosity: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name in ("gamma", "epsilon"):
-            checks.number(name, getattr(self, name), 0.0, 1.0)
-        if not 0 < self.gamma < 1:
-            raise ValueError(f"gamma must be above 0 and below 1, got {self.gamma}")
-        for name in ("margin", "doubt", "prior", "tolerance", "curiosity"):
-            checks.number(name, getattr(self, name), 0.0)
-        checks.number("optimism", self.optimism)
-        checks.one_of("groups", self.groups, ("auto", "none"))
-
-
 def recursion_beta(risk: Risk) -> float:
     """Of the recursion by which a risk is planned."""
     if not isinstance(risk, MeanVariance | NestedEntropic):
@@ -97,11 +79,11 @@ def recursion_beta(risk: Risk) -> float:
 
 
 class ModelLearner:
-    """Counts, and plans on them; rows are states, numbered by whoever adds them."""
+    """Counts, and plans on them; rows are states, numbered in the order in which they are added."""
 
-    STATE = (  # for checkpoints; in the four-room world call `enter_four_room` first
+    STATE = (  # for checkpoints; in a compiled world call `enter` first
         "kinds", "_kind_of", "numbers", "_group_of", "prior", "beta", "steps", "_w", "_belief", "_given",
-        "_least_tries", "planning_seconds", "_seconds_a_backup", "_model", "four_room_states",
+        "_least_tries", "planning_seconds", "_seconds_a_backup", "_model", "rows",
     )  # fmt: skip
 
     def __init__(self, n_features: int, n_actions: int, settings: ModelSettings, seed: int) -> None:
@@ -118,8 +100,8 @@ class ModelLearner:
         self._given = False  # whether the weights of the task at hand are known
         self._least_tries: int | None = None  # of a plan that is not for learning
         self.planning_seconds, self._seconds_a_backup = 0.0, 0.0
-        self._rooms: FourRoom | None = None
-        self._row_of: Any = None
+        self.world: TabularWorld | None = None
+        self.rows = new_rows(0, n_actions)  # of the states of a compiled world
         self._model = counts.new_model(n_actions)
 
     @property
@@ -263,12 +245,12 @@ class ModelLearner:
         outcomes = np.zeros(len(rows), np.int64)
         counts.count_all(self._model, rows, actions, kinds, next_rows, outcomes)
         self.steps += len(rows)
-        if self.settings.groups == "auto":
+        if self.settings.prior > 0:
             self._regroup(keys)
         return outcomes
 
     def resampled(self, times: Ints) -> ModelLearner:
-        """A learner that has seen every outcome (O,) so many times instead, with the same groups and prior."""
+        """A learner that has seen each outcome `times` (O,) instead, with the same groups and prior."""
         other, n = copy.copy(self), self.states
         actions, model = self._actions(), self._model
         seen, tries = model.times.copy(), np.zeros_like(model.tries)
@@ -280,7 +262,10 @@ class ModelLearner:
 
     def regroup(self, keys: Sequence[Floats] | Floats) -> bool:
         """Make groups anew where it is time; keys (S, n) are the numbers of the states. Whether they have changed."""
-        return self.settings.groups == "auto" and _is_time(self.steps) and self._regroup(np.asarray(keys))
+        return self._is_time() and self._regroup(np.asarray(keys))
+
+    def _is_time(self) -> bool:
+        return self.settings.prior > 0 and self.steps >= _FIRST_LOOK and _until_look(self.steps - 1) == 1
 
     def _regroup(self, table: Floats) -> bool:
         numbers = numbers_that_matter(table, *self._endings())
@@ -318,7 +303,7 @@ class ModelLearner:
         return group
 
     def set_groups(self, ids: Ints, groups: int) -> None:
-        """The group (S,) of every state, of so many; what is pooled is counted anew, and all is planned anew."""
+        """Set the group (S,) of every state, below `groups`; pooled counts and the plan are made anew."""
         self._model.group[: self.states] = ids
         self._model = self._model._replace(**self._pooled(ids, groups))
         self._plan_anew()
@@ -358,8 +343,10 @@ class ModelLearner:
     def _make_room(self) -> None:
         """For two more states and their outcomes."""
         model = self._model
-        if model.used[ROWS] + 2 > len(model.value) or model.used[OUTCOMES] + 2 > len(model.kind):
+        if not counts.has_room(model):
             self._model = counts.grown(model)
+        if self.world is not None and len(self.rows.state) < len(self._model.value):
+            self.rows = enlarged(self.rows, len(self._model.value), self.states)
 
     # --- what is known, as a process
 
@@ -408,97 +395,58 @@ class ModelLearner:
         tries = self._model.tries[: self.states]
         return np.asarray((tries >= np.minimum(least_tries, tries.max(axis=1, keepdims=True))) & (tries > 0))
 
-    # --- the four-room world, compiled
+    # --- compiled worlds
 
-    def learn_four_room(self, rooms: FourRoom, rewards: npt.ArrayLike, risk: Risk, steps: int) -> TaskOutcome:
-        """Learn the task at hand, at a risk, for `steps` transitions from the start; it pays rewards (d,)."""
-        self.enter_four_room(rooms)
+    def enter(self, world: TabularWorld) -> None:
+        """Make this the learner's world; its rows are states of it."""
+        check_world(world, self.n_features, self.n_actions, self.world)
+        if self.world is None:
+            self.world = world
+            for phi in world.kinds:
+                self.kind(phi)  # of a learner without kinds, they are those of the world
+
+    def lead(self, world: TabularWorld, w: npt.ArrayLike, risk: Risk, steps: int) -> TaskOutcome:
+        """Learn the task at hand, at a risk, for `steps` transitions from the start; it pays by the weights w (d,)."""
+        self.enter(world)
         self.plan(risk)
-        world, paid = rooms.world(), self.kinds @ checks.weights("rewards", rewards, self.n_features)
         draws = np.random.default_rng([self.seed, self.steps, _STREAM]).random((steps, 3))
-        progress, total = np.zeros(7, np.int64), np.zeros(1)
-        progress[model_rooms.CELL] = world.start
-        while progress[model_rooms.STEP] < steps:
+        weights = checks.weights("w", w, self.n_features)
+        stretch, arrays = new_stretch(world, weights, self.settings.epsilon, draws), world.world()
+        run = loop_for(model_loop.run, arrays)
+        while stretch.progress[STEP] < steps:
             self._make_room()
-            before = int(progress[model_rooms.STEP])
+            before, begin, backups = int(stretch.progress[STEP]), time.perf_counter(), self.backups
             look = min(steps, before + _until_look(self.steps))
-            chosen = (self.settings.epsilon, self.settings.margin * self.unit, _SURPRISE * self.unit)
-            room = (rooms.step_limit, rooms.shape[1], np.array(self.numbers, np.int64))
-            begin, backups = time.perf_counter(), self.backups
-            model_rooms.run(
-                world, *room, self._model, self.rule, self._row_of, paid, self._unsure(), *chosen, _MOST_AT_ONCE,
-                draws[:look], progress, total,
-            )  # fmt: skip
-            self.steps += int(progress[model_rooms.STEP]) - before
+            surprising = run(arrays, self._model, self.rule, self.rows, self._watch(), stretch, look)
+            self.steps += int(stretch.progress[STEP]) - before
             # compiled code has no clock: as many backups as there were, each as long as those that were timed
             spent = time.perf_counter() - begin
             self.planning_seconds += min(spent, (self.backups - backups) * self._seconds_a_backup)
-            if progress[model_rooms.SURPRISE] >= 0:
-                kind = int(progress[model_rooms.SURPRISE])
-                self.observe_reward(self.kinds[kind], paid[kind])
-            if self.regroup(self.four_room_keys()):
-                self._number_four_room_groups()
-        return TaskOutcome(float(total[0]), int(progress[model_rooms.FAILURES]), int(progress[model_rooms.EPISODES]))
+            if surprising >= 0:
+                self.observe_reward(self.kinds[surprising], stretch.rewards[surprising])
+            if self._is_time() and self._regroup(self.keys()):
+                self._number_groups()
+        return outcome(world, stretch)
 
-    def enter_four_room(self, rooms: FourRoom) -> None:
-        """Make this the learner's world; its rows are states of it."""
-        if self._rooms is None:
-            self._rooms, self.four_room_states = rooms, np.zeros(0, np.int64)
-            for phi in (np.zeros(self.n_features), *np.eye(self.n_features)):
-                self.kind(phi)  # kind 1 + i is feature i
-        elif self._rooms != rooms:
-            raise ValueError("the learner has learned in another world; make a new one for this")
+    def _watch(self) -> model_loop.Watch:
+        assert self.world is not None
+        numbers, sizes = np.array(self.numbers, np.int64), np.array(self.world.sizes, np.int64)
+        margin, surprise = self.settings.margin * self.unit, _SURPRISE * self.unit
+        return model_loop.Watch(numbers, sizes, self._unsure(), margin, surprise, _MOST_AT_ONCE)
 
-    @property
-    def four_room_states(self) -> Ints | None:
-        """The number (S,) of the four-room state of each row; None in other worlds."""
-        if self._rooms is None:
-            return None
-        found = np.empty(self.states, np.int64)
-        model_rooms.list_rows(self._row_of, found)
-        return found
-
-    @four_room_states.setter
-    def four_room_states(self, states: Ints | None) -> None:
-        if states is not None:
-            from numba import int64, typed
-
-            self._row_of = typed.Dict.empty(int64, int64)
-            for row, state in enumerate(states.tolist()):
-                self._row_of[state] = row
-
-    def follow_four_room(self, actions: Ints, draws: Floats) -> Floats:
-        """Discounted features (n, d) of n episodes of a policy (S + 1,), as `policy` gives it; draws (n, steps)."""
-        assert self._rooms is not None
-        found = np.zeros((len(draws), self.n_features))
-        model_rooms.follow(self._rooms.world(), self._row_of, actions, float(self.settings.gamma), draws, found)
-        return found
-
-    def _number_four_room_groups(self) -> None:
+    def _number_groups(self) -> None:
         """Groups by the number that compiled code gives them, which knows no table of keys."""
-        assert self._rooms is not None
-        keys, ids, groups = self.four_room_keys(), np.zeros(self.states, np.int64), 1
+        assert self.world is not None
+        keys, ids, groups = self.keys(), np.zeros(self.states, np.int64), 1
         for number in self.numbers:
-            sizes = max(self._rooms.shape) if number < 2 else 2
-            ids, groups = ids * sizes + keys[:, number].astype(np.int64), groups * sizes
+            size = self.world.sizes[number]
+            ids, groups = ids * size + keys[:, number].astype(np.int64), groups * size
         self.set_groups(ids, groups)
 
-    def four_room_keys(self) -> Floats:
-        """The states as `rasf/FourRoom-v0` shows them (S, n): row, column, collected flags."""
-        found = self.four_room_states
-        assert self._rooms is not None
-        assert found is not None
-        cells, objects = len(self._rooms.cells), len(self._rooms.world().class_of)
-        flags = found // cells
-        collected = (flags[:, None] >> np.arange(objects)) & 1
-        return np.column_stack([*np.divmod(found % cells, self._rooms.shape[1]), collected]).astype(np.float64)
-
-
-# --- when groups are made, and room
-
-
-def _is_time(steps: int) -> bool:
-    return steps >= _FIRST_LOOK and _until_look(steps - 1) == 1
+    def keys(self) -> Floats:
+        """The observations (S, n) of the rows' states, in a compiled world."""
+        assert self.world is not None
+        return observations(self.world, self.rows.state[: self.states])
 
 
 def _until_look(steps: int) -> int:

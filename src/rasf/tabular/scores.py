@@ -38,6 +38,7 @@ from rasf.tabular.table import (
     fill_with_noise,
     largest_noise,
 )
+from rasf.transfer import preferred
 
 # Entries of `now`: where w stands
 NOW_VERSION = 0  # counts changes of w
@@ -93,8 +94,7 @@ def score_all(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) -> 
         for a in range(len(table.actions)):
             score = entry_score(table, base + k, coef, a)
             table.score[base + k, a] = score
-            best = table.best[row, a]
-            if score > best or (score == best and policy < table.best_policy[row, a]):
+            if preferred(score, policy, table.best[row, a], table.best_policy[row, a]):
                 table.best[row, a], table.best_slot[row, a], table.best_policy[row, a] = score, k, policy
     if noisy:
         size = 0.0  # not now[SIZE]: a roll-out scores with coefficients of its own
@@ -138,7 +138,7 @@ def recompute_best(table: Table, rule: Rule, row: int, a: int, margin: float, co
         if margin > 0.0:
             score = entry_score(table, base + k, coef, a)
             table.score[base + k, a] = score
-        if score > best or (score == best and table.first_policy[base + k] < policy):
+        if preferred(score, table.first_policy[base + k], best, policy):
             best, slot, policy = score, k, table.first_policy[base + k]
             floor = best - margin
     if table.row[row, NOISE_COUNT] > 0:
@@ -148,7 +148,7 @@ def recompute_best(table: Table, rule: Rule, row: int, a: int, margin: float, co
             score_noise(table, rule, row, a, coef, now)
             known = True
         noisy = table.noise_best_policy[row, a]
-        if known and (table.noise_best[row, a] > best or (table.noise_best[row, a] == best and noisy < policy)):
+        if known and preferred(table.noise_best[row, a], noisy, best, policy):
             best, slot, policy = table.noise_best[row, a], -1 - noisy, noisy
     table.best[row, a], table.best_slot[row, a], table.best_policy[row, a] = best, slot, policy
     table.exact_version[row, a] = np.int64(now[NOW_VERSION])
@@ -170,7 +170,7 @@ def score_noise(table: Table, rule: Rule, row: int, a: int, coef: Floats, now: F
     best, holder = -np.inf, np.int64(-1)
     for policy in table.noise_policy[base : base + table.row[row, NOISE_COUNT]]:
         score = noise_score(table, rule, row, policy, a, coef)
-        if score > best or (score == best and policy < holder):
+        if preferred(score, policy, best, holder):
             best, holder = score, policy
     table.noise_best[row, a], table.noise_best_policy[row, a] = best, holder
     table.noise_scored_at[row, a], table.noise_version[row, a] = now[PATH], np.int64(now[NOW_VERSION])
@@ -181,9 +181,8 @@ def greedy(table: Table, row: int) -> tuple[int, int, int]:
     """Action, driving policy and its slot on an up-to-date row; ties to the lowest policy, then action (see above)."""
     action = 0
     for a in range(1, len(table.actions)):
-        better = table.best[row, a] > table.best[row, action]
-        tie = table.best[row, a] == table.best[row, action]
-        if better or (tie and table.best_policy[row, a] < table.best_policy[row, action]):
+        before = table.best[row, action], table.best_policy[row, action]
+        if preferred(table.best[row, a], table.best_policy[row, a], *before):
             action = a
     return action, table.best_policy[row, action], table.best_slot[row, action]
 
@@ -193,7 +192,7 @@ def best_action(table: Table, row: int) -> int:
     """argmax_b max_j of the scores on an up-to-date row, ties to the lowest action as in `transfer.gpi`."""
     action = 0
     for a in range(1, len(table.actions)):
-        if table.best[row, a] > table.best[row, action]:
+        if preferred(table.best[row, a], a, table.best[row, action], action):
             action = a
     return action
 
@@ -207,7 +206,7 @@ def greedy_of_slot(table: Table, rule: Rule, row: int, slot: int, coef: Floats) 
             score = entry_score(table, table.row[row, BASE] + slot, coef, a)
         else:
             score = noise_score(table, rule, row, -1 - slot, a, coef)
-        if score > best:
+        if preferred(score, a, best, action):
             action, best = a, score
     return action
 
@@ -268,5 +267,5 @@ def update_cache(table: Table, row: int, slot: int, a: int, coef: Floats, now: F
         else:
             table.exact_version[row, a] = -1
             table.row[row, VERSION] = -1
-    elif score > best or (score == best and policy < table.best_policy[row, a]):
+    elif preferred(score, policy, best, table.best_policy[row, a]):
         table.best[row, a], table.best_slot[row, a], table.best_policy[row, a] = score, slot, policy

@@ -102,6 +102,7 @@ class Rule(NamedTuple):
     gamma: float
     alpha: float
     alpha_sigma: float
+    alpha_w: float  # 0 where the weights are given
     variance_weight: float  # beta / 2
     sigma: int  # a SigmaForm
     noise_scale: float
@@ -191,16 +192,13 @@ def set_coefficients(w: Floats, rule: Rule, coef: Floats) -> None:
     d = len(w)
     for i in range(d):
         coef[i] = w[i]
+    if rule.sigma == SigmaForm.NONE:
+        return
     k = d
-    if rule.sigma == SigmaForm.DIAGONAL:
-        for i in range(d):
-            coef[k] = rule.variance_weight * w[i] * w[i]
+    for i in range(d):
+        for j in range(i, i + 1 if rule.sigma == SigmaForm.DIAGONAL else d):
+            coef[k] = rule.variance_weight * w[i] * w[j] * (1.0 if i == j else 2.0)
             k += 1
-    elif rule.sigma == SigmaForm.FULL:
-        for i in range(d):
-            for j in range(i, d):
-                coef[k] = rule.variance_weight * w[i] * w[j] * (1.0 if i == j else 2.0)
-                k += 1
 
 
 @compiled(_nrt=False)

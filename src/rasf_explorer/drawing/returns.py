@@ -13,7 +13,7 @@ import numpy as np
 from rasf.arrays import Floats
 from rasf_explorer.drawing.axes import SIZE, Scale, empty_chart, finite_range, round_ticks, x_axis, y_axis
 from rasf_explorer.drawing.svg import element, hatch, picture, points, shorten, shown, text, text_width
-from rasf_explorer.scenes.scene import Outcome
+from rasf_explorer.scenes.scene import SceneOutcome
 
 _WIDTH, _LEFT, _RIGHT = 400.0, 48.0, 380.0
 _FEW = 16  # values: as many bars
@@ -22,7 +22,7 @@ _FIRST_ROW, _ROW = 46.0, 17.0
 _MARKS = (("mean", "return"), ("worst tenth", "return_cvar"))
 
 
-def draw_returns(chosen: Outcome, neutral: Outcome | None, *, label: str, id_prefix: str = "returns") -> str:
+def draw_returns(chosen: SceneOutcome, neutral: SceneOutcome | None, *, label: str, id_prefix: str = "returns") -> str:
     """Returns at the chosen risk beside risk-neutral ones, if any; `label` says the chosen risk in words."""
     kinds = [("chosen", label, chosen)]
     if neutral is not None:

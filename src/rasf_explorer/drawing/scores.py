@@ -15,7 +15,7 @@ import numpy as np
 
 from rasf_explorer.drawing.axes import SIZE, Scale, empty_chart, finite_range, round_ticks, x_axis
 from rasf_explorer.drawing.svg import element, picture, points, shorten, shown, text, text_width, tooltip
-from rasf_explorer.scenes.scene import Scores
+from rasf_explorer.scenes.scene import SceneScores
 
 _WIDTH, _LEFT, _RIGHT, _TOP = 440.0, 226.0, 422.0, 66.0
 _ROW, _HEAD, _GAP = 19.0, 21.0, 6.0
@@ -38,7 +38,7 @@ class ScoreRow(NamedTuple):
         return f"policy {self.source}: {self.policy}"
 
 
-def scores_rows(scores: Scores, policies: Sequence[str], actions: Sequence[str]) -> list[ScoreRow]:
+def scores_rows(scores: SceneScores, policies: Sequence[str], actions: Sequence[str]) -> list[ScoreRow]:
     """All sources and actions, the largest value first, unknown ones last."""
     order = np.argsort(-np.nan_to_num(scores.values.ravel(), nan=-np.inf), kind="stable").tolist()
     rows = []
@@ -50,7 +50,12 @@ def scores_rows(scores: Scores, policies: Sequence[str], actions: Sequence[str])
 
 
 def draw_scores(
-    scores: Scores, policies: Sequence[str], actions: Sequence[str], *, families_label: str, id_prefix: str = "scores"
+    scores: SceneScores,
+    policies: Sequence[str],
+    actions: Sequence[str],
+    *,
+    families_label: str,
+    id_prefix: str = "scores",
 ) -> str:
     """The best few sources of every action; `families_label` says the chosen risk in words."""
     title = f"Scores of source policies here, under {families_label}"

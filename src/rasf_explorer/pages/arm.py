@@ -12,7 +12,7 @@ from rasf_explorer.drawing.arm import draw_arm, from_view, to_view
 from rasf_explorer.pages.controls import Frames, Words
 from rasf_explorer.pages.map import ARROW_KEYS
 from rasf_explorer.pages.page import RolloutPage
-from rasf_explorer.scenes.scene import ArmOutcome, ArmScene, Scores
+from rasf_explorer.scenes.scene import ArmOutcome, ArmScene, SceneScores
 from rasf_explorer.state import State
 
 _MOVE = 0.02  # metres that an arrow key moves the tip
@@ -57,7 +57,7 @@ class ArmPage(RolloutPage[ArmOutcome]):
             selected=state.tip,
         )
 
-    def scores_of(self, state: State) -> tuple[str, Scores | str]:
+    def scores_of(self, state: State) -> tuple[str, SceneScores | str]:
         if state.tip is None:
             return "Scores: click a place", ""
         where = f"Scores with the tip at rest at ({state.tip[0]:.2f}, {state.tip[1]:.2f}) m"

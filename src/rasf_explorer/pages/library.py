@@ -17,7 +17,7 @@ from rasf_explorer.pages.controls import Progress, Words, button, html, panel
 from rasf_explorer.pages.numbers import Sheet, facts_list, numbers_table
 from rasf_explorer.pages.page import Page, PageContext
 from rasf_explorer.pages.panels import TaskPanel
-from rasf_explorer.scenes.scene import Outcome, Scores, Stop
+from rasf_explorer.scenes.scene import SceneOutcome, SceneScores, Stop
 from rasf_explorer.state import State
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class LibraryPage(Page):
 
     # scores at the first observation
 
-    def _scored(self, state: State) -> tuple[Scores, str, str]:
+    def _scored(self, state: State) -> tuple[SceneScores, str, str]:
         scores = self.scene.first_scores(np.array(state.w), self.risk_of(state), state.seed, state.ways)
         return scores, *self.draw_scores(scores, state)
 
@@ -194,8 +194,8 @@ class LibraryPage(Page):
         self._evaluating.stop()
 
 
-def _outcome(report: Report) -> Outcome:
+def _outcome(report: Report) -> SceneOutcome:
     failures = np.zeros(report.episodes) if report.failures is None else report.failures
     promised = () if report.promise is None else (f"Promised: {report.promise.sentence()}.",)
     notes = (*promised, *(f"{remark}." for remark in report.remarks()))
-    return Outcome(report.returns, failures, report.lengths, report.measures, notes=notes)
+    return SceneOutcome(report.returns, failures, report.lengths, report.measures, notes=notes)

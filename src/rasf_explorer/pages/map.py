@@ -11,7 +11,7 @@ from rasf_explorer.drawing.map import centre, draw_map
 from rasf_explorer.drawing.svg import counted, shown
 from rasf_explorer.pages.controls import Frames, Words, button
 from rasf_explorer.pages.page import RolloutPage
-from rasf_explorer.scenes.scene import ACTIONS, Layout, MapOutcome, MapScene, Scores
+from rasf_explorer.scenes.scene import ACTIONS, Layout, MapOutcome, MapScene, SceneScores
 from rasf_explorer.state import State
 
 ARROW_KEYS = {f"Arrow{name.title()}": move for name, move in MOVES.items()}  # rows down, columns right
@@ -65,7 +65,7 @@ class MapPage(RolloutPage[MapOutcome]):
             drivers=layer == "drivers",
         )
 
-    def scores_of(self, state: State) -> tuple[str, Scores | str]:
+    def scores_of(self, state: State) -> tuple[str, SceneScores | str]:
         if state.cell is None:
             return "Scores", ""
         row, column = divmod(state.cell, self.scene.layout.columns)

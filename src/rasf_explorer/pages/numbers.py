@@ -24,7 +24,7 @@ from rasf.statistics import Interval
 from rasf_explorer.drawing.scores import ScoreRow
 from rasf_explorer.drawing.svg import shown
 from rasf_explorer.scenes.frontier import Frontier
-from rasf_explorer.scenes.scene import ArmOutcome, Outcome, RiskFamily
+from rasf_explorer.scenes.scene import ArmOutcome, RiskFamily, SceneOutcome
 from rasf_explorer.state import State
 
 MEASURES = {
@@ -44,7 +44,7 @@ def risk_words(family: RiskFamily, level: float) -> str:
     return f"{family.name}, {family.parameter} {shown(level)}"
 
 
-def at_most_one(*outcomes: Outcome) -> bool:
+def at_most_one(*outcomes: SceneOutcome) -> bool:
     """Whether no rollout failed twice, so that failures are a rate; an arm's may, even where none did."""
     return all(
         not isinstance(outcome, ArmOutcome) and bool(np.isin(outcome.failures, (0.0, 1.0)).all())
@@ -58,7 +58,7 @@ def utility_words(utilities: Mapping[str, float]) -> str:
     return f"Utility at the start: {said}." if said else ""
 
 
-def summary(who: str, chosen: Outcome, neutral: Outcome) -> str:
+def summary(who: str, chosen: SceneOutcome, neutral: SceneOutcome) -> str:
     """What changed, in words, for those who hear the page."""
     own, other = (outcome.measures["failures"].estimate for outcome in (chosen, neutral))
     if at_most_one(chosen, neutral):

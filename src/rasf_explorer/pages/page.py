@@ -27,13 +27,13 @@ from rasf_explorer.pages.controls import ChoiceField, Frames, Picture, Playback,
 from rasf_explorer.pages.numbers import Sheet, at_most_one, numbers_csv, risk_words, scores_table, summary
 from rasf_explorer.pages.panels import FrontierPanel, NumbersPanel, TaskPanel
 from rasf_explorer.scenes.frontier import Point
-from rasf_explorer.scenes.scene import PLAIN, Outcome, RolloutScene, Scene, Scores, Stop, Ways
+from rasf_explorer.scenes.scene import PLAIN, RolloutScene, Scene, SceneOutcome, SceneScores, Stop, Ways
 from rasf_explorer.state import MOST, State
 
 _REST = 0.12  # seconds without a change, then rollouts begin
 _ROLLED = ("w", "family", "level", "seed", "limit", "static")  # a change of these asks for new rollouts
 
-O = TypeVar("O", bound=Outcome)
+O = TypeVar("O", bound=SceneOutcome)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Page(ABC):
     def __init__(self, scene: Scene, state: State, context: PageContext) -> None:
         self.scene, self.state, self.context = scene, state, context
         self.svg: str | None = None
-        self.scores: Scores | None = None  # those that are shown
+        self.scores: SceneScores | None = None  # those that are shown
         self._scorings, self._open = Coalesce(context.say), True
 
     def risk_of(self, state: State) -> Risk:
@@ -70,7 +70,7 @@ class Page(ABC):
     def risk_words(self, state: State) -> str:
         return risk_words(self.scene.family(state.family), state.level)
 
-    def draw_scores(self, scores: Scores, state: State) -> tuple[str, str]:
+    def draw_scores(self, scores: SceneScores, state: State) -> tuple[str, str]:
         """Scores as a chart and as a table."""
         policies = self.scene.policies
         chart = draw_scores(scores, policies, self.actions, families_label=self.risk_words(state))
@@ -136,7 +136,7 @@ class RolloutPage(Page, Generic[O]):
         """Compute and draw the picture, in a thread."""
 
     @abstractmethod
-    def scores_of(self, state: State) -> tuple[str, Scores | str]:
+    def scores_of(self, state: State) -> tuple[str, SceneScores | str]:
         """The chosen place, and the scores there or a sentence that says why there are none; in a thread."""
 
     @abstractmethod
@@ -227,7 +227,7 @@ class RolloutPage(Page, Generic[O]):
         """Say where the scores are, and who drives there."""
         self.context.announce(f"{self._where.text}. {self._driver.text}")
 
-    def _score(self, state: State) -> tuple[Scores | None, str, str, str, str]:
+    def _score(self, state: State) -> tuple[SceneScores | None, str, str, str, str]:
         where, scores = self.scores_of(state)
         if isinstance(scores, str):
             return None, where, scores, "", ""

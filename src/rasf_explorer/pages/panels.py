@@ -14,7 +14,7 @@ from rasf_explorer.jobs import CancelPrevious, Reports, Say
 from rasf_explorer.pages.controls import ChoiceField, Progress, SliderField, Words, button, html, panel
 from rasf_explorer.pages.numbers import at_most_one, numbers_table, risk_words, utility_words
 from rasf_explorer.scenes.frontier import Frontier, Point, frontier
-from rasf_explorer.scenes.scene import Outcome, RiskFamily, RolloutScene, Scene, Stop, Weight
+from rasf_explorer.scenes.scene import RiskFamily, RolloutScene, Scene, SceneOutcome, Stop, Weight
 from rasf_explorer.state import State
 
 _MANY = 6  # sliders from which on they are set closer
@@ -124,12 +124,14 @@ class NumbersPanel:
         """The numbers shown are those of an earlier state."""
         self.place.classes(add="stale", remove="half")
 
-    def show_chosen(self, chosen: Outcome) -> None:
+    def show_chosen(self, chosen: SceneOutcome) -> None:
         """The first half of the numbers, while the neutral risk is rolled out."""
         self._show_table({"Chosen": chosen, "Neutral": None})
         self.place.classes(add="half")
 
-    def show(self, chosen: Outcome, neutral: Outcome, family: RiskFamily, state: State, episodes: int) -> None:
+    def show(
+        self, chosen: SceneOutcome, neutral: SceneOutcome, family: RiskFamily, state: State, episodes: int
+    ) -> None:
         words = risk_words(family, state.level)
         exact = " Only CVaR and the histogram are of rollouts, the rest is exact." if chosen.exact else ""
         beside = ", beside risk-neutral" if family.has_dial else ""
@@ -147,7 +149,7 @@ class NumbersPanel:
         self.place.classes(remove="stale half")
         self.place.props["data-shows"] = state.rolled()
 
-    def _show_table(self, columns: dict[str, Outcome | None]) -> None:
+    def _show_table(self, columns: dict[str, SceneOutcome | None]) -> None:
         known = [outcome for outcome in columns.values() if outcome is not None]
         measures = {name: {} if outcome is None else outcome.measures for name, outcome in columns.items()}
         self._table.content = numbers_table(measures, at_most_one(*known), known[0].exact, self._failure)
@@ -160,7 +162,7 @@ class FrontierPanel:
     nothing but a pause. A visitor may cancel it; then it waits to be asked for.
     """
 
-    def __init__(self, scene: RolloutScene[Outcome], episodes: int, say: Say) -> None:
+    def __init__(self, scene: RolloutScene[SceneOutcome], episodes: int, say: Say) -> None:
         self._scene, self._episodes, self._work = scene, episodes, CancelPrevious(say)
         self.frontier: Frontier | None = None
         self._key: tuple[object, ...] = ()  # what the known points are of

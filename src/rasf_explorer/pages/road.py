@@ -8,7 +8,7 @@ from rasf_explorer.drawing.road import Acted, draw_road, moves
 from rasf_explorer.pages.controls import Frames
 from rasf_explorer.pages.page import PageContext, RolloutPage
 from rasf_explorer.scenes.driving import DrivingScene
-from rasf_explorer.scenes.scene import Drive, RoadOutcome, Scores
+from rasf_explorer.scenes.scene import Drive, RoadOutcome, SceneScores
 from rasf_explorer.state import State
 
 
@@ -35,7 +35,7 @@ class RoadPage(RolloutPage[RoadOutcome]):
             acted.append(Acted("neutral", "risk-neutral", self._drive(self.neutral, state.rollout)))
         return draw_road(self.scene.road, acted, state.step)
 
-    def scores_of(self, state: State) -> tuple[str, Scores | str]:
+    def scores_of(self, state: State) -> tuple[str, SceneScores | str]:
         drive = self._drive(self.chosen, state.rollout)
         if drive is None:
             return "Scores", ""

@@ -1,6 +1,6 @@
 """A road under a library: who drives how in the same traffic, how fast, and how often it ends in a collision.
 
-Rollouts are the library's own (`run_episodes`). Traffic begins alike at every risk and then answers to what the car
+Rollouts are the library's own (`run_rule`). Traffic begins alike at every risk and then answers to what the car
 does. The environments stay open, as making one takes longer than an episode in it, so whoever acts has them to himself.
 """
 
@@ -15,10 +15,10 @@ import numpy as np
 from rasf.arrays import Floats
 from rasf.checks import whole
 from rasf.envs.driving import roads
-from rasf.envs.gymnasium.episodes import SingleEpisodes
 from rasf.envs.gymnasium.single import FeatureEnvironment, Step, make, seeds_from
-from rasf.library.evaluation import run_episodes
+from rasf.envs.gymnasium.vector import SyncEnvs
 from rasf.library.policy_library import PolicyLibrary
+from rasf.library.trials import run_rule
 from rasf.risk import Risk
 from rasf.statistics.intervals import normal_mean
 from rasf_explorer.scenes.library import LibraryScene
@@ -90,9 +90,8 @@ class DrivingScene(LibraryScene, RolloutScene[RoadOutcome]):
             callback(0)
             for environment in self._environments:
                 environment.logs = logs
-            report = run_episodes(self.library, SingleEpisodes(self._environments), rule, seeds, _LONGEST, callback)
+            report = run_rule(self.library, SyncEnvs(self._environments), rule, seeds, _LONGEST, callback)
         assert report.failures is not None  # the roads name them
-        assert report.beginnings is not None
         speeds = np.array([np.mean(log.speeds[1:]) for log in logs.values()])
         found = measures(report.returns, report.failures, report.lengths)
         return RoadOutcome(
@@ -101,7 +100,7 @@ class DrivingScene(LibraryScene, RolloutScene[RoadOutcome]):
             report.lengths,
             found | {"speed": within(normal_mean(speeds), 0.0)},
             tuple(log.drive() for log in logs.values() if log.is_played),
-            notes=notes_of(self.library, rule, report.beginnings, report.held),
+            notes=notes_of(self.library, rule, report.starts, report.memory),
         )
 
 

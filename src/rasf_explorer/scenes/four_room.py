@@ -27,7 +27,7 @@ from rasf_explorer.scenes.scene import (
     MapOutcome,
     MapPolicy,
     MapScene,
-    Scores,
+    SceneScores,
     Stop,
     Stopped,
     Ways,
@@ -85,14 +85,14 @@ class FourRoomScene(MapScene):
         action[seen], driver[seen] = found.action[found.seen], found.driver[found.seen]
         return MapPolicy(action, driver)
 
-    def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> Scores:
+    def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> SceneScores:
         """Why GPI does what it does in one cell; nothing was learned where nobody acts."""
         self.check_place(cell, context)
         limits = limits_of(self.library, self._failure, ways)
         found = self.library.scores(self._observations(np.array([cell]), context)[0], w, risk, limits)
         seen = bool(found.seen and self._acts[cell])
         action, driver = int(found.action), int(found.driver)
-        return Scores(found.values, found.mean, found.std, action, driver, seen, self.library.gamma)
+        return SceneScores(found.values, found.mean, found.std, action, driver, seen, self.library.gamma)
 
     def roll_out(
         self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False, ways: Ways = PLAIN
@@ -100,18 +100,18 @@ class FourRoomScene(MapScene):
         draws = chances(self.rooms, whole("episodes", episodes), whole("seed", seed, 0))
         weights, walks = np.asarray(w, np.float64), None
         rule = self.library.rule(weights, risk, static=ways.static, limits=limits_of(self.library, self._failure, ways))
-        threshold, earned, held = float("nan"), np.zeros((episodes, 0)), None
+        threshold, earned, memory = float("nan"), np.zeros((episodes, 0)), None
         if ways == PLAIN:
             walks = walk_four_room(self._sources, self.rooms, weights, risk, draws, stop)
         else:
             ruled = walk_by_rule(rule, self.rooms, draws, stop)
             if ruled is not None:
-                walks, earned, held = ruled
-                threshold = float(held.threshold[0]) if ways.static else threshold
+                walks, earned, memory = ruled
+                threshold = float(memory.own.get("threshold", [0.0])[0]) if ways.static else threshold
         if walks is None:
             raise Stopped
         start = self._observations(np.array([self.layout.start]), 0).astype(np.float64)
-        notes = notes_of(self.library, rule, start, held)
+        notes = notes_of(self.library, rule, start, memory)
         return replace(self._outcome(walks, weights, earned if ways.static else None), threshold=threshold, notes=notes)
 
     def _outcome(self, walks: Walks, weights: Floats, earned: Floats | None) -> MapOutcome:

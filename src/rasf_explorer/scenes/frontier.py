@@ -13,7 +13,7 @@ import numpy as np
 
 from rasf.arrays import Floats
 from rasf.statistics import Interval
-from rasf_explorer.scenes.scene import Outcome, RiskFamily, RolloutScene, Stop, Stopped
+from rasf_explorer.scenes.scene import RiskFamily, RolloutScene, SceneOutcome, Stop, Stopped
 
 LEVELS = 13
 
@@ -27,7 +27,7 @@ class Point:
     failures: Interval
 
     @classmethod
-    def of(cls, level: float, outcome: Outcome) -> Point:
+    def of(cls, level: float, outcome: SceneOutcome) -> Point:
         return cls(level, outcome.measures["return"], outcome.measures["failures"])
 
 
@@ -49,7 +49,7 @@ def levels(family: RiskFamily, count: int = LEVELS) -> tuple[float, ...]:
 
 
 def frontier(
-    scene: RolloutScene[Outcome],
+    scene: RolloutScene[SceneOutcome],
     w: Floats,
     family: RiskFamily,
     seed: int,

@@ -31,7 +31,7 @@ from rasf_explorer.scenes.scene import (
     MapOutcome,
     MapPolicy,
     MapScene,
-    Scores,
+    SceneScores,
     Stop,
     Stopped,
     Ways,
@@ -84,14 +84,14 @@ class GridScene(MapScene):
         acts = ~self.mdp.terminal
         return MapPolicy(np.where(acts, choice.policy, -1), np.where(acts, choice.source, -1))
 
-    def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> Scores:
+    def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> SceneScores:
         """Why GPI does what it does in one cell; nobody acts where it is over."""
         self.check_place(cell, context)
         values, choice = self._judge(w, risk)
         mean, variance = self._psi[:, cell] @ w, np.einsum("...ij,i,j->...", self._Sigma[:, cell], w, w)
         action, driver = int(choice.policy[cell]), int(choice.source[cell])
         std = np.sqrt(np.maximum(variance, 0.0))
-        return Scores(values[:, cell], mean, std, action, driver, not self.mdp.terminal[cell])
+        return SceneScores(values[:, cell], mean, std, action, driver, not self.mdp.terminal[cell])
 
     def roll_out(
         self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False, ways: Ways = PLAIN

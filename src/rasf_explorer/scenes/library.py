@@ -23,7 +23,7 @@ from rasf.risk.names import risk_from_text
 from rasf_explorer.jobs import sentence_of
 from rasf_explorer.scenes.families import around_trained, served, trained_for
 from rasf_explorer.scenes.limits import limits_of
-from rasf_explorer.scenes.scene import PLAIN, Scene, Scores, Stop, Stopped, Ways, Weight
+from rasf_explorer.scenes.scene import PLAIN, Scene, SceneScores, Stop, Stopped, Ways, Weight
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import FeatureEnvironment
@@ -121,7 +121,7 @@ class LibraryScene(Scene):
             return f"The environment cannot be made: {error}."
         return self._cannot
 
-    def first_scores(self, w: Floats, risk: Risk, seed: int, ways: Ways = PLAIN) -> Scores:
+    def first_scores(self, w: Floats, risk: Risk, seed: int, ways: Ways = PLAIN) -> SceneScores:
         """Every policy and action at the first observation of the environment."""
         environment = self._opened()
         try:
@@ -129,11 +129,11 @@ class LibraryScene(Scene):
         finally:
             environment.close()
 
-    def scores_at(self, obs: object, w: Floats, risk: Risk, ways: Ways = PLAIN) -> Scores:
+    def scores_at(self, obs: object, w: Floats, risk: Risk, ways: Ways = PLAIN) -> SceneScores:
         """Every policy and action at an observation; a limit counts from there on."""
         found = self.library.scores(obs, w, risk, self.limits(ways))
         action, driver = int(found.action) - self.library.environment.first_action, int(found.driver)
-        return Scores(found.values, found.mean, found.std, action, driver, bool(found.seen), self.library.gamma)
+        return SceneScores(found.values, found.mean, found.std, action, driver, bool(found.seen), self.library.gamma)
 
     def evaluate(
         self,

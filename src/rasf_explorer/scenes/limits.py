@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from rasf.library.actor import ActingRule, Held
+from rasf.library.acting.rule import ActingRule, Memory
 from rasf.library.policy_library import PolicyLibrary
 from rasf.limits import Limit
 from rasf_explorer.scenes.scene import Ways
@@ -27,14 +27,13 @@ def is_sure(library: PolicyLibrary, feature: int) -> bool:
     return library.calibration is not None and feature in library.calibration.costs
 
 
-def notes_of(library: PolicyLibrary, rule: ActingRule, obs: npt.NDArray[Any], held: Held | None) -> tuple[str, ...]:
-    """Sentences for an outcome: the price of a limit, what cannot be kept, what a calibrated library promises."""
+def notes_of(library: PolicyLibrary, rule: ActingRule, obs: npt.NDArray[Any], memory: Memory | None) -> tuple[str, ...]:
+    """Sentences on rollouts: the price of a limit, what cannot be kept, the bounds of a calibrated library."""
     notes = []
-    if rule.limits is not None and held is not None:
-        price = float(held.prices[:, 0].mean())
-        notes.append(f"The price of a unit of {rule.limits.names[0]}: {price:.3g}.")
-        if not held.kept.all():
-            notes.append(f"Note: {rule.limits.not_kept(held.costs[int(held.kept.argmin())])}.")
+    if memory is not None:
+        prices = {name: each.mean() for name, each in rule.prices(memory).items()}
+        notes += [f"The price of a unit of {name}: {price:.3g}." for name, price in prices.items()]
+        notes += [f"Note: {sentence}." for sentence in rule.not_kept(memory) if sentence][:1]
     if library.calibration is not None:
         promise = library.calibration.promise(rule, obs)
         notes += [f"Promised: {promise.sentence()}.", *(f"Note: {remark}." for remark in promise.remarks)]

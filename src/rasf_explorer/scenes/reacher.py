@@ -33,7 +33,7 @@ from rasf_explorer.scenes.scene import (
     ArmOutcome,
     ArmScene,
     Field,
-    Scores,
+    SceneScores,
     Stop,
     Stopped,
     Ways,
@@ -118,14 +118,14 @@ class ReacherScene(ArmScene):
         driver = np.asarray(gpi(values).source).reshape(2, -1)[side, np.arange(len(side))]
         return Field(self._tips, both.max(axis=0), driver, self._cell)
 
-    def at(self, tip: tuple[float, float], w: Floats, risk: Risk) -> Scores:
+    def at(self, tip: tuple[float, float], w: Floats, risk: Risk) -> SceneScores:
         nearest = int(((self._tips - np.asarray(tip, np.float64)) ** 2).sum(axis=1).argmin())
         sides = self._obs[[nearest, nearest + len(self._tips)]]
         found = self._sources.scores(sides, self._checked(w), risk)
         side = int(found.values.max(axis=(0, 2)).argmax())
         values = found.values[:, side]
         action, driver = map(int, gpi(values))
-        return Scores(values, found.mean[:, side], found.std[:, side], action, driver, True, self.library.gamma)
+        return SceneScores(values, found.mean[:, side], found.std[:, side], action, driver, True, self.library.gamma)
 
     def roll_out(
         self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False, ways: Ways = PLAIN
@@ -157,7 +157,7 @@ class ReacherScene(ArmScene):
             elbows[1:, :_PLAYED].swapaxes(0, 1),
             tips[1:, :_PLAYED].swapaxes(0, 1),
             failed[:, :_PLAYED].T.astype(np.int64),
-            notes=notes_of(self.library, rule, first, rolled.held),
+            notes=notes_of(self.library, rule, first, rolled.memory),
         )
 
     def _from_heaviest(self, tips: Floats, w: Floats) -> Interval:

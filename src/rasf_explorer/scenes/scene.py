@@ -81,7 +81,7 @@ PLAIN = Ways()
 
 
 @dataclass(frozen=True)
-class Scores:
+class SceneScores:
     """Every source policy and action at one place; action and driver are those that GPI takes."""
 
     values: Floats  # (K, A), -inf where a policy takes no part
@@ -94,7 +94,7 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SceneOutcome:
     """Rollouts from the start; `measures` are means with intervals, as `rasf evaluate` has them."""
 
     returns: Floats  # (n,) undiscounted
@@ -111,7 +111,7 @@ class Outcome:
         return 0
 
 
-O_co = TypeVar("O_co", bound=Outcome, covariant=True)
+O_co = TypeVar("O_co", bound=SceneOutcome, covariant=True)
 
 
 def measures(returns: Floats, failures: Floats, lengths: Ints) -> dict[str, Interval]:
@@ -214,7 +214,7 @@ class MapPolicy:
 
 
 @dataclass(frozen=True)
-class MapOutcome(Outcome):
+class MapOutcome(SceneOutcome):
     """Rollouts on a map."""
 
     visits: Floats  # (C,) steps an episode spends in a cell, in the mean
@@ -239,7 +239,7 @@ class MapScene(RolloutScene[MapOutcome]):
         """GPI on the whole map; a limit counts from each cell on."""
 
     @abstractmethod
-    def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> Scores:
+    def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> SceneScores:
         """Why GPI does what it does in one cell."""
 
     def warm(self, stop: Stop) -> None:
@@ -279,7 +279,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class ArmOutcome(Outcome):
+class ArmOutcome(SceneOutcome):
     """Rollouts of the arm."""
 
     in_circle: Interval  # share of the time spent in risky circles
@@ -304,7 +304,7 @@ class ArmScene(RolloutScene[ArmOutcome]):
         """The objective wherever the tip may rest."""
 
     @abstractmethod
-    def at(self, tip: tuple[float, float], w: Floats, risk: Risk) -> Scores:
+    def at(self, tip: tuple[float, float], w: Floats, risk: Risk) -> SceneScores:
         """Every policy and action with the arm at rest, its tip here (or at the nearest place it can reach)."""
 
 
@@ -339,7 +339,7 @@ class Drive:
 
 
 @dataclass(frozen=True)
-class RoadOutcome(Outcome):
+class RoadOutcome(SceneOutcome):
     """Rollouts on a road."""
 
     drives: tuple[Drive, ...]  # the first few

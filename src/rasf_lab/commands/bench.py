@@ -18,13 +18,16 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from rich.table import Table
 
 import rasf
 from rasf.cli.terminal import console, interruptible, on_stderr, say
+
+if TYPE_CHECKING:
+    from rasf_lab.common.results import Numbers
 
 SLOWER = 1.3
 _FEWEST = 3  # earlier runs, before one is called slow
@@ -146,7 +149,7 @@ def checkout() -> Path:
     return folder
 
 
-def measure(chosen: Iterable[Benchmark], quick: bool, history: Path) -> tuple[list[Row], dict[str, Any]]:
+def measure(chosen: Iterable[Benchmark], quick: bool, history: Path) -> tuple[list[Row], Numbers]:
     """Run benchmarks, compare them to the history and add them to it; rows, and all that was measured."""
     from rasf.sweep.worker import commit
 
@@ -172,7 +175,7 @@ def measure(chosen: Iterable[Benchmark], quick: bool, history: Path) -> tuple[li
     return rows, entry
 
 
-def read_history(path: Path) -> list[dict[str, Any]]:
+def read_history(path: Path) -> list[Numbers]:
     """Earlier runs; lines that are damaged do not count."""
     found = []
     for line in path.read_text().splitlines() if path.exists() else ():
@@ -185,7 +188,7 @@ def read_history(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _answer(folder: Path, benchmark: Benchmark, quick: bool) -> dict[str, Any]:
+def _answer(folder: Path, benchmark: Benchmark, quick: bool) -> Numbers:
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "answer.json"
         arguments = benchmark.quick if quick else benchmark.full
@@ -198,7 +201,7 @@ def _answer(folder: Path, benchmark: Benchmark, quick: bool) -> dict[str, Any]:
         return dict(json.loads(path.read_text()))
 
 
-def _row(benchmark: Benchmark, one: Measure, answer: dict[str, Any], earlier: Sequence[dict[str, Any]]) -> Row:
+def _row(benchmark: Benchmark, one: Measure, answer: Numbers, earlier: Sequence[Numbers]) -> Row:
     value = _number(answer, one.path)
     if value is None:
         raise ValueError(f"the benchmark {benchmark.script} must answer {'/'.join(one.path)}, and did not")
@@ -211,7 +214,7 @@ def _row(benchmark: Benchmark, one: Measure, answer: dict[str, Any], earlier: Se
     return Row(benchmark.name, one.label, value, one.unit, _number(answer, one.reference), worse)
 
 
-def _number(answer: Any, path: tuple[str, ...]) -> float | None:
+def _number(answer: object, path: tuple[str, ...]) -> float | None:
     """The number at a path into a benchmark's JSON, if there is one."""
     for name in path:
         answer = answer.get(name) if isinstance(answer, dict) else None

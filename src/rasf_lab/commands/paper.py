@@ -11,7 +11,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -19,6 +19,9 @@ from rich.table import Table
 
 from rasf.checks import one_of
 from rasf.cli.terminal import check_folder, check_writable, console, counted, interruptible
+
+if TYPE_CHECKING:
+    from rasf_lab.common.results import Numbers
 
 _COLOURS = {"holds": "green", "does not hold": "red", "not decided": "yellow", "not measured": "dim"}
 _GLANCE = {"does not hold": "does not", "not decided": "undecided", "not measured": "-"}
@@ -35,7 +38,7 @@ class ExperimentName(StrEnum):
     all = "all"
 
 
-class Preset(StrEnum):
+class PaperPreset(StrEnum):
     """How large a run is."""
 
     quick = "quick"
@@ -72,7 +75,7 @@ def demo(
 
 def reproduce(
     experiment: Annotated[ExperimentName, typer.Argument(help="Which part of the paper.")],
-    preset: Annotated[Preset, typer.Option(help="quick: smaller; paper: the paper's size.")] = Preset.paper,
+    preset: Annotated[PaperPreset, typer.Option(help="quick: smaller; paper: the paper's size.")] = PaperPreset.paper,
     out: Annotated[Path, typer.Option(help="Folder for results and figures.")] = Path("rasf-results"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     batch: Annotated[list[str] | None, typer.Option(help="Reacher: only this batch; may be repeated.")] = None,
@@ -148,7 +151,7 @@ def claims(
         console.print("`rasf claims R1` tells all about one: the paper's words, both rules, every number", style="dim")
 
 
-def _print_claims(rows: Sequence[dict[str, Any]]) -> None:
+def _print_claims(rows: Sequence[Numbers]) -> None:
     """A line each."""
     from rasf_lab.common.claims import is_ours
 
@@ -177,7 +180,7 @@ def _print_claims(rows: Sequence[dict[str, Any]]) -> None:
     console.print("; ".join(said), highlight=False)
 
 
-def _counted(readings: Sequence[dict[str, Any]]) -> str:
+def _counted(readings: Sequence[Numbers]) -> str:
     counts = Counter(reading["verdict"] for reading in readings)
     return ", ".join(f"{counts[verdict]} {words}" for verdict, words in _PLURAL.items() if counts[verdict])
 
@@ -186,7 +189,7 @@ def _coloured(verdict: str, words: Mapping[str, str] = MappingProxyType({})) -> 
     return f"[{_COLOURS[verdict]}]{words.get(verdict, verdict)}[/]"
 
 
-def _print_claim(row: dict[str, Any]) -> None:
+def _print_claim(row: Numbers) -> None:
     """All about one."""
     second = row["second_reading"] or {}
     drawn = f"docs/figures/{row['figure']}.png, drawn by `rasf reproduce`" if row["figure"] else ""

@@ -14,15 +14,15 @@ from rasf.cli.options import silence_box_warnings
 from rasf.cli.terminal import check_folder, console, counted, interruptible, say
 
 
-class Preset(StrEnum):
+class SuitePreset(StrEnum):
     """How much is run."""
 
     quick = "quick"
     full = "full"
 
 
-class Rival(StrEnum):
-    """Who else is trained."""
+class RivalName(StrEnum):
+    """Which other agents are trained."""
 
     dqn = "dqn"
     qr_dqn = "qr-dqn"
@@ -39,10 +39,10 @@ def suite(
         list[str] | None, typer.Argument(metavar="NAME", help="Of the suite, or MODULE:CASE; all by default.")
     ] = None,
     preset: Annotated[
-        Preset, typer.Option(help="quick: two seeds, three weightings; full: five and ten.")
-    ] = Preset.quick,
+        SuitePreset, typer.Option(help="quick: two seeds, three weightings; full: five and ten.")
+    ] = SuitePreset.quick,
     rival: Annotated[
-        list[Rival] | None,
+        list[RivalName] | None,
         typer.Option(help="Also train a rival, for every weighting or for all (extra `bench`, or morl-baselines)."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of runs, results and figures.")] = Path("rasf-suite"),

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rasf.arrays import Array
 from rasf.files import Arrays, write_atomically
 from rasf.sweep.runs import Run
 from rasf.sweep.store import Finished
@@ -34,7 +35,7 @@ class Archive(NamedTuple):
     shared: Arrays
 
 
-def save_archive(path: Path, runs: Iterable[Finished], shared: Mapping[str, npt.NDArray[Any]]) -> None:
+def save_archive(path: Path, runs: Iterable[Finished], shared: Mapping[str, Array]) -> None:
     """Write an archive, whole or not at all.
 
     Args:
@@ -105,15 +106,15 @@ def load_archive(path: Path) -> Archive:
         raise ValueError(f"{path} is damaged or no archive of runs: {' '.join(str(error).split())[:120]}") from None
 
 
-def _planes(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+def _planes(array: Array) -> npt.NDArray[np.uint8]:
     """The bytes (itemsize, ..) of an array (..)."""
     single = np.ascontiguousarray(array)[..., None].view(np.uint8)
     return np.ascontiguousarray(np.moveaxis(single, -1, 0))
 
 
-def _joined(planes: npt.NDArray[np.uint8], stored: str) -> npt.NDArray[Any]:
+def _joined(planes: npt.NDArray[np.uint8], stored: str) -> Array:
     """The array that `_planes` took apart."""
-    joined: npt.NDArray[Any] = np.ascontiguousarray(np.moveaxis(planes, 0, -1)).view(stored)[..., 0]
+    joined: Array = np.ascontiguousarray(np.moveaxis(planes, 0, -1)).view(stored)[..., 0]
     return joined
 
 

@@ -6,12 +6,12 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import resources
-from typing import Any
 
-from rasf_lab.common.results import Finding, Result
+from rasf_lab.common.results import Finding, Numbers, Result
+from rasf_lab.common.rules import ClaimRule, as_rule
 
 NOT_MEASURED = "not measured"
-_SILENCE: dict[str, Any] = {"verdict": NOT_MEASURED, "measured": "", "seeds": 0, "number": ""}
+_SILENCE: Numbers = {"verdict": NOT_MEASURED, "measured": "", "seeds": 0, "number": ""}
 
 
 @dataclass(frozen=True)
@@ -30,20 +30,29 @@ class Claim:
     figure: str = ""
 
 
-def is_ours(row: Mapping[str, Any]) -> bool:
+def is_ours(row: Numbers) -> bool:
     """Whether a row of `table` is a goal of our own, not a claim of the paper."""
     return bool(row["where"] == "ours")
 
 
-def _read() -> tuple[Claim, ...]:
-    written = resources.files("rasf_lab.common") / "claims.toml"
-    return tuple(Claim(id, **given) for id, given in tomllib.loads(written.read_text("utf-8")).items())
+def _read() -> tuple[tuple[Claim, ...], dict[str, ClaimRule], dict[str, ClaimRule]]:
+    """The claims, and the rules of both readings that are data."""
+    written = tomllib.loads((resources.files("rasf_lab.common") / "claims.toml").read_text("utf-8"))
+    claims, first, second = [], {}, {}
+    for id, given in written.items():
+        readings = [given.pop(reading, {}) for reading in ("first", "second")]
+        claims.append(Claim(id, **given))
+        if readings[0]:
+            first[id] = as_rule(readings[0])
+        if readings[1]:
+            second[id] = as_rule(readings[0] | readings[1])
+    return tuple(claims), first, second
 
 
-CLAIMS = _read()
+CLAIMS, FIRST, SECOND = _read()
 
 
-def table(results: Mapping[str, Result]) -> list[dict[str, Any]]:
+def table(results: Mapping[str, Result]) -> list[Numbers]:
     """One row per claim: its words, and verdict, measured, seeds, second_reading from the results.
 
     Where no result speaks, the verdict is that it is not measured.

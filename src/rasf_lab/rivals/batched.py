@@ -16,23 +16,27 @@ after a step is what is done there, in this order:
                  |(i - 1/2) / Q - [d_ij < 0]| Huber(d_ij); gradients as they are
 
 Layers are rectified and begin as torch's do. Random numbers are others than there, so trainings agree in distribution
-and not in bits; a test holds one update to Stable-Baselines3's own, and docs/suite.md trainings to trainings.
+and not in bits; a test holds one update to Stable-Baselines3's own, and lab/notes/driving.md trainings to trainings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 import optax
+from optax import OptState
 
 from rasf.arrays import Array
 from rasf.checks import one_of
+
+if TYPE_CHECKING:
+    from gymnasium.spaces import Box, Discrete
 
 _TELL_EVERY = 1_000
 
@@ -97,7 +101,7 @@ class Learner(NamedTuple):
 
     layers: Layers
     target: Layers
-    optimiser: Any
+    optimiser: OptState
     replay: Array  # (L, capacity, 2 o + 3): obs, next obs, action, reward, whether it terminated
     keys: Array  # (L,)
 
@@ -105,12 +109,12 @@ class Learner(NamedTuple):
 class World(Protocol):
     """What a training needs of an environment: flat observations, a scalar reward."""
 
-    action_space: Any
-    observation_space: Any
+    action_space: Discrete
+    observation_space: Box
 
-    def reset(self, *, seed: int | None = None) -> tuple[Vector, Any]: ...
+    def reset(self, *, seed: int | None = None) -> tuple[Vector, object]: ...
 
-    def step(self, action: int) -> tuple[Vector, float, bool, bool, Any]: ...
+    def step(self, action: int) -> tuple[Vector, float, bool, bool, object]: ...
 
 
 def init_layers(key: Array, sizes: Sequence[int]) -> Layers:
@@ -165,7 +169,7 @@ def _of_action(found: Array, action: Array) -> Array:
     return jnp.take_along_axis(found, action[:, None, None], axis=2)[:, :, 0]
 
 
-def update(layers: Layers, target: Layers, state: Any, rows: Array, recipe: Recipe) -> tuple[Layers, Any]:
+def update(layers: Layers, target: Layers, state: OptState, rows: Array, recipe: Recipe) -> tuple[Layers, OptState]:
     """One step of Adam, of one network."""
     slopes = jax.grad(loss)(layers, target, rows, recipe)
     changes, state = recipe.optimiser.update(slopes, state)
@@ -193,7 +197,7 @@ def _advance(
     drawn, exploring = jnp.unstack(jax.vmap(jax.random.split)(now), axis=1)
     if learns:
 
-        def learn(key: Array, kept: Array, layers: Layers, target: Layers, state: Any) -> tuple[Layers, Any]:
+        def learn(key: Array, kept: Array, layers: Layers, target: Layers, state: OptState) -> tuple[Layers, OptState]:
             chosen = jax.random.randint(key, (recipe.batch_size,), 0, jnp.minimum(step + 1, capacity))
             return update(layers, target, state, kept[chosen], recipe)
 

@@ -1,10 +1,11 @@
 """Fast rollouts of a tabular library in the four-room world, for the explorer: any (w, risk), and work can be stopped.
 
-All random numbers are drawn beforehand, from the seed alone: whoever acts, episode e meets draws[e, t] at step t, so
-two risks meet the same. Episodes are compiled and run without the interpreter's lock. Greedy actions are those of
-`TablePolicies.act`, and are remembered alike. Where only the risk itself can score a state, an episode that comes to
-one whose action is not known waits there, and goes on in the next call. `walk_by_rule` is for rules with a memory, of
-what was earned or of a budget: all episodes take a step, then the rule is asked again.
+All random numbers are drawn beforehand, from the seed alone: episode e has draws[e, t] at step t for every risk. Whole
+episodes are a numba kernel with a loop of its own (`walk`), since a call from Python for each step would take longer
+than the step; it runs without the interpreter's lock. Greedy actions are those of `TablePolicies.act`, and are cached
+alike. Where only the risk itself can score a state, an episode that reaches a state whose action is not known waits
+there until the next call. `walk_by_rule` is for rules with a memory, such as the accrued return or a budget: all
+episodes take a step, then the rule acts again.
 """
 
 from __future__ import annotations
@@ -17,20 +18,21 @@ import numpy as np
 from rasf.arrays import Bools, Floats, Ints
 from rasf.compiled import compiled
 from rasf.envs.four_room import ACTIONS, FourRoom, RoomArrays, step
-from rasf.library.actor import ActingRule, Held
+from rasf.library.acting.rule import ActingRule, Memory
 from rasf.library.tables.policies import TablePolicies
 from rasf.risk import Risk
 from rasf.tabular.frozen import PreparedTask, act_one, as_bits
+from rasf_lab.rollouts.by_rule import follow
 
 _AT_ONCE = 100  # episodes between two questions whether to stop: a few milliseconds
 
 
 class RuledWalks(NamedTuple):
-    """Episodes of a rule, the discounted return (n, T + 1) that it had earned by each step, and what it held."""
+    """Episodes of a rule, the accrued return (n, T + 1) at each step, and the rule's memory at the end."""
 
     walks: Walks
     earned: Floats
-    held: Held
+    memory: Memory
 
 
 class Walks(NamedTuple):
@@ -54,20 +56,16 @@ def walk_four_room(
 ) -> Walks | None:
     """An episode from the start for each row of draws (n, steps); None if `stop` said so on the way."""
     check_rooms(sources, rooms)
-    task, world, (n, steps) = sources.prepared(w, risk), rooms.world(), draws.shape
-    cells, flags = np.zeros((n, steps + 1), np.int32), np.zeros((n, steps + 1), np.int64)
-    cells[:, 0] = world.start
-    over, waiting = np.zeros(n, np.bool_), np.full(n, -1)
-    walks = Walks(cells, flags, np.zeros((n, rooms.n_features)), np.zeros(n, np.int64), over, waiting)
+    task, world, walks = sources.prepared(w, risk), rooms.world(), _at_start(rooms, draws)
     whole_bits = as_bits(np.arange(max(*rooms.shape, 2), dtype=np.float64))
     row = np.zeros(sources.n_inputs, np.uint64)
-    for begin in range(0, n, _AT_ONCE):
+    for begin in range(0, len(draws), _AT_ONCE):
         end = begin + _AT_ONCE
         while True:
             if stop():
                 return None
             walk(world, rooms.shape[1], whole_bits, row, task, draws[begin:end], begin, walks)
-            states = waiting[begin:end]
+            states = walks.waiting[begin:end]
             if (states < 0).all():
                 break
             sources.find_actions(task, risk, np.unique(states[states >= 0]))
@@ -75,40 +73,46 @@ def walk_four_room(
 
 
 def walk_by_rule(rule: ActingRule, rooms: FourRoom, draws: Floats, stop: Callable[[], bool]) -> RuledWalks | None:
-    """The same for a rule of acting; None if `stop` said so on the way."""
-    world, (n, steps), objects = rooms.world(), draws.shape, len(rooms.world().class_of)
-    cells, flags = np.zeros((n, steps + 1), np.int32), np.zeros((n, steps + 1), np.int64)
-    cells[:, 0] = world.start
-    over, waiting = np.zeros(n, np.bool_), np.full(n, -1)
-    walks = Walks(cells, flags, np.zeros((n, rooms.n_features)), np.zeros(n, np.int64), over, waiting)
-    earned, running, discount = np.zeros((n, steps + 1)), np.arange(n), 1.0
-    held = Held.nothing(n, 0 if rule.limits is None else len(rule.limits.names))
-    for t in range(steps):
+    """The same for an acting rule; None if `stop` said so on the way."""
+    (n, steps), world = draws.shape, _Rooms(rooms, draws)
+    earned, found = np.zeros((n, steps + 1)), None
+    for t, memory in enumerate(follow(rule, world, n, steps)):
         if stop():
             return None
-        seen = flags[running, t, None] >> np.arange(objects) & 1
-        obs = np.column_stack([*np.divmod(cells[running, t], rooms.shape[1]), seen]).astype(np.float64)
-        if t == 0:
-            held = rule.begin(obs)
-        theirs = held.of(running)
-        actions = rule.act(obs, theirs, earned[running, t], np.full(len(running), discount))
-        held.put(running, theirs)
-        features = np.full(len(running), -1)
-        take_all(world, running, actions, draws[:, t], t, walks, features)
-        gained = np.where(features >= 0, rule.w[features], 0.0)
-        earned[running, t + 1 :] = (earned[running, t] + discount * gained)[:, None]
-        running, discount = running[~walks.over[running]], discount * rule.sources.gamma
-        if not len(running):
-            break
-    walks.over[:] = True
-    return RuledWalks(walks, earned, held)
+        earned[:, t + 1 :], found = memory.accrued[:, None], memory
+    assert found is not None  # there is a step at least
+    world.walks.over[:] = True
+    return RuledWalks(world.walks, earned, found)
+
+
+class _Rooms:
+    """The world as arrays; a compiled loop over the episodes takes each step."""
+
+    def __init__(self, rooms: FourRoom, draws: Floats) -> None:
+        self._world, self._columns, self._draws = rooms.world(), rooms.shape[1], draws
+        self.walks = _at_start(rooms, draws)
+
+    def observe(self, t: int, running: Ints) -> Floats:
+        seen = self.walks.flags[running, t, None] >> np.arange(len(self._world.class_of)) & 1
+        return np.column_stack([*np.divmod(self.walks.cells[running, t], self._columns), seen]).astype(np.float64)
+
+    def step(self, t: int, running: Ints, actions: Ints) -> tuple[Floats, Bools]:
+        before = self.walks.phi[running]
+        take_all(self._world, running, actions, self._draws[:, t], t, self.walks)
+        return self.walks.phi[running] - before, self.walks.over[running]
+
+
+def _at_start(rooms: FourRoom, draws: Floats) -> Walks:
+    n, steps = draws.shape
+    cells, flags = np.zeros((n, steps + 1), np.int32), np.zeros((n, steps + 1), np.int64)
+    cells[:, 0] = rooms.world().start
+    over, waiting = np.zeros(n, np.bool_), np.full(n, -1)
+    return Walks(cells, flags, np.zeros((n, rooms.n_features)), np.zeros(n, np.int64), over, waiting)
 
 
 @compiled(_nrt=False, nogil=True)
-def take_all(
-    world: RoomArrays, running: Ints, actions: Ints, draws: Floats, t: int, walks: Walks, features: Ints
-) -> None:
-    """Step t of the episodes that run; `features` gets the one that each step counted, or -1."""
+def take_all(world: RoomArrays, running: Ints, actions: Ints, draws: Floats, t: int, walks: Walks) -> None:
+    """Step t of the episodes that run."""
     for i in range(len(running)):
         e = running[i]
         at = np.int64(walks.cells[e, t])
@@ -116,7 +120,6 @@ def take_all(
         walks.cells[e, t + 1], walks.flags[e, t + 1] = cell, flags
         if feature >= 0:
             walks.phi[e, feature] += 1.0
-        features[i] = feature
         walks.lengths[e], walks.over[e] = t + 1, ended
 
 

@@ -20,11 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf.agents import LawKind
-from rasf.arrays import Array, Floats
+from rasf.arrays import Array, Bools, Floats, Ints
+from rasf.deep.evaluate import Steps
 from rasf.envs.reacher.world import START_ANGLES, Noise, Reacher
-from rasf.library.actor import ActingRule, Held
+from rasf.library.acting.rule import ActingRule, Memory
 from rasf.library.networks.policies import HistogramTask, NetworkPolicies, RiskForm, choose_by_histograms
 from rasf.risk import Risk
+from rasf_lab.rollouts.by_rule import follow
 
 _PIECE = 50  # steps between two calls of `stop`: some tens of milliseconds
 _BLOCK = 8  # fixed, whatever the machine: rounding depends on the size of a batch
@@ -38,11 +40,11 @@ class ArmChances(NamedTuple):
 
 
 class ArmRollouts(NamedTuple):
-    """States (T + 1, n, 4), the first ones included, and features (T, n, d); what a rule held in the end."""
+    """States (T + 1, n, 4), the first ones included, and features (T, n, d); a rule's memory at the end."""
 
     states: Floats
     phi: Floats
-    held: Held | None = None
+    memory: Memory | None = None
 
 
 def arm_chances(world: Reacher, rollouts: int, seed: int) -> ArmChances:
@@ -59,19 +61,30 @@ def roll_out_by_rule(
     rule: ActingRule, world: Reacher, chances: ArmChances, stop: Callable[[], bool]
 ) -> ArmRollouts | None:
     """A rollout for each of the chances by a rule with a memory, step by step; None if `stop` said so on the way."""
-    state, n = np.asarray(chances.states), len(chances.states)
-    states, features, earned, discount = [state], [], np.zeros(n), 1.0
-    held = rule.begin(np.asarray(world.observe(state), np.float32))
-    for t in range(world.episode_length):
+    arms, found = _Arms(world, chances), None
+    for memory in follow(rule, arms, len(chances.states), world.episode_length):
         if stop():
             return None
-        actions = rule.act(np.asarray(world.observe(state), np.float32), held, earned, np.full(n, discount))
-        after = world.advance(state, actions, Noise(*(part[t] for part in chances.noise)))
-        state, phi = (np.asarray(part) for part in after)
-        states.append(state)
-        features.append(phi)
-        earned, discount = earned + discount * (phi @ rule.w), discount * rule.sources.gamma
-    return ArmRollouts(np.stack(states).astype(np.float64), np.stack(features).astype(np.float64), held)
+        found = memory
+    states, phi = (np.stack(parts).astype(np.float64) for parts in (arms.states, arms.phi))
+    return ArmRollouts(states, phi, found)
+
+
+class _Arms:
+    """The arms of all rollouts as arrays; no rollout ends before the last step."""
+
+    def __init__(self, world: Reacher, chances: ArmChances) -> None:
+        self._world, self._noise = world, chances.noise
+        self.states, self.phi = [np.asarray(chances.states)], list[npt.NDArray[np.float32]]()
+
+    def observe(self, t: int, running: Ints) -> npt.NDArray[np.float32]:
+        return np.asarray(self._world.observe(self.states[t]), np.float32)
+
+    def step(self, t: int, running: Ints, actions: Ints) -> tuple[Floats, Bools]:
+        after = self._world.advance(self.states[t], actions, Noise(*(part[t] for part in self._noise)))
+        for kept, part in zip((self.states, self.phi), after, strict=True):
+            kept.append(np.asarray(part))
+        return self.phi[t].astype(np.float64), np.zeros(len(running), np.bool_)
 
 
 def roll_out_arm(
@@ -120,10 +133,10 @@ def _some_steps(
     world: Reacher, task: HistogramTask, form: RiskForm, state: Array, noise: Noise
 ) -> tuple[Array, tuple[Array, Array]]:
     """The state after, and every step's next state and features."""
-
-    def step(state: Array, noise: Noise) -> tuple[Array, tuple[Array, Array]]:
-        action = choose_by_histograms(task, world.observe(state), form)
-        after, phi = world.advance(state, action, noise)
-        return after, (after, phi)
-
-    return jax.lax.scan(step, jnp.asarray(state), jax.tree.map(jnp.asarray, noise))
+    steps: Steps[Array, None, Noise] = Steps(
+        act=lambda state, noise: choose_by_histograms(task, world.observe(state), form),
+        advance=world.advance,
+        add=lambda totals, before, after, phi, noise: (totals, (after, phi)),
+    )
+    after, _, found = steps.scan(jnp.asarray(state), None, jax.tree.map(jnp.asarray, noise))
+    return after, found

@@ -1,6 +1,6 @@
 """An environment of the suite, as data: what a library is trained on, what it is asked, and what counts as a failure.
 
-One file in `worlds/` holds one `CASE`; an environment of one's own is named MODULE:CASE. Ways to act are text:
+`environments.py` has the suite's own; an environment of one's own is named MODULE:CASE. Ways to act are text:
 
     neutral                  by the mean
     mean-variance:-1, ..     at a risk, scored afresh at every step
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
 
 import numpy as np
 
@@ -24,13 +24,14 @@ from rasf.checks import one_of, task_weights
 from rasf.limits import Limit, repriced
 from rasf.risk import Entropic, MeanVariance, Risk
 from rasf.risk.names import risk_from_text
-from rasf.sweep.runs import Parameter
+from rasf.sweep.runs import Run
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import FailureRule
     from rasf.mdp import FiniteMDP
 
 Weightings = tuple[tuple[float, ...], ...]
+Settings = Mapping[str, object]  # by name, as JSON knows them or with tuples
 NEUTRAL = "neutral"
 _STATIC, _LIMIT, _PRICE = "static ", "limit ", "price "
 # ways to act that all roads share
@@ -40,7 +41,7 @@ ON_ROADS = (
 )  # fmt: skip
 # highway-env's documentation trains DQN so, for so many steps
 DQN_STEPS = 20_000
-DQN_ON_ROADS: Mapping[str, Any] = {
+DQN_ON_ROADS: Settings = {
     "policy_kwargs": {"net_arch": [256, 256]},
     "learning_rate": 5e-4,
     "buffer_size": 15_000,
@@ -53,7 +54,43 @@ DQN_ON_ROADS: Mapping[str, Any] = {
 }
 
 
-class Preset(NamedTuple):
+class Training(TypedDict, total=False):
+    """What determines a library or a rival, but for the seed; a rival has `steps` in place of what a library has."""
+
+    env: str
+    env_kwargs: dict[str, object]
+    tasks: list[list[float]]
+    steps_per_task: int
+    agent: str
+    risk: list[str]
+    settings: dict[str, object]
+    steps: int
+
+
+class Asked(TypedDict):
+    """What is asked of it: unseen weightings, ways to act, episodes of each and their most steps."""
+
+    unseen: list[list[float]]
+    actings: list[str]
+    episodes: int
+    max_steps: int
+
+
+class Given(TypedDict):
+    """The parameters of a run of the suite."""
+
+    case: str
+    agent: str
+    training: Training
+    asked: Asked
+
+
+def given(run: Run) -> Given:
+    """The parameters of a run, as `runs_of` made them."""
+    return cast(Given, run.parameters)
+
+
+class SuiteSize(NamedTuple):
     """How much of a case is run: seeds, shares of its training steps, episodes and unseen weightings."""
 
     seeds: int
@@ -62,7 +99,7 @@ class Preset(NamedTuple):
     unseen: int
 
 
-PRESETS = {"quick": Preset(2, 0.25, 0.25, 3), "full": Preset(5, 1.0, 1.0, 10)}
+PRESETS = {"quick": SuiteSize(2, 0.25, 0.25, 3), "full": SuiteSize(5, 1.0, 1.0, 10)}
 
 
 @dataclass(frozen=True)
@@ -91,12 +128,12 @@ class Case:
     harm: int = 1
     agent: str = "auto"
     risk: tuple[str, ...] = ("neutral",)
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    settings: Settings = field(default_factory=dict)
+    env_kwargs: Settings = field(default_factory=dict)
     episodes: int = 100
     max_steps: int = 1_000
     gauge: str | None = None
-    rival: Mapping[str, Any] = field(default_factory=dict)
+    rival: Settings = field(default_factory=dict)
     rival_steps: int | None = None
     optimum: Callable[[Floats, float], float] | None = None  # of weights and gamma: the best discounted return
 
@@ -109,7 +146,7 @@ class Case:
         if NEUTRAL not in self.actings or not any(is_dial(text) and text != NEUTRAL for text in self.actings):
             raise ValueError(f"actings must have {NEUTRAL!r} and a risk such as 'mean-variance:-1', got {self.actings}")
 
-    def training(self, preset: Preset) -> dict[str, Parameter]:
+    def training(self, preset: SuiteSize) -> Training:
         """What determines the library, but for the seed, as plain values."""
         return {
             "env": self.env,
@@ -121,7 +158,7 @@ class Case:
             "settings": lists_for_tuples(self.settings),
         }
 
-    def asked(self, preset: Preset) -> dict[str, Parameter]:
+    def asked(self, preset: SuiteSize) -> Asked:
         """What determines what is asked of it."""
         return {
             "unseen": [list(w) for w in self.unseen[: preset.unseen]],
@@ -131,12 +168,12 @@ class Case:
         }
 
 
-def lists_for_tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
+def lists_for_tuples(settings: Settings) -> dict[str, object]:
     """Settings as JSON has them."""
     return {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
 
 
-def tuples_for_lists(settings: Mapping[str, Any]) -> dict[str, Any]:
+def tuples_for_lists(settings: Settings) -> dict[str, Any]:
     """Settings as they were given."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
 
@@ -194,7 +231,7 @@ def case_names() -> list[str]:
 def find_case(name: str) -> Case:
     """The case with this name, or at this MODULE:CASE."""
     if ":" in name:
-        from rasf.sweep.arguments import imported
+        from rasf.library.arguments.readers import imported
 
         module, _, attribute = name.rpartition(":")
         found = getattr(imported(module, f"the case {name!r} cannot be imported"), attribute, None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -19,7 +19,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from rasf.envs.gymnasium.single import seeds_from
+from rasf.envs.gymnasium.episodes import episodes
+from rasf.envs.gymnasium.single import open_environment, seeds_from
+from rasf.envs.gymnasium.vector import SyncEnvs
 from rasf.files import write_atomically
 from rasf.library.file import load
 from rasf.risk import MeanVariance, Risk
@@ -31,6 +33,7 @@ ROAD, TASK = "rasf/Highway-v0", (1.0, 0.0, -1.0)  # fast, on any lane; a collisi
 AVERSION = -1.0
 RISKS: dict[str, Risk] = {"neutral": MeanVariance(0.0), "risk-averse": MeanVariance(AVERSION)}
 EPISODES = 20
+_LONGEST = 10_000  # steps, where the road does not end the episode
 _PAUSE_MS, _LAST_MS = 150, 1_500
 Frame = npt.NDArray[np.uint8]  # (height, width, 3)
 
@@ -74,20 +77,22 @@ def run(seed: int, film: Path, tick: Callable[[], None]) -> Group:
 
 
 def drive(library: PolicyLibrary, risk: Risk, seed: int, render_mode: str | None = None) -> Drive:
-    """One episode for the task, from the beginning that the seed names."""
-    env = gymnasium.make(ROAD, render_mode=render_mode)
-    obs, info = env.reset(seed=seed)
-    speeds, frames, over = [], [], False
-    while not over:
+    """One episode for the task, from the start state of a seed."""
+    env = open_environment(gymnasium.make(ROAD, render_mode=render_mode))
+    frames: list[Frame] = []
+
+    def picture() -> None:
         if render_mode is not None:
-            frames.append(np.asarray(env.render(), np.uint8))
-        obs, _, terminated, truncated, info = env.step(library.act(obs, TASK, risk))
-        speeds.append(float(info["speed"]))
-        over = terminated or truncated
-    if render_mode is not None:
-        frames.append(np.asarray(env.render(), np.uint8))
+            frames.append(np.asarray(env.env.render(), np.uint8))
+
+    def act(t: int, obs: dict[int, object]) -> list[int]:
+        picture()
+        return [int(library.act(one, TASK, risk)) - library.environment.first_action for one in obs.values()]
+
+    infos = [one.step.info for [one] in episodes(SyncEnvs([env]), [seed], act, _LONGEST)]
+    picture()
     env.close()
-    return Drive(bool(info["crashed"]), float(np.mean(speeds)), len(speeds), frames)
+    return Drive(bool(infos[-1]["crashed"]), float(np.mean([info["speed"] for info in infos])), len(infos), frames)
 
 
 def save_film(drives: dict[str, Drive], path: Path) -> None:
@@ -98,7 +103,7 @@ def save_film(drives: dict[str, Drive], path: Path) -> None:
     pictures = [Image.fromarray(_stacked(drives, t)) for t in range(longest)]
     waits = [_PAUSE_MS] * (longest - 1) + [_LAST_MS]
 
-    def write(partial: Any) -> None:
+    def write(partial: str) -> None:
         pictures[0].save(partial, "GIF", save_all=True, append_images=pictures[1:], duration=waits, loop=0)
 
     write_atomically(path, write)

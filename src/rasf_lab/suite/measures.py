@@ -20,7 +20,6 @@ show that there is none; nor is that of a difference a point where all seeds hav
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -29,7 +28,7 @@ from rasf.statistics import Interval, mean_interval, share_interval
 from rasf.sweep.runs import Run
 from rasf.sweep.store import Finished
 from rasf_lab.common.results import Numbers
-from rasf_lab.suite.cases import NEUTRAL, PRESETS, find_case, is_dial, is_price
+from rasf_lab.suite.cases import NEUTRAL, PRESETS, find_case, given, is_dial, is_price
 from rasf_lab.suite.rivals import RIVALS, rivals_of
 from rasf_lab.suite.runs import LIBRARY, runs_of
 
@@ -42,13 +41,14 @@ _TOLD = ("return", "cvar", "failures", "length", "gauge", "discounted", "std", "
 
 def summary(runs: Sequence[Finished]) -> Numbers:
     """All that is told of one case, from the runs of its library and of rivals, seeds in order."""
-    given: Any = runs[0].run.parameters
-    case, ours = find_case(given["case"]), [one for one in runs if one.run.parameters["agent"] == LIBRARY]
-    actings = given["asked"]["actings"]
+    told = given(runs[0].run)
+    training, asked = told["training"], told["asked"]
+    case, ours = find_case(told["case"]), [one for one in runs if one.run.parameters["agent"] == LIBRARY]
+    actings = asked["actings"]
     arrays = {name: np.stack([one.arrays[name] for one in ours]) for name in _TOLD}  # (seeds, ways, n)
     by_seed = {name: values.mean(axis=2) for name, values in arrays.items()}
     neutral = actings.index(NEUTRAL)
-    episodes = arrays["failures"][:, 0].size * given["asked"]["episodes"]  # in which a way to act is tried
+    episodes = arrays["failures"][:, 0].size * asked["episodes"]  # in which a way to act is tried
     found: Numbers = {
         "env": case.env,
         "about": case.about,
@@ -56,10 +56,10 @@ def summary(runs: Sequence[Finished]) -> Numbers:
         "failures": case.failures,
         "gauge": case.gauge,
         "seeds": [one.run.seed for one in ours],
-        "weightings": given["asked"]["unseen"],
-        "episodes": given["asked"]["episodes"],
-        "steps": given["training"]["steps_per_task"] * len(given["training"]["tasks"]),
-        "training": given["training"],
+        "weightings": asked["unseen"],
+        "episodes": asked["episodes"],
+        "steps": training["steps_per_task"] * len(training["tasks"]),
+        "training": training,
         "seconds": float(np.mean([_training_seconds(one) for one in ours])),
         "libraries": [one.scalars["library"] for one in ours],
         "ways": {text: _way(by_seed, j, neutral, episodes) for j, text in enumerate(actings)},
@@ -67,8 +67,8 @@ def summary(runs: Sequence[Finished]) -> Numbers:
         "each": {name: arrays[name].mean(axis=0) for name in ("return", "failures", "gauge")},  # (ways, weightings)
     }
     if case.optimum is not None:
-        gamma = float(given["training"]["settings"]["gamma"])
-        best = np.array([case.optimum(np.array(w, float), gamma) for w in given["asked"]["unseen"]])
+        gamma = float(str(training["settings"]["gamma"]))
+        best = np.array([case.optimum(np.array(w, float), gamma) for w in asked["unseen"]])
         gap = best - np.stack([one.arrays["earned"][neutral] for one in ours])
         found["optimum"] = {"best": best, "gap": _told(gap.mean(axis=1)), "share": _told((gap / np.abs(best)).mean(1))}
     rivals = {str(one.run.parameters["agent"]) for one in runs} - {LIBRARY}
@@ -184,18 +184,17 @@ def _rival(
     }
     values = {part: each.mean(axis=1) for part, each in arrays.items()}
     rows = [[one.run.seed for one in ours].index(seed) for seed in seeds]
-    given: Any = theirs[0].run.parameters
     beside = {
         text: {
             part: _ratio(by_seed[part][rows, j], values[part]) for part in ("failures", "gauge", "return")
         } for j, text in enumerate(actings)
     }  # fmt: skip
-    episodes = arrays["failures"].size * given["asked"]["episodes"]
+    episodes = arrays["failures"].size * given(theirs[0].run)["asked"]["episodes"]
     told = {part: _told(each) for part, each in values.items()}
     return told | {
         "failures": _rate(values["failures"], episodes),
         "seeds": seeds,
-        "steps": given["training"]["steps"],
+        "steps": given(theirs[0].run)["training"]["steps"],
         "trainings": sum(one.run.seed == seeds[0] for one in theirs),  # for a seed: one for each weighting, or for all
         "seconds": float(np.mean([_share_of_seconds(one) for one in theirs])),  # of a training
         "each": {part: arrays[part].mean(axis=0) for part in ("return", "failures", "gauge")},

@@ -6,7 +6,6 @@ import math
 import re
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -35,14 +34,14 @@ def summarise(folder: Path, preset: str) -> Result:
         preset: the name that the result is to have.
     """
     by_case = cases_of(finished_runs(folder))
-    numbers: dict[str, Numbers] = {name: _known(summary(found)) for name, found in by_case.items()}
+    numbers: Numbers = {name: _known(summary(found)) for name, found in by_case.items()}
     used = [one for found in by_case.values() for one in found]
     ended = [datetime.fromisoformat(one.provenance["date"]) for one in used]
     seconds = max((max(ended) - min(ended)).total_seconds(), *(float(one.provenance["wall_s"]) for one in used))
     return Result("suite", preset, 0, seconds, numbers, {})
 
 
-def _known(value: Any) -> Any:
+def _known(value: object) -> object:
     """What is not a number as None, which JSON has."""
     if isinstance(value, dict):
         return {name: _known(part) for name, part in value.items()}

@@ -19,18 +19,24 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsInt
 
 import gymnasium
 import numpy as np
+import numpy.typing as npt
 
 from rasf.arrays import Floats
+from rasf.envs.gymnasium.episodes import episodes
 from rasf.envs.gymnasium.single import open_environment, seeds_from
-from rasf.sweep.runs import Outcome, Parameter
-from rasf_lab.suite.cases import Case, Preset, lists_for_tuples, tuples_for_lists
+from rasf.envs.gymnasium.vector import SyncEnvs
+from rasf.sweep.runs import RunResult
+from rasf_lab.suite.cases import Asked, Case, Settings, SuiteSize, Training, lists_for_tuples, tuples_for_lists
+from rasf_lab.suite.trials import TRYING, Gauge, outcome_of, stacked
 
 TOGETHER = 10  # batched trainings of a program: those of a seed, at full size
 _QUANTILES = "QRDQN"
+Seen = npt.NDArray[np.float32]  # an observation
+Reward = float | npt.NDArray[np.float32]
 
 
 class Rival(NamedTuple):
@@ -57,7 +63,7 @@ RIVALS = {
     "envelope": Rival("morl_baselines.multi_policy.envelope.envelope", "Envelope", every=True),
     "gpi-ls": Rival("morl_baselines.multi_policy.gpi_pd.gpi_pd", "GPILS", every=True),
 }
-_OF_EVERY: dict[str, Any] = {
+_OF_EVERY: Settings = {
     "net_arch": [64, 64, 64], "gradient_updates": 1, "initial_epsilon": 1.0, "final_epsilon": 0.05,
 }  # fmt: skip
 _TRIALS = 20_000  # seeds of episodes by which GPI-LS judges itself, far from those of training and of acting
@@ -87,27 +93,27 @@ def signs_of(case: Case) -> Floats | None:
     return np.where((weights < 0).any(axis=0), -1.0, 1.0)
 
 
-def rival_training(case: Case, agent: str, preset: Preset) -> dict[str, Parameter]:
+def rival_training(case: Case, agent: str, preset: SuiteSize) -> Training:
     """What determines a rival, but for the weighting and the seed, as plain values."""
     if (why := obstacle(case, agent)) is not None:
         raise ValueError(f"{why}, so {agent} cannot be trained")
     rival = RIVALS[agent]
-    ours: dict[str, Any] = case.training(preset)
+    ours = case.training(preset)
     steps = ours["steps_per_task"] * len(case.tasks)
     if rival.documented and case.rival_steps is not None:
         steps = max(1, round(preset.steps * case.rival_steps))
-    settings = {"gamma": case.settings.get("gamma", 0.99)}
+    settings: dict[str, object] = {"gamma": case.settings.get("gamma", 0.99)}
     if rival.every:
-        settings |= _OF_EVERY | {"epsilon_decay_steps": max(1, steps // 2), "buffer_size": steps}
+        settings |= {**_OF_EVERY, "epsilon_decay_steps": max(1, steps // 2), "buffer_size": steps}
     else:
         settings |= lists_for_tuples(case.rival)
     return {"env": ours["env"], "env_kwargs": ours["env_kwargs"], "steps": steps, "settings": settings}
 
 
-class _Flat(gymnasium.Env[Any, Any]):
+class _Flat(gymnasium.Env[Seen, SupportsInt]):
     """A case's environment with another reward made of phi; observations are flat, as rivals' networks want them."""
 
-    def __init__(self, case: Case, reward: Callable[[Floats], Any]) -> None:
+    def __init__(self, case: Case, reward: Callable[[Floats], Reward]) -> None:
         self._features, self._reward = open_environment(case.env, None, **case.env_kwargs), reward
         if case.failure is not None:
             self._features.count_failures(case.failure)
@@ -116,15 +122,14 @@ class _Flat(gymnasium.Env[Any, Any]):
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float32)
         self.reward_space = gymnasium.spaces.Box(-np.inf, np.inf, (len(case.features),), np.float32)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Settings | None = None) -> tuple[Seen, dict[str, object]]:
         return self._seen(self._features.reset(seed)), {}
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: SupportsInt) -> tuple[Seen, Reward, bool, bool, dict[str, Any]]:
         step = self._features.step(int(action))
-        told = {"phi": step.phi, "step": step}
-        return self._seen(step.obs), self._reward(step.phi), step.terminated, step.truncated, told
+        return self._seen(step.obs), self._reward(step.phi), step.terminated, step.truncated, {}
 
-    def _seen(self, obs: Any) -> Any:
+    def _seen(self, obs: object) -> Seen:
         return self._features.encoder.vector(obs).astype(np.float32)
 
     def close(self) -> None:
@@ -135,10 +140,10 @@ def _weighed(case: Case, w: Floats) -> _Flat:
     return _Flat(case, lambda phi: float(phi @ w))
 
 
-Chooses = Callable[[Any, Floats], Any]  # an observation and a weighting -> an action
+Chooses = Callable[[Seen, Floats], SupportsInt]  # an observation and a weighting -> an action
 
 
-def trained_rival(case: Case, agent: str, training: Any, asked: Any, seed: int) -> Outcome:
+def trained_rival(case: Case, agent: str, training: Training, asked: Asked, seed: int) -> RunResult:
     """What a rival does on the weightings that are asked for."""
     weightings, began = np.array(asked["unseen"], float), time.perf_counter()
     if RIVALS[agent].every:
@@ -149,10 +154,15 @@ def trained_rival(case: Case, agent: str, training: Any, asked: Any, seed: int) 
 
 
 def trained_together(
-    case: Case, agent: str, training: Any, asked: Sequence[Any], seeds: Sequence[int], tell: Callable[[float], None]
-) -> list[Outcome]:
+    case: Case,
+    agent: str,
+    training: Training,
+    asked: Sequence[Asked],
+    seeds: Sequence[int],
+    tell: Callable[[float], None],
+) -> list[RunResult]:
     """What batched rivals do, each trained for the one weighting that is asked of it; seconds are those of them all."""
-    from rasf_lab.rivals.batched import Recipe, greedy, train
+    from rasf_lab.rivals.batched import Layers, Recipe, greedy, train
 
     recipe = Recipe.read(RIVALS[agent].name == _QUANTILES, training["settings"])
     began = time.perf_counter()
@@ -162,7 +172,7 @@ def trained_together(
         world.close()
     seconds = time.perf_counter() - began
 
-    def chooses(layers: Any) -> Chooses:
+    def chooses(layers: Layers) -> Chooses:
         return lambda obs, w: greedy(layers, obs, recipe)
 
     return [
@@ -171,16 +181,14 @@ def trained_together(
     ]
 
 
-def _outcome(case: Case, choose: Chooses, asked: Any, seed: int, seconds: float) -> Outcome:
+def _outcome(case: Case, choose: Chooses, asked: Asked, seed: int, seconds: float) -> RunResult:
     """What a trained one does on the weightings that are asked for."""
-    from rasf_lab.suite.runs import Gauge, outcome_of, stacked
-
     found = []
     for w in np.array(asked["unseen"], float):
         gauge = Gauge(case)
         phi, failures, lengths = _act(case, choose, w, asked, seed, gauge)
         found.append(outcome_of(phi, failures, lengths, w, gauge.mean))
-    return Outcome({"training_seconds": round(seconds, 1)}, stacked([found]))
+    return RunResult({"training_seconds": round(seconds, 1)}, stacked([found]))
 
 
 def _class_of(agent: str) -> Any:
@@ -197,7 +205,7 @@ def _class_of(agent: str) -> Any:
     return kind
 
 
-def _for_one_weighting(case: Case, agent: str, w: Floats, training: Any, seed: int) -> Chooses:
+def _for_one_weighting(case: Case, agent: str, w: Floats, training: Training, seed: int) -> Chooses:
     """Stable-Baselines3's, for the one weighting that is asked for."""
     kind = _class_of(agent)
     env = _weighed(case, w)
@@ -207,7 +215,7 @@ def _for_one_weighting(case: Case, agent: str, w: Floats, training: Any, seed: i
     return lambda obs, _: model.predict(obs, deterministic=True)[0]
 
 
-def _for_every_weighting(case: Case, agent: str, training: Any, seed: int) -> Chooses:
+def _for_every_weighting(case: Case, agent: str, training: Training, seed: int) -> Chooses:
     """morl-baselines', who choose by themselves which weightings they learn for."""
     import torch
 
@@ -222,7 +230,7 @@ def _for_every_weighting(case: Case, agent: str, training: Any, seed: int) -> Ch
     trying.reset(seed=_TRIALS + seed)
     env.action_space.seed(seed)
     model = kind(env, log=False, seed=seed, device="cpu", **training["settings"])
-    given: dict[str, Any] = {"total_timesteps": steps, "ref_point": np.zeros(len(signs))}
+    given: dict[str, object] = {"total_timesteps": steps, "ref_point": np.zeros(len(signs))}
     if agent == "gpi-ls":
         given |= {"eval_env": trying, "timesteps_per_iter": max(1, steps // _ITERATIONS), "checkpoints": False}
     model.train(**given)
@@ -231,20 +239,19 @@ def _for_every_weighting(case: Case, agent: str, training: Any, seed: int) -> Ch
     return lambda obs, w: model.eval(obs, (np.abs(w) / np.abs(w).sum()).astype(np.float32))
 
 
-def _act(case: Case, choose: Chooses, w: Floats, asked: Any, seed: int, gauge: Any) -> tuple[Floats, Floats, Floats]:
-    """Features (n, d), failures and lengths (n,) of greedy episodes, from the beginnings that the library meets."""
-    from rasf_lab.suite.runs import TRYING
-
-    env, n = _Flat(case, lambda _: 0.0), asked["episodes"]
+def _act(
+    case: Case, choose: Chooses, w: Floats, asked: Asked, seed: int, gauge: Gauge
+) -> tuple[Floats, Floats, Floats]:
+    """Features (n, d), failures and lengths (n,) of greedy episodes, from the start states of the library."""
+    env, n = open_environment(case.env, None, **case.env_kwargs), asked["episodes"]
     phi, failures, lengths = np.zeros((n, len(w))), np.zeros(n), np.zeros(n)
-    for i, beginning in enumerate(seeds_from(TRYING + seed, n)):
-        obs, _ = env.reset(seed=beginning)
-        for _ in range(asked["max_steps"]):
-            obs, _, terminated, truncated, told = env.step(choose(obs, w))
-            phi[i] += told["phi"]
-            failures[i] += gauge(told["step"])
-            lengths[i] += 1
-            if terminated or truncated:
-                break
+
+    def act(t: int, obs: dict[int, Any]) -> list[int]:
+        return [int(choose(env.encoder.vector(one).astype(np.float32), w)) for one in obs.values()]
+
+    for [(i, _, step, _)] in episodes(SyncEnvs([env]), seeds_from(TRYING + seed, n), act, asked["max_steps"]):
+        phi[i] += step.phi
+        failures[i] += gauge(step)
+        lengths[i] += 1
     env.close()
     return phi, failures, lengths

@@ -9,7 +9,7 @@ column for each unseen weighting:
     length, gauge      steps of an episode; the mean over steps of what the case measures
     discounted, std    mean and spread of the discounted return for the weights that were acted for, with the remaining
                        return that is predicted beyond a time limit; `predicted`, `predicted_std`: what the library
-                       predicts at first observations for this way to act (`rasf.library.calibration.predicted_return`)
+                       predicts at first observations for this way to act (`ActingRule.predict`)
     earned             mean of the discounted return for the weighting itself, as far as episodes went
     phi                (ways, weightings, d), features summed up over an episode
 """
@@ -21,8 +21,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium
 import numpy as np
@@ -30,17 +31,14 @@ import numpy as np
 from rasf.arrays import Floats
 from rasf.checks import one_of
 from rasf.envs.gymnasium.single import open_environment
-from rasf.library.calibration import predicted_return
-from rasf.library.evaluation import WORST
 from rasf.risk.names import risk_from_text
-from rasf.statistics import mean_of_the_worst
 from rasf.sweep.learn import reporter
-from rasf.sweep.runs import Outcome, Parameter, Run, Value, alone
+from rasf.sweep.runs import Parameter, Run, RunResult, Value, alone
 from rasf.sweep.spec import Spec
 from rasf.sweep.store import Finished, Store, report_progress, sweep_folder
 from rasf_lab.common.archive import load_archive, save_archive
 from rasf_lab.common.runs import run_all
-from rasf_lab.suite.cases import PRESETS, Acting, Case, find_case, tuples_for_lists
+from rasf_lab.suite.cases import PRESETS, Acting, Asked, Case, find_case, given, tuples_for_lists
 from rasf_lab.suite.rivals import (
     RIVALS,
     TOGETHER,
@@ -50,31 +48,30 @@ from rasf_lab.suite.rivals import (
     trained_rival,
     trained_together,
 )
+from rasf_lab.suite.trials import TRYING, Gauge, Trial, outcome_of, stacked
 
 if TYPE_CHECKING:
-    from rasf.envs.gymnasium.single import Step
     from rasf.library.policy_library import PolicyLibrary
 
 LIBRARY = "library"
 _ARCHIVE = "suite.npz"
-TRYING = 10_000  # seeds of beginnings, far from those of training
 _KNOWN = ("case", "agent", "training", "asked")
 
 
 def runs_of(name: str, preset: str, agents: Sequence[str] = (LIBRARY,)) -> list[Run]:
     """The runs of a case: every agent with every seed; by weighting too, of a rival who learns one only."""
     case, size = find_case(name), PRESETS[preset]
-    asked: dict[str, Any] = case.asked(size)
-    found = []
+    asked, found = case.asked(size), []
     for agent in agents:
         if agent == LIBRARY:
             questions, training = [asked], case.training(size)
         else:
             together = [asked["unseen"]] if RIVALS[agent].every else [[w] for w in asked["unseen"]]
-            questions = [asked | {"unseen": some, "actings": []} for some in together]
+            questions = [Asked(**{**asked, "unseen": some, "actings": []}) for some in together]
             training = rival_training(case, agent, size)
-        same: dict[str, Parameter] = {"case": name, "agent": agent, "training": training}
-        found += [Run("suite", same | {"asked": one}, seed) for seed in range(size.seeds) for one in questions]
+        for seed, one in product(range(size.seeds), questions):
+            parameters = {"case": name, "agent": agent, "training": training, "asked": one}
+            found.append(Run("suite", cast(Mapping[str, Parameter], parameters), seed))
     return found
 
 
@@ -157,7 +154,7 @@ class Suite:
         groups = together.values()
         return packed + [some[i : i + TOGETHER] for some in groups for i in range(0, len(some), TOGETHER)]
 
-    def execute(self, runs: Sequence[Run], scratch: Path) -> list[Outcome]:
+    def execute(self, runs: Sequence[Run], scratch: Path) -> list[RunResult]:
         if _is_batched(runs[0]):
             return _execute_together(runs, scratch)
         return [_execute(run, scratch) for run in runs]
@@ -171,30 +168,26 @@ def _is_batched(run: Run) -> bool:
     return agent != LIBRARY and RIVALS[agent].batched
 
 
-def _execute_together(runs: Sequence[Run], scratch: Path) -> list[Outcome]:
-    given: Any = [run.parameters for run in runs]
-    one = given[0]
+def _execute_together(runs: Sequence[Run], scratch: Path) -> list[RunResult]:
+    one = given(runs[0])
     return trained_together(
         find_case(one["case"]),
         one["agent"],
         one["training"],
-        [each["asked"] for each in given],
+        [given(run)["asked"] for run in runs],
         [run.seed for run in runs],
         partial(report_progress, scratch),
     )
 
 
-def _execute(run: Run, scratch: Path) -> Outcome:
-    given: Any = run.parameters
-    case = find_case(given["case"])
-    if given["agent"] != LIBRARY:
-        return trained_rival(case, given["agent"], given["training"], given["asked"], run.seed)
+def _execute(run: Run, scratch: Path) -> RunResult:
+    case, asked = find_case(given(run)["case"]), given(run)["asked"]
+    if given(run)["agent"] != LIBRARY:
+        return trained_rival(case, given(run)["agent"], given(run)["training"], asked, run.seed)
     library, path = _library(run, case, scratch)
-    w, actings = np.array(given["asked"]["unseen"]), given["asked"]["actings"]
     began = time.perf_counter()
-    environments = _Environments(case)
-    trying = (environments, given["asked"], run.seed)
-    found = [[_try(library, case, text, one, *trying) for one in w] for text in actings]
+    trying = (_Environments(case), asked, run.seed)
+    found = [[_try(library, case, text, w, *trying) for w in np.array(asked["unseen"])] for text in asked["actings"]]
     scalars: dict[str, Value] = {
         "library": f"{path.parent.name}/{path.name}",
         "policies": len(library.policies),
@@ -202,12 +195,7 @@ def _execute(run: Run, scratch: Path) -> Outcome:
         "asking_seconds": round(time.perf_counter() - began, 1),
         "notes": " ".join(library.notes),
     }
-    return Outcome(scalars, stacked(found))
-
-
-def stacked(found: list[list[dict[str, Any]]]) -> dict[str, Floats]:
-    """Arrays (ways, weightings, ..) of what each way found for each weighting."""
-    return {name: np.array([[one[name] for one in row] for row in found]) for name in found[0][0]}
+    return RunResult(scalars, stacked(found))
 
 
 def _library(run: Run, case: Case, scratch: Path) -> tuple[PolicyLibrary, Path]:
@@ -215,13 +203,12 @@ def _library(run: Run, case: Case, scratch: Path) -> tuple[PolicyLibrary, Path]:
     from rasf.library.file import load
     from rasf.library.learn import learn
 
-    given: Any = run.parameters
-    training = Run(run.kind, {"case": given["case"], "training": given["training"]}, run.seed)
+    training = Run(run.kind, {name: run.parameters[name] for name in ("case", "training")}, run.seed)
     path = sweep_folder(scratch) / "libraries" / f"{training.id}.rasf"
     if path.exists():
         with suppress(ValueError):  # a damaged file counts as absent
             return load(path), path
-    options: dict[str, Any] = dict(given["training"])
+    options: dict[str, Any] = dict(given(run)["training"])
     settings = tuples_for_lists(options.pop("settings"))
     risks = [risk_from_text(text) for text in options.pop("risk")]
     kwargs = options.pop("env_kwargs") or None
@@ -230,7 +217,7 @@ def _library(run: Run, case: Case, scratch: Path) -> tuple[PolicyLibrary, Path]:
     return load(path), path
 
 
-class _Kept(gymnasium.Wrapper[Any, Any, Any, Any]):
+class _Kept(gymnasium.Wrapper[object, object, object, object]):
     """An environment that stays open: making one may take longer than an episode in it."""
 
     def close(self) -> None:
@@ -255,26 +242,9 @@ class _Environments:
         return self._kept[self._given - 1]
 
 
-class Gauge:
-    """A rule for failures that also sums up a number of `info` over all steps."""
-
-    def __init__(self, case: Case) -> None:
-        self._rule, self._name = case.failure, case.gauge
-        self.total, self.steps = 0.0, 0
-
-    def __call__(self, step: Step) -> bool:
-        self.steps += 1
-        self.total += 0.0 if self._name is None else float(step.info[self._name])
-        return step.failure if self._rule is None else bool(self._rule(step))
-
-    @property
-    def mean(self) -> float:
-        return np.nan if self._name is None else self.total / self.steps
-
-
 def _try(
-    library: PolicyLibrary, case: Case, text: str, w: Floats, environments: _Environments, asked: Any, seed: int
-) -> dict[str, Any]:
+    library: PolicyLibrary, case: Case, text: str, w: Floats, environments: _Environments, asked: Asked, seed: int
+) -> Trial:
     """What one way to act leads to on one weighting."""
     acting, gauge = Acting.read(text, case, w), Gauge(case)
     report = library.evaluate(
@@ -287,42 +257,13 @@ def _try(
         max_steps=asked["max_steps"],
         **acting.ways,
     )
-    assert report.discounted_phi is not None  # of episodes of just now
-    assert report.beginnings is not None
-    mean, std = predicted(library, report.beginnings, acting)
-    rest = 0.0 if report.rest is None else report.rest
-    realised = report.discounted + rest
-    return outcome_of(report.phi, report.failures, report.lengths, w, gauge.mean) | {
+    mean, std = report.rule.predict(report.starts).overall()
+    realised = report.discounted + report.rest
+    return {
+        **outcome_of(report.phi, report.failures, report.lengths, w, gauge.mean),
         "earned": (report.discounted_phi @ w).mean(),
         "discounted": realised.mean(),
         "std": realised.std(ddof=1),
         "predicted": mean,
         "predicted_std": std,
     }
-
-
-def outcome_of(phi: Floats, failures: Floats | None, lengths: Any, w: Floats, gauge: float) -> dict[str, Any]:
-    """What episodes say for the weights w, whoever acted in them."""
-    returns = phi @ w
-    return {
-        "return": returns.mean(),
-        "cvar": mean_of_the_worst(returns, WORST),
-        "failures": 0.0 if failures is None else failures.mean(),
-        "length": float(np.mean(lengths)),
-        "gauge": gauge,
-        "phi": phi.mean(axis=0),
-    }
-
-
-def predicted(library: PolicyLibrary, obs: Any, acting: Acting) -> tuple[float, float]:
-    """Return mean and spread of the discounted return that are predicted at first observations for a way to act.
-
-    Args:
-        library: the library that acts.
-        obs: first observations (B, n), as its policies see them.
-        acting: how it acts; the prediction is of that rule, within its limit or for its static risk.
-
-    Returns:
-        The mean over the observations, and the spread of each with that between them.
-    """
-    return predicted_return(library.rule(acting.w, acting.risk, **acting.ways), obs)

@@ -12,7 +12,7 @@ from rasf_explorer.drawing.frontier import Labels, draw_frontier
 from rasf_explorer.drawing.returns import draw_returns
 from rasf_explorer.drawing.scores import draw_scores, scores_rows
 from rasf_explorer.scenes.frontier import Frontier, Point
-from rasf_explorer.scenes.scene import Outcome, Scores
+from rasf_explorer.scenes.scene import SceneOutcome, SceneScores
 
 
 def ticks(root, axis):
@@ -28,7 +28,7 @@ def outcome(returns, **measures):
     found = (
         {"return": exactly(float(returns.mean())), "return_cvar": exactly(float(returns.min()))} if len(returns) else {}
     )
-    return Outcome(returns, np.zeros(len(returns)), np.ones(len(returns), int), {**found, **measures})
+    return SceneOutcome(returns, np.zeros(len(returns)), np.ones(len(returns), int), {**found, **measures})
 
 
 class TestTicks:
@@ -202,7 +202,7 @@ def scores(values, std=None, mean=None, **given):
     mean = np.where(np.isfinite(values), values + 1, 0.0) if mean is None else np.asarray(mean, float)
     std = np.full(values.shape, 0.5) if std is None else np.asarray(std, float)
     best = np.unravel_index(np.argmax(np.nan_to_num(values, nan=-np.inf, neginf=-1e300)), values.shape)
-    return Scores(values, mean, std, **{"action": int(best[1]), "driver": int(best[0]), "seen": True, **given})
+    return SceneScores(values, mean, std, **{"action": int(best[1]), "driver": int(best[0]), "seen": True, **given})
 
 
 class TestScores:

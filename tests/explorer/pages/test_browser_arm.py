@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from browser import expect, settled
 
 
@@ -10,6 +11,7 @@ def tip_of(page):
     return [float(number) for number in re.search(r"tip=([^&]*)", link)[1].split(",")]
 
 
+@pytest.mark.slow
 def test_the_arm_moves_and_a_place_chosen_shows_its_scores(visit):
     page = visit("?view=reacher").page
     page.wait_for_selector(".picture svg", timeout=120_000)

@@ -4,6 +4,7 @@ import csv
 import io
 import re
 
+import pytest
 from browser import expect, open_path, settled
 
 import rasf
@@ -44,6 +45,7 @@ def test_bad_files_are_refused_in_a_sentence_and_good_ones_become_views(visit, t
     expect(page.locator(".scores .wins")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_file_can_be_closed(visit, tmp_path):
     rasf.learn("rasf/Grid-v0", tasks=2, agent="sfql", steps_per_task=100, seed=7).save(tmp_path / "closed.rasf")
     page = visit("?view=grid").page
@@ -62,6 +64,7 @@ def test_a_file_can_be_closed(visit, tmp_path):
     settled(page)
 
 
+@pytest.mark.slow
 def test_a_library_is_evaluated_on_demand_and_evaluation_can_be_cancelled(visit, generic):
     page = visit("?view=grid").page
     open_path(page, generic)
@@ -109,6 +112,7 @@ def test_a_library_is_evaluated_on_demand_and_evaluation_can_be_cancelled(visit,
     assert len(measures_saved(page)) == 2 * len(report.measures)
 
 
+@pytest.mark.slow
 def test_without_a_dial_there_is_one_column_and_no_frontier(visit, tmp_path):
     options = {"tasks": 2, "agent": "sfql", "steps_per_task": 500, "seed": 0}
     rasf.learn("rasf/Grid-v0", **options).save(tmp_path / "grid.rasf")

@@ -97,6 +97,7 @@ def test_four_rooms_from_a_file_show_the_librarys_policy_by_slider_keys(visit, r
     assert acting(page) == said_by(rooms, State("file", state.w, family.name, family.neutral, state.cell))
 
 
+@pytest.mark.slow
 def test_the_numbers_are_those_of_the_scenes_own_rollouts(visit, rooms):
     page = visit("?seed=3").page
     settled(page)
@@ -111,6 +112,7 @@ def test_the_numbers_are_those_of_the_scenes_own_rollouts(visit, rooms):
     expect(row).to_have_text(shown(outcome.measures["length"].estimate))
 
 
+@pytest.mark.slow
 def test_a_limit_changes_what_is_done_and_tells_its_price(visit, rooms):
     from rasf_explorer.drawing.svg import shown
     from rasf_explorer.scenes.scene import Ways
@@ -129,6 +131,7 @@ def test_a_limit_changes_what_is_done_and_tells_its_price(visit, rooms):
     page.wait_for_function("!location.search.includes('limit=')")
 
 
+@pytest.mark.slow
 def test_a_static_risk_is_told_beside_the_step(visit, rooms):
     from rasf_explorer.drawing.svg import shown
     from rasf_explorer.scenes.scene import Ways
@@ -177,6 +180,7 @@ def test_a_clicked_cell_and_one_chosen_by_keys_show_their_scores(visit, grid):
     expect(page.locator(".spoken")).to_have_text(re.compile(r"Scores in row 3, column 3. Policy \d drives: .*"))
 
 
+@pytest.mark.slow
 def test_playback_moves_the_agent_along_the_path_and_the_arrows_follow_what_was_collected(visit, rooms):
     from rasf_explorer.drawing.map import centre
 
@@ -229,6 +233,7 @@ def test_playback_moves_the_agent_along_the_path_and_the_arrows_follow_what_was_
     assert acting(page) == said_by(rooms, State("file", state.w, "mean-variance", 0.0))
 
 
+@pytest.mark.slow
 def test_many_quick_moves_end_in_the_last_state(visit, grid):
     page = visit("?view=grid").page
     settled(page)

@@ -29,6 +29,7 @@ def test_views_follow_one_another_and_keep_what_was_set(visit):
     settled(page)
 
 
+@pytest.mark.slow
 def test_back_and_forward_lead_to_views_seen_before(visit):
     page = visit("?view=grid&cell=7").page
     settled(page)
@@ -102,6 +103,7 @@ def test_making_a_view_can_be_cancelled_for_all_and_begun_again(chrome):
         running.close()
 
 
+@pytest.mark.slow
 def test_a_rollout_and_a_seed_beyond_the_last_are_taken_back(visit):
     page = visit("?view=grid&rollout=99999&seed=2147483648").page
     settled(page)
@@ -112,6 +114,7 @@ def test_a_rollout_and_a_seed_beyond_the_last_are_taken_back(visit):
     settled(page)
 
 
+@pytest.mark.slow
 def test_focus_and_title_follow_what_is_done(visit):
     page = visit("?view=grid").page
     expect(page).to_have_title("Grid - rasf explorer")
@@ -165,6 +168,7 @@ def test_other_sites_can_neither_frame_the_page_nor_open_its_socket(server, chro
     page.context.close()
 
 
+@pytest.mark.slow
 def test_saved_files_hold_what_is_shown(visit):
     page = visit("?view=grid").page
     settled(page)
@@ -192,7 +196,13 @@ def test_saved_files_hold_what_is_shown(visit):
     assert any(row[0] == "winning score" for row in rows)
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (390, "light"),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in ((1280, "light"), (1280, "dark"), (390, "dark"))),
+    ],
+)
 def test_nothing_is_cut_off(visit, width, scheme):
     page = visit(width=width, height=800, scheme=scheme).page
     settled(page)
@@ -214,6 +224,7 @@ def test_nothing_is_cut_off(visit, width, scheme):
     assert (len(set(columns)) == 3) == (width == 1280)
 
 
+@pytest.mark.slow
 def test_the_theme_is_kept(visit):
     page = visit("?view=grid").page
     settled(page)  # loading that a reload breaks off is trouble
@@ -259,6 +270,7 @@ def test_every_control_is_reached_by_tab_and_has_a_name(visit):
     assert any(name.startswith("Map") for name in names)
 
 
+@pytest.mark.slow
 def test_copying_the_link(visit):
     page = visit("?view=grid", permissions=["clipboard-read", "clipboard-write"]).page
     settled(page)
@@ -267,6 +279,7 @@ def test_copying_the_link(visit):
     assert page.evaluate("navigator.clipboard.readText()") == page.evaluate("location.href")
 
 
+@pytest.mark.slow
 def test_the_spoken_line_says_what_changed(visit):
     page = visit("?view=grid").page
     settled(page)

@@ -19,6 +19,7 @@ def places(page, *cars):
     return [page.locator(f".picture .car.{car}[data-mover]").first.get_attribute("transform") for car in cars]
 
 
+@pytest.mark.slow
 def test_both_cars_drive_and_collisions_and_speed_are_told(visit, driver):
     page = visit("?view=grid").page
     open_path(page, driver)

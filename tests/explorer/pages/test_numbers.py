@@ -24,13 +24,13 @@ from rasf_explorer.scenes.four_room import FourRoomScene
 from rasf_explorer.scenes.frontier import Frontier, Point
 from rasf_explorer.scenes.grid import GridScene
 from rasf_explorer.scenes.reacher import ReacherScene
-from rasf_explorer.scenes.scene import ArmOutcome, Outcome
+from rasf_explorer.scenes.scene import ArmOutcome, SceneOutcome
 from rasf_explorer.state import State
 
 STATE = State("grid", (-1.0, 0.1), "entropic", -0.1, cell=20, seed=3, layer="drivers")
 
 
-def outcome(failures, kind=Outcome, *more):
+def outcome(failures, kind=SceneOutcome, *more):
     failures = np.asarray(failures, float)
     mean = float(failures.mean())
     measures = {"return": Interval(2.0, 1.0, 3.0), "failures": Interval(mean, mean, mean)}

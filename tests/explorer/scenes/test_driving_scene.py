@@ -7,7 +7,6 @@ import pytest
 from small_roads import random_driver
 
 import rasf
-from quick_compilation import quick_compilation  # noqa: F401
 from rasf import MeanVariance
 from rasf.envs.gymnasium.single import open_environment, seeds_from
 from rasf_explorer.scenes.driving import ROADS, DrivingScene

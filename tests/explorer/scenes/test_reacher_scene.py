@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from small_reacher import random_reacher
 
-from quick_compilation import quick_compilation  # noqa: F401
 from rasf import MeanVariance
 from rasf.envs.reacher.arm import tip_position
 from rasf.envs.reacher.world import Reacher

@@ -11,6 +11,7 @@ import pytest
 from rasf_lab.common import claims, results
 from rasf_lab.common.claims import CLAIMS, Claim, together
 from rasf_lab.common.results import Finding, Reading, Result
+from rasf_lab.common.rules import as_rule
 from rasf_lab.common.verdicts import with_enough_seeds
 from rasf_lab.paper.grid import claims as grid
 
@@ -159,15 +160,25 @@ def test_figures_of_claims_are_drawn_and_shown():
     assert [name for name in sorted(named) if not (FIGURES / f"{name}.png").exists()] == []
 
 
-def test_rules_in_words_are_rules_in_code():
-    four_room, reacher = part("four_room", "claims"), part("reacher", "claims")
-    own = part("four_room", "own_claims")
-    ids = {kind: {claim.id for claim in CLAIMS if claim.id[0] == kind} for kind in "FRM"}
-    assert ids["F"] | {"T7"} == {*four_room.RULES, *four_room.ON_NOVEL_TASKS, "F14"}
-    assert ids["R"] == {*reacher.RULES, "R13"}
-    assert ids["M"] == {*own.RULES}
-    twice = {claim.id for claim in CLAIMS if claim.second_rule}
-    assert twice == {*four_room.SECOND, "F10", *part("reacher", "second_readings").SECOND, *own.SECOND}
+IN_CODE = {"F14", "F15", "M4", "M8", "R3", "R5", "R13"}  # first readings
+
+
+def test_rules_in_words_are_rules_in_data_or_code():
+    ids = {claim.id for claim in CLAIMS if claim.id[0] in "FRM"}
+    assert ids | {"T7"} == claims.FIRST.keys() | IN_CODE
+    assert not claims.FIRST.keys() & IN_CODE
+    assert {claim.id for claim in CLAIMS if claim.second_rule} == claims.SECOND.keys()
+
+
+@pytest.mark.parametrize("experiment", ["four_room", "reacher"])
+def test_rules_name_measures_that_there_are_and_each_measure_is_named(experiment):
+    measures = part(experiment, "claims").MEASURES
+    kinds = {"four_room": ("F", "M", "T"), "reacher": ("R",)}[experiment]
+    found = [rule for rules in (claims.FIRST, claims.SECOND) for id, rule in rules.items() if id.startswith(kinds)]
+    names = {"noise": "independent", "agent": "rasfc51", "when": "final"}
+    named = {measure for rule in found for measure, _ in rule.quantities(**names).values()}
+    also = {measure for rule in found for one in rule.also for measure, _ in as_rule(one).quantities().values()}
+    assert named | also == measures.keys()
 
 
 def rows(*given):

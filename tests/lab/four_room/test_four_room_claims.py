@@ -16,6 +16,8 @@ CURVES = [
     *(f"prql as-printed {risk:g}" for risk in RISKS),
 ]
 
+ON_TRAINING_TASKS = [*(f"F{n}" for n in range(1, 10)), "F11", "F12", "F13", "F17"]
+
 
 def several(first, second, n=SEEDS):
     """A number a seed, the same for all, or two by turns: an interval in between."""
@@ -36,11 +38,11 @@ def made_up(levels=(), seeds=SEEDS):
 
 
 def first(claim, levels):
-    return claims.RULES[claim](made_up(levels), "independent").verdict
+    return claims.read(claim, claims.Curves(made_up(levels))).verdict
 
 
 def second(claim, levels):
-    return claims.SECOND[claim](made_up(levels)).verdict
+    return claims.read(claim, claims.Curves(made_up(levels)), second=True).verdict
 
 
 def test_verdicts_follow_the_numbers():
@@ -55,10 +57,10 @@ def test_verdicts_follow_the_numbers():
             "prql -4": (0.5, 9.0, 0.0),
         }
     )
-    said = {claim: rule(curves, "independent").verdict for claim, rule in claims.RULES.items()}
+    said = {claim: claims.read(claim, claims.Curves(curves)).verdict for claim in ON_TRAINING_TASKS}
     assert {claim for claim, verdict in said.items() if verdict != "holds"} == {"F8", "F9"}
     assert said["F8"] == said["F9"] == "not decided"
-    turned = {claim: rule(curves, "shared").verdict for claim, rule in claims.RULES.items()}
+    turned = {claim: claims.read(claim, claims.Curves(curves), noise="shared").verdict for claim in ON_TRAINING_TASKS}
     assert turned["F2"] == "does not hold"
     assert turned["F6"] == "does not hold"
 
@@ -106,8 +108,8 @@ def test_f11_is_about_the_first_16_tasks(early, verdict, noise, reading):
         curves[name]["failures"] += 0 if name in ("prql -2", f"sfql {noise} -2") else more
     curves["prql -2"]["failures"][:, :16] += more
     curves["prql -2"]["failures"][:, 16:] -= 9 * more
-    rules = {first: lambda: claims.RULES["F11"](curves, "independent"), second: lambda: claims.SECOND["F11"](curves)}
-    assert rules[reading]().verdict == verdict
+    found = claims.read("F11", claims.Curves(curves), second=reading is second)
+    assert found.verdict == verdict
 
 
 @pytest.mark.parametrize(("trend", "verdict"), [(-0.1, "holds"), (0.1, "does not hold"), ((0.1, -0.1), "not decided")])
@@ -192,7 +194,7 @@ def searches(best, worst, at=None):
 )
 @pytest.mark.parametrize("at", [None, 0.0, -1.0, -4.0])
 def test_f14_wants_twice_the_worst_at_every_omega(best, worst, verdict, at):
-    assert claims._sensitive(searches(best, worst, at)).verdict == verdict
+    assert claims.sensitive(searches(best, worst, at)).verdict == verdict
 
 
 # --- novel tasks
@@ -212,6 +214,10 @@ def made_up_visits(averse, neutral, seeds=SEEDS):
         novel[way] = {f"visits_{act}": visits for act in ("averse", "neutral", "aware")}
         novel[way] |= {f"features_{act}": np.zeros((seeds, 27, ROLLOUTS, 5)) for act in ("averse", "neutral", "aware")}
     return novel
+
+
+def on_novel_tasks(claim, novel, second=False):
+    return claims.read(claim, claims.Curves({f"novel {way}": arrays for way, arrays in novel.items()}), second=second)
 
 
 def steps_on(cells, steps):
@@ -239,8 +245,8 @@ def test_f10_asks_for_fewer_steps_and_then_for_a_fifth(averse, once, twice):
         steps_on(cell, several(*np.broadcast_to(one, 2))) for cell, one in zip((TRAP, OBJECT), averse, strict=True)
     )
     novel = made_up_visits(ours, neutral)
-    assert claims.ON_NOVEL_TASKS["F10"](novel).verdict == once
-    assert claims._almost_always(novel).verdict == twice
+    assert on_novel_tasks("F10", novel).verdict == once
+    assert on_novel_tasks("F10", novel, second=True).verdict == twice
 
 
 def f15(averse, neutral):
@@ -248,7 +254,7 @@ def f15(averse, neutral):
         way: {f"visits_{way}": np.broadcast_to(visits, (SEEDS, 27, CELLS)).astype(float)}
         for way, visits in (("averse", averse), ("neutral", neutral))
     }
-    return claims.ON_NOVEL_TASKS["F15"](novel)
+    return claims.alike(novel)
 
 
 def all_in(cells):
@@ -299,7 +305,7 @@ def test_f16_compares_the_11_named_tasks_with_the_other_16(named, others, number
     neutral[:, NAMED, cell] = several(*np.broadcast_to(named, 2))[:, None]
     neutral[:, OTHERS, cell] = several(*np.broadcast_to(others, 2))[:, None]
     neutral[:, OTHERS, SAFE[0]] = 50.0  # no danger
-    found = claims.ON_NOVEL_TASKS["F16"](made_up_visits(0.0, neutral))
+    found = on_novel_tasks("F16", made_up_visits(0.0, neutral))
     assert (found.number, found.verdict) == (number, verdict)
 
 
@@ -308,7 +314,7 @@ def test_f16_s_named_tasks_one_by_one(task):
     neutral = np.zeros((27, CELLS))
     neutral[task, TRAP] = 11 * 16
     expected = "16.00 against 0.00" if task in NAMED else "0.00 against 11.00"
-    assert claims.ON_NOVEL_TASKS["F16"](made_up_visits(0.0, neutral)).number == expected
+    assert on_novel_tasks("F16", made_up_visits(0.0, neutral)).number == expected
 
 
 # --- all together
@@ -319,9 +325,9 @@ def test_few_seeds_decide_nothing_by_either_reading(seeds, decided):
     levels = {"prql 0": (1.0, 20.0, 0.0), "prql -2": (1.0, 12.0, -0.1)}
     novel = made_up_visits(steps_on([TRAP, OBJECT], 1.0)[0], steps_on([TRAP, OBJECT], 9.0)[0], seeds)
     found = claims.judge(made_up(levels, seeds), novel, searches(9.0, 1.0))
-    assert found.keys() == {*claims.RULES, *claims.ON_NOVEL_TASKS, "F14"}
+    assert found.keys() == {*ON_TRAINING_TASKS, "F10", "F14", "F15", "F16", "T7"}
     seconds = {claim: one.second_reading for claim, one in found.items() if one.second_reading}
-    assert seconds.keys() == {*claims.SECOND, "F10"}
+    assert seconds.keys() == {"F5", "F7", "F8", "F10", "F11", "F12"}
     for readings in ({claim: one for claim, one in found.items() if claim != "F14"}, seconds):  # F14 has its own seeds
         assert {one.seeds for one in readings.values()} == {seeds}
         assert ({one.verdict for one in readings.values()} != {"not decided"}) is decided

@@ -6,14 +6,14 @@ from itertools import chain
 import numpy as np
 import pytest
 
+from rasf.sweep.engines import machine
 from rasf.sweep.spec import read_spec
 from rasf.sweep.store import Store
-from rasf.tabular import prql
 from rasf_lab.common import results
-from rasf_lab.paper.four_room import figures, measures, runs
+from rasf_lab.paper.four_room import figures, measures, prql, runs
 from rasf_lab.paper.four_room.measures import CHOICES, dangerous_objects, novel_outcome, trap_cells
 
-TINY = runs.Preset(
+TINY = runs.FourRoomSize(
     seeds=2, tasks=2, steps=300, tuning_seeds=1, shared_seeds=2, rollouts=2, optimum_tasks=0, library_seeds=1,
     library_rollouts=5,
 )  # fmt: skip
@@ -27,6 +27,7 @@ def small(tmp_path_factory):
     ticks = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(runs.PRESETS, "quick", TINY)
+        patch.setattr(machine, "cores", lambda: 1)  # several processes would each compile
         result = runs.run("quick", 0, lambda: ticks.append(1), folder)
         assert len(ticks) == runs.total_ticks("quick")
     return folder, result

@@ -22,7 +22,6 @@ from deep.deep_twin import (
     unbounded,
 )
 from deep.probe_worlds import Walk
-from quick_compilation import quick_compilation  # noqa: F401
 from rasf.deep.agent import Agent, Tasks
 from rasf.deep.evaluate import rollouts
 from rasf.deep.fused import RunConfig, Schedule, chunks, start_lanes

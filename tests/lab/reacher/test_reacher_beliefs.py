@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from deep.deep_twin import constant_networks, outputs, plain_networks, random_learner, settings_of, softmax
-from quick_compilation import quick_compilation  # noqa: F401
 from rasf.deep.agent import Agent, Tasks
 from rasf.envs.reacher.arm import ELBOW_LIMIT, tip_position
 from rasf.envs.reacher.world import Reacher
-from rasf_lab.paper.reacher.beliefs import beliefs, compare_risks, grid, on_grid, true_variance
+from rasf_lab.paper.reacher.beliefs import Mapped, beliefs, compare_risks, grid, on_grid, true_variance
 
 WORLD = Reacher(action_noise=0.0, failure_probability=0.0)
 IN_ORDER, RISKY_LAST = np.arange(4), np.array([2, 3, 0, 1])  # the own tasks of four policies
@@ -52,7 +51,7 @@ def test_values_are_put_where_they_belong():
 def test_beliefs_are_the_scores_of_single_states(small, own_tasks):
     agent, networks, tasks = small
     where = grid(5)
-    found = beliefs(agent, WORLD, where, own_tasks, networks, jnp.array(-6.0), tasks)
+    found = beliefs(Mapped(agent, WORLD, where, own_tasks), networks, jnp.array(-6.0), tasks)
     n = int(where.reached.sum())
     assert found.objective.shape == found.variance.shape == (4, 12, n)
     risk = agent.risk(-6.0)
@@ -74,7 +73,7 @@ def test_without_chance_the_true_variance_is_zero(small):
     where = grid(5)
     settings = {"rollouts": 3, "steps": 4}
     certain = true_variance(
-        agent, WORLD, where, IN_ORDER, networks, jnp.array(-6.0), tasks, jax.random.key(0), **settings
+        Mapped(agent, WORLD, where, IN_ORDER), networks, jnp.array(-6.0), tasks, jax.random.key(0), **settings
     )
     assert certain.shape == (4, 12, int(where.reached.sum()))
     np.testing.assert_allclose(certain, 0.0, atol=1e-10)
@@ -87,12 +86,20 @@ def test_one_step_in_a_circle_has_the_variance_of_its_failure(small):
     world = replace(WORLD, failure_probability=p, radius=1.0)
     where = grid(4)
     found = true_variance(
-        agent, world, where, IN_ORDER, networks, jnp.array(-6.0), tasks, jax.random.key(1), rollouts=4_000, steps=1
+        Mapped(agent, world, where, IN_ORDER),
+        networks,
+        jnp.array(-6.0),
+        tasks,
+        jax.random.key(1),
+        rollouts=4_000,
+        steps=1,
     )
     assert found.shape == (4, 12, 4)
     np.testing.assert_allclose(found, 9 * p * (1 - p), rtol=0.08)
     few = {"rollouts": 2, "steps": 3, "exact_failures": True}
-    sure = true_variance(agent, world, where, IN_ORDER, networks, jnp.array(-6.0), tasks, jax.random.key(1), **few)
+    sure = true_variance(
+        Mapped(agent, world, where, IN_ORDER), networks, jnp.array(-6.0), tasks, jax.random.key(1), **few
+    )
     in_all = sum(agent.settings.gamma ** (2 * t) for t in range(3))
     np.testing.assert_allclose(sure, 9 * p * (1 - p) * in_all, rtol=0.02)  # the rest is that of the torques
 
@@ -114,7 +121,13 @@ def test_the_truth_is_that_of_policies_that_act_for_their_own_tasks(small, own_t
         logits[:, feature, feature] = [0.0, 0.0, 0.0, 0.0, 30.0]
     networks = constant_networks(agent, [logits])
     found = true_variance(
-        agent, Loud(), grid(4), own_tasks, networks, jnp.array(0.0), tasks, jax.random.key(1), rollouts=4_000, steps=1
+        Mapped(agent, Loud(), grid(4), own_tasks),
+        networks,
+        jnp.array(0.0),
+        tasks,
+        jax.random.key(1),
+        rollouts=4_000,
+        steps=1,
     )
     assert found.shape == (4, 12, 4)
     spread = (own_tasks + 1.0)[:, None] * np.asarray(tasks.weights).sum(axis=1)

@@ -14,7 +14,6 @@ import pytest
 
 from deep.deep_twin import create_agent, settings_of
 from deep.probe_worlds import Walk
-from quick_compilation import quick_compilation  # noqa: F401
 from rasf.deep import replay
 from rasf.deep.agent import Tasks
 from rasf.deep.fused import RunConfig, Schedule

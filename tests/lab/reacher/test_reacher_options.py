@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from quick_compilation import quick_compilation  # noqa: F401
 from rasf.deep.fused import Schedule, start_lanes
-from rasf.envs.reacher.world import Reacher
+from rasf.envs.reacher.arm import physics, tip_position
+from rasf.envs.reacher.world import TORQUES, Noise, Reacher
 from rasf_lab.paper.reacher.agents import SEPARATE_HEADS, GpiAgent
-from rasf_lab.paper.reacher.beliefs import beliefs, grid
-from rasf_lab.paper.reacher.training import TARGETS, TRAINING, LaneProgram, ReacherRun
+from rasf_lab.paper.reacher.beliefs import Mapped, beliefs, grid
+from rasf_lab.paper.reacher.training import TARGETS, TRAINING, LaneProgram, LateTipReacher, ReacherRun
 
 TOY = ReacherRun(
     "rasfc51",
@@ -43,10 +43,10 @@ def same(first, second):
 @pytest.mark.parametrize(
     ("changes", "settings", "parts", "world"),
     [
-        ({}, {}, {}, {}),
-        ({"target_networks": False}, {"target_period": 0}, {}, {}),
-        ({"separate_heads": True}, {}, {"initialise": SEPARATE_HEADS}, {}),
-        ({"late_tip": True}, {}, {}, {"late_tip": True}),
+        ({}, {}, {}, Reacher()),
+        ({"target_networks": False}, {"target_period": 0}, {}, Reacher()),
+        ({"separate_heads": True}, {}, {"initialise": SEPARATE_HEADS}, Reacher()),
+        ({"late_tip": True}, {}, {}, LateTipReacher()),
     ],
 )
 def test_an_option_changes_one_setting_and_nothing_else(changes, settings, parts, world):
@@ -56,16 +56,25 @@ def test_an_option_changes_one_setting_and_nothing_else(changes, settings, parts
 
 
 def assert_same_but_for_the_agent(plain, other, world):
-    assert other.world == replace(plain.world, **world) == replace(Reacher(), **world)
+    assert plain.world == Reacher()
+    assert other.world == world
     assert same(other.configs, plain.configs)
     assert same(other.tasks, plain.tasks)
+
+
+def test_a_late_tip_is_the_one_a_step_began_at():
+    state, calm, world = np.array([0.4, 1.0, 3.0, -6.0]), Noise(np.zeros(2), np.array(0.5)), LateTipReacher()
+    for action in range(9):
+        after, phi = world.advance(state, action, calm)
+        assert (after == physics(state, TORQUES[action])).all()
+        assert (phi == world.features(tip_position(state), calm.failure)).all()
 
 
 def test_the_bootstrap_by_gpi_is_another_agent_with_the_same_fields():
     plain, other = program(), program(bootstrap="gpi")
     assert type(other.agent) is GpiAgent
     assert vars(other.agent) == vars(plain.agent)
-    assert_same_but_for_the_agent(plain, other, {})
+    assert_same_but_for_the_agent(plain, other, Reacher())
 
 
 def test_another_epsilon_of_adam_is_another_optimiser():
@@ -73,7 +82,7 @@ def test_another_epsilon_of_adam_is_another_optimiser():
     assert other.agent.optimiser.keywords == {"eps": 1e-7}
     assert other.agent.optimiser.func is plain.agent.optimiser
     assert replace(other.agent, optimiser=plain.agent.optimiser) == plain.agent
-    assert_same_but_for_the_agent(plain, other, {})
+    assert_same_but_for_the_agent(plain, other, Reacher())
 
 
 # --- the order of tasks
@@ -110,7 +119,8 @@ def test_maps_and_libraries_are_of_policies_for_their_own_tasks_in_any_order():
     np.testing.assert_array_equal(found["map_variance"], pairs[:, np.arange(4), [2, 3, 0, 1]])
     assert not np.array_equal(found["map_variance"], pairs[:, np.arange(4), np.arange(4)])
     lane = jax.tree.map(lambda part: part[0], (lanes.learner.online, one.configs.beta, one.tasks))
-    expected = jax.jit(partial(beliefs, one.tester, one.world, grid(32), np.array([2, 3, 0, 1])))(*lane).variance
+    mapped = Mapped(one.tester, one.world, grid(32), np.array([2, 3, 0, 1]))
+    expected = jax.jit(partial(beliefs, mapped))(*lane).variance
     np.testing.assert_allclose(pairs[0], expected, rtol=2e-3)  # kept in half precision
     # in its own phase, every policy was always at its target
     one.networks, seen = lanes.learner.online, np.eye(13)[[2, 3, 0, 1]]

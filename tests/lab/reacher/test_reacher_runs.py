@@ -17,13 +17,12 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from typer.testing import CliRunner
 
 import rasf
-from quick_compilation import as_in_this_process, quick_compilation  # noqa: F401
 from rasf.cli.main import app
 from rasf.envs.gymnasium.single import open_environment
 from rasf.envs.reacher.world import Reacher
 from rasf.library.progress import ScalarLog
 from rasf.sweep.engines import machine
-from rasf.sweep.runs import Outcome
+from rasf.sweep.runs import RunResult
 from rasf.sweep.spec import Spec
 from rasf.sweep.store import Finished, Store
 from rasf_lab.common import runs as common
@@ -79,7 +78,9 @@ def keep(found, folder, runs):
     with store.driving():
         store.declare(Spec("reacher", tuple(map(swept, runs))))
     for run in runs:
-        store.finish(swept(run), Outcome({"jax": "1.2.3"}, found[replace(run, library=False)]), {"device": "a device"})
+        store.finish(
+            swept(run), RunResult({"jax": "1.2.3"}, found[replace(run, library=False)]), {"device": "a device"}
+        )
 
 
 def archive(found, folder, runs):
@@ -248,6 +249,7 @@ def test_summary_and_figures_of_what_is_there(found, tmp_path, monkeypatch):
     assert drawn == {"figure_2_reacher", "figure_6", "figure_10", "figures_11_12"} | maps
 
 
+@pytest.mark.slow  # trains three programs
 def test_runs_beyond_the_paper_are_judged_and_drawn_with_the_shipped_normaliser(tmp_path, monkeypatch):
     """As in `quick`: averse successor features learn neutral policies too, and both lead."""
     toy = replace(TOY, beyond=True, steps_per_task=32, evaluate_every=16, target_period=8)
@@ -333,16 +335,9 @@ def test_bad_options_end_in_one_sentence(arguments, sentence, tmp_path, monkeypa
 # --- libraries
 
 
-@pytest.fixture
-def _compile_as_here(monkeypatch):
-    """In other processes."""
-    for name, value in ({"JAX_PLATFORMS": "cpu"} | as_in_this_process()).items():
-        monkeypatch.setenv(name, value)
-
-
 @pytest.mark.slow  # half a minute; `test_reacher_sweep` has the workers, the test without gymnasium the library
-@pytest.mark.usefixtures("_compile_as_here")
 def test_reproduce_finds_the_same_and_ends_in_a_policy_library(logged, tmp_path, monkeypatch):
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")  # of the worker
     found, _, program = logged
     toy_batches(monkeypatch, BATCHES)
     monkeypatch.setattr(machine, "gpus", lambda: ["0"])  # so that lanes are one job; its worker does it on a core
@@ -393,7 +388,7 @@ def _check_library(library, program):
     assert report.failures is not None
 
 
-@pytest.mark.usefixtures("_compile_as_here")
+@pytest.mark.slow  # tests/rasf/library/networks/test_train_networks.py does the same without the lab
 def test_training_and_its_library_need_no_gymnasium(tmp_path):
     """As on a machine with a GPU and little else."""
     code = f"""
@@ -408,7 +403,8 @@ assert reproduce.total_ticks("reacher", "quick") == 12
 program = LaneProgram([{replace(TOY, agent="sfdqn", evaluate_every=20)!r}])
 program.library(0, program.train()[0]).save({str(tmp_path / "made.rasf")!r})
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+    environment = os.environ | {"JAX_PLATFORMS": "cpu"}
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300, env=environment)
     library = rasf.load(tmp_path / "made.rasf")
     assert library.agent == "sfdqn"
     assert library.environment == open_environment("rasf/Reacher-v0").describe()

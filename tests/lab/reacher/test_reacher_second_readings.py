@@ -6,14 +6,15 @@ from reacher_made_up import SEEDS, by_risk, made_up, measured_of, peaked_maps, s
 
 from rasf.envs.reacher.world import Reacher
 from rasf_lab.paper.reacher.beliefs import grid
+from rasf_lab.paper.reacher.claims import larger_inside, read_again
 from rasf_lab.paper.reacher.measures import RISKS
-from rasf_lab.paper.reacher.second_readings import SECOND, larger_inside
 
 RISKY = list(Reacher().risky)
 
 
 def judged(claim, measured):
-    return SECOND[claim][1](measured)
+    found = read_again(claim, measured)
+    return found.verdict, found.measured, found.number
 
 
 # --- R1: a task soon after it was selected

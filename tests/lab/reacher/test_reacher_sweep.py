@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from reacher_often import OFTEN, OFTEN_NAME
 
-from quick_compilation import as_in_this_process, quick_compilation  # noqa: F401
 from rasf.sweep import runs as sweep
 from rasf.sweep.drive import drive, jobs_of
 from rasf.sweep.engines.local import LocalEngine
@@ -28,9 +27,8 @@ def test_good_parameters_pass():
     assert REACHER.uses_gpus([])
 
 
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
+def test_bad_parameters_are_refused(subtests):
+    for changes, sentence in [
         ({"nope": 1}, "nope is unknown"),
         ({"agent": "ppo"}, "agent must be one of"),
         ({"beta": "x"}, "beta must be"),
@@ -44,12 +42,11 @@ def test_good_parameters_pass():
         ({"agent": "rac51", "target": True}, "target must be"),
         ({"target": 3}, "target is for the agents c51 and rac51 only"),
         ({"agent": "rac51", "library": True}, "library is for agents"),
-    ],
-)
-def test_bad_parameters_are_refused(changes, sentence):
-    parameters = {key: value for key, value in (GOOD | changes).items() if value is not None}
-    with pytest.raises(ValueError, match=f"^{sentence}"):
-        REACHER.check(parameters)
+    ]:
+        with subtests.test(changes=changes, sentence=sentence):
+            parameters = {key: value for key, value in (GOOD | changes).items() if value is not None}
+            with pytest.raises(ValueError, match=f"^{sentence}"):
+                REACHER.check(parameters)
 
 
 def lanes(agent, betas, seeds):
@@ -138,9 +135,7 @@ class Killing(LocalEngine):
 
 
 @pytest.mark.slow  # test_kills.py of the engines kills quicker runs, test_fit.py resumes smaller ones
-def test_lanes_killed_in_the_middle_go_on_to_the_same_arrays(tmp_path, monkeypatch):
-    for name, value in as_in_this_process().items():
-        monkeypatch.setenv(name, value)
+def test_lanes_killed_in_the_middle_go_on_to_the_same_arrays(tmp_path):
     runs = [sweep.Run(OFTEN_NAME, swept(replace(TOY, seed=seed)).parameters, seed) for seed in (0, 1)]
     spec, store = Spec("toy", tuple(runs)), Store(tmp_path / "sweep")
     with store.driving():

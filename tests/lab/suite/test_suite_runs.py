@@ -14,7 +14,8 @@ from rasf.cli.main import main
 from rasf_lab.common import results
 from rasf_lab.suite import runs as suite_runs
 from rasf_lab.suite.report import summarise
-from rasf_lab.suite.runs import Gauge, finished_runs, pack, runs_of
+from rasf_lab.suite.runs import finished_runs, pack, runs_of
+from rasf_lab.suite.trials import Gauge
 
 SHIPPED = Path(__file__).parents[3] / "lab" / "results"
 

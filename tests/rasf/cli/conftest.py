@@ -8,7 +8,6 @@ from sweep_help import trace as trace
 
 import coin_world
 import rasf
-from quick_compilation import kept_compilation  # noqa: F401
 from rasf.cli.main import main
 from rasf.library.file import load
 

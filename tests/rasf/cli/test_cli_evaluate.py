@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -203,9 +204,8 @@ def test_a_library_of_an_environment_without_id_asks_for_one(trained, command):
     assert command("evaluate", "strange.rasf", "--env", "coin:Coin-v0", "--w", "1,0", "--episodes", 2)[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
+def test_evaluate_refuses_in_one_sentence(subtests, trained, command, here):
+    for arguments, words in [
         (("coin.rasf", "--w", "1,0,0"), "w must be 2 numbers, got 3"),
         (("coin.rasf", "--w", "1,0", "--risk", "brave"), "risk must be written as"),
         (("coin.rasf", "--w", "1,0", "--episodes", "1"), "episodes must be a whole number of at least 2"),
@@ -220,17 +220,16 @@ def test_a_library_of_an_environment_without_id_asks_for_one(trained, command):
         (("no.rasf",), "no.rasf does not exist"),
         (("coin.py",), "coin.py"),
         ((), "file must be given"),
-    ],
-)
-def test_evaluate_refuses_in_one_sentence(arguments, words, trained, command, here):
-    before = files_in(here)
-    code, _, err = command("evaluate", *arguments)
-    assert code == 1
-    said = [line for line in err.splitlines() if line.startswith("rasf: ")]
-    assert len(said) == 1
-    assert words in said[0]
-    assert "Traceback" not in err
-    assert files_in(here) == before
+    ]:
+        with subtests.test(arguments=arguments, words=words):
+            before = files_in(here)
+            code, _, err = command("evaluate", *arguments)
+            assert code == 1
+            said = [line for line in err.splitlines() if line.startswith("rasf: ")]
+            assert len(said) == 1
+            assert words in said[0]
+            assert "Traceback" not in err
+            assert files_in(here) == before
 
 
 def test_both_commands_have_help_with_examples(command):
@@ -263,12 +262,23 @@ def test_the_figure_shows_every_episode_and_marks_mean_and_cvar(trained):
 
 def test_the_figure_bins_returns_that_all_differ():
     from rasf import drawing
+    from rasf.library.acting.gpi import PerStateRisk
+    from rasf.library.acting.rule import Memory
     from rasf.library.evaluation import Comparison, Report
 
-    returns = np.arange(80.0)
-    nothing, ones = np.zeros(80), np.ones(80, np.int64)
-    parts = (returns, returns / 2, np.zeros((80, 1)), None, ones, nothing > 0, 0.0)
-    report = Report(np.ones(1), rasf.MeanVariance(0.0), 0.9, *parts)
+    returns, sources = np.arange(80.0), SimpleNamespace(gamma=0.9, check=lambda risk: None)
+    report = Report(
+        rule=PerStateRisk(sources, np.ones(1), rasf.MeanVariance(0.0), np.ones(1)),
+        memory=Memory.fresh(80),
+        phi=returns[:, None],
+        discounted_phi=returns[:, None] / 2,
+        failures=None,
+        lengths=np.ones(80, np.int64),
+        truncated=np.zeros(80, bool),
+        rest=np.zeros(80),
+        unseen=0.0,
+        starts=np.zeros((80, 1)),
+    )
     for discounted, last in ((False, 79.0), (True, 39.5)):
         drawn = drawing.comparison([Comparison({"neutral": report})], discounted, "a test")
         heights, edges, base = drawn.axes[0].patches[0].get_data()

@@ -61,7 +61,7 @@ def test_a_sweep_is_limited_resumed_retried_and_looked_at(rasf, tmp_path, trace)
     code, said = rasf("status", "rasf-sweeps/try")
     assert code == 0
     assert "3 of 4" in said
-    assert "nobody drives it" in said
+    assert "it has no driver now" in said
     assert "1 failed" in said
     assert "RuntimeError: asked to raise" in said
     assert ", 0 would be executed" in rasf("spec.toml", "--dry-run")[1]

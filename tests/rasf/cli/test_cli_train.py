@@ -215,9 +215,8 @@ def test_once_is_a_support_of_its_own(command, here):
 # --- refusals
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
+def test_train_refuses_in_one_sentence_and_leaves_nothing(subtests, command, here):
+    for arguments, words in [
         (("coin:Coin-v0", "--w", "1,0"), "out must say where to save"),
         (("coin:Coin-v0", "--out", "a.rasf"), "tasks must be given"),
         (("--w", "1,0", "--out", "a.rasf"), "env must be given"),
@@ -265,15 +264,14 @@ def test_once_is_a_support_of_its_own(command, here):
             "tasks-file must be a file that ends in .csv, .json, .npy",
         ),
         (("coin:Coin-v0", "--tasks-file", "no.csv", "--out", "a.rasf"), "no.csv: No such file"),
-    ],
-)
-def test_train_refuses_in_one_sentence_and_leaves_nothing(arguments, words, command, here):
-    code, _, err = command("train", *arguments, "--steps-per-task", 20)
-    assert code == 1
-    assert err.startswith("rasf: ")
-    assert err.count("\n") == 1
-    assert words in err
-    assert files_in(here) == set()
+    ]:
+        with subtests.test(arguments=arguments, words=words):
+            code, _, err = command("train", *arguments, "--steps-per-task", 20)
+            assert code == 1
+            assert err.startswith("rasf: ")
+            assert err.count("\n") == 1
+            assert words in err
+            assert files_in(here) == set()
 
 
 @pytest.mark.parametrize(
@@ -449,6 +447,7 @@ def test_ctrl_c_twice_while_a_library_is_saved_leaves_no_half_of_it(trained, com
 # --- kills, full disks, two at once
 
 
+@pytest.mark.slow  # tests/rasf/library/test_checkpoint.py goes on within one process
 def test_a_killed_training_goes_on_to_the_same_bits(begin, here):
     """Twice killed with SIGKILL; the log has no line twice, and the old library keeps its own until the end."""
     command = ("train", "coin:Coin-v0", "--tasks", "2", "--steps-per-task", "4000", "--checkpoint-seconds", "0")

@@ -188,7 +188,7 @@ def test_policies_are_frozen_and_their_distributions_are_learned_on():
     assert jax.eval_shape(unplanned.init, jax.random.key(0)).chooser == ()
 
 
-@pytest.mark.parametrize("name", ["rasfc51", "sfdqn-residual"])
+@pytest.mark.parametrize("name", [pytest.param("rasfc51", marks=pytest.mark.slow), "sfdqn-residual"])
 def test_policies_of_several_risks_learn_as_if_each_risk_were_alone(name):
     """Six networks, three tasks at two risks, against two agents of three networks."""
     settings = settings_of(name, widths=(4,), atoms=5, gamma=0.8, learning_rate=0.02)

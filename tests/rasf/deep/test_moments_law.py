@@ -207,6 +207,7 @@ def test_a_library_scores_as_the_agent_does_and_comes_back_from_its_arrays(event
         sources.check(rasf.Entropic(-1.0))
 
 
+@pytest.mark.slow
 def test_the_agent_learns_from_python(tmp_path):
     """One action earns 1 for sure, the other 3 or nothing, by a fair coin: mean 1.5, standard deviation 1.5."""
     from coin_world import Coin

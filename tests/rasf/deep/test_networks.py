@@ -263,7 +263,7 @@ def test_the_twin_s_backpropagation_against_finite_differences():
             assert by_hand[place] == pytest.approx((values[0] - values[1]) / 2e-6, abs=1e-8)
 
 
-@pytest.mark.parametrize("width", [3, 40], ids=["spread", "picked"])
+@pytest.mark.parametrize("width", [pytest.param(3, marks=pytest.mark.slow, id="spread"), pytest.param(40, id="picked")])
 def test_both_ways_of_reading_one_action_agree_with_reading_all(width):
     """10 columns are filled up to 16: a width of 3 is below that, one of 40 above."""
     network = init_network(jax.random.key(0), K, INPUTS, (width,), ACTIONS, SHAPE)

@@ -70,7 +70,7 @@ def as_batch(transitions):
     return single_steps(obs, action, phi, next_obs, not_terminated, task)
 
 
-@pytest.mark.parametrize("name", ["rasfc51", "sfdqn-residual"])
+@pytest.mark.parametrize("name", ["rasfc51", pytest.param("sfdqn-residual", marks=pytest.mark.slow)])
 def test_updates_are_the_agent_s_on_what_was_stored_in_order(name):
     """Rows are chosen by the chance of each update; 40 updates, target copies every 4, scans of 2 and 4."""
     learner = make(name)

@@ -97,9 +97,8 @@ def test_48_objects_keep_a_flag_each():
     assert [feature for _, _, feature, _ in seen] == [0, 1] * 24 + [2]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_bad_arguments_are_refused(subtests):
+    for arguments, message in [
         ({"layout": ""}, "equal length"),
         ({"layout": "S..\n.G"}, "equal length"),
         ({"layout": "S?G"}, r"1 to 9, got '\?'"),
@@ -114,11 +113,9 @@ def test_48_objects_keep_a_flag_each():
         ({"trap_probability": float("nan")}, "trap_probability must"),
         ({"step_limit": 0}, "step_limit must"),
         ({"step_limit": -3}, "step_limit must"),
-    ],
-)
-def test_bad_arguments_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        FourRoom(**arguments)
+    ]:
+        with subtests.test(arguments=arguments, message=message), pytest.raises(ValueError, match=message):
+            FourRoom(**arguments)
 
 
 def test_classes_go_up_to_the_largest_digit():

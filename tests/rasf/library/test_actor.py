@@ -8,7 +8,9 @@ import pytest
 from gymnasium import spaces
 
 import rasf
-from rasf.library.actor import ActingRule, Held
+from rasf.library.acting.gpi import PerStateRisk
+from rasf.library.acting.rule import Memory
+from rasf.library.acting.static import StaticRisk
 from rasf.risk import CVaR, Entropic, MeanVariance, PiecewiseLinear, Quadratic
 
 RISKS = [CVaR(0.25), PiecewiseLinear(0.2, 4.0), Quadratic(0.4), Entropic(-0.6)]
@@ -34,13 +36,21 @@ class Coins(gym.Env):
         return self._round, np.array([won], np.float32), self._round == 4, False, {}
 
 
+def static_rule(sources, w, risk):
+    return StaticRisk(sources, w, risk, w)
+
+
+def memory_of(stock, discount):
+    """What is remembered where so much lies above the threshold."""
+    return Memory(stock, discount, {"threshold": np.zeros(len(stock))})
+
+
 def act_by_stock(sources, obs, w, risk, stock, discount):
-    held = Held.nothing(len(obs), 0)
-    return ActingRule(sources, w, risk, static=True).act(obs, held, stock, discount)
+    return static_rule(sources, w, risk).act(obs, memory_of(stock, discount))
 
 
 def first_thresholds(sources, obs, w, risk):
-    return ActingRule(sources, w, risk, static=True).begin(obs).threshold
+    return static_rule(sources, w, risk).begin(obs).own["threshold"]
 
 
 def of_moments(rng):
@@ -74,8 +84,8 @@ def test_where_no_loss_can_reach_the_threshold_the_mean_decides():
     assert act_by_stock(sources, np.zeros((1, 1)), W, CVaR(0.1), above, one).tolist() == [1]
     # of two policies that the risk does not tell apart, the one with the larger mean is selected
     twice = SimpleNamespace(laws=lambda obs, w: (np.concatenate([probs, probs[..., ::-1, :]]), values), n_actions=2)
-    rule = ActingRule(twice, W, CVaR(0.1), static=True)
-    assert rule.select(np.zeros((1, 1)), Held.nothing(1), above, one).tolist() == [1 * 2 + 0]
+    rule = static_rule(twice, W, CVaR(0.1))
+    assert rule.select(np.zeros((1, 1)), memory_of(above, one)).tolist() == [1 * 2 + 0]
 
 
 def test_what_a_table_does_not_know_is_not_chosen():
@@ -174,6 +184,28 @@ def test_what_was_won_may_be_played_with(library):
     last = library.encode(3)[None]
     ahead, behind = (act_by_stock(sources, last, np.ones(1), risk, np.array([y]), np.ones(1))[0] for y in (9.0, -0.5))
     assert (ahead, behind) == (1, 0)  # 1.5 on average and never below; else the sure 1 that lifts it above
+
+
+class FirstSource(PerStateRisk):
+    """Acts by the first policy alone: all that a further way to act has to say."""
+
+    def values(self, obs, memory):
+        return super().values(obs, memory)[:1]
+
+    def act(self, obs, memory):
+        return self.select(obs, memory)
+
+
+def test_a_further_way_to_act_is_one_class(library):
+    plain, alone = (library.evaluate(Coins, [1.0], episodes=5, acting=acting) for acting in (None, FirstSource))
+    np.testing.assert_array_equal(plain.phi, alone.phi)  # there is one policy
+    assert isinstance(alone.rule, FirstSource)
+    assert library.evaluate(Coins, [1.0], episodes=5, acting=FirstSource, limits={0: 2.0}).prices.keys() == {"0"}
+    assert library.actor([1.0], acting=FirstSource).act(0) == library.act(0, [1.0])
+    with pytest.raises(ValueError, match="static and acting are two ways to act; choose one"):
+        library.actor([1.0], CVaR(0.5), static=True, acting=FirstSource)
+    with pytest.raises(ValueError, match="acting must be a subclass of"):
+        library.evaluate(Coins, [1.0], episodes=5, acting="first")
 
 
 def test_bad_input(library):

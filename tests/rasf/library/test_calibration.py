@@ -8,7 +8,10 @@ import pytest
 import rasf
 from coin_world import Coin
 from rasf import CVaR, Entropic, Limit, MeanVariance
-from rasf.library.calibration import Bound, Calibration, Promise, _bounds_of_errors, cost_features, predict
+from rasf.library.calibration.bounds import Bound, Promise, bounds_of_errors
+from rasf.library.calibration.calibration import Calibration
+from rasf.library.calibration.measure import cost_features
+from rasf.library.calibration.quantities import predicted_quantities
 from rasf.statistics import mean_of_the_worst
 
 NEUTRAL, AVERSE = MeanVariance(0.0), MeanVariance(-1.0)
@@ -46,7 +49,7 @@ def test_what_is_measured(library):
 def test_predictions_are_of_the_driving_policy(library):
     rule = library.rule(W, NEUTRAL)
     obs = library.encode(0)[None]
-    mean, spread, cvar, fails, _ = predict(rule, obs, np.array([1]))
+    mean, spread, cvar, [fails], _ = predicted_quantities(rule, obs, np.array([1]))
     scores = library.scores(0, W)
     i, a = int(scores.driver), int(scores.action)
     assert mean == pytest.approx(scores.mean[i, a])
@@ -77,7 +80,7 @@ def test_bounds_of_errors_without_chance_are_order_statistics():
     """Without chance: the order statistic that leaves 5 % beyond, and the error of the centre."""
     rng = np.random.default_rng(0)
     errors = rng.normal(size=(99, 1)) ** 3
-    low, high = _bounds_of_errors(errors, np.zeros((99, 1)), 0.95)
+    low, high = bounds_of_errors(errors, np.zeros((99, 1)), 0.95)
     unsure = 1.6448536 * errors.std(ddof=1) / np.sqrt(99)
     assert high[0] == pytest.approx(np.sort(errors[:, 0])[94] + unsure)
     assert low[0] == pytest.approx(np.sort(errors[:, 0])[4] - unsure)
@@ -86,8 +89,8 @@ def test_bounds_of_errors_without_chance_are_order_statistics():
 def test_chance_is_taken_out_of_the_errors():
     rng = np.random.default_rng(1)
     between, chance = 0.3 * rng.normal(size=(400, 1)), 0.6 * rng.normal(size=(400, 1))
-    _, wide = _bounds_of_errors(between + chance, np.zeros((400, 1)), 0.95)
-    _, narrow = _bounds_of_errors(between + chance, np.full((400, 1), 0.6), 0.95)
+    _, wide = bounds_of_errors(between + chance, np.zeros((400, 1)), 0.95)
+    _, narrow = bounds_of_errors(between + chance, np.full((400, 1), 0.6), 0.95)
     assert 0.3 * 1.645 < narrow[0] < 0.75
     assert wide[0] > 1.0
 
@@ -107,7 +110,7 @@ def test_how_many_further_asks_keep_the_bound(off, chance, least):
     for _ in range(400):
         errors = off(rng, 60)
         seen = errors + chance * rng.normal(size=60)
-        _, high = _bounds_of_errors(seen[:, None], np.full((60, 1), chance), 0.95)
+        _, high = bounds_of_errors(seen[:, None], np.full((60, 1), chance), 0.95)
         kept.append(np.mean(off(rng, 20) <= high[0]))
     assert np.mean(kept) >= least
 
@@ -159,7 +162,7 @@ def test_what_is_expected_lies_within_its_bounds(library):
             for bound in found.promise(rule, start).bounds.values():
                 assert bound.low <= bound.expected <= bound.high
     low = biased(library.calibration, 0.2)
-    raw = predict(rules[0], start, low.costs)
+    raw = predicted_quantities(rules[0], start, low.costs).array()
     expected = [bound.expected for bound in low.promise(rules[0], start).bounds.values()]
     assert (np.array(expected)[[1, 3]] < 0.6 * raw[[1, 3]]).all()  # corrected, not only clipped
 
@@ -219,7 +222,7 @@ def test_limits_are_kept_with_the_certainty_of_the_calibration(library):
     for limit in (Limit(0.2), Limit(0.2, per_episode=True)):
         within = library.evaluate(Coin, [1.0, -0.5], limits={1: limit}, episodes=200)
         assert within.failures.mean() <= 0.2
-    rule, loose = (library.rule([1.0, -0.5], NEUTRAL, limits={1: 0.4}, calibrated=so) for so in (True, False))
+    rule, loose = (one.rule([1.0, -0.5], NEUTRAL, limits={1: 0.4}) for one in (library, replace_library(library)))
     assert rule.limits.at_most[0] <= loose.limits.at_most[0] == 0.4
     with pytest.raises(ValueError, match="0 an episode was not calibrated"):
         library.act(0, W, limits={0: Limit(0.2, per_episode=True)})

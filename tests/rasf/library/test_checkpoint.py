@@ -6,10 +6,9 @@ import pytest
 from gymnasium import spaces
 
 import rasf
-from quick_compilation import quick_compilation  # noqa: F401
 from rasf import MeanVariance
 from rasf.envs.gymnasium.single import open_environment
-from rasf.envs.gymnasium.tape import Tape, VectorTape
+from rasf.envs.gymnasium.tape import Tape
 from rasf.envs.gymnasium.vector import open_vector
 from rasf.files import load_file, save_file
 from rasf.library.checkpoint import Checkpoint, OtherTraining, _array
@@ -103,9 +102,10 @@ TRAININGS = {
         {"agent": "rasfc51", "tasks": 2, "atoms": 5, "steps_per_task": 1_500, **SMALL},
     ),
 }
+LONG = ("networks of a wrapper with a memory", "histograms, one task after the other", "the reacher, fused")
 
 
-@pytest.mark.parametrize("name", TRAININGS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in TRAININGS])
 def test_an_interrupted_training_goes_on_to_the_same_bits(name, tmp_path):
     env, options = TRAININGS[name]
     options = {"tasks": [[1.0, 1.0], [1.0, 0.2]], "seed": 3} | options
@@ -261,14 +261,14 @@ def test_a_vector_environment_is_replayed():
         return open_vector(gym.vector.SyncVectorEnv([lambda: gym.make("CartPole-v1")] * 2), phi=phi)
 
     first = make()
-    tape, rng = VectorTape(first), np.random.default_rng(0)
+    tape, rng = Tape(first), np.random.default_rng(0)
     first.reset(3)
     for _ in range(60):
         first.step(rng.integers(2, size=2))
     first.reset()
     first.step(np.zeros(2, np.int64))
     second = make()
-    VectorTape(second).restore(tape.state())
+    Tape(second).restore(tape.state())
     for _ in range(40):
         actions = rng.integers(2, size=2)
         np.testing.assert_array_equal(first.step(actions).obs, second.step(actions).obs)

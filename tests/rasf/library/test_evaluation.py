@@ -11,8 +11,6 @@ from library_worlds import Finite, gamble, random_world, scripted
 import rasf
 from rasf import CVaR, MeanVariance, Risk
 from rasf.envs.gymnasium.single import seeds_from
-from rasf.library.calibration import predicted_return
-from rasf.library.evaluation import _remaining
 from rasf.statistics import event_difference, mean_interval, share_interval
 
 NEUTRAL, AVERSE = MeanVariance(0.0), MeanVariance(-2.0)
@@ -368,19 +366,21 @@ def test_prices_are_a_control(library):
     alone = library.evaluate(gamble(), w, NEUTRAL, 40, prices={2: 9})
     np.testing.assert_array_equal(alone.phi, dear.phi)
     rule = library.rule(w, NEUTRAL, prices={2: 9.0})
-    assert predicted_return(rule, np.zeros((1, 1), int))[0] == pytest.approx(0.9 * 1.5, abs=0.1)
+    assert rule.predict(np.zeros((1, 1), int)).mean[0] == pytest.approx(0.9 * 1.5, abs=0.1)
 
 
 def test_predictions_are_those_of_the_acting_rule(library):
     w, start = [0.0, 1.0, 0.0], np.zeros((1, 1), int)
     plain, limited = (library.rule(w, NEUTRAL, limits=limits) for limits in (None, {2: 0.0}))
     static = library.rule(w, CVaR(0.1), static=True)
-    assert predicted_return(plain, start)[0] > 1.6
+    assert plain.predict(start).mean[0] > 1.6
     for rule in (limited, static):
-        mean, spread = predicted_return(rule, start)
+        mean, spread = rule.predict(start).overall()
         assert mean == pytest.approx(0.9 * 1.5, abs=0.1)
         assert spread < 0.2
-        assert _remaining(rule, start[0], rule.begin(start), 0.0, 2) == pytest.approx(0.9**2 * mean)
+        later = rule.begin(start)
+        later.discount[:] = 0.9**2
+        assert rule.predict(start, later).mean[0] == pytest.approx(mean)
 
 
 def test_bad_arguments_of_acting_are_refused_in_a_sentence(library):
@@ -519,7 +519,7 @@ def test_a_vector_environment_gives_the_same_episodes_as_single_ones(wide, mode)
     for options in ({}, {"max_steps": 4}, {"failure": lambda step: step.obs == 2 and step.phi[0] > -0.9}):
         single = wide.compare(make, w, risks, 20, seed=6, **options).reports
         for name, report in wide.compare(env, w, risks, 20, seed=6, phi=phi, **options).reports.items():
-            for part in ("returns", "discounted", "phi", "failures", "lengths", "truncated", "rest", "beginnings"):
+            for part in ("returns", "discounted", "phi", "failures", "lengths", "truncated", "rest", "starts"):
                 found, wanted = getattr(report, part), getattr(single[name], part)
                 np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6 if mode == "mo" else 0, err_msg=part)
     assert report.failures.sum() > 0

@@ -8,7 +8,8 @@ from library_worlds import gamble
 
 import rasf
 from rasf import CVaR, Entropic, FiniteMDP, Limit, MeanVariance, plan, successor_moments
-from rasf.library.actor import ActingRule
+from rasf.library.acting.gpi import PerStateRisk
+from rasf.library.acting.limited import WithinLimits
 from rasf.limits import read_limits
 
 D, GAMMA, STEPS = 3, 0.5, 12
@@ -40,14 +41,15 @@ def exact_sources(rng, S=4, A=3):
 def follow(rule, P, phi, start):
     """Expected discounted features over STEPS, by all paths; and what was chosen first."""
     state, chance, total = np.array([start]), np.ones(1), np.zeros(D)
-    held = rule.begin(state[:, None].astype(float))
+    memory = rule.begin(state[:, None].astype(float))
     for t in range(STEPS):
-        actions = rule.act(state[:, None].astype(float), held, np.zeros(len(state)), np.full(len(state), GAMMA**t))
+        actions = rule.act(state[:, None].astype(float), memory)
+        memory.advance(np.zeros(len(state)), GAMMA)
         total += GAMMA**t * (chance[:, None] * phi[state, actions]).sum(axis=0)
         if t == 0:
-            first = held.of(np.zeros(1, int))
+            first = memory.of(np.zeros(1, int))
         rows, after = np.nonzero(P[state, actions])
-        chance, held = chance[rows] * P[state[rows], actions[rows], after], held.of(rows)
+        chance, memory = chance[rows] * P[state[rows], actions[rows], after], memory.of(rows)
         state = after
     return total, first
 
@@ -59,15 +61,16 @@ def test_with_exact_laws_limits_are_kept_and_nothing_is_lost():
         w, start = np.r_[rng.random(D - 1), 0.0], 0
         costs = sources.scores(np.zeros((1, 1)), np.eye(D)[-1], NEUTRAL).mean
         limit = float(rng.uniform(costs.min(), costs.max()))
-        rule = ActingRule(sources, w, NEUTRAL, limits=read_limits({D - 1: limit}, D), own=own)
+        free_rule = PerStateRisk(sources, w, NEUTRAL, w)
+        rule = WithinLimits.of(free_rule, read_limits({D - 1: limit}, D), own)
         total, first = follow(rule, P, phi, start)
         tail = GAMMA**STEPS / (1 - GAMMA)
-        assert first.kept.all()
+        assert first.own["kept"].all()
         assert total[-1] <= limit + tail
         values = sources.scores(np.zeros((1, 1)), w, NEUTRAL).mean
         promised = values[costs <= limit + 1e-9].max()
         assert total @ w >= promised - tail * np.abs(w).sum() - 1e-9
-        free, _ = follow(ActingRule(sources, w, NEUTRAL), P, phi, start)
+        free, _ = follow(free_rule, P, phi, start)
         binding += free[-1] > limit + tail
     assert binding > 10  # who minds no limit breaks it
 
@@ -159,14 +162,16 @@ def test_where_nobody_knows_anything_the_driver_goes_on():
 
     sources = SimpleNamespace(scores=scores, n_actions=1, n_features=1, gamma=0.9, check=lambda risk: None)
     sources.seen = lambda obs: obs[:, 0] != 1
-    rule = ActingRule(sources, np.ones(1), NEUTRAL, limits=read_limits({0: 0.05}, 1), own=[((1.0,), NEUTRAL)] * 2)
+    free = PerStateRisk(sources, np.ones(1), NEUTRAL, np.ones(1))
+    rule = WithinLimits.of(free, read_limits({0: 0.05}, 1), [((1.0,), NEUTRAL)] * 2)
     for path in ((0, 2), (0, 1, 2), (1, 0, 1, 2)):
-        held = rule.begin(np.array([[float(path[0])]]))
-        for t, state in enumerate(path):
-            rule.act(np.array([[float(state)]]), held, np.zeros(1), np.full(1, 0.9**t))
-        assert held.driver.tolist() == [1]
-        assert held.kept.all()
-        assert held.costs.tolist() == [[0.05]]
+        memory = rule.begin(np.array([[float(path[0])]]))
+        for state in path:
+            rule.act(np.array([[float(state)]]), memory)
+            memory.advance(np.zeros(1), 0.9)
+        assert memory.own["source"].tolist() == [1]
+        assert memory.own["kept"].all()
+        assert memory.own["costs"].tolist() == [[0.05]]
 
 
 @pytest.mark.parametrize("risk", [NEUTRAL, CVaR(0.3), MeanVariance(-0.5)])

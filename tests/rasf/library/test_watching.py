@@ -51,6 +51,7 @@ def test_greedy_and_random_episodes_are_shown(options):
     assert -1.0 <= last["episode_return"] <= 1.0
 
 
+@pytest.mark.slow
 def test_the_compiled_reacher_is_looked_at_too():
     from rasf.envs.reacher import Reacher
 
@@ -182,6 +183,7 @@ def test_imagined_weightings_are_learned_and_never_practised():
         rasf.learn(Corridor, tasks=np.eye(2), imagined=2, agent="rasfql")
 
 
+@pytest.mark.slow
 def test_an_imagined_policy_is_as_good_as_one_that_was_practised():
     """Who only ever practised the first feature learns for the second from the same steps."""
     library = rasf.learn(

@@ -44,7 +44,7 @@ def spanning(mdp, rng):
     return [policy_for(mdp, task) for task in tasks]
 
 
-@pytest.mark.parametrize(("gamma", "terminal"), [(0.9, ()), (1.0, (0,))])
+@pytest.mark.parametrize(("gamma", "terminal"), [(0.9, ()), pytest.param(1.0, (0,), marks=pytest.mark.slow)])
 def test_against_the_programme_of_the_constrained_mdp(gamma, terminal):
     rng, gaps = np.random.default_rng(0), []
     for _ in range(30):

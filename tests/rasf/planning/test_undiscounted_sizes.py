@@ -54,7 +54,7 @@ def assert_same(found, expected, scale):
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-7 * scale)
 
 
-@pytest.mark.parametrize("iterated", [False, True])
+@pytest.mark.parametrize("iterated", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_rewards_of_any_size(iterated, monkeypatch):
     if iterated:
         monkeypatch.setattr(undiscounted, "DIRECT_SOLVE_STATES", 0)

@@ -125,11 +125,11 @@ def test_risks_are_frozen_values(risk):
         risk.beta = 1.0
 
 
-@pytest.mark.parametrize("make", WITH_BETA, ids=name)
-@pytest.mark.parametrize("beta", [math.nan, math.inf, -math.inf, np.float32(np.nan), np.float64(np.inf)])
-def test_beta_must_be_finite(make, beta):
-    with pytest.raises(ValueError, match="beta must"):
-        make(beta)
+def test_beta_must_be_finite(subtests):
+    for make in WITH_BETA:
+        for beta in [math.nan, math.inf, -math.inf, np.float32(np.nan), np.float64(np.inf)]:
+            with subtests.test(make=make, beta=beta), pytest.raises(ValueError, match="beta must"):
+                make(beta)
 
 
 @pytest.mark.parametrize("kind", [np.array, jnp.array])
@@ -138,11 +138,11 @@ def test_beta_without_axes_must_be_finite(kind):
         Entropic(kind(math.nan))
 
 
-@pytest.mark.parametrize("make", WITH_BETA, ids=name)
-@pytest.mark.parametrize("beta", [np.zeros(2), [1.0], jnp.zeros((1, 1))], ids=["numpy", "list", "jax"])
-def test_beta_must_be_one_number(make, beta):
-    with pytest.raises(ValueError, match="beta must"):
-        make(beta)
+def test_beta_must_be_one_number(subtests):
+    for make in WITH_BETA:
+        for beta in [np.zeros(2), [1.0], jnp.zeros((1, 1))]:
+            with subtests.test(make=make, beta=beta), pytest.raises(ValueError, match="beta must"):
+                make(beta)
 
 
 @pytest.mark.parametrize("alpha", [0.0, -0.1, 1.0001, math.nan, math.inf])
@@ -154,11 +154,11 @@ def test_alpha_must_be_a_fraction(alpha):
 bad = "weights must be finite and non-negative with a positive sum"
 
 
-@pytest.mark.parametrize("risk", WITH_SAMPLES)
-@pytest.mark.parametrize("weights", [[0.0, 0.0, 0.0], [1.0, -1.0, 1.0], [1.0, math.nan, 1.0], [-1.0, -1.0, -1.0]])
-def test_bad_weights_are_refused(risk, weights):
-    with pytest.raises(ValueError, match=bad):
-        risk.samples(np.arange(3.0), np.array(weights))
+def test_bad_weights_are_refused(subtests):
+    for risk in WITH_SAMPLES:
+        for weights in [[0.0, 0.0, 0.0], [1.0, -1.0, 1.0], [1.0, math.nan, 1.0], [-1.0, -1.0, -1.0]]:
+            with subtests.test(risk=risk, weights=weights), pytest.raises(ValueError, match=bad):
+                risk.samples(np.arange(3.0), np.array(weights))
 
 
 @pytest.mark.parametrize("risk", WITH_SAMPLES)
@@ -191,11 +191,11 @@ def test_infinite_weights_are_refused(risk):
         risk.samples(np.arange(3.0), np.array([1.0, 1.0, math.inf]))
 
 
-@pytest.mark.parametrize("risk", WITH_SAMPLES)
-@pytest.mark.parametrize("x", [np.zeros(0), np.zeros((3, 0)), np.float64(1.0), jnp.zeros(0)])
-def test_no_samples_are_refused(risk, x):
-    with pytest.raises(ValueError, match="at least one sample"):
-        risk.samples(x)
+def test_no_samples_are_refused(subtests):
+    for risk in WITH_SAMPLES:
+        for x in [np.zeros(0), np.zeros((3, 0)), np.float64(1.0), jnp.zeros(0)]:
+            with subtests.test(risk=risk, x=x), pytest.raises(ValueError, match="at least one sample"):
+                risk.samples(x)
 
 
 @pytest.mark.parametrize("risk", WITH_SAMPLES)

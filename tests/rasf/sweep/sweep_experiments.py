@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rasf.sweep.runs import Outcome, alone
+from rasf.sweep.runs import RunResult, alone
 
 
 def trace_of(run):
@@ -53,7 +53,7 @@ class Probe:
             if not Path(run.parameters.get("unless", "/nowhere")).exists():
                 self._fail(run)
             draws = np.random.default_rng(run.seed).random(5) * run.parameters.get("scale", 1.0)
-            return Outcome({"mean": draws.mean(), "seed": run.seed * 10, "word": f"w{run.seed}"}, {"draws": draws})
+            return RunResult({"mean": draws.mean(), "seed": run.seed * 10, "word": f"w{run.seed}"}, {"draws": draws})
 
     def _fail(self, run):
         match run.parameters.get("fail", "") if run.seed == 1 else "":

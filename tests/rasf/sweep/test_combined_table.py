@@ -6,7 +6,7 @@ import pyarrow.parquet
 import pytest
 from sweep_help import HEAD, spec_of, stable_bytes, sweep
 
-from rasf.sweep.runs import Outcome, Run
+from rasf.sweep.runs import Run, RunResult
 from rasf.sweep.spec import Spec
 from rasf.sweep.store import Store
 from rasf.sweep.table import VOLATILE, check_arrow, table_of, write_table
@@ -58,7 +58,7 @@ def kept(tmp_path, *pairs):
     runs = [Run("k:K", parameters, seed) for seed, (parameters, _) in enumerate(pairs)]
     store.declare(Spec("s", tuple(runs)))
     for run, (_, scalars) in zip(runs, pairs, strict=True):
-        store.finish(run, Outcome(scalars, {}), {})
+        store.finish(run, RunResult(scalars, {}), {})
     return table_of(store)
 
 

@@ -45,6 +45,7 @@ def same_policies(one, other):
         np.testing.assert_array_equal(other.sources.arrays()[name], array)
 
 
+@pytest.mark.slow
 def test_the_example_of_the_docs(tmp_path):
     page = (ROOT / "docs" / "sweeps.md").read_text()
     (tmp_path / "rooms.toml").write_text(re.search(r"```toml\n(.*?)```", page, re.DOTALL)[1])
@@ -177,9 +178,8 @@ def test_a_run_says_how_far_it_is(tmp_path, monkeypatch):
     assert told == [share / 4 for share in range(1, 5)]  # two tasks, each led by two risks for 500 steps
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "what"),
-    [
+def test_a_bad_file_is_refused_with_the_line(subtests, tmp_path):
+    for text, line, what in [
         (HEAD + "[parameters]\ntasks = 3", 1, "env is missing"),
         (HEAD + '[parameters]\nenv = "Coin-v0"', 1, "tasks is missing"),
         (COIN.replace('"Coin-v0"', '"Coin-v77"'), 4, "env 'Coin-v77' cannot be used"),
@@ -195,7 +195,7 @@ def test_a_run_says_how_far_it_is(tmp_path, monkeypatch):
         (COIN.replace("0.5", "1.5"), 7, "epsilon must"),
         (COIN.replace("gamma = 0.9", "gamma = 1.5"), 8, "gamma must"),
         (COIN.replace("gamma = 0.9", "gamma = inf"), 8, "gamma must be finite"),
-        (COIN + "patience = 1", 9, "patience is unknown; known are env, env_kwargs, tasks,"),
+        (COIN + "patience = 1", 9, "patience is unknown; known are env, tasks, agent,"),
         (COIN + "widths = [8]", 9, "widths is unknown"),  # of networks, not of tables
         (COIN + 'agent = "genius"', 9, "agent must be auto"),
         (COIN + 'agent = "prql"', 9, "agent must be auto"),  # which makes no library
@@ -219,13 +219,12 @@ def test_a_run_says_how_far_it_is(tmp_path, monkeypatch):
             3,
             "evaluate must be",
         ),
-    ],
-)
-def test_a_bad_file_is_refused_with_the_line(tmp_path, text, line, what):
-    with pytest.raises(ValueError, match=re.escape(what)) as refused:
-        spec_of(tmp_path, text)
-    assert str(refused.value).startswith(f"{tmp_path / 'spec.toml'}, line {line}: ")
-    assert "\n" not in str(refused.value)
+    ]:
+        with subtests.test(text=text, line=line, what=what):
+            with pytest.raises(ValueError, match=re.escape(what)) as refused:
+                spec_of(tmp_path, text)
+            assert str(refused.value).startswith(f"{tmp_path / 'spec.toml'}, line {line}: ")
+            assert "\n" not in str(refused.value)
 
 
 def test_a_run_that_cannot_be_fails_at_once_with_its_reason(tmp_path):

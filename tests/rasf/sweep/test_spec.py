@@ -3,7 +3,7 @@ import re
 import pytest
 from sweep_help import HEAD, spec_of
 
-from rasf.sweep.runs import Limits
+from rasf.sweep.runs import RunLimits
 from rasf.sweep.spec import read_spec
 
 
@@ -26,7 +26,7 @@ seconds = 60
 """,
     )
     assert spec.name == "try"
-    assert spec.limits == Limits(60, None)
+    assert spec.limits == RunLimits(60, None)
     chosen = [({"fail": "raise"}), ({"fail": "hang", "unless": "x"})]
     assert [(run.parameters, run.seed) for run in spec.runs] == [
         ({"sleep": 0, "scale": scale, **one}, seed) for one in chosen for scale in (1.0, 2.0) for seed in (5, 7)
@@ -50,9 +50,8 @@ def test_a_kind_whose_module_breaks_is_refused_in_one_sentence(tmp_path, monkeyp
         spec_of(tmp_path, 'sweep = "try"\nkind = "broken_experiment:MINE"\n')
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "what"),
-    [
+def test_a_bad_file_is_refused_with_the_line(subtests, tmp_path):
+    for text, line, what in [
         ('sweep = "a"\nkind = "sweep_experiments:PROBE"\ncolour = 1', 3, "unknown key 'colour'"),
         ('sweep = "a"\nkind = "sweep_experiments:PROBE"\n\n[colours]\nx = 1', 4, "unknown key 'colours'"),
         ('kind = "sweep_experiments:PROBE"\nsweep = "../up"', 2, "sweep must be a name"),
@@ -110,14 +109,13 @@ def test_a_kind_whose_module_breaks_is_refused_in_one_sentence(tmp_path, monkeyp
         (HEAD + "[parameters]\nsleep = 0\ncolour = 1", 5, "colour is unknown"),
         (HEAD + "[grid]\nsleep = [0]\nscale = [1, 13]", 5, "scale must not be 13"),
         (HEAD + "[[list]]\nscale = 1\n[[list]]\nscale = 13", 6, "scale must not be 13"),
-    ],
-)
-def test_a_bad_file_is_refused_with_the_line(tmp_path, text, line, what):
-    path = tmp_path / "bad.toml"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=re.escape(what)) as refused:
-        read_spec(path, memory_gb=8.0)
-    assert str(refused.value).startswith(f"{path}, line {line}: ")
+    ]:
+        with subtests.test(text=text, line=line, what=what):
+            path = tmp_path / "bad.toml"
+            path.write_text(text)
+            with pytest.raises(ValueError, match=re.escape(what)) as refused:
+                read_spec(path, memory_gb=8.0)
+            assert str(refused.value).startswith(f"{path}, line {line}: ")
 
 
 def test_a_file_that_is_not_toml_is_refused_with_the_line(tmp_path):

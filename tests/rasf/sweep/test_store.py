@@ -9,12 +9,12 @@ from sweep_help import HEAD, spec_of
 
 from rasf import files
 from rasf.sweep.drive import progress_of
-from rasf.sweep.runs import Outcome, Run
+from rasf.sweep.runs import Run, RunResult
 from rasf.sweep.store import Store
 
 RUN = Run("sweep_experiments:PROBE", {"scale": 2.0}, 4)
 PARTIAL = f".rasf-{files._HOST}-123-{'0' * 16}.partial"  # of a writer that was killed
-OUTCOME = Outcome({"mean": np.float64(0.5), "n": np.int64(3), "ok": np.bool_(True), "word": "a"}, {"x": np.arange(3)})
+OUTCOME = RunResult({"mean": np.float64(0.5), "n": np.int64(3), "ok": np.bool_(True), "word": "a"}, {"x": np.arange(3)})
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_a_finished_run_comes_back(store):
 
 
 def test_numbers_that_are_not_finite_come_back(store):
-    store.finish(RUN, Outcome({"a": math.nan, "b": -math.inf, "c": np.float32(np.inf)}, {}), {})
+    store.finish(RUN, RunResult({"a": math.nan, "b": -math.inf, "c": np.float32(np.inf)}, {}), {})
     scalars = store.finished(RUN).scalars
     assert math.isnan(scalars["a"])
     assert (scalars["b"], scalars["c"]) == (-math.inf, math.inf)

@@ -118,8 +118,9 @@ class Twin:
             target = square + rule.gamma * rule.gamma * Sigma_next
             entry.Sigma[action] += rule.alpha_sigma * (target - entry.Sigma[action])
 
-    def run_task(self, world, step_limit, rewards, epsilon, alpha_w, draws):
+    def run_task(self, rooms, step_limit, rewards, epsilon, draws):
         """Live in the four-room world for len(draws) steps; total reward, failures, finished episodes."""
+        world, alpha_w = rooms.world(), self.rule.alpha_w
         n_cells = len(world.destination)
         total, failures, episodes = 0.0, 0, 0
         cell, flags, taken = world.start, 0, 0

@@ -5,11 +5,12 @@ import numpy as np
 from rasf.compiled import compiled
 from rasf.tabular import sfql
 from rasf.tabular.scores import NOW_VERSION
+from rasf.tabular.stretch import STEP, new_rows, new_stretch, outcome
 from rasf.tabular.table import Rule, SigmaForm, find_policy, read, reserve
 
 
 def make_rule(**changes):
-    usual = Rule(0.95, 0.5, 0.1, -2.0, SigmaForm.FULL, 0.01, False, 7)._replace(**changes)
+    usual = Rule(0.95, 0.5, 0.1, 0.5, -2.0, SigmaForm.FULL, 0.01, False, 7)._replace(**changes)
     return usual._replace(sigma=int(usual.sigma))
 
 
@@ -22,9 +23,7 @@ class Kernel:
 
     def __init__(self, rule, n_features, n_actions, policies, poison=np.nan):
         self.rule, self.poison, self.t, self.pauses = rule, poison, -1, 0
-        rows = sfql.Rows(
-            np.full(1 << 15, -1, np.int64), np.zeros(1 << 15, np.int32), np.full((1 << 13, n_actions), -1, np.int32)
-        )
+        rows = new_rows(1 << 13, n_actions)
         self.memory = sfql.new_memory(rule, n_features, n_actions, policies)._replace(rows=rows)
         self.m = len(self.memory.after)
 
@@ -57,20 +56,18 @@ class Kernel:
         self.t += 1
         sfql.start_task(self.memory, self.t, np.array(w, float))
 
-    def run_task(self, world, step_limit, rewards, epsilon, alpha_w, draws):
+    def run_task(self, rooms, step_limit, w, epsilon, draws):
         """Total reward, failures and finished episodes."""
-        progress, total = np.zeros(6, np.int64), np.zeros(1)
-        progress[sfql.CELL] = world.start
-        path = np.zeros((len(draws), 4), np.int64)
-        constants = (self.t, rewards, epsilon, alpha_w, draws, path)
-        while progress[sfql.STEP] < len(draws):
+        stretch = new_stretch(rooms, w, epsilon, draws)._replace(step_limit=step_limit)
+        progress = stretch.progress
+        while progress[STEP] < len(draws):
             self.make_room(4)
-            before = progress[sfql.STEP]
-            sfql.run_task(world, step_limit, self.memory, *constants, progress, total)
-            assert progress[sfql.STEP] > before, "no step was taken although there was room"
+            before = progress[STEP]
+            sfql.run_task(rooms.world(), self.memory, self.t, stretch)
+            assert progress[STEP] > before, "no step was taken although there was room"
             assert (self.table.used <= [len(self.table.row), len(self.table.value), len(self.table.noise_policy)]).all()
             self.pauses += 1
-        return total[0], progress[sfql.FAILURES], progress[sfql.EPISODES]
+        return outcome(rooms, stretch)
 
     @property
     def version(self):

@@ -11,17 +11,21 @@ from rasf.envs.four_room import FourRoom
 from rasf.library.tables.policies import TablePolicies
 from rasf.tabular import frozen as kernels
 from rasf.tabular.frozen import freeze, make_index, states_of
-from rasf.tabular.learner import SuccessorLearner, SuccessorSettings
+from rasf.tabular.learner import SuccessorLearner
+from rasf.tabular.settings import TableSettings
 from rasf.tabular.table import COUNT
 from rasf.transfer import packed_indices
 
+NEUTRAL = MeanVariance(0.0)
 ROOMS = FourRoom("S..T\n.1X.\n..2G", trap_probability=0.3, step_limit=30)
 
 
-def trained(chosen, seed=3, tasks=5, steps=400):
-    learner = SuccessorLearner(ROOMS.n_features, 4, chosen, seed, tasks)
+def trained(risk=NEUTRAL, seed=3, tasks=5, steps=400, **constants):
+    """A learner whose settings have other constants, as research changes them."""
+    chosen = type("Changed", (TableSettings,), constants)(learn_w=True, covariance=False)
+    learner = SuccessorLearner(ROOMS.n_features, 4, chosen, seed, tasks, risk)
     for w in ROOMS.random_tasks(tasks, np.random.default_rng(seed)):
-        learner.learn_four_room(ROOMS, w, steps)
+        learner.learn_task(ROOMS, w, steps)
     return learner
 
 
@@ -40,18 +44,18 @@ def frozen_numbers(sources, state, m):
 
 
 @pytest.mark.parametrize("chosen", [
-    SuccessorSettings(risk=MeanVariance(-4.0)),
-    SuccessorSettings(risk=MeanVariance(-4.0), covariance="diagonal"),
-    SuccessorSettings(risk=MeanVariance(-4.0), initial_noise="shared"),
-    SuccessorSettings(risk=MeanVariance(2.0), noise_scale=0.0),
-    SuccessorSettings(),
+    {"risk": MeanVariance(-4.0)},
+    {"risk": MeanVariance(-4.0), "diagonal": True},
+    {"risk": MeanVariance(-4.0), "shared_noise": True},
+    {"risk": MeanVariance(2.0), "noise_scale": 0.0},
+    {},
 ])  # fmt: skip
 def test_every_policy_holds_what_the_learner_says_bit_by_bit(chosen):
-    learner = trained(chosen)
-    sources = TablePolicies.from_learner(learner, learner.four_room_keys())
+    learner = trained(**chosen)
+    sources = TablePolicies.from_learner(learner, learner.keys())
     assert sources.states == learner.states > 10
     d, m = learner.n_features, len(learner.memory.after)
-    i, j = packed_indices(d, diagonal=chosen.covariance == "diagonal")
+    i, j = packed_indices(d, diagonal=learner.settings.diagonal)
     for state in range(sources.states):
         found = frozen_numbers(sources, state, m)
         for policy in range(5):
@@ -61,19 +65,18 @@ def test_every_policy_holds_what_the_learner_says_bit_by_bit(chosen):
 
 
 def test_noise_and_repetitions_are_not_stored():
-    learner = trained(SuccessorSettings(risk=MeanVariance(-4.0)))
+    learner = trained(MeanVariance(-4.0))
     kept, held = len(freeze(learner).first), 4 * learner.memory.table.row[: learner.states, COUNT].sum()
     assert kept < 0.8 * held
 
 
 def test_one_update_is_one_entry():
     """psi = noise / 2 + (3, -1) / 2 after one transition to the end; delta delta' alpha_sigma for Sigma."""
-    chosen = SuccessorSettings(risk=MeanVariance(-1.0), alpha=0.5, alpha_sigma=0.1, learn_w=False)
-    learner = SuccessorLearner(2, 3, chosen, 0, 1)
+    learner = SuccessorLearner(2, 3, TableSettings(alpha=0.5, alpha_sigma=0.1), 0, 1, MeanVariance(-1.0))
     learner.begin_task([1.0, 1.0])
     row = learner.add_row()
     noise = learner.moments(0, row).psi
-    learner.learn(row, 1, 0, learner.choose(row)[2], [3.0, -1.0], 2.0, None)
+    learner.learn(row, 1, learner.choose(row), [3.0, -1.0], 2.0, None)
     frozen = freeze(learner)
     np.testing.assert_array_equal(frozen.entries, [0, 0, 1, 1])
     assert (frozen.first[0], frozen.last[0]) == (0, 0)
@@ -84,20 +87,20 @@ def test_one_update_is_one_entry():
 
 def test_policies_that_agree_are_kept_apart_from_the_one_between_them():
     """alpha = 1: policies 0 and 2 both hold phi after one transition to the end, policy 1 its noise."""
-    learner = SuccessorLearner(2, 2, SuccessorSettings(alpha=1.0, learn_w=False), 0, 3)
+    learner = SuccessorLearner(2, 2, TableSettings(alpha=1.0, covariance=False), 0, 3)
     for _ in range(3):
         learner.begin_task([1.0, 1.0])
     row = learner.add_row()
     noise = learner.moments(1, row).psi
-    learner.learn(row, 0, 0, -1, [3.0, -1.0], 2.0, None)
+    learner.learn(row, 0, (0, 0, -1), [3.0, -1.0], 2.0, None)
     sources = TablePolicies.from_learner(learner, [[0.0]])
     mean = sources.scores(np.zeros((1, 1)), np.array([1.0, 0.0]), MeanVariance(0.0)).mean
     np.testing.assert_array_equal(mean[:, 0, 0], [3.0, noise[0, 0], 3.0])
 
 
 def test_four_room_states_have_the_numbers_of_gymnasium_observations():
-    learner = trained(SuccessorSettings())
-    row_of = {key.tobytes(): row for row, key in enumerate(learner.four_room_keys())}
+    learner = trained()
+    row_of = {key.tobytes(): row for row, key in enumerate(learner.keys())}
     env = gym.make("rasf/FourRoom-v0", layout=ROOMS.layout, trap_probability=0.3, step_limit=30)
     rng, met = np.random.default_rng(0), 0
     observation, info = env.reset(seed=0)
@@ -114,19 +117,19 @@ def test_four_room_states_have_the_numbers_of_gymnasium_observations():
 
 def test_what_cannot_be_frozen_is_refused():
     with pytest.raises(ValueError, match="begun a task"):
-        freeze(SuccessorLearner(2, 3, SuccessorSettings(), 0, 1))
-    learner = trained(SuccessorSettings(), tasks=1)
+        freeze(SuccessorLearner(2, 3, TableSettings(), 0, 1))
+    learner = trained(tasks=1)
     with pytest.raises(ValueError, match="another world"):
         learner.add_row()
     with pytest.raises(ValueError, match="another world"):
-        learner.lead_four_room(FourRoom("S..1\n..XT\n..2G"), np.ones(ROOMS.n_features), 10)
-    stepped = SuccessorLearner(ROOMS.n_features, 4, SuccessorSettings(), 0, 1)
-    stepped.begin_task()
+        learner.lead(FourRoom("S..1\n..XT\n..2G"), np.ones(ROOMS.n_features), 10)
+    stepped = SuccessorLearner(ROOMS.n_features, 4, TableSettings(), 0, 1)
+    stepped.begin_task(np.ones(ROOMS.n_features))
     stepped.add_row()
-    with pytest.raises(ValueError, match="four-room world"):
-        stepped.four_room_keys()
+    with pytest.raises(ValueError, match="compiled world"):
+        stepped.keys()
     with pytest.raises(ValueError, match="another world"):
-        stepped.learn_four_room(ROOMS, np.ones(ROOMS.n_features), 10)
+        stepped.learn_task(ROOMS, np.ones(ROOMS.n_features), 10)
 
 
 @settings(deadline=None)

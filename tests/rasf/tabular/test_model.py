@@ -8,18 +8,31 @@ import pytest
 import rasf
 from rasf.envs.four_room import FourRoom
 from rasf.tabular.groups import numbers_that_matter
-from rasf.tabular.model import ModelLearner, ModelSettings
+from rasf.tabular.model import ModelLearner
+from rasf.tabular.settings import ModelSettings
 from rasf.tabular.weight_belief import WeightBelief
 
 S, A, D = 12, 3, 3
 SMALL = "S.1\n.T.\n2.G"
 
 
+class Certain(ModelSettings):
+    """What was tried once is known."""
+
+    doubt = 0.0
+
+
+class Exact(Certain):
+    """Every change of a value is passed on."""
+
+    tolerance = 0.0
+
+
 def walked(seed=0, steps=600, prior=20.0, groups=True, **settings):
     """A learner that has walked at random through a random world, with endings; its transitions."""
     rng = np.random.default_rng(seed)
     after = rng.integers(S, size=(S, A, 2))
-    learner = ModelLearner(D, A, ModelSettings(prior=prior, tolerance=0.0, doubt=0.0, **settings), seed)
+    learner = ModelLearner(D, A, Exact(prior=prior, **settings), seed)
     learner.begin_task(np.array([1.0, -0.5, -2.0]))
     learner.plan(rasf.NestedEntropic(-1.0))
     for _ in range(S):
@@ -99,7 +112,7 @@ def test_the_process_has_the_law_of_the_header(prior):
 
 def test_an_action_that_never_failed_is_not_safe():
     """Ten tries without an end, in a group where one in ten ends: the plan expects some."""
-    learner = ModelLearner(2, 1, ModelSettings(prior=20.0, doubt=0.0), 0)
+    learner = ModelLearner(2, 1, Certain(prior=20.0), 0)
     learner.begin_task([1.0, -10.0])
     learner.plan()
     for _ in range(2):
@@ -116,7 +129,7 @@ def test_an_action_that_never_failed_is_not_safe():
 
 
 def test_what_was_never_tried_is_worth_the_optimism_and_nothing_at_the_end():
-    learner = ModelLearner(1, 2, ModelSettings(optimism=0.3, prior=0.0, doubt=0.0), 0)
+    learner = ModelLearner(1, 2, Certain(optimism=0.3, prior=0.0), 0)
     learner.begin_task([2.0])
     learner.plan()
     learner.add_row()
@@ -133,7 +146,7 @@ def test_what_was_never_tried_is_worth_the_optimism_and_nothing_at_the_end():
 
 def test_what_was_tried_once_may_hold_more():
     """One try worth 0 and one of doubt worth 0.3; a plan for good knows no doubt."""
-    learner = ModelLearner(1, 1, ModelSettings(optimism=0.3, doubt=1.0, prior=0.0), 0)
+    learner = ModelLearner(1, 1, ModelSettings(optimism=0.3, prior=0.0), 0)
     learner.begin_task([1.0])
     learner.plan()
     learner.add_row()
@@ -144,7 +157,7 @@ def test_what_was_tried_once_may_hold_more():
 
 
 def test_exploration_keeps_to_actions_that_are_nearly_as_good():
-    learner = ModelLearner(1, 3, ModelSettings(epsilon=0.5, margin=0.1, prior=0.0, doubt=0.0), 0)
+    learner = ModelLearner(1, 3, Certain(epsilon=0.5, margin=0.1, prior=0.0), 0)
     learner.begin_task([1.0])
     learner.plan()
     learner.add_row()
@@ -177,7 +190,7 @@ def test_growing_changes_nothing(monkeypatch):
         rooms = FourRoom()
         for w in rooms.random_tasks(2, np.random.default_rng(0)):
             learner.begin_task(w)
-            outcome = learner.learn_four_room(rooms, w, rasf.MeanVariance(-4.0), 3_000)
+            outcome = learner.lead(rooms, w, rasf.MeanVariance(-4.0), 3_000)
         return outcome, [learner.value(s) for s in range(learner.states)]
 
     usual = values()
@@ -192,11 +205,11 @@ def test_growing_changes_nothing(monkeypatch):
 def test_the_compiled_world_is_learned_to_its_optimum():
     """By hand: down to 2 (worth 1), back and right to 1 (0.5), down to the goal (1), round the trap."""
     rooms = FourRoom(SMALL, trap_probability=0.3, step_limit=30)
-    learner = ModelLearner(rooms.n_features, 4, ModelSettings(groups="none", optimism=2.0), 3)
+    learner = ModelLearner(rooms.n_features, 4, ModelSettings(prior=0.0, optimism=2.0), 3)
     w = rooms.task([0.5, 1.0])
     learner.begin_task(w)
-    outcome = learner.learn_four_room(rooms, w, rasf.MeanVariance(0.0), 3_000)
-    start = np.flatnonzero((learner.four_room_keys() == 0).all(axis=1))[0]
+    outcome = learner.lead(rooms, w, rasf.MeanVariance(0.0), 3_000)
+    start = np.flatnonzero((learner.keys() == 0).all(axis=1))[0]
     learner.policy(w)
     gamma = learner.settings.gamma
     assert learner.value(start) == pytest.approx(gamma + 0.5 * gamma**5 + gamma**7, rel=0.02)
@@ -214,7 +227,8 @@ def test_same_seed_same_bits():
         ({"gamma": 1.0}, "gamma"),
         ({"epsilon": 2.0}, "epsilon"),
         ({"prior": -1.0}, "prior"),
-        ({"groups": "all"}, "groups"),
+        ({"margin": -1.0}, "margin"),
+        ({"learn_w": "all"}, "learn_w"),
     ],
 )
 def test_bad_settings_are_refused(changes, name):
@@ -271,7 +285,7 @@ def test_the_four_rooms_are_learned_with_weights_that_are_learned():
     learner = ModelLearner(rooms.n_features, 4, ModelSettings(learn_w=True), 0)
     (w,) = rooms.random_tasks(1, np.random.default_rng(1))
     learner.begin_task(None)
-    outcome = learner.learn_four_room(rooms, w, rasf.MeanVariance(0.0), 3_000)
+    outcome = learner.lead(rooms, w, rasf.MeanVariance(0.0), 3_000)
     assert outcome.total > 0
     model = learner._model
     met = np.unique(model.kind[: model.used[1]])  # kind 1 + i is feature i

@@ -42,6 +42,10 @@ def assert_cache_is_exact(kernel):
     return fresh
 
 
+def at_rate(memory, alpha_w):
+    return memory._replace(rule=memory.rule._replace(alpha_w=alpha_w))
+
+
 class History:
     """Random events, fed to the table and to plain tables alike; rows are the states."""
 
@@ -72,14 +76,15 @@ class History:
         # from large moves to the last bits: scores may be kept while w has hardly moved
         rate = 0.5 if self.coarse else 0.5 ** self.rng.choice([1, 4, 7, 10, 14, 20, 40, 50])
         phi, reward = np.eye(self.d)[self.rng.integers(self.d)], float(self.rng.integers(-1, 2))
-        sfql.learn_weights(self.kernel.memory, self.kernel.t, phi, reward, rate)
+        sfql.learn_weights(at_rate(self.kernel.memory, rate), self.kernel.t, phi, reward)
         self.twin.learn_weights(phi, reward, rate)
 
     def learn(self):
         k, rng = self.kernel, self.rng
         k.make_room(1)
         row = int(rng.integers(k.table.used[0]))
-        action, driver, slot = sfql.choose(k.memory, k.t, row)
+        chosen = sfql.choose(k.memory, k.t, row)
+        action, driver, _ = chosen
         scores = all_scores(k.contents()[row], k.memory.coef[k.t], len(k.table.features))
         assert (driver, action) == np.unravel_index(scores.argmax(), scores.shape)
         if rng.random() < 0.4:
@@ -89,7 +94,7 @@ class History:
         phi = rng.integers(0, 2, self.d).astype(float)
         where = rng.random()
         next_row = row if where < 0.3 else -1 if where < 0.4 else int(rng.integers(k.table.used[0]))
-        sfql.learn(k.memory, k.t, row, action, driver, slot, phi, next_row)
+        sfql.learn(at_rate(k.memory, 0.0), k.t, row, action, chosen, phi, 0.0, next_row)
         self.twin.learn(row, action, driver, phi, None if next_row < 0 else next_row)
 
     def refresh_all(self):
@@ -158,10 +163,10 @@ def test_weights_that_do_not_change_keep_the_caches():
     history.refresh_all()
     before = k.version
     exact = float(k.memory.w[k.t, 1])
-    sfql.learn_weights(k.memory, k.t, np.array([0.0, 1.0, 0.0]), exact, 0.5)
+    sfql.learn_weights(k.memory, k.t, np.array([0.0, 1.0, 0.0]), exact)
     assert k.version == before
     assert assert_cache_is_exact(k) == k.table.used[0]
-    sfql.learn_weights(k.memory, k.t, np.array([0.0, 1.0, 0.0]), exact + 1, 0.5)
+    sfql.learn_weights(k.memory, k.t, np.array([0.0, 1.0, 0.0]), exact + 1)
     assert k.version == before + 1
     assert assert_cache_is_exact(k) == 0
 

@@ -15,7 +15,7 @@ SMALL = FourRoom("S.T1.\n.T..2\n.X.T.\n1..2G", trap_probability=0.2)
 
 def run_both(four_room, rule, tasks, steps, step_limit, epsilon, alpha_w, poison=np.nan):
     """Both learners after the same tasks and draws, having agreed on every task's outcome."""
-    world, d = four_room.world(), four_room.n_features
+    rule, d = rule._replace(alpha_w=alpha_w), four_room.n_features
     rng = np.random.default_rng(rule.seed)
     kernel = Kernel(rule, d, 4, tasks, poison)
     twin = Twin(rule, d, 4, kernel.table.value.dtype)
@@ -25,7 +25,7 @@ def run_both(four_room, rule, tasks, steps, step_limit, epsilon, alpha_w, poison
         outcomes = []
         for learner in (kernel, twin):
             learner.start_task(w)
-            outcomes.append(learner.run_task(world, step_limit, rewards, epsilon, alpha_w, draws))
+            outcomes.append(learner.run_task(four_room, step_limit, rewards, epsilon, draws))
         assert outcomes[0] == pytest.approx(outcomes[1], abs=1e-9)
         np.testing.assert_allclose(kernel.memory.w[kernel.t], twin.w[-1], rtol=0, atol=1e-12)
     return kernel, twin

@@ -6,11 +6,11 @@ from tabular_kernel import make_rule
 
 from rasf import CVaR, MeanVariance
 from rasf.library.tables.policies import TablePolicies
-from rasf.tabular import prql
 from rasf.tabular.frozen import Frozen
 from rasf.tabular.scores import best_action, ensure_fresh, greedy, greedy_of_slot
 from rasf.tabular.table import BASE, SigmaForm, add_row, find_policy, new_table, newest_slot, reserve
 from rasf.transfer import driver_first, gpi
+from rasf_lab.paper.four_room import prql
 
 K, A = 4, 5
 

@@ -1,6 +1,6 @@
 """highway-env's Kinematics observation, compiled: a row for the ego, then one for each of the closest objects in sight.
 
-In sight is who is nearer than the perception distance and, unless the ego looks behind, not more than two lengths
+In sight is what is nearer than the perception distance and, unless the ego looks behind, not more than two lengths
 behind it; obstacles behind are never seen. The closest are those with the least |distance along the ego's lane|. Each
 feature with a range is mapped to [-1, 1] and clipped; rows without an object are 0.
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
-from rasf.envs.driving.network import Network, local, point
+from rasf.envs.driving.road_map import RoadMap, local, point
 from rasf.envs.driving.traffic import ANY_LANE, OBSTACLE, Cars
 
 FEATURES = ("presence", "x", "y", "vx", "vy", "cos_h", "sin_h", "cos_d", "sin_d")
@@ -40,7 +40,7 @@ class View(NamedTuple):
 
 
 @compiled(_nrt=False)
-def destination(network: Network, routes: Ints, car: Any) -> tuple[float, float]:
+def destination(network: RoadMap, routes: Ints, car: Any) -> tuple[float, float]:
     """The direction of the end of a car's route."""
     if car.kind == OBSTACLE or car.route == car.route_end:
         return 0.0, 0.0
@@ -68,7 +68,7 @@ def feature(car: Any, number: int) -> float:
 
 
 @compiled()
-def observe(view: View, network: Network, cars: Cars, routes: Ints, ego: int) -> Floats:
+def observe(view: View, network: RoadMap, cars: Cars, routes: Ints, ego: int) -> Floats:
     """The observation (rows, F) of car `ego`."""
     here, lanes = cars[ego], network.lanes
     s_ego, _ = local(lanes[here.lane], here.x, here.y)

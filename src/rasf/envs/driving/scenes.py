@@ -1,7 +1,7 @@
 """The scenes of highway-env's resets, sooner: the network is kept, and the vehicles of a highway are placed at once.
 
 Highway-env builds its roads anew in each episode, though they only depend on the settings, and for each vehicle of a
-highway asks all others where they are. The random numbers are drawn in its order, so each seed has its scene.
+highway computes the places of all others. The random numbers are drawn in its order, so each seed has its scene.
 """
 
 from __future__ import annotations

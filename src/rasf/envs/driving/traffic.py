@@ -18,6 +18,7 @@ halves the time.
 from __future__ import annotations
 
 import math
+import struct
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +26,8 @@ import numpy.typing as npt
 
 from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
-from rasf.envs.driving.network import (
-    Network,
+from rasf.envs.driving.road_map import (
+    RoadMap,
     after_end,
     distance,
     heading_at,
@@ -39,28 +40,27 @@ from rasf.envs.driving.network import (
 )
 
 OBSTACLE, DRIVER, EGO = 0, 1, 2
-NOBODY = -1
+NO_CAR = -1
 NEVER = -1  # yielding: never, not now (0) or now (1)
 ANY_LANE = -1  # a route's id where highway-env has None
 
-_STATE_FLOATS = ("x", "y", "heading", "speed", "target_speed", "timer", "steering", "acceleration")
-_IMPACT = ("impact_x", "impact_y")
-_STATE_INTS = ("lane", "target", "route", "crashed", "struck", "yielding", "yield_timer")
-_GIVEN_INTS = ("kind", "route_end", "checks", "changes_lane")
-_GIVEN_FLOATS = ("length", "width", "diagonal", "max_speed", "min_speed")
-_CONTROL = ("kp_a", "kp_heading", "kp_lateral", "tau_pursuit", "max_steering")
-_IDM = ("acc_max", "comfort_acc_max", "comfort_acc_min", "distance_wanted", "time_wanted", "delta")
-_MOBIL = ("politeness", "min_gain", "max_braking", "change_delay")
-_DERIVED = ("cos", "sin")
-_KINDS = (
-    ("d", _STATE_FLOATS + _IMPACT),
-    ("q", _STATE_INTS + _GIVEN_INTS),
-    ("d", _GIVEN_FLOATS + _CONTROL + _IDM + _MOBIL + _DERIVED),
-)
 # the state is read back after a step; the rest, what a vehicle is, only goes in
-STATE_FORMAT = f"{len(_STATE_FLOATS + _IMPACT)}d{len(_STATE_INTS)}q"
-CAR_FORMAT = "".join(f"{len(names)}{kind}" for kind, names in _KINDS)
-CAR = np.dtype([(name, {"d": np.float64, "q": np.int64}[kind]) for kind, names in _KINDS for name in names])
+_STATE = {
+    "d": "x y heading speed target_speed timer steering acceleration impact_x impact_y",
+    "q": "lane target route crashed struck yielding yield_timer",
+}
+_GIVEN = {
+    "q": "kind route_end checks changes_lane",
+    "d": "length width diagonal max_speed min_speed kp_a kp_heading kp_lateral tau_pursuit max_steering "
+    "acc_max comfort_acc_max comfort_acc_min distance_wanted time_wanted delta "  # the driver model
+    "politeness min_gain max_braking change_delay "  # MOBIL
+    "cos sin",  # of the heading
+}
+_FIELDS = [(kind, names.split()) for kind, names in (*_STATE.items(), *_GIVEN.items())]
+_FORMATS = [f"{len(names)}{kind}" for kind, names in _FIELDS]
+CAR = np.dtype([(name, {"d": np.float64, "q": np.int64}[kind]) for kind, names in _FIELDS for name in names])
+pack = struct.Struct("".join(_FORMATS)).pack  # a car
+unpack = struct.Struct(f"{''.join(_FORMATS[:2])}{struct.calcsize(''.join(_FORMATS[2:]))}x").iter_unpack  # states
 
 Cars = npt.NDArray[Any]
 
@@ -72,7 +72,7 @@ class Scene(NamedTuple):
     lanes before and after.
     """
 
-    network: Network
+    network: RoadMap
     cars: Cars
     routes: Ints
     along: Floats  # (n, L)
@@ -129,7 +129,7 @@ def next_lane(scene: Scene, i: int) -> int:
 
 
 @compiled(_nrt=False)
-def entry(net: Network, lane: Any, road: Any, wanted: int, x: float, y: float) -> tuple[int, float]:
+def entry(net: RoadMap, lane: Any, road: Any, wanted: int, x: float, y: float) -> tuple[int, float]:
     """The lane of a next road to enter from a point of `lane`, and its distance."""
     best, least = road.first_lane, math.inf
     if net.roads[lane.road].lanes == road.lanes:
@@ -148,11 +148,11 @@ def entry(net: Network, lane: Any, road: Any, wanted: int, x: float, y: float) -
 
 @compiled(_nrt=False)
 def neighbours(scene: Scene, i: int, lane: int) -> tuple[int, int]:
-    """Who drives before and behind a car on a lane, which need not be its own."""
+    """The cars before and behind a car on a lane, which need not be its own."""
     net = scene.network
     here, first = scene.along[i, lane], net.links[lane]
     last = net.links[lane + 1] if scene.connected else first + 1
-    front, rear, s_front, s_rear = NOBODY, NOBODY, 0.0, 0.0
+    front, rear, s_front, s_rear = NO_CAR, NO_CAR, 0.0, 0.0
     for other in range(len(scene.cars)):
         if other == i:
             continue
@@ -162,9 +162,9 @@ def neighbours(scene: Scene, i: int, lane: int) -> tuple[int, int]:
             if not on_lane(net.lanes[searched], s, scene.across[other, searched], 1.0):
                 continue
             s += net.offset[k]
-            if here <= s and (front == NOBODY or s <= s_front):
+            if here <= s and (front == NO_CAR or s <= s_front):
                 front, s_front = other, s
-            if s < here and (rear == NOBODY or s > s_rear):
+            if s < here and (rear == NO_CAR or s > s_rear):
                 rear, s_rear = other, s
             break
     return front, rear
@@ -182,9 +182,9 @@ def gap_wanted(cars: Cars, i: int, ego: int, front: int) -> float:
 
 @compiled(_nrt=False)
 def idm(scene: Scene, i: int, ego: int, front: int) -> float:
-    """The acceleration of `ego` behind `front`, if it drove as driver i does; 0 for nobody and for obstacles."""
+    """The acceleration of `ego` behind `front`, if it drove as driver i does; 0 for no car and for obstacles."""
     cars = scene.cars
-    if ego == NOBODY or cars[ego].kind == OBSTACLE:
+    if ego == NO_CAR or cars[ego].kind == OBSTACLE:
         return 0.0
     driver, a = cars[i], cars[ego]
     limit, target = scene.network.lanes[a.lane].speed_limit, a.target_speed
@@ -192,7 +192,7 @@ def idm(scene: Scene, i: int, ego: int, front: int) -> float:
         target = clip(target, 0.0, limit)
     free = 1 - (max(a.speed, 0.0) / abs(not_zero(target))) ** driver.delta
     acceleration = driver.comfort_acc_max * free
-    if front != NOBODY:
+    if front != NO_CAR:
         gap = scene.along[front, a.lane] - scene.along[ego, a.lane]
         acceleration -= driver.comfort_acc_max * (gap_wanted(cars, i, ego, front) / not_zero(gap)) ** 2
     return acceleration
@@ -222,7 +222,7 @@ def mobil(scene: Scene, i: int, lane: int) -> bool:
 
 @compiled(_nrt=False)
 def choose_lane(scene: Scene, i: int) -> None:
-    """Now and then the driver looks for a better lane; one that is changing gives way to who is already there."""
+    """Now and then the driver looks for a better lane; one that is changing gives way to a car already there."""
     cars, lanes = scene.cars, scene.network.lanes
     driver = cars[i]
     if driver.lane != driver.target:
@@ -303,8 +303,17 @@ def act_as_driver(scene: Scene, i: int) -> None:
 
 
 @compiled(_nrt=False)
+def act(scene: Scene, i: int) -> None:
+    """What a vehicle does in a frame."""
+    if scene.cars[i].kind == EGO:
+        act_as_ego(scene, i, 0)
+    else:
+        act_as_driver(scene, i)
+
+
+@compiled(_nrt=False)
 def move(scene: Scene, i: int, dt: float) -> None:
-    """The bicycle model; who has crashed brakes."""
+    """The bicycle model; a crashed car brakes."""
     car = scene.cars[i]
     if car.kind == DRIVER:
         car.timer += dt
@@ -394,7 +403,7 @@ def overlap(a: Any, b: Any, dt: float) -> tuple[bool, bool, float, float]:
 
 @compiled()
 def collide(a: Any, b: Any, dt: float) -> None:
-    """Car `a` and whoever comes after it in the arrays: marks, and pushes for the next frame."""
+    """Mark car `a` and a later car as crashed, and note the pushes for the next frame."""
     if not (a.checks or b.checks):
         return
     dx, dy = b.x - a.x, b.y - a.y

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import itertools
-import struct
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -32,15 +31,11 @@ from highway_env.vehicle.controller import MDPVehicle
 from highway_env.vehicle.kinematics import Vehicle
 from highway_env.vehicle.objects import Obstacle
 
-from rasf.envs.driving.network import NetworkArrays
 from rasf.envs.driving.observation import FEATURES, View, observe
-from rasf.envs.driving.priority import Rules
+from rasf.envs.driving.road_map import MappedNetwork
 from rasf.envs.driving.scenes import can_fill_highway, copy_road, fill_highway, frames_at_once, has_warm_up, road_maker
-from rasf.envs.driving.simulation import drive
-from rasf.envs.driving.traffic import ANY_LANE, CAR, CAR_FORMAT, DRIVER, EGO, NEVER, NOBODY, OBSTACLE, STATE_FORMAT
-
-_pack = struct.Struct(CAR_FORMAT).pack
-_unpack = struct.Struct(f"{STATE_FORMAT}{struct.calcsize(CAR_FORMAT) - struct.calcsize(STATE_FORMAT)}x").iter_unpack
+from rasf.envs.driving.simulation import RightOfWay, drive
+from rasf.envs.driving.traffic import ANY_LANE, CAR, DRIVER, EGO, NEVER, NO_CAR, OBSTACLE, Scene, pack, unpack
 
 _state = attrgetter(
     "position", "heading", "speed", "target_speed", "action", "impact", "lane_index", "target_lane_index", "route",
@@ -83,7 +78,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             raise TypeError(f"the actions must be DiscreteMetaAction, got {type(base.action_type).__name__}")
         self.plain_steps = 0
         self._base: Any = base
-        self._network: NetworkArrays | None = None
+        self._network: MappedNetwork | None = None
         self._road: Any = None
         self._road_of: dict[str, Any] | None = None  # the settings it was made for
         self._spaces_of: dict[str, Any] | None = None
@@ -121,7 +116,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             or type(base.action_type) is not DiscreteMetaAction
         ):
             raise _Unknown
-        ego, shift = NOBODY, 0
+        ego, shift = NO_CAR, 0
         if action is not None:
             vehicle, label = base.action_type.controlled_vehicle, base.action_type.actions[int(action)]
             if type(vehicle) is not MDPVehicle or vehicle not in base.road.vehicles:
@@ -136,31 +131,33 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         base.enable_auto_render = False
         return after
 
-    def _run(self, frames: int, dt: float, ego: int = NOBODY, shift: int = 0) -> _Cars:
+    def _run(self, frames: int, dt: float, ego: int = NO_CAR, shift: int = 0) -> _Cars:
         """Move the vehicles on the road."""
         road = self._base.road
         regulated = type(road) is RegulatedRoad
         if not (regulated or type(road) is Road) or road.record_history:
             raise _Unknown
-        rules = Rules()
+        rules = RightOfWay()
         if regulated:
             wait = float(road.YIELD_DURATION * road.REGULATION_FREQUENCY)
-            rules = Rules(int(1 / dt / road.REGULATION_FREQUENCY), road.steps, wait)
+            rules = RightOfWay(int(1 / dt / road.REGULATION_FREQUENCY), road.steps, wait)
             if rules.every == 0:
                 raise _Unknown
         network, packed = self._lanes(road.network), self._read(road)
         connected = bool(road.neighbour_vehicles_connected_lanes)
-        drive(network.arrays, packed.cars, packed.routes, len(road.vehicles), connected, frames, dt, ego, shift, rules)
+        along, across = np.empty((2, len(packed.cars), len(network.lanes)))
+        scene = Scene(network.arrays, packed.cars, packed.routes, along, across, connected)
+        drive(scene, len(road.vehicles), frames, dt, ego, shift, rules)
         self._write(road, packed.buffer, network)
         if regulated:
             road.steps += frames
         return packed
 
-    def _lanes(self, network: Any) -> NetworkArrays:
+    def _lanes(self, network: Any) -> MappedNetwork:
         """The network's arrays, made once for each network."""
         if self._network is None or self._network.network is not network:
             try:
-                self._network = NetworkArrays(network)
+                self._network = MappedNetwork(network)
             except TypeError as error:
                 raise _Unknown from error
         return self._network
@@ -183,7 +180,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
                 start = len(routes)
                 if route:
                     routes += [(roads[a, b], ANY_LANE if i is None else i) for a, b, i in route]
-                buffer += _pack(
+                buffer += pack(
                     *position.tolist(), heading, speed, target_speed, vehicle.timer if driver else 0.0,
                     action["steering"], action["acceleration"], *(_NO_IMPACT if impact is None else impact),
                     numbers[lane], numbers[target], start, crashed, impact is not None,
@@ -195,7 +192,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
                 if type(thing) is not Obstacle or not (thing.solid and thing.collidable):
                     raise _Unknown
                 lane = numbers[thing.lane_index]
-                buffer += _pack(
+                buffer += pack(
                     *thing.position, thing.heading, thing.speed, 0.0, 0.0, 0.0, 0.0, *_NO_IMPACT,
                     lane, lane, 0, thing.crashed, False, NEVER, 0,
                     OBSTACLE, 0, thing.check_collisions, False,
@@ -205,14 +202,14 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             raise _Unknown from error
         return _Cars(np.frombuffer(buffer, CAR), buffer, np.array(routes or np.empty((0, 2)), np.int64))
 
-    def _write(self, road: Any, buffer: bytearray, network: NetworkArrays) -> None:
+    def _write(self, road: Any, buffer: bytearray, network: MappedNetwork) -> None:
         """The arrays' state back into the vehicles and obstacles."""
         indices, lanes = network.indices, network.lanes
         route_start = 0
         for vehicle, (
             x, y, heading, speed, target_speed, timer, steering, acceleration, impact_x, impact_y,
             lane, target, route, crashed, struck, yielding, yield_timer,
-        ) in zip(itertools.chain(road.vehicles, road.objects), _unpack(buffer), strict=True):  # fmt: skip
+        ) in zip(itertools.chain(road.vehicles, road.objects), unpack(buffer), strict=True):  # fmt: skip
             vehicle.crashed = bool(crashed)
             if type(vehicle) is Obstacle:
                 continue
@@ -247,10 +244,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             base.road.network.get_closest_lane_index = self._lanes(base.road.network).closest
 
     def _fill_highway(self) -> None:
-        if can_fill_highway(self._base):
-            fill_highway(self._base)
-        else:
-            self._plain_fill()
+        fill_highway(self._base) if can_fill_highway(self._base) else self._plain_fill()
 
     def _fill_intersection(self, n_vehicles: int = 10) -> None:
         base, road = self._base, self._base.road

@@ -1,4 +1,4 @@
-"""What an environment, its wrappers or phi declare of the features, by attributes:
+"""`FeatureSource`: what an environment, its wrappers or phi declare of the features, by attributes.
 
     signs            (d,) of the weights that make sense: 1 (more is better), -1 (a cost), 0 (either)
     feature_names    d different words
@@ -6,38 +6,21 @@
     random_tasks     random_tasks(count, rng), weights (count, d) from the environment's own distribution
 
 Each is looked up in `owners`, outermost first: the wrappers down to the one that makes the reward. What lies below that
-wrapper describes another reward, so it is not asked.
+wrapper describes another reward.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from rasf.arrays import Floats, Ints
 from rasf.checks import is_whole, task_weights
+from rasf.envs.gymnasium.encoder import Encoder
 
 _MAXIMISED = "mo_gymnasium"  # in this package's environments costs are negative, so that more of each is better
-
-
-def declared(owners: Sequence[object], name: str) -> Any:
-    """Return the outermost attribute of this name that is not None; None where no owner has one."""
-    return next((found for owner in owners if (found := getattr(owner, name, None)) is not None), None)
-
-
-def declared_signs(owners: Sequence[object], n_features: int) -> Ints | None:
-    """Return the declared signs (d,), or 1 for each feature of MO-Gymnasium's environments; None where unknown.
-
-    Raises:
-        ValueError: if the attribute `signs` is not -1, 0 or 1 for each feature.
-    """
-    found = declared(owners, "signs")
-    if found is None:
-        innermost = type(owners[-1]).__module__.partition(".")[0]
-        return np.ones(n_features, np.int64) if innermost == _MAXIMISED else None
-    return checked_signs(found, n_features)
 
 
 def checked_signs(given: Any, n_features: int) -> Ints:
@@ -51,52 +34,71 @@ def checked_signs(given: Any, n_features: int) -> Ints:
     return signs.astype(np.int64)
 
 
-def declared_names(owners: Sequence[object], n_features: int) -> tuple[str, ...] | None:
-    """Return the declared feature names; None where there are none.
+class FeatureSource:
+    """What one environment with features and several have in common. A wrong declaration is a ValueError."""
 
-    Raises:
-        ValueError: if the attribute `feature_names` is not d different words.
-    """
-    found = declared(owners, "feature_names")
-    if found is None:
-        return None
-    listed = isinstance(found, list | tuple | np.ndarray) and all(isinstance(name, str) for name in found)
-    if not listed or len(found) != n_features or len({*found}) < n_features:
-        raise ValueError(f"feature_names must be {n_features} different words, got {found!r:.60}")
-    return tuple(map(str, found))
+    encoder: Encoder
+    n_actions: int
+    declared_bounds: Floats  # (d, 2) of the features in a step, infinite where open
+    owners: Sequence[object]  # of declarations, outermost first
 
+    @property
+    def n_features(self) -> int:
+        return len(self.declared_bounds)
 
-def declared_events(owners: Sequence[object], n_features: int) -> tuple[int, ...]:
-    """Return the indices of the features that are declared to occur at most once an episode.
+    @property
+    def bounds(self) -> Floats | None:
+        """Bounds (d, 2) of the features, where all of them are declared."""
+        return self.declared_bounds if np.isfinite(self.declared_bounds).all() else None
 
-    Raises:
-        ValueError: if the attribute `events` does not list different indices of features.
-    """
-    found = declared(owners, "events")
-    if found is None:
-        return ()
-    listed = isinstance(found, list | tuple | np.ndarray) and all(is_whole(i) and 0 <= i < n_features for i in found)
-    if not listed or len({*found}) < len(found):
-        raise ValueError(
-            f"the environment's attribute events must list different indices of its {n_features} features, from 0, got "
-            f"{found!r:.60}"
-        )
-    return tuple(map(int, found))
+    def _declared(self, name: str) -> Any:
+        """The outermost attribute of this name that is not None; None where no owner has one."""
+        return next((found for owner in self.owners if (found := getattr(owner, name, None)) is not None), None)
 
+    @property
+    def signs(self) -> Ints | None:
+        """The signs (d,) of the weights that make sense: 1, -1, or 0 for either; None where they are not known."""
+        found = self._declared("signs")
+        if found is not None:
+            return checked_signs(found, self.n_features)
+        innermost = type(self.owners[-1]).__module__.partition(".")[0]
+        return np.ones(self.n_features, np.int64) if innermost == _MAXIMISED else None
 
-def declared_tasks(owners: Sequence[object], n_features: int, count: int, rng: np.random.Generator) -> Floats | None:
-    """Return weights (count, d) from the declared distribution of tasks; None where there is none.
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """The declared names of the features; None where there are none."""
+        found, d = self._declared("feature_names"), self.n_features
+        if found is None:
+            return None
+        listed = isinstance(found, list | tuple | np.ndarray) and all(isinstance(name, str) for name in found)
+        if not listed or len(found) != d or len({*found}) < d:
+            raise ValueError(f"feature_names must be {d} different words, got {found!r:.60}")
+        return tuple(map(str, found))
 
-    Raises:
-        ValueError: if the attribute `random_tasks` is no function or does not return such weights.
-    """
-    draw: Callable[[int, np.random.Generator], Any] | None = declared(owners, "random_tasks")
-    if draw is None:
-        return None
-    name = "the environment's random_tasks"
-    if not callable(draw):
-        raise ValueError(f"{name} must be a function random_tasks(count, rng), got {type(draw).__name__}")
-    found = task_weights(name, draw(count, rng), n_features)
-    if len(found) != count:
-        raise ValueError(f"{name} must return weights of shape ({count}, {n_features}), got shape {found.shape}")
-    return found
+    @property
+    def events(self) -> tuple[int, ...]:
+        """The indices of the features that are declared to occur at most once an episode."""
+        found, d = self._declared("events"), self.n_features
+        if found is None:
+            return ()
+        listed = isinstance(found, list | tuple | np.ndarray) and all(is_whole(i) and 0 <= i < d for i in found)
+        if not listed or len({*found}) < len(found):
+            raise ValueError(
+                f"the environment's attribute events must list different indices of its {d} features, from 0, got "
+                f"{found!r:.60}"
+            )
+        return tuple(map(int, found))
+
+    def random_tasks(self, count: int, rng: np.random.Generator) -> Floats | None:
+        """Weights (count, d) from the environment's own distribution of tasks; None where it has none."""
+        draw, name = self._declared("random_tasks"), "the environment's random_tasks"
+        if draw is None:
+            return None
+        if not callable(draw):
+            raise ValueError(f"{name} must be a function random_tasks(count, rng), got {type(draw).__name__}")
+        found = task_weights(name, draw(count, rng), self.n_features)
+        if len(found) != count:
+            raise ValueError(
+                f"{name} must return weights of shape ({count}, {self.n_features}), got shape {found.shape}"
+            )
+        return found

@@ -19,19 +19,18 @@ from rasf.world import World
 _MOST = 2**53
 _NOTHING = type(None)
 INTERFACE = ("observations", "n_actions", "n_features")  # what must agree for policies to act in an environment
-_JSON: dict[str, tuple[tuple[type, ...], int, int]] = {  # types in a file, and the range of whole numbers
-    "id": ((str, _NOTHING), 0, 0),
-    "kwargs": ((dict,), 0, 0),
-    "observations": ((dict,), 0, 0),
-    "n_actions": ((int,), 1, _MOST),
-    "first_action": ((int,), -_MOST, _MOST),
-    "n_features": ((int,), 1, _MOST),
-    "bounds": ((list, _NOTHING), 0, 0),
-    "phi": ((str, _NOTHING), 0, 0),
-    "max_episode_steps": ((int, _NOTHING), 1, _MOST),
-    "feature_names": ((list, _NOTHING), 0, 0),
+_JSON: dict[str, tuple[type, ...]] = {  # types in a file; whole numbers are at least 1, but for first_action
+    "id": (str, _NOTHING),
+    "kwargs": (dict,),
+    "observations": (dict,),
+    "n_actions": (int,),
+    "first_action": (int,),
+    "n_features": (int,),
+    "bounds": (list, _NOTHING),
+    "phi": (str, _NOTHING),
+    "max_episode_steps": (int, _NOTHING),
 }
-_LATER = ("feature_names",)  # which older files do not have
+_LATER = {"feature_names": (list, _NOTHING)}  # which older files do not have
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,8 @@ class EnvironmentDescription:
     id, kwargs: what `gymnasium.make` was given; None without an id, and "<type>" for a value that is not JSON.
     observations: the space, as `rasf.envs.gymnasium.spaces.describe` writes it. first_action: the environment's own
     number of action 0. bounds: lowest and highest of each feature in a step, where all are declared. phi: the name of
-    the function that computed the features; None if they are the environment's own reward. feature_names: what they are
-    called, where somebody says. from_file: whether a file says all this, which is then not trusted.
+    the function that computed the features; None if they are the environment's own reward. feature_names: their
+    names, where declared. from_file: whether the description was read from a file, which is not trusted.
     """
 
     id: str | None
@@ -108,22 +107,21 @@ class EnvironmentDescription:
 
     def difference(self, other: EnvironmentDescription, names: Iterable[str] | None = None) -> str | None:
         """The first field, of all or of those named, in which two descriptions differ."""
-        compared = [name for name in _JSON if name not in _LATER] if names is None else names
-        return next((name for name in compared if getattr(self, name) != getattr(other, name)), None)
+        return next((name for name in names or _JSON if getattr(self, name) != getattr(other, name)), None)
 
     def to_json(self) -> Header:
         """As a file's header has it."""
-        found = {name: getattr(self, name) for name in _JSON}
         bounds = None if self.bounds is None else [list(ends) for ends in self.bounds]
         names = {} if self.feature_names is None else {"feature_names": list(self.feature_names)}
-        return {name: found[name] for name in found if name not in _LATER} | {"bounds": bounds} | names
+        return {name: getattr(self, name) for name in _JSON} | {"bounds": bounds} | names
 
     @classmethod
     def from_json(cls, header: Mapping[str, Any]) -> EnvironmentDescription:
-        """What `to_json` wrote, or a stranger: all but the observations, which their `Encoder` checks, is checked."""
-        for name, (kinds, least, most) in _JSON.items():
+        """The description in a header, which is not trusted: all is checked, the observations by their `Encoder`."""
+        for name, kinds in (_JSON | _LATER).items():
             value = header.get(name) if name in _LATER else header[name]
-            if type(value) not in kinds or (type(value) is int and not least <= value <= most):
+            least = -_MOST if name == "first_action" else 1
+            if type(value) not in kinds or (type(value) is int and not least <= value <= _MOST):
                 raise ValueError(f"the {name} of its environment cannot be {value!r:.60}")
         if ":" in (header["id"] or ""):  # Gymnasium would import what stands before it
             raise ValueError(f"its environment's id must not name a module, got {header['id']!r:.60}")
@@ -138,7 +136,7 @@ class EnvironmentDescription:
             if not each or not len(names) == len({*names}) == header["n_features"]:
                 raise ValueError(f"the feature_names of its environment must be a word for each, got {names!r:.60}")
             names = tuple(names)
-        known: dict[str, Any] = {name: header[name] for name in _JSON if name not in _LATER}
+        known: dict[str, Any] = {name: header[name] for name in _JSON}
         return cls(**known | {"bounds": bounds, "feature_names": names, "from_file": True})
 
 
@@ -174,3 +172,13 @@ def plain(value: object) -> Any:
         return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError):
         return f"<{type(value).__name__}>"
+
+
+def spec_fields(spec: Any, phi: object) -> Header:
+    """The fields of a description that Gymnasium's `EnvSpec` and the function phi say; both may be None."""
+    return {
+        "id": getattr(spec, "id", None),
+        "kwargs": {str(name): plain(value) for name, value in getattr(spec, "kwargs", {}).items()},
+        "phi": None if phi is None else getattr(phi, "__name__", type(phi).__name__),
+        "max_episode_steps": getattr(spec, "max_episode_steps", None),
+    }

@@ -34,7 +34,7 @@ class Encoder:
     """Keys and vectors of one observation space; see the module."""
 
     def __init__(self, description: Header) -> None:
-        """From what `describe` gave, or a stranger: everything is checked."""
+        """From a space as JSON, which is not trusted: everything is checked."""
         self._leaves = leaves(description)
         self._description = dict(description)
         self.size = sum(leaf.size for leaf in self._leaves)
@@ -52,7 +52,7 @@ class Encoder:
         return cls(describe(space))
 
     def describe(self) -> Header:
-        """All there is to know, as JSON."""
+        """The space, as JSON."""
         return dict(self._description)
 
     @property
@@ -85,7 +85,7 @@ class Encoder:
         for leaf in self._leaves:
             shape = _pick(leaf, obs).shape
             if shape not in (leaf.shape, shape[:1] + leaf.shape):
-                wanted = f"{leaf.shape}, or {_with_batch(leaf.shape)} for a batch"
+                wanted = f"{leaf.shape}, or {_with_batch(leaf)} for a batch"
                 raise ValueError(f"{leaf.name} must have shape {wanted}, got {shape}")
             answers.add(shape != leaf.shape)
         if len(answers) > 1:
@@ -114,7 +114,10 @@ class Encoder:
         return _joined([_inputs(*pair) for pair in self._arrays(obs, batch=True)])
 
     def _keys(self, arrays: list[tuple[Leaf, np.ndarray]]) -> Floats:
-        keys = _joined([_exact(leaf, array).reshape(len(array), leaf.size) for leaf, array in arrays])
+        for leaf, array in arrays:
+            _require_finite(leaf, array)
+        keys = _joined([array.reshape(len(array), leaf.size).astype(np.float64) for leaf, array in arrays])
+        keys += 0.0  # -0.0 and 0.0 are one state
         if self._choices is not None and len(keys):
             least, most = (keys.item(),) * 2 if len(keys) == 1 else (keys.min(), keys.max())
             whole = arrays[0][1].dtype.kind != "f" or bool((np.rint(keys) == keys).all())
@@ -128,9 +131,7 @@ class Encoder:
         for leaf in self._leaves:
             array = _pick(leaf, obs)
             if array.shape[batch:] != leaf.shape or array.ndim != len(leaf.shape) + batch:
-                wanted = (
-                    f"a batch of shape {_with_batch(leaf.shape)}" if batch else f"one observation of shape {leaf.shape}"
-                )
+                wanted = f"a batch of shape {_with_batch(leaf)}" if batch else f"one observation of shape {leaf.shape}"
                 raise ValueError(f"{leaf.name} must be {wanted}, got shape {array.shape}")
             arrays.append((leaf, array if batch else array[None]))
         if batch and len(lengths := {len(array) for _, array in arrays}) > 1:
@@ -173,13 +174,6 @@ def _require_finite(leaf: Leaf, array: np.ndarray) -> None:
         raise ValueError(f"{leaf.name} must be finite, got nan or infinite numbers")
 
 
-def _exact(leaf: Leaf, array: np.ndarray) -> Floats:
-    _require_finite(leaf, array)
-    exact = array.astype(np.float64)
-    exact += 0.0  # -0.0 and 0.0 are one state
-    return exact
-
-
 def _inputs(leaf: Leaf, array: np.ndarray) -> npt.NDArray[np.float32]:
     """The leaf's part (n, vector_size) of network inputs, from a batch of arrays."""
     rows = array.reshape(len(array), leaf.size)
@@ -212,5 +206,5 @@ def _range(entries: npt.NDArray[np.int64]) -> str:
     return str(entries[0]) if (entries == entries[0]).all() else str(entries.tolist())
 
 
-def _with_batch(shape: tuple[int, ...]) -> str:
-    return f"({', '.join(['n', *map(str, shape)])}{',' if not shape else ''})"
+def _with_batch(leaf: Leaf) -> str:
+    return f"({', '.join(['n', *map(str, leaf.shape)])}{',' if not leaf.shape else ''})"

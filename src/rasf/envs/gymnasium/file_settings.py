@@ -1,6 +1,6 @@
 """Settings of an environment that a file may choose: bounded plain values of environments that are known here.
 
-A library or a log names its environment and the keyword arguments that made it, and may come from a stranger. Some
+A library or a log names its environment and the keyword arguments that made it, and is not trusted. Some
 arguments of known environments import a module (`other_vehicles_type` of highway-env), open a file (`config` of
 minecart, `xml_file` of MuJoCo) or ask for any amount of work (`vehicles_count`). `refused` therefore compares what a
 file says with a list of what is accepted. Everything else must come from the user.
@@ -31,18 +31,14 @@ def refused(env_id: str | None, settings: Mapping[str, Any]) -> tuple[str, Any] 
 
 def _first_refused(rules: Rules, settings: Mapping[str, Any], inside: str = "") -> tuple[str, Any] | None:
     for name, value in settings.items():
-        rule = rules.get(name, _never)
+        rule = rules.get(name)
         if isinstance(rule, dict):
             found = _first_refused(rule, value, f"{inside}{name}.") if isinstance(value, dict) else (name, value)
             if found is not None:
                 return found
-        elif not rule(value):
+        elif rule is None or not rule(value):
             return f"{inside}{name}", value
     return None
-
-
-def _never(_: object) -> bool:
-    return False
 
 
 def _flag(value: object) -> bool:
@@ -163,7 +159,6 @@ _ENVIRONMENTS: dict[str, Rules] = {  # by id, without the version
         "action_noise": _number(0, 10),
         "episode_length": _whole(1, 100_000),
         "observation": _one_of("raw", "wrapped", "sincos"),
-        "late_tip": _flag,
     },
     **{f"rasf/{road}": _HIGHWAY | {"compiled": _flag} for road in ("Highway", "Merge", "Roundabout", "Intersection")},
     **dict.fromkeys(

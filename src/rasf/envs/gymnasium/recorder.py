@@ -24,29 +24,21 @@ import gymnasium
 import numpy as np
 
 from rasf import checks
+from rasf.envs.gymnasium import answers
+from rasf.envs.gymnasium.answers import Info, Phi
 from rasf.envs.gymnasium.description import EnvironmentDescription
 from rasf.envs.gymnasium.encoder import all_finite
-from rasf.envs.gymnasium.single import (
-    FeatureEnvironment,
-    Info,
-    Phi,
-    allowed,
-    checked,
-    flag,
-    numbers_of,
-    phi_caller,
-    wrong_features,
-)
+from rasf.envs.gymnasium.single import FeatureEnvironment
 from rasf.files import Arrays, as_path, load_file, save_file
 
-PART = re.compile(r"part-(\d{6,})\.rasf")
+_PART = re.compile(r"part-(\d{6,})\.rasf")
 _MOST_EPISODES = 2**53
 _FLAGS = ("terminated", "truncated", "failure")
 
 
 def parts_of(folder: Path) -> list[Path]:
     """The parts of a log, in order."""
-    found = {int(match[1]): path for path in folder.iterdir() if (match := PART.fullmatch(path.name))}
+    found = {int(match[1]): path for path in folder.iterdir() if (match := _PART.fullmatch(path.name))}
     return [found[number] for number in sorted(found)]
 
 
@@ -97,7 +89,7 @@ class Recorder(gymnasium.Wrapper):
             raise ValueError(f"env must be a gymnasium.Env, got {type(env).__name__}")
         super().__init__(env)
         self.folder, self._phi = as_path(folder), phi
-        self._features = None if phi is None else phi_caller(phi)
+        self._features = None if phi is None else answers.phi_caller(phi)
         self._most = checks.whole("steps_per_part", steps_per_part)
         self._longest = checks.number("seconds_per_part", seconds_per_part, 0.0)
         features = FeatureEnvironment(env, phi)
@@ -109,9 +101,8 @@ class Recorder(gymnasium.Wrapper):
         try:
             self._lock.acquire(timeout=0)
         except Timeout:
-            raise ValueError(
-                f"folder must be for one recorder at a time; another one writes to {self.folder}"
-            ) from None
+            busy = f"folder must be for one recorder at a time; another one writes to {self.folder}"
+            raise ValueError(busy) from None
         try:
             self._part, self._episode = self._go_on()
         except BaseException:
@@ -132,18 +123,16 @@ class Recorder(gymnasium.Wrapper):
             raise ValueError(
                 f"{self.folder} is a log of another environment: its {different} was {before!r:.60}, now {now!r:.60}"
             )
-        match = PART.fullmatch(last[0].name)
-        assert match is not None
         episode = arrays.get("episode", np.zeros(0)).reshape(-1)
         if episode.dtype != np.int64 or not 0 <= episode.max(initial=0) < _MOST_EPISODES:
             raise ValueError(f"{last[0]} is damaged: it must have the numbers of its episodes")
-        return int(match[1]) + 1, int(episode.max(initial=-1))
+        return int(last[0].stem.removeprefix("part-")) + 1, int(episode.max(initial=-1))
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         """Begin an episode; one that was not over is cut off."""
         self._require_open()
         self._obs = None
-        obs, info = checked("reset", self.env.reset(seed=seed, options=options))
+        obs, info = answers.checked("reset", self.env.reset(seed=seed, options=options))
         self._episode += 1
         self._obs = copy.deepcopy(obs)  # an environment may write its next observation into the same array
         self._names_failures |= "failure" in info
@@ -168,16 +157,16 @@ class Recorder(gymnasium.Wrapper):
             raise ValueError("no episode is running: call reset() before step()")
         number = self._number_of(action)
         before, self._obs = self._obs, None  # where the step is refused, the episode is cut
-        obs, reward, terminated, truncated, info = checked("step", self.env.step(action))
+        obs, reward, terminated, truncated, info = answers.checked("step", self.env.step(action))
         given = {"terminated": terminated, "truncated": truncated, 'info["failure"]': info.get("failure", False)}
-        ends = tuple(flag(f"the environment's {name}", value) for name, value in given.items())
+        ends = tuple(answers.flag(f"the environment's {name}", value) for name, value in given.items())
         made = reward if self._features is None else self._features(before, action, obs, info, reward, *ends[:2])
-        phi = numbers_of(made)
+        phi = answers.numbers_of(made)
         if phi.shape != (self.description.n_features,):
-            raise ValueError(wrong_features(phi.shape, self.description.n_features, self._phi))
+            raise ValueError(answers.wrong_features(phi.shape, self.description.n_features, self._phi))
         if not all_finite(phi):
             raise ValueError(f"the features of a step must be finite, got {phi.tolist()!r:.80}")
-        keys = allowed(self._encoder.key, before), allowed(self._encoder.key, obs)
+        keys = answers.allowed(self._encoder.key, before), answers.allowed(self._encoder.key, obs)
         self._names_failures |= "failure" in info
         self._rows.append((*keys, number, phi, *ends, self._episode))
         if not (ends[0] or ends[1]):
@@ -187,12 +176,15 @@ class Recorder(gymnasium.Wrapper):
         return obs, reward, terminated, truncated, info
 
     def _number_of(self, action: Any) -> int:
-        """The action, counted from 0."""
+        """The action, counted from 0; it may be a number of Python, numpy or the like."""
         first, last = self.description.first_action, self.description.first_action + self.description.n_actions - 1
-        number = _scalar(action)
-        if number is None or not first <= number <= last or number != int(number):
-            raise ValueError(f"action must be a whole number from {first} to {last}, got {action!r:.60}")
-        return int(number) - first
+        try:
+            array = np.asarray(action)
+            if not array.shape and array.dtype.kind in "biuf" and first <= array == np.rint(array) <= last:
+                return int(array) - first
+        except (TypeError, ValueError):  # a ragged list, a tensor on a device
+            pass
+        raise ValueError(f"action must be a whole number from {first} to {last}, got {action!r:.60}")
 
     def _require_open(self) -> None:
         if not self._lock.is_locked:
@@ -232,12 +224,3 @@ class Recorder(gymnasium.Wrapper):
                     self._lock.release()
         finally:
             super().close()
-
-
-def _scalar(value: Any) -> float | None:
-    """One number of Python, numpy or the like; None for anything else."""
-    try:
-        array = np.asarray(value)
-        return None if array.shape or array.dtype.kind not in "biuf" or not np.isfinite(array) else array.item()
-    except (TypeError, ValueError):  # a ragged list, a tensor on a device
-        return None

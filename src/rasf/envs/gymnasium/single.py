@@ -14,20 +14,21 @@ What an environment gets wrong (nan, another shape than declared) is refused in 
 
 from __future__ import annotations
 
-import copy
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Floats, Ints
+from rasf.arrays import Floats
 from rasf.checks import number, whole
-from rasf.envs.gymnasium.declarations import declared_events, declared_names, declared_signs, declared_tasks
-from rasf.envs.gymnasium.description import EnvironmentDescription, plain
+from rasf.envs.gymnasium import answers
+from rasf.envs.gymnasium.answers import Info, Phi
+from rasf.envs.gymnasium.declarations import FeatureSource
+from rasf.envs.gymnasium.description import EnvironmentDescription, spec_fields
 from rasf.envs.gymnasium.encoder import Encoder
 from rasf.envs.registration import is_registered, require_supported_gymnasium
 from rasf.world import World, is_world
@@ -37,16 +38,9 @@ require_supported_gymnasium()
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.tape import Tape
 
-Info: TypeAlias = dict[str, Any]
-Phi: TypeAlias = Callable[..., npt.ArrayLike]  # of (obs, action, next_obs, info), and of what `phi_asks` finds
-WholeStep: TypeAlias = Callable[[Any, Any, Any, Info, Any, Any, Any], npt.ArrayLike]
 Environment: TypeAlias = str | gymnasium.Env | Callable[[], gymnasium.Env] | World
-T = TypeVar("T")
-LEAST_WIDENING = 1e-3
-MAX_COUNT = 2**15  # actions, features: tables number both in 16 bits
-MAX_FEATURE = 1e18  # whose square is still small in float32, which networks use
-_ASKED = ("reward", "terminated", "truncated")  # what phi gets only by name
-_ANSWERS = {"reset": ("obs", "info"), "step": ("obs", "reward", "terminated", "truncated", "info")}
+_WRAPPERS = gymnasium.Wrapper | gymnasium.vector.VectorWrapper
+_LEAST_WIDENING = 1e-3
 
 
 class FeatureReward(gymnasium.Wrapper):
@@ -68,23 +62,24 @@ class FeatureReward(gymnasium.Wrapper):
         if not isinstance(env, gymnasium.Env):
             raise ValueError(f"env must be a gymnasium.Env, got {type(env).__name__}")
         super().__init__(env)
-        self.phi, self._features, self._obs = phi, phi_caller(phi), None
-        declared = phi_bounds(phi, bounds)
+        self.phi, self._features, self._obs = phi, answers.phi_caller(phi), None
+        declared = answers.phi_bounds(phi, bounds)
         if declared is None:
             declared = _open_bounds(self, phi)
         self.reward_space = gymnasium.spaces.Box(declared[:, 0], declared[:, 1], dtype=np.float64)
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
         """Begin an episode."""
-        obs, info = checked("reset", self.env.reset(seed=seed, **({} if options is None else {"options": options})))
-        self._obs = _kept(obs)
+        given: Any = {} if options is None else {"options": options}
+        obs, info = answers.checked("reset", self.env.reset(seed=seed, **given))
+        self._obs = answers.kept(obs)
         return obs, info
 
     def step(self, action: object) -> tuple[Any, Floats, bool, bool, Info]:
         """The environment's step, with the features in place of its reward."""
-        obs, reward, terminated, truncated, info = checked("step", self.env.step(action))
-        features = numbers_of(self._features(self._obs, action, obs, info, reward, terminated, truncated))
-        self._obs = _kept(obs)
+        obs, reward, terminated, truncated, info = answers.checked("step", self.env.step(action))
+        features = answers.numbers_of(self._features(self._obs, action, obs, info, reward, terminated, truncated))
+        self._obs = answers.kept(obs)
         return obs, features, terminated, truncated, info
 
 
@@ -96,47 +91,10 @@ class Step(NamedTuple):
     terminated: bool
     truncated: bool
     failure: bool
-    info: Info = {}  # noqa: RUF012, a default that nobody writes to
+    info: Info = {}  # noqa: RUF012, never written to
 
 
 FailureRule: TypeAlias = Callable[[Step], bool]
-
-
-class FeatureSource:
-    """What one environment with features and several have in common."""
-
-    encoder: Encoder
-    n_actions: int
-    declared_bounds: Floats  # (d, 2) of the features in a step, infinite where open
-    owners: Sequence[object]  # of declarations, outermost first
-
-    @property
-    def n_features(self) -> int:
-        return len(self.declared_bounds)
-
-    @property
-    def bounds(self) -> Floats | None:
-        """Bounds (d, 2) of the features, where all of them are declared."""
-        return self.declared_bounds if np.isfinite(self.declared_bounds).all() else None
-
-    @property
-    def signs(self) -> Ints | None:
-        """The signs (d,) of the weights that make sense: 1, -1, or 0 for either; None where they are not known."""
-        return declared_signs(self.owners, self.n_features)
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """The declared names of the features; None where there are none."""
-        return declared_names(self.owners, self.n_features)
-
-    @property
-    def events(self) -> tuple[int, ...]:
-        """The indices of the features that are declared to occur at most once an episode."""
-        return declared_events(self.owners, self.n_features)
-
-    def random_tasks(self, count: int, rng: np.random.Generator) -> Floats | None:
-        """Weights (count, d) from the environment's own distribution of tasks; None where it has none."""
-        return declared_tasks(self.owners, self.n_features, count, rng)
 
 
 class FeatureEnvironment(FeatureSource):
@@ -144,29 +102,26 @@ class FeatureEnvironment(FeatureSource):
 
     def __init__(self, env: gymnasium.Env, phi: Phi | None = None) -> None:
         self.env = env
-        self.encoder = Encoder.of(space_of(env, "observation_space"))
-        self._actions = actions_of(space_of(env, "action_space"))
+        self.encoder = Encoder.of(answers.space_of(env, "observation_space"))
+        self._actions = answers.actions_of(answers.space_of(env, "action_space"))
         self.n_actions = len(self._actions)
         self._stepped = env if phi is None else FeatureReward(env, phi)
-        self._phi, self.owners = _phi_of(self._stepped), tuple(owners_of(self._stepped))
-        self.reports_failures = self._running = False
+        self.owners = tuple(owners_of(self._stepped))
+        self._phi = next((each.phi for each in layers_of(self._stepped) if isinstance(each, FeatureReward)), None)
+        self.has_phi = self._phi is not None  # or the features are the environment's own reward
+        self.reports_failures = self.counts_failures = self._running = False  # counts: by a rule
         self.tape: Tape | None = None  # records resets and actions, where training writes checkpoints
         self._failure: FailureRule | None = None
         declared = declared_bounds(self._stepped)
-        self.declared_bounds = checked_bounds(_open_bounds(env, None) if declared is None else declared)
-
-    @property
-    def has_phi(self) -> bool:
-        """Whether the features come from a function, not from the environment's own reward."""
-        return self._phi is not None
+        self.declared_bounds = answers.checked_bounds(_open_bounds(env, None) if declared is None else declared)
 
     def reset(self, seed: int | None = None) -> Any:
         """Begin an episode; the first observation."""
         if self.tape is not None:
             self.tape.begin(seed)
-        obs, info = checked_reset(self._stepped, seed)
-        own_randomness(self.env)
-        allowed(self.encoder.check, obs)
+        obs, info = answers.checked_reset(self._stepped, seed)
+        answers.own_randomness(self.env)
+        answers.allowed(self.encoder.check, obs)
         self.reports_failures |= "failure" in info
         self._running = True
         if self.tape is not None:
@@ -188,36 +143,30 @@ class FeatureEnvironment(FeatureSource):
             raise ValueError("no episode is running: call reset() before step()")
         if not 0 <= action < self.n_actions:
             raise ValueError(f"action must be 0 to {self.n_actions - 1}, got {action!r}")
-        obs, reward, terminated, truncated, info = checked("step", self._stepped.step(self._actions[action]))
-        allowed(self.encoder.check, obs)
+        obs, reward, terminated, truncated, info = answers.checked("step", self._stepped.step(self._actions[action]))
+        answers.allowed(self.encoder.check, obs)
         if self.tape is not None:
-            self.tape.add(action)
+            self.tape.add((action,))
             self.tape.obs = obs
         if type(terminated) is not bool:
-            terminated = flag("the environment's terminated", terminated)
+            terminated = answers.flag("the environment's terminated", terminated)
         if type(truncated) is not bool:
-            truncated = flag("the environment's truncated", truncated)
+            truncated = answers.flag("the environment's truncated", truncated)
         failed = False
         if "failure" in info:
             self.reports_failures, failed = True, info["failure"]
             if type(failed) is not bool:
-                failed = flag("""the environment's info["failure"]""", failed)
+                failed = answers.flag("""the environment's info["failure"]""", failed)
         self._running = not (terminated or truncated)
-        features = numbers_of(reward)
+        features = answers.numbers_of(reward)
         if features.shape != (self.n_features,):
-            raise ValueError(wrong_features(features.shape, self.n_features, self._phi))
-        check_size(features)
-        step = Step(obs, features, terminated, truncated, failed, info)
-        return step if self._failure is None else step._replace(failure=failure_by(self._failure, step))
+            raise ValueError(answers.wrong_features(features.shape, self.n_features, self._phi))
+        answers.check_features(features)
+        return judged(Step(obs, features, terminated, truncated, failed, info), self._failure)
 
     def count_failures(self, rule: FailureRule) -> None:
         """Call those steps failures that a rule says, from now on, whatever the environment names."""
-        self._failure, self.reports_failures = checked_rule(rule), True
-
-    @property
-    def counts_failures(self) -> bool:
-        """Whether a rule does."""
-        return self._failure is not None
+        self._failure, self.reports_failures, self.counts_failures = checked_rule(rule), True, True
 
     def close(self) -> None:
         self.env.close()
@@ -251,20 +200,16 @@ def open_environment(env: Environment, phi: Phi | None = None, **kwargs: Any) ->
 
         env = world_environment(env)
     elif callable(env):
-        env = _made_by(env)
+        try:
+            inspect.signature(env).bind()
+        except ValueError:  # some compiled functions have no signature
+            pass
+        except TypeError as error:
+            raise ValueError(f"env must be a function or class that needs no arguments: {error}") from None
+        env = env()
     if not isinstance(env, gymnasium.Env):
         raise ValueError(f"env must be an id, a gymnasium.Env or a function that makes one, got {type(env).__name__}")
     return FeatureEnvironment(env, phi)
-
-
-def _made_by(make: Callable[[], gymnasium.Env]) -> gymnasium.Env:
-    try:
-        inspect.signature(make).bind()
-    except ValueError:  # some compiled functions have no signature
-        pass
-    except TypeError as error:
-        raise ValueError(f"env must be a function or class that needs no arguments: {error}") from None
-    return make()
 
 
 def estimate_bounds(env: FeatureEnvironment, steps: int = 2000, seed: int = 0, margin: float = 0.5) -> Floats:
@@ -283,7 +228,7 @@ def estimate_bounds(env: FeatureEnvironment, steps: int = 2000, seed: int = 0, m
         if step.terminated or step.truncated:
             env.reset()
     size = np.maximum(np.maximum(np.abs(low), np.abs(high)), 1.0)
-    widening = np.maximum(margin * (high - low), LEAST_WIDENING * size)
+    widening = np.maximum(margin * (high - low), _LEAST_WIDENING * size)
     seen = np.stack([low - widening, high + widening], axis=1)
     return np.where(np.isfinite(env.declared_bounds), env.declared_bounds, seen)
 
@@ -308,45 +253,6 @@ def make(env_id: str, kwargs: dict[str, Any]) -> gymnasium.Env:
 # --- what single and vector environments share
 
 
-def checked_reset(env: gymnasium.Env | gymnasium.vector.VectorEnv, seed: int | list[int] | None) -> Any:
-    """What `env.reset` gives, if it is as Gymnasium has it."""
-    try:
-        return checked("reset", env.reset(seed=seed))
-    except TypeError as error:
-        if "argument 'seed'" not in str(error):
-            raise
-        raise ValueError(f"the environment's reset must take a seed, as Gymnasium has it: {error}") from None
-
-
-def checked(call: str, answer: object) -> Any:
-    """What an environment's reset or step gave, unless it is not as Gymnasium has it, as in the old Gym."""
-    wanted = _ANSWERS[call]
-    if not isinstance(answer, tuple | list) or len(answer) != len(wanted) or not isinstance(answer[-1], Mapping):
-        got = f"{len(answer)} values" if isinstance(answer, tuple) else type(answer).__name__
-        raise ValueError(f"the environment's {call} must return ({', '.join(wanted)}), as Gymnasium has it, got {got}")
-    return answer
-
-
-def space_of(env: gymnasium.Env | gymnasium.vector.VectorEnv, name: str) -> gymnasium.Space:
-    """Return the space that an environment has under this name, or refuse one that has none."""
-    found = getattr(env, name, None)
-    if not isinstance(found, gymnasium.Space):
-        got = "none" if found is None else f"a {type(found).__module__}.{type(found).__name__}"
-        raise ValueError(f"the environment must have an {name}, a space of gymnasium.spaces, got {got}")
-    return found
-
-
-def flag(name: str, value: Any) -> bool:
-    """Return a yes or no that an environment or a rule gave: True, False, 0 or 1, also of numpy.
-
-    Raises:
-        ValueError: if it is anything else, such as an array, a word, None or nan.
-    """
-    if getattr(value, "ndim", 0) or not (value == 0 or value == 1):
-        raise ValueError(f"{name} must be True or False, got {value!r:.60}")
-    return bool(value)
-
-
 def checked_rule(rule: FailureRule) -> FailureRule:
     """Return a rule of failures, or refuse what is no function."""
     if not callable(rule):
@@ -354,22 +260,9 @@ def checked_rule(rule: FailureRule) -> FailureRule:
     return rule
 
 
-def failure_by(rule: FailureRule, step: Step) -> bool:
-    """Return whether a rule calls a step a failure."""
-    return flag("what failure(step) returns", rule(step))
-
-
-def _kept(obs: Any) -> Any:
-    """A copy: an environment may write its next observation into the same array."""
-    return obs.copy() if type(obs) is np.ndarray else copy.deepcopy(obs)  # the same for an array, and quicker
-
-
-def allowed(encode: Callable[[object], T], obs: object) -> T:
-    """What an encoder makes of an environment's observation, unless its space does not allow it."""
-    try:
-        return encode(obs)
-    except ValueError as error:
-        raise ValueError(f"the environment gave an observation that its space does not allow: {error}") from None
+def judged(step: Step, rule: FailureRule | None) -> Step:
+    """Return a step with the failure that a rule says, if there is a rule."""
+    return step if rule is None else step._replace(failure=answers.flag("what failure(step) returns", rule(step)))
 
 
 def seeds_from(seed: int, n: int) -> list[int]:
@@ -377,80 +270,12 @@ def seeds_from(seed: int, n: int) -> list[int]:
     return [int(word) for word in np.random.SeedSequence(seed).generate_state(n)]
 
 
-def own_randomness(env: gymnasium.Env) -> None:
-    """Make minecart draw its ores from its own generator; its scipy distributions use numpy's global one, unseeded."""
-    for mine in getattr(env.unwrapped, "mines", ()):
-        for law in getattr(mine, "distributions", ()):
-            law.random_state = env.unwrapped.np_random
-
-
-def actions_of(space: gymnasium.Space) -> list[np.int64]:
-    """Return the environment's own numbers of the actions 0, 1, ..
-
-    Raises:
-        ValueError: if the space is not Discrete, or has more than 2^15 actions.
-    """
-    if not isinstance(space, gymnasium.spaces.Discrete):
-        raise ValueError(f"the action space must be Discrete, got {type(space).__name__}: no other actions are served")
-    if space.n > MAX_COUNT:
-        raise ValueError(f"the action space must have at most {MAX_COUNT} actions, got {space.n}")
-    return [np.int64(space.start + i) for i in range(int(space.n))]
-
-
-def phi_asks(phi: Phi) -> tuple[str, ...]:
-    """Return which of reward, terminated and truncated phi has as parameters beside its first four.
-
-    Raises:
-        ValueError: if phi is no function that can be called with (obs, action, next_obs, info) and these.
-    """
-    if not callable(phi):
-        raise ValueError(f"phi must be a function phi(obs, action, next_obs, info), got {type(phi).__name__}")
-    try:
-        signature = inspect.signature(phi)
-    except (TypeError, ValueError):  # some compiled functions have none
-        return ()
-    asked = tuple(name for name in list(signature.parameters)[4:] if name in _ASKED)
-    try:
-        signature.bind(None, None, None, None, **dict.fromkeys(asked))
-    except TypeError:
-        raise ValueError(
-            "phi must be a function phi(obs, action, next_obs, info), with further parameters only if they are named "
-            f"{', '.join(_ASKED)} or have a default, got phi{signature}"
-        ) from None
-    return asked
-
-
-def phi_caller(phi: Phi) -> WholeStep:
-    """Return a function of (obs, action, next_obs, info, reward, terminated, truncated) that calls phi as it asks.
-
-    The signature of phi is looked at here, once.
-
-    Raises:
-        ValueError: as `phi_asks`.
-    """
-    asked = phi_asks(phi)
-    if not asked:
-        return lambda obs, action, next_obs, info, *_: phi(obs, action, next_obs, info)
-    places = [(name, _ASKED.index(name)) for name in asked]
-
-    def call(obs: Any, action: Any, next_obs: Any, info: Info, *more: Any) -> npt.ArrayLike:
-        return phi(obs, action, next_obs, info, **{name: more[place] for name, place in places})
-
-    return call
-
-
-def phi_bounds(phi: Phi, given: npt.ArrayLike | None = None) -> Floats | None:
-    """Return bounds (d, 2), given or the function's own, infinite where open; None where nothing is declared."""
-    name, found = ("phi.bounds", getattr(phi, "bounds", None)) if given is None else ("bounds", given)
-    if found is None:
-        return None
-    try:
-        bounds = np.asarray(found, np.float64)
-    except (TypeError, ValueError):
-        bounds = np.zeros(0)
-    if bounds.ndim != 2 or bounds.shape[1] != 2 or not bounds.size or not (bounds[:, 0] <= bounds[:, 1]).all():
-        raise ValueError(f"{name} must be (d, 2), lowest and highest of each feature, got {found!r:.60}")
-    return bounds
+def layers_of(env: Any) -> Iterator[Any]:
+    """Yield the wrappers around an environment, outermost first, and then the environment itself."""
+    while isinstance(env, _WRAPPERS):
+        yield env
+        env = env.env
+    yield env
 
 
 def owners_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Iterator[object]:
@@ -460,17 +285,14 @@ def owners_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Iterator[objec
     `reward_space` of its own. Without such a wrapper the environment itself follows, and after a vector environment the
     first of its environments.
     """
-    current: Any = env
-    while isinstance(current, gymnasium.Wrapper | gymnasium.vector.VectorWrapper):
-        yield current
-        if isinstance(current, FeatureReward):
-            yield current.phi
-        if hasattr(current, "reward_space"):
+    for layer in layers_of(env):
+        yield layer
+        if isinstance(layer, FeatureReward):
+            yield layer.phi
+        if isinstance(layer, _WRAPPERS) and hasattr(layer, "reward_space"):
             return
-        current = current.env
-    yield current
-    if isinstance(current, gymnasium.vector.SyncVectorEnv):
-        yield from owners_of(current.envs[0])
+        if isinstance(layer, gymnasium.vector.SyncVectorEnv):
+            yield from owners_of(layer.envs[0])
 
 
 def declared_bounds(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Floats | None:
@@ -478,72 +300,20 @@ def declared_bounds(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Floats |
 
     A wrapper that changes the reward may declare its own `reward_space`: the outermost one counts.
     """
-    while not hasattr(env, "reward_space") and env is not env.unwrapped:
-        env = getattr(env, "env", env.unwrapped)
-    reward_space = getattr(env, "reward_space", None)
+    reward_space = next((each.reward_space for each in layers_of(env) if hasattr(each, "reward_space")), None)
     low, high = getattr(reward_space, "low", None), getattr(reward_space, "high", None)
     if low is None or high is None or np.ndim(low) != 1:
         return None
     return np.stack([low, high], axis=1).astype(np.float64)
 
 
-def checked_bounds(bounds: Floats) -> Floats:
-    """Return bounds (d, 2) of features, or refuse those of none or of too many."""
-    if not 1 <= len(bounds) <= MAX_COUNT:
-        raise ValueError(f"the features must be 1 to {MAX_COUNT}, got {len(bounds)}")
-    return bounds
-
-
 def _open_bounds(env: gymnasium.Env, phi: Phi | None) -> Floats:
     """Infinite bounds (d, 2) of the features, which only a step can count."""
-    checked_reset(env, 0)
-    features = numbers_of(checked("step", env.step(actions_of(env.action_space)[0]))[1])
+    answers.checked_reset(env, 0)
+    features = answers.numbers_of(answers.checked("step", env.step(answers.actions_of(env.action_space)[0]))[1])
     if features.ndim != 1 or features.size == 0:
-        raise ValueError(wrong_features(features.shape, None, phi))
+        raise ValueError(answers.wrong_features(features.shape, None, phi))
     return np.tile([-np.inf, np.inf], (len(features), 1))
-
-
-def _phi_of(env: gymnasium.Env) -> Phi | None:
-    """The function of the outermost `FeatureReward` around an environment."""
-    while isinstance(env, gymnasium.Wrapper):
-        if isinstance(env, FeatureReward):
-            return env.phi
-        env = env.env
-    return None
-
-
-def numbers_of(features: npt.ArrayLike) -> Floats:
-    """Return features or a reward as float64, whatever number type they were written in.
-
-    Raises:
-        ValueError: if they are not real numbers, such as words or complex numbers.
-    """
-    try:
-        found = np.asarray(features)
-        if found.dtype.kind in "biufO":
-            return found.astype(np.float64, copy=False)
-    except (TypeError, ValueError):
-        pass
-    raise ValueError(f"the features of a step must be numbers, got {' '.join(repr(features).split()):.60}")
-
-
-def check_size(features: Floats) -> None:
-    """Refuse features that are nan or so large that their variance could not be held in single precision."""
-    if np.count_nonzero(np.abs(features) <= MAX_FEATURE) < features.size:  # as quick as it gets for a few numbers
-        raise ValueError(
-            f"the features of a step must be finite, within {MAX_FEATURE:g} of 0, the environment gave "
-            f"{features.tolist()!s:.200}"
-        )
-
-
-def wrong_features(shape: tuple[int, ...], n_features: int | None, phi: Phi | None) -> str:
-    """What to say of features of another shape than (d,)."""
-    wanted = "(d,)" if n_features is None else f"({n_features},)"
-    if phi is not None:
-        return f"phi must return features of shape {wanted}, got shape {shape}"
-    if shape == ():
-        return "the environment's reward is one number, not a vector of features; give phi(obs, action, next_obs, info)"
-    return f"the environment's reward must be features of shape {wanted}, got shape {shape}"
 
 
 def describe_environment(
@@ -551,14 +321,11 @@ def describe_environment(
 ) -> EnvironmentDescription:
     """The description of environments that Gymnasium made by this spec, or by none."""
     return EnvironmentDescription(
-        id=None if spec is None else spec.id,
-        kwargs={} if spec is None else {str(name): plain(value) for name, value in spec.kwargs.items()},
+        **spec_fields(spec, phi),
         observations=env.encoder.describe(),
         n_actions=env.n_actions,
         first_action=int(first_action),
         n_features=env.n_features,
         bounds=None if env.bounds is None else tuple(map(tuple, env.bounds.tolist())),
-        phi=None if phi is None else getattr(phi, "__name__", type(phi).__name__),
-        max_episode_steps=None if spec is None else spec.max_episode_steps,
         feature_names=env.feature_names,
     )

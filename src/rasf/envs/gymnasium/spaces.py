@@ -2,7 +2,7 @@
 
     describe(space)       a Gymnasium space as a JSON object: {"kind": ..., sizes and bounds}
     leaves(description)   its arrays in order, each with the path that leads to it; everything is checked, because a
-                          description may come from a stranger's file: nothing is allocated beyond what it lists
+                          description may come from an untrusted file: nothing is allocated beyond what it lists
 
 The parts of a Dict are listed as [key, space] pairs, since their order matters and JSON objects may be sorted.
 """
@@ -145,29 +145,31 @@ def describe(space: gymnasium.Space) -> Header:
     Raises:
         ValueError: if the space or a part of it is of a kind that is not served, such as Text.
     """
-    refused = list(_unserved(space))
-    if not refused:
+    unserved = next(_unserved(space), None)
+    if unserved is None:
         return _described(space)
-    path, kind = refused[0]
+    path, kind = unserved
     wanted = f"the observation space must be {ACCEPTED}, got {kind}"
     if not path:
         raise ValueError(wanted)
-    parts: Any = space.spaces  # of a Dict or a Tuple
-    kept = [key for key in (parts if isinstance(parts, Mapping) else range(len(parts))) if not [*_unserved(parts[key])]]
+    kept = [key for key, part in _parts(space) if not [*_unserved(part)]]
     way_out = f"; leave it out with gymnasium.wrappers.FilterObservation(env, {kept})" if kept else ""
     raise ValueError(f"{wanted} at {_name(path)}{way_out}")
+
+
+def _parts(space: Any) -> list[tuple[Any, Any]]:
+    """The spaces of a Dict or a Tuple, each with its key; none of any other."""
+    parts = getattr(space, "spaces", ())
+    return [*(parts.items() if isinstance(parts, Mapping) else enumerate(parts))]
 
 
 def _unserved(space: gymnasium.Space, path: Path = ()) -> Iterator[tuple[Path, str]]:
     """Yield the path and the kind of each part that is not served."""
     from gymnasium import spaces
 
-    if isinstance(space, spaces.Dict):
-        for key, part in space.spaces.items():
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        for key, part in _parts(space):
             yield from _unserved(part, (*path, str(key)))
-    elif isinstance(space, spaces.Tuple):
-        for i, part in enumerate(space.spaces):
-            yield from _unserved(part, (*path, (i, len(space.spaces))))
     elif not isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary | spaces.Box):
         yield path, type(space).__name__
 

@@ -8,15 +8,16 @@ first reset and all actions. For a single environment it also records the state 
     else       if observation or generator differ: reset with the first seed, repeat all actions, and compare again
 
 The first way is tried on a copy, because a wrapper may have a memory that outlives episodes, such as the mean of all
-observations; an environment that cannot be copied repeats all actions. An environment that is still elsewhere is not
-deterministic given its seed, and is refused.
+observations. An environment that cannot be copied repeats all actions, and so does a vector environment. An environment
+that is still elsewhere is not deterministic given its seed, and is refused.
 """
 
 from __future__ import annotations
 
 import copy
+import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,13 +33,14 @@ _ELSEWHERE = (
 
 
 class Tape:
-    """The seed and actions of one environment since its last reset with a seed; it records from now on.
+    """The seed and actions of an environment, single or vector, since its last reset with a seed.
 
-    obs: the environment's last observation, as it gave it.
+    It records from now on. obs: the last observation, as the environment gave it.
     """
 
-    def __init__(self, env: FeatureEnvironment) -> None:
-        self._env = env
+    def __init__(self, env: FeatureEnvironment | VectorEnvAdapter) -> None:
+        self._env: Any = env
+        self._each = (env.num_envs,) if hasattr(env, "num_envs") else ()  # shape of the actions of a step
         self.obs: Any = None
         self._seed = 0
         self._generator: Any = None  # its state before the last reset, if that had no seed
@@ -52,112 +54,65 @@ class Tape:
             self._actions, self._resets = array("i"), array("q")
         else:
             self._generator = _generator(self._env)
-        self._resets.append(len(self._actions))
+        self._resets.append(len(self._actions) // math.prod(self._each))
 
-    def add(self, action: int) -> None:
-        """The environment took a step."""
-        self._actions.append(action)
+    def add(self, actions: Iterable[int]) -> None:
+        """The environment took a step; a single one has one action."""
+        self._actions.extend(actions)
 
     def state(self) -> dict[str, Any]:
         """What `restore` needs."""
         return {
             "seed": self._seed,
             "generator": self._generator,
-            "actions": np.array(self._actions, np.int32),
+            "actions": np.array(self._actions, np.int32).reshape(-1, *self._each),
             "resets": np.array(self._resets, np.int64),
-            "obs": self._env.encoder.key(self.obs),
+            "obs": self._numbers(self._env),
             "generator_now": _generator(self._env),
             "reports_failures": self._env.reports_failures,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Bring the environment back to where another process had it."""
-        resets, actions = state["resets"].tolist(), state["actions"].tolist()
         env, env.tape = self._env, None
-        last_episode = resets[-1:], actions, None
-        enough = state["generator"] is not None and self._replayed(_copy(env), state, *last_episode)
-        if not self._replayed(env, state, *(last_episode if enough else (resets, actions, state["seed"]))):
+        generator = state.get("generator")
+        enough = generator is not None and self._replayed(_copy(env), state, generator)
+        if not self._replayed(env, state, generator if enough else None):
             raise ValueError(_ELSEWHERE)
-        self._seed, self._generator = state["seed"], state["generator"]
-        self._actions, self._resets = array("i", actions), array("q", resets)
+        self._seed, self._generator = state["seed"], generator
+        self._actions = array("i", state["actions"].ravel().tolist())
+        self._resets = array("q", np.asarray(state["resets"]).tolist())
         env.reports_failures, env.tape = state["reports_failures"], self
 
-    def _replayed(
-        self,
-        env: FeatureEnvironment | None,
-        state: dict[str, Any],
-        resets: Sequence[int],
-        actions: Sequence[int],
-        seed: int | None,
-    ) -> bool:
-        """Repeat the episodes that begin at these indices of the actions; whether they lead to the right state.
+    def _replayed(self, env: Any, state: dict[str, Any], generator: Any) -> bool:
+        """Repeat the running episode from the generator's state, or without one all; whether that leads to the state.
 
-        seed: of the first of these resets; None for the generator's state before it.
+        env: the environment or a copy of it; None, which leads nowhere, where it cannot be copied.
         """
         if env is None:
             return False
+        resets, actions, seed = np.asarray(state["resets"]).tolist(), state["actions"].tolist(), state["seed"]
         try:
-            if seed is None:
-                env.env.unwrapped.np_random.bit_generator.state = state["generator"]
+            if generator is not None:
+                resets, seed = resets[-1:], None
+                env.env.unwrapped.np_random.bit_generator.state = generator
             for begin, end in zip(resets, [*resets[1:], len(actions)], strict=True):
                 self.obs, seed = env.reset(seed), None
                 for action in actions[begin:end]:
                     self.obs = env.step(action).obs
         except ValueError:  # such as a step after an end that came too early
             return False
-        same = np.array_equal(env.encoder.key(self.obs), state["obs"])
-        return same and _generator(env) == state["generator_now"]
+        return np.array_equal(self._numbers(env), state["obs"]) and _generator(env) == state.get("generator_now")
+
+    def _numbers(self, env: Any) -> Any:
+        """The last observation; a vector environment's are network inputs already."""
+        return env.encoder.key(self.obs) if _is_single(env) else self.obs
 
 
-class VectorTape:
-    """The seed and actions (T, n) of a vector environment of the user; all of them are replayed."""
-
-    def __init__(self, env: VectorEnvAdapter) -> None:
-        self._env, self._seed = env, 0
-        self._actions: list[np.ndarray] = []
-        self._resets: list[int] = []
-        self.obs = np.zeros(0, np.float32)
-        env.tape = self
-
-    def begin(self, seed: int | None) -> None:
-        """The environments are about to be reset."""
-        if seed is not None:
-            self._seed, self._actions, self._resets = seed, [], []
-        self._resets.append(len(self._actions))
-
-    def add(self, actions: np.ndarray) -> None:
-        """The environments took a step."""
-        self._actions.append(actions.astype(np.int32))
-
-    def state(self) -> dict[str, Any]:
-        """What `restore` needs."""
-        return {
-            "seed": self._seed,
-            "actions": np.array(self._actions, np.int32).reshape(-1, self._env.num_envs),
-            "resets": self._resets,
-            "obs": self.obs,
-            "reports_failures": self._env.reports_failures,
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Bring the environments back to where another process had them."""
-        env, env.tape = self._env, None
-        resets, actions, seed = state["resets"], state["actions"], state["seed"]
-        for begin, end in zip(resets, [*resets[1:], len(actions)], strict=True):
-            self.obs, seed = env.reset(seed), None
-            for step in actions[begin:end]:
-                self.obs = env.step(step).obs
-        if not np.array_equal(self.obs, state["obs"]):
-            raise ValueError(_ELSEWHERE)
-        self._seed, self._actions, self._resets = state["seed"], list(actions), list(resets)
-        env.reports_failures, env.tape = state["reports_failures"], self
-
-
-def tapes(env: FeatureVector) -> list[Tape] | list[VectorTape]:
+def tapes(env: FeatureVector) -> list[Tape]:
     """Tapes for all environments that networks learn from."""
-    from rasf.envs.gymnasium.vector import SyncEnvs
-
-    return [Tape(one) for one in env.environments] if isinstance(env, SyncEnvs) else [VectorTape(env)]
+    environments: Any = getattr(env, "environments", (env,))
+    return [Tape(one) for one in environments]
 
 
 def _copy(env: FeatureEnvironment) -> FeatureEnvironment | None:
@@ -168,7 +123,11 @@ def _copy(env: FeatureEnvironment) -> FeatureEnvironment | None:
         return None
 
 
-def _generator(env: FeatureEnvironment) -> Any:
-    """The state of the environment's generator, if it is the kind that Gymnasium gives to environments."""
-    found = getattr(env.env.unwrapped.np_random, "bit_generator", None)
+def _is_single(env: FeatureEnvironment | VectorEnvAdapter) -> bool:
+    return not hasattr(env, "num_envs")
+
+
+def _generator(env: Any) -> Any:
+    """The state of a single environment's generator, if it is the kind that Gymnasium gives to environments."""
+    found = getattr(env.env.unwrapped.np_random, "bit_generator", None) if _is_single(env) else None
     return found.state if isinstance(found, np.random.PCG64) else None

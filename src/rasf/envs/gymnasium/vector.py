@@ -1,22 +1,21 @@
 """Environments stepped together, as a deep learner wants them: flat observations (n, m) and features (n, d), float32.
 
 `open_vector` takes an id or a factory, and steps n copies in this process (`SyncEnvs`), or a vector environment of
-Gymnasium as it is (`VectorEnvAdapter`). What differs is how an episode's end and the next beginning share the steps,
-which a vector environment says in metadata["autoreset_mode"]:
+Gymnasium (`VectorEnvAdapter`), which says in metadata["autoreset_mode"] how it resets:
 
-    SyncEnvs     reset right when they end; every step counts
-    SAME_STEP    likewise; the true successor and what the last step said are in info["final_obs"] and "final_info",
-                 because the rest of `info` is already about the new episode
+    SyncEnvs     reset at an end; every step counts
+    SAME_STEP    likewise; the last successor and info are in info["final_obs"] and info["final_info"], because the rest
+                 of `info` is about the new episode
     NEXT_STEP    the step after an end only resets: its action is ignored, and it is marked as not valid
-    DISABLED     reset here, right when they end, by the mask options={"reset_mask": ...}
+    DISABLED     reset here at an end, by the mask options={"reset_mask": ...}
 
-In all of them `next_obs` is the true successor of the step, also at an episode's end, and `obs` what to act on next.
+In all of them `next_obs` is the successor of the step, also at an episode's end, and `obs` what to act on next.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,42 +23,33 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Bools, Floats
+from rasf.arrays import Bools, Floats, Ints
 from rasf.checks import whole
+from rasf.envs.gymnasium import answers
+from rasf.envs.gymnasium.answers import Info, Phi
+from rasf.envs.gymnasium.declarations import FeatureSource
 from rasf.envs.gymnasium.description import EnvironmentDescription
 from rasf.envs.gymnasium.encoder import Encoder
 from rasf.envs.gymnasium.single import (
     Environment,
+    FailureRule,
     FeatureEnvironment,
-    FeatureSource,
-    Info,
-    Phi,
     Step,
-    actions_of,
-    allowed,
-    check_size,
-    checked,
-    checked_bounds,
-    checked_reset,
+    checked_rule,
     declared_bounds,
     describe_environment,
-    flag,
-    numbers_of,
+    judged,
     open_environment,
-    own_randomness,
     owners_of,
-    phi_bounds,
-    phi_caller,
     seeds_from,
-    space_of,
-    wrong_features,
 )
 
 if TYPE_CHECKING:
-    from rasf.envs.gymnasium.tape import VectorTape
+    from rasf.envs.gymnasium.tape import Tape
 
 Inputs = npt.NDArray[np.float32]
 NEXT_STEP, SAME_STEP, DISABLED = "NextStep", "SameStep", "Disabled"
+_Answer = tuple[Any, Any, Bools, Bools, Info]  # of a vector environment's step
 _MOST_ENVS = 10_000  # copies of an environment in this process
 
 
@@ -76,7 +66,16 @@ class VectorStep(NamedTuple):
 
 
 class _Vector(FeatureSource):
+    """n environments, to learn from (`reset`, `step`) or for episodes in parallel (`reset_each`, `step_each`).
+
+    An episode is the first one after a reset, in each environment. An environment that ends early waits, so that short
+    episodes are not counted more often than long ones; a vector environment steps on, and its steps are dropped.
+    """
+
     num_envs: int
+
+    def __len__(self) -> int:
+        return self.num_envs
 
     def _checked(self, actions: npt.ArrayLike) -> list[int]:
         chosen = np.asarray(actions)
@@ -98,9 +97,6 @@ class SyncEnvs(_Vector):
         self.declared_bounds, self.owners = first.declared_bounds, first.owners
         self._valid = np.ones(self.num_envs, np.bool_)
         self._valid.flags.writeable = False  # every step gives the same one
-        for other in environments[1:]:
-            if other.describe() != first.describe():
-                raise ValueError("env must make the same environment every time, got two that differ")
 
     @property
     def reports_failures(self) -> bool:
@@ -130,6 +126,14 @@ class SyncEnvs(_Vector):
                 obs[i] = self.encoder.vector(self.environments[i].reset())
         return VectorStep(next_obs, phi, terminated, truncated, failure, self._valid, obs)
 
+    def reset_each(self, seeds: Sequence[int]) -> list[Any]:
+        """Begin an episode for each of at most n seeds, and return their first observations."""
+        return [environment.reset(seed) for environment, seed in zip(self.environments, seeds, strict=False)]
+
+    def step_each(self, actions: Mapping[int, int]) -> dict[int, Step]:
+        """Take an action in each of these episodes, by their place, and return the steps."""
+        return {i: self.environments[i].step(action) for i, action in actions.items()}
+
     def close(self) -> None:
         for environment in self.environments:
             environment.close()
@@ -155,87 +159,82 @@ class VectorEnvAdapter(_Vector):
                 "same step: make it with autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP"
             )
         self.env, self.num_envs, self._phi = env, int(env.num_envs), phi
-        self._phi_of_step = None if phi is None else phi_caller(phi)
+        self._phi_of_step = None if phi is None else answers.phi_caller(phi)
         self.owners = tuple(owners_of(env)) if phi is None else (phi,)
-        self.encoder = Encoder.of(space_of(env, "single_observation_space"))
-        actions = actions_of(space_of(env, "single_action_space"))
+        self.encoder = Encoder.of(answers.space_of(env, "single_observation_space"))
+        actions = answers.actions_of(answers.space_of(env, "single_action_space"))
         self._start, self.n_actions = actions[0], len(actions)
         self.reports_failures = self._running = False
         self._ended = np.zeros(self.num_envs, np.bool_)
         self._raw: Any = None
-        self.tape: VectorTape | None = None  # records resets and actions, where training writes checkpoints
-        declared = declared_bounds(env) if phi is None else phi_bounds(phi)
+        self._rule: FailureRule | None = None
+        self.tape: Tape | None = None  # records resets and actions, where training writes checkpoints
+        declared = declared_bounds(env) if phi is None else answers.phi_bounds(phi)
         if declared is None:
             declared = np.tile([-np.inf, np.inf], (self._probe(), 1))
-        self.declared_bounds = checked_bounds(declared)
+        self.declared_bounds = answers.checked_bounds(declared)
 
     def reset(self, seed: int | None = None) -> Inputs:
         """Begin n episodes; the vector environment deals out the seed."""
         if self.tape is not None:
             self.tape.begin(seed)
-        obs = self._vectors(self._reset(seed))
+        obs = self._observed(self._reset(seed), as_vectors=True)
         if self.tape is not None:
             self.tape.obs = obs
         return obs
 
     def step(self, actions: npt.ArrayLike) -> VectorStep:
         """One step; empty steps have no features, no end and no failure."""
-        step, _ = self._step(actions, self._vectors, self.encoder.vector)
+        step, _ = self._step(actions, as_vectors=True)
         if self.tape is not None:
-            self.tape.add(np.asarray(actions))
+            self.tape.add(np.asarray(actions).tolist())
             self.tape.obs = step.obs
         return step._replace(phi=step.phi.astype(np.float32))
 
-    @property
-    def seeds_each(self) -> bool:
-        """Whether `reset_each` gives each environment a seed of its own: those of Gymnasium's own classes."""
-        own = gymnasium.vector.SyncVectorEnv | gymnasium.vector.AsyncVectorEnv
-        return isinstance(self.env.unwrapped, own)
-
     def reset_each(self, seeds: Sequence[int]) -> list[Any]:
-        """Begin n episodes, from these seeds or, where the vector environment takes one only, from the first.
-
-        Returns:
-            The n first observations, as a single environment gives them.
-        """
+        """As `SyncEnvs`; classes other than Gymnasium's own take one seed only, the first."""
+        own = isinstance(self.env.unwrapped, gymnasium.vector.SyncVectorEnv | gymnasium.vector.AsyncVectorEnv)
         listed = [*seeds, *[seeds[-1]] * (self.num_envs - len(seeds))]
-        return self._singles(self._reset(listed if self.seeds_each else seeds[0]))
+        return self._observed(self._reset(listed if own else seeds[0]), as_vectors=False)[: len(seeds)]
 
-    def step_each(self, actions: npt.ArrayLike) -> list[Step]:
-        """Take a step, and return what it led to in each environment, as a single environment gives it."""
-        step, info = self._step(actions, self._singles, lambda obs: obs)
-        ended, parts = step.terminated | step.truncated, (step.next_obs, step.phi, *map(np.ndarray.tolist, step[2:5]))
-        told = [self._told(info, i, bool(ended[i])) for i in range(self.num_envs)]
-        return [Step(*values) for values in zip(*parts, told, strict=True)]
+    def step_each(self, actions: Mapping[int, int]) -> dict[int, Step]:
+        """As `SyncEnvs`."""
+        step, info = self._step([actions.get(i, 0) for i in range(self.num_envs)], as_vectors=False)
+        parts, ended = (step.next_obs, step.phi, *map(np.ndarray.tolist, step[2:5])), step.terminated | step.truncated
+        steps = zip(*parts, (self._told(info, i, over) for i, over in enumerate(ended.tolist())), strict=True)
+        return {i: judged(Step(*each), self._rule) for i, each in enumerate(steps) if i in actions}
+
+    def judge_each(self, rule: FailureRule) -> None:
+        """Have a rule say which steps of `step_each` are failures, whatever the environments name."""
+        self._rule, self.reports_failures = checked_rule(rule), True
 
     def _reset(self, seed: int | list[int] | None) -> Any:
-        raw, info = checked_reset(self.env, seed)
+        raw, info = answers.checked_reset(self.env, seed)
         for environment in getattr(self.env.unwrapped, "envs", ()):
-            own_randomness(environment)
+            answers.own_randomness(environment)
         self.reports_failures |= "failure" in info
         self._running = True
         self._ended[:] = False
         self._keep(raw)
         return raw
 
-    def _step(
-        self, actions: npt.ArrayLike, every: Callable[[Any], Any], single: Callable[[Any], Any]
-    ) -> tuple[VectorStep, Info]:
-        """Take a step; `every` and `single` make of all raw observations, or of one, what is to be returned."""
+    def _step(self, actions: npt.ArrayLike, as_vectors: bool) -> tuple[VectorStep, Info]:
+        """Take a step, with observations as `_observed` has them."""
         taken = np.array(self._checked(actions), np.int64)
-        next_raw, reward, terminated, truncated, info = self._advance(taken)
+        answer = self._advance(taken)
+        next_raw, _, terminated, truncated, info = answer
         valid, ended = ~self._ended, terminated | truncated
-        obs = every(next_raw)
-        next_obs = obs
+        next_obs = obs = self._observed(next_raw, as_vectors)
         if self._mode == SAME_STEP and ended.any():
             next_obs = copy.copy(obs)
             for i in np.flatnonzero(ended).tolist():
-                next_obs[i] = allowed(single, self._final(info, i))
-        phi: Any = self._features(reward, taken, next_raw, info, terminated, truncated, valid)
+                final = self._final(info, i)
+                next_obs[i] = answers.allowed(self.encoder.vector, final) if as_vectors else final
+        phi: Any = self._features(taken, answer, valid)
         failure = self._failures(info, ended) & valid
         if self._mode == DISABLED and ended.any():
             next_raw, _ = self.env.reset(options={"reset_mask": ended.copy()})
-            obs = every(next_raw)
+            obs = self._observed(next_raw, as_vectors)
         self._ended = ended if self._mode == NEXT_STEP else np.zeros(self.num_envs, np.bool_)
         self._keep(next_raw)
         return VectorStep(next_obs, phi, terminated & valid, truncated & valid, failure, valid, obs), info
@@ -247,11 +246,11 @@ class VectorEnvAdapter(_Vector):
         """As of a single environment; the settings of a vector environment are not known."""
         return replace(describe_environment(self, self.env.spec, self._start, self._phi), kwargs={})
 
-    def _advance(self, actions: npt.NDArray[np.int64]) -> tuple[Any, Any, Bools, Bools, Info]:
+    def _advance(self, actions: Ints) -> _Answer:
         if not self._running:
             raise ValueError("no episode is running: call reset() before step()")
         try:
-            raw, reward, terminated, truncated, info = checked("step", self.env.step(actions + self._start))
+            raw, reward, terminated, truncated, info = answers.checked("step", self.env.step(actions + self._start))
         except (TypeError, ValueError) as error:
             if "array element with a sequence" not in str(error):
                 raise
@@ -269,41 +268,39 @@ class VectorEnvAdapter(_Vector):
             raise ValueError(f"the environment's {name} must be {self.num_envs} flags, got shape {found.shape}")
         if found.dtype == np.bool_:
             return found
-        return np.array([flag(f"the environment's {name}", each) for each in found.tolist()])
+        return np.array([answers.flag(f"the environment's {name}", each) for each in found.tolist()])
 
-    def _features(
-        self,
-        reward: npt.ArrayLike,
-        actions: npt.NDArray[np.int64],
-        next_raw: object,
-        info: Info,
-        terminated: Bools,
-        truncated: Bools,
-        valid: Bools,
-    ) -> Floats:
+    def _features(self, actions: Ints, answer: _Answer, valid: Bools) -> Floats:
+        """The features (n, d) of a step; 0 where it only resets."""
+        phi, wanted = np.zeros((self.num_envs, self.n_features)), (self.n_features,)
         if self._phi_of_step is None:
-            phi = numbers_of(reward)
-            if phi.shape != (self.num_envs, self.n_features):
-                raise ValueError(wrong_features(phi.shape[1:], self.n_features, None))
-            phi = np.where(valid[:, None], phi, 0.0)
+            reward = answers.numbers_of(answer[1])
+            if reward.shape != phi.shape:
+                raise ValueError(answers.wrong_features(reward.shape[1:], self.n_features, None))
+            phi[valid] = reward[valid]
         else:
-            phi = np.zeros((self.num_envs, self.n_features))
-            before, after, rewards = self._rows(self._raw), self._rows(next_raw), np.asarray(reward)
-            for i in np.flatnonzero(valid).tolist():
-                ends = bool(terminated[i]), bool(truncated[i])
-                seen = self._final(info, i) if self._mode == SAME_STEP and any(ends) else after[i]
-                told = self._told(info, i, any(ends))
-                features = numbers_of(
-                    self._phi_of_step(before[i], actions[i] + self._start, seen, told, rewards[i], *ends)
-                )
-                if features.shape != (self.n_features,):
-                    raise ValueError(wrong_features(features.shape, self.n_features, self._phi))
+            which = np.flatnonzero(valid).tolist()
+            for i, features in zip(which, self._phi_rows(which, actions, answer), strict=True):
+                if features.shape != wanted:
+                    raise ValueError(answers.wrong_features(features.shape, self.n_features, self._phi))
                 phi[i] = features
-        check_size(phi)
+        answers.check_features(phi)
         return phi
 
+    def _phi_rows(self, which: Sequence[int], actions: Ints, answer: _Answer) -> Iterator[Floats]:
+        """Yield what phi returns for a step, in each of these environments."""
+        assert self._phi_of_step is not None
+        next_raw, reward, terminated, truncated, info = answer
+        before, after, rewards = self._rows(self._raw), self._rows(next_raw), np.asarray(reward)
+        for i in which:
+            ends = bool(terminated[i]), bool(truncated[i])
+            seen = self._final(info, i) if self._mode == SAME_STEP and any(ends) else after[i]
+            told = self._told(info, i, any(ends))
+            features = self._phi_of_step(before[i], actions[i] + self._start, seen, told, rewards[i], *ends)
+            yield answers.numbers_of(features)
+
     def _failures(self, info: Info, ended: Bools) -> Bools:
-        """What was named in this step; under SAME_STEP, `info` is about the new episode where the old one ended."""
+        """What was named in this step, in `final_info` where `_told` looks there."""
         failure = self._named_in(info)
         if self._mode == SAME_STEP and ended.any():
             failure = np.where(ended, self._named_in(info.get("final_info", {})), failure)
@@ -330,33 +327,27 @@ class VectorEnvAdapter(_Vector):
             raise ValueError("a vector environment that resets in the same step must give info['final_obs'] at an end")
         return final
 
-    def _vectors(self, raw: object) -> Inputs:
-        inputs = allowed(self.encoder.batch_vectors, raw)
-        if len(inputs) != self.num_envs:
-            raise ValueError(f"the environment must give {self.num_envs} observations, got {len(inputs)}")
-        return inputs
-
-    def _singles(self, raw: object) -> list[Any]:
-        """The n observations of a batch, each checked."""
-        rows = copy.deepcopy(self._rows(raw))  # a vector environment may reuse its arrays
-        for row in rows:
-            allowed(self.encoder.check, row)
-        if len(rows) != self.num_envs:
-            raise ValueError(f"the environment must give {self.num_envs} observations, got {len(rows)}")
-        return rows
+    def _observed(self, raw: object, as_vectors: bool) -> Any:
+        """The n observations of a batch, checked: network inputs (n, m), or a list."""
+        if as_vectors:
+            found: Any = answers.allowed(self.encoder.batch_vectors, raw)
+        else:
+            found = copy.deepcopy(self._rows(raw))  # a vector environment may reuse its arrays
+            for row in found:
+                answers.allowed(self.encoder.check, row)
+        if len(found) != self.num_envs:
+            raise ValueError(f"the environment must give {self.num_envs} observations, got {len(found)}")
+        return found
 
     def _probe(self) -> int:
         """The number of features, where only a step can tell."""
         self.reset(seed=0)
         actions = np.zeros(self.num_envs, np.int64)
-        next_raw, reward, terminated, truncated, info = self._advance(actions)
-        if self._phi_of_step is not None:
-            seen, told = (self._rows(self._raw)[0], self._start, self._rows(next_raw)[0]), _row(info, 0)
-            ends = bool(terminated[0]), bool(truncated[0])
-            reward = [self._phi_of_step(*seen, told, np.asarray(reward)[0], *ends)]
-        features = numbers_of(reward)
+        answer = self._advance(actions)
+        reward = answer[1] if self._phi_of_step is None else [*self._phi_rows([0], actions, answer)]
+        features = answers.numbers_of(reward)
         if features.ndim != 2 or features.size == 0:
-            raise ValueError(wrong_features(features.shape[1:], None, self._phi))
+            raise ValueError(answers.wrong_features(features.shape[1:], None, self._phi))
         self._running = False
         return features.shape[1]
 
@@ -365,8 +356,7 @@ class VectorEnvAdapter(_Vector):
         return list(gymnasium.vector.utils.iterate(self.env.observation_space, raw))
 
     def _keep(self, raw: object) -> None:
-        if self._phi is not None:
-            self._raw = copy.deepcopy(raw)  # a vector environment may reuse its arrays
+        self._raw = None if self._phi is None else copy.deepcopy(raw)  # a vector environment may reuse its arrays
 
 
 def _row(info: Info, i: int) -> Info:
@@ -404,4 +394,7 @@ def sync_envs(first: FeatureEnvironment, n: int, env: Environment, phi: Phi | No
         raise ValueError(f"num_envs must be at most {_MOST_ENVS}, got {n}")
     if n > 1 and isinstance(env, gymnasium.Env):
         raise ValueError(f"num_envs={n} needs an environment's id or a function that makes it, got an environment")
-    return SyncEnvs([first, *(open_environment(env, phi, **kwargs) for _ in range(n - 1))])
+    environments = [first, *(open_environment(env, phi, **kwargs) for _ in range(n - 1))]
+    if any(other.describe() != first.describe() for other in environments[1:]):
+        raise ValueError("env must make the same environment every time, got two that differ")
+    return SyncEnvs(environments)

@@ -30,6 +30,7 @@ class ReacherEnv(gym.Env[npt.NDArray[np.float32], np.int64]):
     """Observation as `Reacher.observe`; action 3 i + j gives the shoulder torque i - 1 and the elbow torque j - 1."""
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 60}
+    preferred_agent = Reacher.preferred_agent
 
     def __init__(self, *, engine: str = "closed_form", render_mode: str | None = None, **world: Any) -> None:
         """engine: of the arm, closed_form or mujoco. world: the arguments of `Reacher`."""
@@ -39,7 +40,11 @@ class ReacherEnv(gym.Env[npt.NDArray[np.float32], np.int64]):
         self.signs = self.world.signs
         self.feature_names = self.world.feature_names
         self.engine, self.render_mode = engine, render_mode
-        self._physics = _physics_of(engine)
+        self._physics: Callable[..., Floats] = physics
+        if engine == "mujoco":
+            from rasf.envs.reacher.mujoco import MujocoArm  # an extra, loaded only on request
+
+            self._physics = MujocoArm().step
         low, high = self.world.observation_bounds.T.astype(np.float32)
         self.observation_space = gym.spaces.Box(low, high, dtype=np.float32)
         self.action_space = gym.spaces.Discrete(len(TORQUES))
@@ -53,11 +58,6 @@ class ReacherEnv(gym.Env[npt.NDArray[np.float32], np.int64]):
     def compiled_world(self) -> Reacher | None:
         """The world that computes the same in jax; none for the arm inside MuJoCo."""
         return self.world if self.engine == "closed_form" else None
-
-    @property
-    def preferred_agent(self) -> str:
-        """The agent that `agent="auto"` chooses."""
-        return self.world.preferred_agent
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, object] | None = None
@@ -98,14 +98,6 @@ class ReacherEnv(gym.Env[npt.NDArray[np.float32], np.int64]):
     def _info(self, tip: Floats, failure: bool) -> dict[str, object]:
         in_circle = bool(self.world.in_circle(tip))
         return {"failure": failure, "in_circle": in_circle, "tip": tip, "state": self._state.copy()}
-
-
-def _physics_of(engine: str) -> Callable[..., Floats]:
-    if engine == "closed_form":
-        return physics
-    from rasf.envs.reacher.mujoco import MujocoArm  # an extra, loaded only where it is asked for
-
-    return MujocoArm().step
 
 
 class _Picture:
@@ -161,12 +153,7 @@ def _outlined(colours: Floats, away: Floats, radius: float, colour: tuple[int, i
     _paint(colours, away - radius, colour)
 
 
-def _paint(
-    colours: Floats,
-    outside: Floats,
-    colour: tuple[int, int, int],
-    opacity: float = 1.0,
-) -> None:
+def _paint(colours: Floats, outside: Floats, colour: tuple[int, int, int], opacity: float = 1.0) -> None:
     # a pixel on the edge takes its share of the colour: smooth edges
     touched = outside < 0.5
     share = opacity * np.minimum(0.5 - outside[touched], 1)[:, None]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -45,8 +45,7 @@ class Reacher:
     """The parameters of the world.
 
     observation: "raw" (q1, 0.1 w1, q2 / 3, 0.1 w2), q1 unbounded, as the paper's code; "wrapped", q1 in [-pi, pi);
-    "sincos", the sines and cosines of both angles in place of the angles. late_tip: features from the tip before the
-    step, as the paper's simulator hands it out.
+    "sincos", the sines and cosines of both angles in place of the angles.
     """
 
     targets: tuple[tuple[float, float], ...] = TRAINING_TARGETS + TEST_TARGETS
@@ -57,7 +56,7 @@ class Reacher:
     action_noise: float = 0.03
     episode_length: int = 500
     observation: str = "raw"
-    late_tip: bool = False
+    preferred_agent: ClassVar[str] = "rasfc51"  # the paper's
 
     def __post_init__(self) -> None:
         checks.one_of("observation", self.observation, OBSERVATIONS)
@@ -79,8 +78,6 @@ class Reacher:
         for name in ("radius", "action_noise", "failure_cost"):
             checks.number(name, getattr(self, name), 0.0)
         checks.whole("episode_length", self.episode_length)
-        if not isinstance(self.late_tip, bool | np.bool_):
-            raise ValueError(f"late_tip must be True or False, got {self.late_tip!r}")
 
     @property
     def n_actions(self) -> int:
@@ -129,11 +126,6 @@ class Reacher:
         return self.n_features - 1
 
     @property
-    def preferred_agent(self) -> str:
-        """The paper's, which `agent="auto"` chooses."""
-        return "rasfc51"
-
-    @property
     def registered(self) -> tuple[str, dict[str, Any]]:
         """The id and the keyword arguments of the same environment in Gymnasium's registry."""
         return "rasf/Reacher-v0", {
@@ -176,7 +168,7 @@ class Reacher:
 
     def tip(self, state: Array, next_state: Array) -> Array:
         """The tip (.., 2) whose features the step from `state` to `next_state` yields."""
-        return tip_position(state if self.late_tip else next_state)
+        return tip_position(next_state)
 
     def terminated(self, state: Array) -> Array:
         """Never: episodes end by their length."""

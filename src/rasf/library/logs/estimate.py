@@ -1,6 +1,6 @@
 """What a policy would earn, from a log alone, and how sure that is.
 
-The log's counts are a model (`rasf.tabular.model`); on it the law of a policy's return has an exact mean and variance.
+The log's counts are a model (`rasf.tabular.model`); on it the return of a policy has an exact mean and variance.
 How far they would differ with another log of as many episodes: the episodes are drawn again, with replacement, and the
 same policy is evaluated on the model of each draw. Intervals hold 95 % of the draws. They tell the error of sampling,
 not that of states and actions which the log never saw: `thin` says how much of the time a policy would spend there.
@@ -21,7 +21,8 @@ from rasf.risk import Risk
 from rasf.risk.names import risk_to_text
 from rasf.statistics import Interval
 from rasf.tabular.counts import MOST_ENDINGS
-from rasf.tabular.model import ModelLearner, ModelSettings
+from rasf.tabular.model import ModelLearner
+from rasf.tabular.settings import ModelSettings
 
 FEW_TRIES = 10
 _LEVEL = 0.95

@@ -26,32 +26,23 @@ from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rasf.arrays import Bools, Floats, Ints
 from rasf.checks import whole
-from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription
+from rasf.envs.gymnasium import answers
+from rasf.envs.gymnasium.answers import Phi
+from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription, spec_fields
 from rasf.envs.gymnasium.encoder import Encoder
 from rasf.envs.gymnasium.recorder import parts_of, read_parts
-from rasf.envs.gymnasium.single import numbers_of, phi_asks, phi_caller
+from rasf.envs.gymnasium.single import Environment, FeatureEnvironment, open_environment
 from rasf.files import HEAD_LIMIT, Arrays, as_path, write_atomically
-from rasf.library.logs.declared import (
-    Refusal,
-    check_minari,
-    check_parquet_head,
-    check_size,
-    episode_memory,
-    npz_members,
-    parquet_memory,
-    readable,
-)
+from rasf.library.logs import declared
+from rasf.library.logs.declared import Refusal, check_size, readable
 from rasf.library.logs.log import MAX_BYTES, Log, as_array, as_flags, as_floats, plain_description, whole_numbers
-
-if TYPE_CHECKING:
-    from rasf.envs.gymnasium.single import Environment, FeatureEnvironment, Phi, WholeStep
 
 _NAMES = {"obs", "actions", "phi", "next_obs", "terminated", "truncated", "episode", "failure"}
 _WIDE = ("obs", "next_obs", "phi")  # one column for each number
@@ -64,9 +55,12 @@ _LARGEST_EPISODE = 2**53  # whole numbers beyond it are not exact as floating-po
 def read(data: Any, *, env: Environment | None = None, phi: Phi | None = None, max_bytes: int = MAX_BYTES) -> Log:
     """What `Log.read` returns."""
     if phi is not None:
-        phi_asks(phi)  # which refuses what cannot be called
+        answers.phi_asks(phi)  # which refuses what cannot be called
     whole("max_bytes", max_bytes)
-    wanted = None if env is None else _described(env, phi)
+    wanted = None
+    if env is not None:
+        with opened(env, phi) as found:
+            wanted = found.describe()
     if isinstance(data, Log):
         log = data
     elif hasattr(data, "iterate_episodes"):
@@ -79,35 +73,25 @@ def read(data: Any, *, env: Environment | None = None, phi: Phi | None = None, m
         log = _from_path(as_path(data), wanted, phi, max_bytes)
     else:
         raise ValueError(f"data must be a log, a path, a dict of arrays or a Minari dataset, got {type(data).__name__}")
-    return log if wanted is None else _of(log, wanted)
-
-
-@contextmanager
-def opened(env: Environment, phi: Phi | None) -> Iterator[FeatureEnvironment]:
-    """The environment that a log comes from, closed in the end unless it is the caller's."""
-    from rasf.envs.gymnasium.single import open_environment
-
-    found = open_environment(env, phi)
-    try:
-        yield found
-    finally:
-        if found.env is not env:
-            found.close()
-
-
-def _described(env: Environment, phi: Phi | None) -> EnvironmentDescription:
-    with opened(env, phi) as found:
-        return found.describe()
-
-
-def _of(log: Log, wanted: EnvironmentDescription) -> Log:
-    """The log as one of an environment that was named; a log of another is refused."""
+    if wanted is None:
+        return log
     different = log.environment.difference(wanted, INTERFACE)
     if different is not None:
         held, there = getattr(log.environment, different), getattr(wanted, different)
         told = f"its {different} are {held!r:.60}, not {there!r:.60}"
         raise ValueError(f"the log is of another environment than {wanted.title}: {told}")
     return replace(log, environment=wanted)
+
+
+@contextmanager
+def opened(env: Environment, phi: Phi | None) -> Iterator[FeatureEnvironment]:
+    """The environment that a log comes from, closed in the end unless it is the caller's."""
+    found = open_environment(env, phi)
+    try:
+        yield found
+    finally:
+        if found.env is not env:
+            found.close()
 
 
 # --- arrays
@@ -134,7 +118,14 @@ def from_arrays(
     if not kept.any():
         raise ValueError("a log must have one transition at least whose next_obs is known, got none")
     taken, episode, terminated = actions[kept], episode[kept], terminated[kept]
-    features = _features(arrays, obs, taken, next_obs, kept, phi, terminated, truncated[kept])
+    if phi is None:
+        features = _given_features(arrays["phi"], n)[kept]
+    elif "reward" in answers.phi_asks(phi):
+        raise ValueError("phi must not ask for the reward where a log is arrays, which have none")
+    else:
+        ends = enumerate(zip(terminated.tolist(), truncated[kept].tolist(), strict=True))
+        steps: Iterable[Any] = ((_at(obs, i), taken[i], _at(next_obs, i), {}, None, *over) for i, over in ends)
+        features = _made_features(phi, steps)
     if known is None:
         keys, next_keys = (_numbers(name, part) for name, part in (("obs", obs), ("next_obs", next_obs)))
         least = int(taken.min(initial=0))
@@ -209,38 +200,32 @@ def _check_rows(name: str, part: Any, n: int) -> None:
         raise ValueError(f"{name} must have a row for each of {n} actions, got shape {shape}")
 
 
-def _features(
-    arrays: Mapping[str, Any],
-    obs: Any,
-    actions: Ints,
-    next_obs: Any,
-    kept: Bools,
-    phi: Phi | None,
-    terminated: Bools,
-    truncated: Bools,
-) -> Floats:
-    if phi is None:
-        found = as_array("phi", arrays["phi"])
-        if found.ndim == 1:
-            raise ValueError(
-                "phi must be features (N, d), got one number a step; give the function phi that makes them"
-            )
-        if found.dtype.kind not in "biuf" or found.ndim != 2 or len(found) != len(kept):
-            raise ValueError(f"phi must be numbers ({len(kept)}, d), got {found.dtype} of shape {found.shape}")
-        return as_floats(found)[kept]
-    if "reward" in phi_asks(phi):
-        raise ValueError("phi must not ask for the reward where a log is arrays, which have none")
-    call, ends = phi_caller(phi), zip(terminated.tolist(), truncated.tolist(), strict=True)
-    return _rows_of([call(_at(obs, i), actions[i], _at(next_obs, i), {}, None, *over) for i, over in enumerate(ends)])
+def _given_features(given: npt.ArrayLike, n: int) -> Floats:
+    found = as_array("phi", given)
+    if found.ndim == 1:
+        raise ValueError("phi must be features (N, d), got one number a step; give the function phi that makes them")
+    if found.dtype.kind not in "biuf" or found.ndim != 2 or len(found) != n:
+        raise ValueError(f"phi must be numbers ({n}, d), got {found.dtype} of shape {found.shape}")
+    return as_floats(found)
 
 
-def _rows_of(features: list[Any]) -> Floats:
-    """What phi returned for each of n steps, as (n, d)."""
-    rows = [numbers_of(each) for each in features]
+def _made_features(phi: Phi, steps: Iterable[Any]) -> Floats:
+    """What phi returns for each of n steps, (n, d); a step is what `phi_caller`'s function takes."""
+    call = answers.phi_caller(phi)
+    rows = [answers.numbers_of(call(*step)) for step in steps]
     wrong = next((row.shape for row in rows if row.ndim != 1 or not row.size or row.shape != rows[0].shape), None)
     if wrong is not None:
         raise ValueError(f"phi must return features of the same shape (d,) for every step, got shape {wrong}")
     return np.array(rows)
+
+
+def _at(part: Any, index: int) -> Any:
+    """One step of arrays that may be nested."""
+    if isinstance(part, Mapping):
+        return {name: _at(inner, index) for name, inner in part.items()}
+    if isinstance(part, tuple):
+        return tuple(_at(inner, index) for inner in part)
+    return part[index]
 
 
 # --- files
@@ -306,8 +291,8 @@ def _from_folder(folder: Path, max_bytes: int) -> Log:
 
 def _npz(path: Path, max_bytes: int) -> Arrays:
     with readable(path, "an .npz file"), zipfile.ZipFile(path) as archive:
-        members, declared = npz_members(archive)
-        check_size(path, declared, max_bytes)
+        members, size = declared.npz_members(archive)
+        check_size(path, size, max_bytes)
         _check_columns(path, members)
         arrays: Arrays = {}
         for name, info in members.items():
@@ -318,34 +303,29 @@ def _npz(path: Path, max_bytes: int) -> Arrays:
 
 def _parquet(path: Path, max_bytes: int) -> Arrays:
     try:
-        import pyarrow
         import pyarrow.parquet as parquet
+        import pyarrow.types as kinds
     except ModuleNotFoundError:
         raise ValueError(f"{path} needs pyarrow to be read; install rasf[sweep]") from None
     with readable(path, "a .parquet file"):
-        check_parquet_head(path)
+        declared.check_parquet_head(path)
         with parquet.ParquetFile(path) as file:
             schema, names = file.schema_arrow, file.schema_arrow.names
             _check_columns(path, (_column(name)[0] for name in names))
             for field in schema:
                 # text and lists may be as long as they like where equal values are stored once
-                if not any(is_kind(field.type) for is_kind in _numeric(pyarrow)):
+                if not (kinds.is_boolean(field.type) or kinds.is_integer(field.type) or kinds.is_floating(field.type)):
                     raise Refusal(
                         f"{path} is not a log: its column {field.name!r:.60} is {field.type!s:.60}, not numbers"
                     )
-            check_size(path, parquet_memory(file.metadata), max_bytes)
+            check_size(path, declared.parquet_memory(file.metadata), max_bytes)
             table = file.read(use_threads=False)  # one column after another, as pages may be larger than declared
         columns = {name: table.column(name).to_numpy() for name in names}
         arrays: Arrays = {}
         for name in _WIDE:
-            numbered = sorted(
-                (number, column)
-                for column in columns
-                for wide, number in [_column(column)]
-                if wide == name and number >= 0
-            )
+            numbered = sorted((_column(each)[1], each) for each in columns if _column(each)[0] == name != each)
             if numbered:
-                if [number for number, _ in numbered] != list(range(len(numbered))):
+                if [number for number, _ in numbered] != [*range(len(numbered))]:
                     raise Refusal(f"{path} is not a log: its columns {name}_0, {name}_1, .. have a hole")
                 arrays[name] = np.column_stack([columns.pop(column) for _, column in numbered])
         held = (schema.metadata or {}).get(f"rasf.{_ENVIRONMENT}".encode())
@@ -366,10 +346,6 @@ def _column(name: str) -> tuple[str, int]:
     """The array that a column is part of, and its number in it; -1 for an array of one column."""
     wide, _, number = name.rpartition("_")
     return (wide, int(number)) if wide in _WIDE and number.isdecimal() and len(number) < 10 else (name, -1)
-
-
-def _numeric(pyarrow: Any) -> tuple[Any, ...]:
-    return pyarrow.types.is_boolean, pyarrow.types.is_integer, pyarrow.types.is_floating
 
 
 def save(log: Log, path: str | PathLike[str]) -> None:
@@ -418,12 +394,10 @@ def _minari_dataset(name: str) -> Any:
 
 def _from_minari(dataset: Any, known: EnvironmentDescription | None, phi: Phi | None, max_bytes: int) -> Log:
     """Episodes of a Minari dataset; features are its rewards where they are vectors, else those of `phi`."""
-    from rasf.envs.gymnasium.single import actions_of
-
     encoder = Encoder.of(dataset.observation_space) if known is None else Encoder(known.observations)
-    choices = actions_of(dataset.action_space)
+    choices = answers.actions_of(dataset.action_space)
     parts: dict[str, list[Any]] = {name: [] for name in _NAMES - {"failure", "truncated"}}
-    check_minari(dataset, max_bytes)
+    declared.check_minari(dataset, max_bytes)
     for number, one in enumerate(_episodes_of(dataset, max_bytes)):
         rewards, n = np.asarray(one.rewards), len(one.actions)
         keys = encoder.batch_keys(one.observations)
@@ -432,7 +406,7 @@ def _from_minari(dataset: Any, known: EnvironmentDescription | None, phi: Phi | 
         if n == 0:
             continue
         if phi is not None:
-            rewards = _rows_of([_phi_of_step(phi_caller(phi), one, t) for t in range(n)])
+            rewards = _made_features(phi, (_step_of(one, t) for t in range(n)))
         elif rewards.ndim != 2:
             raise ValueError(
                 "the dataset's reward is one number, not a vector of features; give phi(obs, action, next_obs, info)"
@@ -443,9 +417,13 @@ def _from_minari(dataset: Any, known: EnvironmentDescription | None, phi: Phi | 
     joined = {name: np.concatenate(part) for name, part in parts.items() if part}
     if not joined:
         raise ValueError("a log must have one transition at least, got none")
-    first, features = int(choices[0]), joined["phi"].shape[1]
-    log = from_arrays(joined, plain_description(encoder.size, len(choices), features, first))
-    return replace(log, environment=known or _described_by_minari(dataset, encoder, len(choices), first, features, phi))
+    numbers = plain_description(encoder.size, len(choices), joined["phi"].shape[1], int(choices[0]))
+    log = from_arrays(joined, numbers)
+    if known is None:  # the dataset's environment need not be installed
+        spec = getattr(dataset, "env_spec", None) or getattr(dataset.spec, "env_spec", None)
+        said = spec_fields(spec, phi) | {"observations": encoder.describe(), "from_file": True}
+        known = replace(numbers, **said)
+    return replace(log, environment=known)
 
 
 def _episodes_of(dataset: Any, max_bytes: int) -> Iterator[Any]:
@@ -456,44 +434,14 @@ def _episodes_of(dataset: Any, max_bytes: int) -> Iterator[Any]:
             one = next(episodes, None)
             if one is None:
                 return
-            size += sum(episode_memory(part) for part in (one.observations, one.actions, one.rewards))
+            size += sum(declared.episode_memory(part) for part in (one.observations, one.actions, one.rewards))
         check_size("the dataset", size, max_bytes)
         yield one
 
 
-def _phi_of_step(phi: WholeStep, episode: Any, t: int) -> Any:
+def _step_of(episode: Any, t: int) -> tuple[Any, ...]:
+    """Step t of an episode, as `phi_caller`'s function takes it."""
     obs, after = (_at(episode.observations, index) for index in (t, t + 1))
-    infos = episode.infos or {}
-    said = {name: _at(part, t + 1) for name, part in infos.items()}
+    said = {name: _at(part, t + 1) for name, part in (episode.infos or {}).items()}
     ends = bool(episode.terminations[t]), bool(episode.truncations[t])
-    return phi(obs, episode.actions[t], after, said, episode.rewards[t], *ends)
-
-
-def _at(part: Any, index: int) -> Any:
-    """One step of arrays that may be nested."""
-    if isinstance(part, Mapping):
-        return {name: _at(inner, index) for name, inner in part.items()}
-    if isinstance(part, tuple):
-        return tuple(_at(inner, index) for inner in part)
-    return part[index]
-
-
-def _described_by_minari(
-    dataset: Any, encoder: Encoder, actions: int, first: int, features: int, phi: Phi | None
-) -> EnvironmentDescription:
-    """What the dataset says of its environment, which need not be installed."""
-    from rasf.envs.gymnasium.description import plain
-
-    spec = getattr(dataset, "env_spec", None) or getattr(dataset.spec, "env_spec", None)
-    return EnvironmentDescription(
-        id=None if spec is None else spec.id,
-        kwargs={} if spec is None else {str(name): plain(value) for name, value in spec.kwargs.items()},
-        observations=encoder.describe(),
-        n_actions=actions,
-        first_action=first,
-        n_features=features,
-        bounds=None,
-        phi=None if phi is None else getattr(phi, "__name__", type(phi).__name__),
-        max_episode_steps=None if spec is None else spec.max_episode_steps,
-        from_file=True,
-    )
+    return obs, episode.actions[t], after, said, episode.rewards[t], *ends

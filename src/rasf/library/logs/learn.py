@@ -16,15 +16,17 @@ from rasf.agents import AGENTS, acting_risk, check_risks
 from rasf.arrays import Floats, Ints
 from rasf.envs.gymnasium.declarations import checked_signs
 from rasf.files import Arrays
-from rasf.library.file import versions
-from rasf.library.learn import checked_risks, drawn_tasks, with_settings
+from rasf.library.arguments.settings import with_settings
+from rasf.library.arguments.tasks import checked_risks, drawn_tasks
 from rasf.library.logs.estimate import Estimate, LoggedModel
 from rasf.library.logs.formats import opened
 from rasf.library.logs.log import MAX_BYTES, Log
-from rasf.library.policy_library import NEUTRAL, PolicyLibrary, SourcePolicy, merge
+from rasf.library.policy_library import NEUTRAL, PolicyLibrary
+from rasf.library.progress import Trained
 from rasf.library.tables.model import evaluated
+from rasf.library.training import library_of, provenance_of
 from rasf.risk import Risk
-from rasf.tabular.model import ModelSettings
+from rasf.tabular.settings import ModelSettings
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import Environment, Phi
@@ -46,7 +48,7 @@ def learn_from(
     least_tries: int = 5,
     resamples: int = 100,
     max_bytes: int = MAX_BYTES,
-    **settings: Any,
+    **settings: object,
 ) -> PolicyLibrary:
     """Make a library of tabular policies from recorded transitions; no environment is stepped.
 
@@ -93,7 +95,7 @@ def learn_from(
         if signs is not None:
             known = checked_signs(signs, log.environment.n_features)
         weights = drawn_tasks(tasks, log.environment.n_features, of_its_own, [seed, 77], notes, known)
-    libraries = []
+    trained = []
     for one in risks:
         estimates: list[Estimate] = []
 
@@ -101,22 +103,11 @@ def learn_from(
             estimates.append(model.estimate(actions, w, acting_risk(one)))
 
         sources = evaluated(model.learner, model.states.keys, weights, one, least_tries, estimate)
-        history = _history(log, weights, estimates)
-        provenance = {
-            "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "versions": versions(),
-            "seed": seed,
-            "log": os.fspath(data) if isinstance(data, str | os.PathLike) else type(data).__name__,
-            "coverage": vars(coverage),
-            "settings": {name: repr(value) for name, value in (chosen | {"least_tries": least_tries}).items()},
-            "seconds": round(time.perf_counter() - begin, 1),
-            "complete": True,
-        }
-        policies = tuple(SourcePolicy(tuple(w), one) for w in weights.tolist())
-        libraries.append(
-            PolicyLibrary(sources, log.environment, policies, (_AGENT,), history, tuple(notes), provenance)
-        )
-    return merge(libraries) if len(libraries) > 1 else libraries[0]
+        trained.append(Trained(sources, weights, _history(log, weights, estimates)))
+    origin = os.fspath(data) if isinstance(data, str | os.PathLike) else type(data).__name__
+    settings, seconds = chosen | {"least_tries": least_tries}, time.perf_counter() - begin
+    provenance = provenance_of(seed, settings, seconds, log=origin, coverage=vars(coverage))
+    return library_of(trained, risks, _AGENT, log.environment, notes, provenance)
 
 
 def _history(log: Log, weights: Floats, estimates: Sequence[Estimate]) -> Arrays:

@@ -1,4 +1,4 @@
-"""`Log`: transitions that somebody recorded, checked, with what they can and cannot tell."""
+"""`Log`: recorded transitions, checked, and how much of the states and actions they cover."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ class Log:
 
     def _check_episodes(self) -> None:
         ends = self.last
-        again = np.sort(self.episode[self.first])
-        if (again[1:] == again[:-1]).any():
-            name = again[1:][again[1:] == again[:-1]][0]
-            raise ValueError(f"the steps of an episode must follow one another; episode {name} comes back")
+        began = np.sort(self.episode[self.first])
+        again = began[1:][began[1:] == began[:-1]]
+        if len(again):
+            raise ValueError(f"the steps of an episode must follow one another; episode {again[0]} comes back")
         early = np.flatnonzero(self.terminated & ~ends)
         if len(early):
             raise ValueError(f"nothing can follow the end of an episode; row {early[0]} of the log terminated")
@@ -185,11 +185,10 @@ class States:
 
     def check_recurring(self, log: Log) -> None:
         """Refuse a log whose states hardly ever come back."""
-        if len(log) >= _FEW and len(log) < _RECUR * len(np.unique(self.row)):
-            raise ValueError(
-                f"the observations of a log must recur for a table to learn: {len(log)} steps were in "
-                f"{len(np.unique(self.row))} different states"
-            )
+        states = len(np.unique(self.row))
+        if _FEW <= len(log) < _RECUR * states:
+            wanted = "the observations of a log must recur for a table to learn"
+            raise ValueError(f"{wanted}: {len(log)} steps were in {states} different states")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -36,6 +36,7 @@ from rasf.library.networks.policies import NetworkPolicies
 from rasf.library.networks.worlds import WorldAdapter, compiled_world
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 from rasf.library.progress import EpisodeMeter, Reporter, Trained
+from rasf.library.training import Training
 from rasf.risk import Entropic, MeanVariance, Risk
 from rasf.risk.names import is_neutral
 from rasf.world import World
@@ -77,22 +78,12 @@ def network_library(
 
 
 def train_networks(
-    env: FeatureVector | WorldAdapter,
-    tasks: Floats,
+    training: Training,
     settings: NetworkSettings,
-    risks: Sequence[Risk],
-    steps_per_task: int,
-    seed: int,
-    reports: Sequence[Reporter],
-    notes: list[str],
-    checkpoint: Checkpoint,
     *,
     bounds: Floats | None = None,
     support: npt.ArrayLike | None = None,
     once: Sequence[int] = (),
-    imagined: Floats | None = None,
-    base_library: FrozenPolicies | None = None,
-    greedy: GreedyCheck | None = None,
 ) -> list[Trained]:
     """Learn the tasks (n, d), one after the other or interleaved; the policies for each risk.
 
@@ -106,11 +97,14 @@ def train_networks(
     of a task's steps. A policy whose own task was never reached has learned too; it is kept only if its task was begun.
     Policies for `imagined` weightings (m, d) learn off-policy only.
     """
+    env = cast("FeatureVector | WorldAdapter", training.world)
+    tasks, risks, further = training.tasks, training.risks, training.imagined
+    steps_per_task, seed, reports, notes = training.steps_per_task, training.seed, training.reports, training.notes
+    checkpoint, base_library, greedy = training.checkpoint, training.base, training.greedy
     atoms, declared = None, None
     if isinstance(settings, HistogramSettings):
         atoms = _atoms(settings, support, once, base_library, bounds, tasks.shape[1])
         declared = None if bounds is None else env.declared_bounds
-    further = np.zeros((0, tasks.shape[1])) if imagined is None else imagined
     stream = _Stream(tasks, further, risks, max(1, steps_per_task // len(risks)), settings.side_by_side, reports)
     world = compiled_world(env) if base_library is None else None
     if settings.objects:

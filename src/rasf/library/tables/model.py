@@ -8,92 +8,39 @@ takes no part in GPI there; a state in which none was tried has not been seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from rasf.arrays import Floats, Ints
-from rasf.envs.gymnasium.single import FeatureEnvironment
-from rasf.envs.gymnasium.tape import Tape
-from rasf.library.checkpoint import Checkpoint
-from rasf.library.frozen_policies import FrozenPolicies
-from rasf.library.greedy import GreedyCheck
-from rasf.library.progress import Reporter, Trained
+from rasf.envs.tabular_world import TabularWorld
+from rasf.library.progress import Trained
 from rasf.library.tables.policies import TablePolicies
-from rasf.library.tables.train import compiled_rooms
-from rasf.library.tables.walk import Stretches, Walk, shares
+from rasf.library.tables.train import run_tasks
+from rasf.library.training import Training
 from rasf.planning.moments import successor_moments
 from rasf.risk import Risk
-from rasf.tabular.model import ModelLearner, ModelSettings
+from rasf.tabular.model import ModelLearner
+from rasf.tabular.settings import ModelSettings
+from rasf.tabular.stretch import TaskOutcome
 from rasf.transfer import packed_indices
 
 _EXPLORATION = 6  # its stream of random numbers
 
 
-def train_model(
-    env: FeatureEnvironment,
-    tasks: Floats,
-    risks: Sequence[Risk],
-    settings: ModelSettings,
-    steps_per_task: int,
-    seed: int,
-    reports: Sequence[Reporter],
-    notes: list[str],
-    checkpoint: Checkpoint,
-    base_library: FrozenPolicies | None = None,
-    greedy: GreedyCheck | None = None,
-) -> list[Trained]:
-    """Learn the tasks (n, d) one after the other on one model; the policies of each risk.
-
-    All risks learn from one stream: each leads for its share of a task's steps, and all that is seen serves all.
-    """
-    learner = ModelLearner(env.n_features, env.n_actions, settings, seed)
-    steps = shares(steps_per_task, risks)
-    rooms = compiled_rooms(env) if base_library is None else None
-    stretches, of_steps = Stretches(tasks, len(risks)), _OfModel(learner)
-    if rooms is not None:
-        walk = None
-        learner.enter_four_room(rooms)
-        checkpoint.begin(learner=learner, stretches=stretches)
-    else:
-        walk = Walk(of_steps, env, seed, _EXPLORATION, base_library, greedy, checkpoint.tick)
-        tape = Tape(env) if checkpoint.path else None
-        checkpoint.begin(learner=learner, stretches=stretches, walk=walk, environment=tape, greedy=greedy)
-        of_steps.keys = list(walk.keys)
-    for task, r in stretches:
-        w, risk = tasks[task], risks[r]
-        if stretches.position:
-            checkpoint.tick()
-        new = stretches.begin()
-        if new and r == 0:
-            learner.begin_task(None if settings.learn_w else w)
-
-        def show(
-            step: int, rewards: float, failed: float, extras: Mapping[str, float], r: int = r, task: int = task
-        ) -> bool:
-            stretches.total[r, task], stretches.failures[r, task] = rewards, failed
-            return reports[r](task, step, rewards, failed, extras)
-
-        if rooms is not None:
-            outcome = learner.learn_four_room(rooms, w, risk, steps[r])
-            stopped = show(steps[r], outcome.total, outcome.failures, {})
-        else:
-            assert walk is not None
-            if new:
-                learner.plan(risk)
-            stopped = walk(w, risk, steps[r], len(tasks) * sum(steps), r * len(tasks) + task, show)
-        stretches.weights[task] = learner.weights
-        if stopped:
-            break
-    keys = learner.four_room_keys() if walk is None else np.array(walk.keys)
+def train_model(training: Training, settings: ModelSettings) -> list[Trained]:
+    """Learn the tasks one after the other on one model; the policies of each risk."""
+    learner = ModelLearner(training.world.n_features, training.world.n_actions, settings, training.seed)
+    met = _OfModel(learner, training.risks)
+    stretches, keys = run_tasks(training, met, {"learner": learner, "met": met}, _EXPLORATION)
     numbers = f"on the numbers {list(learner.numbers)}" if learner.numbers else "on no number"
     work = f"{learner.planning_seconds:.1f} s, {learner.backups / max(learner.steps, 1):.1f} backups a step"
-    notes.append(
+    training.notes.append(
         f"the model has {learner.states} states after {learner.steps} steps; failures depend {numbers} of an "
         f"observation; planning took {work}"
     )
     found = []
-    for r, risk in enumerate(risks):
+    for r, risk in enumerate(training.risks):
         begun = int(np.isfinite(stretches.total[r]).sum())
         if begun:
             history = {"return": stretches.total[r, :begun], "failures": stretches.failures[r, :begun]}
@@ -103,17 +50,35 @@ def train_model(
 
 
 class _OfModel:
-    """A model as a learner of steps."""
+    """A model as a learner of steps for several risks."""
 
-    def __init__(self, learner: ModelLearner) -> None:
-        self._learner, self.keys = learner, list[Floats]()
+    STATE = ("known_keys",)  # for checkpoints
+
+    def __init__(self, learner: ModelLearner, risks: Sequence[Risk]) -> None:
+        self._learner, self._risks, self.leader = learner, risks, 0
+        self.known_keys: list[Floats] = []
+
+    def enter(self, world: TabularWorld) -> None:
+        self._learner.enter(world)
+
+    def begin_task(self, w: Floats) -> None:
+        self._learner.begin_task(None if self._learner.settings.learn_w else w)
+
+    def prepare(self) -> None:
+        self._learner.plan(self._risks[self.leader])
+
+    def lead(self, world: TabularWorld, w: Floats, steps: int) -> TaskOutcome:
+        return self._learner.lead(world, w, self._risks[self.leader], steps)
+
+    def keys(self) -> Floats:
+        return self._learner.keys()
 
     @property
     def weights(self) -> Floats:
         return self._learner.weights
 
     def add_row(self, key: Floats) -> None:
-        self.keys.append(key)
+        self.known_keys.append(key)
         self._learner.add_row(self._learner.group_of(key))
 
     def greedy(self, row: int) -> int:
@@ -123,7 +88,7 @@ class _OfModel:
         return self._learner.value(row)
 
     def follow_advice(self) -> None:
-        pass  # whoever chose, what follows is counted
+        pass  # a transition is counted, whichever policy chose it
 
     def explore(self, row: int, action: int, rng: np.random.Generator) -> int:
         return self._learner.explore(row, action, *rng.random(2))
@@ -131,7 +96,7 @@ class _OfModel:
     def learn(self, row: int, action: int, phi: Floats, reward: float, next_row: int | None) -> None:
         self._learner.learn(row, action, phi, next_row)
         self._learner.observe_reward(phi, reward)
-        self._learner.regroup(self.keys)
+        self._learner.regroup(self.known_keys)
 
 
 def evaluated(

@@ -74,11 +74,11 @@ class TablePolicies:
     @classmethod
     def from_learner(cls, learner: SuccessorLearner, keys: npt.ArrayLike) -> Self:
         """Freeze what a learner has learned; row r of its table is the state with the numbers keys[r] (n,)."""
-        numbers, settings, S = np.array(keys, np.float64), learner.settings, learner.states
+        numbers, S = np.array(keys, np.float64), learner.states
         if numbers.ndim != 2 or len(numbers) != S:
             raise ValueError(f"keys must have shape ({S}, n), a row for each state visited, got {numbers.shape}")
-        sizes = (learner.n_actions, learner.n_features, float(settings.gamma), settings.sigma)
-        return cls(numbers, freeze(learner), *sizes)
+        gamma = float(learner.settings.gamma)
+        return cls(numbers, freeze(learner), learner.n_actions, learner.n_features, gamma, learner.sigma)
 
     @classmethod
     def from_tables(cls, keys: Floats, values: npt.NDArray[np.float32], known: Bools, d: int, gamma: float) -> Self:
@@ -131,7 +131,9 @@ class TablePolicies:
 
     def shared_settings(self) -> dict[str, Any]:
         """Settings of the agent that policies must share to be in one library."""
-        return {"gamma": self.gamma} | ({"covariance": "diagonal"} if self.sigma is SigmaForm.DIAGONAL else {})
+        if self.sigma is SigmaForm.DIAGONAL:
+            raise ValueError("a library whose tables hold the diagonal of Sigma alone cannot grow: train a new one")
+        return {"gamma": self.gamma}
 
     def check(self, risk: Risk) -> None:
         """Refuse a risk that mean and variance cannot serve, or any but a neutral one where no Sigma was learned."""

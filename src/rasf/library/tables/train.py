@@ -1,85 +1,97 @@
-"""Tabular policies for a library: (Ra)SFQL on any environment with few observations, in the compiled loop where it can.
+"""Training of tables for a library: task after task, each risk for its share of the steps, and (Ra)SFQL by it.
 
-`rasf/FourRoom-v0`, unwrapped, is learned by the compiled loop of its world; everything else is stepped from Python, one
-call of the same kernels per transition. For several risks there is a learner each; whoever leads, all learn every step.
+An environment that is a `TabularWorld` as it is, such as `rasf/FourRoom-v0` without wrappers, is learned by compiled
+loops. Everything else is stepped from Python (`walk`), one call of the same kernels per transition. All risks learn
+from every step, whichever of them acts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from rasf.arrays import Floats
-from rasf.envs.four_room import FourRoom, FourRoomEnv
 from rasf.envs.gymnasium.single import FeatureEnvironment
 from rasf.envs.gymnasium.tape import Tape
-from rasf.library.checkpoint import Checkpoint
-from rasf.library.frozen_policies import FrozenPolicies
-from rasf.library.greedy import GreedyCheck
-from rasf.library.progress import Reporter, Trained
+from rasf.envs.tabular_world import TabularWorld
+from rasf.library.progress import Trained
 from rasf.library.tables.policies import TablePolicies
-from rasf.library.tables.walk import Stretches, Walk, shares
-from rasf.tabular.learner import SuccessorLearner, SuccessorSettings
+from rasf.library.tables.walk import Stretches, TableLearner, Walk, shares
+from rasf.library.training import Training
+from rasf.tabular.learner import SuccessorLearner
+from rasf.tabular.settings import TableSettings
+from rasf.tabular.stretch import TaskOutcome, outcome
 
 _EXPLORATION = 5  # its stream of random numbers
 
 
-def train_tables(
-    env: FeatureEnvironment,
-    tasks: Floats,
-    settings: Sequence[SuccessorSettings],
-    steps_per_task: int,
-    seed: int,
-    reports: Sequence[Reporter],
-    checkpoint: Checkpoint,
-    base_library: FrozenPolicies | None = None,
-    greedy: GreedyCheck | None = None,
-) -> list[Trained]:
-    """Learn the tasks (n, d) one after the other, for all risks from one stream; the policies of each risk."""
-    learners = [SuccessorLearner(env.n_features, env.n_actions, each, seed, len(tasks)) for each in settings]
-    together = _Together(learners)
-    stretches = Stretches(tasks, len(settings))
-    rooms = compiled_rooms(env) if base_library is None else None
-    if rooms is not None:
-        walk = None
-        for learner in learners:
-            learner.enter_four_room(rooms)
-        checkpoint.begin(learners=learners, stretches=stretches)
+def run_tasks(
+    training: Training, learner: TableLearner, parts: Mapping[str, Any], stream: int
+) -> tuple[Stretches, Floats]:
+    """Learn all tasks.
+
+    Args:
+        training: The environment, the tasks and the rest.
+        learner: Learns from the steps.
+        parts: The learner's parts for checkpoints.
+        stream: The stream of random numbers by which actions are explored.
+
+    Returns:
+        What the stretches showed, and the observations (S, n) of the learner's rows.
+    """
+    env, tasks, checkpoint, greedy = training.world, training.tasks, training.checkpoint, training.greedy
+    assert isinstance(env, FeatureEnvironment)
+    steps = shares(training.steps_per_task, training.risks)
+    stretches, walk = Stretches(tasks, len(steps)), None
+    compiled = compiled_world(env) if training.base is None else None
+    if compiled is not None:
+        learner.enter(compiled)
+        checkpoint.begin(**parts, stretches=stretches)
     else:
-        walk = Walk(together, env, seed, _EXPLORATION, base_library, greedy, checkpoint.tick)
+        walk = Walk(learner, env, training.seed, stream, training.base, greedy, checkpoint.tick)
         tape = Tape(env) if checkpoint.path else None
-        checkpoint.begin(learners=learners, stretches=stretches, walk=walk, environment=tape, greedy=greedy)
-    steps = shares(steps_per_task, [each.risk for each in settings])
+        checkpoint.begin(**parts, stretches=stretches, walk=walk, environment=tape, greedy=greedy)
     for task, r in stretches:
         w = tasks[task]
         if stretches.position:
             checkpoint.tick()
-        if stretches.begin() and r == 0:
-            together.begin_task(w)
-        together.leader = r
+        new = stretches.begin()
+        if new and r == 0:
+            learner.begin_task(w)
+        learner.leader = r
 
         def show(
             step: int, rewards: float, failed: float, extras: Mapping[str, float], r: int = r, task: int = task
         ) -> bool:
             stretches.total[r, task], stretches.failures[r, task] = rewards, failed
-            return reports[r](task, step, rewards, failed, extras)
+            return training.reports[r](task, step, rewards, failed, extras)
 
-        if rooms is not None:
-            outcome, path = learners[r].lead_four_room(rooms, w, steps[r], stretch=r)
-            for other in learners[:r] + learners[r + 1 :]:
-                other.follow_four_room(rooms, w, path)
-            stopped = show(steps[r], outcome.total, outcome.failures, {})
+        if compiled is not None:
+            seen = learner.lead(compiled, w, steps[r])
+            stopped = show(steps[r], seen.total, seen.failures, {})
         else:
             assert walk is not None
-            risk, of_all = settings[r].risk, len(tasks) * sum(steps)
-            stopped = walk(w, risk, steps[r], of_all, r * len(tasks) + task, show)
+            if new:
+                learner.prepare()
+            of_all, policy = len(tasks) * sum(steps), r * len(tasks) + task
+            stopped = walk(w, training.risks[r], steps[r], of_all, policy, show)
+        stretches.weights[task] = learner.weights
         if stopped:
             break
+    return stretches, learner.keys() if walk is None else np.array(walk.keys)
+
+
+def train_tables(training: Training, settings: TableSettings) -> list[Trained]:
+    """Learn the tasks by (Ra)SFQL; the policies of each risk."""
+    env = training.world
+    given = (env.n_features, env.n_actions, settings, training.seed, len(training.tasks))
+    learners = [SuccessorLearner(*given, risk) for risk in training.risks]  # type: ignore[arg-type]
+    stretches, keys = run_tasks(training, _Together(learners), {"learners": learners}, _EXPLORATION)
     found = []
     for r, learner in enumerate(learners):
-        begun = learner.task + 1  # also where the risk has not led yet: all learn every step
-        keys = np.array(walk.keys) if walk is not None else learner.four_room_keys()
+        begun = learner.task + 1  # also where the risk has not acted yet: all learn every step
         history = {"return": np.nan_to_num(stretches.total[r, :begun]), "failures": stretches.failures[r, :begun]}
         found.append(Trained(TablePolicies.from_learner(learner, keys), learner.memory.w[:begun].copy(), history))
     return found
@@ -96,9 +108,26 @@ class _Together:
     def weights(self) -> Floats:
         return self._learners[self.leader].weights
 
+    def enter(self, world: TabularWorld) -> None:
+        for learner in self._learners:
+            learner.enter(world)
+
     def begin_task(self, w: Floats) -> None:
         for learner in self._learners:
             learner.begin_task(None if learner.settings.learn_w else w)
+
+    def prepare(self) -> None:
+        pass  # tables act by what they hold
+
+    def lead(self, world: TabularWorld, w: Floats, steps: int) -> TaskOutcome:
+        stretch = self._learners[self.leader].lead(world, w, steps, number=self.leader)
+        for r, learner in enumerate(self._learners):
+            if r != self.leader:
+                learner.follow(world, stretch)
+        return outcome(world, stretch)
+
+    def keys(self) -> Floats:
+        return self._learners[0].keys()  # all have met the same states in the same order
 
     def add_row(self, key: Floats) -> None:
         for learner in self._learners:
@@ -120,14 +149,14 @@ class _Together:
         return int(rng.integers(leader.n_actions)) if rng.random() < leader.settings.epsilon else action
 
     def learn(self, row: int, action: int, phi: Floats, reward: float, next_row: int | None) -> None:
-        for learner, (_, driver, slot) in zip(self._learners, self._chosen, strict=True):
-            learner.learn(row, action, driver, slot, phi, reward, next_row)
+        for learner, chosen in zip(self._learners, self._chosen, strict=True):
+            learner.learn(row, action, chosen, phi, reward, next_row)
 
 
-def compiled_rooms(env: FeatureEnvironment) -> FourRoom | None:
-    """The `FourRoom` of an environment that is just that, or None."""
+def compiled_world(env: FeatureEnvironment) -> TabularWorld | None:
+    """The `TabularWorld` that an environment is, or None; a subclass or a wrapper may be another world."""
     from gymnasium.wrappers import OrderEnforcing
 
     inner = env.env.env if type(env.env) is OrderEnforcing else env.env
-    own = not (env.has_phi or env.counts_failures)
-    return inner.rooms if type(inner) is FourRoomEnv and own else None
+    is_plain = "tabular_world" in vars(type(inner)) and not (env.has_phi or env.counts_failures)
+    return inner.tabular_world if is_plain else None

@@ -16,35 +16,54 @@ import numpy as np
 from rasf.agents import acting_risk
 from rasf.arrays import Floats
 from rasf.envs.gymnasium.single import FeatureEnvironment
+from rasf.envs.tabular_world import TabularWorld
 from rasf.library.frozen_policies import FrozenPolicies
 from rasf.library.greedy import GreedyCheck
 from rasf.library.progress import EpisodeMeter
 from rasf.risk import Risk
+from rasf.tabular.stretch import TaskOutcome
 from rasf.transfer import gpi_actions
 
 Show = Callable[[int, float, float, Mapping[str, float]], bool]  # step, rewards, failures, extras -> whether to stop
 _SHOWN_EVERY = 500  # steps
-_LOOKING = 43  # the stream of random numbers of those who only look
+_LOOKING = 43  # the stream of random numbers of greedy checks
 
 
 class TableLearner(Protocol):
-    """What learns from steps; rows are states, numbered from 0 as they are met."""
+    """What learns from steps, for one risk or several; rows are states, numbered from 0 as they are met."""
+
+    leader: int  # the risk that acts
 
     @property
     def weights(self) -> Floats:
         """The weights (d,) of the task at hand, as far as they are known."""
 
+    def begin_task(self, w: Floats) -> None:
+        """Begin the next task, whose weights are w (d,)."""
+
+    def enter(self, world: TabularWorld) -> None:
+        """Learn in a compiled world from now on."""
+
+    def lead(self, world: TabularWorld, w: Floats, steps: int) -> TaskOutcome:
+        """Learn the task at hand in a compiled world; it pays by the weights w (d,)."""
+
+    def keys(self) -> Floats:
+        """The observations (S, n) of the rows, in a compiled world."""
+
+    def prepare(self) -> None:
+        """Make ready for steps in which the leader acts."""
+
     def add_row(self, key: Floats) -> None:
         """A state with the numbers (n,) of an observation."""
 
     def greedy(self, row: int) -> int:
-        """The action of whoever leads."""
+        """The action of the risk that acts."""
 
     def best_score(self, row: int) -> float:
-        """Of the greedy action that was just asked for."""
+        """The score of the greedy action that was just asked for."""
 
     def follow_advice(self) -> None:
-        """The action is not its own: another's was better."""
+        """Note that a policy of the base library chooses the action."""
 
     def explore(self, row: int, action: int, rng: np.random.Generator) -> int:
         """This action, or at times another."""

@@ -5,7 +5,7 @@ of JAX's that a kill left half written is noticed, and compiled anew each time: 
 or exceeds its time or memory, is replaced. Workers die with the driver (on Linux at once, by a signal of the kernel;
 elsewhere when they next speak to it). A run has one core: libraries for linear algebra are told to use one thread, so
 that their sums do not depend on the number of cores. Or it has one GPU: JAX is told to fail rather than to do without,
-and to take memory as it needs it, since somebody else may use the same GPU.
+and to take memory as it needs it, since another process may use the same GPU.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 from rasf.checks import whole
 from rasf.sweep.drive import Ended, Job
 from rasf.sweep.engines.machine import jax_cache, resident_gb
-from rasf.sweep.runs import NO_LIMITS, Limits, Run
+from rasf.sweep.runs import NO_LIMITS, Run, RunLimits
 from rasf.sweep.worker import JobError, try_job
 
 _LOOK_EVERY_S = 0.2
@@ -94,7 +94,7 @@ def _work(folder: Path, pipe: Connection, driver: int) -> None:
 class LocalEngine:
     """An `Engine`; `gpus` are the ids of devices, one worker each, else there are `workers` of them."""
 
-    def __init__(self, folder: Path, workers: int, limits: Limits = NO_LIMITS, gpus: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, workers: int, limits: RunLimits = NO_LIMITS, gpus: Sequence[str] = ()) -> None:
         whole("workers", workers)
         self.gpus = len(gpus)
         self._folder, self._limits = folder, limits

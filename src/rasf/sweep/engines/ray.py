@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from rasf.checks import whole
+from rasf.files import Header
 from rasf.sweep.drive import Ended, Job
 from rasf.sweep.engines.local import LocalEngine
-from rasf.sweep.runs import NO_LIMITS, Limits, Run
+from rasf.sweep.runs import NO_LIMITS, Run, RunLimits
 from rasf.sweep.store import Store
 from rasf.sweep.worker import JobError
 
@@ -44,7 +45,7 @@ class RayEngine:
         self,
         folder: Path,
         workers: int | None = None,
-        limits: Limits = NO_LIMITS,
+        limits: RunLimits = NO_LIMITS,
         address: str | None = None,
         use_gpus: bool = False,
     ) -> None:
@@ -52,7 +53,7 @@ class RayEngine:
             whole("workers", workers)
         self._ray = _import_ray()
         self._folder, self._workers, self._limits = str(folder.resolve()), workers, limits
-        self._jobs: dict[Any, Job] = {}
+        self._jobs: dict[object, Job] = {}
         self._ours = not self._ray.is_initialized()
         if self._ours:
             self._connect(address)
@@ -86,7 +87,7 @@ class RayEngine:
         if self._ours:
             self._ray.shutdown()  # which ends a cluster that was started here
 
-    def _ended(self, task: Any, job: Job) -> Ended:
+    def _ended(self, task: object, job: Job) -> Ended:
         errors = self._ray.exceptions
         try:
             found, lost = self._ray.get(task)
@@ -111,14 +112,14 @@ class RayEngine:
 
 
 def _knock(address: str) -> None:
-    """Whether somebody listens there: Ray itself would wait for minutes."""
+    """Refuse an address where no process listens: Ray itself would wait for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     with socket.create_connection((host, int(port)), timeout=_KNOCK_S):
         return
 
 
 def _do(
-    folder: str, described: list[dict[str, Any]], limits: tuple[Any, ...], path: list[str]
+    folder: str, described: list[Header], limits: tuple[float | None, ...], path: list[str]
 ) -> tuple[tuple[str, str] | None, bool]:
     """The task: a job's error, and whether its worker was lost; `path` is where the driver finds modules."""
     import ray
@@ -137,6 +138,6 @@ def _do(
 
 
 @cache
-def _engine(folder: str, limits: tuple[Any, ...], gpus: tuple[str, ...]) -> LocalEngine:
+def _engine(folder: str, limits: tuple[float | None, ...], gpus: tuple[str, ...]) -> LocalEngine:
     """One worker, kept for the next job."""
-    return LocalEngine(Path(folder), 1, Limits(*limits), gpus)
+    return LocalEngine(Path(folder), 1, RunLimits(*limits), gpus)

@@ -1,30 +1,25 @@
-"""Verdicts on F1 to F17 and T7 from the four-room runs; `claims.toml` has the rules in words, second readings too.
+"""Verdicts on F1 to F17, T7 and our own goals M1 to M9 from the four-room runs; `claims.toml` has the rules.
 
-Differences are paired by seed; `verdicts` says how an interval decides. "Far more" and "slightly" are read as the
-direction alone; "about x %" as an interval inside x +- 10 points. Where shared initial noise (Algorithm 1 to the
-letter) says otherwise than the independent noise of the paper's preset, the finding says so.
+Here is what they measure, and the rules of F14, F15, M4 and M8, which are of no common kind. Differences are paired by
+seed. "Far more" and "slightly" are read as the direction alone; "about x %" as an interval inside x +- 10 points. Where
+shared initial noise (Algorithm 1 to the letter) says otherwise than the independent noise of the paper's preset, the
+finding says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from itertools import product
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.stats import spearmanr
 
 from rasf.arrays import Bools, Floats, Ints
-from rasf.statistics import (
-    Interval,
-    joint_interval,
-    mean_interval,
-    probability_of_improvement,
-    ratio_interval,
-    slopes,
-)
-from rasf_lab.common.results import Finding, Reading, Verdict
-from rasf_lab.common.verdicts import below, side, with_enough_seeds, within, worst
-from rasf_lab.paper.four_room import own_claims
+from rasf.statistics import Interval, event_interval, mean_interval
+from rasf_lab.common.claims import FIRST, SECOND
+from rasf_lab.common.results import Finding, Reading
+from rasf_lab.common.rules import Measure
+from rasf_lab.common.verdicts import below, side, with_enough_seeds, worst
 from rasf_lab.paper.four_room.measures import (
     NOVEL_TASKS,
     RISKS,
@@ -34,202 +29,148 @@ from rasf_lab.paper.four_room.measures import (
     novel_outcome,
     trap_cells,
 )
+from rasf_lab.paper.four_room.promises import LEVELS, relative_errors, rises
 
-Curves = Mapping[str, Arrays]
 Searches = Mapping[str, Mapping[Pair, Floats]]  # returns (seeds,) by "prql -2", then by eta and tau
 _FIRST = 16  # tasks
+_SOON = 32  # tasks
+_TASKS_ENOUGH = 24.5  # of 27 novel ones: at least 25
 _RESAMPLES = 1_000
-_DANGERS = {"traps": trap_cells(), "objects beside traps": dangerous_objects()}
+_NAMED_TASKS = (NOVEL_TASKS[:, 1] == 1) | (
+    (NOVEL_TASKS[:, 0] == 1) & (NOVEL_TASKS[:, 1] == -1) & (NOVEL_TASKS[:, 2] <= 0)
+)  # F16
+_KINDS = ("F", "M", "T7")
 
 
-def judge(curves: Curves, novel: Mapping[str, Arrays], searches: Searches) -> dict[str, Finding]:
+@dataclass(frozen=True)
+class Curves:
+    """Arrays by the name of their curve; those of "novel neutral" and "novel averse" are of the novel tasks too."""
+
+    arrays: Mapping[str, Arrays]
+
+    def of_common_seeds(self, *names: str) -> Curves:
+        """The same, of the seeds that all these have: some have fewer, the first ones."""
+        n = min(self.seeds(name) for name in names)
+        kept = {name: {key: values[:n] for key, values in self.arrays[name].items()} for name in names}
+        return Curves({**self.arrays, **kept})
+
+    def seeds(self, name: str) -> int:
+        """How many seeds."""
+        return len(next(iter(self.arrays[name].values())))
+
+
+def judge(curves: Mapping[str, Arrays], novel: Mapping[str, Arrays], searches: Searches) -> dict[str, Finding]:
     """All findings; `novel` has the arrays of the neutral and of the averse runs."""
-    first: dict[str, Reading] = {}
-    for claim, rule in RULES.items():
-        first[claim] = rule(curves, "independent")
-        if claim in _WITH_NOISE:
-            other = rule(curves, "shared")
-            said = "the same" if other.verdict == first[claim].verdict else other.verdict
-            text = f"{first[claim].measured}. Shared initial noise: {said} ({other.measured})"
-            first[claim] = replace(first[claim], measured=text)
-    first |= {claim: rule(novel) for claim, rule in ON_NOVEL_TASKS.items()} | {"F14": _sensitive(searches)}
-    second = {claim: rule(curves) for claim, rule in SECOND.items()} | {"F10": _almost_always(novel)}
-    if "rasf-model 0" in curves:
-        first |= {claim: rule(curves) for claim, rule in own_claims.RULES.items()}
-        second |= {claim: rule(curves) for claim, rule in own_claims.SECOND.items()}
-    return {
-        claim: Finding(
-            **vars(with_enough_seeds(reading)),
-            second_reading=with_enough_seeds(second[claim]) if claim in second else None,
-        )
-        for claim, reading in first.items()
-    }
+    runs = Curves({**curves, **{f"novel {way}": arrays for way, arrays in novel.items()}})
+    first = {claim: read(claim, runs) for claim in FIRST if claim.startswith(_KINDS)}
+    for claim, reading in first.items():
+        if reading and FIRST[claim].takes("noise"):
+            first[claim] = _beside_shared_noise(reading, read(claim, runs, noise="shared"))
+    if first["M5"] is None and "rasf-model 0" in curves:
+        first["M5"] = Reading("not decided", "the optimum was not solved", 0)
+    first |= {"F14": sensitive(searches), "F15": alike(novel), "M4": seconds(curves), "M8": dial(curves)}
+    second = {claim: read(claim, runs, second=True) for claim in SECOND if claim.startswith(_KINDS)}
+    findings = {}
+    for claim, reading in first.items():
+        if reading:
+            again = second.get(claim)
+            findings[claim] = Finding(
+                **vars(with_enough_seeds(reading)), second_reading=with_enough_seeds(again) if again else None
+            )
+    return findings
 
 
-def _total(curves: Curves, name: str, what: str) -> Floats:
-    return curves[name][what].sum(axis=1)
+def read(claim: str, runs: Curves, noise: str = "independent", second: bool = False) -> Reading | None:
+    """What one rule of `claims.toml` says; None where runs are missing."""
+    return (SECOND if second else FIRST)[claim].read(runs, MEASURES, noise=noise)
 
 
-def _paired(first: Floats, second: Floats) -> tuple[Floats, Floats]:
-    """The seeds that both have."""
-    n = min(len(first), len(second))
-    return first[:n], second[:n]
+def _beside_shared_noise(reading: Reading, shared: Reading | None) -> Reading:
+    if shared is None:
+        return reading
+    said = "the same" if shared.verdict == reading.verdict else shared.verdict
+    return replace(reading, measured=f"{reading.measured}. Shared initial noise: {said} ({shared.measured})")
 
 
-def _more_often(curves: Curves, ours: str, theirs: str) -> str:
-    """On how many tasks, of the same seeds, ours has the larger return; in words."""
-    pair = _paired(curves[ours]["return"], curves[theirs]["return"])
-    return f"with probability {probability_of_improvement(*pair, paired=True, whole_runs=True)}"
+# --- what the rules measure, (seeds,) or (seeds, columns) of a curve
 
 
-def _failures_saved(curves: Curves, noise: str, risk: str) -> tuple[Floats, Floats, Interval]:
-    """Failures (seeds,) of RaSFQL and of RaPRQL at one risk, and how many more the second has."""
-    ours, theirs = _paired(
-        _total(curves, f"sfql {noise} {risk}", "failures"), _total(curves, f"prql {risk}", "failures")
-    )
-    return ours, theirs, mean_interval(theirs - ours)
+def _ends(runs: Curves, name: str) -> int:
+    """How many tasks are compared at each end."""
+    return min(_FIRST, runs.arrays[name]["failures"].shape[1] // 2)
 
 
-def _trend(curves: Curves, name: str, sign: float) -> Reading:
-    """Whether the slope of the failures over the tasks has this sign."""
-    failures = curves[name]["failures"]
-    slope = mean_interval(slopes(failures))
-    turned = Interval(sign * slope.estimate, *sorted((sign * slope.low, sign * slope.high)))
-    n = min(_FIRST, failures.shape[1] // 2)
-    first, last = failures[:, :n].mean(), failures[:, -n:].mean()
-    text = f"slope {slope} failures per task and task; first {n} tasks {first:.1f}, last {n} {last:.1f}"
-    return Reading(side(turned), text, len(failures), f"{first:.1f} to {last:.1f} a task")
+def _steps_on(runs: Curves, name: str, cells: Bools) -> Floats:
+    """Steps a rollout (seeds, 27) on these cells, trained and acting alike."""
+    arrays, way = runs.arrays[name], name.split()[-1]
+    return arrays[f"visits_{way}"][:, :, cells].sum(axis=2) / arrays[f"features_{way}"].shape[2]
 
 
-def _drop(curves: Curves, neutral: str, averse: str, claimed: float, margin: float = 0.1) -> Reading:
-    """Whether return falls by about the claimed share."""
-    drop = joint_interval(_share_lost, _total(curves, averse, "return"), _total(curves, neutral, "return"))
-    verdict = within(drop, claimed - margin, claimed + margin)
-    return Reading(verdict, f"drop of {drop}, claimed {claimed:g}", len(curves[averse]["return"]), _percent(drop))
+def _in_danger(runs: Curves, name: str, tasks: Bools) -> Floats:
+    return _steps_on(runs, name, trap_cells() | dangerous_objects())[:, tasks].mean(axis=1)
 
 
-def _share_lost(after: Floats, before: Floats) -> Floats:
-    return np.asarray(1 - after.mean(axis=-1) / before.mean(axis=-1))
+def _median_errors(runs: Curves, name: str, moment: int, everywhere: bool = False) -> Floats:
+    """Of sources alone: medians of a seed's relative errors of the mean (0) or the variance (1) of their returns.
+
+    Unless everywhere, of sources and tasks whose return varies at all.
+    """
+    errors = relative_errors(runs.arrays[name]["predicted"], runs.arrays[name]["realised"])[..., moment]
+    counted = _varies(runs, name) | everywhere  # (seeds, sources, 27)
+    return np.array([np.median(one[where]) for one, where in zip(errors, counted, strict=True)])
 
 
-def _percent(share: Interval) -> str:
-    return f"{share.estimate:.0%} [{100 * share.low:.0f}, {100 * share.high:.0f}]"
+def _varies(runs: Curves, name: str) -> Bools:
+    """Where the return of a source varies, beyond rounding."""
+    return runs.arrays[name]["realised"][..., 1] > 1e-9
 
 
-def _f1(curves: Curves, noise: str) -> Reading:
-    neutral, averse = _total(curves, f"sfql {noise} 0", "return"), _total(curves, f"sfql {noise} -2", "return")
-    gap = mean_interval(neutral - averse)
-    often = _more_often(curves, f"sfql {noise} 0", f"sfql {noise} -2")
-    text = f"SFQL {neutral.mean():.0f}, RaSFQL {averse.mean():.0f}, difference {gap}; SFQL has more on a task {often}"
-    return Reading(side(gap), text, len(averse), f"{averse.mean():,.0f} < {neutral.mean():,.0f}")
-
-
-def _f2(curves: Curves, noise: str) -> Reading:
-    averse = _total(curves, f"sfql {noise} -2", "return")
-    others = {"RaPRQL": "prql -2", "PRQL": "prql 0"}
-    ratios = {label: ratio_interval(*_paired(averse, _total(curves, name, "return"))) for label, name in others.items()}
-    often = " and ".join(_more_often(curves, f"sfql {noise} -2", name) for name in others.values())
-    text = ", ".join(f"RaSFQL / {label} = {ratio}" for label, ratio in ratios.items())
-    verdict = worst(side(ratio, 1.0) for ratio in ratios.values())
-    number = ", ".join(f"{ratio.estimate:.1f}" for ratio in ratios.values())
-    return Reading(verdict, f"{text}; RaSFQL has more on a task {often}", len(averse), f"{number} times")
-
-
-def _f5(curves: Curves, noise: str) -> Reading:
-    ours, theirs, gap = _failures_saved(curves, noise, "-2")
-    text = f"RaPRQL {theirs.mean():.0f}, RaSFQL {ours.mean():.0f}, difference {gap}"
-    return Reading(side(gap), text, len(ours), f"{gap.estimate:+.0f} [{gap.low:.0f}, {gap.high:.0f}]")
-
-
-def _f8(curves: Curves, noise: str, refuted_by: int = 2) -> Reading:
-    """RaSFQL fails less at four of the five risks; so many where it fails more speak against it."""
-    found = {f"{risk:g}": _failures_saved(curves, noise, f"{risk:g}") for risk in RISKS}
-    verdicts = [side(gap) for _, _, gap in found.values()]
-    held, failed = verdicts.count("holds"), verdicts.count("does not hold")
-    verdict: Verdict = "does not hold" if failed >= refuted_by else "holds" if held >= 4 else "not decided"
-    text = ", ".join(f"{risk}: {gap}" for risk, (_, _, gap) in found.items())
-    text = f"RaPRQL's failures minus RaSFQL's at {text}; RaSFQL fails less at {held} of 5, more at {failed}"
-    return Reading(verdict, text, len(found["-4"][0]), f"less at {held}, more at {failed} of 5")
-
-
-def _f9(curves: Curves, noise: str) -> Reading:
-    """Cumulative failures grow sub-linearly where failures per task fall."""
-    trends = {risk: _trend(curves, f"sfql {noise} {risk}", -1.0) for risk in ("-1", "-2", "-4")}
-    text = "; ".join(f"{risk}: {trend.measured}" for risk, trend in trends.items())
-    number = f"{trends['-4'].number} (-4)"
-    return Reading(worst(trend.verdict for trend in trends.values()), text, trends["-2"].seeds, number)
-
-
-def _f11(curves: Curves, noise: str) -> Reading:
-    """Failures of the first tasks."""
-    pair = (curves[name]["failures"][:, :_FIRST].mean(axis=1) for name in (f"sfql {noise} -2", "prql -2"))
-    ours, theirs = _paired(*pair)
-    gap = mean_interval(theirs - ours)
-    text = f"first {_FIRST} tasks, failures a task: RaSFQL {ours.mean():.1f}, RaPRQL {theirs.mean():.1f}, "
-    return Reading(side(gap), f"{text}difference {gap}", len(ours), f"{ours.mean():.1f} against {theirs.mean():.1f}")
-
-
-def _f13(curves: Curves, noise: str) -> Reading:
-    names = ("prql -4", "prql 0", f"sfql {noise} -4", f"sfql {noise} 0")
-    n = min(len(curves[name]["return"]) for name in names)
-    totals = [_total(curves, name, "return")[:n] for name in names]
-    theirs, ours = joint_interval(_share_lost, *totals[:2]), joint_interval(_share_lost, *totals[2:])
-    more = joint_interval(lambda a, b, c, d: _share_lost(a, b) - _share_lost(c, d), *totals)
-    text = f"RaPRQL loses {theirs}, RaSFQL {ours}, difference {more}"
-    return Reading(side(more), text, n, f"{theirs.estimate:.0%} against {ours.estimate:.0%}")
-
-
-RULES: dict[str, Callable[[Curves, str], Reading]] = {
-    "F1": _f1,
-    "F2": _f2,
-    "F3": lambda curves, noise: _trend(curves, f"sfql {noise} -2", -1.0),
-    "F4": lambda curves, noise: _trend(curves, f"sfql {noise} 0", 1.0),
-    "F5": _f5,
-    "F6": lambda curves, noise: _drop(curves, f"sfql {noise} 0", f"sfql {noise} -4", 0.25),
-    "F7": lambda curves, noise: _drop(curves, "prql 0", "prql -4", 0.75),
-    "F8": _f8,
-    "F9": _f9,
-    "F11": _f11,
-    "F12": lambda curves, noise: _trend(curves, "prql -2", -1.0),
-    "F13": _f13,
-    "F17": lambda curves, noise: _independent(curves),
-}
-_WITH_NOISE = ("F1", "F2", "F3", "F4", "F5", "F6", "F8", "F9", "F11", "F13")  # PRQL has one kind of initial noise only
-
-
-def _independent(curves: Curves) -> Reading:
-    """F17: with a diagonal Sigma fewer failures than SFQL, and not many more than with a full one."""
-    diagonal, full, neutral = (
-        _total(curves, f"sfql {name}", "failures") for name in ("diagonal -2", "independent -2", "independent 0")
-    )
-    saved, ratio = mean_interval(neutral - diagonal), ratio_interval(diagonal, full)
-    earned = [f"{_total(curves, f'sfql {name} -2', 'return').mean():.0f}" for name in ("diagonal", "independent")]
-    text = (
-        f"failures: diagonal {diagonal.mean():.0f}, full {full.mean():.0f}, SFQL {neutral.mean():.0f}; {saved} fewer "
-        f"than SFQL, {ratio} times those of the full Sigma; return {earned[0]} against {earned[1]}"
-    )
-    number = f"{diagonal.mean():,.0f}, full {full.mean():,.0f}"
-    return Reading(worst([side(saved), below(ratio, 1.1)]), text, len(full), number)
-
-
-def _less_than_neutral(curves: Curves) -> Reading:
-    """F12 within tasks: RaPRQL against PRQL."""
-    averse, neutral = (_total(curves, name, "failures") for name in ("prql -2", "prql 0"))
-    gap = mean_interval(neutral - averse)
-    text = f"RaPRQL {averse.mean():.0f}, PRQL {neutral.mean():.0f}, difference {gap}"
-    return Reading(side(gap), text, len(averse), f"{averse.mean():,.0f} < {neutral.mean():,.0f}")
-
-
-SECOND: dict[str, Callable[[Curves], Reading]] = {
-    "F5": lambda curves: _f5(curves, "w-given"),
-    "F7": lambda curves: _drop(curves, "prql 0", "prql c-step-0.1 -4", 0.75, margin=0.15),
-    "F8": lambda curves: _f8(curves, "w-given", refuted_by=1),
-    "F11": lambda curves: _f11(curves, "w-given"),
-    "F12": _less_than_neutral,
+MEASURES: Mapping[str, Measure[Curves]] = {
+    "return": lambda runs, name: runs.arrays[name]["return"].sum(axis=1),
+    "failures": lambda runs, name: runs.arrays[name]["failures"].sum(axis=1),
+    "return by task": lambda runs, name: runs.arrays[name]["return"],
+    "failures by task": lambda runs, name: runs.arrays[name]["failures"],
+    "return a task": lambda runs, name: runs.arrays[name]["return"].mean(axis=1),
+    "failures a task": lambda runs, name: runs.arrays[name]["failures"].mean(axis=1),
+    "failures of the first tasks": lambda runs, name: runs.arrays[name]["failures"][:, : _ends(runs, name)].mean(
+        axis=1
+    ),
+    "failures of the last tasks": lambda runs, name: runs.arrays[name]["failures"][:, -_ends(runs, name) :].mean(
+        axis=1
+    ),
+    "tasks at each end": lambda runs, name: np.full(runs.seeds(name), float(_ends(runs, name))),
+    "failures of the first 16 tasks": lambda runs, name: runs.arrays[name]["failures"][:, :_FIRST].mean(axis=1),
+    "return of the first 32 tasks": lambda runs, name: runs.arrays[name]["return"][:, :_SOON].sum(axis=1),
+    "failures in the first 32 tasks": lambda runs, name: runs.arrays[name]["failures"][:, :_SOON].sum(axis=1),
+    "return a task in the last quarter": lambda runs, name: runs.arrays[name]["return"][
+        :, -max(1, runs.arrays[name]["return"].shape[1] // 4) :
+    ].mean(axis=1),
+    "steps on traps": lambda runs, name: _steps_on(runs, name, trap_cells()).mean(axis=1),
+    "steps on objects beside traps": lambda runs, name: _steps_on(runs, name, dangerous_objects()).mean(axis=1),
+    "steps in danger on the named tasks": lambda runs, name: _in_danger(runs, name, _NAMED_TASKS),
+    "steps in danger on the other tasks": lambda runs, name: _in_danger(runs, name, ~_NAMED_TASKS),
+    "failures, acting neutrally": lambda runs, name: novel_outcome(runs.arrays[name]["features_neutral"])["failures"],
+    "failures, acting with risk": lambda runs, name: novel_outcome(runs.arrays[name]["features_averse"])["failures"],
+    "novel return at its first risk": lambda runs, name: runs.arrays[name]["novel_return"][:, 0].mean(axis=-1),
+    "novel return at its second risk": lambda runs, name: runs.arrays[name]["novel_return"][:, 1].mean(axis=-1),
+    "novel failures at its first risk": lambda runs, name: runs.arrays[name]["novel_failures"][:, 0].mean(axis=-1),
+    "novel failures at its second risk": lambda runs, name: runs.arrays[name]["novel_failures"][:, 1].mean(axis=-1),
+    "error of the mean": lambda runs, name: _median_errors(runs, name, 0, everywhere=True),
+    "error of the mean where returns vary": lambda runs, name: _median_errors(runs, name, 0),
+    "error of the variance": lambda runs, name: _median_errors(runs, name, 1),
+    "share of returns that vary": lambda runs, name: _varies(runs, name).mean(axis=(1, 2)),
+    "tasks without a rise": lambda runs, name: np.array(
+        [len(NOVEL_TASKS) - float(rises(one).sum()) for one in runs.arrays[name]["dial_failed"]]
+    ),
+    "failures at the first level": lambda runs, name: runs.arrays[name]["dial_failed"][:, :, 0].mean(axis=(1, 2)),
+    "failures at the last level": lambda runs, name: runs.arrays[name]["dial_failed"][:, :, -1].mean(axis=(1, 2)),
 }
 
 
-def _sensitive(searches: Searches) -> Reading:
+# --- rules of no common kind
+
+
+def sensitive(searches: Searches) -> Reading:
     """F14: the best eta and tau against the worst, at every omega; the worst may lose, so no ratio."""
     verdicts, texts = [], []
     for risk in RISKS:
@@ -242,40 +183,7 @@ def _sensitive(searches: Searches) -> Reading:
     return Reading(worst(verdicts), text, len(best), number)
 
 
-def _steps_on(novel: Mapping[str, Arrays], way: str, mask: Bools) -> Floats:
-    """Steps a rollout (seeds, 27) on these cells, trained and acting alike."""
-    rollouts = novel[way][f"features_{way}"].shape[2]
-    return novel[way][f"visits_{way}"][:, :, mask].sum(axis=2) / rollouts
-
-
-def _avoids(novel: Mapping[str, Arrays]) -> Reading:
-    """F10: fewer steps on traps, and on objects beside traps."""
-    texts, verdicts, number = [], [], ""
-    for what, mask in _DANGERS.items():
-        averse, neutral = (_steps_on(novel, way, mask).mean(axis=1) for way in ("averse", "neutral"))
-        gap = mean_interval(neutral - averse)
-        verdicts.append(side(gap))
-        texts.append(f"{what}: {averse.mean():.2f} steps a rollout against {neutral.mean():.2f}, difference {gap}")
-        number = number or f"{averse.mean():.1f} < {neutral.mean():.1f} steps"
-    text = "RaSFQL (-2) against SFQL on 27 novel tasks, " + "; ".join(texts)
-    return Reading(worst(verdicts), text, len(averse), number)
-
-
-def _almost_always(novel: Mapping[str, Arrays]) -> Reading:
-    """F10 in its own words: at most a fifth of the steps remains."""
-    left = {
-        what: ratio_interval(*(_steps_on(novel, way, mask).mean(axis=1) for way in ("averse", "neutral")))
-        for what, mask in _DANGERS.items()
-    }
-    text = ", ".join(f"{what}: {share}" for what, share in left.items())
-    number = ", ".join(f"{share.estimate:.0%}" for share in left.values())
-    verdict = worst(below(share, 0.2) for share in left.values())
-    return Reading(
-        verdict, f"share of SFQL's steps that remains, {text}", len(novel["averse"]["visits_averse"]), number
-    )
-
-
-def _alike(novel: Mapping[str, Arrays]) -> Reading:
+def alike(novel: Mapping[str, Arrays]) -> Reading:
     """F15: overlap of the mean visits of two agents on a task, and of one agent on two tasks; seeds are resampled."""
     visits = [
         novel[way][f"visits_{way}"] / novel[way][f"visits_{way}"].sum(axis=2, keepdims=True)
@@ -297,43 +205,37 @@ def _alike(novel: Mapping[str, Arrays]) -> Reading:
     return Reading(side(gap), text, seeds, f"{same:.2f} against {across:.2f}")
 
 
-def _named(novel: Mapping[str, Arrays]) -> Reading:
-    """F16: what RaSFQL saves on the tasks that the paper names, and on the others."""
-    w = NOVEL_TASKS
-    named = (w[:, 1] == 1) | ((w[:, 0] == 1) & (w[:, 1] == -1) & (w[:, 2] <= 0))
-    danger = np.logical_or(*_DANGERS.values())
-    saved = _steps_on(novel, "neutral", danger) - _steps_on(novel, "averse", danger)
-    inside, outside = saved[:, named].mean(axis=1), saved[:, ~named].mean(axis=1)
-    gap = mean_interval(inside - outside)
+def seconds(curves: Mapping[str, Arrays]) -> Reading | None:
+    """M4: time of a run, and the share of planning in it; None where runs are missing."""
+    names = ("rasf-model 0", "rasf-model -2")
+    if not set(names) <= curves.keys():
+        return None
+    both = np.concatenate([curves[name]["seconds"] for name in names])
+    mean, share = mean_interval(both[:, 0]), float((both[:, 1] / both[:, 0]).mean())
+    text = f"{mean} s a run, the longest {both[:, 0].max():.3g} s; planning is {share:.0%} of it"
+    return Reading(below(mean, 30.0), text, len(both), f"{mean.estimate:.1f} s")
+
+
+def dial(curves: Mapping[str, Arrays]) -> Reading | None:
+    """M8: rank correlation of failures with aversion, task by task; None where runs are missing."""
+    names = ("rasf-model library both", "rasfql dial")
+    if not set(names) <= curves.keys():
+        return None
+    rates = [curves[name]["dial_failed"].mean(axis=-1) for name in names]  # (seeds, 27, levels)
+    counts = [np.array([sum(_correlation(task) <= -0.9 for task in one) for one in each]) for each in rates]
+    ours, failures = event_interval(counts[0].astype(np.float64)), rates[0]
+    different = np.mean([[len(np.unique(task)) for task in one] for one in failures])
+    never = float(np.mean((failures == 0).all(axis=-1).sum(axis=1)))
     text = (
-        f"steps in danger saved a rollout: {inside.mean():.2f} on the {named.sum()} named tasks, {outside.mean():.2f} "
-        f"on the other {(~named).sum()}, difference {gap}"
+        f"on {ours} of 27 tasks (RaSFQL {counts[1].mean():.1f}); on {never:.1f} of them nothing ever "
+        f"fails, and a task has {different:.1f} different failure rates at {len(LEVELS)} levels"
     )
-    return Reading(side(gap), text, len(saved), f"{inside.mean():.2f} against {outside.mean():.2f}")
+    if "optimum novel" in curves:
+        exact = int((curves["optimum novel"]["failures"] == 0).sum())
+        text += f"; even the exact neutral optimum never fails on {exact} tasks"
+    return Reading(side(ours, _TASKS_ENOUGH), text, len(failures), f"{ours.estimate:.1f} of 27")
 
 
-def _evaluation_matters(novel: Mapping[str, Arrays]) -> Reading:
-    """T7: failures by the risk of training and of acting; both effects, paired by seed."""
-    f = {
-        (train, act): novel_outcome(novel[train][f"features_{act}"])["failures"]
-        for train, act in product(("neutral", "averse"), repeat=2)
-    }
-    act = (f["neutral", "neutral"] - f["neutral", "averse"] + f["averse", "neutral"] - f["averse", "averse"]) / 2
-    train = (f["neutral", "neutral"] - f["averse", "neutral"] + f["neutral", "averse"] - f["averse", "averse"]) / 2
-    gap = mean_interval(act - train)
-    cells = ", ".join(f"train {t}, act {a}: {v.mean():.3f}" for (t, a), v in f.items())
-    return Reading(
-        side(gap),
-        f"four-room, failures a rollout on 27 novel tasks: acting with risk removes {act.mean():.3f}, training with "
-        f"risk {train.mean():.3f}, difference {gap} ({cells})",
-        len(act),
-        f"{act.mean():.2f} against {train.mean():.2f}",
-    )
-
-
-ON_NOVEL_TASKS: dict[str, Callable[[Mapping[str, Arrays]], Reading]] = {
-    "F10": _avoids,
-    "F15": _alike,
-    "F16": _named,
-    "T7": _evaluation_matters,
-}
+def _correlation(failures: Floats) -> float:
+    """Spearman's, of failures with aversion; 0 where all are alike."""
+    return float(spearmanr(np.arange(len(failures)), failures).statistic) if np.ptp(failures) > 0 else 0.0

@@ -14,7 +14,7 @@ from rasf.agents import AGENTS
 from rasf.arrays import Floats
 from rasf.envs.four_room import CLASSES, GOAL, START, TRAP, WALL, FourRoom
 from rasf_lab.common.provenance import provenance
-from rasf_lab.common.results import Result
+from rasf_lab.common.results import Numbers, Result
 from rasf_lab.paper.four_room.measures import NOVEL_TASKS, RISKS
 
 _OBJECTS = (("s", drawing.BLUE), ("D", drawing.ORANGE), ("o", drawing.GREEN))
@@ -138,7 +138,7 @@ def _walls(axes: Axes, rooms: FourRoom) -> None:
     axes.axis("off")
 
 
-def _band(axes: Axes, curve: dict[str, Any], which: str, label: str, colour: str, style: Any) -> None:
+def _band(axes: Axes, curve: Numbers, which: str, label: str, colour: str, style: Any) -> None:
     mean, error = np.asarray(curve[which]), np.asarray(curve[which.replace("mean", "se")])
     tasks = np.arange(1, len(mean) + 1)
     axes.plot(tasks, mean, linestyle=style, color=colour, label=label, linewidth=1.6)

@@ -78,7 +78,10 @@ def sweep_masks(world: four_room.RoomArrays, w: Floats, beta: float, gamma: floa
 def follow(
     world: four_room.RoomArrays, step_limit: int, w: Floats, action: Ints, epsilon: float, draws: Floats, counts: Ints
 ) -> float:
-    """Act by the table for len(draws) steps, episode after episode; the return, and in counts (1,) the failures."""
+    """Act by the table for len(draws) steps, episode after episode; the return, and in counts (1,) the failures.
+
+    A numba kernel has a loop of its own: a call from Python for each step would take longer than the step.
+    """
     cell, flags, taken, total = world.start, 0, 0, 0.0
     for n in range(len(draws)):
         chosen = int(action[flags, cell])

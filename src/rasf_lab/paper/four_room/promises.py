@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from rasf.arrays import Bools, Floats
-from rasf.envs.four_room import FourRoom
+from rasf.arrays import Bools, Floats, Ints
+from rasf.compiled import compiled
+from rasf.envs.four_room import FourRoom, RoomArrays
 from rasf.library.tables.model import evaluated
 from rasf.library.tables.policies import TablePolicies
 from rasf.planning.moments import successor_moments
 from rasf.risk import MeanVariance
 from rasf.tabular.model import ModelLearner
+from rasf.tabular.stretch import Rows, slot_of
 from rasf_lab.paper.four_room.measures import NOVEL_TASKS, Arrays
 from rasf_lab.rollouts.four_room import chances, walk_four_room
 
@@ -26,7 +28,7 @@ _CHANCES = 98  # their stream of random numbers
 
 def library_of(learner: ModelLearner, tasks: Floats, beta: float) -> TablePolicies:
     """Sources for some of the tasks (n, d), planned for the paper's beta."""
-    return evaluated(learner, learner.four_room_keys(), some_of(tasks), MeanVariance.from_paper(beta))
+    return evaluated(learner, learner.keys(), some_of(tasks), MeanVariance.from_paper(beta))
 
 
 def some_of(tasks: Floats) -> Floats:
@@ -53,15 +55,38 @@ def alone(learner: ModelLearner, tasks: Floats, beta: float, seed: int, rollouts
     rooms = FourRoom()
     draws = chances(rooms, _ALONE * rollouts, seed * 1_000 + _CHANCES)
     weights = np.stack([rooms.task(rewards) for rewards in NOVEL_TASKS])
-    start = int(np.flatnonzero((learner.four_room_keys() == start_key(rooms)).all(axis=1))[0])
+    start = int(np.flatnonzero((learner.keys() == start_key(rooms)).all(axis=1))[0])
     predicted, realised = [], []
     for w in some_of(tasks):
         actions = learner.policy(w, MeanVariance.from_paper(beta))
         psi, Sigma = (part[start, actions[start]] for part in successor_moments(learner.finite_mdp(), actions))
-        returns = learner.follow_four_room(actions, draws) @ weights.T
+        returns = discounted_features(learner, actions, draws) @ weights.T
         predicted.append([weights @ psi, np.einsum("ti,ij,tj->t", weights, Sigma, weights)])
         realised.append([returns.mean(axis=0), returns.var(axis=0)])
     return {"predicted": np.array(predicted).swapaxes(1, 2), "realised": np.array(realised).swapaxes(1, 2)}
+
+
+def discounted_features(learner: ModelLearner, actions: Ints, draws: Floats) -> Floats:
+    """Discounted features (n, d) of n episodes of a policy (S + 1,), one for each row of draws (n, steps)."""
+    found = np.zeros((len(draws), learner.n_features))
+    follow(FourRoom().world(), learner.rows, actions, float(learner.settings.gamma), draws, found)
+    return found
+
+
+@compiled(_nrt=False)
+def follow(world: RoomArrays, rows: Rows, actions: Ints, gamma: float, draws: Floats, features: Floats) -> None:
+    """Add up discounted features (n, d) of episodes; a state that is not known gets action 0."""
+    for e in range(len(draws)):
+        state, discount = world.first_state(), 1.0
+        for t in range(draws.shape[1]):
+            slot = slot_of(rows.keys, state)
+            action = actions[rows.values[slot]] if rows.keys[slot] == state else 0
+            state, kind, ended = world.next_state(state, action, draws[e, t])
+            if kind > 0:
+                features[e, kind - 1] += discount
+            discount *= gamma
+            if ended:
+                break
 
 
 def start_key(rooms: FourRoom) -> Floats:

@@ -28,7 +28,8 @@ from rasf.risk import MeanVariance
 from rasf.sweep import runs as sweep
 from rasf.sweep.spec import Spec
 from rasf.sweep.store import Finished, Store
-from rasf.tabular.learner import TaskOutcome
+from rasf.tabular.settings import ModelSettings, TableSettings
+from rasf.tabular.stretch import TaskOutcome
 from rasf_lab.common.results import Result
 from rasf_lab.common.runs import run_all, with_defaults
 from rasf_lab.paper.four_room.claims import judge
@@ -64,7 +65,7 @@ Setting = tuple[str, float]  # name in POLICY_REUSE, omega
 
 
 @dataclass(frozen=True)
-class Preset:
+class FourRoomSize:
     """How large a batch is."""
 
     seeds: int
@@ -79,11 +80,11 @@ class Preset:
 
 
 PRESETS = {
-    "quick": Preset(
+    "quick": FourRoomSize(
         seeds=2, tasks=24, steps=10_000, tuning_seeds=1, shared_seeds=2, rollouts=20, optimum_tasks=1, library_seeds=1,
         library_rollouts=100,
     ),
-    "paper": Preset(
+    "paper": FourRoomSize(
         seeds=30, tasks=128, steps=20_000, tuning_seeds=5, shared_seeds=10, rollouts=100, optimum_tasks=4,
         library_seeds=30, library_rollouts=500,
     ),
@@ -114,7 +115,7 @@ def policy_reuse_settings() -> list[Setting]:
     return [(name, omega) for name, omega in product(POLICY_REUSE, RISKS) if omega or name != _WITHOUT_C]
 
 
-def tuning_runs(size: Preset) -> dict[tuple[Setting, tuple[float, float]], list[FourRoomRun]]:
+def tuning_runs(size: FourRoomSize) -> dict[tuple[Setting, tuple[float, float]], list[FourRoomRun]]:
     """PRQL for every omega, eta and tau, on seeds that are not reported."""
     seeds = range(TUNING_SEED, TUNING_SEED + size.tuning_seeds)
     return {
@@ -126,7 +127,7 @@ def tuning_runs(size: Preset) -> dict[tuple[Setting, tuple[float, float]], list[
 
 
 def reported_runs(
-    size: Preset, first_seed: int, tuned: Mapping[Setting, tuple[float, float]]
+    size: FourRoomSize, first_seed: int, tuned: Mapping[Setting, tuple[float, float]]
 ) -> dict[str, list[FourRoomRun]]:
     """All others, by the name of their curve: (Ra)SFQL, (Ra)PRQL with the eta and tau of each omega, Q-learning.
 
@@ -233,7 +234,7 @@ def tasks_of(run: FourRoomRun) -> Floats:
 
 
 def _policy_reuse(run: FourRoomRun) -> Arrays:
-    from rasf.tabular import prql
+    from rasf_lab.paper.four_room import prql
 
     history = prql.train(
         FourRoom(),
@@ -251,33 +252,48 @@ def _policy_reuse(run: FourRoomRun) -> Arrays:
     return {"return": history.returns, "failures": history.failures.astype(np.float64)}
 
 
-def _successor(run: FourRoomRun) -> Arrays:
-    from rasf.tabular.learner import SuccessorLearner, SuccessorSettings
+@dataclass(frozen=True)
+class _PaperSettings(TableSettings):
+    """Readings of the paper that are not the library's."""
+
+    shared_noise: bool = False  # type: ignore[misc]
+    diagonal: bool = False  # type: ignore[misc]
+
+
+def _trained(run: FourRoomRun) -> tuple[SuccessorLearner, Arrays]:
+    """A learner after all tasks, and its history."""
+    from rasf.tabular.learner import SuccessorLearner
 
     rooms = FourRoom()
-    settings = SuccessorSettings(
-        risk=MeanVariance.from_paper(run.risk),
+    settings = _PaperSettings(
         learn_w=run.learn_w,
-        covariance=run.covariance,  # type: ignore[arg-type]
-        initial_noise=run.noise,  # type: ignore[arg-type]
-        always_covariance=run.rollouts > 0,  # so that neutral sources can be evaluated with risk
+        covariance=run.rollouts > 0,  # so that neutral sources can be evaluated with risk
+        shared_noise=run.noise == "shared",
+        diagonal=run.covariance == "diagonal",
     )
-    learner = SuccessorLearner(rooms.n_features, 4, settings, run.seed, run.tasks)
-    outcomes = [learner.learn_four_room(rooms, w, run.steps) for w in tasks_of(run)]
-    return _history(outcomes) | (_novel(run, rooms, learner) if run.rollouts else {})
+    risk = MeanVariance.from_paper(run.risk)
+    learner = SuccessorLearner(rooms.n_features, rooms.n_actions, settings, run.seed, run.tasks, risk)
+    return learner, _history([learner.learn_task(rooms, w, run.steps) for w in tasks_of(run)])
+
+
+def _successor(run: FourRoomRun) -> Arrays:
+    learner, history = _trained(run)
+    return history | (_novel(run, FourRoom(), learner) if run.rollouts else {})
 
 
 def _novel(run: FourRoomRun, rooms: FourRoom, learner: SuccessorLearner) -> Arrays:
     """Rollouts on the 27 novel tasks in the three ways of acting: features (27, rollouts, 5), visits (27, cells)."""
+    from rasf_lab.paper.four_room.novel import coefficients, roll_out
+
     fading = [AVERSE.at_discount(learner.settings.gamma**t) for t in range(rooms.step_limit)]
     found: Arrays = {}
     for way, risks in {"neutral": [MeanVariance(0.0)], "averse": [AVERSE], "aware": fading}.items():
         features, visits = [], []
         for index, class_rewards in enumerate(NOVEL_TASKS):
             w = rooms.task(class_rewards)
-            coefs = np.stack([learner.coefficients(w, risk) for risk in risks])
+            coefs = np.stack([coefficients(learner, w, risk) for risk in risks])
             draws = np.random.default_rng([run.seed, 99, index]).random((run.rollouts, rooms.step_limit, 3))
-            earned, _, seen = learner.roll_out(rooms, coefs, NOVEL_EPSILON, draws)
+            earned, _, seen = roll_out(learner, rooms, coefs, NOVEL_EPSILON, draws)
             features.append(earned)
             visits.append(seen)
         found[f"features_{way}"] = np.stack(features)
@@ -288,18 +304,16 @@ def _novel(run: FourRoomRun, rooms: FourRoom, learner: SuccessorLearner) -> Arra
 def _model(run: FourRoomRun) -> Arrays:
     """All risks of the run from one stream, each for its share of a task's steps; libraries held to their promises."""
     from rasf.library.tables.policies import TablePolicies
-    from rasf.tabular.model import ModelLearner, ModelSettings
+    from rasf.tabular.model import ModelLearner
     from rasf_lab.paper.four_room import promises
 
     begin, rooms, tasks = time.perf_counter(), FourRoom(), tasks_of(run)
     betas = (0.0, run.risk) if run.algorithm == "rasf-model-both" else (run.risk,)
-    learner = ModelLearner(rooms.n_features, 4, ModelSettings(learn_w=run.learn_w), run.seed)
+    learner = ModelLearner(rooms.n_features, rooms.n_actions, ModelSettings(learn_w=run.learn_w), run.seed)
     outcomes = []
     for w in tasks:
         learner.begin_task(None if run.learn_w else w)
-        of_task = [
-            learner.learn_four_room(rooms, w, MeanVariance.from_paper(beta), run.steps // len(betas)) for beta in betas
-        ]
+        of_task = [learner.lead(rooms, w, MeanVariance.from_paper(beta), run.steps // len(betas)) for beta in betas]
         outcomes.append(TaskOutcome(*(sum(each) for each in zip(*of_task, strict=True))))
     found = _history(outcomes) | {
         "seconds": np.array([time.perf_counter() - begin, learner.planning_seconds]),
@@ -321,20 +335,15 @@ def _model(run: FourRoomRun) -> Arrays:
 def _rasfql_dial(run: FourRoomRun) -> Arrays:
     """RaSFQL's library, trained at the run's risk, at all levels of the dial."""
     from rasf.library.tables.policies import TablePolicies
-    from rasf.tabular.learner import SuccessorLearner, SuccessorSettings
     from rasf_lab.paper.four_room import promises
 
-    rooms = FourRoom()
-    settings = SuccessorSettings(risk=MeanVariance.from_paper(run.risk), learn_w=run.learn_w)
-    learner = SuccessorLearner(rooms.n_features, 4, settings, run.seed, run.tasks)
-    outcomes = [learner.learn_four_room(rooms, w, run.steps) for w in tasks_of(run)]
-    library = TablePolicies.from_learner(learner, learner.four_room_keys())
-    return _history(outcomes) | promises.dial(library, run.seed, run.rollouts)
+    learner, history = _trained(run)
+    library = TablePolicies.from_learner(learner, learner.keys())
+    return history | promises.dial(library, run.seed, run.rollouts)
 
 
 def _optimum(run: FourRoomRun) -> Arrays:
     """What the exact optimum of each task earns in as many steps."""
-    from rasf.tabular.model import ModelSettings
     from rasf_lab.paper.four_room.optimum import follow, solve
 
     rooms, beta = FourRoom(), float(MeanVariance.from_paper(run.risk).beta)
@@ -390,13 +399,13 @@ class FourRoomExperiment:
     def pack(self, runs: Sequence[sweep.Run], gpus: int) -> list[list[sweep.Run]]:
         return sweep.alone(runs)
 
-    def execute(self, runs: Sequence[sweep.Run], scratch: Path) -> list[sweep.Outcome]:
+    def execute(self, runs: Sequence[sweep.Run], scratch: Path) -> list[sweep.RunResult]:
         """Train, and act on the novel tasks if asked; total return and failures for the table, all arrays beside it."""
         outcomes = []
         for each in runs:
             run = FourRoomRun(seed=each.seed, **each.parameters)  # type: ignore[arg-type]
             found = _EXECUTE[run.algorithm](run)
-            outcomes.append(sweep.Outcome({name: float(found[name].sum()) for name in ("return", "failures")}, found))
+            outcomes.append(sweep.RunResult({name: float(found[name].sum()) for name in ("return", "failures")}, found))
         return outcomes
 
 

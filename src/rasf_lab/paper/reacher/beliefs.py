@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from rasf.arrays import Array, Bools, Floats, Ints
 from rasf.deep.agent import Agent, Tasks
+from rasf.deep.evaluate import Steps
 from rasf.deep.laws import Networks
 from rasf.envs.reacher.arm import ELBOW_LIMIT, angles_reaching
 from rasf.envs.reacher.world import Reacher
@@ -32,6 +33,7 @@ from rasf.risk import Entropic, MeanVariance
 from rasf.risk.base import Risk
 from rasf.transfer import gpi_actions
 
+Totals = tuple[Array, Array]  # discounted features (K, n, d), and the known part of their variance (K, n)
 _HALF_WIDTH = 0.22
 _TRACE = 1e-9  # of mass, on every atom
 
@@ -70,10 +72,18 @@ class Beliefs(NamedTuple):
     negative: Array
 
 
-def beliefs(
-    agent: Agent, world: Reacher, where: Grid, own_tasks: Ints, networks: Networks, beta: Array, tasks: Tasks
-) -> Beliefs:
-    """What the networks say about all tasks; own_tasks (K,): which of them are those of the K policies."""
+class Mapped(NamedTuple):
+    """What is mapped: an agent in a world, at the points of a grid; own_tasks (K,) are those of its K policies."""
+
+    agent: Agent
+    world: Reacher
+    where: Grid
+    own_tasks: Ints
+
+
+def beliefs(mapped: Mapped, networks: Networks, beta: Array, tasks: Tasks) -> Beliefs:
+    """What the networks say about all tasks."""
+    agent, world, where, own_tasks = mapped
     risk = agent.risk(beta)
     obs = world.observe(jnp.asarray(where.states))
     own = jnp.argmax(agent.own_scores(networks, obs, tasks.weights[own_tasks], risk), axis=-1)
@@ -88,10 +98,7 @@ def beliefs(
 
 
 def true_variance(
-    agent: Agent,
-    world: Reacher,
-    where: Grid,
-    own_tasks: Ints,
+    mapped: Mapped,
     networks: Networks,
     beta: Array,
     tasks: Tasks,
@@ -106,22 +113,27 @@ def true_variance(
     exact_failures: of chance that does not change the path, the variance is known, path by path: much less noise. As
     published, failures are drawn like everything else.
     """
+    agent, world, where, own_tasks = mapped
     risk, gamma, K = agent.risk(beta), agent.settings.gamma, agent.policies
     own = tasks.weights[own_tasks]
     state = jnp.broadcast_to(jnp.asarray(where.states), (K, rollouts, *where.states.shape)).reshape(K, -1, 4)
 
-    def step(carry: tuple[Array, Array, Array], t: Array) -> tuple[tuple[Array, Array, Array], None]:
-        before, total, known = carry
-        action = jnp.argmax(agent.own_scores(networks, world.observe(before), own, risk), axis=-1)
-        keys = jax.random.split(jax.random.fold_in(key, t), before.shape[:2])
-        state, phi = jax.vmap(jax.vmap(world.step))(keys, before, action)
-        if exact_failures:
-            p = world.failure_probability * world.in_circle(world.tip(before, state))
-            phi, known = phi.at[..., -1].set(p), known + gamma ** (2 * t) * p * (1 - p)
-        return (state, total + gamma**t * phi, known), None
+    def act(state: Array, t: Array) -> Array:
+        return jnp.argmax(agent.own_scores(networks, world.observe(state), own, risk), axis=-1)
 
-    begin = (state, jnp.zeros((*state.shape[:2], world.n_features)), jnp.zeros(state.shape[:2]))
-    (_, total, known), _ = jax.lax.scan(step, begin, jnp.arange(steps))
+    def advance(state: Array, action: Array, t: Array) -> tuple[Array, Array]:
+        keys = jax.random.split(jax.random.fold_in(key, t), state.shape[:2])
+        return jax.vmap(jax.vmap(world.step))(keys, state, action)
+
+    def add(totals: Totals, before: Array, after: Array, phi: Array, t: Array) -> tuple[Totals, None]:
+        total, known = totals
+        if exact_failures:
+            p = world.failure_probability * world.in_circle(world.tip(before, after))
+            phi, known = phi.at[..., -1].set(p), known + gamma ** (2 * t) * p * (1 - p)
+        return (total + gamma**t * phi, known), None
+
+    begin = (jnp.zeros((*state.shape[:2], world.n_features)), jnp.zeros(state.shape[:2]))
+    _, (total, known), _ = Steps(act, advance, add).scan(state, begin, jnp.arange(steps))
     returns = jnp.einsum("kbd,td->ktb", total, tasks.weights).reshape(K, len(tasks.weights), rollouts, -1)
     of_failures = jnp.einsum("kb,t->ktb", known, tasks.weights[:, -1] ** 2).reshape(returns.shape)
     variance = jnp.var(returns, axis=2, ddof=1) + jnp.mean(of_failures, axis=2)

@@ -22,7 +22,7 @@ from rasf.arrays import Floats
 from rasf.envs.reacher.arm import LINK, TIP
 from rasf.envs.reacher.world import Reacher
 from rasf_lab.common.provenance import provenance
-from rasf_lab.common.results import Result
+from rasf_lab.common.results import Numbers, Result
 from rasf_lab.paper.reacher.beliefs import grid, on_grid
 from rasf_lab.paper.reacher.measures import RISKS, title
 from rasf_lab.paper.reacher.training import TRAINING
@@ -90,7 +90,7 @@ def world(axes: Axes, labels: bool = False) -> None:
         spine.set_color(drawing.PALE)
 
 
-def _curve(axes: Axes, result: Result, values: dict[str, Any], label: str | None, **style: Any) -> None:
+def _curve(axes: Axes, result: Result, values: Numbers, label: str | None, **style: Any) -> None:
     steps = np.array(result.numbers["steps"]) / 1000
     mean, se = np.array(values["mean"]), np.array(values["se"])
     (line,) = axes.plot(steps, mean, label=label, linewidth=1.2, **style)
@@ -171,9 +171,7 @@ def figure_6(result: Result) -> Figure | None:
     return provenance(drawn, result)
 
 
-def _rollouts(
-    line: Sequence[Axes], tips: dict[str, Any], name: str, tasks: Sequence[int], titled: bool, size: int
-) -> None:
+def _rollouts(line: Sequence[Axes], tips: Numbers, name: str, tasks: Sequence[int], titled: bool, size: int) -> None:
     """Paths of the tip on each task; pentagons mark where they begin, a cross the target."""
     for axes, task in zip(line, tasks, strict=True):
         world(axes)

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from rasf.agents import AGENTS
 from rasf.arrays import Array, Floats
 from rasf.files import Arrays
 from rasf.statistics import mean_interval, standard_error
-from rasf_lab.common.results import shipped
+from rasf_lab.common.results import Numbers, shipped
 from rasf_lab.paper.reacher.training import BETAS, SIZES, TRAINING, ReacherRun
 
 RISKS = tuple(f"{beta:g}" for beta in BETAS)
@@ -190,7 +189,7 @@ def measures(found: Mapping[ReacherRun, Arrays]) -> Measures:
     return Measures(joined, begin, end, steps, map_points, alone_averse)
 
 
-def summary(measured: Measures, found: Mapping[ReacherRun, Arrays]) -> dict[str, Any]:
+def summary(measured: Measures, found: Mapping[ReacherRun, Arrays]) -> Numbers:
     """The numbers that figures are drawn from."""
     one = next(run for run in found if run.target is None)
     settings = {name: getattr(one, name) for name in SIZES if name != "width"} | {"widths": [one.width, one.width]}
@@ -210,14 +209,14 @@ def summary(measured: Measures, found: Mapping[ReacherRun, Arrays]) -> dict[str,
     }
 
 
-def choices(measured: Measures) -> list[dict[str, Any]]:
+def choices(measured: Measures) -> list[Numbers]:
     """What each other reading changes, paired by seed, of the final policies: mean and interval."""
-    rows: list[dict[str, Any]] = []
+    rows: list[Numbers] = []
     for words, ours, other in CHOICES:
         if ours not in measured.arrays or other not in measured.arrays:
             continue
         m = measured.of_common_seeds(ours, other)
-        row: dict[str, Any] = {"choice": words, "of": ours, "to": other, "seeds": m.seeds(other)}
+        row: Numbers = {"choice": words, "of": ours, "to": other, "seeds": m.seeds(other)}
         values = {
             "train_return": [m.final(name, "return")[:, :_N_TRAIN].mean(axis=1) for name in (ours, other)],
             "test_return": [m.final_test(name, "return") for name in (ours, other)],
@@ -259,7 +258,7 @@ def map_arrays(measured: Measures, earlier: Mapping[str, Array] = MappingProxyTy
     return found
 
 
-def _curves_and_finals(measured: Measures, name: str) -> dict[str, Any]:
+def _curves_and_finals(measured: Measures, name: str) -> Numbers:
     """Curves over training and the final policies of one agent at one beta: means and standard errors over seeds."""
     curves = {
         "train_return": measured.normalised(name)[:, :, :_N_TRAIN],

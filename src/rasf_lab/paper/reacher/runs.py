@@ -39,8 +39,8 @@ from rasf.sweep.store import Finished, Store, report_progress, sweep_folder
 from rasf_lab.common import runs as common
 from rasf_lab.common.archive import load_archive, save_archive
 from rasf_lab.common.results import Result
+from rasf_lab.paper.reacher.claims import judge
 from rasf_lab.paper.reacher.measures import kept, map_arrays, measures, summary
-from rasf_lab.paper.reacher.second_readings import judge
 from rasf_lab.paper.reacher.training import BETAS, CHECKPOINT_EVERY_S, TARGETS, TRAINING, LaneProgram, ReacherRun
 
 LANES, MANY_LANES = 20, 120
@@ -258,7 +258,7 @@ class ReacherExperiment:
             jobs += [group[begin : begin + most] for begin in range(0, len(group), most)]
         return jobs
 
-    def execute(self, runs: Sequence[sweep.Run], scratch: Path) -> list[sweep.Outcome]:
+    def execute(self, runs: Sequence[sweep.Run], scratch: Path) -> list[sweep.RunResult]:
         """Train the lanes; a killed job goes on from its last checkpoint."""
         log = os.environ.get(_TENSORBOARD)
         lanes = [unswept(each) for each in runs]
@@ -277,7 +277,7 @@ class ReacherExperiment:
             if lanes[lane].library:
                 path = _library_path(each, sweep_folder(scratch))
                 program.library(lane, found[lane]).save(path, precision="half")
-        return [sweep.Outcome(_scalars(arrays) | {"jax": jax.__version__}, arrays) for arrays in found]
+        return [sweep.RunResult(_scalars(arrays) | {"jax": jax.__version__}, arrays) for arrays in found]
 
     def say(self, sentence: str) -> None:
         """For the log of the sweep's workers."""

@@ -33,7 +33,7 @@ from rasf.library.progress import ScalarLog
 from rasf.risk import MeanVariance
 from rasf.sweep.engines.machine import peak_gb
 from rasf_lab.paper.reacher.agents import SEPARATE_HEADS, ConditionedAgent, GpiAgent, adam, paper_settings
-from rasf_lab.paper.reacher.beliefs import beliefs, compare_risks, grid, true_variance
+from rasf_lab.paper.reacher.beliefs import Mapped, beliefs, compare_risks, grid, true_variance
 from rasf_lab.paper.reacher.fit import fit
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ AGREEMENT_BETAS = (-0.05, -0.2, -0.5, -1.0, -2.0, -3.0, -4.0)  # where mean-vari
 TRAINING = tuple(range(len(TRAINING_TARGETS)))
 TARGETS = tuple(range(len(Reacher().targets)))
 CHECKPOINT_EVERY_S = 600.0
-# what each is worth: docs/reacher.md
+# what each is worth: lab/notes/reacher.md
 _BEYOND = {
     "gamma": 0.9,
     "side_by_side": True,
@@ -63,6 +63,13 @@ BOOTSTRAPS = ("own", "gpi")
 AGENTS_HERE = tuple(name for name, spec in AGENTS.items() if spec.family is Family.NETWORKS)
 
 
+class LateTipReacher(Reacher):
+    """The reacher with features of the tip before the step, as the paper's simulator hands it out."""
+
+    def tip(self, state: Array, next_state: Array) -> Array:
+        return tip_position(state)
+
+
 @dataclass(frozen=True)
 class ReacherRun:
     """What determines a run's numbers; the sizes are the paper's.
@@ -72,8 +79,8 @@ class ReacherRun:
     evaluation. map_points, truth_rollouts, truth_steps: of the maps in `beliefs`; finer ones than the paper's size also
     keep the variance of every policy on every task. library: keep the policies, too.
 
-    What the paper leaves open: bootstrap, target_networks, separate_heads and adam_epsilon of the agent, late_tip of
-    the world, risky_last: the two training targets in circles come last, not first.
+    What the paper leaves open: bootstrap, target_networks, separate_heads and adam_epsilon of the agent, late_tip
+    (`LateTipReacher`), risky_last: the two training targets in circles come last, not first.
 
     beyond: trained as this library does it beyond the paper (`_BEYOND`), and averse successor features learn neutral
     policies from the same steps.
@@ -194,7 +201,7 @@ class LaneProgram:
 
     def __init__(self, runs: Sequence[ReacherRun], log: ScalarLog | None = None) -> None:
         self.sizes = one = runs[0]
-        self.runs, self.log, self.world = list(runs), log, Reacher(late_tip=one.late_tip)
+        self.runs, self.log, self.world = list(runs), log, LateTipReacher() if one.late_tip else Reacher()
         settings, leading = one.settings(self.world), len(one.leading)
         self.tasks = _stacked([self._tasks(run, run.evaluated) for run in runs])
         stream = _stacked([self._practised(run) for run in runs])
@@ -216,9 +223,9 @@ class LaneProgram:
         self._curve = jax.jit(jax.vmap(partial(self._outcome, n=one.rollouts)))
         known, where = (self.tester, self.world), grid(one.map_points)
         self._rollouts = partial(rollouts, *known)
-        mapped = (*known, where, np.searchsorted(one.evaluated, one.training))
-        truth = partial(true_variance, *mapped, rollouts=one.truth_rollouts, steps=one.truth_steps)
-        self._truth, self._beliefs = (jax.jit(_one_by_one(each)) for each in (truth, partial(beliefs, *mapped)))
+        mapped = Mapped(*known, where, np.searchsorted(one.evaluated, one.training))
+        truth = partial(true_variance, mapped, rollouts=one.truth_rollouts, steps=one.truth_steps)
+        self._truth, self._beliefs = (jax.jit(_one_by_one(each)) for each in (truth, partial(beliefs, mapped)))
         self._risks = jax.jit(_one_by_one(partial(compare_risks, *known)))
 
     def _tasks(self, run: ReacherRun, targets: tuple[int, ...]) -> Tasks:

@@ -160,9 +160,8 @@ for _ in range(40):
 BOX = {"kind": "box", "shape": [2], "dtype": "int32", "low": 0, "high": 1}
 
 
-@pytest.mark.parametrize(
-    "description",
-    [
+def test_a_bad_description_is_refused(subtests):
+    for description in [
         None,
         [],
         {},
@@ -192,12 +191,9 @@ BOX = {"kind": "box", "shape": [2], "dtype": "int32", "low": 0, "high": 1}
         {"kind": "tuple", "spaces": []},
         {"kind": "tuple", "spaces": [{"kind": "multi_binary", "shape": [2**31]}] * 2},
         DEEP,
-    ],
-    ids=lambda d: str(d)[:60],
-)
-def test_a_bad_description_is_refused(description):
-    with pytest.raises(ValueError, match=r"space|Box|observation"):
-        Encoder(description)
+    ]:
+        with subtests.test(description=description), pytest.raises(ValueError, match=r"space|Box|observation"):
+            Encoder(description)
 
 
 def test_a_large_description_costs_nothing_until_used():

@@ -539,19 +539,33 @@ def test_a_phi_of_other_parameters_is_refused_before_a_step():
                 open_with(Corridor(), phi)
 
 
-@pytest.mark.parametrize("features", [
-    None, "12", ["1", "2"], [1j, 2j], np.ones(2, complex), {"a": 1}, [[1.0], [2.0, 3.0]],
-    [np.nan, 1.0], [1.0], 7, [], np.ones((2, 1)), object(),
-])  # fmt: skip
-def test_features_that_are_none_are_refused(features):
-    def phi(obs, action, next_obs, info):
-        return features if info["time"] > 1 else [1.0, 2.0]
+def test_features_that_are_none_are_refused(subtests):
+    said = r"^(phi must return features of shape|the features of a step must be)"
+    for features in [
+        None,
+        "12",
+        ["1", "2"],
+        [1j, 2j],
+        np.ones(2, complex),
+        {"a": 1},
+        [[1.0], [2.0, 3.0]],
+        [np.nan, 1.0],
+        [1.0],
+        7,
+        [],
+        np.ones((2, 1)),
+        object(),
+    ]:
+        with subtests.test(features=features):
 
-    env = open_environment(Corridor(), phi)
-    env.reset(seed=0)
-    env.step(0)
-    with pytest.raises(ValueError, match=r"^(phi must return features of shape|the features of a step must be)"):
-        env.step(0)
+            def phi(obs, action, next_obs, info, features=features):
+                return features if info["time"] > 1 else [1.0, 2.0]
+
+            env = open_environment(Corridor(), phi)
+            env.reset(seed=0)
+            env.step(0)
+            with pytest.raises(ValueError, match=said):
+                env.step(0)
 
 
 # --- ends, failures, spaces, sizes

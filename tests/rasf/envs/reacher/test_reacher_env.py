@@ -46,9 +46,8 @@ def test_spaces_follow_the_vector_reward_convention():
     assert (terminated, truncated, info["failure"]) == (False, False, False)
 
 
-@pytest.mark.parametrize("late_tip", [False, True])
-def test_a_step_is_that_of_the_world_with_the_same_draws(late_tip):
-    env, world = ReacherEnv(late_tip=late_tip), Reacher(late_tip=late_tip)
+def test_a_step_is_that_of_the_world_with_the_same_draws():
+    env, world = ReacherEnv(), Reacher()
     draws, actions = np.random.default_rng(5), np.random.default_rng(6).integers(0, 9, 300)
     _, info = env.reset(seed=5)
     state = np.concatenate([draws.uniform([-np.pi, -np.pi / 2], [np.pi, np.pi / 2]), np.zeros(2)])
@@ -57,8 +56,8 @@ def test_a_step_is_that_of_the_world_with_the_same_draws(late_tip):
     for action in actions:
         observation, phi, _, _, info = env.step(action)
         torques, chance = np.clip(TORQUES[action] + 0.03 * draws.standard_normal(2), -1, 1), draws.random()
-        before, state = state, physics(state, torques)
-        tip = tip_position(before if late_tip else state)
+        state = physics(state, torques)
+        tip = tip_position(state)
         assert (info["state"] == state).all()
         assert (info["tip"] == tip).all()
         assert (observation == world.observe(state).astype(np.float32)).all()

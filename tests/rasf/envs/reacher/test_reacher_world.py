@@ -61,14 +61,13 @@ def test_circles_end_at_their_radius():
     assert Reacher(risky=()).features(tips, np.zeros(6))[:, -1].tolist() == [0] * 6
 
 
-def test_a_step_uses_the_tip_it_ends_at_or_with_late_tip_the_one_it_began_at():
+def test_a_step_uses_the_tip_it_ends_at():
     state = np.array([0.4, 1.0, 3.0, -6.0])
     for action in range(9):
         following = physics(state, TORQUES[action])
-        for world, seen in ((Reacher(), following), (Reacher(late_tip=True), state)):
-            after, phi = world.advance(state, action, CALM)
-            assert (after == following).all()
-            assert (phi == world.features(tip_position(seen), CALM.failure)).all()
+        after, phi = Reacher().advance(state, action, CALM)
+        assert (after == following).all()
+        assert (phi == Reacher().features(tip_position(following), CALM.failure)).all()
 
 
 def test_noise_is_added_to_the_torques_and_the_sum_clipped():
@@ -209,9 +208,8 @@ def test_two_steps_of_lookahead_come_close_to_the_known_ceiling(target):
     assert earned.min() > 0.9
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_bad_arguments_are_refused(subtests):
+    for arguments, message in [
         ({"observation": "pixels"}, "observation must"),
         ({"targets": ()}, "targets must"),
         ({"targets": ((0.1, 0.2, 0.3),)}, "targets must"),
@@ -243,13 +241,11 @@ def test_two_steps_of_lookahead_come_close_to_the_known_ceiling(target):
         ({"failure_probability": None}, "failure_probability must"),
         ({"episode_length": "10"}, "episode_length must"),
         ({"episode_length": 2.5}, "episode_length must"),
-        ({"late_tip": "no"}, "late_tip must"),
-    ],
-)
-def test_bad_arguments_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message) as refused:
-        Reacher(**arguments)
-    assert "\n" not in str(refused.value)
+    ]:
+        with subtests.test(arguments=arguments, message=message):
+            with pytest.raises(ValueError, match=message) as refused:
+                Reacher(**arguments)
+            assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("kind", [list, np.array])

@@ -9,7 +9,7 @@ from test_recorder import play
 import rasf
 from rasf.envs.four_room import FourRoom
 from rasf.library.logs.estimate import LoggedModel
-from rasf.tabular.model import ModelSettings
+from rasf.tabular.settings import ModelSettings
 
 W = [-0.1, 1.0, -1.0]
 
@@ -145,13 +145,14 @@ def test_resampling_episodes_is_evaluating_a_log_of_them(log):
     assert found.std.low == pytest.approx(exact.std.estimate)
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_about_as_often_as_they_say(tmp_path):
     """Of 60 logs of 60 episodes, 95 % intervals of the sure policy's and of the gamble's mean."""
     truth = rasf.evaluate_policy(gamble().mdp(0.9), [1, 1, 1, 1], W, rasf.NestedEntropic(0.0))[0, 1]
     held = 0
     for seed in range(60):
         log = recorded(tmp_path / str(seed), 60, seed)
-        model = LoggedModel(log, ModelSettings(gamma=0.9, groups="none"), 60, seed)
+        model = LoggedModel(log, ModelSettings(gamma=0.9, prior=0.0), 60, seed)
         model.learner.begin_task(W)
         mean = model.estimate(np.ones(len(model.states.keys) + 1, int), np.array(W), rasf.MeanVariance(0.0)).mean
         held += mean.low <= truth <= mean.high

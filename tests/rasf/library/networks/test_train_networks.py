@@ -1,6 +1,5 @@
 """Networks for a library: the fused driver on the reacher and on a world of one's own, and when it is stepped."""
 
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,7 +13,6 @@ import pytest
 from probe_worlds import Walk
 
 import rasf
-from quick_compilation import as_in_this_process
 from rasf.deep import fused
 from rasf.deep.agent import Agent, Policies, Tasks
 from rasf.deep.fused import RunConfig, Schedule
@@ -122,6 +120,7 @@ def test_an_id_an_environment_and_a_world_give_the_same_bits(library):
     assert not np.array_equal(other.history["return"], library.history["return"])
 
 
+@pytest.mark.slow
 def test_several_risks_tasks_that_are_drawn_and_a_support_of_one_s_own():
     options = OPTIONS | {"tasks": 2, "agent": "auto", "support": [(-5.0, 5.0)] * 13}
     both = rasf.learn(WORLD, risk=[Entropic(-2.0), Entropic(-1.0)], **options)
@@ -165,7 +164,7 @@ def test_a_callback_sees_where_training_stands_and_may_stop_it(library):
     np.testing.assert_array_equal(half.history["return"], library.history["return"][:1])
 
 
-@pytest.mark.parametrize("agent", ["sfdqn", "sfdqn-residual"])
+@pytest.mark.parametrize("agent", ["sfdqn", pytest.param("sfdqn-residual", marks=pytest.mark.slow)])
 def test_other_agents_where_every_step_fails(agent):
     always = Reacher(failure_probability=1.0, radius=9.0)
     options = {name: value for name, value in OPTIONS.items() if name != "atoms"}
@@ -231,7 +230,7 @@ def test_arguments_that_do_not_fit_a_world_are_refused(change, words):
     "kwargs",
     [
         {},
-        {"observation": "sincos", "late_tip": True},
+        {"observation": "sincos"},
         {"observation": "wrapped", "episode_length": 50},
         {"targets": ((0.3, 0.3), (0.1, 0.1)), "risky": (0,)},
     ],
@@ -273,7 +272,7 @@ print(rasf.load(sys.argv[1]).act(np.zeros(4, np.float32), w=world.tasks((5,))[0]
 def test_it_works_without_gymnasium(library, tmp_path):
     path = tmp_path / "reacher.rasf"
     command = [sys.executable, "-c", WITHOUT_GYMNASIUM, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | as_in_this_process())
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) in range(9)
     found = rasf.load(path)

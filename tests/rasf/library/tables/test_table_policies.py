@@ -14,9 +14,11 @@ from rasf import CVaR, Elliptical, Entropic, MeanVariance, NestedEntropic, gpe, 
 from rasf.envs.four_room import FourRoom
 from rasf.library.tables.policies import TablePolicies
 from rasf.risk import Risk, SkewNormal
-from rasf.tabular.learner import SuccessorLearner, SuccessorSettings
+from rasf.tabular.learner import SuccessorLearner
+from rasf.tabular.settings import TableSettings
 from rasf.tabular.table import SigmaForm, initial_noise
 from rasf.transfer import unpack_sigma
+from rasf_lab.paper.four_room.novel import coefficients, roll_out
 
 ROOMS = FourRoom("S..T\n.1X.\n..2G", trap_probability=0.3, step_limit=30)
 AVERSE = MeanVariance(-4.0)
@@ -24,10 +26,12 @@ RISKS = [AVERSE, MeanVariance(1.5), MeanVariance(0.0), CVaR(0.2), Elliptical(-1.
          Elliptical(3.0, "logistic"), SkewNormal(-2.0), Entropic(0.0)]  # fmt: skip
 
 
-def trained(seed=3, tasks=5, steps=400, **changes):
-    learner = SuccessorLearner(ROOMS.n_features, 4, SuccessorSettings(**({"risk": AVERSE} | changes)), seed, tasks)
+def trained(seed=3, tasks=5, steps=400, risk=AVERSE, gamma=0.95, **constants):
+    """A learner whose settings have other constants, as research changes them."""
+    chosen = type("Changed", (TableSettings,), constants)(gamma=gamma, learn_w=True, covariance=False)
+    learner = SuccessorLearner(ROOMS.n_features, 4, chosen, seed, tasks, risk)
     for w in ROOMS.random_tasks(tasks, np.random.default_rng(seed)):
-        learner.learn_four_room(ROOMS, w, steps)
+        learner.learn_task(ROOMS, w, steps)
     return learner
 
 
@@ -44,7 +48,7 @@ def learner():
 
 @pytest.fixture(scope="module")
 def sources(learner):
-    return TablePolicies.from_learner(learner, learner.four_room_keys())
+    return TablePolicies.from_learner(learner, learner.keys())
 
 
 @pytest.mark.parametrize("risk", RISKS, ids=repr)
@@ -66,10 +70,10 @@ def test_scores_and_choices_are_those_of_gpe_and_gpi_on_dense_arrays(learner, so
     assert actions.dtype == np.int64
 
 
-@pytest.mark.parametrize("changes", [{}, {"covariance": "diagonal"}, {"initial_noise": "shared"}, {"steps": 40}])
+@pytest.mark.parametrize("changes", [{}, {"diagonal": True}, {"shared_noise": True}, {"steps": 40}])
 def test_acting_is_what_the_learner_would_choose(changes):
     learner = trained(**changes)
-    sources = TablePolicies.from_learner(learner, learner.four_room_keys())
+    sources = TablePolicies.from_learner(learner, learner.keys())
     w = learner.memory.w[learner.task]
     chosen = [learner.choose(row)[0] for row in range(sources.states)]
     best = sources.scores(sources.arrays()["keys"], w, AVERSE).values.max(0)
@@ -83,8 +87,8 @@ def test_a_compiled_run_acts_in_the_gymnasium_environment(learner, sources):
     calm = {"layout": ROOMS.layout, "trap_probability": 0.0, "step_limit": 30}
     w = ROOMS.task([0.9, 0.5])
     own = trained()
-    coefs = own.coefficients(w, AVERSE)[None]
-    features, lengths, _ = own.roll_out(FourRoom(**calm), coefs, 0.0, np.zeros((1, 30, 3)))
+    coefs = coefficients(own, w, AVERSE)[None]
+    features, lengths, _ = roll_out(own, FourRoom(**calm), coefs, 0.0, np.zeros((1, 30, 3)))
     env = gym.make("rasf/FourRoom-v0", **calm)
     observation, _ = env.reset(seed=0)
     total, steps, over = np.zeros(4), 0, False
@@ -173,11 +177,11 @@ def test_merging_keeps_every_policy_and_the_order_does_not_matter(seed):
 
 def test_what_was_learned_differently_does_not_merge(sources):
     for other, name in (
-        (trained(covariance="diagonal", tasks=1), "sigma"),
+        (trained(diagonal=True, tasks=1), "sigma"),
         (trained(gamma=0.9, tasks=1), "gamma"),
     ):
         with pytest.raises(ValueError, match=f"parts .* same {name}"):
-            TablePolicies.merge([sources, TablePolicies.from_learner(other, other.four_room_keys())])
+            TablePolicies.merge([sources, TablePolicies.from_learner(other, other.keys())])
     with pytest.raises(ValueError, match="same features"):
         TablePolicies.merge([sources, random_sources(np.random.default_rng(0))])
     with pytest.raises(ValueError, match="at least one"):
@@ -197,12 +201,13 @@ def test_a_state_never_met_is_answered_and_said(sources):
 
 def test_a_state_where_nothing_was_learned_is_not_seen():
     """Three tasks, so that the last stretch holds more than one policy's noise; one state is only looked at."""
-    learner = SuccessorLearner(1, 2, SuccessorSettings(risk=AVERSE), 0, 3)
+    learner = SuccessorLearner(1, 2, TableSettings(), 0, 3, AVERSE)
     learner.begin_task([1.0])
     learned, looked_at = learner.add_row(), learner.add_row()
     learner.begin_task([1.0])
     learner.begin_task([1.0])
-    learner.learn(learned, 1, 2, learner.choose(learned)[2], [1.0], 1.0, looked_at)
+    action, _, slot = learner.choose(learned)
+    learner.learn(learned, 1, (action, 2, slot), [1.0], 1.0, looked_at)
     sources = TablePolicies.from_learner(learner, [[0.0], [1.0]])
     scores = sources.scores(np.array([[0.0], [1.0], [2.0]]), np.ones(1), AVERSE)
     np.testing.assert_array_equal(scores.seen, [True, False, False])
@@ -214,7 +219,7 @@ def test_a_state_where_nothing_was_learned_is_not_seen():
 
 def test_without_sigma_only_neutral_risks_are_served():
     learner = trained(risk=MeanVariance(0.0))
-    neutral = TablePolicies.from_learner(learner, learner.four_room_keys())
+    neutral = TablePolicies.from_learner(learner, learner.keys())
     keys, w = neutral.arrays()["keys"], ROOMS.task([1.0, 0.5])
     scores = neutral.scores(keys, w, Entropic(0.0))
     np.testing.assert_array_equal(scores.values, scores.mean)

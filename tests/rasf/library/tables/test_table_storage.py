@@ -8,7 +8,8 @@ from random_tables import random_sources
 
 from rasf import CVaR, MeanVariance
 from rasf.library.tables.policies import TablePolicies
-from rasf.tabular.learner import SuccessorLearner, SuccessorSettings
+from rasf.tabular.learner import SuccessorLearner
+from rasf.tabular.settings import TableSettings
 
 AVERSE = MeanVariance(-4.0)
 
@@ -31,7 +32,7 @@ def test_what_is_stored_comes_back_bit_by_bit(sources):
 
 
 def test_a_library_without_states_answers_too():
-    learner = SuccessorLearner(2, 3, SuccessorSettings(risk=AVERSE), 0, 1)
+    learner = SuccessorLearner(2, 3, TableSettings(), 0, 1, AVERSE)
     learner.begin_task([1.0, 1.0])
     empty = TablePolicies.from_learner(learner, np.zeros((0, 4)))
     empty = TablePolicies.restore(empty.describe(), empty.arrays())

@@ -62,7 +62,7 @@ def finish(driver):
 
 @pytest.mark.parametrize(
     ("runs", "kills", "workers", "seed"),
-    [(28, 12, 2, 9), pytest.param(160, 120, 4, 1, marks=pytest.mark.slow)],
+    [pytest.param(28, 12, 2, 9, id="few"), pytest.param(160, 120, 4, 1, marks=pytest.mark.slow, id="many")],
 )
 def test_kills_of_workers_and_drivers_leave_no_trace_in_the_table(tmp_path, trace, runs, kills, workers, seed):
     spec = spec_of(tmp_path, HEAD + f'seeds = {runs // 2}\n[parameters]\nfail = "raise"\n[grid]\nscale = [1.0, 3.0]\n')

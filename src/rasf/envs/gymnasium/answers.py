@@ -1,0 +1,192 @@
+"""What environments, and functions of their steps, may answer: each answer is checked, or refused in one sentence."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, TypeVar
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+
+from rasf.arrays import Floats
+
+Info: TypeAlias = dict[str, Any]
+Phi: TypeAlias = Callable[..., npt.ArrayLike]  # of (obs, action, next_obs, info), and of what `phi_asks` finds
+WholeStep: TypeAlias = Callable[[Any, Any, Any, Info, Any, Any, Any], npt.ArrayLike]
+T = TypeVar("T")
+MAX_COUNT = 2**15  # actions, features: tables number both in 16 bits
+MAX_FEATURE = 1e18  # whose square is still small in float32, which networks use
+_ASKED = ("reward", "terminated", "truncated")  # what phi gets only by name
+_ANSWERS = {"reset": ("obs", "info"), "step": ("obs", "reward", "terminated", "truncated", "info")}
+
+
+def checked_reset(env: gymnasium.Env | gymnasium.vector.VectorEnv, seed: int | list[int] | None) -> Any:
+    """What `env.reset` gives, if it is as Gymnasium has it."""
+    try:
+        return checked("reset", env.reset(seed=seed))
+    except TypeError as error:
+        if "argument 'seed'" not in str(error):
+            raise
+        raise ValueError(f"the environment's reset must take a seed, as Gymnasium has it: {error}") from None
+
+
+def checked(call: str, answer: object) -> Any:
+    """What an environment's reset or step gave, unless it is not as Gymnasium has it, as in the old Gym."""
+    wanted = _ANSWERS[call]
+    if not isinstance(answer, tuple | list) or len(answer) != len(wanted) or not isinstance(answer[-1], Mapping):
+        got = f"{len(answer)} values" if isinstance(answer, tuple) else type(answer).__name__
+        raise ValueError(f"the environment's {call} must return ({', '.join(wanted)}), as Gymnasium has it, got {got}")
+    return answer
+
+
+def space_of(env: gymnasium.Env | gymnasium.vector.VectorEnv, name: str) -> gymnasium.Space:
+    """Return the space that an environment has under this name, or refuse one that has none."""
+    found = getattr(env, name, None)
+    if not isinstance(found, gymnasium.Space):
+        got = "none" if found is None else f"a {type(found).__module__}.{type(found).__name__}"
+        raise ValueError(f"the environment must have an {name}, a space of gymnasium.spaces, got {got}")
+    return found
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return a yes or no that an environment or a rule gave: True, False, 0 or 1, also of numpy.
+
+    Raises:
+        ValueError: if it is anything else, such as an array, a word, None or nan.
+    """
+    if getattr(value, "ndim", 0) or not (value == 0 or value == 1):
+        raise ValueError(f"{name} must be True or False, got {value!r:.60}")
+    return bool(value)
+
+
+def kept(obs: Any) -> Any:
+    """A copy: an environment may write its next observation into the same array."""
+    return obs.copy() if type(obs) is np.ndarray else copy.deepcopy(obs)  # the same for an array, and quicker
+
+
+def allowed(encode: Callable[[object], T], obs: object) -> T:
+    """What an encoder makes of an environment's observation, unless its space does not allow it."""
+    try:
+        return encode(obs)
+    except ValueError as error:
+        raise ValueError(f"the environment gave an observation that its space does not allow: {error}") from None
+
+
+def own_randomness(env: gymnasium.Env) -> None:
+    """Make minecart draw its ores from its own generator; its scipy distributions use numpy's global one, unseeded."""
+    for mine in getattr(env.unwrapped, "mines", ()):
+        for law in getattr(mine, "distributions", ()):
+            law.random_state = env.unwrapped.np_random
+
+
+def actions_of(space: gymnasium.Space) -> list[np.int64]:
+    """Return the environment's own numbers of the actions 0, 1, ..
+
+    Raises:
+        ValueError: if the space is not Discrete, or has more than 2^15 actions.
+    """
+    if not isinstance(space, gymnasium.spaces.Discrete):
+        raise ValueError(f"the action space must be Discrete, got {type(space).__name__}: no other actions are served")
+    if space.n > MAX_COUNT:
+        raise ValueError(f"the action space must have at most {MAX_COUNT} actions, got {space.n}")
+    return [np.int64(space.start + i) for i in range(int(space.n))]
+
+
+def phi_asks(phi: Phi) -> tuple[str, ...]:
+    """Return which of reward, terminated and truncated phi has as parameters beside its first four.
+
+    Raises:
+        ValueError: if phi is no function that can be called with (obs, action, next_obs, info) and these.
+    """
+    if not callable(phi):
+        raise ValueError(f"phi must be a function phi(obs, action, next_obs, info), got {type(phi).__name__}")
+    try:
+        signature = inspect.signature(phi)
+    except (TypeError, ValueError):  # some compiled functions have none
+        return ()
+    asked = tuple(name for name in list(signature.parameters)[4:] if name in _ASKED)
+    try:
+        signature.bind(None, None, None, None, **dict.fromkeys(asked))
+    except TypeError:
+        raise ValueError(
+            "phi must be a function phi(obs, action, next_obs, info), with further parameters only if they are named "
+            f"{', '.join(_ASKED)} or have a default, got phi{signature}"
+        ) from None
+    return asked
+
+
+def phi_caller(phi: Phi) -> WholeStep:
+    """Return a function of (obs, action, next_obs, info, reward, terminated, truncated) that calls phi as it asks.
+
+    The signature of phi is looked at here, once.
+
+    Raises:
+        ValueError: as `phi_asks`.
+    """
+    asked = phi_asks(phi)
+    if not asked:
+        return lambda obs, action, next_obs, info, *_: phi(obs, action, next_obs, info)
+    places = [(name, _ASKED.index(name)) for name in asked]
+
+    def call(obs: Any, action: Any, next_obs: Any, info: Info, *more: Any) -> npt.ArrayLike:
+        return phi(obs, action, next_obs, info, **{name: more[place] for name, place in places})
+
+    return call
+
+
+def phi_bounds(phi: Phi, given: npt.ArrayLike | None = None) -> Floats | None:
+    """Return bounds (d, 2), given or the function's own, infinite where open; None where nothing is declared."""
+    name, found = ("phi.bounds", getattr(phi, "bounds", None)) if given is None else ("bounds", given)
+    if found is None:
+        return None
+    try:
+        bounds = np.asarray(found, np.float64)
+    except (TypeError, ValueError):
+        bounds = np.zeros(0)
+    if bounds.ndim != 2 or bounds.shape[1] != 2 or not bounds.size or not (bounds[:, 0] <= bounds[:, 1]).all():
+        raise ValueError(f"{name} must be (d, 2), lowest and highest of each feature, got {found!r:.60}")
+    return bounds
+
+
+def checked_bounds(bounds: Floats) -> Floats:
+    """Return bounds (d, 2) of features, or refuse those of none or of too many."""
+    if not 1 <= len(bounds) <= MAX_COUNT:
+        raise ValueError(f"the features must be 1 to {MAX_COUNT}, got {len(bounds)}")
+    return bounds
+
+
+def numbers_of(features: npt.ArrayLike) -> Floats:
+    """Return features or a reward as float64, whatever number type they were written in.
+
+    Raises:
+        ValueError: if they are not real numbers, such as words or complex numbers.
+    """
+    try:
+        found = np.asarray(features)
+        if found.dtype.kind in "biufO":
+            return found.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"the features of a step must be numbers, got {' '.join(repr(features).split()):.60}")
+
+
+def check_features(features: Floats) -> None:
+    """Refuse features that are nan or so large that their variance could not be held in single precision."""
+    if np.count_nonzero(np.abs(features) <= MAX_FEATURE) < features.size:  # as quick as it gets for a few numbers
+        raise ValueError(
+            f"the features of a step must be finite, within {MAX_FEATURE:g} of 0, the environment gave "
+            f"{features.tolist()!s:.200}"
+        )
+
+
+def wrong_features(shape: tuple[int, ...], n_features: int | None, phi: Phi | None) -> str:
+    """What to say of features of another shape than (d,)."""
+    wanted = "(d,)" if n_features is None else f"({n_features},)"
+    if phi is not None:
+        return f"phi must return features of shape {wanted}, got shape {shape}"
+    if shape == ():
+        return "the environment's reward is one number, not a vector of features; give phi(obs, action, next_obs, info)"
+    return f"the environment's reward must be features of shape {wanted}, got shape {shape}"

@@ -1,0 +1,113 @@
+"""Worlds that compiled learners of tables step themselves: the `TabularWorld` protocol.
+
+A world describes itself in Python (`TabularWorld`), and gives compiled loops its arrays: a `NamedTuple` with three
+methods (`WorldArrays`). The methods are plain Python that numba can compile, and a loop that calls them is compiled
+with them. So a learner is written once, for all worlds, and nothing is lost by the call. Of a world that is not in
+rasf's packages loops are compiled in every process, because the cache on disk notices changes in rasf's files only.
+
+A state is one whole number from 0. A step has a *kind*: features are a row of the table `kinds`, which has few rows, so
+that models can count them.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Protocol
+
+import numba
+import numpy as np
+from numba.core.types import BaseNamedTuple  # type: ignore[attr-defined]
+from numba.extending import overload_method
+
+from rasf.arrays import Floats, Ints
+from rasf.compiled import compiled
+
+
+class WorldArrays(Protocol):
+    """The numbers and arrays of a world, a `NamedTuple`, and how it moves."""
+
+    def first_state(self) -> int:
+        """Return the state in which an episode begins."""
+
+    def next_state(self, state: int, action: int, draw: float) -> tuple[int, int, bool]:
+        """Return the next state, the step's kind, and whether the episode terminated; `draw` in [0, 1) is chance."""
+
+    def number(self, state: int, i: int) -> int:
+        """Return number i of a state's observation."""
+
+
+class TabularWorld(Protocol):
+    """A world whose states are whole numbers.
+
+    Attributes:
+        n_features: The number d of features.
+        n_actions: The number of actions.
+        step_limit: Steps after which an episode is truncated.
+        kinds: Features (K, d) of every kind of step, no two alike.
+        failure: The kind of step that is a failure, or None.
+        sizes: (n,) how many values each number of an observation can have, from 0.
+    """
+
+    @property
+    def n_features(self) -> int: ...
+
+    @property
+    def n_actions(self) -> int: ...
+
+    @property
+    def step_limit(self) -> int: ...
+
+    @property
+    def kinds(self) -> Floats: ...
+
+    @property
+    def failure(self) -> int | None: ...
+
+    @property
+    def sizes(self) -> tuple[int, ...]: ...
+
+    def world(self) -> WorldArrays:
+        """Return the arrays for compiled loops."""
+
+
+_INLINED: Any = {"strict": False, "jit_options": {"forceinline": True, "_nrt": False}}
+
+
+@overload_method(BaseNamedTuple, "first_state", **_INLINED)
+def _first_state(world: Any) -> Any:
+    return getattr(world.instance_class, "first_state", None)
+
+
+@overload_method(BaseNamedTuple, "next_state", **_INLINED)
+def _next_state(world: Any, state: Any, action: Any, draw: Any) -> Any:
+    return getattr(world.instance_class, "next_state", None)
+
+
+@overload_method(BaseNamedTuple, "number", **_INLINED)
+def _number(world: Any, state: Any, i: Any) -> Any:
+    return getattr(world.instance_class, "number", None)
+
+
+def loop_for(loop: Any, world: WorldArrays) -> Any:
+    """Return a compiled loop that steps this world; see the header for worlds that are not rasf's."""
+    return loop if type(world).__module__.startswith(("rasf.", "rasf_")) else _not_cached(loop)
+
+
+@functools.cache
+def _not_cached(loop: Any) -> Any:
+    return numba.njit(getattr(loop, "py_func", loop), **getattr(loop, "targetoptions", {}))
+
+
+def observations(world: TabularWorld, states: Ints) -> Floats:
+    """Return the observations (S, n) of states (S,)."""
+    found, arrays = np.zeros((len(states), len(world.sizes))), world.world()
+    loop_for(write_numbers, arrays)(arrays, states, found)
+    return found
+
+
+@compiled(_nrt=False)
+def write_numbers(world: WorldArrays, states: Ints, found: Floats) -> None:
+    """Write the observations (S, n) of states (S,)."""
+    for s in range(found.shape[0]):
+        for i in range(found.shape[1]):
+            found[s, i] = world.number(states[s], i)

@@ -1,0 +1,1 @@
+"""Ways to act with a library: one class each, built by `PolicyLibrary.rule`."""

@@ -1,0 +1,42 @@
+"""Generalised policy improvement: the best action of the best policy, by the risk of the remaining return."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rasf.arrays import Floats, Ints
+from rasf.library.acting.rule import ActingRule, Memory, Observations
+
+
+class PerStateRisk(ActingRule):
+    """The risk of the remaining return, scored in every state alike: the paper's rule."""
+
+    @property
+    def per_state(self) -> bool:
+        return True
+
+    def values(self, obs: Observations, memory: Memory) -> Floats:
+        return self.sources.scores(obs, self.w, self.risk).values
+
+    def act(self, obs: Observations, memory: Memory) -> Ints:
+        return self.sources.act(obs, self.w, self.risk)
+
+
+class DiscountAware(PerStateRisk):
+    """At step t, the risk of a return that counts gamma^t times: the rule of the paper's guarantee."""
+
+    @property
+    def per_state(self) -> bool:
+        return False
+
+    def values(self, obs: Observations, memory: Memory) -> Floats:
+        each = [
+            self.sources.scores(obs[[i]], self.w, self.risk.at_discount(float(z))).values
+            for i, z in enumerate(memory.discount)
+        ]
+        return np.concatenate(each, axis=1)
+
+    def act(self, obs: Observations, memory: Memory) -> Ints:
+        if (memory.discount != memory.discount[:1]).any():
+            return self.select(obs, memory) % self.sources.n_actions
+        return self.sources.act(obs, self.w, self.risk.at_discount(float(memory.discount[0])))

@@ -1,0 +1,101 @@
+"""A static risk: of the whole return, fixed at the first observation.
+
+    threshold    b, of the return distribution that is best at the first observation
+    action       argmax_a max_i E u(accrued - b + gamma^t G_i(s, a))      u and b: see `rasf.risk.certainty`
+
+which is GPI in the problem whose state has the accrued return too (docs/theory.md). Histograms of networks give the
+distribution of G_i. Of tables and of networks of moments it is taken to be normal, with their mean and variance.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rasf.arrays import Bools, Floats
+from rasf.library.acting.rule import NEUTRAL, ActingRule, Choose, Memory, Observations
+from rasf.risk import Entropic
+from rasf.risk.certainty import CertaintyEquivalent, static_risk
+
+
+class StaticRisk(ActingRule):
+    """The risk of the whole return; `memory.own` has its threshold (B,)."""
+
+    def __post_init__(self) -> None:
+        static_risk(self.risk)
+
+    def begin(self, obs: Observations, choose: Choose | None = None) -> Memory:
+        values, b = self._returns(obs).certain(self._risk)
+        if choose is None:
+            best = values.max(axis=(0, 2), keepdims=True) <= values
+            return Memory.fresh(len(obs), threshold=np.where(best, b, -np.inf).max(axis=(0, 2)))
+        source, action = np.divmod(choose(values), values.shape[2])
+        return Memory.fresh(len(obs), threshold=b[source, np.arange(len(obs)), action])
+
+    def values(self, obs: Observations, memory: Memory) -> Floats:
+        so_far = memory.accrued - memory.own["threshold"]
+        return self._returns(obs).utilities(self._risk, so_far[:, None], memory.discount[:, None])
+
+    def means(self, obs: Observations) -> Floats:
+        """The mean decides where no outcome matters to the risk any more, as above CVaR's threshold."""
+        return self._returns(obs).means()
+
+    @property
+    def _risk(self) -> CertaintyEquivalent:
+        return static_risk(self.risk)
+
+    def _returns(self, obs: Observations) -> _Histograms | _Normals:
+        """The distributions of the remaining return, of K policies at B observations for A actions."""
+        histograms = self.sources.laws(obs, self.w)
+        if histograms is not None:
+            return _Histograms(*histograms)
+        found = self.sources.scores(obs, self.w, NEUTRAL)
+        known = np.isfinite(found.values)  # a table may know a state of some policies only
+        if np.isnan(found.std[known]).any():
+            raise ValueError("a static risk needs the spread of returns, which these policies have not learned")
+        return _Normals(found.mean, np.where(known, found.std, 0.0), known)
+
+
+class _Histograms(NamedTuple):
+    """Probabilities (K, B, A, M) of returns (M,)."""
+
+    probs: Floats
+    atoms: Floats
+
+    def means(self) -> Floats:
+        return np.asarray((self.probs * self.atoms).sum(axis=-1))
+
+    def certain(self, risk: CertaintyEquivalent) -> tuple[Floats, Floats]:
+        """Certainty equivalents (K, B, A), and their thresholds."""
+        value, b = risk.with_threshold(self.probs, self.atoms)
+        return np.asarray(value), np.asarray(b)
+
+    def utilities(self, risk: CertaintyEquivalent, so_far: Floats, z: Floats) -> Floats:
+        """What orders actions as E u(so_far + z G) does, (K, B, A); both are (B, 1)."""
+        if isinstance(risk, Entropic):  # what was earned is a factor of all actions alike, which might overflow
+            return np.asarray(risk.histogram(self.probs, z[..., None] * self.atoms))
+        return np.asarray((self.probs * risk.utility(so_far[..., None] + z[..., None] * self.atoms)).sum(axis=-1))
+
+
+class _Normals(NamedTuple):
+    """Normal distributions by mean and standard deviation (K, B, A); known: where there is one."""
+
+    mean: Floats
+    std: Floats
+    known: Bools
+
+    def means(self) -> Floats:
+        return np.where(self.known, self.mean, -np.inf)
+
+    def certain(self, risk: CertaintyEquivalent) -> tuple[Floats, Floats]:
+        """As of histograms."""
+        b = np.asarray(risk.normal_threshold(self.mean, self.std))
+        value = b if isinstance(risk, Entropic) else b + np.asarray(risk.normal(self.mean - b, self.std))
+        return np.where(self.known, value, -np.inf), b
+
+    def utilities(self, risk: CertaintyEquivalent, so_far: Floats, z: Floats) -> Floats:
+        """As of histograms."""
+        if isinstance(risk, Entropic):
+            so_far = np.zeros_like(so_far)
+        return np.where(self.known, risk.normal(so_far + z * self.mean, z * self.std), -np.inf)

@@ -1,0 +1,193 @@
+"""The arguments of training and of evaluation, each declared once.
+
+`rasf.learn` and `rasf.learn_from`, `rasf train` with its configuration files, and sweeps take these arguments. A row of
+`TRAINING` says what an argument means, how its value is read from text or TOML, and where it can be given. Options of
+the command line, checks of sweep files and refusals of `--from` follow from the rows. The docstring of `learn` begins
+each argument with the row's sentence and ends it with the row's default; a test compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Flag, auto
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rasf.agents import AGENTS
+from rasf.checks import number, whole
+from rasf.files import Header
+from rasf.library.arguments import readers
+
+
+class Where(Flag):
+    """Where an argument can be given."""
+
+    LEARN = auto()  # `rasf.learn`
+    LOG = auto()  # `rasf.learn_from`, and `rasf train --from`
+    FLAG = auto()  # a flag of the command and its configuration file
+    SWEEP = auto()  # a sweep file
+
+
+LEARN, LOG, FLAG, SWEEP = Where
+_KINDS: Mapping[object, type] = {
+    whole: int, readers.seed: int, number: float, readers.flag: bool, readers.path: Path, readers.weights_in_file: Path,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument.
+
+    name: in Python and in sweeps; several flags may give the same argument. help: one sentence. read: makes a value of
+    text or TOML; None if only Python can give it. default: in words. flag: on the command line; the name with dashes by
+    default. many: the flag may be repeated. positional: not a flag but a word of the command.
+    """
+
+    name: str
+    help: str
+    read: Callable[[str, Any], Any] | None
+    where: Where = FLAG
+    default: str = ""
+    flag: str = ""
+    metavar: str | None = None
+    many: bool = False
+    positional: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "flag", self.flag or self.name.replace("_", "-"))
+
+    @property
+    def kind(self) -> type:
+        """The type of a flag's value; of each, if it may be repeated."""
+        return _KINDS.get(self.read.func if isinstance(self.read, partial) else self.read, str)
+
+    @property
+    def structured(self) -> bool:
+        """Whether its value may be a list or a table of TOML."""
+        return self.kind is str and self.read is not readers.text
+
+
+def given_at(arguments: tuple[Argument, ...], where: Where) -> dict[str, Argument]:
+    """Return the arguments that can be given at a place, by name; flags by their spelling."""
+    return {row.flag if where is FLAG else row.name: row for row in arguments if where in row.where}
+
+
+def read_values(rows: Mapping[str, Argument], given: Mapping[str, object], prefix: str = "") -> Header:
+    """Return values, as TOML or flags give them, read by the rows of the same names; others stay as they are.
+
+    Raises:
+        ValueError: A value is not what its row reads; the sentence begins with `prefix` and the name.
+    """
+    readable = {name: row.read for name, row in rows.items() if row.read is not None}
+    return {
+        name: readable[name](f"{prefix}{name}", value) if name in readable else value for name, value in given.items()
+    }
+
+
+_AGENTS = ", ".join(agent.name for agent in AGENTS.values() if agent.makes_library)
+_ANYWHERE, _ENV_ONLY = LEARN | LOG | FLAG | SWEEP, LEARN | FLAG | SWEEP
+_MODULE = "MODULE:NAME"
+_ENV_ARG = Argument("env_kwargs", "A keyword argument of the environment.", readers.assignments, flag="env-arg",
+                    metavar="name=value", many=True)  # fmt: skip
+TRAINING = (
+    Argument("env", "The id of an environment.", readers.text, _ANYWHERE, metavar="ENV_ID", positional=True),
+    Argument("tasks", "Reward weights (n, d), or a number of tasks to draw.", readers.tasks, LEARN | LOG | SWEEP),
+    Argument("tasks", "A number of tasks to draw.", whole),
+    Argument("tasks", "A file of reward weights, a row per task: .csv, .json or .npy.", readers.weights_in_file,
+             flag="tasks-file"),
+    Argument("tasks", "Reward weights of one task.", readers.weights, flag="w", metavar="1,0,.1", many=True),
+    Argument("agent", f"One of auto, {_AGENTS}.", readers.text, _ENV_ONLY, "auto"),
+    Argument("risk", "The risk that policies are trained for, or several.", readers.risks, _ANYWHERE, "neutral",
+             metavar="mean-variance:-4", many=True),
+    Argument("steps_per_task", "Steps of the environment for each task.", whole, _ENV_ONLY,
+             "20,000 for tables, 200,000 for the paper's networks, 100,000 for rasfdqn"),
+    Argument("gamma", "Discount.", number, _ANYWHERE,
+             "0.95 for tables, 0.9 for the paper's networks, 0.99 for rasfdqn"),
+    Argument("seed", "Seed of everything random; the same seed gives the same bits.", readers.seed, LEARN | LOG | FLAG,
+             "0"),
+    Argument("phi", "`phi(obs, action, next_obs, info)` gives the features (d,) in place of the reward.",
+             readers.function, LEARN | LOG | FLAG, "none", metavar=_MODULE),
+    Argument("signs", "Signs (d,) of the weights, for tasks that are drawn: 1 (more is better), -1 (a cost) or 0 "
+             "(either).", readers.signs, _ANYWHERE, "those that the environment declares", metavar="1,-1,0"),
+    Argument("num_envs", "Environments that networks learn from in parallel.", whole, _ENV_ONLY, "1"),
+    Argument("learn_w", "Tables learn the weights from the rewards, as in the paper, and are not given them.",
+             readers.flag, LEARN | SWEEP, "False"),
+    Argument("support", "Bounds (d, 2) of the discounted feature returns, for histograms.", readers.weights, _ENV_ONLY,
+             "from the bounds of a step", metavar="LOW,HIGH", many=True),
+    Argument("once", "Indices of features that occur at most once an episode, such as a crash.", readers.indices,
+             _ENV_ONLY, "none", metavar="2,3"),
+    Argument("imagined", "Additional weights (m, d), or how many to draw, for which networks learn policies "
+             "off-policy.", partial(whole, least=0), _ENV_ONLY, "0"),
+    Argument("env_kwargs", "Keyword arguments of the environment.", readers.table, LEARN | SWEEP, "none"),
+    _ENV_ARG,
+    Argument("failure", "`failure(step)` says whether a `rasf.Step` was a failure.", readers.function, LEARN | FLAG,
+             "what the environment reports", metavar=_MODULE),
+    Argument("base_library", "A library whose policies take part in exploration by GPI and do not change.", None, LEARN,
+             "none"),
+    Argument("base_library", "A library to add policies to; its policies take part in exploration by GPI.",
+             readers.path, flag="grow"),
+    Argument("callback", "A function that is called with a `rasf.TrainingProgress` now and then.", None, LEARN, "none"),
+    Argument("checkpoint", "A file to which the state of training is written now and then.", None, LEARN, "none"),
+    Argument("checkpoint_seconds", "Seconds between two checkpoints, from which a killed training resumes.",
+             partial(number, low=0.0), LEARN | FLAG, "120"),
+    Argument("progress", "Show a bar with the steps a second, the time left and the greedy returns.", None, LEARN,
+             "on a terminal and in a notebook"),
+    Argument("settings", "Settings of the agent.", None, LEARN | LOG),
+    Argument("settings", "A setting of the agent, such as epsilon=.2 or widths=32,32.", readers.assignments, flag="set",
+             metavar="name=value", many=True),
+    Argument("data", "A log to learn from, in place of an environment: a Recorder's folder, .npz, .parquet, minari:ID.",
+             readers.text, LOG | FLAG, flag="from", metavar="LOG"),
+    Argument("least_tries", "Trials of an action below which it is avoided.", whole, LOG, "5"),
+    Argument("resamples", "Resamples of the episodes for intervals.", partial(whole, least=0), LOG, "100"),
+    Argument("max_bytes", "The most memory that a log's numbers may take.", whole, LOG, "1 GiB"),
+    Argument("out", "Where to save the library, such as gathering.rasf.", readers.path, FLAG | LOG),
+    Argument("overwrite", "Replace a library that --out names, if there is one.", readers.flag, FLAG | LOG),
+    Argument("log", "A file for JSON lines of training.", readers.path, FLAG, "beside --out"),
+    Argument("tensorboard", "A folder for TensorBoard scalars.", readers.path),
+)  # fmt: skip
+
+_FILE = Argument("file", "A library made by `rasf train`.", readers.path, metavar="FILE", positional=True)
+_ENV = Argument("env", "The id of an environment to act in.", readers.text, FLAG, "where the library was trained")
+_RISK = Argument("risk", "The risk to act at, or several.", readers.risks, FLAG | SWEEP,
+                 "neutral, and those trained for", metavar="cvar:0.1", many=True)  # fmt: skip
+_PHI = Argument("phi", "The features, for a library that was trained with phi.", readers.function, metavar=_MODULE)
+_MAX_STEPS = Argument("max_steps", "Steps after which an episode is cut.", whole, FLAG | SWEEP)
+EVALUATION = (
+    _FILE, _ENV, _ENV_ARG,
+    Argument("tasks", "Reward weights (n, d).", readers.weights_or_file, SWEEP, "the tasks trained on"),
+    Argument("w", "Reward weights of one task.", readers.weights, metavar="1,0,.1", many=True),
+    _RISK,
+    Argument("episodes", "Episodes for each task and risk.", partial(whole, least=2), FLAG | SWEEP, "100"),
+    _PHI,
+    Argument("failure", "`failure(step)` says whether a step was a failure.", readers.function, FLAG,
+             "what the environment reports", metavar=_MODULE),
+    _MAX_STEPS,
+    Argument("seed", "Seed of the start states.", readers.seed, FLAG | SWEEP, "0"),
+    Argument("discount_aware", "Let risk fade as gamma^t, as in the paper's guarantee; shows discounted returns.",
+             readers.flag, FLAG | SWEEP),
+    Argument("static", "Hold a risk such as cvar:0.1 fixed from the start of an episode; shows discounted returns.",
+             readers.flag),
+    Argument("limit", "The most of a feature, by name or number, as an expected discounted return; with /episode as a "
+             "plain sum, after `rasf calibrate`.", readers.limits, metavar="failure=.05", many=True),
+    Argument("floor", "The least of a feature, as --limit: for costs that are negative features.", readers.limits,
+             metavar="2=-.05", many=True),
+    Argument("price", "As a control, also act neutrally with a unit of a feature priced so much higher (below 0 for "
+             "costs that are negative features); returns are counted by --w.", readers.prices,
+             metavar="collision=4,10", many=True),
+    Argument("json", "Write the numbers as JSON.", readers.path, metavar="FILE|-"),
+    Argument("plot", "Draw the returns.", readers.path, metavar="FILE.png"),
+)  # fmt: skip
+CALIBRATION = (
+    _FILE,
+    Argument("out", "A file to write the library to.", readers.path, FLAG, "FILE itself", metavar="FILE"),
+    _ENV, _ENV_ARG,
+    Argument("episodes", "Episodes in all.", partial(whole, least=2), FLAG, "4000"),
+    Argument("tasks", "A number of tasks to draw.", partial(whole, least=2), FLAG, "10 to 60"),
+    Argument("tasks", "Reward weights of one task, in place of drawn ones.", readers.weights, flag="w",
+             metavar="1,0,.1", many=True),
+    _RISK, _PHI, _MAX_STEPS,
+    Argument("seed", "Seed of the tasks and the start states.", readers.seed, FLAG, "0"),
+    Argument("plot", "Draw predictions against realised returns.", readers.path, metavar="FILE.png"),
+)  # fmt: skip

@@ -1,0 +1,198 @@
+"""The environment that `learn` is given: opened once for tables, several times for networks; and the agent for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from rasf.agents import AGENTS, AgentSpec, Family, library_agent
+from rasf.arrays import Floats
+from rasf.files import Header
+from rasf.risk import Risk
+from rasf.world import World, is_world
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from rasf.envs.gymnasium.single import Environment, FailureRule, FeatureEnvironment, Phi
+    from rasf.envs.gymnasium.vector import FeatureVector
+    from rasf.library.greedy import GreedyCheck
+    from rasf.library.training import Opened
+
+    Learnable: TypeAlias = Environment | gymnasium.vector.VectorEnv | World
+
+_NETWORKS, _PAPERS_NETWORKS = "rasfdqn", "rasfc51"  # that "auto" chooses
+_MARGIN = 0.5  # of the range of the features seen, on either side
+_FEW = 100_000  # observations that surely fit a table
+_LONG = 48  # numbers of an observation, the key of a state in a table: a flattened view of 7 x 7 cells has more
+_RECURRING = 20_000  # steps of the random walk that looks for recurring observations
+_NEW = 0.2  # the largest share of new observations in the second half of that walk for a table
+_WALK = 2_000  # steps of the random walk that looks for bounds
+
+
+@dataclass(frozen=True)
+class GivenEnvironment:
+    """The arguments of `learn` about the environment; all environments that are made here are closed by `closing`."""
+
+    env: Learnable
+    phi: Phi | None
+    kwargs: Header
+    failure: FailureRule | None
+    num_envs: int
+    closing: ExitStack
+
+    def open(self, agent: str, risks: Sequence[Risk], seed: int) -> tuple[Opened, AgentSpec, list[str]]:
+        """Return the open environment, the agent that learns from it ("auto" chooses one), and notes on the choice."""
+        if is_world(self.env):  # Gymnasium need not be installed
+            from rasf.library.networks.worlds import WorldAdapter
+
+            preferred = getattr(self.env, "preferred_agent", networks_for(risks).name)
+            spec = _of_networks(preferred if agent == "auto" else agent, "a compiled world")
+            if self.phi is not None or self.kwargs or self.num_envs > 1:
+                raise ValueError("phi, env_kwargs and num_envs are for Gymnasium's environments, got a compiled world")
+            return WorldAdapter(self.env), spec, []
+        import gymnasium
+
+        from rasf.envs.gymnasium.single import open_environment
+        from rasf.envs.gymnasium.vector import open_vector, sync_envs
+
+        if isinstance(self.env, gymnasium.vector.VectorEnv):
+            spec = _of_networks(networks_for(risks).name if agent == "auto" else agent, "a vector environment")
+            vector = open_vector(self.env, None if self.num_envs == 1 else self.num_envs, self.phi, **self.kwargs)
+            return vector, spec, _notes_on_images(vector)
+        first = open_environment(self.env, self.phi, **self.kwargs)
+        if not isinstance(self.env, gymnasium.Env):
+            self.closing.callback(first.close)
+        if agent == "auto":
+            spec, reason = choose_agent(first, seed, risks)
+            notes = [f"agent {spec} was chosen because {reason}"]
+        else:
+            spec, notes = library_agent(agent), []
+        if spec.family is Family.NETWORKS:
+            several = sync_envs(first, self.num_envs, self.env, self.phi, self.kwargs)
+            for more in several.environments[1:]:
+                self.closing.callback(more.close)
+            return several, spec, notes + _notes_on_images(several)
+        if self.num_envs > 1:
+            raise ValueError(f"num_envs must be 1 for {spec}, which learns from one environment, got {self.num_envs}")
+        return first, spec, notes
+
+    def greedy_check(self, steps: int, seed: int) -> GreedyCheck | None:
+        """Return what measures the policies while they are learned; None if no second environment can be made."""
+        env = self.env
+        if is_world(env) and find_spec("gymnasium") is None:
+            return None
+        import gymnasium
+
+        from rasf.envs.gymnasium.single import open_environment
+        from rasf.library.greedy import GreedyCheck
+
+        if isinstance(env, gymnasium.Env | gymnasium.vector.VectorEnv):
+            return None
+
+        def another() -> FeatureEnvironment:
+            found = open_environment(env, self.phi, **self.kwargs)
+            self.closing.callback(found.close)
+            if self.failure is not None:
+                found.count_failures(self.failure)
+            return found
+
+        return GreedyCheck(another, steps, seed)
+
+
+def _notes_on_images(world: FeatureVector) -> list[str]:
+    return [
+        f"the image of shape {shape} in an observation is flattened to {np.prod(shape)} numbers for fully connected "
+        "networks; convolutional networks are not provided"
+        for shape in world.encoder.images
+    ]
+
+
+def count_failures(world: Opened, rule: FailureRule) -> None:
+    """Have a rule count failures; it needs single environments, whose observations it sees."""
+    for one in getattr(world, "environments", [world]):
+        if not hasattr(one, "count_failures"):
+            raise ValueError("failure is for single environments, got one that counts them itself")
+        one.count_failures(rule)
+
+
+def feature_bounds(world: Opened, seed: int, notes: list[str]) -> Floats | None:
+    """Return bounds (d, 2) of the features, declared or estimated; None for a vector environment that declares none."""
+    if world.bounds is not None:
+        return world.bounds
+    from rasf.envs.gymnasium.single import estimate_bounds
+    from rasf.envs.gymnasium.vector import SyncEnvs
+
+    if not isinstance(world, SyncEnvs):
+        return None
+    bounds = estimate_bounds(world.environments[0], _WALK, seed, _MARGIN)
+    notes.append(
+        f"bounds of the features come from {_WALK} random steps, widened by {_MARGIN:g} of their range: "
+        f"{np.round(bounds, 4).tolist()}"
+    )
+    return bounds
+
+
+# --- the agent
+
+
+def _of_networks(agent: str, given: str) -> AgentSpec:
+    spec = library_agent(agent)
+    if spec.family is Family.TABLES:
+        raise ValueError(f"env must be a single environment for {spec}, got {given}")
+    return spec
+
+
+def networks_for(risks: Sequence[Risk]) -> AgentSpec:
+    """Return our networks, or the paper's if ours cannot be trained for these risks."""
+    ours = AGENTS[_NETWORKS]
+    return ours if all(isinstance(risk, ours.risks) for risk in risks) else AGENTS[_PAPERS_NETWORKS]
+
+
+def choose_agent(env: FeatureEnvironment, seed: int, risks: Sequence[Risk] = ()) -> tuple[AgentSpec, str]:
+    """Choose the agent that the environment prefers, tables if observations are few or surely recur, else networks.
+
+    Tables need short observations of whole numbers that are no images, at most 100,000 possible ones or few new ones
+    late in a long random walk.
+
+    Args:
+        env: The environment; it may be reset and walked in. Its attribute `preferred_agent` names an agent.
+        seed: Seed of the walk.
+        risks: That the policies are trained for, which the networks must serve.
+
+    Returns:
+        The agent, and the reason in words.
+    """
+    encoder, table, networks = env.encoder, AGENTS["rasfql"], networks_for(risks)
+    preferred = getattr(env.env.unwrapped, "preferred_agent", None)
+    if preferred is not None:
+        return library_agent(preferred), "the environment names it"
+    if not encoder.integers:
+        return networks, "its observations are not whole numbers of a bounded range, which recur exactly"
+    if encoder.n_possible is not None and encoder.n_possible <= _FEW:
+        return table, f"it has at most {encoder.n_possible} observations"
+    if encoder.images:
+        shape = encoder.images[0]
+        return networks, f"its observations are images, of shape {shape}, which tables cannot generalise from"
+    if encoder.size > _LONG:
+        return networks, f"its observations have {encoder.size} numbers each, too many for a table's keys"
+    rng, seen, half = np.random.default_rng(seed), set(), 0
+    obs = env.reset(seed)
+    for t in range(1, _RECURRING + 1):
+        seen.add(encoder.key(obs).tobytes())
+        if t == _WALK and len(seen) > t // 2:
+            return networks, f"observations hardly recur: {len(seen)} different observations in {t} random steps"
+        if t == _RECURRING // 2:
+            half = len(seen)
+        step = env.step(int(rng.integers(env.n_actions)))
+        obs = env.reset() if step.terminated or step.truncated else step.obs
+    new = (len(seen) - half) / (_RECURRING - _RECURRING // 2)
+    found = f"{len(seen)} different observations in {_RECURRING} random steps, {new:.0%} new in the second half"
+    if new <= _NEW:
+        return table, f"observations recur: {found}"
+    return networks, f"observations hardly recur: {found}"

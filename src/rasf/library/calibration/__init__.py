@@ -1,0 +1,1 @@
+"""Calibration of a library: how far its predictions are from realised outcomes, and bounds that allow for that."""

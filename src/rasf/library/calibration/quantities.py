@@ -1,0 +1,92 @@
+"""The quantities that are predicted and realised for a query, and the scale on which their errors are alike.
+
+mean, CVaR    difference / (predicted spread + typical spread)          spread, costs    difference of roots
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rasf.arrays import Array, Floats, Ints
+from rasf.library.acting.rule import ActingRule
+
+RETURNS = ("mean", "spread", "cvar")
+AN_EPISODE = " an episode"
+NO_SPREAD = 1e-12  # of worlds without any chance
+_NORMAL_CVAR = 1.7549833193  # spreads below the mean, of the worst tenth of a normal distribution
+
+
+class Quantities(NamedTuple):
+    """Mean, spread and CVaR (..) of the discounted return; sums (.., c) of the costs, discounted and of the episode.
+
+    Arrays (.., q) have them in this order, q = 3 + 2 c.
+    """
+
+    mean: Array
+    spread: Array
+    cvar: Array
+    costs: Array
+    episode_costs: Array
+
+    @classmethod
+    def read(cls, array: Floats) -> Quantities:
+        """The quantities of an array (.., q)."""
+        c = (array.shape[-1] - len(RETURNS)) // 2
+        mean, spread, cvar = np.moveaxis(array[..., :3], -1, 0)
+        return cls(mean, spread, cvar, array[..., 3 : 3 + c], array[..., 3 + c :])
+
+    def array(self) -> Floats:
+        """All of them (.., q)."""
+        returns = np.stack(np.broadcast_arrays(self.mean, self.spread, self.cvar), axis=-1)
+        return np.concatenate([returns, self.costs, self.episode_costs], axis=-1)
+
+
+class Scale(NamedTuple):
+    """The scale of errors: a typical spread of the discounted return, and the signs (c,) that make features costs."""
+
+    spread: float
+    signs: Floats
+
+    def width(self, predicted: Quantities) -> Array:
+        """The unit (..) of returns."""
+        return np.maximum(predicted.spread + self.spread, NO_SPREAD)
+
+    def errors(self, realised: Quantities, predicted: Quantities) -> Floats:
+        """Realised less predicted (.., q)."""
+        width = self.width(predicted)
+        return self._scaled(realised, width) - self._scaled(predicted, width)
+
+    def outcomes(self, predicted: Quantities, errors: Floats) -> Floats:
+        """The quantities (.., q) that differ from predictions by errors (q,)."""
+        width = self.width(predicted)
+        scaled = Quantities.read(self._scaled(predicted, width) + errors)
+        roots = (scaled.spread, scaled.costs, scaled.episode_costs)
+        spread, costs, episode_costs = (np.maximum(part, 0.0) ** 2 for part in roots)
+        outcomes = (scaled.mean * width, spread, scaled.cvar * width, costs * self.signs, episode_costs * self.signs)
+        return Quantities(*outcomes).array()
+
+    def _scaled(self, values: Quantities, width: Array) -> Floats:
+        costs, of_episodes = (
+            np.sqrt(np.maximum(part * self.signs, 0.0)) for part in (values.costs, values.episode_costs)
+        )
+        return Quantities(values.mean / width, np.sqrt(values.spread), values.cvar / width, costs, of_episodes).array()
+
+
+def predicted_quantities(rule: ActingRule, obs: npt.NDArray[Any], costs: Ints) -> Quantities:
+    """Return what a rule predicts at first observations, on average over them.
+
+    Args:
+        rule: how to act, with its risk, limits and weights.
+        obs: first observations (B, n).
+        costs: the features that are costs.
+
+    Returns:
+        The quantities; sums of costs over an episode are predicted by the discounted ones.
+    """
+    found = rule.predict(obs, features=costs)
+    mean, spread = found.overall()
+    known, sums = float(np.nan_to_num(spread)), np.array([part.mean() for part in found.sums.T])
+    return Quantities(mean, known, mean - _NORMAL_CVAR * known, sums, sums)

@@ -1,0 +1,113 @@
+"""From the arguments of `learn` to a library: the trainer of an agent, what it is given, and what is made of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from rasf.agents import AgentSpec, Family
+from rasf.arrays import Floats
+from rasf.envs.gymnasium.description import EnvironmentDescription
+from rasf.files import Header
+from rasf.library.arguments.settings import with_settings
+from rasf.library.checkpoint import Checkpoint
+from rasf.library.file import versions
+from rasf.library.frozen_policies import FrozenPolicies
+from rasf.library.policy_library import PolicyLibrary, SourcePolicy, merge
+from rasf.library.progress import Reporter, Trained
+from rasf.risk import Risk
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from rasf.envs.gymnasium.single import FeatureEnvironment
+    from rasf.envs.gymnasium.vector import FeatureVector
+    from rasf.library.greedy import GreedyCheck
+    from rasf.library.networks.worlds import WorldAdapter
+
+    Opened: TypeAlias = FeatureEnvironment | FeatureVector | WorldAdapter
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training, whichever agent learns.
+
+    world: One environment for tables, several or a compiled world for networks.
+    tasks: Weights (n, d), learned in this order or interleaved.
+    imagined: Weights (m, d) of additional tasks that networks learn off-policy.
+    risks: There is a policy for each task and risk. Each risk acts for its share of `steps_per_task`.
+    reports: One for each risk.
+    notes: A trainer adds what it decides.
+    base: Policies that take part in exploration by GPI and do not change.
+    greedy: Measures the greedy policies now and then; None if no second environment can be made.
+    """
+
+    world: Opened
+    tasks: Floats
+    imagined: Floats
+    risks: Sequence[Risk]
+    steps_per_task: int
+    seed: int
+    reports: Sequence[Reporter]
+    notes: list[str]
+    checkpoint: Checkpoint
+    base: FrozenPolicies | None
+    greedy: GreedyCheck | None
+
+
+def trainer_of(
+    spec: AgentSpec, given: Mapping[str, object], learn_w: bool = False
+) -> tuple[DataclassInstance, Callable[..., list[Trained]]]:
+    """Return an agent's settings, and the function that trains it: a `Training` to what was learned for each risk.
+
+    `given` are the settings that the caller chose, by name; unknown or wrong ones are refused.
+    """
+    if spec.plans:
+        from rasf.library.tables.model import ModelSettings, train_model
+
+        model = with_settings(ModelSettings(**spec.constants, learn_w=learn_w), given)
+        return model, partial(train_model, settings=model)
+    if spec.family is Family.TABLES:
+        from rasf.library.tables.train import TableSettings, train_tables
+
+        tables = with_settings(TableSettings(**spec.constants, learn_w=learn_w), given)
+        return tables, partial(train_tables, settings=tables)
+    from rasf.deep.settings import network_settings
+    from rasf.library.networks.train import train_networks
+
+    if learn_w:
+        raise ValueError(f"learn_w is for tables; {spec} is given the weights")
+    networks = with_settings(network_settings(spec.name), given)
+    return networks, partial(train_networks, settings=networks)
+
+
+def provenance_of(
+    seed: int, settings: Mapping[str, object], seconds: float, complete: bool = True, **more: object
+) -> Header:
+    """Return what a library keeps of its origin; `settings` are those that the caller chose."""
+    made = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    chosen = {name: repr(value) for name, value in settings.items()}
+    of_training = {"settings": chosen, "seconds": round(seconds, 1), "complete": complete}
+    return {"made": made, "versions": versions(), "seed": seed} | more | of_training
+
+
+def library_of(
+    trained: Sequence[Trained],
+    risks: Sequence[Risk],
+    spec: AgentSpec,
+    environment: EnvironmentDescription,
+    notes: Sequence[str],
+    provenance: Header,
+) -> PolicyLibrary:
+    """Return one library of what was learned for each risk; a training that was stopped may lack the last ones."""
+    libraries = [
+        PolicyLibrary(
+            found.sources, environment, tuple(SourcePolicy(tuple(w), risk) for w in found.weights.tolist()), (spec,),
+            found.history, tuple(notes), provenance,
+        )
+        for risk, found in zip(risks, trained, strict=False)
+    ]  # fmt: skip
+    return merge(libraries) if len(libraries) > 1 else libraries[0]

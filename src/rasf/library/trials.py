@@ -1,0 +1,244 @@
+"""Episodes of a library in environments: opened, run by an acting rule, reported.
+
+Episode i begins from a seed of its own, whatever acts: several rules have the same start states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+
+from rasf import checks
+from rasf.arrays import Floats
+from rasf.envs.gymnasium.episodes import episodes
+from rasf.envs.gymnasium.single import Environment, FailureRule, FeatureEnvironment, Phi, open_environment, seeds_from
+from rasf.envs.gymnasium.vector import FeatureVector, SyncEnvs, VectorEnvAdapter, open_vector
+from rasf.files import Header
+from rasf.library.acting.rule import NEUTRAL, ActingRule, Memory
+from rasf.library.evaluation import Report
+from rasf.limits import feature_index
+from rasf.risk import Risk
+from rasf.risk.names import risk_to_text
+
+if TYPE_CHECKING:
+    from rasf.library.policy_library import PolicyLibrary
+
+AnyEnvironment: TypeAlias = Environment | gymnasium.vector.VectorEnv
+Row: TypeAlias = tuple[Risk, Header]  # a risk, and the other arguments of `PolicyLibrary.rule`
+_AT_ONCE = 16  # environments that are stepped in parallel
+_MOST_EPISODES = 10_000_000
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Where, how often and from which seed to act; the arguments of `PolicyLibrary.evaluate` with these names."""
+
+    env: AnyEnvironment
+    episodes: int
+    seed: int
+    max_steps: int
+    phi: Phi | None = None
+    env_kwargs: Header | None = None
+    failure: FailureRule | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("episodes", 2), ("max_steps", 1), ("seed", 0)):
+            object.__setattr__(self, name, checks.whole(name, getattr(self, name), least))
+        if self.episodes > _MOST_EPISODES:
+            raise ValueError(f"episodes must be at most {_MOST_EPISODES:,}, got {self.episodes!r}")
+
+    @contextmanager
+    def opened(self, library: PolicyLibrary) -> Iterator[FeatureVector]:
+        """The environments, several in parallel; they are closed at the end, except the caller's own."""
+        env, kwargs = self.env, checks.keywords("env_kwargs", self.env_kwargs)
+        if isinstance(env, gymnasium.vector.VectorEnv):
+            vector = open_vector(env, None, self.phi, **kwargs)
+            assert isinstance(vector, VectorEnvAdapter)
+            library.check_environment(vector.describe())
+            if self.failure is not None:
+                vector.judge_each(self.failure)
+            yield vector
+            return
+        if isinstance(env, str) and self.phi is None:
+            library.require_phi(None)
+        if self.env_kwargs is None and isinstance(env, str) and env == library.environment.id:
+            kwargs = library.environment.make_kwargs()
+        with ExitStack() as closing:
+            environments: list[FeatureEnvironment] = []
+            for _ in range(min(_AT_ONCE, self.episodes)):
+                opened = open_environment(env, self.phi, **kwargs)
+                environments.append(opened)
+                if opened.env is not env:
+                    closing.callback(opened.close)
+                library.check_environment(opened.describe())
+                if self.failure is not None:
+                    opened.count_failures(self.failure)
+                if opened.env is env:  # the caller's own cannot be copied
+                    break
+            yield SyncEnvs(environments)
+
+    def reports(
+        self,
+        library: PolicyLibrary,
+        w: npt.ArrayLike,
+        rows: Mapping[str, Row],
+        callback: Callable[[str, int], None] | None,
+    ) -> dict[str, Report]:
+        """Act for w by the risk and the ways of every row, all from the same start states."""
+        check_callback(callback)
+        seeds = seeds_from(self.seed, self.episodes)
+        by_name = any(ways.get("limits") or ways.get("prices") for _, ways in rows.values())
+        if not by_name or library.environment.feature_names is not None:
+            for risk, ways in rows.values():  # before an environment is opened
+                library.rule(w, risk, **ways)
+        found = {}
+        with self.opened(library) as environments:
+            names = environments.feature_names
+            rules = {name: library.rule(w, risk, names=names, **ways) for name, (risk, ways) in rows.items()}
+            for name, rule in rules.items():
+                told = None if callback is None else partial(callback, name)
+                report = run_rule(library, environments, rule, seeds, self.max_steps, told)
+                if library.calibration is not None:
+                    report = replace(report, promise=library.calibration.promise(rule, report.starts))
+                found[name] = report
+        return found
+
+
+def run_rule(
+    library: PolicyLibrary,
+    environments: FeatureVector,
+    rule: ActingRule,
+    seeds: Sequence[int],
+    max_steps: int,
+    callback: Callable[[int], None] | None = None,
+) -> Report:
+    """Return the report of an episode for each seed.
+
+    Args:
+        library: the library that acts.
+        environments: where it acts.
+        rule: how it acts.
+        seeds: one for each episode.
+        max_steps: longer episodes are cut.
+        callback: callback(episodes over), after every step; an exception of it ends the work.
+
+    Returns:
+        The report.
+    """
+    run, n, gamma, over = _Run(library, rule), len(seeds), rule.sources.gamma, 0
+    phi, discounted = np.zeros((2, n, library.n_features))
+    (failures, rest), lengths, truncated = np.zeros((2, n)), np.zeros(n, np.int64), np.ones(n, np.bool_)
+    for transitions in episodes(environments, seeds, run.act, max_steps):
+        for i, t, step, _ in transitions:
+            phi[i] += step.phi
+            discounted[i] += gamma**t * step.phi
+            failures[i] += step.failure
+            lengths[i], truncated[i] = t + 1, not step.terminated
+        run.observe(np.stack([step.phi for _, _, step, _ in transitions]) @ rule.w)
+        for i, t, step, is_last in transitions:
+            if is_last and truncated[i]:
+                rest[i] = gamma ** (t + 1) * run.remaining(i, step.obs)
+        over += sum(transition.over for transition in transitions)
+        if callback is not None:
+            callback(over)
+    return Report(
+        rule=rule,
+        memory=Memory.joined(run.memories),
+        phi=phi,
+        discounted_phi=discounted,
+        failures=failures if environments.reports_failures else None,
+        lengths=lengths,
+        truncated=truncated,
+        rest=rest,
+        unseen=run.unseen / int(lengths.sum()),
+        starts=np.concatenate(run.starts),
+        names=tuple(library.environment.feature_names or environments.feature_names or ()),
+        sizes=_sizes_of_events(environments.declared_bounds),
+    )
+
+
+class _Run:
+    """A rule in episodes; of each batch that runs in parallel: first observations, and the rule's memory."""
+
+    def __init__(self, library: PolicyLibrary, rule: ActingRule) -> None:
+        self._library, self._rule, self._first = library, rule, 0
+        self.starts: list[npt.NDArray[Any]] = []
+        self.memories: list[Memory] = []
+        self.unseen = 0
+
+    def act(self, t: int, obs: dict[int, Any]) -> list[int]:
+        encoded = np.stack([self._library.encode(one) for one in obs.values()])
+        if t == 0:
+            self._first = min(obs)
+            self.starts.append(encoded)
+            self.memories.append(self._rule.begin(encoded))
+        self._rows = np.array(list(obs)) - self._first
+        memory = self.memories[-1].of(self._rows)
+        actions = self._rule.act(encoded, memory)
+        self.memories[-1].put(self._rows, memory)
+        self.unseen += int((~self._rule.sources.seen(encoded)).sum())
+        found: list[int] = actions.tolist()
+        return found
+
+    def observe(self, rewards: Floats) -> None:
+        """Take in the rewards of the episodes that acted."""
+        self.memories[-1].advance(rewards, self._rule.sources.gamma, self._rows)
+
+    def remaining(self, episode: int, obs: Any) -> float:
+        """The predicted mean return from an observation of an episode on, 0 where no policy knows it."""
+        encoded, memory = self._library.encode(obs)[None], self.memories[-1].of(np.array([episode - self._first]))
+        if not self._rule.sources.seen(encoded)[0]:
+            return 0.0
+        return float(self._rule.predict(encoded, memory).mean[0])
+
+
+def named_risks(risks: Sequence[Risk] | Mapping[str, Risk]) -> dict[str, Risk]:
+    """Risks by name: a dict as it is, those of a list by their own names."""
+    if isinstance(risks, Risk | str) or not isinstance(risks, Mapping | Sequence) or not risks:
+        raise ValueError(f"risks must be a list of risks, or a dict of them by name, got {risks!r:.80}")
+    named = dict(risks) if isinstance(risks, Mapping) else {risk_to_text(risk): risk for risk in risks}
+    if len(named) < len(risks):
+        raise ValueError(f"risks must differ in their names, {', '.join(named)}; a dict can name them")
+    if not all(isinstance(name, str) for name in named):
+        raise ValueError(f"risks must be named by words, got {', '.join(map(repr, named))}")
+    return named
+
+
+def priced_rows(library: PolicyLibrary, prices: Mapping[str | int, float | Sequence[float]] | None) -> dict[str, Row]:
+    """The rows of `compare` for prices: each acts neutrally, at one price."""
+    if prices is None:
+        return {}
+    if not isinstance(prices, Mapping) or not prices:
+        raise ValueError(f"prices must be a dict such as {{'collision': [4, 10]}}, by feature, got {prices!r:.80}")
+    names, found = library.environment.feature_names, dict[str, Row]()
+    for key, given in prices.items():
+        each = given if isinstance(given, list | tuple | np.ndarray) else [given]
+        values = [checks.number(f"a price of {key}", price) for price in each]
+        if not values or len({*values}) < len(values):
+            raise ValueError(f"prices of {key} must be one or more different numbers, got {given!r:.80}")
+        label = names[feature_index("prices", key, library.n_features, names)] if names else key
+        rows: dict[str, Row] = {f"price {label} {value:g}": (NEUTRAL, {"prices": {key: value}}) for value in values}
+        if len(rows) < len(values) or rows.keys() & found.keys():
+            raise ValueError(f"prices must name a feature once, and prices that differ, got {prices!r:.80}")
+        found |= rows
+    return found
+
+
+def check_callback(callback: object) -> None:
+    """Refuse what cannot be called."""
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be a function, got {type(callback).__name__}")
+
+
+def _sizes_of_events(bounds: Floats) -> Floats:
+    """What an event counts (d,), of features with bounds (d, 2) in a step: the bound that is not 0, nan if both are."""
+    low, high = bounds.T
+    size = np.where(low == 0, high, np.where(high == 0, low, np.nan))
+    return np.where(np.isfinite(size), size, np.nan)

@@ -1,0 +1,134 @@
+"""What learners share in a compiled world: the rows of its states, and the steps of a stretch of a task."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rasf import checks
+from rasf.arrays import Floats, Ints
+from rasf.compiled import compiled
+from rasf.envs.tabular_world import TabularWorld, WorldArrays
+
+OTHER_WORLD = "the learner has learned in another world; make a new one for this"
+
+
+class Rows(NamedTuple):
+    """States of a compiled world and their rows: an open-addressing map, at most a quarter full."""
+
+    keys: Ints  # (H,) state, or -1
+    values: Ints  # (H,) int32, row
+    state: Ints  # (R,) of each row
+    successor: Ints  # (R, A) int32, the row after the last time that the action was taken there, or -1
+
+
+def new_rows(n_rows: int, n_actions: int) -> Rows:
+    """An empty map with room for n_rows states."""
+    size = 1 << int(4 * n_rows - 1).bit_length()
+    successor = np.full((n_rows, n_actions), -1, np.int32)
+    return Rows(np.full(size, -1), np.zeros(size, np.int32), np.zeros(n_rows, np.int64), successor)
+
+
+def enlarged(rows: Rows, n_rows: int, used: int) -> Rows:
+    """The map with room for n_rows states, of which `used` are in it."""
+    larger = new_rows(n_rows, rows.successor.shape[1])
+    enter_all(larger, rows.state[:used])
+    larger.successor[:used] = rows.successor[:used]
+    return larger
+
+
+@compiled(_nrt=False)
+def enter_all(rows: Rows, states: Ints) -> None:
+    """Enter states in the order of their rows, from 0."""
+    for row in range(len(states)):
+        enter(rows, slot_of(rows.keys, states[row]), states[row], row)
+
+
+@compiled(_nrt=False, forceinline=True)
+def enter(rows: Rows, slot: int, state: int, row: int) -> None:
+    """Enter a state at the slot that `slot_of` gave for it."""
+    rows.keys[slot], rows.values[slot], rows.state[row] = state, row, state
+    for a in range(rows.successor.shape[1]):
+        rows.successor[row, a] = -1
+
+
+@compiled(_nrt=False, forceinline=True)
+def slot_of(keys: Ints, state: int) -> int:
+    """Where a state stands in the map, or would stand."""
+    mask = len(keys) - 1
+    slot = np.int64((np.uint64(state) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)) & mask
+    while keys[slot] != state and keys[slot] != -1:
+        slot = (slot + 1) & mask
+    return int(slot)
+
+
+STEP, STATE, TAKEN, EPISODES = range(4)  # entries of `Stretch.progress`
+
+
+class Stretch(NamedTuple):
+    """Some steps of a task in a compiled world, which a loop takes until it is out of memory or they are done."""
+
+    kinds: Floats  # (K, d) the world's
+    rewards: Floats  # (K,) that the task pays for a step of each kind
+    step_limit: int
+    epsilon: float
+    draws: Floats  # (steps, 3) uniform: explore or not, which action, the world's chance
+    path: Ints  # (steps, 4) is written: state, action, kind, next state or -1 after the end
+    progress: Ints  # (4,) steps so far, the present state, steps of the episode, finished episodes
+    total: Floats  # (1,) sum of the rewards
+    counts: Ints  # (K,) steps of each kind
+
+
+class TaskOutcome(NamedTuple):
+    """What one task of training saw: total reward, failures, finished episodes."""
+
+    total: float
+    failures: int
+    episodes: int
+
+
+def new_stretch(world: TabularWorld, w: Floats, epsilon: float, draws: Floats) -> Stretch:
+    """A stretch from the start of an episode, of a task with the weights w (d,)."""
+    kinds, progress = world.kinds, np.zeros(4, np.int64)
+    progress[STATE] = world.world().first_state()
+    rewards, path = kinds @ w, np.zeros((len(draws), 4), np.int64)
+    counts = np.zeros(len(kinds), np.int64)
+    return Stretch(kinds, rewards, world.step_limit, float(epsilon), draws, path, progress, np.zeros(1), counts)
+
+
+def outcome(world: TabularWorld, stretch: Stretch) -> TaskOutcome:
+    """What a stretch saw."""
+    failures = 0 if world.failure is None else int(stretch.counts[world.failure])
+    return TaskOutcome(float(stretch.total[0]), failures, int(stretch.progress[EPISODES]))
+
+
+@compiled(_nrt=False, forceinline=True)
+def advance(world: WorldArrays, stretch: Stretch, action: int) -> tuple[int, int, bool]:
+    """Take a step: its kind, the next state or -1 after the end, and whether the episode is over."""
+    progress, n = stretch.progress, stretch.progress[STEP]
+    stretch.path[n, 0], stretch.path[n, 1] = progress[STATE], action
+    state, kind, terminated = world.next_state(progress[STATE], action, stretch.draws[n, 2])
+    after = -1 if terminated else state
+    stretch.path[n, 2], stretch.path[n, 3] = kind, after
+    stretch.total[0] += stretch.rewards[kind]
+    stretch.counts[kind] += 1
+    progress[STEP], progress[STATE] = n + 1, state
+    progress[TAKEN] += 1
+    over = terminated or progress[TAKEN] == stretch.step_limit
+    if over:
+        progress[STATE], progress[TAKEN] = world.first_state(), 0
+        progress[EPISODES] += 1
+    return kind, after, over
+
+
+def check_world(world: TabularWorld, n_features: int, n_actions: int, known: TabularWorld | None) -> None:
+    """Refuse sizes that do not fit, since compiled code does not check bounds, and another world than the known."""
+    if (world.n_features, world.n_actions) != (n_features, n_actions):
+        raise ValueError(
+            f"the world has {world.n_features} features and {world.n_actions} actions, "
+            f"the learner {n_features} and {n_actions}"
+        )
+    checks.whole("step_limit", world.step_limit)
+    if known is not None and known != world:
+        raise ValueError(OTHER_WORLD)

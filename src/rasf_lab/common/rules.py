@@ -1,0 +1,231 @@
+"""Rules of claims as data: what is measured of which runs, intervals of it, and where these must lie.
+
+`claims.toml` has them, a table each:
+
+    values      by name "MEASURE of LABEL": numbers (seeds,) or (seeds, columns) of the runs of a label. A label may end
+                in alternatives, "rasfc51 0|-1|-2", which are columns. Names in braces, as {noise}, are put in first.
+    intervals   by name an expression in the values. With a division it is one of means over seeds; without, it is
+                evaluated seed by seed. "slope(x)" is that over the columns. "x > y" is the probability of improvement.
+    holds       tests of intervals, all of which must hold: "gap > 0", "ratio < 1.1", "0.15 <= drop <= 0.35"
+    told        tests whose verdicts are told and do not count
+    enough, refuted_by   of tests that have columns: how many must hold, and how many speak against the claim; by
+                default all must hold, and one speaks against it
+    exactly     as many must hold, and all others must not
+    measured    what is told: a value is its mean, an interval has a format for all three numbers; seeds, verdicts[n],
+                held[n] and refuted[n] (columns) of test n
+    number      one number of it, for a table
+    names       what is in braces, where this reading has its own
+    also        rules whose text is added where their runs are there
+
+Intervals are paired by seed, over the seeds that all runs of a rule have.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from rasf.arrays import Floats
+from rasf.statistics import Interval, joint_interval, mean_interval, probability_of_improvement, slopes
+from rasf_lab.common.results import Reading, Verdict
+from rasf_lab.common.verdicts import below, side, within, worst
+
+_OPERATORS: dict[type[ast.operator], np.ufunc] = {
+    ast.Add: np.add,
+    ast.Sub: np.subtract,
+    ast.Mult: np.multiply,
+    ast.Div: np.divide,
+}
+
+
+class Runs(Protocol):
+    """Finished runs by label; seeds are in front in every array."""
+
+    @property
+    def arrays(self) -> Mapping[str, Mapping[str, Floats]]:
+        """Arrays by label and name."""
+
+    def of_common_seeds(self, *names: str) -> Self:
+        """The same, where these labels have only the seeds that all of them have."""
+
+    def seeds(self, name: str) -> int:
+        """How many seeds a label has."""
+
+
+AnyRuns = TypeVar("AnyRuns", bound=Runs)
+Measure = Callable[[AnyRuns, str], Floats]
+
+
+class Told(Interval):
+    """An interval; a format is that of its three numbers."""
+
+    def __format__(self, spec: str) -> str:
+        return "{} [{}, {}]".format(*(format(number, spec) for number in self)) if spec else str(self)
+
+
+class Columns(tuple[Interval, ...]):
+    """Intervals of columns, with their names where they have such; a format is that of the estimates."""
+
+    names: tuple[str, ...] = ()
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            return " ".join(format(one.estimate, spec) for one in self)
+        names = (f"{name}: " for name in self.names) if self.names else ("" for _ in self)
+        return ", ".join(f"{name}{one}" for name, one in zip(names, self, strict=True))
+
+    @property
+    def least(self) -> float:
+        """The smallest estimate."""
+        return min(self).estimate
+
+
+class Means(tuple[float, ...]):
+    """Means of columns; a format is that of each."""
+
+    def __format__(self, spec: str) -> str:
+        return ", ".join(format(one, spec) for one in self)
+
+    @property
+    def least(self) -> float:
+        """The smallest."""
+        return min(self)
+
+    @property
+    def most(self) -> float:
+        """The largest."""
+        return max(self)
+
+
+@dataclass(frozen=True)
+class ClaimRule:
+    """A rule of a claim; the module's header says what the fields are."""
+
+    values: Mapping[str, str]
+    intervals: Mapping[str, str]
+    measured: str
+    holds: tuple[str, ...] = ()
+    number: str = ""
+    told: tuple[str, ...] = ()
+    enough: int | None = None
+    refuted_by: int = 1
+    exactly: int | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+    also: tuple[Mapping[str, object], ...] = ()
+
+    def takes(self, name: str) -> bool:
+        """Whether a name in braces is one of this rule's."""
+        return any(f"{{{name}}}" in value for value in self.values.values())
+
+    def quantities(self, **names: str) -> dict[str, tuple[str, list[str]]]:
+        """Measure and labels of every value."""
+        found = {}
+        for key, text in self.values.items():
+            measure, _, label = text.format(**{**names, **self.names}).rpartition(" of ")
+            start, _, last = label.rpartition(" ")
+            found[key] = (measure, [f"{start} {one}".strip() for one in last.split("|")])
+        return found
+
+    def labels(self, **names: str) -> list[str]:
+        """The labels of all runs that it reads, each once."""
+        return list(dict.fromkeys(label for _, labels in self.quantities(**names).values() for label in labels))
+
+    def read(self, runs: AnyRuns, measures: Mapping[str, Measure[AnyRuns]], **names: str) -> Reading | None:
+        """What the runs say by this rule.
+
+        Args:
+            runs: all finished runs.
+            measures: the measures of the experiment by name.
+            names: what to put in braces.
+
+        Returns:
+            The reading; None where runs are missing.
+        """
+        labels = self.labels(**names)
+        if not set(labels) <= runs.arrays.keys():
+            return None
+        common = runs.of_common_seeds(*labels)
+        values: dict[str, Floats] = {}
+        columns: dict[str, tuple[str, ...]] = {}
+        for key, (measure, each) in self.quantities(**names).items():
+            found = [measures[measure](common, label) for label in each]
+            values[key] = np.stack(found) if len(found) > 1 else found[0].T  # seeds are the last axis here
+            columns[key] = tuple(label.rpartition(" ")[2] for label in each) if len(each) > 1 else ()
+        means: dict[str, float | Means] = {
+            key: Means(value.mean(axis=1).tolist()) if value.ndim > 1 else float(value.mean())
+            for key, value in values.items()
+        }
+        intervals = {key: _interval(text, values, columns) for key, text in self.intervals.items()}
+        tests = [self._test(text, intervals, means) for text in (*self.holds, *self.told)]
+        verdicts, held, refuted = zip(*tests, strict=True) if tests else ((), (), ())
+        told = {**means, **intervals, "verdicts": verdicts, "held": held, "refuted": refuted}
+        seeds = common.seeds(labels[0])
+        text = self.measured.format(**told, seeds=seeds)
+        beside = (as_rule(one).read(common, measures, **names) for one in self.also)
+        text += "".join(one.measured for one in beside if one)
+        return Reading(worst(verdicts[: len(self.holds)]), text, seeds, self.number.format(**told))
+
+    def _test(
+        self, text: str, intervals: Mapping[str, Told | Columns], means: Mapping[str, float | Means]
+    ) -> tuple[Verdict, int, int]:
+        """The verdict of a test, and how many columns hold and do not."""
+        tree = ast.parse(text, mode="eval").body
+        assert isinstance(tree, ast.Compare)
+        parts = [tree.left, *tree.comparators]
+        at = next(n for n, part in enumerate(parts) if isinstance(part, ast.Name) and part.id in intervals)
+        tested = intervals[ast.unparse(parts.pop(at))]
+        judge: Callable[..., Verdict] = within if at else side if isinstance(tree.ops[0], ast.Gt) else below
+        bounds = [float(_evaluate(part, means)) for part in parts]
+        each = [judge(one, *bounds) for one in (tested if isinstance(tested, Columns) else [tested])]
+        held, refuted, n = each.count("holds"), each.count("does not hold"), len(each)
+        if self.exactly is not None and n > 1:
+            speaks, is_enough = held > self.exactly or refuted > n - self.exactly, held + refuted == n
+        else:
+            speaks, is_enough = refuted >= min(n, self.refuted_by), held >= min(n, self.enough or n)
+        return "does not hold" if speaks else "holds" if is_enough else "not decided", held, refuted
+
+
+def as_rule(given: Mapping[str, object]) -> ClaimRule:
+    """The rule of a table in TOML."""
+    fields: dict[str, Any] = {key: tuple(part) if isinstance(part, list) else part for key, part in given.items()}
+    return ClaimRule(**fields)
+
+
+def _interval(text: str, values: Mapping[str, Floats], columns: Mapping[str, tuple[str, ...]]) -> Told | Columns:
+    tree = ast.parse(text, mode="eval").body
+    names = list(dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in values))
+    if isinstance(tree, ast.Compare):
+        return Told(*probability_of_improvement(*(values[name].T for name in names), paired=True, whole_runs=True))
+    if any(isinstance(node, ast.Div) for node in ast.walk(tree)):
+
+        def of_means(*drawn: Floats) -> Floats:
+            return _evaluate(tree, dict(zip(names, (one.mean(axis=-1) for one in drawn), strict=True)))
+
+        return Told(*joint_interval(of_means, *(values[name] for name in names)))
+    found = _evaluate(tree, values)
+    if found.ndim == 1:
+        return Told(*mean_interval(found))
+    many = Columns(map(mean_interval, found))
+    many.names = next((columns[name] for name in names if columns[name]), ())
+    return many
+
+
+def _evaluate(node: ast.expr, names: Mapping[str, npt.ArrayLike]) -> Floats:
+    """An expression of numbers, names, + - * / and slope(x); seeds are the last axis."""
+    match node:
+        case ast.Constant(value=float(value) | int(value)):
+            return np.asarray(value, np.float64)
+        case ast.Name(id=name):
+            return np.asarray(names[name])
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_evaluate(operand, names)
+        case ast.BinOp(left=left, op=op, right=right):
+            return np.asarray(_OPERATORS[type(op)](_evaluate(left, names), _evaluate(right, names)))
+        case ast.Call(func=ast.Name(id="slope"), args=[operand]):
+            return slopes(_evaluate(operand, names).T)
+    raise ValueError(f"a rule must be of numbers, names, + - * / and slope, got {ast.unparse(node)}")

@@ -1,0 +1,97 @@
+"""Acting on novel tasks with what a learner holds, without learning: every step may have coefficients of its own.
+
+Unlike frozen policies, the learner draws its initial noise in states that it meets for the first time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from rasf import checks
+from rasf.arrays import Floats, Ints
+from rasf.compiled import compiled
+from rasf.envs.four_room import FourRoom, RoomArrays
+from rasf.risk import MeanVariance
+from rasf.tabular import scores, sfql
+from rasf.tabular.learner import SuccessorLearner
+from rasf.tabular.table import set_coefficients
+
+
+def coefficients(learner: SuccessorLearner, w: npt.ArrayLike, risk: MeanVariance) -> Floats:
+    """The scores' coefficients (m,) under any task and risk."""
+    coef = np.zeros(learner.memory.coef.shape[1])
+    rule = learner.memory.rule._replace(variance_weight=float(risk.variance_weight))
+    set_coefficients(checks.weights("w", w, learner.n_features), rule, coef)
+    return coef
+
+
+def roll_out(
+    learner: SuccessorLearner, rooms: FourRoom, coefs: Floats, epsilon: float, draws: Floats
+) -> tuple[Floats, Ints, Ints]:
+    """Episodes without learning, draws (episodes, steps, 3): features (episodes, d), lengths, visits (cells,).
+
+    coefs (1, m) score every step, coefs (steps, m) each its own, as discount-aware GPI does.
+    """
+    if not isinstance(learner.world, FourRoom) or learner.world.cells != rooms.cells:
+        raise ValueError("rooms must have the map that the learner has learned in, got another world")
+    m = learner.memory.coef.shape[1]
+    if coefs.shape not in ((1, m), (draws.shape[1], m)):
+        raise ValueError(f"coefs must have 1 or {draws.shape[1]} rows of {m}, got {coefs.shape}")
+    if draws.ndim != 3 or draws.shape[2] != 3:
+        raise ValueError(f"draws must have shape (episodes, steps, 3), got {draws.shape}")
+    world, memory = rooms.world(), learner.memory
+    # a copy, so that scoring a new task leaves what was learned alone
+    scratch = memory._replace(coef=memory.coef.copy(), now=memory.now.copy())
+    features = np.zeros((len(draws), learner.n_features))
+    lengths, visits = np.zeros(len(draws), np.int64), np.zeros(len(rooms.cells), np.int64)
+    for episode in range(len(draws)):
+        while True:
+            seen, earned = np.zeros_like(visits), np.zeros(learner.n_features)
+            length = walk(world, scratch, learner.task, coefs, epsilon, draws[episode], seen, earned)
+            if length >= 0:
+                break
+            scratch = sfql.with_room(scratch, learner.task)
+        visits += seen
+        features[episode], lengths[episode] = earned, length
+    learner.memory = memory._replace(table=scratch.table, rows=scratch.rows)
+    learner.memory.now[:2] = scratch.now[0] + 1  # cached scores are of other weights now
+    return features, lengths, visits
+
+
+@compiled(_nrt=False)
+def walk(
+    world: RoomArrays,
+    memory: sfql.Memory,
+    t: int,
+    coefs: Floats,
+    epsilon: float,
+    draws: Floats,
+    visits: Ints,
+    features: Floats,
+) -> int:
+    """One episode of at most len(draws) steps, scored with coefs[n] at step n; its length.
+
+    `visits` (cells,) counts the steps' cells, features (d,) adds up phi. -1 means that the pools are full.
+    """
+    n_cells, n_actions = world.destination.shape
+    state = world.first_state()
+    for n in range(len(draws)):
+        if not sfql.has_room(memory, t):
+            return -1
+        row = sfql.row_of(memory, t, state)
+        if n == 0 or len(coefs) > 1:
+            for k in range(coefs.shape[1]):
+                memory.coef[t, k] = coefs[min(n, len(coefs) - 1), k]
+            memory.now[scores.NOW_VERSION] += 1
+            memory.now[scores.TASK_VERSION] = memory.now[scores.NOW_VERSION]
+        action, _, _ = sfql.choose(memory, t, row)
+        if draws[n, 0] < epsilon:
+            action = int(draws[n, 1] * n_actions)
+        state, kind, terminated = world.next_state(state, action, draws[n, 2])
+        visits[state % n_cells] += 1
+        if kind > 0:
+            features[kind - 1] += 1.0
+        if terminated:
+            return n + 1
+    return len(draws)

@@ -1,0 +1,54 @@
+"""What episodes of the suite say, of the library and of rivals alike: failures, a gauge, and means over episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rasf.arrays import Floats, Ints
+from rasf.library.evaluation import WORST
+from rasf.statistics import mean_of_the_worst
+from rasf_lab.suite.cases import Case
+
+if TYPE_CHECKING:
+    from rasf.envs.gymnasium.single import Step
+
+TRYING = 10_000  # seeds of start states, far from those of training
+Trial = Mapping[str, float | Floats]  # of one way to act on one weighting, by name
+
+
+class Gauge:
+    """A rule for failures that also sums up a number of `info` over all steps."""
+
+    def __init__(self, case: Case) -> None:
+        self._rule, self._name = case.failure, case.gauge
+        self.total, self.steps = 0.0, 0
+
+    def __call__(self, step: Step) -> bool:
+        self.steps += 1
+        self.total += 0.0 if self._name is None else float(step.info[self._name])
+        return step.failure if self._rule is None else bool(self._rule(step))
+
+    @property
+    def mean(self) -> float:
+        return np.nan if self._name is None else self.total / self.steps
+
+
+def outcome_of(phi: Floats, failures: Floats | None, lengths: Floats | Ints, w: Floats, gauge: float) -> Trial:
+    """What episodes say for the weights w, of any agent."""
+    returns = phi @ w
+    return {
+        "return": returns.mean(),
+        "cvar": mean_of_the_worst(returns, WORST),
+        "failures": 0.0 if failures is None else failures.mean(),
+        "length": float(np.mean(lengths)),
+        "gauge": gauge,
+        "phi": phi.mean(axis=0),
+    }
+
+
+def stacked(found: Sequence[Sequence[Trial]]) -> dict[str, Floats]:
+    """Arrays (ways, weightings, ..) of what each way found for each weighting."""
+    return {name: np.array([[one[name] for one in row] for row in found]) for name in found[0][0]}

@@ -1,1 +1,0 @@
-from quick_compilation import kept_compilation  # noqa: F401
