@@ -134,7 +134,7 @@ class Killing(LocalEngine):
         return super().wait(min(seconds, 0.02))
 
 
-@pytest.mark.slow  # test_kills.py of the engines kills quicker runs, test_fit.py resumes smaller ones
+@pytest.mark.slow  # test_kills.py of the engines kills quicker runs, test_reacher_fit.py resumes smaller ones
 def test_lanes_killed_in_the_middle_go_on_to_the_same_arrays(tmp_path):
     runs = [sweep.Run(OFTEN_NAME, swept(replace(TOY, seed=seed)).parameters, seed) for seed in (0, 1)]
     spec, store = Spec("toy", tuple(runs)), Store(tmp_path / "sweep")
