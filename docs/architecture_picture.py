@@ -25,7 +25,7 @@ ROWS: tuple[dict[str, int], ...] = (  # rooms and where they stand, from the use
     {"risk": 320},
 )
 PACKAGES = ("rasf_explorer", "rasf_lab")  # beside the library
-BASE = ("compiled", "checks", "files", "arrays")  # which most rooms import: drawn without arrows
+BASE = ("world", "compiled", "checks", "files", "arrays")  # which most rooms import: drawn without arrows
 _ROOMS = [room for row in ROWS for room in row] + list(BASE)
 _WIDTH, _STEP, _BOX = 640, 74, (128, 38)
 _BEGIN, _END = "<!-- imports: written by docs/architecture_picture.py -->", "<!-- end of imports -->"
