@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import optax
 
+from rasf import checks
 from rasf.agents import AGENTS, LawKind
 from rasf.arrays import Array
 from rasf.deep.agent import Agent, Learner, Policies, Tasks
@@ -61,6 +62,7 @@ class ConditionedAgent(Agent):
         **more: Any,
     ) -> Self:
         assert isinstance(settings, HistogramSettings)
+        observation_size = checks.whole("observation_size", observation_size)
         seen = np.shape(training.inputs)[1]
         of_reward = support_atoms([REWARD_BOUNDS], 0.0, settings.atoms)
         one = Tasks.of(np.ones((1, 1)))
