@@ -62,10 +62,11 @@ class ConditionedAgent(Agent):
         **more: Any,
     ) -> Self:
         assert isinstance(settings, HistogramSettings)
-        size, seen = checks.whole("observation_size", observation_size), np.shape(training.inputs)[1]
+        observation_size = checks.whole("observation_size", observation_size)
+        seen = np.shape(training.inputs)[1]
         of_reward = support_atoms([REWARD_BOUNDS], 0.0, settings.atoms)
         one = Tasks.of(np.ones((1, 1)))
-        return super().create(settings, size + seen, n_actions, one, of_reward, **more)
+        return super().create(settings, observation_size + seen, n_actions, one, of_reward, **more)
 
     def for_weights(self, weights: npt.ArrayLike) -> Self:
         return self
