@@ -135,7 +135,7 @@ def test_an_interrupted_sweep_says_how_to_go_on(tmp_path):
     # whoever runs the tests in the background has SIGINT ignored, and children inherit that
     call = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     call += "from rasf.cli.main import main; main()"
-    path = str(Path(sweep_experiments.__file__).parent)
+    path = os.pathsep.join([str(Path(sweep_experiments.__file__).parent), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-c", call, "sweep", str(tmp_path / "spec.toml"), "--dir", str(tmp_path / "s")]
     running = subprocess.Popen(
         [*command, "--workers", "1"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,

@@ -16,13 +16,13 @@ from rasf.sweep.store import Store
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
 HERE = Path(__file__).parent.parent
+FOUND = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
 
 
 def start_driver(spec, folder, workers=2, **environment):
-    path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     return subprocess.Popen(
         [sys.executable, str(HERE / "sweep_driver.py"), str(spec), str(folder), str(workers)],
-        env={**os.environ, "PYTHONPATH": path, **environment},
+        env={**os.environ, "PYTHONPATH": FOUND, **environment},
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -142,7 +142,7 @@ def test_a_full_disk_stops_a_sweep_and_room_lets_it_go_on(tmp_path, trace):
         ["unshare", "--mount", "--map-root-user", "sh", "-c", FULL, "sh", *map(str, arguments)],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(HERE)},
+        env={**os.environ, "PYTHONPATH": FOUND},
         timeout=120,
     )
     assert done.returncode == 1, done.stderr

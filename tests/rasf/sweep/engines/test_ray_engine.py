@@ -80,7 +80,7 @@ def test_a_cluster_started_here_keeps_the_limits(tmp_path):
     command = [sys.executable, "-m", "rasf", "sweep", str(tmp_path / "spec.toml"), "--dir", str(tmp_path / "s")]
     done = subprocess.run(
         [*command, "--engine", "ray", "--workers", "2"], capture_output=True, text=True, timeout=300,
-        env={**os.environ, "PYTHONPATH": str(HERE)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])},
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
     assert "2 of 3 runs are done" in done.stdout
