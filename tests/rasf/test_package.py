@@ -28,7 +28,7 @@ def test_the_world_of_the_compiled_loop_and_libraries_load_without_gymnasium():
     code = """
 import sys
 sys.modules["gymnasium"] = None
-import rasf, rasf.envs.reacher, rasf.deep.fit, rasf.library.networks.train
+import rasf, rasf.envs.reacher, rasf.deep.fused, rasf.library.networks.train
 from rasf import EnvironmentDescription, TrainingProgress, learn, load
 """
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -106,7 +106,7 @@ class Held(NamedTuple):
 
     def ended(self, over: Array) -> Held:
         """Nothing is repeated beyond the end of an episode (n,)."""
-        return Held(self.action, self.left * (1 - over))
+        return Held(self.action, array_namespace(self.left, over).where(over, 0, self.left))
 
 
 def explore(agent: Agent, chance: StepChance, held: Held, epsilon: Array) -> tuple[Array, Array, Held]:

@@ -122,7 +122,7 @@ def environments(agent: Agent, tasks: int) -> int:
 
 
 def period_of(agent: Agent, tasks: int = 1) -> int:
-    """Steps, of all environments, between copies to the target networks."""
+    """Steps, of all environments, between copies to the target networks: `target_period` updates in whole rounds."""
     n = environments(agent, tasks)
     return max(1, (agent.settings.target_period or _PLAIN_PERIOD) // agent.updates_for(n)) * n
 
@@ -322,8 +322,7 @@ def _learn(
         chosen = jnp.where(chance.by_priority < share, priorities.draw(chance.share, size), chosen)
         frequency = 1 - share + share * priorities.frequency(chosen, size)
         weight = algorithm.correction(agent, frequency, learner.updates)
-    rows, follows = lane.ring.windows(chosen, stored, n, agent.settings.n_step)
-    batch = replay.windows(rows, follows, observation_size)
+    batch = lane.ring.draw(chosen, stored, n, agent.settings.n_step, observation_size).windows()
     learner, found = algorithm.update(agent, learner, goal, lane.scaling, lane.within, batch, weight)
     if isinstance(rated, Rated):
         rated = Rated(priorities, chosen, found.error)

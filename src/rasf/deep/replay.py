@@ -11,6 +11,7 @@ of learners that are stepped from Python, where some environments may skip a rou
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -64,13 +65,14 @@ def pack(steps: Steps, dtype: npt.DTypeLike | None = None) -> Array:
     return xp.concatenate([steps.obs, steps.next_obs, steps.phi, *numbers], axis=-1, dtype=dtype)
 
 
-def unpack(rows: Array, observation_size: int) -> Steps:
-    """The steps (..) of rows (.., 2 n + d + 4)."""
+def unpack(rows: Array, observation_size: int, next_size: int | None = None) -> Steps:
+    """The steps (..) of rows (.., 2 n + d + 4); next_size: of the next observation, if it is of another size."""
     n = observation_size
+    end = 2 * n if next_size is None else n + next_size
     return Steps(
         obs=rows[..., :n],
-        next_obs=rows[..., n : 2 * n],
-        phi=rows[..., 2 * n : -_COLUMNS],
+        next_obs=rows[..., n:end],
+        phi=rows[..., end:-_COLUMNS],
         action=rows[..., -4].astype(int),
         not_terminated=rows[..., -3],
         task=rows[..., -2].astype(int),
@@ -78,11 +80,21 @@ def unpack(rows: Array, observation_size: int) -> Steps:
     )
 
 
-def windows(rows: Array, follows: Array, observation_size: int) -> Windows:
-    """The windows (..) of rows (.., n, R), of which those with `follows` (.., n) count."""
-    steps = unpack(rows, observation_size)
-    first = steps.obs[..., 0, :], steps.task[..., 0]
-    return Windows(first[0], steps.action, steps.phi, steps.next_obs, steps.not_terminated, first[1], follows)
+class Drawn(NamedTuple):
+    """Windows (..) as they are in the replay; `follows` (.., n): which of the n rows do.
+
+    obs (.., m) is the first observation, rest (.., n, R - m) the other columns of each row.
+    """
+
+    obs: Array
+    rest: Array
+    follows: Array
+
+    def windows(self) -> Windows:
+        rest = unpack(self.rest, 0, self.obs.shape[-1])
+        return Windows(
+            self.obs, rest.action, rest.phi, rest.next_obs, rest.not_terminated, rest.task[..., 0], self.follows
+        )
 
 
 class Ring(NamedTuple):
@@ -103,14 +115,14 @@ class Ring(NamedTuple):
         at = (round_ * len(new)) % len(self.rows) + jnp.arange(len(new))
         return Ring(self.rows.at[at].set(new.astype(self.rows.dtype), unique_indices=True)), at
 
-    def windows(self, chosen: Array, stored: Array, environments: int, n_step: int) -> tuple[Array, Array]:
-        """Rows (B, n_step, R) from the chosen ones (B,) on, and which of them follow; `stored` rows came in all."""
+    def draw(self, chosen: Array, stored: Array, environments: int, n_step: int, observation_size: int) -> Drawn:
+        """Windows from the chosen rows (B,) on, of n_step rows at most; `stored` rows came in all."""
         ahead = environments * jnp.arange(n_step)
-        rows = self.rows[(chosen[:, None] + ahead) % len(self.rows)]
+        rest = self.rows[(chosen[:, None] + ahead) % len(self.rows), observation_size:]
         younger = (stored - 1 - chosen) % len(self.rows)  # rows that were stored after the chosen one
-        going_on = jnp.cumprod(1 - rows[:, :-1, -1], axis=1)
+        going_on = jnp.cumprod(1 - rest[:, :-1, -1], axis=1)
         follows = jnp.concatenate([jnp.ones((len(chosen), 1)), going_on], axis=1)
-        return rows, follows * (ahead <= younger[:, None])
+        return Drawn(self.rows[chosen, :observation_size], rest, follows * (ahead <= younger[:, None]))
 
 
 class HostReplay:
@@ -135,12 +147,14 @@ class HostReplay:
         features: int,
         dtype: npt.DTypeLike = np.float32,
     ) -> None:
-        seen, first = 2 * observation_size, min(capacity, _FIRST_ROWS)
-        rest = row_size(observation_size, features) - seen
-        # rows that are all float32 are one array: a minibatch is one gather
-        widths = [(seen + rest, np.float32)] if dtype == np.float32 else [(seen, dtype), (rest, np.float32)]
-        self._parts: list[npt.NDArray[Any]] = [np.empty((first, width), kind) for width, kind in widths]
-        self._columns = [slice(None)] if len(widths) == 1 else [slice(seen), slice(seen, None)]
+        n, size, first = observation_size, row_size(observation_size, features), min(capacity, _FIRST_ROWS)
+        # the first observation is an array of its own, because of later rows of a window only the rest is read
+        ends = (0, n, size) if dtype == np.float32 else (0, n, 2 * n, size)
+        kinds = (dtype, np.float32) if dtype == np.float32 else (dtype, dtype, np.float32)
+        self._columns = [slice(*pair) for pair in pairwise(ends)]
+        self._parts: list[npt.NDArray[Any]] = [
+            np.empty((first, end - begin), kind) for (begin, end), kind in zip(pairwise(ends), kinds, strict=True)
+        ]
         self._following: Ints = np.full(first, -1, np.int64)
         self._latest: Ints = np.full(environments, -1, np.int64)  # the newest row of each running episode
         self._capacity, self._stored = capacity, 0
@@ -189,17 +203,16 @@ class HostReplay:
         """Let no row follow the newest ones: what comes next is another episode."""
         self._latest[:] = -1
 
-    def windows(self, chosen: Ints, n_step: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """Rows (.., n_step, R) from the chosen ones (..) on, and which of them follow (.., n_step)."""
-        if n_step == 1:
-            return self._at(chosen[..., None]), np.ones((*chosen.shape, 1), np.float32)
-        at, follows = _linked(self._following, chosen.ravel(), n_step)
-        return self._at(at.reshape(*chosen.shape, n_step)), follows.reshape(*chosen.shape, n_step)
-
-    def _at(self, chosen: Ints) -> npt.NDArray[np.float32]:
-        if len(self._parts) == 1:
-            return np.asarray(self._parts[0].take(chosen, axis=0))
-        return np.concatenate([part.take(chosen, axis=0) for part in self._parts], axis=-1, dtype=np.float32)
+    def draw(self, chosen: Ints, n_step: int) -> Drawn:
+        """Windows from the chosen rows (..) on, of n_step rows at most."""
+        shape, follows = (*chosen.shape, n_step), np.ones((*chosen.shape, 1), np.float32)
+        at = chosen[..., None]
+        if n_step > 1:
+            at, follows = (part.reshape(shape) for part in _linked(self._following, chosen.ravel(), n_step))
+        first, *later = self._parts
+        parts = [part.take(at, axis=0) for part in later]
+        rest = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1, dtype=np.float32)
+        return Drawn(first.take(chosen, axis=0).astype(np.float32, copy=False), rest, follows)
 
     def rows(self) -> npt.NDArray[np.float32]:
         """All rows."""

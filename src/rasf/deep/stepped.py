@@ -34,7 +34,7 @@ from rasf.deep.algorithm import Goal, Held, Scaling
 from rasf.deep.laws import Losses, Networks, TaskHeads, Within
 from rasf.deep.networks import Heads, plain_outputs
 from rasf.deep.priorities import HostPriorities
-from rasf.deep.replay import HostReplay, Steps
+from rasf.deep.replay import Drawn, HostReplay, Steps
 from rasf.deep.settings import MomentSettings
 from rasf.risk import Risk
 from rasf.risk.base import check_beta
@@ -128,7 +128,7 @@ class SteppedLearner:
         by = jnp.float32(betas) if policies is None else Policies(*map(jnp.float32, policies))
         self._goal, self._weights = Goal(self._tasks, by), np.asarray(tasks.weights, np.float32)
         self._size, self._num_envs, self._together, self._owed = size, num_envs, together, 0.0
-        self._programs, key = _programs(agent, size), jax.random.key(seed)
+        self._programs, key = _programs(agent), jax.random.key(seed)
         self._learner: Learner = self._programs.init(algorithm.init_keys(key)[0])
         steps = jax.jit(jax.vmap(partial(algorithm.step_chance, agent, key, n=num_envs)))
         samples = jax.jit(jax.vmap(partial(algorithm.sample_chance, agent, key)))
@@ -145,6 +145,8 @@ class SteppedLearner:
         self._acted: tuple[npt.NDArray[np.float32], Ints] | None = None
         self._held = Held.none(num_envs)
         self._act_every = checks.whole("act_every", act_every)
+        if act_every > 1 and agent.activation is not jnp.tanh:
+            raise ValueError("act_every must be 1 for an activation that is not tanh, which numpy does not compute")
         self._refresh()
 
     @property
@@ -174,7 +176,7 @@ class SteppedLearner:
 
     def cut(self) -> None:
         """Begin new episodes: neither sums over steps nor repeated actions go on."""
-        self._held = self._held.ended(np.ones(self._num_envs, np.int32))
+        self._held = self._held.ended(np.ones(self._num_envs, bool))
         self._replay.cut()
 
     def act(self, obs: npt.ArrayLike) -> Ints:
@@ -314,8 +316,8 @@ class SteppedLearner:
             chosen[by_priority] = self._priorities.draw(shares[by_priority], size)
             frequency = 1 - share + share * self._priorities.frequency(chosen, size)
             weight = algorithm.correction(self.agent, frequency, self.updates).astype(np.float32)
-        rows, follows = self._replay.windows(chosen, self.agent.settings.n_step)
-        given = (self._learner, self._goal, self._scaling, self._within, rows, follows, weight)
+        windows = self._replay.draw(chosen, self.agent.settings.n_step)
+        given = (self._learner, self._goal, self._scaling, self._within, windows, weight)
         self._learner, loss, found = self._programs.update(*given)
         if self._priorities is not None:
             self._rated = chosen, found.error
@@ -360,7 +362,7 @@ class _Programs(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def _programs(agent: Agent, observation_size: int) -> _Programs:
+def _programs(agent: Agent) -> _Programs:
     def act(
         online: Networks, tasks: Tasks, active: Array, betas: Array, scaling: Scaling, obs: Array, base: Array
     ) -> Array:
@@ -371,16 +373,16 @@ def _programs(agent: Agent, observation_size: int) -> _Programs:
         return jax.vmap(one)(active, betas, obs, base)
 
     def update(
-        learner: Learner, goal: Goal, scaling: Scaling, within: Within, rows: Array, follows: Array, weight: Array
+        learner: Learner, goal: Goal, scaling: Scaling, within: Within, windows: Drawn, weight: Array
     ) -> tuple[Learner, Array, Losses]:
-        """Updates on rows (updates, B, n, R); the sum of losses; errors (updates, B), the sum of clipped mass."""
+        """Updates on windows (updates, B); the sum of losses; errors (updates, B), the sum of clipped mass."""
 
-        def one(learner: Learner, drawn: tuple[Array, Array, Array]) -> tuple[Learner, tuple[Array, Losses]]:
-            batch = replay.windows(*drawn[:2], observation_size)
-            learner, found = algorithm.update(agent, learner, goal, scaling, within, batch, drawn[2])
+        def one(learner: Learner, given: tuple[Drawn, Array]) -> tuple[Learner, tuple[Array, Losses]]:
+            drawn, own = given
+            learner, found = algorithm.update(agent, learner, goal, scaling, within, drawn.windows(), own)
             return learner, (jnp.mean(found.each), found)
 
-        learner, (loss, found) = jax.lax.scan(one, learner, (rows, follows, weight))
+        learner, (loss, found) = jax.lax.scan(one, learner, (windows, weight))
         return learner, jnp.sum(loss), found._replace(each=(), clipped=jnp.sum(found.clipped, axis=0))
 
     donated = partial(jax.jit, donate_argnums=0)

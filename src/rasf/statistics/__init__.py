@@ -14,19 +14,42 @@ fall together and stratified intervals are too narrow; `whole_runs=True` resampl
 is not the same task in every run.
 """
 
-from rasf.statistics.comparisons import interquartile_mean as interquartile_mean
-from rasf.statistics.comparisons import mean_score as mean_score
-from rasf.statistics.comparisons import paired_difference as paired_difference
-from rasf.statistics.comparisons import probability_of_improvement as probability_of_improvement
-from rasf.statistics.comparisons import stratified_interval as stratified_interval
-from rasf.statistics.intervals import Interval as Interval
-from rasf.statistics.intervals import event_difference as event_difference
-from rasf.statistics.intervals import event_interval as event_interval
-from rasf.statistics.intervals import interval_of as interval_of
-from rasf.statistics.intervals import joint_interval as joint_interval
-from rasf.statistics.intervals import mean_interval as mean_interval
-from rasf.statistics.intervals import mean_of_the_worst as mean_of_the_worst
-from rasf.statistics.intervals import ratio_interval as ratio_interval
-from rasf.statistics.intervals import share_interval as share_interval
-from rasf.statistics.intervals import slopes as slopes
-from rasf.statistics.intervals import standard_error as standard_error
+from rasf.statistics.comparisons import (
+    interquartile_mean,
+    mean_score,
+    paired_difference,
+    probability_of_improvement,
+    stratified_interval,
+)
+from rasf.statistics.intervals import (
+    Interval,
+    event_difference,
+    event_interval,
+    interval_of,
+    joint_interval,
+    mean_interval,
+    mean_of_the_worst,
+    ratio_interval,
+    share_interval,
+    slopes,
+    standard_error,
+)
+
+__all__ = [
+    "Interval",
+    "event_difference",
+    "event_interval",
+    "interquartile_mean",
+    "interval_of",
+    "joint_interval",
+    "mean_interval",
+    "mean_of_the_worst",
+    "mean_score",
+    "paired_difference",
+    "probability_of_improvement",
+    "ratio_interval",
+    "share_interval",
+    "slopes",
+    "standard_error",
+    "stratified_interval",
+]

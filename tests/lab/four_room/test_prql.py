@@ -190,10 +190,10 @@ def test_memory_grows_without_forgetting():
     memory.rows.successor[7, 2] = 9
     assert prql.reserve(memory, 0) is memory
     larger = prql.reserve(memory, 5000)
-    assert len(larger.state) == 5100
+    assert len(larger.rows.state) == 5100
     assert larger.used[0] == 100
-    for name in ("state", "value"):
-        np.testing.assert_array_equal(getattr(larger, name)[:100], getattr(memory, name)[:100])
+    np.testing.assert_array_equal(larger.rows.state[:100], memory.rows.state[:100])
+    np.testing.assert_array_equal(larger.value[:100], memory.value[:100])
     np.testing.assert_array_equal(larger.choice[:, :100], memory.choice[:, :100])
     assert larger.rows.successor[7].tolist() == [-1, -1, 9, -1]
     assert [prql.row_of(larger, rule(), 2, state) for state in range(102)] == list(range(102))

@@ -176,7 +176,7 @@ def test_more_than_a_program_holds_are_several_jobs():
 
 
 def test_the_command_line_knows_them_all():
-    assert [one.value for one in cli.Rival] == list(RIVALS)
+    assert [one.value for one in cli.RivalName] == list(RIVALS)
 
 
 def test_whoever_wants_weights_of_one_sign_meets_only_such_cases(mine):

@@ -7,7 +7,7 @@ import pytest
 
 from rasf.deep import fused, replay
 from rasf.deep.algorithm import Held
-from rasf.deep.replay import HostReplay, Ring, Steps, row_size
+from rasf.deep.replay import Drawn, HostReplay, Ring, Steps, row_size
 
 OBS, D = 2, 3
 N_STEP = 4
@@ -46,11 +46,12 @@ class Everything:
         return found[:n_step]
 
 
-def assert_windows(rows, follows, everything, chosen):
-    for row, follow, slot in zip(np.asarray(rows), np.asarray(follows), chosen, strict=True):
-        expected = everything.window(int(slot), N_STEP)
+def assert_windows(drawn, everything, chosen):
+    for obs, rest, follow, slot in zip(*map(np.asarray, drawn), chosen, strict=True):
+        expected = np.array(everything.window(int(slot), N_STEP))
         np.testing.assert_array_equal(follow, np.arange(N_STEP) < len(expected))
-        np.testing.assert_array_equal(row[: len(expected)], expected)
+        np.testing.assert_array_equal(obs, expected[0, :OBS])
+        np.testing.assert_array_equal(rest[: len(expected)], expected[:, OBS:])
 
 
 @pytest.mark.parametrize(("capacity", "environments"), [(1_000, 3), (17, 3), (3, 3), (5, 1)])
@@ -70,9 +71,9 @@ def test_windows_of_a_host_replay_are_those_of_loops(capacity, environments, mon
             everything.cut()
         assert len(kept) == min(capacity, len(everything.stored))
         slots = np.arange(len(kept))
-        assert_windows(*kept.windows(slots, N_STEP), everything, slots)
-    rows, follows = kept.windows(slots.reshape(1, -1), 1)
-    np.testing.assert_array_equal(rows[0, :, 0], kept.rows())
+        assert_windows(kept.draw(slots, N_STEP), everything, slots)
+    obs, rest, follows = kept.draw(slots.reshape(1, -1), 1)
+    np.testing.assert_array_equal(np.concatenate([obs[0], rest[0, :, 0]], axis=1), kept.rows())
     assert follows.shape == (1, len(kept), 1)
     assert follows.all()
 
@@ -85,7 +86,7 @@ def test_windows_of_a_ring_are_those_of_loops(capacity, environments):
     assert capacity <= whole < capacity + environments
     assert whole % environments == 0
     everything, each = Everything(whole, environments), range(environments)
-    store, windows = jax.jit(Ring.store), jax.jit(Ring.windows, static_argnums=(3, 4))
+    store, windows = jax.jit(Ring.store), jax.jit(Ring.draw, static_argnums=(3, 4, 5))
     for i in range(25):
         rows = rows_of(i, rng.random(environments) < 0.15)
         ring, at = store(ring, i, rows)
@@ -97,7 +98,8 @@ def test_windows_of_a_ring_are_those_of_loops(capacity, environments):
             everything.cut()
         stored = (i + 1) * environments
         chosen = np.arange(whole) % min(stored, whole)
-        assert_windows(*windows(ring, chosen, stored, environments, N_STEP), everything, chosen)
+        drawn = windows(ring, chosen, stored, environments, N_STEP, OBS)
+        assert_windows(drawn, everything, chosen)
 
 
 def with_new_episodes(ring, begin):
@@ -124,7 +126,7 @@ def test_rows_hold_steps():
         assert np.issubdtype(back.action.dtype, np.integer)
         assert np.issubdtype(back.task.dtype, np.integer)
     follows = np.ones((1, 5))
-    windows = replay.windows(rows[None], follows, OBS)
+    windows = Drawn(rows[:1, :OBS], rows[None, :, OBS:], follows).windows()
     np.testing.assert_array_equal(windows.obs, steps.obs[:1])
     np.testing.assert_array_equal(windows.task, steps.task[:1])
     np.testing.assert_array_equal(windows.next_obs, steps.next_obs[None])
@@ -141,9 +143,9 @@ def test_bytes_are_kept_as_bytes_and_come_back_as_numbers():
         for one in (small, plain):
             one.store(part, np.arange(3))
     assert len(small) == 20
-    assert [one.dtype for one in small._parts] == [np.uint8, np.float32]
+    assert [one.dtype for one in small._parts] == [np.uint8, np.uint8, np.float32]
     np.testing.assert_array_equal(small.rows(), plain.rows())
-    for one, other in zip(small.windows(np.arange(20), 3), plain.windows(np.arange(20), 3), strict=True):
+    for one, other in zip(small.draw(np.arange(20), 3), plain.draw(np.arange(20), 3), strict=True):
         np.testing.assert_array_equal(one, other)
         assert one.dtype == np.float32
 
@@ -157,7 +159,7 @@ def test_a_restored_replay_goes_on_as_the_first():
         rows = rows_of(i, rng.random(2) < 0.2)
         for one in (first, second) if i >= 7 else (first,):
             one.store(rows, np.arange(2))
-    for one, same in zip(first.windows(np.arange(9), 3), second.windows(np.arange(9), 3), strict=True):
+    for one, same in zip(first.draw(np.arange(9), 3), second.draw(np.arange(9), 3), strict=True):
         np.testing.assert_array_equal(one, same)
     with pytest.raises(TypeError, match="a replay of float32"):
         other.restore(first.state())

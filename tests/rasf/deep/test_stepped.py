@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from deep_twin import constant_networks, create_agent, settings_of, single_steps
 
-from rasf.deep import algorithm, replay
+from rasf.deep import algorithm
 from rasf.deep.agent import Tasks
 from rasf.deep.algorithm import Scaling
 from rasf.deep.laws import MeanOnly, Within
@@ -417,8 +417,7 @@ def test_a_quarter_of_an_update_for_each_step():
 
 def windows_of(learner):
     """Of all rows, in order."""
-    rows, follows = learner._replay.windows(np.arange(learner.transitions), learner.agent.settings.n_step)
-    return replay.windows(rows, follows, OBS)
+    return learner._replay.draw(np.arange(learner.transitions), learner.agent.settings.n_step).windows()
 
 
 def test_sums_of_steps_stop_where_an_episode_is_cut_or_ends_or_a_step_is_empty():

@@ -153,7 +153,7 @@ def test_a_checkpoint_of_another_training_is_refused(interrupted):
         ({"tasks": [[1, 2]]}, "tasks"),
         ({"epsilon": 0.3}, "settings"),
         ({"steps_per_task": 30}, "steps_per_task"),
-        ({"risk": MeanVariance(-1.0)}, "risk, settings"),
+        ({"risk": MeanVariance(-1.0)}, "risk"),
     ):
         with pytest.raises(OtherTraining, match=f"checkpoint of another training: {differing} differ; remove the file"):
             rasf.learn(tabular, **same | changes)

@@ -1,4 +1,4 @@
-"""The one loop that steps environments: who acts when, what is cut, and when seeds are taken."""
+"""The one loop that steps environments: which episodes act when, what is cut, and when seeds are taken."""
 
 import numpy as np
 
@@ -15,11 +15,11 @@ class Countdowns:
     def __len__(self):
         return 2
 
-    def reset(self, seeds):
+    def reset_each(self, seeds):
         self.left = dict(enumerate(seeds))
         return list(seeds)
 
-    def step(self, actions):
+    def step_each(self, actions):
         for place in actions:
             self.left[place] -= 1
         return {
