@@ -61,5 +61,5 @@ class World(Protocol):
 
 
 def is_world(value: object) -> TypeGuard[World]:
-    """Whether a value is a world: an object with its attributes, not an environment of Gymnasium."""
+    """Whether a value has all attributes of a world; a class is none."""
     return not isinstance(value, type) and all(hasattr(value, name) for name in _NEEDED)

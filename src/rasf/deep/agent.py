@@ -58,8 +58,8 @@ class Policies(NamedTuple):
 class Learner(NamedTuple):
     """What updates change.
 
-    average: the mean of the weights over the last updates. chooser: the networks that choose a', if the policies are
-    frozen at the end of training; otherwise the online networks do.
+    average: the mean of the weights over the last updates. chooser: the networks that choose a', with the setting
+    `settle`: the online ones at first, frozen ones at the end of training. Without it the online networks choose.
     """
 
     online: Networks
@@ -82,9 +82,10 @@ class Target(NamedTuple):
 class Agent:
     """Settings together with the sizes of a world; hashable, so that compiled code can depend on it.
 
-    active_features: the most features that a task weighs, which is how many heads are read to score histograms.
-    planned: how many updates training will take, where it is known. risk: takes beta. optimiser: takes the learning
-    rate. activation: of the hidden layers. initialise: makes the first networks.
+    active_features: the largest number of features that a task weighs. So many heads are read to score histograms.
+    planned: how many updates training will take; with 0, `decay`, `exploration` and `settle` have no effect. risk:
+    takes beta. optimiser: takes the learning rate. activation: of the hidden layers. initialise: makes the first
+    networks.
     """
 
     settings: NetworkSettings
@@ -155,7 +156,7 @@ class Agent:
         return replace(self, active_features=max(1, int(np.count_nonzero(weights, axis=-1).max())))
 
     def sizes(self, observation_size: int, policies: int, features: int, seen: int) -> list[tuple[str, int, int]]:
-        """What must fit the world and its tasks, of which networks may see so many numbers: name, has, wanted."""
+        """Names, own sizes and wanted sizes; seen: how many numbers of a task the networks may see."""
         return [
             ("inputs", self.inputs, observation_size),
             ("features", self.law.features, features),
@@ -325,7 +326,7 @@ class Agent:
         return jnp.broadcast_to(jnp.asarray(w), (self.policies, len(w)))
 
     def see(self, obs: Array, task_input: Array) -> Array:
-        """What the networks see of observations (B, n) and of a task."""
+        """What the networks see of observations (B, n); an agent of the laboratory sees the task too."""
         return obs
 
     def _outputs(self, task_heads: TaskHeads, x: Array) -> Parts:

@@ -12,8 +12,8 @@ so far, and features by the size of their returns, once and for all: networks le
 Everything random follows from the run's key and an index: of the round for exploration and the world, of the update for
 sampling. So both drivers draw the same numbers, in blocks of any length, and a run can be cut and resumed anywhere.
 
-No discounted feature return leaves [low, high] / (1 - gamma), where low and high are the least and the largest value of
-the feature in any step so far, and 0, since an episode may end. Targets are clipped to that (`Within`).
+No discounted feature return leaves [low, high] / (1 - gamma). low is the least value of the feature in any step so
+far, or 0 if that is smaller, high the largest or 0: an episode may end at once. Targets are clipped to that (`Within`).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from rasf.deep.networks import Network, Pairs
 from rasf.risk import Risk
 from rasf.world import World
 
-_MOST_REPEATED = 1_000  # steps; 1 / n^2 has no mean, and without an end one action would take all of training
+_MOST_REPEATED = 1_000  # steps; the number of repeats has no mean, and one action could take all of training
 _INIT, _STEPS, _SAMPLES, _WORLD = range(4)  # what a run's key is folded with
 
 
 class StepChance(NamedTuple):
-    """The chance of one round: uniform numbers that decide on exploration, random actions, and their repeats (n,)."""
+    """The random numbers of one round, (n,) each: uniform ones that decide on exploration, actions, and repeats."""
 
     explore: Array
     action: Array
@@ -46,7 +46,11 @@ class StepChance(NamedTuple):
 
 
 class SampleChance(NamedTuple):
-    """The chance of one update (B,): bits for uniform sampling; uniform numbers for prioritised replay."""
+    """The random numbers of one update, (B,) each.
+
+    bits: choose a row uniformly. by_priority: uniform; decides whether the row is drawn by priority. share: uniform;
+    the share of all priorities at which that row lies.
+    """
 
     bits: Array
     by_priority: Array
@@ -54,7 +58,7 @@ class SampleChance(NamedTuple):
 
 
 class WorldChance(NamedTuple):
-    """The chance of a world in one round: first states and the random parts of a step, of each environment (n, ..)."""
+    """The random numbers of a world in one round, (n, ..): first states and the random parts of a step."""
 
     reset: Any
     noise: Any
@@ -222,8 +226,8 @@ def update(
 def correction(agent: Agent, frequency: Array, updates: Array) -> Array:
     """Weights of rows that are drawn `frequency` times more often than uniformly, after so many updates.
 
-    At first rows are not corrected for, so that policies find what is rare. From the middle of training on they are in
-    full: otherwise distributions would be those of the surprising outcomes.
+    At first every weight is 1, so that policies find what is rare. From the middle of training on the weights correct
+    in full for the frequency: otherwise distributions would be those of the surprising outcomes.
     """
     xp = array_namespace(frequency, updates)
     share = xp.minimum(1.0, 2 * updates / agent.planned) if agent.planned else 1.0

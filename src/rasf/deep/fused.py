@@ -1,8 +1,8 @@
 """The fused driver: act, step the world, store, sample, update, all in one compiled scan, many lanes at once.
 
-A lane is one run: a key, a beta, its tasks. Lanes differ in nothing else, so `jax.vmap` packs seeds and risk levels
-into one program. Tasks follow one another, or are interleaved, an environment each; the networks, the optimiser and the
-replay are one. The algorithm is that of `rasf.deep.algorithm`.
+A lane is one run. Lanes differ only in what `RunConfig` holds, so `jax.vmap` packs seeds and risk levels into one
+program. The tasks of a lane follow one another in one environment, or are interleaved, with an environment for each.
+They share the networks, the optimiser and the replay. The algorithm is that of `rasf.deep.algorithm`.
 
     chunk = scan over target periods of (scan over rounds; copy to the target networks)
 
@@ -31,18 +31,19 @@ from rasf.deep.algorithm import Goal, Held, SampleChance, Scaling, StepChance, W
 from rasf.deep.laws import Within
 from rasf.deep.priorities import Priorities
 from rasf.deep.replay import Ring, Steps
+from rasf.deep.settings import MomentSettings
 from rasf.transfer import gpi_actions
 from rasf.world import World
 
-_UNROLLED = 4  # updates of a round: all of many would take long to compile, none costs a tenth of the speed on a CPU
-_PLAIN_PERIOD = 1_000  # rounds of a chunk's scan, where no target networks set it
+_UNROLLED = 4  # updates of a round: more take long to compile, fewer cost a tenth of the speed on a CPU
+_PLAIN_PERIOD = 1_000  # updates of a period, where no target networks set it
 
 
 class RunConfig(NamedTuple):
     """What distinguishes one run from another: its key, its tasks, its risk when acting and when bootstrapping.
 
-    beta: (), or (T,), by which to act on each of the tasks. policies: what the policies learn for, where that is not
-    the tasks at the one `bootstrap_beta`.
+    beta: to act by, () for all tasks or (T,) for each. policies: what each policy learns for. Default: policy k learns
+    for task k, at `bootstrap_beta`.
     """
 
     key: Array
@@ -85,7 +86,7 @@ class PeriodStats(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long to train on each task, in steps, and how often to evaluate."""
+    """How long to train on each task, in steps; how many tasks; and after how many steps a chunk may be evaluated."""
 
     steps_per_task: int
     tasks: int
@@ -156,7 +157,7 @@ def chunks(
         stage = Stage(periods, length, begin < warm, begin + length == warm, copy)
         lanes, seen = _compiled_advance(agent, world, stage)(configs, lanes, begin, task)
         taken = periods * length * n
-        _check(seen, np.asarray(world.feature_bounds), step, taken)
+        _check(agent, seen, np.asarray(world.feature_bounds), step, taken)
         step += taken
         means = (jnp.mean(part, axis=1) for part in (seen.phi_mean, seen.loss, seen.clipped))
         yield Chunk(step, taken, task, lanes, *means)
@@ -211,6 +212,7 @@ def start(agent: Agent, world: World, capacity: int, config: RunConfig) -> Lane:
     rated: Rated | tuple[()] = ()
     if chosen.surprise:
         batch = (chosen.batch,)
+        # before the first update: row 0, whose error is that of every new row
         rated = Rated(Priorities.empty(len(ring.rows)), jnp.zeros(batch, jnp.int32), jnp.ones(batch))
     nothing = jnp.zeros(features)
     return Lane(
@@ -375,8 +377,8 @@ def _check_sizes(agent: Agent, world: World, configs: RunConfig, schedule: Sched
         raise ValueError(f"agent must have {active} active_features, as the configs do, got {agent.active_features}")
 
 
-def _check(seen: PeriodStats, bounds: Floats, step: int, length: int) -> None:
-    """Refuse features that are not finite or outside their bounds, and a loss that is not finite."""
+def _check(agent: Agent, seen: PeriodStats, bounds: Floats, step: int, length: int) -> None:
+    """Refuse features that are not finite or outside their bounds, negative events, and a loss that is infinite."""
     where = f"between steps {step} and {step + length}"
     low, high = np.asarray(seen.phi_min).min(axis=(0, 1)), np.asarray(seen.phi_max).max(axis=(0, 1))
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
@@ -389,5 +391,8 @@ def _check(seen: PeriodStats, bounds: Floats, step: int, length: int) -> None:
             f"feature {i} left its declared bounds [{bounds[i, 0]:g}, {bounds[i, 1]:g}] {where}: it was in "
             f"[{low[i]:g}, {high[i]:g}]"
         )
+    events = agent.settings.events if isinstance(agent.settings, MomentSettings) else ()
+    if any(low[event] < 0 for event in events):
+        raise ValueError(f"events must never be negative, got {low[list(events)].min():g} {where}")
     if not np.isfinite(np.asarray(seen.loss)).all():
         raise ValueError(f"the loss was not finite {where}; a smaller learning rate may help")

@@ -26,7 +26,7 @@ _COLUMNS = 4  # of a row, beside observations and features
 
 
 class Windows(NamedTuple):
-    """B steps and those that follow, n at most; `follows` (B, n) is 1 where there is one, the first always.
+    """B windows of n steps at most; `follows` (B, n) is 1 for steps that belong to the window, the first always.
 
     obs (B, m) is the first observation. not_terminated (B, n) is 0 where the episode terminated (not where it was
     truncated). task (B,) is the index of the task that was active.
@@ -81,7 +81,7 @@ def unpack(rows: Array, observation_size: int, next_size: int | None = None) -> 
 
 
 class Drawn(NamedTuple):
-    """Windows (..) as they are in the replay; `follows` (.., n): which of the n rows do.
+    """Windows (..) as they are in the replay; `follows` (.., n) is 1 for rows that belong to the window.
 
     obs (.., m) is the first observation, rest (.., n, R - m) the other columns of each row.
     """

@@ -3,7 +3,7 @@
     MeanSettings          sfdqn           the mean of the feature return
     CovarianceSettings    sfdqn-residual  mean and covariance, the covariance from the residuals
     HistogramSettings     sfc51, rasfc51  a histogram of every feature
-    MomentSettings        rasfdqn         mean and variance of every feature, learned by logarithms
+    MomentSettings        rasfdqn         mean and variance of every feature, the variance by its logarithm
 
 A setting that has no meaning for a distribution is not a field of its class.
 """
@@ -38,7 +38,8 @@ class NetworkSettings:
         frequency: Spread of the frequencies of a first layer of sines, for functions that change quickly; 0 for tanh.
             Default: 0.
         batch: Transitions of an update. Default: 32.
-        updates: Updates for each step of the environment; 0.25 is one in four steps. Default: 1.
+        updates: Updates for each step of the environment; 0.25 is one in four steps. In a world in jax a step of all
+            interleaved tasks must make a whole number. Default: 1.
         learning_rate: Of Adam. Default: 1e-3.
         decay: The learning rate falls linearly to 2 % by the end of training. Default: False.
         target_period: Updates between copies to the target networks; 0 for no target networks. Default: 1000.
@@ -137,8 +138,8 @@ class MomentSettings(NetworkSettings):
     """Settings of `rasfdqn`, which learns mean and variance of every feature: those of `NetworkSettings`, and
 
     Attributes:
-        events: Indices of rare features that are never negative, such as a crash. Their means are learned by
-            logarithms, too. Default: none; `learn` uses those that the environment declares.
+        events: Indices of rare features that are never negative, such as a crash. The network gives the logarithms of
+            their means, as of all variances. Default: none; `learn` uses those that the environment declares.
 
     The defaults differ from the paper's: gamma 0.99, widths (64, 64), shared, batch 64, learning_rate 2e-3, decay,
     target_period 250, average 1000, epsilon 0.05, exploration 0.2, n_step 5, warmup 500, surprise 0.5, side_by_side.

@@ -8,7 +8,8 @@ The algorithm is that of `rasf.deep.algorithm`, driven by a caller that owns the
 
 Two things are done later than in the fused driver, so that the environments do not wait for updates: the acting
 networks are renewed every `act_every` updates, and updates are done `together`, several in one call. With 1 and 1 the
-two drivers compute the same numbers.
+two drivers compute the same numbers, if the updates of a round divide `target_period`: the fused driver copies target
+networks between rounds.
 
 An episode that terminated has no future; one that was truncated is bootstrapped from its true last observation. The
 same seed and the same calls give the same bits.
@@ -76,7 +77,7 @@ class SteppedLearner:
         seed: Of everything random.
         num_envs: Number of environments.
         capacity: Steps that the replay keeps.
-        together: Updates done in one call, a power of two. Default: 4, or the power of two up to num_envs.
+        together: Updates done in one call, a power of two. Default: 4, or more if there are more environments.
         policies: What the policies learn for, if that is not the tasks at the one beta.
         act_every: Updates after which the acting networks are renewed. With more than 1, actions are computed in numpy
             and wait for no update. Default: 1.
@@ -213,6 +214,8 @@ class SteppedLearner:
 
     def greedy(self, obs: npt.ArrayLike, task: int) -> int:
         """The action for one observation (m,) on a task, without exploration, by the networks of the last renewal."""
+        if self._act_every == 1 and self._acting_at < self.updates:
+            self._refresh()
         return int(gpi_actions(self._plain_scores(np.asarray(obs, np.float32)[None], task))[0])
 
     def _plain_scores(self, obs: npt.NDArray[np.float32], task: int) -> npt.NDArray[Any]:
@@ -271,7 +274,7 @@ class SteppedLearner:
 
     def _check(self, rows: npt.NDArray[np.float32]) -> None:
         """Refuse rows (n, R) that are not finite, and events that are negative."""
-        phi, when = replay.unpack(rows, self._size).phi, f"after {self.transitions} steps"
+        phi, when = replay.unpack(rows, self._size).phi, f"after {self._stepped} steps"
         if np.count_nonzero(np.isfinite(rows)) < rows.size:
             culprit = "an observation" if np.isfinite(phi).all() else "features"
             raise ValueError(f"the environment gave {culprit} not finite in float32 {when}")

@@ -110,7 +110,9 @@ def train_networks(
     if settings.objects:
         _check_rows(settings.objects, env.encoder.describe())
     sizes = (env.encoder.vector_size, env.n_actions, stream.tasks, atoms, len(stream.policies.beta))
-    planned = round(stream.all_steps * settings.updates)
+    planned = round(max(0, stream.all_steps - settings.warmup) * settings.updates)
+    if not planned:
+        notes.append(f"nothing was learned: all {stream.all_steps} steps belong to the warm-up of {settings.warmup}")
     agent = Agent.create(settings, *sizes, planned=planned, risk=_trained_kind(risks)).for_weights(stream.learned)
     remembered = min(stream.all_steps, settings.replay or stream.all_steps)
     kind = env.encoder.vector_dtype
