@@ -78,7 +78,8 @@ def step_chance(agent: Agent, key: Array, round_: Array, n: int) -> StepChance:
         up_to = np.cumsum(1.0 / np.arange(1, _MOST_REPEATED + 1) ** 2)
         shares = jax.random.uniform(repeat, (n,))
         # the rest of the series counts as the largest number
-        repeats = 1 + jnp.sum(shares[:, None] >= jnp.asarray(up_to[:-1] * 6 / np.pi**2), axis=1)
+        ends = jnp.asarray(up_to[:-1] * 6 / np.pi**2, jnp.float32)
+        repeats = 1 + jnp.searchsorted(ends, shares, side="right")
     return StepChance(jax.random.uniform(explore, (n,)), jax.random.randint(action, (n,), 0, agent.actions), repeats)
 
 

@@ -208,7 +208,8 @@ def test_the_loop_is_the_plain_one(kind):
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", [pytest.param("dqn", marks=pytest.mark.slow), "qr-dqn"])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["dqn", "qr-dqn"])
 def test_what_is_learned_is_right(kind):
     recipe = KINDS[kind]._replace(target_update_interval=50, max_grad_norm=10.0, exploration_fraction=0.5)
     (layers,) = train([Walk()], [0], recipe, 1_500, 1)

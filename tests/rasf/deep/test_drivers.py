@@ -89,10 +89,12 @@ def assert_equal(agent, world, steps_per_task):
     [
         MomentSettings(**SMALL, warmup=10, events=(1,)),
         MomentSettings(**SMALL, warmup=10, replay=24, lasting=True, n_step=3, average=5),
-        MomentSettings(**SMALL, warmup=0, settle=0.4, n_step=2, surprise=0.0, shared=False),
+        pytest.param(
+            MomentSettings(**SMALL, warmup=0, settle=0.4, n_step=2, surprise=0.0, shared=False), marks=pytest.mark.slow
+        ),
         HistogramSettings(**SMALL, atoms=11, n_step=2, surprise=0.5),
-        MeanSettings(**SMALL, side_by_side=True, warmup=9, exploration=0.5),
-        CovarianceSettings(**SMALL, replay=20, n_step=4),
+        pytest.param(MeanSettings(**SMALL, side_by_side=True, warmup=9, exploration=0.5), marks=pytest.mark.slow),
+        pytest.param(CovarianceSettings(**SMALL, replay=20, n_step=4), marks=pytest.mark.slow),
     ],
     ids=["defaults", "ring-and-repeats", "settled", "histograms", "means-interleaved", "covariance"],
 )

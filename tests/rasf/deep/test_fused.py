@@ -13,6 +13,7 @@ from probe_worlds import Walk
 from rasf.deep import algorithm, replay
 from rasf.deep.agent import Agent, Policies, Tasks
 from rasf.deep.fused import PeriodStats, RunConfig, Schedule, _check, _check_sizes, chunks, period_of, start_lanes
+from rasf.deep.settings import MomentSettings
 
 WALK = Walk()
 TASKS = Tasks(
@@ -282,6 +283,11 @@ def test_every_distribution_fits(name):
         _check_sizes(sized(name), WALK, configs_of(tasks=DENSE), SCHEDULE)
 
 
+def check(seen, events=(), bounds=(0.0, 1.0)):
+    agent = Agent.create(MomentSettings(widths=(4,), events=events), 3, 2, Tasks.of(np.eye(2)))
+    _check(agent, seen, np.array([bounds] * 2), 40, 10)
+
+
 def stats(phi_min=0.0, phi_max=1.0, loss=1.0):
     """Of 2 lanes, 3 periods and 2 features, fine but for one entry."""
     low, high, losses = np.zeros((2, 3, 2)), np.ones((2, 3, 2)), np.ones((2, 3))
@@ -306,11 +312,17 @@ def stats(phi_min=0.0, phi_max=1.0, loss=1.0):
 )
 def test_what_is_checked(change, words):
     with pytest.raises(ValueError, match=words):
-        _check(stats(**change), np.array([(0.0, 1.0)] * 2), 40, 10)
+        check(stats(**change))
 
 
 def test_rounding_at_the_bounds_is_fine():
-    _check(stats(phi_min=-1e-7, phi_max=1 + 1e-6), np.array([(0.0, 1.0)] * 2), 40, 10)
+    check(stats(phi_min=-1e-7, phi_max=1 + 1e-6))
+
+
+def test_events_must_not_be_negative():
+    with pytest.raises(ValueError, match="events must never be negative"):
+        check(stats(phi_min=-0.5), events=(1,), bounds=(-1.0, 1.0))
+    check(stats(phi_min=-0.5), bounds=(-1.0, 1.0))
 
 
 def test_schedules_are_positive_whole_numbers():

@@ -61,6 +61,7 @@ def test_small_map(variance_weight, sigma, shared, alpha_w):
     assert min(twin.bumps, twin.cut_short, twin.other_drivers) > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize(("variance_weight", "sigma"), [*VARIANCES[:2], VARIANCES[4]])
 def test_paper_map(variance_weight, sigma, shared):

@@ -133,6 +133,7 @@ def test_several_risks_tasks_that_are_drawn_and_a_support_of_one_s_own():
     assert both.history["return"].shape == (4,)
 
 
+@pytest.mark.slow
 def test_a_period_that_a_task_cuts_goes_on_in_the_next_task():
     """50 steps for each task, target networks copied after every 20: at 20, 40, 60, 80, 100."""
     seen = []
