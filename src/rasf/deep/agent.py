@@ -82,7 +82,7 @@ class Target(NamedTuple):
 class Agent:
     """Settings together with the sizes of a world; hashable, so that compiled code can depend on it.
 
-    active_features: the largest number of features that a task weighs. So many heads are read to score histograms.
+    active_features: the largest number of features that a task weighs; scoring histograms reads that many heads.
     planned: how many updates training will take; with 0, `decay`, `exploration` and `settle` have no effect. risk:
     takes beta. optimiser: takes the learning rate. activation: of the hidden layers. initialise: makes the first
     networks.

@@ -4,7 +4,7 @@ A round is one step of each of n environments. It consists of
 
     act       GPI over all policies, epsilon-greedy, each environment on its active task
     store     the steps go into the replay; the bounds of the feature return widen
-    learn     so many updates on sampled windows; target networks are copied every `target_period` updates
+    learn     `updates` for each step, on sampled windows; target networks are copied every `target_period` updates
 
 The first `warmup` steps are random, and nothing is learned from them. Then inputs are scaled by their mean and spread
 so far, and features by the size of their returns, once and for all: networks learn best what is about 1 in size.
@@ -225,7 +225,7 @@ def update(
 
 
 def correction(agent: Agent, frequency: Array, updates: Array) -> Array:
-    """Weights of rows that are drawn `frequency` times more often than uniformly, after so many updates.
+    """Weights of rows that are drawn `frequency` times more often than uniformly, after a number of updates.
 
     At first every weight is 1, so that policies find what is rare. From the middle of training on the weights correct
     in full for the frequency: otherwise distributions would be those of the surprising outcomes.

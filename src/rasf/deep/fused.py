@@ -314,7 +314,7 @@ def _learn(
     state: tuple[Learner, Rated | tuple[()]],
     chance: SampleChance,
 ) -> tuple[tuple[Learner, Rated | tuple[()]], tuple[Array, Array]]:
-    """One update on windows of the lane's ring, in which so many rows were stored in all."""
+    """One update on windows of the lane's ring; stored: the rows that came so far."""
     (learner, rated), share = state, agent.settings.surprise
     size = jnp.minimum(stored, len(lane.ring.rows))
     chosen = (chance.bits % size.astype(chance.bits.dtype)).astype(jnp.int32)

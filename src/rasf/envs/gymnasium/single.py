@@ -208,7 +208,8 @@ def open_environment(env: Environment, phi: Phi | None = None, **kwargs: Any) ->
             raise ValueError(f"env must be a function or class that needs no arguments: {error}") from None
         env = env()
     if not isinstance(env, gymnasium.Env):
-        raise ValueError(f"env must be an id, a gymnasium.Env or a function that makes one, got {type(env).__name__}")
+        wanted = "an id, a gymnasium.Env, a function that makes one, or a rasf.World"
+        raise ValueError(f"env must be {wanted}, got {type(env).__name__}")
     return FeatureEnvironment(env, phi)
 
 
