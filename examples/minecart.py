@@ -52,10 +52,8 @@ def main(quick: bool = False, seed: int = 0) -> str:
     )
     episodes, limit = (4, 20) if quick else (64, 200)
     given = {"episodes": episodes, "seed": seed, "failure": empty, "max_steps": limit}
-    found = {
-        str(w): {"random": act_at_random(ENV, w, library, **given), **library.compare(ENV, w, ACTING, **given).reports}
-        for w in NEW
-    }
+    found = {str(w): library.compare(ENV, w, ACTING, **given).reports for w in NEW}
+    found = {w: {"random": act_at_random(ENV, one["neutral"], **given), **one} for w, one in found.items()}
     neutral, averse = (
         {
             name: sum(by_acting[acting].measures[name].estimate for by_acting in found.values()) / len(NEW)

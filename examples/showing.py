@@ -14,7 +14,8 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import mo_gymnasium
 import numpy as np
@@ -66,17 +67,16 @@ def agreement(reports: Mapping[str, Mapping[str, rasf.Report]]) -> str:
 
 def act_at_random(
     env_id: str,
-    w: Sequence[float],
-    library: rasf.PolicyLibrary,
+    like: rasf.Report,
     episodes: int,
     seed: int,
     failure: Callable[[rasf.Step], bool],
     max_steps: int,
 ) -> rasf.Report:
-    """What random actions earn on the episodes that `library.compare` begins with the same seed."""
+    """The report `like` of `library.compare`, as random actions would have made it, on the same start states."""
     env, rng = mo_gymnasium.make(env_id), np.random.default_rng([seed, 1])
     seeds = np.random.SeedSequence(seed).generate_state(episodes).tolist()
-    phi, discounted = np.zeros((2, episodes, library.n_features))
+    phi, discounted = np.zeros((2, episodes, like.phi.shape[1]))
     failures, lengths, truncated = np.zeros(episodes), np.zeros(episodes, int), np.ones(episodes, bool)
     for i in range(episodes):
         env.reset(seed=seeds[i])
@@ -87,14 +87,11 @@ def act_at_random(
             obs, reward, terminated, stopped, _ = env.step(rng.integers(env.action_space.n, size=1)[0])
             step = rasf.Step(obs, np.asarray(reward, float), terminated, stopped, failure=False)
             phi[i] += step.phi
-            discounted[i] += library.gamma**t * step.phi
+            discounted[i] += like.gamma**t * step.phi
             failures[i] += failure(step)
             lengths[i], truncated[i] = t + 1, not terminated
             if terminated or stopped:
                 break
     env.close()
-    weights = np.asarray(w, float)
-    returns = (phi @ weights, discounted @ weights)
-    return rasf.Report(
-        weights, rasf.MeanVariance(0.0), library.gamma, *returns, phi, failures, lengths, truncated, unseen=0.0
-    )
+    seen = {"phi": phi, "discounted_phi": discounted, "failures": failures, "lengths": lengths, "truncated": truncated}
+    return replace(like, **seen, rest=np.zeros(episodes), unseen=0.0)
