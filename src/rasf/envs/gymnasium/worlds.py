@@ -25,7 +25,7 @@ class WorldEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
 
     def __init__(self, world: World) -> None:
-        self.compiled_world, described = world, world_description(world)
+        self._world, described = world, world_description(world)
         self.observation_space = gymnasium.spaces.Box(*observation_bounds(world), dtype=np.float32)
         self.action_space = gymnasium.spaces.Discrete(world.n_actions)
         low, high = np.array(described.bounds, np.float32).T
@@ -39,6 +39,11 @@ class WorldEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
         self._advance = jax.jit(lambda state, action, key: _advanced(world, state, action, key))
         self._state: Any = None
         self._steps = 0
+
+    @property
+    def compiled_world(self) -> World:
+        """The world itself, which the fused driver trains in."""
+        return self._world
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, object] | None = None
@@ -58,7 +63,7 @@ class WorldEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
         self._steps += 1
         features = np.asarray(phi, np.float32)
         info: dict[str, object] = {} if self._failure is None else {"failure": bool(features[self._failure])}
-        ends, cut = bool(terminated), self._steps >= self.compiled_world.episode_length
+        ends, cut = bool(terminated), self._steps >= self._world.episode_length
         if ends or cut:
             self._state = None
         return np.asarray(obs, np.float32), features, ends, cut and not ends, info

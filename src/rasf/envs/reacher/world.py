@@ -126,8 +126,10 @@ class Reacher:
         return self.n_features - 1
 
     @property
-    def registered(self) -> tuple[str, dict[str, Any]]:
-        """The id and the keyword arguments of the same environment in Gymnasium's registry."""
+    def registered(self) -> tuple[str | None, dict[str, Any]]:
+        """The id and the keyword arguments of the same environment in Gymnasium's registry; none for a subclass."""
+        if type(self) is not Reacher:
+            return None, {}
         return "rasf/Reacher-v0", {
             one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) != one.default
         }

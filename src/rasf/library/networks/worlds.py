@@ -66,5 +66,5 @@ def compiled_world(env: FeatureVector | WorldAdapter) -> World | None:
         return None
     outer = env.environments[0].env
     inner = outer.env if type(outer) is OrderEnforcing else outer
-    # not through wrappers, which may change what an agent sees
-    return getattr(inner, "compiled_world", None)
+    # not through wrappers or subclasses, which may change what an agent sees
+    return inner.compiled_world if "compiled_world" in vars(type(inner)) else None

@@ -198,6 +198,23 @@ def test_what_needs_single_steps_is_stepped(change, fused_runs):
     assert not fused_runs
 
 
+class Steeper(ReacherEnv):
+    """Another world, as a subclass may be."""
+
+
+class OtherReacher(Reacher):
+    """Another world by itself."""
+
+
+def test_a_subclass_is_not_taken_for_the_world_it_derives_from(fused_runs):
+    rasf.learn(Steeper(), **OPTIONS | {"steps_per_task": 20, "tasks": TASKS[:1]})
+    assert not fused_runs
+    library = rasf.learn(OtherReacher(), **OPTIONS | {"steps_per_task": 20, "tasks": TASKS[:1]})
+    assert len(fused_runs) == 1
+    assert library.environment.id is None
+    assert type(open_environment(OtherReacher()).env.unwrapped).__name__ == "WorldEnv"
+
+
 def test_a_library_of_the_fused_driver_grows_by_steps(library, fused_runs):
     grown = library.grow(WORLD, tasks=WORLD.tasks((2,)), steps_per_task=20, batch=4)
     assert len(grown.policies) == 3
