@@ -52,6 +52,7 @@ from .risk import CVaR as CVaR
 from .risk import Elliptical as Elliptical
 from .risk import Entropic as Entropic
 from .risk import MeanVariance as MeanVariance
+from .risk import MonotoneMeanVariance as MonotoneMeanVariance
 from .risk import NestedEntropic as NestedEntropic
 from .risk import Risk as Risk
 from .statistics import Interval as Interval

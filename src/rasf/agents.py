@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from rasf.files import Header
-from rasf.risk import Entropic, MeanVariance, NestedEntropic, Risk
+from rasf.risk import Entropic, MeanVariance, MonotoneMeanVariance, NestedEntropic, Risk
 from rasf.risk.names import is_neutral, risk_to_text
 
 
@@ -37,7 +37,7 @@ class LawKind(StrEnum):
     HISTOGRAM = "histogram"  # probabilities on atoms, per feature
     MEAN = "point"  # psi by a network
     MEAN_COVARIANCE = "residual"  # psi and Sigma by networks
-    MEAN_LOG_VARIANCE = "log-moments"  # psi and the variance of each feature by networks, in part as logarithms
+    MEAN_LOW_RANK = "log-moments"  # psi and Sigma by one network, Sigma as a diagonal and factors of low rank
     REWARD = "reward"  # of the reward alone: no library
 
 
@@ -96,7 +96,8 @@ AGENTS: dict[str, AgentSpec] = {
         AgentSpec("sfdqn", "SFDQN", _NETWORKS, LawKind.MEAN, _RISKY, "sfdqn-residual"),
         AgentSpec("sfdqn-residual", "SFDQN, residual covariance", _NETWORKS, LawKind.MEAN_COVARIANCE),
         AgentSpec(
-            "rasfdqn", "RaSFDQN", _NETWORKS, LawKind.MEAN_LOG_VARIANCE, of_paper=False,
+            "rasfdqn", "RaSFDQN", _NETWORKS, LawKind.MEAN_LOW_RANK, (MeanVariance, MonotoneMeanVariance),
+            of_paper=False,
         ),
         AgentSpec("c51", "C51", _NETWORKS, LawKind.REWARD, _RISKY, "rac51"),
         AgentSpec("rac51", "RaC51", _NETWORKS, LawKind.REWARD, _RISKY),

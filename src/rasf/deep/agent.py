@@ -5,9 +5,14 @@ For each transition (s, a, phi, s') and each policy k (Algorithm 2):
     a'_k = argmax_b risk[Z_k(s', b) . w_k]      chosen by the online networks
     Z_k(s, a)  <-  phi + gamma Z_k(s', a'_k)    evaluated by the target networks
 
-phi may be the discounted sum over several steps, and s' the state after them. The paper's agents are kinds of the
-distribution Z: histograms (SFC51, RaSFC51), the mean (SFDQN), mean and covariance (SFDQN with residual covariance).
-Risk-neutral is beta = 0. Everything here is pure and unbatched over seeds: vmap it.
+phi may be the discounted sum over up to n steps, and s' the state after them. The sum of policy k goes on only while
+the action taken is nearly its own: at most `_NEARLY` of the usual difference between the best and the worst action
+below the best. Otherwise Z_k would be the return of whatever explored. The paper's agents are kinds of the distribution
+Z: histograms (SFC51, RaSFC51), the mean (SFDQN), mean and covariance (SFDQN with residual covariance). Risk-neutral is
+beta = 0. Everything here is pure and unbatched over seeds: vmap it.
+
+With a `limit` returns are those of an episode of so many steps. The share of them that is left is the last input of the
+networks, and nothing follows the last step. Without one the returns go on for ever.
 """
 
 from __future__ import annotations
@@ -25,14 +30,17 @@ import optax
 
 from rasf import checks
 from rasf.arrays import Array, array_namespace
-from rasf.deep.laws import Law, Losses, Networks, Parts, TaskHeads, Within, make_law, support_atoms
-from rasf.deep.networks import Network, encode, init_network, read_action, read_heads
+from rasf.deep.clock import Clock
+from rasf.deep.laws import Law, Losses, Networks, Parts, TaskHeads, Transition, Within, support_atoms
+from rasf.deep.make_law import make_law
+from rasf.deep.networks import TIME_INPUTS, Network, Sizes, encode, init_network, read_action, read_heads
 from rasf.deep.replay import Windows, row_size
 from rasf.deep.settings import HistogramSettings, MomentSettings, NetworkSettings
 from rasf.risk import MeanVariance, Risk
 from rasf.world import World
 
 _LAST_RATE = 0.02  # of the learning rate, where it decays
+_NEARLY = 0.2  # share of the mean difference between the best and the worst action
 
 
 class Tasks(NamedTuple):
@@ -71,11 +79,16 @@ class Learner(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What a batch is learned from: summed features (B, d), the state (B, n) after them, and its discount (B,)."""
+    """What a batch is learned from.
+
+    phi: summed features (B, d), or (K, B, d) if every policy has a sum of its own. discount: of what follows, (B,) or
+    (K, B). following: outputs (K, B, H, M) of every part for the action that policy k chooses after the sum.
+    """
 
     phi: Array
-    x_next: Array
     discount: Array
+    following: Parts
+    longest: Array
 
 
 @dataclass(frozen=True)
@@ -85,7 +98,7 @@ class Agent:
     active_features: the largest number of features that a task weighs; scoring histograms reads that many heads.
     planned: how many updates training will take; with 0, `decay`, `exploration` and `settle` have no effect. risk:
     takes beta. optimiser: takes the learning rate. activation: of the hidden layers. initialise: makes the first
-    networks.
+    networks. limit: steps of an episode; 0 if returns go on for ever.
     """
 
     settings: NetworkSettings
@@ -99,6 +112,8 @@ class Agent:
     optimiser: Callable[[Any], optax.GradientTransformation] = optax.adam
     activation: Callable[[Array], Array] = jnp.tanh
     initialise: Callable[..., Network] = init_network
+    limit: int = 0
+    neutral: bool = False
 
     @classmethod
     def create(
@@ -115,7 +130,7 @@ class Agent:
 
         Args:
             settings: Of one of the classes in `rasf.deep.settings`.
-            observation_size: Numbers of an observation.
+            observation_size: Numbers of an observation, without the time left.
             n_actions: Number of actions.
             training: The tasks.
             atoms: (d, N), of histograms.
@@ -139,8 +154,9 @@ class Agent:
             raise ValueError(
                 f"objects must divide the {observation_size} numbers of an observation, got {settings.objects}"
             )
-        law = make_law(settings.kind, d, atoms, events)
-        sizes = (policies, observation_size, checks.whole("n_actions", n_actions), d)
+        law = make_law(settings.kind, d, atoms, events, timed=bool(more.get("limit")))
+        inputs = observation_size + (TIME_INPUTS if more.get("limit") else 0)
+        sizes = (policies, inputs, checks.whole("n_actions", n_actions), d)
         return cls(settings, law, *sizes, **more).for_weights(weights)
 
     @classmethod
@@ -158,7 +174,7 @@ class Agent:
     def sizes(self, observation_size: int, policies: int, features: int, seen: int) -> list[tuple[str, int, int]]:
         """Names, own sizes and wanted sizes; seen: how many numbers of a task the networks may see."""
         return [
-            ("inputs", self.inputs, observation_size),
+            ("inputs", self.inputs, observation_size + (TIME_INPUTS if self.limit else 0)),
             ("features", self.law.features, features),
             ("policies", self.policies, policies),
         ]
@@ -169,6 +185,16 @@ class Agent:
         if updates < 1 or updates != round(updates):
             raise ValueError(f"updates must be a whole number for a round of {steps} steps, got {updates:g}")
         return round(updates)
+
+    @property
+    def clock(self) -> Clock | None:
+        """How networks see the time that is left, if they do."""
+        return Clock(self.limit, self.settings.gamma) if self.limit else None
+
+    @property
+    def averse_episodes(self) -> float:
+        """The share of training episodes that act risk-averse; 0 for distributions without that setting."""
+        return self.settings.averse_episodes if isinstance(self.settings, MomentSettings) else 0.0
 
     @property
     def gradient_step(self) -> optax.GradientTransformation:
@@ -211,10 +237,18 @@ class Agent:
     def init(self, key: Array) -> Learner:
         """A learner with random networks."""
         shapes, chosen = self.law.shapes(), self.settings
-        sizes = (self.policies, self.inputs, chosen.widths, self.actions)
-        more = {name: getattr(chosen, name) for name in ("frequency", "shared", "objects")}
+        sizes = Sizes(
+            self.policies,
+            self.inputs,
+            chosen.widths,
+            self.actions,
+            shared=chosen.shared,
+            frequency=chosen.frequency,
+            objects=chosen.objects,
+            timed=bool(self.limit),
+        )
         online = tuple(
-            self.initialise(one, *sizes, shape, **more)
+            self.initialise(one, sizes, shape)
             for one, shape in zip(jax.random.split(key, len(shapes)), shapes, strict=True)
         )
         average, chooser = (jax.tree.map(jnp.copy, online) if more else () for more in (chosen.average, self._settling))
@@ -256,6 +290,9 @@ class Agent:
             w: Weights (K, d).
             risk: One for all policies, or betas (K,).
         """
+        if self.neutral:
+            task_heads = self.law.mean_heads(networks, w)
+            return self.law.means(self._outputs(task_heads, obs), task_heads)
         task_heads = self.law.task_heads(networks, w, self.active_features)
         outputs = self._outputs(task_heads, obs)
         if isinstance(risk, Risk):
@@ -270,6 +307,7 @@ class Agent:
         by: Risk | Policies,
         within: Within,
         weight: Array | float = 1.0,
+        spread: Array | float = 1.0,
     ) -> tuple[Learner, Losses]:
         """One gradient step on a batch.
 
@@ -280,19 +318,21 @@ class Agent:
             by: The risk at which policy k learns for task k, or what each policy learns for.
             within: Bounds of the feature return.
             weight: Of each transition's loss, (B,). Default: 1.
+            spread: Typical standard deviations (d,) of the features' returns. Default: 1.
 
         Returns:
             The learner, and the weighted losses.
         """
         w, risk = by if isinstance(by, Policies) else (jnp.asarray(tasks.weights), by)
-        x, target = self.learned_from(batch)
-        next_action = self.bootstrap_actions(learner.chooser or learner.online, target.x_next, w, risk)
-        following = self._outputs_of(learner.target or learner.online, target.x_next, next_action)
-        action = jnp.broadcast_to(batch.action[:, 0], next_action.shape)
+        target = self.target_of(learner, batch, w, risk)
+        action = jnp.broadcast_to(batch.action[:, 0], (self.policies, len(batch.action)))
+
+        bounds = within.bounds(self.longest(batch.obs)), within.bounds(target.longest)
+        given = Transition(target.phi, target.discount, *bounds, w, jnp.broadcast_to(spread, batch.phi.shape[-1:]))
 
         def loss(networks: Networks) -> tuple[Array, Losses]:
-            chosen = self._outputs_of(networks, x, action)
-            found = self.law.losses(chosen, following, target.phi, target.discount, within)
+            chosen = self._outputs_of(networks, batch.obs, action)
+            found = self.law.losses(chosen, target.following, given)
             each = weight * found.each
             return jnp.mean(each), found._replace(each=each)
 
@@ -308,18 +348,50 @@ class Agent:
             chooser = jax.lax.cond(done <= self._settling, lambda: now, lambda: chooser)
         return Learner(online, learner.target, optimiser, done, average, chooser), found
 
-    def learned_from(self, batch: Windows) -> tuple[Array, Target]:
-        """What the networks see at the first state of each window, and the sum over its steps."""
-        steps = jnp.sum(batch.follows, axis=1).astype(int)  # (B,), at least one
-        powers = self.settings.gamma ** jnp.arange(batch.follows.shape[1])
-        phi = jnp.einsum("bn,bnd->bd", batch.follows * powers, batch.phi)
-        rows, last = jnp.arange(len(steps)), steps - 1
-        discount = self.settings.gamma**steps * batch.not_terminated[rows, last]
-        return batch.obs, Target(phi, batch.next_obs[rows, last], discount)
+    def target_of(self, learner: Learner, batch: Windows, w: Array, risk: Risk | Array) -> Target:
+        """What the policies, for their weights w (K, d) at their risk, learn from windows."""
+        (size, n), gamma, choosing = batch.follows.shape, self.settings.gamma, learner.chooser or learner.online
+        x_next = batch.next_obs.reshape(size * n, -1)
+        target = learner.target or learner.online
+        scores = self.bootstrap_scores(choosing, x_next, w, risk)
+        action = jnp.argmax(scores, axis=-1)
+        if n == 1:
+            following = self._outputs_of(target, x_next, action)
+            return Target(batch.phi[:, 0], gamma * batch.not_terminated[:, 0], following, self.longest(x_next))
+        of_steps = scores.reshape(self.policies, size, n, -1)[:, :, :-1]
+        taken = jnp.take_along_axis(of_steps, batch.action[None, :, 1:, None], axis=-1)[..., 0]
+        best, worst = of_steps.max(axis=-1), of_steps.min(axis=-1)
+        slack = _NEARLY * jnp.mean(best - worst, axis=(1, 2), keepdims=True)
+        goes_on = jnp.cumprod((taken >= best - slack) * batch.follows[:, 1:], axis=-1)  # (K, B, n - 1)
+        last, rows = jnp.sum(goes_on, axis=-1).astype(int), jnp.arange(size)  # the last step of each sum, (K, B)
+        powers = gamma ** jnp.arange(n)
+        sums, discounts = jnp.cumsum(powers[:, None] * batch.phi, axis=1), gamma * powers * batch.not_terminated
+        action = jnp.take_along_axis(action.reshape(self.policies, size, n), last[..., None], axis=-1)[..., 0]
+        x_last = batch.next_obs[rows, last]
+        following = self._outputs_of(target, x_last, action)
+        return Target(sums[rows, last], discounts[rows, last], following, self.longest(x_last))
 
-    def bootstrap_actions(self, networks: Networks, x: Array, w: Array, risk: Risk | Array) -> Array:
-        """Actions (K, B) that policy k chooses at the next state, for its weights w (K, d) at its risk."""
-        return jnp.argmax(self.own_scores(networks, x, w, risk), axis=-1)
+    def longest(self, x: Array) -> Array:
+        """The sum (..) of gamma^t over the steps that are left at the inputs (.., n)."""
+        whole = self.summed()
+        if self.clock is not None:
+            return whole * self.clock.share(x)
+        return jnp.full(x.shape[:-1], whole)
+
+    def bootstrap_scores(self, networks: Networks, x: Array, w: Array, risk: Risk | Array) -> Array:
+        """Scores (K, B, A) by which policy k chooses at the next state, for its weights w (K, d) at its risk."""
+        return self.own_scores(networks, x, w, risk)
+
+    def with_time(self, obs: Array, age: Array) -> Array:
+        """The inputs (.., n) of networks, of observations (.., m) after `age` (..) steps; in numpy or jax."""
+        return obs if self.clock is None else self.clock.beside(obs, age)
+
+    def summed(self, power: int = 1) -> float:
+        """The sum of gamma^(power t) over the steps of an episode, or for ever."""
+        discount = self.settings.gamma**power
+        if discount == 1:
+            return float(self.limit)
+        return (1 - discount**self.limit if self.limit else 1.0) / (1 - discount)
 
     def weights_for_all(self, w: Array) -> Array:
         """The weights w (d,) for every policy, (K, d)."""
@@ -332,9 +404,15 @@ class Agent:
     def _outputs(self, task_heads: TaskHeads, x: Array) -> Parts:
         """Outputs (K, B, A, H, M) of every part."""
         pairs = zip(task_heads.networks, self.law.task_shapes(task_heads), strict=True)
-        return tuple(read_heads(one.heads, encode(one, x, self.activation), shape) for one, shape in pairs)
+        found = tuple(read_heads(one.heads, encode(one, x, self.activation), shape) for one, shape in pairs)
+        return self.at_time(found, x)
 
     def _outputs_of(self, networks: Networks, x: Array, action: Array) -> Parts:
         """Outputs (K, B, H, M) of every part, of the actions (K, B)."""
         pairs = zip(networks, self.law.shapes(), strict=True)
-        return tuple(read_action(one.heads, encode(one, x, self.activation), action, shape) for one, shape in pairs)
+        found = tuple(read_action(one.heads, encode(one, x, self.activation), action, shape) for one, shape in pairs)
+        return self.at_time(found, x)
+
+    def at_time(self, outputs: Parts, x: Array) -> Parts:
+        """Outputs for the time that is left at inputs x."""
+        return outputs if self.clock is None else self.law.at_time(outputs, self.clock.share(x))

@@ -99,7 +99,8 @@ def rollouts(
         def act(state: Any, t: Array) -> Array:
             explore_key, action_key, _ = keys(t)
             at_step = risk.at_discount(jnp.asarray(risk_discount) ** t)
-            greedy = gpi_actions(agent.scores(task_heads, jax.vmap(world.observe)(state), task_input, at_step))
+            obs = agent.with_time(jax.vmap(world.observe)(state), jnp.broadcast_to(t, (n,)))
+            greedy = gpi_actions(agent.scores(task_heads, obs, task_input, at_step))
             explore = jax.random.uniform(explore_key, (n,)) < epsilon
             return jnp.where(explore, jax.random.randint(action_key, (n,), 0, agent.actions), greedy)
 

@@ -206,7 +206,7 @@ def _compiled_advance(agent: Agent, world: World, stage: Stage) -> Callable[...,
 def start(agent: Agent, world: World, capacity: int, config: RunConfig) -> Lane:
     """A lane before its first step; `capacity` is the number of steps that its replay keeps."""
     (tasks, features), chosen = config.tasks.weights.shape, agent.settings
-    n, inputs = environments(agent, tasks), world.observation_size
+    n, inputs = environments(agent, tasks), agent.inputs
     init_key, state_key = algorithm.init_keys(config.key)
     ring = Ring.empty(capacity, n, inputs, features)
     rated: Rated | tuple[()] = ()
@@ -223,7 +223,7 @@ def start(agent: Agent, world: World, capacity: int, config: RunConfig) -> Lane:
         ring,
         rated,
         jax.tree.map(jnp.asarray, Scaling.none(inputs, features)),
-        Within(nothing, nothing),
+        Within(nothing, nothing, nothing),
     )
 
 
@@ -252,7 +252,7 @@ def advance(
     lane, seen = jax.lax.scan(period, lane, begin + stage.length * jnp.arange(stage.periods))
     if stage.scales:
         stored = min(-(-agent.settings.warmup // n) * n, len(lane.ring.rows))
-        steps = replay.unpack(lane.ring.rows[:stored], world.observation_size)
+        steps = replay.unpack(lane.ring.rows[:stored], agent.inputs)
         lane = lane._replace(scaling=Scaling.of(agent, steps))
     return lane, seen
 
@@ -274,28 +274,29 @@ def _round(
         lambda new, old: jnp.where(fresh.reshape(n, *(1,) * (new.ndim - 1)), new, old), worlds.reset, lane.state
     )
     epsilon = 1.0 if warming else agent.epsilon_at(n * index)
-    explores, action, held = algorithm.explore(agent, chance, lane.held, epsilon)
-    obs = jax.vmap(world.observe)(state)
+    explores, action, held = algorithm.explore(agent, chance, lane.held.begun(chance, fresh), epsilon)
+    obs = agent.with_time(jax.vmap(world.observe)(state), lane.age)
     if not warming:
         betas = jnp.broadcast_to(config.beta, tasks.weights.shape[:1])
-        scored = jax.vmap(
-            lambda task, seen: algorithm.scores(agent, networks, tasks, task, betas[task], lane.scaling, seen)
-        )(active, obs)
+        way = algorithm.Acting(active, betas[active], held.aversion)
+        scored = jax.vmap(lambda own, seen: algorithm.scores(agent, networks, tasks, own, lane.scaling, seen))(way, obs)
         action = jnp.where(explores, action, jax.vmap(gpi_actions)(scored))
     state, phi = jax.vmap(world.advance)(state, action, worlds.noise)
     terminated = jnp.broadcast_to(jax.vmap(world.terminated)(state), (n,))
     age = lane.age + 1
     over = terminated | (age >= world.episode_length)
-    steps = Steps(obs, action, phi, jax.vmap(world.observe)(state), 1.0 - terminated, active, over * 1.0)
+    next_obs = agent.with_time(jax.vmap(world.observe)(state), age)
+    ended = over if agent.limit else terminated
+    steps = Steps(obs, action, phi, next_obs, 1.0 - ended, active, over * 1.0)
     ring, stored_at = lane.ring.store(index, replay.pack(steps))
     rated = lane.rated
     if isinstance(rated, Rated):
         rated = rated._replace(priorities=rated.priorities.begin(stored_at))
-    within = algorithm.widened(lane.within, phi, agent.settings.gamma)
+    within = algorithm.widened(lane.within, phi, ended)
     goal = Goal(tasks, config.bootstrap_beta if config.policies is None else config.policies)
     lane = Lane(lane.learner, state, age * (1 - over), held.ended(over), ring, rated, lane.scaling, within)
     stored = (index + 1) * n
-    one = partial(_learn, agent, goal, lane, stored, n, world.observation_size)
+    one = partial(_learn, agent, goal, lane, stored, n, agent.inputs)
     n_updates = len(samples.bits)
     if not n_updates:
         return lane, (jnp.zeros(()), jnp.zeros(2), phi)

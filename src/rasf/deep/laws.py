@@ -4,8 +4,7 @@
     MeanOnly         the mean psi alone, so that only the mean can be scored
     MeanCovariance   psi, and by a second network the covariance Sigma from the residual recursion
                      delta delta' + gamma^2 Sigma(s', a'),  delta = phi + gamma psi(s', a') - psi(s, a)
-    MeanVariances    psi and the variance of each feature, the diagonal of the same recursion, by one network; variances
-                     and the means of events are learned by their logarithms
+    MeanLowRank      psi and Sigma by one network, Sigma as a diagonal and factors of low rank (`rasf.deep.low_rank`)
 
 A distribution consists of parts; each part is one stack of K networks. Outputs of a part have shape (K, B, A, F, M):
 policies, batch, actions, heads, numbers per head. `task_heads` keeps what matters for the weights at hand: a task that
@@ -35,13 +34,11 @@ import numpy.typing as npt
 
 from rasf import checks
 from rasf.agents import LawKind
-from rasf.arrays import Array, Bools, Floats, array_namespace
+from rasf.arrays import Array, Floats, array_namespace
 from rasf.deep.networks import Heads, Layer, Network, choose_heads, fold_heads
 from rasf.risk.base import Risk, histogram_moments
 from rasf.transfer import packed_indices, packed_weights
 
-_LOG_ZERO = -1e4  # the logarithm of a weight that is zero
-_MOST_LEARNED, _MOST_READ = 10.0, 80.0  # logarithms: bounds of targets, and of outputs, so that scores do not overflow
 Parts = tuple[Array, ...]  # outputs of every part
 Networks = tuple[Network, ...]  # weights of every part
 
@@ -54,11 +51,44 @@ class TaskHeads(NamedTuple):
     weights: Array
 
 
-class Within(NamedTuple):
-    """Bounds of the discounted feature return: lowest (d,) and highest (d,)."""
+class Bounds(NamedTuple):
+    """Bounds of discounted feature returns: lowest (.., d) and highest (.., d)."""
 
     low: Array
     high: Array
+
+
+class Within(NamedTuple):
+    """Features of single steps so far: the least (d,), or 0, and the largest (d,), or 0.
+
+    lasting: (d,), 1 for features that differ from 0 in steps after which the episode goes on, 0 for those that come at
+    its end only, and so once at most.
+    """
+
+    low: Array
+    high: Array
+    lasting: Array
+
+    def bounds(self, longest: Array) -> Bounds:
+        """Of returns of episodes; longest (..): the sum of gamma^t over the steps that are left."""
+        times = 1 + self.lasting * (longest[..., None] - 1)
+        return Bounds(self.low * times, self.high * times)
+
+
+class Transition(NamedTuple):
+    """What B transitions gave K policies; each policy may have sums over steps of its own.
+
+    phi: features (B, d), or (K, B, d). discount: of what follows, (B,) or (K, B); 0 where the episode terminated. here:
+    bounds (B, d) of the feature return at s. there: at s', (B, d) or (K, B, d). weights: (K, d), of each policy's task.
+    spread: (d,), a typical standard deviation of each feature's return.
+    """
+
+    phi: Array
+    discount: Array
+    here: Bounds
+    there: Bounds
+    weights: Array
+    spread: Array
 
 
 class Losses(NamedTuple):
@@ -104,28 +134,26 @@ class Law(Protocol):
     def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
         """Mean and variance (K, B, A) of the return; a learned variance may be negative."""
 
-    def losses(self, chosen: Parts, following: Parts, phi: Array, discount: Array, within: Within) -> Losses:
+    def losses(self, chosen: Parts, following: Parts, given: Transition) -> Losses:
         """Losses of outputs (K, B, H, M) at (s, a) against those at (s', a').
 
         Args:
             chosen: Outputs at (s, a).
             following: Outputs at (s', a'), of the target networks.
-            phi: Features (B, d) of the transition, or (K, B, d) for each policy.
-            discount: Of what follows, (B,) or (K, B); 0 where the episode terminated.
-            within: Bounds of the feature return, to which targets are clipped where outputs are exponentials.
+            given: What was seen in between.
         """
 
-    def in_units(self, networks: Networks, units: Array) -> Networks:
+    def in_units(self, networks: Networks, units: Array, spread: Array) -> Networks:
         """The networks of plain features, from those that learned features (d,) in these units."""
 
+    def at_time(self, outputs: Parts, share: Array) -> Parts:
+        """Outputs for the share of an episode's time that is left, (B,) or (K, B)."""
 
-def make_law(kind: LawKind, features: int, atoms: npt.ArrayLike | None = None, events: tuple[int, ...] = ()) -> Law:
-    """The distribution of this kind; atoms (d, N) are those of histograms, events those of `MeanVariances`."""
-    if kind is LawKind.MEAN_LOG_VARIANCE:
-        return MeanVariances(features, events)
-    if kind is LawKind.HISTOGRAM:
-        return Histogram(tuple(map(tuple, np.asarray(atoms, np.float64).tolist())))
-    return {LawKind.MEAN: MeanOnly, LawKind.MEAN_COVARIANCE: MeanCovariance}[kind](features)
+    def mean_heads(self, networks: Networks, w: Array) -> TaskHeads:
+        """The heads that the means of the return need for the weights w (K, d)."""
+
+    def means(self, outputs: Parts, task_heads: TaskHeads) -> Array:
+        """Means (K, B, A) of the return, of outputs of `mean_heads` or `task_heads`."""
 
 
 @dataclass(frozen=True)
@@ -179,14 +207,14 @@ class Histogram:
         weights = task_heads.weights[:, None, None]
         return jnp.sum(mean * weights, axis=-1), jnp.sum(variance * weights**2, axis=-1)
 
-    def losses(self, chosen: Parts, following: Parts, phi: Array, discount: Array, within: Within) -> Losses:
+    def losses(self, chosen: Parts, following: Parts, given: Transition) -> Losses:
         """Cross-entropy against the projected histograms, summed over atoms, features and policies.
 
         The error is the divergence from the projected histograms, on average over policies.
         """
         over_features = jax.vmap(project, in_axes=(1, 0, None, 0), out_axes=(1, 0))
         over_batch = jax.vmap(over_features, in_axes=(1, 0, 0, None), out_axes=(1, 0))
-        probs, atoms = jax.nn.softmax(following[0]), jnp.array(self.atoms)
+        probs, atoms, (phi, discount, *_) = jax.nn.softmax(following[0]), jnp.array(self.atoms), given
         if phi.ndim == 3:  # every policy has its own sum, so its own projection
             own = jax.vmap(lambda *given: over_batch(*(part[None] for part in given[:1]), *given[1:], atoms))
             target, clipped = own(probs, phi, discount)
@@ -199,9 +227,18 @@ class Histogram:
         error = jnp.mean(jax.lax.stop_gradient(entropy) + known, axis=0)
         return Losses(jnp.sum(entropy, axis=0), jnp.maximum(error, 0.0), jnp.mean(clipped, axis=(0, 1)))
 
-    def in_units(self, networks: Networks, units: Array) -> Networks:
+    def in_units(self, networks: Networks, units: Array, spread: Array) -> Networks:
         """As they are: atoms have units of their own."""
         return networks
+
+    def at_time(self, outputs: Parts, share: Array) -> Parts:
+        return outputs
+
+    def mean_heads(self, networks: Networks, w: Array) -> TaskHeads:
+        return self.task_heads(networks, w, len(self.atoms))
+
+    def means(self, outputs: Parts, task_heads: TaskHeads) -> Array:
+        return self.moments(outputs, task_heads)[0]
 
 
 @dataclass(frozen=True)
@@ -246,16 +283,26 @@ class MeanOnly:
         mean = outputs[0][..., 0, 0]
         return mean, array_namespace(mean).zeros_like(mean)
 
-    def losses(self, chosen: Parts, following: Parts, phi: Array, discount: Array, within: Within) -> Losses:
+    def losses(self, chosen: Parts, following: Parts, given: Transition) -> Losses:
         """Half the squared temporal difference, summed over features and policies."""
-        delta = _difference(chosen, following, phi, discount)
+        delta = _difference(chosen, following, given)
         return Losses(jnp.sum(delta**2, axis=(0, 2)) / 2, _length(delta), jnp.zeros(2))
 
-    def in_units(self, networks: Networks, units: Array) -> Networks:
+    def in_units(self, networks: Networks, units: Array, spread: Array) -> Networks:
         return tuple(
-            one._replace(heads=Layer(*(part * _padded(factor, part.shape[-1]) for part in one.heads)))
+            one._replace(heads=Layer(*(part * padded(factor, part.shape[-1]) for part in one.heads)))
             for one, factor in zip(networks, self._factors(units), strict=True)
         )
+
+    def at_time(self, outputs: Parts, share: Array) -> Parts:
+        return outputs
+
+    def mean_heads(self, networks: Networks, w: Array) -> TaskHeads:
+        folded = networks[0]._replace(heads=fold_heads(networks[0].heads, w[..., None]))
+        return TaskHeads((folded,), array_namespace(w).zeros(0), w)
+
+    def means(self, outputs: Parts, task_heads: TaskHeads) -> Array:
+        return outputs[0][..., 0, 0]
 
     def _factors(self, units: Array) -> tuple[Array, ...]:
         """The factors of each part's outputs."""
@@ -277,12 +324,12 @@ class MeanCovariance(MeanOnly):
     def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
         return outputs[0][..., 0, 0], outputs[1][..., 0, 0]
 
-    def losses(self, chosen: Parts, following: Parts, phi: Array, discount: Array, within: Within) -> Losses:
+    def losses(self, chosen: Parts, following: Parts, given: Transition) -> Losses:
         """Half the squared differences of psi and of Sigma."""
-        delta = _difference(chosen, following, phi, discount)
+        delta = _difference(chosen, following, given)
         rows, columns = packed_indices(self.features)
         fixed = jax.lax.stop_gradient(delta)
-        target = fixed[..., rows] * fixed[..., columns] + discount[..., None] ** 2 * following[1][:, :, 0]
+        target = fixed[..., rows] * fixed[..., columns] + given.discount[..., None] ** 2 * following[1][:, :, 0]
         of_sigma = (target - chosen[1][:, :, 0]) ** 2
         each = jnp.sum(delta**2, axis=(0, 2)) + jnp.sum(of_sigma, axis=(0, 2))
         return Losses(each / 2, _length(delta), jnp.zeros(2))
@@ -292,114 +339,20 @@ class MeanCovariance(MeanOnly):
         return units, units[rows] * units[columns]
 
 
-@dataclass(frozen=True)
-class MeanVariances(MeanOnly):
-    """Mean and variance of `features` features, taken to be uncorrelated: two heads, one for each moment.
-
-    The network gives the logarithms of variances and of the means of `events`. Events are features that are never
-    negative and mostly zero, such as failures: their mean is nearly zero in most states and large in a few, and so is
-    their variance. A network that gives them directly has errors of the same size everywhere, and these decide where
-    nothing can happen. Errors of logarithms are relative. A quantity m that is never negative is learned by the loss
-    m - y log m (that of a Poisson distribution), whose minimum is the mean of y for any distribution of y.
-    """
-
-    kind: ClassVar[LawKind] = LawKind.MEAN_LOG_VARIANCE
-    events: tuple[int, ...] = ()
-
-    @property
-    def _is_event(self) -> Bools:
-        return np.isin(np.arange(self.features), self.events)
-
-    def shapes(self) -> tuple[Heads, ...]:
-        return (Heads(2, self.features),)
-
-    def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:
-        """The mean of all but events, then the logarithms: of events' means, of variances times w^2 that matter."""
-        xp, (policies, d), (network,) = array_namespace(w), w.shape, networks
-        index = xp.argsort(w == 0, axis=-1, stable=True)[:, :active]
-        own = xp.take_along_axis(w, index, axis=-1)
-        every, events = xp.arange(2 * d), np.array(self.events, int)
-        columns = [
-            xp.concatenate([xp.where(self._is_event, 0.0, w), xp.zeros_like(w)], axis=-1)[..., None],
-            xp.broadcast_to((every[:, None] == events) * 1.0, (policies, 2 * d, len(events))),
-            (every[:, None] == d + index[:, None]) * 1.0,
-        ]
-        none = xp.zeros((policies, 1 + len(events)), w.dtype)
-        shift = xp.where(own == 0, _LOG_ZERO, 2 * xp.log(xp.where(own == 0, 1.0, xp.abs(own))))
-        folded = fold_heads(network.heads, xp.concatenate(columns, axis=-1).astype(w.dtype))
-        bias = folded.bias + xp.concatenate([none, shift], axis=-1)[:, None]
-        return TaskHeads((network._replace(heads=Layer(folded.weight, bias)),), xp.zeros(0), w)
-
-    def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
-        out, n = outputs[0][..., 0, :], len(self.events)
-        mean, variance = out[..., 0], _exp(out[..., 1 + n :]).sum(axis=-1)
-        if n:
-            weights = task_heads.weights[:, list(self.events)][:, None, None]
-            mean = mean + (_exp(out[..., 1 : 1 + n]) * weights).sum(axis=-1)
-        return mean, variance
-
-    def losses(self, chosen: Parts, following: Parts, phi: Array, discount: Array, within: Within) -> Losses:
-        """Half the squared differences of means, and the Poisson losses of what is never negative.
-
-        Targets are clipped to the bounds of the feature return, because the exponential output can explode at
-        unfamiliar states, and one target of 20,000 spoils the layers that policies share.
-        """
-        now, later = (self._means(part[0]) for part in (chosen, following))
-        after = jnp.exp(jnp.minimum(following[0][:, :, 1], _MOST_LEARNED))
-        believed, later = jnp.clip(now, *within), jnp.clip(later, *within)
-        span = (within.high - within.low) ** 2
-        after = jnp.minimum(after, span / 4)  # the largest variance on an interval
-        # logarithms of the largest targets below
-        most_mean, most_variance = (jnp.log(jnp.maximum(most, 1.0)) for most in (within.high, 1.25 * span))
-        target = jax.lax.stop_gradient(phi + discount[..., None] * later)
-        of_events = poisson_loss(chosen[0][:, :, 0], target, most_mean)
-        of_means = jnp.where(self._is_event, of_events, (target - now) ** 2 / 2)
-        variance = jax.lax.stop_gradient((target - believed) ** 2 + discount[..., None] ** 2 * after)
-        each = jnp.sum(of_means + poisson_loss(chosen[0][:, :, 1], variance, most_variance), axis=(0, 2))
-        return Losses(each, _length(target - believed), jnp.zeros(2))
-
-    def _means(self, outputs: Array) -> Array:
-        """Means (K, B, d) of features, from outputs (K, B, 2, d)."""
-        given = outputs[:, :, 0]
-        # the exponential of other features is not taken at all: it could overflow and spoil the gradient
-        bounded = jnp.where(self._is_event, jnp.minimum(given, _MOST_LEARNED), 0.0)
-        return jnp.where(self._is_event, jnp.exp(bounded), given)
-
-    def in_units(self, networks: Networks, units: Array) -> Networks:
-        """Plain outputs are multiplied; logarithms are shifted."""
-        xp, (network,), event = array_namespace(units), networks, self._is_event
-        factor = xp.concatenate([xp.where(event, 1.0, units), xp.ones(self.features)]).astype(units.dtype)
-        shift = xp.concatenate([xp.where(event, xp.log(units), 0.0), 2 * xp.log(units)]).astype(units.dtype)
-        weight, bias = (part * _padded(factor, part.shape[-1]) for part in network.heads)
-        surplus = xp.zeros(bias.shape[-1] - len(shift), units.dtype)
-        return (network._replace(heads=Layer(weight, bias + xp.concatenate([shift, surplus]))),)
-
-
-def _exp(logs: Array) -> Array:
-    xp = array_namespace(logs)
-    return xp.exp(xp.minimum(logs, _MOST_READ))
-
-
-def poisson_loss(logs: Array, target: Array, most: Array | float = _MOST_LEARNED) -> Array:
-    """m - y log m for a target y that is never negative, by the logarithm of m; linear where that exceeds `most`."""
-    bounded = jnp.minimum(logs, most)
-    return jnp.exp(bounded) * (1 + logs - bounded) - target * logs
-
-
 def _length(delta: Array) -> Array:
     """The length of the differences (K, B, d) of means, (B,), on average over policies."""
     return jnp.mean(jnp.sqrt(jnp.sum(jax.lax.stop_gradient(delta) ** 2, axis=-1)), axis=0)
 
 
-def _padded(factor: Array, columns: int) -> Array:
+def padded(factor: Array, columns: int) -> Array:
     """The factors, with ones for the columns that align the layer."""
     xp = array_namespace(factor)
     return xp.concatenate([factor, xp.ones(columns - len(factor), factor.dtype)])
 
 
-def _difference(chosen: Parts, following: Parts, phi: Array, discount: Array) -> Array:
+def _difference(chosen: Parts, following: Parts, given: Transition) -> Array:
     """phi + gamma psi(s', a') - psi(s, a), (K, B, d)."""
-    return phi + discount[..., None] * following[0][:, :, 0] - chosen[0][:, :, 0]
+    return given.phi + given.discount[..., None] * following[0][:, :, 0] - chosen[0][:, :, 0]
 
 
 def support_atoms(bounds: npt.ArrayLike, gamma: float, n: int, *, with_zero: bool = False) -> Floats:

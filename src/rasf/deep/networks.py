@@ -35,6 +35,7 @@ import numpy.typing as npt
 from rasf.arrays import Array, Ints, array_namespace
 
 _ALIGNMENT = 8
+TIME_INPUTS = 2  # of networks that see the time that is left (`rasf.deep.clock`)
 
 
 class Layer(NamedTuple):
@@ -52,7 +53,10 @@ class Sines(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """A layer that sees objects of f numbers each beside the first: weights (K, 2 f, m), biases (K, m)."""
+    """A layer that sees objects of f numbers each beside the first: weights (K, 2 f, m), biases (K, m).
+
+    Weights (K, 2 f + 1, m) see the last of the inputs that tell the time.
+    """
 
     weight: Array
     bias: Array
@@ -61,6 +65,15 @@ class Pairs(NamedTuple):
     def numbers(self) -> int:
         """Of an object."""
         return int(self.weight.shape[1]) // 2
+
+    @property
+    def timed(self) -> bool:
+        """Whether it sees the time."""
+        return bool(self.weight.shape[1] % 2)
+
+    def listed(self, inputs: int) -> int:
+        """How many of the inputs list objects."""
+        return inputs - TIME_INPUTS * self.timed
 
 
 class Each(NamedTuple):
@@ -91,40 +104,47 @@ class Heads(NamedTuple):
         return self.heads * self.numbers
 
 
-def init_network(
-    key: Array,
-    policies: int,
-    inputs: int,
-    widths: tuple[int, ...],
-    actions: int,
-    shape: Heads,
-    *,
-    separate_heads: bool = False,
-    frequency: float = 0.0,
-    shared: bool = False,
-    objects: int = 0,
-) -> Network:
-    """Glorot-uniform weights and zero biases; the heads count as one layer, or each as one with all its actions.
+class Sizes(NamedTuple):
+    """What K networks are: numbers of inputs, units of the hidden layers, and actions.
 
-    frequency: with any, the first layer is one of sines, its frequencies normal with this spread, its phases uniform.
-    objects: with any, the inputs list objects of so many numbers; of several layers all but the last see each alone.
+    shared: they have the hidden layers in common. frequency: with any, the first layer is one of sines, its frequencies
+    normal with this spread, its phases uniform. objects: with any, the inputs list objects of so many numbers. timed:
+    the last `TIME_INPUTS` inputs tell the time.
     """
-    sizes = (2 * objects or inputs, *widths)
-    *hidden_keys, head_key = jax.random.split(key, len(sizes))
-    several = 1 if shared else policies
-    kinds = kinds_of_layers(len(widths), objects, bool(frequency))
+
+    policies: int
+    inputs: int
+    widths: tuple[int, ...]
+    actions: int
+    shared: bool = False
+    frequency: float = 0.0
+    objects: int = 0
+    timed: bool = False
+
+    @property
+    def first(self) -> int:
+        """Rows of the first layer's weights."""
+        return 2 * self.objects + self.timed if self.objects else self.inputs
+
+
+def init_network(key: Array, sizes: Sizes, shape: Heads, *, separate_heads: bool = False) -> Network:
+    """Glorot-uniform weights and zero biases; the heads count as one layer, or each as one with all its actions."""
+    policies, frequency, layers = sizes.policies, sizes.frequency, (sizes.first, *sizes.widths)
+    *hidden_keys, head_key = jax.random.split(key, len(layers))
+    several = 1 if sizes.shared else policies
+    kinds = kinds_of_layers(len(sizes.widths), sizes.objects, bool(frequency))
     hidden = tuple(
         kind(_glorot(one, (several, n, m), n + m), jnp.zeros((several, m)))
-        for kind, one, n, m in zip(kinds, hidden_keys, sizes[:-1], sizes[1:], strict=True)
+        for kind, one, n, m in zip(kinds, hidden_keys, layers[:-1], layers[1:], strict=True)
     )
     if frequency:
         frequency_key, phase_key = jax.random.split(hidden_keys[0])
         frequencies = frequency * jax.random.normal(frequency_key, hidden[0].weight.shape)
         phases = jax.random.uniform(phase_key, hidden[0].bias.shape, minval=-jnp.pi, maxval=jnp.pi)
         hidden = (hidden[0]._replace(weight=frequencies, bias=phases), *hidden[1:])
-    outputs = (actions, shape.size)
-    of_one_layer = actions * (shape.numbers if separate_heads else shape.size)
-    weight = _glorot(head_key, (policies, sizes[-1], *outputs), sizes[-1] + of_one_layer)
+    outputs = (sizes.actions, shape.size)
+    of_one_layer = sizes.actions * (shape.numbers if separate_heads else shape.size)
+    weight = _glorot(head_key, (policies, layers[-1], *outputs), layers[-1] + of_one_layer)
     return Network(hidden, _aligned(Layer(weight, jnp.zeros((policies, *outputs)))))
 
 
@@ -146,7 +166,10 @@ def _aligned(layer: Layer) -> Layer:
 
 
 def encode(network: Network, x: Array, activation: Callable[[Array], Array] = jnp.tanh) -> Array:
-    """Features (K, B, m) of the inputs x (B, n), or (K, B, n) where every network has its own."""
+    """Features (K, B, m) of the inputs x (B, n), or (K, B, n) where every network has its own.
+
+    Of networks that share their layers and their inputs the features are the same: (1, B, m).
+    """
     policies, several = len(network.heads.weight), len(network.hidden[0].weight)
     if x.ndim == 3 and several < policies:  # inputs of their own for networks that share their layers
         return encode(network, x.reshape(-1, x.shape[-1]), activation)[0].reshape(*x.shape[:2], -1)
@@ -155,15 +178,17 @@ def encode(network: Network, x: Array, activation: Callable[[Array], Array] = jn
         (h, layers), usual = _largest_of_objects(layers[0], layers[1:], h), jax.nn.relu
     for layer in layers:
         h = (_sine if isinstance(layer, Sines) else usual)(_product(h, layer.weight) + layer.bias[:, None])
-    return jnp.broadcast_to(h, (policies, *h.shape[1:]))
+    return h
 
 
 def _largest_of_objects(pairs: Pairs, left: tuple[Hidden, ...], x: Array) -> tuple[Array, tuple[Hidden, ...]]:
     """What the first layers make of lists of objects x (K, B, R f): (K, B, m), and the layers that are left."""
-    numbers = pairs.numbers
-    objects = x.reshape(*x.shape[:2], x.shape[2] // numbers, numbers)
+    numbers, listed = pairs.numbers, pairs.listed(x.shape[2])
+    objects = x[..., :listed].reshape(*x.shape[:2], listed // numbers, numbers)
     own = _product(objects[:, :, 0], pairs.weight[:, :numbers]) + pairs.bias[:, None]
-    h = jax.nn.relu(own[:, :, None] + _of_each(objects, pairs.weight[:, numbers:]))
+    if pairs.timed:
+        own = own + _product(x[..., -1:], pairs.weight[:, 2 * numbers :])
+    h = jax.nn.relu(own[:, :, None] + _of_each(objects, pairs.weight[:, numbers : 2 * numbers]))
     while left and isinstance(left[0], Each):
         h, left = jax.nn.relu(_of_each(h, left[0].weight) + left[0].bias[:, None, None]), left[1:]
     somebody = jnp.any(objects != 0, axis=-1, keepdims=True)
@@ -187,14 +212,14 @@ def _sine(x: Array) -> Array:
 
 
 def read_heads(heads: Layer, h: Array, shape: Heads) -> Array:
-    """Outputs (K, B, A, H, M) of all actions, of the features h (K, B, m)."""
+    """Outputs (K, B, A, H, M) of all actions, of the features h (K, B, m) or (1, B, m)."""
     return _trimmed(_read_columns(heads, h), shape)
 
 
 def read_action(heads: Layer, h: Array, action: Array, shape: Heads) -> Array:
-    """Outputs (K, B, H, M) of the actions (K, B), of the features h (K, B, m)."""
+    """Outputs (K, B, H, M) of the actions (K, B), of the features h (K, B, m) or (1, B, m)."""
     policies, actions, columns = heads.bias.shape
-    if h.shape[-1] >= columns:
+    if h.shape[-1] >= columns or len(h) < policies:
         return _trimmed(_pick(_read_columns(heads, h), action), shape)
     taken = jax.nn.one_hot(action, actions)
     larger = (h[..., None] * taken[..., None, :]).reshape(*h.shape[:2], -1)
@@ -222,13 +247,15 @@ def _plain_largest_of_objects(
     pairs: Pairs, left: tuple[Hidden, ...], x: npt.NDArray[np.float32]
 ) -> tuple[npt.NDArray[np.float32], tuple[Hidden, ...]]:
     """`_largest_of_objects` in numpy, of inputs x (B, R f); objects that are nobody in all of them cost nothing."""
-    numbers = pairs.numbers
-    objects = x.reshape(len(x), x.shape[1] // numbers, numbers)
+    numbers, listed = pairs.numbers, pairs.listed(x.shape[1])
+    objects = x[:, :listed].reshape(len(x), listed // numbers, numbers)
     somebody = np.asarray(objects.any(axis=-1))
     seen = np.flatnonzero(somebody.any(axis=0) | (np.arange(objects.shape[1]) == 0))
     objects, somebody = objects[:, seen], somebody[:, seen]
     own = objects[:, 0] @ pairs.weight[:, :numbers] + pairs.bias[:, None]
-    h = np.maximum(own[:, :, None] + objects[None] @ pairs.weight[:, None, numbers:], 0)
+    if pairs.timed:
+        own += x[:, -1:] @ pairs.weight[:, 2 * numbers :]
+    h = np.maximum(own[:, :, None] + objects[None] @ pairs.weight[:, None, numbers : 2 * numbers], 0)
     while left and isinstance(left[0], Each):
         h, left = np.maximum(h @ left[0].weight[:, None] + left[0].bias[:, None, None], 0), left[1:]
     return np.where(somebody[..., None], h, np.float32(0)).max(axis=2), left
@@ -245,6 +272,8 @@ def plain_outputs(network: Network, x: npt.NDArray[np.float32], shape: Heads) ->
 def _read_columns(heads: Layer, h: Array) -> Array:
     """All columns (K, B, A, X)."""
     policies, actions, columns = heads.bias.shape
+    if len(h) < policies:  # one product for all networks
+        return jnp.einsum("bm,kmax->kbax", h[0], heads.weight) + heads.bias[:, None]
     flat = _product(h, heads.weight.reshape(policies, -1, actions * columns))
     return flat.reshape(policies, -1, actions, columns) + heads.bias[:, None]
 

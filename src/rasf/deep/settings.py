@@ -20,7 +20,9 @@ from rasf.agents import AGENTS, Family, LawKind
 
 DEEP_AGENTS = tuple(name for name, one in AGENTS.items() if one.family is Family.NETWORKS and one.makes_library)
 _MOST_ATOMS = 100_000
-_COUNTS = {"batch": 1, "n_step": 1, "target_period": 0, "average": 0, "warmup": 0, "replay": 0, "objects": 0}
+_COUNTS = {"batch": 1, "n_step": 1, "target_period": 0, "average": 0, "warmup": 0, "replay": 0, "objects": 0,
+           "episode_length": 0}  # fmt: skip
+_HORIZONS = ("episode", "continuing")
 _SHARES = ("epsilon", "exploration", "settle", "surprise")
 _SWITCHES = ("decay", "shared", "side_by_side", "lasting")
 
@@ -30,7 +32,11 @@ class NetworkSettings:
     """Settings that all networks have; the defaults are the paper's.
 
     Attributes:
-        gamma: Discount, below 1. Default: 0.9.
+        gamma: Discount; 1 is allowed if the horizon is the episode. Default: 0.9.
+        horizon: "episode": returns are those of an episode until its time limit, and networks see the time left.
+            "continuing": returns go on beyond the limit. Default: continuing.
+        episode_length: The time limit in steps, if the environment does not declare it; 0 for the declared one.
+            Without a limit returns go on. Default: 0.
         widths: Units of the hidden layers. Default: (256, 256).
         shared: All policies share the hidden layers. Default: False.
         objects: How many numbers describe an object, if an observation lists objects: the first row is the agent, rows
@@ -61,6 +67,8 @@ class NetworkSettings:
     kind: ClassVar[LawKind] = LawKind.MEAN
 
     gamma: float = 0.9
+    horizon: str = "continuing"
+    episode_length: int = 0
     widths: tuple[int, ...] = (256, 256)
     shared: bool = False
     objects: int = 0
@@ -97,8 +105,9 @@ class NetworkSettings:
         checks.number("frequency", self.frequency, 0.0, np.inf)
         if checks.number("updates", self.updates, 0.0, 1_000.0) == 0:
             raise ValueError("updates must be above 0, such as 0.25 for one in four steps, got 0")
-        if checks.number("gamma", self.gamma, 0.0, 1.0) == 1:
-            raise ValueError("gamma must be below 1 for the returns of networks, got 1")
+        checks.one_of("horizon", self.horizon, _HORIZONS)
+        if checks.number("gamma", self.gamma, 0.0, 1.0) == 1 and self.horizon != "episode":
+            raise ValueError("gamma must be below 1 for returns that go on, or horizon must be 'episode', got 1")
         if self.objects and self.frequency:
             raise ValueError(f"objects cannot be combined with frequency, got {self.frequency!r}")
 
@@ -140,14 +149,18 @@ class MomentSettings(NetworkSettings):
     Attributes:
         events: Indices of rare features that are never negative, such as a crash. The network gives the logarithms of
             their means, as of all variances. Default: none; `learn` uses those that the environment declares.
+        averse_episodes: Share of training episodes that act risk-averse, by a number of standard deviations between 0
+            and 2 that is drawn for each. What averse acting leads to is then learned from experience. Default: 0.5.
 
-    The defaults differ from the paper's: gamma 0.99, widths (64, 64), shared, batch 64, learning_rate 2e-3, decay,
-    target_period 250, average 1000, epsilon 0.05, exploration 0.2, n_step 5, warmup 500, surprise 0.5, side_by_side.
+    The defaults differ from the paper's: gamma 0.99, horizon "episode", widths (64, 64), shared, batch 64,
+    learning_rate 2e-3, decay, target_period 250, average 1000, epsilon 0.05, exploration 0.2, n_step 5, warmup 500,
+    surprise 0.5, side_by_side.
     """
 
-    kind: ClassVar[LawKind] = LawKind.MEAN_LOG_VARIANCE
+    kind: ClassVar[LawKind] = LawKind.MEAN_LOW_RANK
 
     gamma: float = 0.99
+    horizon: str = "episode"
     widths: tuple[int, ...] = (64, 64)
     shared: bool = True
     batch: int = 64
@@ -162,6 +175,7 @@ class MomentSettings(NetworkSettings):
     surprise: float = 0.5
     side_by_side: bool = True
     events: tuple[int, ...] = ()
+    averse_episodes: float = 0.5
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -169,6 +183,7 @@ class MomentSettings(NetworkSettings):
             raise ValueError(f"events must be different features such as events=(2,), got {self.events!r}")
         for event in self.events:
             checks.whole("events", event, 0)
+        checks.number("averse_episodes", self.averse_episodes, 0.0, 1.0)
 
 
 _CLASSES = {one.kind: one for one in (MeanSettings, CovarianceSettings, HistogramSettings, MomentSettings)}

@@ -11,8 +11,8 @@ networks are renewed every `act_every` updates, and updates are done `together`,
 two drivers compute the same numbers, if the updates of a round divide `target_period`: the fused driver copies target
 networks between rounds.
 
-An episode that terminated has no future; one that was truncated is bootstrapped from its true last observation. The
-same seed and the same calls give the same bits.
+An episode that terminated has no future, nor has one that reached the agent's `limit`. An episode that was truncated
+otherwise is bootstrapped from its true last observation. The same seed and the same calls give the same bits.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from rasf import checks
 from rasf.arrays import Array, Floats, Ints
 from rasf.deep import algorithm, replay
 from rasf.deep.agent import Agent, Learner, Policies, Tasks
-from rasf.deep.algorithm import Goal, Held, Scaling
+from rasf.deep.algorithm import Acting, Goal, Held, Scaling
 from rasf.deep.laws import Losses, Networks, TaskHeads, Within
-from rasf.deep.networks import Heads, plain_outputs
+from rasf.deep.networks import TIME_INPUTS, Heads, plain_outputs
 from rasf.deep.priorities import HostPriorities
 from rasf.deep.replay import Drawn, HostReplay, Steps
 from rasf.deep.settings import MomentSettings
@@ -87,7 +87,7 @@ class SteppedLearner:
 
     STATE = (  # for checkpoints, between `learn` and `act`; then call `restored`
         "updates", "active", "_owed", "_learner", "_replay", "_priorities", "_scaling", "_within", "_warm", "_round",
-        "_stepped", "_rated", "_held", "_acting", "_acting_at",
+        "_stepped", "_rated", "_held", "_acting", "_acting_at", "_age",
     )  # fmt: skip
 
     def __init__(
@@ -137,7 +137,7 @@ class SteppedLearner:
         self._replay = HostReplay(capacity, num_envs, size, n_features, dtype)
         self._priorities = HostPriorities(capacity) if agent.settings.surprise else None
         self._scaling = Scaling.none(size, n_features)
-        self._within = Within(*np.zeros((2, n_features), np.float32))
+        self._within = Within(*np.zeros((3, n_features), np.float32))
         self._warm, self._stepped, self._round = agent.settings.warmup == 0, 0, 0
         self._base_scores = base_scores
         self._heads: dict[int, tuple[TaskHeads, tuple[Heads, ...], Risk]] = {}
@@ -145,6 +145,7 @@ class SteppedLearner:
         self._rated: tuple[Ints, Array] | None = None
         self._acted: tuple[npt.NDArray[np.float32], Ints] | None = None
         self._held = Held.none(num_envs)
+        self._age: Ints = np.zeros(num_envs, np.int64)  # steps of the running episodes
         self._act_every = checks.whole("act_every", act_every)
         if act_every > 1 and agent.activation is not jnp.tanh:
             raise ValueError("act_every must be 1 for an activation that is not tanh, which numpy does not compute")
@@ -178,16 +179,20 @@ class SteppedLearner:
     def cut(self) -> None:
         """Begin new episodes: neither sums over steps nor repeated actions go on."""
         self._held = self._held.ended(np.ones(self._num_envs, bool))
+        self._age[:] = 0
         self._replay.cut()
 
     def act(self, obs: npt.ArrayLike) -> Ints:
         """Actions (n,) for observations (n, m)."""
         seen = np.array(obs, np.float32)  # a copy: environments reuse their arrays
-        if seen.shape != (self._num_envs, self._size):
-            raise ValueError(f"obs must have shape {(self._num_envs, self._size)}, got {seen.shape}")
+        wanted = (self._num_envs, self._size - (TIME_INPUTS if self.agent.limit else 0))
+        if seen.shape != wanted:
+            raise ValueError(f"obs must have shape {wanted}, got {seen.shape}")
+        seen = self.agent.with_time(seen, self._age)
         epsilon = self.agent.epsilon_at(self._stepped) if self._warm else 1.0
         chance, self._round = self._chance.at(self._round), self._round + 1
-        explores, action, self._held = algorithm.explore(self.agent, chance, self._held, epsilon)
+        held = self._held.begun(chance, self._age == 0)
+        explores, action, self._held = algorithm.explore(self.agent, chance, held, epsilon)
         if np.count_nonzero(explores) < self._num_envs:
             action = np.where(explores, action, self._greedy(seen))
         self._acted = seen, action
@@ -203,30 +208,44 @@ class SteppedLearner:
         if self._act_every == 1:
             acting, betas = self.agent.acting(self._learner), self._betas[self.active].astype(np.float32)
             base = self._no_base if base is None else base
-            return np.asarray(self._programs.act(acting, self._tasks, self.active, betas, self._scaling, obs, base))
+            now = Acting(self.active, betas, self._held.aversion)
+            return np.asarray(self._programs.act(acting, self._tasks, now, self._scaling, obs, base))
         if base is None and len(self._on_task) == 1:
-            return np.asarray(gpi_actions(self._plain_scores(obs, int(self.active[0]))))
+            return np.asarray(gpi_actions(self._plain_scores(obs, int(self.active[0]), self._held.aversion)))
         actions = np.empty(self._num_envs, np.int64)
         for task, rows in self._on_task.items():
-            scores = self._plain_scores(obs[rows], task)
+            scores = self._plain_scores(obs[rows], task, self._held.aversion[rows])
             actions[rows] = gpi_actions(scores if base is None else np.concatenate([scores, base[None, rows]]))
         return actions
 
-    def greedy(self, obs: npt.ArrayLike, task: int) -> int:
-        """The action for one observation (m,) on a task, without exploration, by the networks of the last renewal."""
+    def greedy(self, obs: npt.ArrayLike, task: int, age: int = 0) -> int:
+        """The action on a task, without exploration, by the networks of the last renewal.
+
+        Args:
+            obs: One observation (m,).
+            task: Index of the task.
+            age: Steps of the episode so far. Default: 0.
+        """
         if self._act_every == 1 and self._acting_at < self.updates:
             self._refresh()
-        return int(gpi_actions(self._plain_scores(np.asarray(obs, np.float32)[None], task))[0])
+        seen = self.agent.with_time(np.asarray(obs, np.float32)[None], np.array([age]))
+        return int(gpi_actions(self._plain_scores(seen, task))[0])
 
-    def _plain_scores(self, obs: npt.NDArray[np.float32], task: int) -> npt.NDArray[Any]:
-        """Scores (K, n, A) of observations (n, m) on a task, in numpy."""
+    def _plain_scores(
+        self, obs: npt.NDArray[np.float32], task: int, aversion: npt.NDArray[np.float32] | None = None
+    ) -> npt.NDArray[Any]:
+        """Scores (K, n, A) of observations (n, m) on a task, in numpy; aversion: (n,), of running episodes."""
         law = self.agent.law
         if task not in self._heads:
             heads = law.plain_heads(self._acting, self._weights[task])
             self._heads[task] = heads, law.task_shapes(heads), self.agent.risk(float(self._betas[task]))
         heads, shapes, risk = self._heads[task]
         outputs = tuple(plain_outputs(one, obs, shape) for one, shape in zip(heads.networks, shapes, strict=True))
-        return np.asarray(law.scores(outputs, heads, risk))
+        outputs = self.agent.at_time(outputs, obs)
+        found = np.asarray(law.scores(outputs, heads, risk))
+        if aversion is None or not aversion.any():
+            return found
+        return found - aversion[:, None] * np.sqrt(law.moments(outputs, heads)[1])
 
     def observe(
         self,
@@ -243,22 +262,25 @@ class SteppedLearner:
             phi: Features (n, d).
             terminated: (n,), whether nothing follows.
             valid: (n,), False for the empty step by which some vector environments reset.
-            truncated: (n,), whether the episode was cut; it is bootstrapped from `next_obs`.
+            truncated: (n,), whether the episode was cut; it is bootstrapped from `next_obs`, except at the agent's
+                `limit`.
         """
         if self._acted is None:
             raise ValueError("observe must follow act, once for each")
         (obs, action), self._acted = self._acted, None
-        ended = np.asarray(terminated, bool)
-        over = ended | np.asarray(truncated, bool)
+        ended, present = np.asarray(terminated, bool), np.asarray(valid).nonzero()[0]
+        over, age = ended | np.asarray(truncated, bool), self._age + 1
+        if self.agent.limit:  # nothing follows the last step
+            ended = ended | (over & (age >= self.agent.limit))
+        after = self.agent.with_time(np.asarray(next_obs), age)
+        self._age[present] = np.where(over, 0, age)[present]
         with np.errstate(over="ignore"):  # numbers that float32 cannot hold become infinite, and are refused below
-            packed = replay.pack(Steps(obs, action, phi, next_obs, 1.0 - ended, self.active, over * 1.0), np.float32)
-        present = np.asarray(valid).nonzero()[0]
+            packed = replay.pack(Steps(obs, action, phi, after, 1.0 - ended, self.active, over * 1.0), np.float32)
         rows = packed if len(present) == len(packed) else packed[present]
         self._check(rows)
         if len(rows):
-            self._within = algorithm.widened(
-                self._within, replay.unpack(rows, self._size).phi, self.agent.settings.gamma
-            )
+            kept = replay.unpack(rows, self._size)
+            self._within = algorithm.widened(self._within, kept.phi, 1 - kept.not_terminated)
         self._stepped += len(rows)
         if self._warm:
             self._owed += len(rows) * self.agent.settings.updates
@@ -366,14 +388,12 @@ class _Programs(NamedTuple):
 
 @lru_cache(maxsize=16)
 def _programs(agent: Agent) -> _Programs:
-    def act(
-        online: Networks, tasks: Tasks, active: Array, betas: Array, scaling: Scaling, obs: Array, base: Array
-    ) -> Array:
-        def one(task: Array, beta: Array, seen: Array, older: Array) -> Array:
-            scores = algorithm.scores(agent, online, tasks, task, beta, scaling, seen)
+    def act(online: Networks, tasks: Tasks, now: Acting, scaling: Scaling, obs: Array, base: Array) -> Array:
+        def one(own: Acting, seen: Array, older: Array) -> Array:
+            scores = algorithm.scores(agent, online, tasks, own, scaling, seen)
             return gpi_actions(jnp.concatenate([scores, older[None]]))
 
-        return jax.vmap(one)(active, betas, obs, base)
+        return jax.vmap(one)(now, obs, base)
 
     def update(
         learner: Learner, goal: Goal, scaling: Scaling, within: Within, windows: Drawn, weight: Array

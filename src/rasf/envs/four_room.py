@@ -208,7 +208,7 @@ class FourRoomEnv(gym.Env[npt.NDArray[np.int64], np.int64]):
     ) -> None:
         one_of("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         self.rooms = FourRoom(layout, trap_probability, step_limit)
-        self.render_mode = render_mode
+        self.render_mode, self.max_episode_steps = render_mode, step_limit
         self._world = self.rooms.world()
         self._n_objects = len(self._world.class_of)
         self.observation_space = gym.spaces.MultiDiscrete(self.rooms.sizes)

@@ -108,6 +108,9 @@ class FrozenPolicies(Protocol):
     @property
     def gamma(self) -> float: ...  # the discount of the learned returns
 
+    @property
+    def limit(self) -> int: ...  # steps of the episodes whose returns were learned; 0 if returns go on
+
     def check(self, risk: Risk) -> None:
         """Refuse a risk that these policies cannot score."""
 

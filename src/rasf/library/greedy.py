@@ -40,8 +40,8 @@ class GreedyCheck:
         self._random_phi: Floats | None = None
         self._looked: dict[int, list[tuple[float, float, float]]] = {}  # by policy: share, return, what chance allows
 
-    def look(self, share: float, policy: int, w: Floats, act: Callable[[Any], int]) -> dict[str, float]:
-        """What a policy earns for w, if it is time to look: extras of progress."""
+    def look(self, share: float, policy: int, w: Floats, act: Callable[[Any, int], int]) -> dict[str, float]:
+        """What a policy earns for w by `act(obs, t)`, if it is time to look: extras of progress."""
         if self._steps < _LEAST or share * TIMES < self._due + 1:
             return {}
         self._due = int(share * TIMES)
@@ -61,7 +61,7 @@ class GreedyCheck:
     def _random(self) -> Floats:
         """Features (n, d) of episodes of random actions, which are run once."""
         if self._random_phi is None:
-            self._random_phi = self._run(lambda _: int(self._rng.integers(self._env.n_actions)))[0]
+            self._random_phi = self._run(lambda *_: int(self._rng.integers(self._env.n_actions)))[0]
         return self._random_phi
 
     def remark(self) -> str | None:
@@ -74,11 +74,11 @@ class GreedyCheck:
             "a larger gamma, more exploration (epsilon), or see whether the features can tell good from bad"
         )
 
-    def _run(self, act: Callable[[Any], int]) -> tuple[Floats, Floats]:
+    def _run(self, act: Callable[[Any, int], int]) -> tuple[Floats, Floats]:
         """Features (n, d) and failures (n,) of episodes, each cut off where the steps for this check end."""
         seeds = (int(self._rng.integers(2**31)) for _ in range(self._steps))
         phi, failures = [np.zeros(self._env.n_features)], [0]
-        run = episodes(SyncEnvs([self._env]), seeds, lambda t, obs: map(act, obs.values()), self._steps)
+        run = episodes(SyncEnvs([self._env]), seeds, lambda t, obs: (act(one, t) for one in obs.values()), self._steps)
         for [transition] in islice(run, self._steps):
             phi[-1], failures[-1] = phi[-1] + transition.step.phi, failures[-1] + transition.step.failure
             if transition.over:

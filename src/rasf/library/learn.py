@@ -170,7 +170,7 @@ def learn(
         if support is not None and spec.law is not LawKind.HISTOGRAM:
             raise ValueError(f"support is for histograms; {spec} has none")
         single = checked_once(once, world.n_features, spec)
-        if spec.law is LawKind.MEAN_LOG_VARIANCE:
+        if spec.law is LawKind.MEAN_LOW_RANK:
             chosen.setdefault("events", tuple(single) or world.events)
         resolved, train = trainer_of(spec, chosen, learn_w)
         saver.label = {

@@ -22,6 +22,8 @@ import numpy.typing as npt
 from rasf import checks
 from rasf.agents import AgentSpec, Family
 from rasf.arrays import Floats, Ints
+from rasf.deep.clock import Clock
+from rasf.deep.networks import TIME_INPUTS
 from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription
 from rasf.envs.gymnasium.encoder import Encoder
 from rasf.files import Arrays, Header
@@ -77,14 +79,17 @@ class PolicyLibrary:
         encoder = Encoder(environment.observations)
         self.is_batch = encoder.is_batch
         is_table = sources.family is Family.TABLES
-        self.encode: Encode = encoder.key if is_table else encoder.vector  # what the policies see of an observation
-        self.encode_batch: Encode = encoder.batch_keys if is_table else encoder.batch_vectors
+        self._encode: Encode = encoder.key if is_table else encoder.vector
+        self._encode_batch: Encode = encoder.batch_keys if is_table else encoder.batch_vectors
         self._first_action = environment.first_action
         sizes = {
             "the number of policies": (len(policies), sources.policies),
             "n_actions": (environment.n_actions, sources.n_actions),
             "n_features": (environment.n_features, sources.n_features),
-            "the size of an observation": (encoder.size if is_table else encoder.vector_size, sources.n_inputs),
+            "the size of an observation": (
+                encoder.size if is_table else encoder.vector_size + (TIME_INPUTS if sources.limit else 0),
+                sources.n_inputs,
+            ),
         }
         if any(agent.family is not sources.family for agent in agents):
             raise ValueError(f"agents must be of the policies' family, {sources.family}, got {self.agent}")
@@ -120,7 +125,21 @@ class PolicyLibrary:
             "provenance": self.provenance,
         } | ({} if self.calibration is None else {"calibration": self.calibration.describe()})
 
-    def act(self, obs: object, w: npt.ArrayLike, risk: Risk = NEUTRAL, limits: GivenLimits | None = None) -> int | Ints:
+    def encode(self, obs: object, t: int | Ints = 0) -> np.ndarray:
+        """What the policies see of an observation, or of a batch, after t steps of the episode."""
+        seen = self._encode_batch(obs) if self.is_batch(obs) else self._encode(obs)
+        if not self.sources.limit:
+            return seen
+        return Clock(self.sources.limit, self.gamma).beside(seen, np.asarray(t))
+
+    def act(
+        self,
+        obs: object,
+        w: npt.ArrayLike,
+        risk: Risk = NEUTRAL,
+        limits: GivenLimits | None = None,
+        t: int | Ints = 0,
+    ) -> int | Ints:
         """Return the action for one observation, or actions (B,) for a batch, as the environment numbers them.
 
         Args:
@@ -129,20 +148,26 @@ class PolicyLibrary:
             risk: the risk to act for; neutral by default.
             limits: {feature's name or index: largest expected sum from here on}; where they cannot be kept, the action
                 is the nearest to that. For limits over a whole episode see `actor`.
+            t: steps of the episode so far, one or (B,). Policies with the horizon "episode" depend on it; others do
+                not. Default: 0.
 
         Returns:
             The action or actions.
         """
         if limits is not None:
-            explained, _, _ = self._explain(obs, w, risk, limits)
+            explained, _, _ = self._explain(obs, w, risk, limits, t)
             return explained.action if self.is_batch(obs) else int(explained.action[0])
         weights = self._weights(w)
-        if self.is_batch(obs):
-            return self.sources.act(self.encode_batch(obs), weights, risk) + self._first_action
-        return self.sources.act_one(self.encode(obs), weights, risk) + self._first_action
+        seen = self.encode(obs, t)
+        return (self.sources.act if seen.ndim > 1 else self.sources.act_one)(seen, weights, risk) + self._first_action
 
     def scores(
-        self, obs: object, w: npt.ArrayLike, risk: Risk = NEUTRAL, limits: GivenLimits | None = None
+        self,
+        obs: object,
+        w: npt.ArrayLike,
+        risk: Risk = NEUTRAL,
+        limits: GivenLimits | None = None,
+        t: int | Ints = 0,
     ) -> Explanation:
         """Return value, mean and standard deviation of every policy and action, and the selected source policy.
 
@@ -150,7 +175,7 @@ class PolicyLibrary:
         choice expects. For one observation that was seen in training, a calibrated library gives bounds too, as if an
         episode began there.
         """
-        explained, rule, encoded = self._explain(obs, w, risk, limits)
+        explained, rule, encoded = self._explain(obs, w, risk, limits, t)
         if self.is_batch(obs):
             return explained
         if self.calibration is not None and explained.seen.all():
@@ -158,10 +183,10 @@ class PolicyLibrary:
         return explained.first()
 
     def _explain(
-        self, obs: object, w: npt.ArrayLike, risk: Risk, limits: GivenLimits | None
+        self, obs: object, w: npt.ArrayLike, risk: Risk, limits: GivenLimits | None, t: int | Ints
     ) -> tuple[Explanation, ActingRule, np.ndarray]:
         """Of one observation or a batch, as a batch; by which rule, and the observations as the policies see them."""
-        encoded = self.encode_batch(obs) if self.is_batch(obs) else self.encode(obs)[None]
+        encoded = np.atleast_2d(self.encode(obs, t))
         rule = self.rule(w, risk, limits=limits)
         found, memory = self.sources.scores(encoded, rule.w, risk), rule.begin(encoded)
         driver, action = np.divmod(rule.choose(encoded, memory, found.values), self.sources.n_actions)

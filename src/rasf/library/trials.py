@@ -144,7 +144,7 @@ def run_rule(
         run.observe(np.stack([step.phi for _, _, step, _ in transitions]) @ rule.w)
         for i, t, step, is_last in transitions:
             if is_last and truncated[i]:
-                rest[i] = gamma ** (t + 1) * run.remaining(i, step.obs)
+                rest[i] = gamma ** (t + 1) * run.remaining(i, step.obs, t + 1)
         over += sum(transition.over for transition in transitions)
         if callback is not None:
             callback(over)
@@ -174,7 +174,7 @@ class _Run:
         self.unseen = 0
 
     def act(self, t: int, obs: dict[int, Any]) -> list[int]:
-        encoded = np.stack([self._library.encode(one) for one in obs.values()])
+        encoded = np.stack([self._library.encode(one, t) for one in obs.values()])
         if t == 0:
             self._first = min(obs)
             self.starts.append(encoded)
@@ -191,9 +191,11 @@ class _Run:
         """Take in the rewards of the episodes that acted."""
         self.memories[-1].advance(rewards, self._rule.sources.gamma, self._rows)
 
-    def remaining(self, episode: int, obs: Any) -> float:
-        """The predicted mean return from an observation of an episode on, 0 where no policy knows it."""
-        encoded, memory = self._library.encode(obs)[None], self.memories[-1].of(np.array([episode - self._first]))
+    def remaining(self, episode: int, obs: Any, t: int) -> float:
+        """The predicted mean return after t steps of an episode, 0 at its end or where no policy knows `obs`."""
+        if t >= self._rule.sources.limit > 0:
+            return 0.0
+        encoded, memory = self._library.encode(obs, t)[None], self.memories[-1].of(np.array([episode - self._first]))
         if not self._rule.sources.seen(encoded)[0]:
             return 0.0
         return float(self._rule.predict(encoded, memory).mean[0])

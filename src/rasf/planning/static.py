@@ -23,7 +23,7 @@ of their risks. The mean m and the variance v of X given the last level are carr
 
     above    E u(X - b) <= E u(m - b), by Jensen's inequality, so that rho[X] <= rho[m]
     below    E u(X - b) >= E u(m - b) - E cost(m - b, v): (sqrt(v + x^2) - |x|) / 2 times the change of the slope for a
-             kink of u at 0 (Scarf's bound), aversion v / 2 for `Quadratic`
+             kink of u at 0 (Scarf's bound), theta v / 2 for `MonotoneMeanVariance`
     sources  act regardless of the stock, so that E[N | states] = 0 and E u(X' - b) <= E u(X - b), by Jensen's
              inequality: what the grid says of a source is never too much, and at most rho[m] less that too little
 

@@ -1,11 +1,12 @@
 """Risk measures: objects that turn the distribution of a return into one number. `base` says what they share."""
 
 from rasf.risk.base import Risk
-from rasf.risk.certainty import CertaintyEquivalent, Quadratic
+from rasf.risk.certainty import CertaintyEquivalent
 from rasf.risk.cvar import CVaR, PiecewiseLinear
 from rasf.risk.elliptical import Elliptical, EllipticalMixture
 from rasf.risk.entropic import Entropic, NestedEntropic
 from rasf.risk.mean_variance import MeanVariance
+from rasf.risk.monotone import MonotoneMeanVariance
 from rasf.risk.skew_normal import SkewNormal
 
 __all__ = [
@@ -15,9 +16,9 @@ __all__ = [
     "EllipticalMixture",
     "Entropic",
     "MeanVariance",
+    "MonotoneMeanVariance",
     "NestedEntropic",
     "PiecewiseLinear",
-    "Quadratic",
     "Risk",
     "SkewNormal",
 ]

@@ -7,22 +7,17 @@ expectation, of u of what was earned so far and what is still to come (`rasf.pla
     risk                           u(x)                                      threshold
     CVaR(alpha)                    min(x, 0) / alpha                         the alpha-quantile
     PiecewiseLinear(gain, loss)    gain x above 0, loss x below              the quantile (1 - gain) / (loss - gain)
-    Quadratic(aversion)            x - aversion x^2 / 2, flat from its top   a root
+    MonotoneMeanVariance(beta)     x + beta x^2 / 2, flat from its top       a root
     Entropic(beta), beta <= 0      (exp(beta x) - 1) / beta                  the utility itself
 
-Mean-variance is none of them: it may like a smaller return better. `Quadratic` is its monotone form, and equal to it
-while no outcome lies more than 1 / aversion above the mean.
+Mean-variance is none of them: it may like a smaller return better. `rasf.risk.monotone` has its monotone form.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 
 from rasf.arrays import Array, array_namespace
-from rasf.checks import number
 from rasf.risk.base import Risk
 
 
@@ -73,7 +68,7 @@ def static_risk(risk: Risk) -> CertaintyEquivalent:
     if not isinstance(risk, CertaintyEquivalent) or not risk.averse:
         raise ValueError(
             "risk must be a certainty equivalent to be held fixed: CVaR, Entropic with beta <= 0, "
-            f"rasf.risk.PiecewiseLinear or rasf.risk.Quadratic, got {risk!r}"
+            f"MonotoneMeanVariance or rasf.risk.PiecewiseLinear, got {risk!r}"
         )
     return risk
 
@@ -94,64 +89,6 @@ def ascending(probs: Array, atoms: Array) -> tuple[Array, Array]:
     probs, atoms = xp.broadcast_arrays(xp.asarray(probs) * 1.0, xp.asarray(atoms) * 1.0)
     order = xp.argsort(atoms, axis=-1)
     return xp.take_along_axis(probs, order, -1), xp.take_along_axis(atoms, order, -1)
-
-
-@dataclass(frozen=True)
-class Quadratic(CertaintyEquivalent):
-    """Monotone mean-variance: mean - aversion / 2 variance, but better outcomes never count against a policy."""
-
-    aversion: float
-    supports: ClassVar[frozenset[str]] = frozenset({"samples", "histogram"})
-
-    def __post_init__(self) -> None:
-        if not number("aversion", self.aversion) > 0:
-            raise ValueError(f"aversion must be above 0, got {self.aversion}")
-
-    def utility(self, x: Array) -> Array:
-        """x - aversion x^2 / 2 up to 1 / aversion, then flat."""
-        bounded = array_namespace(x).minimum(x, 1 / self.aversion)
-        return bounded - self.aversion / 2 * bounded**2
-
-    def steepest(self, least: float) -> float:
-        """1 - aversion x, at the least x."""
-        return max(0.0, 1 - self.aversion * least)
-
-    def spread_cost(self, x: Array, variance: Array) -> Array:
-        """aversion / 2 times the variance, as u'' is -aversion or 0."""
-        return self.aversion / 2 * variance
-
-    def threshold(self, probs: Array, atoms: Array) -> Array:
-        """Where the mean slope is 1: solved exactly between any two atoms that leave the flat part."""
-        xp, c = array_namespace(probs, atoms), self.aversion
-        probs, atoms = ascending(probs, atoms)
-        mass, moment = xp.cumsum(probs, axis=-1), xp.cumsum(probs * xp.where(probs > 0, atoms, 0.0), axis=-1)
-        some = mass > 0
-        root = xp.where(some, (1 - mass + c * moment) / (c * xp.where(some, mass, 1.0)), -xp.inf)
-        # with the k least atoms on the slope; the mean slope grows with b, so the first root below the next atom is it
-        following = xp.concatenate([atoms[..., 1:], xp.full_like(atoms[..., :1], xp.inf)], axis=-1)
-        fits = some & (root + 1 / c <= following + 1e-12 * (1 + xp.abs(following)))
-        first = xp.argmax(fits, axis=-1)
-        return xp.take_along_axis(root, first[..., None], axis=-1)[..., 0]
-
-    def histogram(self, probs: Array, atoms: Array) -> Array:
-        """rho (...) of probabilities (..., N) over atoms."""
-        return self.with_threshold(probs, atoms)[0]
-
-    def normal(self, mean: Array, std: Array) -> Array:
-        """E u(X) = 1 / 2c - c / 2 E[(1 / c - X)+^2]."""
-        c = self.aversion
-        short, spread = 1 / c - mean, np.maximum(std, 1e-12)
-        t = short / spread
-        return 1 / (2 * c) - c / 2 * ((short**2 + spread**2) * _cdf(t) + short * spread * _pdf(t))
-
-    def normal_threshold(self, mean: Array, std: Array) -> Array:
-        """Where the mean slope is 1: t cdf(t) + pdf(t) = 1 / (c std) with t = (b + 1 / c - mean) / std."""
-        c, spread = self.aversion, np.maximum(std, 1e-9)
-        goal = 1 / (c * spread)
-        t = np.array(goal)
-        for _ in range(60):  # Newton's: of a convex function with a slope below 1, from above, it falls to the root
-            t = t - (t * _cdf(t) + _pdf(t) - goal) / np.maximum(_cdf(t), 1e-12)
-        return mean + spread * t - 1 / c
 
 
 def kink_cost(x: Array, variance: Array) -> Array:

@@ -13,14 +13,16 @@ from rasf.risk.base import BetaRisk, Risk, concrete
 from rasf.risk.cvar import CVaR
 from rasf.risk.entropic import Entropic, NestedEntropic
 from rasf.risk.mean_variance import MeanVariance
+from rasf.risk.monotone import MonotoneMeanVariance
 
 _BY_BETA: dict[str, type[BetaRisk]] = {
     "mean-variance": MeanVariance,
+    "monotone": MonotoneMeanVariance,
     "entropic": Entropic,
     "nested-entropic": NestedEntropic,
 }
 _MADE_BY: dict[str, Callable[[float], Risk]] = {**_BY_BETA, "cvar": CVaR}
-EXAMPLES = "neutral, mean-variance:-4, entropic:-1 or cvar:0.1"
+EXAMPLES = "neutral, monotone:-4, mean-variance:-4, entropic:-1 or cvar:0.1"
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ def is_neutral(risk: Risk) -> bool:
     """Whether a risk is the mean."""
     if isinstance(risk, CVaR):
         return risk.alpha == 1
-    return isinstance(risk, MeanVariance | Entropic) and concrete(risk.beta) == 0
+    return isinstance(risk, MeanVariance | MonotoneMeanVariance | Entropic) and concrete(risk.beta) == 0
 
 
 def risk_from_text(text: str) -> Risk:

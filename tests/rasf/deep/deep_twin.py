@@ -20,7 +20,7 @@ from rasf.deep.replay import Windows
 from rasf.deep.settings import HistogramSettings, network_settings
 
 HISTOGRAM, MEAN, COVARIANCE, VARIANCES = (
-    LawKind.HISTOGRAM, LawKind.MEAN, LawKind.MEAN_COVARIANCE, LawKind.MEAN_LOG_VARIANCE,
+    LawKind.HISTOGRAM, LawKind.MEAN, LawKind.MEAN_COVARIANCE, LawKind.MEAN_LOW_RANK,
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ an episode begins; only episodes that run at the same time as one at the interse
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from typing import Any, ClassVar, NamedTuple
@@ -81,6 +82,13 @@ class DrivingEnv(gymnasium.Env[Any, Any]):
         self._names: tuple[str, ...] = names
         low, high = np.array(bounds).T
         self.reward_space = gymnasium.spaces.Box(low, high, dtype=np.float64)
+
+    @property
+    def max_episode_steps(self) -> int | None:
+        """The steps after which highway-env truncates an episode; None on roads that end by themselves."""
+        config = self._env.unwrapped.config
+        seconds = config.get("duration") if self._road.env != "merge-v1" else None
+        return None if seconds is None else math.ceil(seconds * config["policy_frequency"])
 
     @property
     def highway_env(self) -> Any:

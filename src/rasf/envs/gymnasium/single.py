@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf.arrays import Floats
-from rasf.checks import number, whole
+from rasf.checks import is_whole, number, whole
 from rasf.envs.gymnasium import answers
 from rasf.envs.gymnasium.answers import Info, Phi
 from rasf.envs.gymnasium.declarations import FeatureSource
@@ -171,6 +171,11 @@ class FeatureEnvironment(FeatureSource):
     def close(self) -> None:
         self.env.close()
 
+    @property
+    def time_limit(self) -> int | None:
+        """The steps after which an episode is truncated, if that is known."""
+        return time_limit_of(self.env)
+
     def describe(self) -> EnvironmentDescription:
         """What a library keeps of the environment."""
         return describe_environment(self, self.env.spec, self._actions[0], self._phi)
@@ -277,6 +282,20 @@ def layers_of(env: Any) -> Iterator[Any]:
         yield env
         env = env.env
     yield env
+
+
+def time_limit_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> int | None:
+    """The steps after which an episode is truncated, as far as an environment or its wrappers tell.
+
+    They tell it by `gymnasium.wrappers.TimeLimit`, by the registration, or by an attribute `max_episode_steps` or
+    `max_steps`.
+    """
+    layers = list(layers_of(env))
+    if isinstance(layers[-1], gymnasium.vector.SyncVectorEnv):
+        return time_limit_of(layers[-1].envs[0])
+    names = ("_max_episode_steps", "max_episode_steps", "max_steps")
+    told: list[Any] = [getattr(each, name, None) for name in names for each in (*layers, env.spec)]
+    return min((int(limit) for limit in told if is_whole(limit) and limit > 0), default=None)
 
 
 def owners_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Iterator[object]:

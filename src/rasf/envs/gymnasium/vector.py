@@ -42,6 +42,7 @@ from rasf.envs.gymnasium.single import (
     open_environment,
     owners_of,
     seeds_from,
+    time_limit_of,
 )
 
 if TYPE_CHECKING:
@@ -97,6 +98,11 @@ class SyncEnvs(_Vector):
         self.declared_bounds, self.owners = first.declared_bounds, first.owners
         self._valid = np.ones(self.num_envs, np.bool_)
         self._valid.flags.writeable = False  # every step gives the same one
+
+    @property
+    def time_limit(self) -> int | None:
+        """As of a single environment."""
+        return self.environments[0].time_limit
 
     @property
     def reports_failures(self) -> bool:
@@ -241,6 +247,11 @@ class VectorEnvAdapter(_Vector):
 
     def close(self) -> None:
         self.env.close()
+
+    @property
+    def time_limit(self) -> int | None:
+        """As of a single environment."""
+        return time_limit_of(self.env)
 
     def describe(self) -> EnvironmentDescription:
         """As of a single environment; the settings of a vector environment are not known."""

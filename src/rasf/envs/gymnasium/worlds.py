@@ -30,7 +30,7 @@ class WorldEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
         self.action_space = gymnasium.spaces.Discrete(world.n_actions)
         low, high = np.array(described.bounds, np.float32).T
         self.reward_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
-        self.reward_dim = described.n_features
+        self.reward_dim, self.max_episode_steps = described.n_features, world.episode_length
         for name in ("signs", "feature_names", "preferred_agent"):
             if hasattr(world, name):
                 setattr(self, name, getattr(world, name))

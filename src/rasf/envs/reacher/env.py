@@ -37,7 +37,7 @@ class ReacherEnv(gym.Env[npt.NDArray[np.float32], np.int64]):
         one_of("engine", engine, ENGINES)
         one_of("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         self.world = Reacher(**world)
-        self.signs = self.world.signs
+        self.signs, self.max_episode_steps = self.world.signs, self.world.episode_length
         self.feature_names = self.world.feature_names
         self.engine, self.render_mode = engine, render_mode
         self._physics: Callable[..., Floats] = physics

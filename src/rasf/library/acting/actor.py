@@ -54,6 +54,7 @@ class Actor:
         """Begin anew: all episodes, or those that are over (B,)."""
         if over is None:
             self._memory, self._fresh = Memory.fresh(0), np.ones(0, np.bool_)
+            self._steps: Ints = np.zeros(0, np.int64)  # of the episodes so far
             return
         mask = np.asarray(over, np.bool_)
         if mask.shape != self._fresh.shape:
@@ -64,16 +65,19 @@ class Actor:
         """The action for one observation, or actions (B,), as the environment numbers them."""
         library = self._library
         batch = library.is_batch(obs)
-        encoded = library.encode_batch(obs) if batch else library.encode(obs)[None]
+        encoded = np.atleast_2d(library.encode(obs))
         if not len(self._fresh):
             self._memory, self._fresh = self._rule.begin(encoded), np.zeros(len(encoded), np.bool_)
+            self._steps = np.zeros(len(encoded), np.int64)
         if len(encoded) != len(self._fresh):
             raise ValueError(
                 f"obs must be of {len(self._fresh)} episodes, as before, got {len(encoded)}; or reset first"
             )
         if self._fresh.any():
             self._memory.put(self._fresh, self._rule.begin(encoded[self._fresh]))
+            self._steps[self._fresh] = 0
             self._fresh[:] = False
+        encoded = np.atleast_2d(library.encode(obs, self._steps if batch else int(self._steps[0])))
         numbered = self._rule.act(encoded, self._memory) + library.environment.first_action
         return numbered if batch else int(numbered[0])
 
@@ -96,3 +100,4 @@ class Actor:
             wanted = f"features ({n}, {d}) or rewards ({n},)" if n > 1 else f"features ({d},) or a reward"
             raise ValueError(f"what a step brought must be {wanted}, got shape {given.shape}")
         self._memory.advance(rewards, self._library.gamma)
+        self._steps += 1

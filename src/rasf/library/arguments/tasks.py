@@ -101,6 +101,6 @@ def checked_once(given: Sequence[int], d: int, spec: AgentSpec) -> list[int]:
     listed = isinstance(given, list | tuple | np.ndarray) and all(checks.is_whole(i) and 0 <= i < d for i in given)
     if not listed or len({*given}) < len(given):
         raise ValueError(f"once must hold indices of the {d} features, from 0 and each once, got {given!r:.60}")
-    if len(given) and spec.law not in (LawKind.HISTOGRAM, LawKind.MEAN_LOG_VARIANCE):
+    if len(given) and spec.law not in (LawKind.HISTOGRAM, LawKind.MEAN_LOW_RANK):
         raise ValueError(f"once is for histograms and for events; {spec} has neither")
     return [int(i) for i in given]

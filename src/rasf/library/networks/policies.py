@@ -39,15 +39,28 @@ from rasf.agents import Family, LawKind, check_acting
 from rasf.arrays import Array, Bools, Floats, Ints
 from rasf.checks import number, one_of, whole
 from rasf.deep.agent import Agent
+from rasf.deep.clock import Clock
 from rasf.deep.laws import (
     Histogram,
     Law,
-    MeanVariances,
     Networks,
     TaskHeads,
-    make_law,
 )
-from rasf.deep.networks import Heads, Layer, Network, Pairs, Sines, encode, kinds_of_layers, plain_outputs, read_heads
+from rasf.deep.low_rank import MeanLowRank
+from rasf.deep.make_law import make_law
+from rasf.deep.networks import (
+    TIME_INPUTS,
+    Heads,
+    Layer,
+    Network,
+    Pairs,
+    Sines,
+    Sizes,
+    encode,
+    kinds_of_layers,
+    plain_outputs,
+    read_heads,
+)
 from rasf.files import Arrays
 from rasf.library.frozen_policies import Scores
 from rasf.risk import Entropic, MeanVariance, Risk
@@ -62,8 +75,9 @@ _KEPT = 4  # weightings whose folded or chosen heads are kept
 _MOST_NUMBERS = 2**22  # of a batch's outputs at once
 _PARTS = {
     LawKind.HISTOGRAM: ("histogram",), LawKind.MEAN: ("psi",), LawKind.MEAN_COVARIANCE: ("psi", "Sigma"),
-    LawKind.MEAN_LOG_VARIANCE: ("moments",),
+    LawKind.MEAN_LOW_RANK: ("moments",),
 }  # fmt: skip
+_OF_FILES = ("sines", "events", "limit", "rank")  # written to files, and not settings by these names
 _PRECISIONS: dict[str, np.dtype[Any]] = {"single": np.dtype(np.float32), "half": np.dtype(np.float16)}
 
 
@@ -77,29 +91,33 @@ class HistogramTask(NamedTuple):
 
 
 class NetworkPolicies:
-    """See the module's header; `networks` is one stack of K networks for each part of the law, for n inputs."""
+    """See the module's header; `networks` is one stack of K networks for each part of the law, for n inputs.
+
+    With a `limit` the returns are those of an episode of so many steps, and the last input is the share that is left.
+    """
 
     family = Family.NETWORKS
 
-    def __init__(self, law: Law, gamma: float, networks: Networks, n_inputs: int) -> None:
+    def __init__(self, law: Law, gamma: float, networks: Networks, n_inputs: int, limit: int = 0) -> None:
         self.law, self.gamma, self.law_kind, self.n_features = law, gamma, law.kind, law.features
         self.networks = tuple(_plain(one, shape) for one, shape in zip(networks, law.shapes(), strict=True))
         self.policies, self.n_actions = self.networks[0].heads.bias.shape[:2]
-        self.n_inputs = n_inputs
+        self.n_inputs, self.limit = n_inputs, limit
         self.widths = tuple(layer.bias.shape[1] for layer in self.networks[0].hidden)
         self._kept: dict[bytes, Any] = {}
 
     @classmethod
     def from_agent(cls, agent: Agent, networks: Networks) -> Self:
         """The networks that an agent has learned."""
-        return cls(agent.law, agent.settings.gamma, networks, agent.inputs)
+        return cls(agent.law, agent.settings.gamma, networks, agent.inputs, agent.limit)
 
     def shared_settings(self) -> dict[str, Any]:
         """Settings of the agent that policies must share to be in one library."""
         own: dict[str, Any] = {"atoms": len(self.law.atoms[0])} if isinstance(self.law, Histogram) else {}
-        if isinstance(self.law, MeanVariances):
+        if isinstance(self.law, MeanLowRank):
             own["events"] = self.law.events
-        switches = {name: so for name, so in self._switches().items() if name not in ("sines", "events")}
+        switches = {name: so for name, so in self._switches().items() if name not in _OF_FILES}
+        own["horizon"] = "episode" if self.limit else "continuing"
         return {"gamma": self.gamma, "widths": self.widths, "objects": 0, **own, **switches}
 
     def check(self, risk: Risk) -> None:
@@ -175,14 +193,24 @@ class NetworkPolicies:
         if len(obs) == 1:
             pairs = zip(folded.heads.networks, self.law.task_shapes(folded.heads), strict=True)
             read = tuple(plain_outputs(one, obs, shape) for one, shape in pairs)
+            read = self._timed(read, obs)
         else:
             read = tuple(
                 np.asarray(part)[:, : len(obs)]
                 for part in _read_folded(folded.on_device, _padded(obs), self.law.task_shapes(folded.heads))
             )
+            read = self._timed(read, obs)
         mean, variance = self.law.moments(read, folded.heads)
         variance = np.maximum(variance, 0.0)
         return (mean if _beta(risk) == 0 else risk.moments(mean, variance)), mean, variance
+
+    def _timed(self, outputs: tuple[Array, ...], obs: Single) -> tuple[Array, ...]:
+        return outputs if self.clock is None else self.law.at_time(outputs, self.clock.share(obs).astype(np.float32))
+
+    @property
+    def clock(self) -> Clock | None:
+        """How networks see the time that is left, if they do."""
+        return Clock(self.limit, self.gamma) if self.limit else None
 
     def _keep(self, key: bytes, make: Callable[[], Made]) -> Made:
         """What was made for a key; the oldest is forgotten."""
@@ -219,8 +247,13 @@ class NetworkPolicies:
         """Optional fields, written only if they differ from the default, so that older files load."""
         first = self.networks[0].hidden[0]
         said = {"sines": isinstance(first, Sines), "shared": len(first.weight) < self.policies}
-        events = self.law.events if isinstance(self.law, MeanVariances) else ()
-        more = {"events": list(events), "objects": first.numbers if isinstance(first, Pairs) else 0}
+        events, rank = (self.law.events, self.law.rank) if isinstance(self.law, MeanLowRank) else ((), 0)
+        more = {
+            "events": list(events),
+            "objects": first.numbers if isinstance(first, Pairs) else 0,
+            "limit": self.limit,
+            "rank": rank,
+        }
         return {name: True for name, so in said.items() if so} | {name: value for name, value in more.items() if value}
 
     def arrays(self, precision: str = "single") -> Arrays:
@@ -243,8 +276,9 @@ class NetworkPolicies:
         widths, gamma = description.get("widths"), number("gamma", description.get("gamma"), 0.0, 1.0)
         if not isinstance(widths, list) or not widths:
             raise ValueError(f"widths must be a list of sizes, got {widths!r}")
-        if gamma == 1:
-            raise ValueError("gamma must be below 1, got 1")
+        limit = whole("limit", description.get("limit", 0), 0)
+        if gamma == 1 and not limit:
+            raise ValueError("gamma must be below 1 without a time limit, got 1")
         atoms = None
         if kind is LawKind.HISTOGRAM:
             n = whole("atoms", description.get("atoms"), 2)
@@ -254,12 +288,14 @@ class NetworkPolicies:
         if description.get("corrected", False):
             raise ValueError("histograms that were trained with corrected=True cannot be read since version 1.0rc2")
         events, objects = description.get("events", []), whole("objects", description.get("objects", 0), 0)
-        if objects and inputs % objects:
-            raise ValueError(f"objects must divide the {inputs} inputs, got {objects}")
-        sizes = (2 * objects or inputs, *(whole("widths", width) for width in widths))
+        listed = inputs - (TIME_INPUTS if limit else 0)
+        if objects and listed % objects:
+            raise ValueError(f"objects must divide the {listed} inputs, got {objects}")
+        first = Sizes(policies, inputs, (), actions, objects=objects, timed=bool(limit)).first
+        sizes = (first, *(whole("widths", width) for width in widths))
         if not isinstance(events, list) or any(whole("events", event, 0) >= features for event in events):
             raise ValueError(f"events must be a list of features from 0 to {features - 1}, got {events!r}")
-        law = make_law(kind, features, atoms, tuple(events))
+        law = make_law(kind, features, atoms, tuple(events), whole("rank", description.get("rank", 0), 0), bool(limit))
         layout = _layout(law, policies, sizes, actions, description.get("shared", False) is True)
         leaves = [_checked(arrays, name, shape) for name, shape in layout.items()]
         surplus = arrays.keys() - layout.keys() - ({"atoms"} if atoms is not None else set())
@@ -267,7 +303,7 @@ class NetworkPolicies:
             raise ValueError(f"arrays must be those of {kind} networks only, got {min(surplus)!r} too")
         kinds = kinds_of_layers(len(widths), objects, description.get("sines", False) is True)
         like = (Network(tuple(kind(0, 0) for kind in kinds), Layer(0, 0)),) * len(law.shapes())
-        return cls(law, gamma, jax.tree.unflatten(jax.tree.structure(like), leaves), inputs)
+        return cls(law, gamma, jax.tree.unflatten(jax.tree.structure(like), leaves), inputs, limit)
 
     @classmethod
     def merge(cls, parts: Sequence[Self]) -> Self:
@@ -284,7 +320,7 @@ class NetworkPolicies:
             if np.any(_atoms_used(other.law) != _atoms_used(parts[0].law)):
                 raise ValueError("networks to merge must have the same atoms: their supports differ")
         networks = tuple(_joined(stacks) for stacks in zip(*(part.networks for part in parts), strict=True))
-        return cls(parts[0].law, parts[0].gamma, networks, parts[0].n_inputs)
+        return cls(parts[0].law, parts[0].gamma, networks, parts[0].n_inputs, parts[0].limit)
 
 
 def _joined(stacks: Sequence[Network]) -> Network:

@@ -37,7 +37,8 @@ from rasf.library.networks.worlds import WorldAdapter, compiled_world
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 from rasf.library.progress import EpisodeMeter, Reporter, Trained
 from rasf.library.training import Training
-from rasf.risk import Entropic, MeanVariance, Risk
+from rasf.risk import MeanVariance, Risk
+from rasf.risk.base import BetaRisk
 from rasf.risk.names import is_neutral
 from rasf.world import World
 
@@ -113,16 +114,19 @@ def train_networks(
     planned = round(max(0, stream.all_steps - settings.warmup) * settings.updates)
     if not planned:
         notes.append(f"nothing was learned: all {stream.all_steps} steps belong to the warm-up of {settings.warmup}")
-    agent = Agent.create(settings, *sizes, planned=planned, risk=_trained_kind(risks)).for_weights(stream.learned)
+    limit = _limit(settings, env, base_library)
+    neutral = not stream.policies.beta.any()
+    more: Header = {"planned": planned, "risk": _trained_kind(risks), "limit": limit, "neutral": neutral}
+    agent = Agent.create(settings, *sizes, **more).for_weights(stream.learned)
     remembered = min(stream.all_steps, settings.replay or stream.all_steps)
-    kind = env.encoder.vector_dtype
+    kind = np.dtype(np.float32) if limit else env.encoder.vector_dtype  # bytes hold no share of time
     _check_affordable(agent, remembered, env.encoder.vector_size, tasks.shape[1], kind.itemsize)
     if world is not None:
         networks = _train_fused(stream, agent, world, seed, env, greedy, checkpoint)
     else:
         stepped = env.stepped() if isinstance(env, WorldAdapter) else env
         capacity = max(remembered, stepped.num_envs)
-        more: Header = {"act_every": _ACT_EVERY, "base_scores": _advice(base_library, stream), "dtype": kind}
+        more = {"act_every": _ACT_EVERY, "base_scores": _advice(base_library, stream), "dtype": kind}
         run = (agent, stream.tasks, stream.acting, seed, stepped.num_envs, capacity)
         learner = SteppedLearner(*run, policies=stream.policies, **more)
         networks = _train_stepped(stream, learner, stepped, seed, _bounds_check(declared), greedy, checkpoint)
@@ -141,9 +145,21 @@ def train_networks(
     return found
 
 
+def _limit(settings: NetworkSettings, env: FeatureVector | WorldAdapter, base: FrozenPolicies | None) -> int:
+    """The steps of an episode, if returns are to be those of an episode and its time limit is known; else 0."""
+    known = settings.episode_length or env.time_limit
+    if isinstance(base, NetworkPolicies):
+        known = base.limit  # so that the two libraries can be merged
+    if settings.horizon == "episode" and known:
+        return known
+    if settings.gamma == 1:
+        raise ValueError("gamma must be below 1, or episode_length the time limit, which the environment does not tell")
+    return 0
+
+
 def _trained_kind(risks: Sequence[Risk]) -> Callable[[Any], Risk]:
     """The one class of risk, which takes beta, that networks learn all these risks by."""
-    assert all(isinstance(risk, MeanVariance | Entropic) for risk in risks)  # others cannot be trained for
+    assert all(isinstance(risk, BetaRisk) for risk in risks)  # others cannot be trained for
     kinds = {type(risk) for risk in risks if not is_neutral(risk)} or {MeanVariance}
     if len(kinds) > 1:
         raise ValueError("risk must be of one kind for networks, which learn all risks together, got several")
@@ -411,20 +427,20 @@ def _train_stepped(
 
 def _greedy_of(
     agent: Agent, lanes: Lane, env: FeatureVector | WorldAdapter, w: Floats, risk: Risk
-) -> Callable[[Any], int]:
+) -> Callable[[Any, int], int]:
     """GPI by the networks of the first lane, which are fetched at the first call."""
     fetched: list[NetworkPolicies] = []
 
-    def act(raw: Any) -> int:
+    def act(raw: Any, t: int) -> int:
         if not fetched:
             fetched.append(NetworkPolicies.from_agent(agent, fused.unscaled_networks(agent, lanes)))
-        return fetched[0].act_one(env.encoder.vector(raw), w, risk)
+        return fetched[0].act_one(agent.with_time(env.encoder.vector(raw), np.array(t)), w, risk)
 
     return act
 
 
-def _act_greedily(learner: SteppedLearner, env: FeatureVector, task: int, raw: Any) -> int:
-    return learner.greedy(env.encoder.vector(raw), task)
+def _act_greedily(learner: SteppedLearner, env: FeatureVector, task: int, raw: Any, t: int) -> int:
+    return learner.greedy(env.encoder.vector(raw), task, t)
 
 
 def _advice(base_library: FrozenPolicies | None, stream: _Stream) -> BaseScores | None:

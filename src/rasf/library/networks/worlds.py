@@ -25,6 +25,10 @@ class WorldAdapter:
         self.bounds = self.declared_bounds = np.array(described.bounds)
         self.failure_feature: int | None = getattr(world, "failure_feature", None)
 
+    @property
+    def time_limit(self) -> int | None:
+        return self.world.episode_length
+
     def describe(self) -> EnvironmentDescription:
         return world_description(self.world)
 

@@ -55,7 +55,7 @@ _LARGEST = 2**15  # actions, features; acting remembers 1 + an action in 16 bits
 class TablePolicies:
     """Frozen tabular policies; see the module's header for what they answer."""
 
-    family, law_kind = Family.TABLES, LawKind.TABLE
+    family, law_kind, limit = Family.TABLES, LawKind.TABLE, 0
 
     def __init__(
         self, keys: Floats, frozen: Frozen, n_actions: int, n_features: int, gamma: float, sigma: SigmaForm

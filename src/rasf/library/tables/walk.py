@@ -163,7 +163,7 @@ class Walk:
         self._walked, self._step = self._walked + steps, 0
         return False
 
-    def _known_or_random(self, obs: Any) -> int:
+    def _known_or_random(self, obs: Any, t: int) -> int:
         """The greedy action, without exploration, and without adding what was never met."""
         row = self._rows.get(self._env.encoder.key(obs).tobytes())
         return int(self._looking.integers(self._env.n_actions)) if row is None else self._learner.greedy(row)

@@ -25,7 +25,6 @@ from rasf.deep.networks import init_network
 from rasf.deep.replay import Windows
 from rasf.deep.settings import HistogramSettings, NetworkSettings, network_settings
 from rasf.risk import Risk
-from rasf.transfer import gpi_actions
 
 REWARD_BOUNDS = (-30.0, 10.0)  # the support of a conditioned network's histogram
 SEPARATE_HEADS = partial(init_network, separate_heads=True)  # the heads of each feature are a layer of their own
@@ -88,6 +87,7 @@ class ConditionedAgent(Agent):
         by: Risk | Policies,
         within: Within,
         weight: Array | float = 1.0,
+        spread: Array | float = 1.0,
     ) -> tuple[Learner, Losses]:
         """As for features, of which the reward is the only one."""
         assert isinstance(by, Risk)
@@ -111,10 +111,10 @@ def _for_every_task(batch: Windows, tasks: int) -> Windows:
 class GpiAgent(Agent):
     """The agent whose bootstrap action is that of GPI over all policies."""
 
-    def bootstrap_actions(self, networks: Networks, x: Array, w: Array, risk: Risk | Array) -> Array:
+    def bootstrap_scores(self, networks: Networks, x: Array, w: Array, risk: Risk | Array) -> Array:
         def by_all(own: Array, own_risk: Risk | Array) -> Array:
             shared = own_risk if isinstance(own_risk, Risk) else self.risk(own_risk)
-            return gpi_actions(self.own_scores(networks, x, self.weights_for_all(own), shared))
+            return self.own_scores(networks, x, self.weights_for_all(own), shared).max(axis=0)
 
         if isinstance(risk, Risk):
             return jax.vmap(lambda own: by_all(own, risk))(w)

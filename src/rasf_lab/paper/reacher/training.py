@@ -169,7 +169,7 @@ class ReacherRun:
         }
         changes |= {"atoms": self.atoms} if histograms else {}
         if self.beyond:
-            events = {"events": world.events} if AGENTS[self.agent].law is LawKind.MEAN_LOG_VARIANCE else {}
+            events = {"events": world.events} if AGENTS[self.agent].law is LawKind.MEAN_LOW_RANK else {}
             changes |= _BEYOND | {"shared": AGENTS[self.agent].makes_library, **events}
         return replace(usual, **changes)
 

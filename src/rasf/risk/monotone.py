@@ -1,0 +1,144 @@
+"""Monotone mean-variance: mean-variance that never prefers a worse outcome.
+
+Mean-variance prefers a certain loss to a lottery of gains that varies enough. Monotone mean-variance is the certainty
+equivalent (`rasf.risk.certainty`) of the utility
+
+    u(x) = x - theta x^2 / 2 up to 1 / theta, and constant from there on,      theta = -beta
+
+It equals mean + (beta / 2) variance as long as no outcome lies more than 1 / theta above the mean, and it never falls
+when an outcome rises. With a top k = b + 1 / theta it is
+
+    rho[X] = max_k  k - 1 / (2 theta) - (theta / 2) E[((k - X)^+)^2]
+
+so only outcomes below k count against a choice. For histograms the maximum is found exactly. For a normal distribution
+of mean m and standard deviation s, with g(z) = z Phi(z) + phi(z),
+
+    rho = m - (s / 2) (g(-z) + theta s Phi(z)),        g(z) = 1 / (theta s)
+
+It lies between m - theta s^2 / 2, which it approaches for small theta s, and about m - s sqrt(log(theta s) / 2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rasf.arrays import Array, array_namespace
+from rasf.risk.base import BetaRisk, concrete, special_function
+from rasf.risk.certainty import CertaintyEquivalent, ascending
+from rasf.risk.cvar import convolution
+
+_STEPS = 4  # of Newton's method: a relative error of 2e-10 at most
+_LEAST_GOAL = 1e-20  # of g; smaller ones have z below -9.3, where float32 has no digits left
+_SQRT_OF_TAU = 2.5066282746310002
+
+
+@dataclass(frozen=True)
+class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
+    """Mean-variance at `beta` <= 0 that never prefers a dominated choice.
+
+    It has the scale of `MeanVariance`, and is the safe form of it for strong aversion.
+    """
+
+    supports: ClassVar[frozenset[str]] = frozenset({"samples", "histogram", "moments", "independent"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        beta = concrete(self.beta)
+        if beta is not None and beta > 0:
+            raise ValueError(f"beta of MonotoneMeanVariance must be at most 0, got {self.beta}")
+
+    def utility(self, x: Array) -> Array:
+        """Return x - theta x^2 / 2 up to 1 / theta, then a constant."""
+        if self.beta == 0:
+            return x
+        bounded = array_namespace(x).minimum(x, -1 / self.beta)
+        return bounded + self.beta / 2 * bounded**2
+
+    def steepest(self, least: float) -> float:
+        return max(0.0, 1 + float(self.beta) * least)
+
+    def spread_cost(self, x: Array, variance: Array) -> Array:
+        """Return theta / 2 times the variance, as u'' is -theta or 0."""
+        return -self.beta / 2 * variance
+
+    def threshold(self, probs: Array, atoms: Array) -> Array:
+        """Return where the mean slope of u is 1, solved exactly between two atoms; at beta 0 the mean."""
+        xp, theta = array_namespace(probs, atoms), -self.beta
+        probs, atoms = ascending(probs, atoms)
+        mass, moment = xp.cumsum(probs, axis=-1), xp.cumsum(probs * xp.where(probs > 0, atoms, 0.0), axis=-1)
+        if concrete(self.beta) == 0:
+            return moment[..., -1]
+        some = mass > 0
+        root = xp.where(some, (1 - mass + theta * moment) / (theta * xp.where(some, mass, 1.0)), -xp.inf)
+        # with the k least atoms on the slope; the mean slope grows with b, so the first root below the next atom is it
+        following = xp.concatenate([atoms[..., 1:], xp.full_like(atoms[..., :1], xp.inf)], axis=-1)
+        fits = some & (root + 1 / theta <= following + 1e-12 * (1 + xp.abs(following)))
+        first = xp.argmax(fits, axis=-1)
+        return xp.take_along_axis(root, first[..., None], axis=-1)[..., 0]
+
+    def histogram(self, probs: Array, atoms: Array) -> Array:
+        """Score (...) of probabilities (..., N) over atoms."""
+        return self.with_threshold(probs, atoms)[0]
+
+    def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
+        """Score (...) of sum_i w_i Z_i, by the convolution of the weighted features' distributions."""
+        return self.histogram(*convolution(probs, atoms, w))
+
+    def moments(self, mean: Array, variance: Array) -> Array:
+        """Score (...) of the normal distribution with this mean and variance."""
+        xp = array_namespace(mean, variance, self.beta)
+        positive = xp.asarray(variance) > 0
+        spread = xp.sqrt(xp.where(positive, variance, 1.0))
+        steep = xp.where(positive, -self.beta * spread, 0.0)  # theta s
+        cost = xp.where(steep > 0, _cost(xp.where(steep > 0, steep, 1.0)), 0.0)
+        return mean - spread / 2 * cost
+
+    def normal(self, mean: Array, std: Array) -> Array:
+        """Return E u(X) of normal distributions."""
+        if self.beta == 0:
+            return mean
+        c = -self.beta
+        short, spread = 1 / c - mean, np.maximum(std, 1e-12)
+        t = short / spread
+        above, density = special_function(np, "ndtr")(t), _density(t)
+        return 1 / (2 * c) - c / 2 * ((short**2 + spread**2) * above + short * spread * density)
+
+    def normal_threshold(self, mean: Array, std: Array) -> Array:
+        """Return where the mean slope of u is 1 for normal distributions."""
+        if self.beta == 0:
+            return mean
+        spread = np.maximum(std, 1e-9)
+        return mean + spread * _root(-1 / (self.beta * spread)) + 1 / self.beta
+
+
+def _cost(steep: Array) -> Array:
+    """Return g(-z) + theta s Phi(z) for theta s (...) above 0."""
+    xp = array_namespace(steep)
+    z = _root(1 / steep)
+    return _shortfall(-z) + steep * special_function(xp, "ndtr")(z)
+
+
+def _root(goal: Array) -> Array:
+    """Return z (...) with g(z) = goal (...), above 0.
+
+    log g is concave, so Newton's method on it rises to the root from below: at first, or after a step from above.
+    """
+    xp = array_namespace(goal)
+    goal = xp.maximum(goal, _LEAST_GOAL)
+    z = xp.where(goal > 0.3, goal, -xp.sqrt(2 * xp.log(1 / xp.minimum(goal, 0.3))))
+    for _ in range(_STEPS):
+        value = _shortfall(z)
+        z = z - value / special_function(xp, "ndtr")(z) * xp.log(value / goal)
+    return z
+
+
+def _shortfall(z: Array) -> Array:
+    """Return g(z) = E[(z - N)^+] (...) of a standard normal N."""
+    return z * special_function(array_namespace(z), "ndtr")(z) + _density(z)
+
+
+def _density(z: Array) -> Array:
+    return array_namespace(z).exp(-(z**2) / 2) / _SQRT_OF_TAU
