@@ -3,8 +3,8 @@ import re
 import pytest
 from sweep_help import HEAD, spec_of
 
-from rasf.sweep.runs import RunLimits
-from rasf.sweep.spec import read_spec
+from rasf_lab.sweep.runs import RunLimits
+from rasf_lab.sweep.spec import read_spec
 
 
 def test_grid_list_and_seeds_are_crossed(tmp_path):

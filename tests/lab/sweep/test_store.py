@@ -8,9 +8,9 @@ import pytest
 from sweep_help import HEAD, spec_of
 
 from rasf import files
-from rasf.sweep.drive import progress_of
-from rasf.sweep.runs import Run, RunResult
-from rasf.sweep.store import Store
+from rasf_lab.sweep.drive import progress_of
+from rasf_lab.sweep.runs import Run, RunResult
+from rasf_lab.sweep.store import Store
 
 RUN = Run("sweep_experiments:PROBE", {"scale": 2.0}, 4)
 PARTIAL = f".rasf-{files._HOST}-123-{'0' * 16}.partial"  # of a writer that was killed

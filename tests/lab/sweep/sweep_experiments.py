@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rasf.sweep.runs import RunResult, alone
+from rasf_lab.sweep.runs import RunResult, alone
 
 
 def trace_of(run):

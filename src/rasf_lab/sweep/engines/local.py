@@ -22,10 +22,10 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from rasf.checks import whole
-from rasf.sweep.drive import Ended, Job
-from rasf.sweep.engines.machine import jax_cache, resident_gb
-from rasf.sweep.runs import NO_LIMITS, Run, RunLimits
-from rasf.sweep.worker import JobError, try_job
+from rasf_lab.sweep.drive import Ended, Job
+from rasf_lab.sweep.engines.machine import jax_cache, resident_gb
+from rasf_lab.sweep.runs import NO_LIMITS, Run, RunLimits
+from rasf_lab.sweep.worker import JobError, try_job
 
 _LOOK_EVERY_S = 0.2
 _PR_SET_PDEATHSIG = 1

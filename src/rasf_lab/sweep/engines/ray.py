@@ -17,11 +17,11 @@ from typing import Any
 
 from rasf.checks import whole
 from rasf.files import Header
-from rasf.sweep.drive import Ended, Job
-from rasf.sweep.engines.local import LocalEngine
-from rasf.sweep.runs import NO_LIMITS, Run, RunLimits
-from rasf.sweep.store import Store
-from rasf.sweep.worker import JobError
+from rasf_lab.sweep.drive import Ended, Job
+from rasf_lab.sweep.engines.local import LocalEngine
+from rasf_lab.sweep.runs import NO_LIMITS, Run, RunLimits
+from rasf_lab.sweep.store import Store
+from rasf_lab.sweep.worker import JobError
 
 _WAIT_S = 3600.0
 _KNOCK_S = 10.0

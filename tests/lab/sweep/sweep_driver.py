@@ -3,11 +3,11 @@
 import sys
 from pathlib import Path
 
-from rasf.sweep.drive import drive, jobs_of
-from rasf.sweep.engines.local import LocalEngine
-from rasf.sweep.spec import read_spec
-from rasf.sweep.store import Store
-from rasf.sweep.table import write_table
+from rasf_lab.sweep.drive import drive, jobs_of
+from rasf_lab.sweep.engines.local import LocalEngine
+from rasf_lab.sweep.spec import read_spec
+from rasf_lab.sweep.store import Store
+from rasf_lab.sweep.table import write_table
 
 if __name__ == "__main__":
     spec, store = read_spec(Path(sys.argv[1])), Store(Path(sys.argv[2]))

@@ -15,11 +15,11 @@ from sweep_help import InlineEngine, spec_of, stable_bytes, sweep
 import coin_world
 import rasf
 from rasf.library import learn as learning
-from rasf.sweep import learn as learn_module
-from rasf.sweep.learn import LEARN
-from rasf.sweep.runs import Run
-from rasf.sweep.store import Store
-from rasf.sweep.table import table_of
+from rasf_lab.sweep import learn as learn_module
+from rasf_lab.sweep.learn import LEARN
+from rasf_lab.sweep.runs import Run
+from rasf_lab.sweep.store import Store
+from rasf_lab.sweep.table import table_of
 
 ROOT = Path(__file__).parents[3]
 HEAD = 'sweep = "coins"\nkind = "learn"\n'

@@ -9,10 +9,10 @@ os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZE
 
 from ray.cluster_utils import Cluster
 
-from rasf.sweep.drive import drive, jobs_of
-from rasf.sweep.engines.ray import RayEngine
-from rasf.sweep.spec import read_spec
-from rasf.sweep.store import Store
+from rasf_lab.sweep.drive import drive, jobs_of
+from rasf_lab.sweep.engines.ray import RayEngine
+from rasf_lab.sweep.spec import read_spec
+from rasf_lab.sweep.store import Store
 
 SMALL = {"num_cpus": 2, "object_store_memory": 80_000_000}
 

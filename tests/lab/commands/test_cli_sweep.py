@@ -11,11 +11,11 @@ import sweep_experiments
 from sweep_help import HEAD, executions, spec_of
 from typer.testing import CliRunner
 
-from rasf.cli import sweep as cli_sweep
-from rasf.sweep.drive import SweepProgress
-from rasf.sweep.engines import machine
-from rasf.sweep.engines.local import LocalEngine
-from rasf.sweep.store import Store
+from rasf_lab.commands import sweep as cli_sweep
+from rasf_lab.sweep.drive import SweepProgress
+from rasf_lab.sweep.engines import machine
+from rasf_lab.sweep.engines.local import LocalEngine
+from rasf_lab.sweep.store import Store
 
 FAILING = HEAD + 'seeds = 4\n[parameters]\nfail = "raise"\nunless = "{}"\n'
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from sweep_help import HEAD, executions, spec_of, stable_bytes, sweep
 
-from rasf.sweep import drive as drive_module
-from rasf.sweep.engines import local, machine
-from rasf.sweep.engines.local import LocalEngine
+from rasf_lab.sweep import drive as drive_module
+from rasf_lab.sweep.engines import local, machine
+from rasf_lab.sweep.engines.local import LocalEngine
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
 FAILING = HEAD + 'seeds = 3\n[parameters]\nfail = "{}"\n'

@@ -37,7 +37,7 @@ from pathlib import Path
 from rasf.checks import is_whole
 from rasf.files import Header
 from rasf.library.arguments.readers import add_cwd_to_path, read_toml
-from rasf.sweep.runs import (
+from rasf_lab.sweep.runs import (
     NO_LIMITS,
     Experiment,
     Parameter,

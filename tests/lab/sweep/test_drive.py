@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 from sweep_help import HEAD, InlineEngine, executions, spec_of, stable_bytes, sweep
 
-from rasf.sweep import drive as drive_module
-from rasf.sweep.drive import Ended, SweepProgress, jobs_of, progress_of
-from rasf.sweep.store import Store, report_progress
-from rasf.sweep.worker import JobError, do_job, try_job
+from rasf_lab.sweep import drive as drive_module
+from rasf_lab.sweep.drive import Ended, SweepProgress, jobs_of, progress_of
+from rasf_lab.sweep.store import Store, report_progress
+from rasf_lab.sweep.worker import JobError, do_job, try_job
 
 RAISING = HEAD + 'seeds = 3\n[parameters]\nfail = "raise"\nunless = "{}"\n'
 LANES = 'sweep = "try"\nkind = "sweep_experiments:LANES"\nseeds = 6\n[grid]\nscale = [1.0, 2.0]\n'

@@ -15,12 +15,12 @@ from rich.table import Table
 from typer.core import TyperGroup
 
 from rasf.cli.options import silence_box_warnings
-from rasf.cli.terminal import INTERRUPTED, check_folder, console, on_stderr, say
+from rasf.cli.terminal import INTERRUPTED, check_folder, console, interruptible, on_stderr, say
 
 if TYPE_CHECKING:
-    from rasf.sweep.drive import Engine, SweepProgress
-    from rasf.sweep.spec import Spec
-    from rasf.sweep.store import Store
+    from rasf_lab.sweep.drive import Engine, SweepProgress
+    from rasf_lab.sweep.spec import Spec
+    from rasf_lab.sweep.store import Store
 
 _SHOWN = 20  # runs that are listed; the rest is counted
 _RUN = "run"
@@ -69,11 +69,12 @@ def run(
 
     Example: `rasf sweep risks.toml --dir results/risks --workers 8`
     """
-    from rasf.sweep.drive import drive, jobs_of
-    from rasf.sweep.engines.machine import memory_gb
-    from rasf.sweep.spec import read_spec
-    from rasf.sweep.store import Store
-    from rasf.sweep.table import check_arrow, write_table
+    interruptible()  # there are workers
+    from rasf_lab.sweep.drive import drive, jobs_of
+    from rasf_lab.sweep.engines.machine import memory_gb
+    from rasf_lab.sweep.spec import read_spec
+    from rasf_lab.sweep.store import Store
+    from rasf_lab.sweep.table import check_arrow, write_table
 
     if address is not None and engine is not EngineName.ray:
         raise ValueError("address is for --engine ray")
@@ -112,8 +113,8 @@ def status(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of
 
     Example: `rasf sweep status results/risks`
     """
-    from rasf.sweep.drive import progress_of
-    from rasf.sweep.store import Store
+    from rasf_lab.sweep.drive import progress_of
+    from rasf_lab.sweep.store import Store
 
     store = Store(folder)
     console.print(progress_table(store.declared()["name"], progress_of(store)))
@@ -123,10 +124,10 @@ def status(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of
 
 
 def _engine(spec: Spec, store: Store, name: EngineName, address: str | None, workers: int | None) -> Engine:
-    from rasf.sweep.engines import machine
-    from rasf.sweep.engines.local import LocalEngine
-    from rasf.sweep.engines.ray import RayEngine
-    from rasf.sweep.runs import experiment_of
+    from rasf_lab.sweep.engines import machine
+    from rasf_lab.sweep.engines.local import LocalEngine
+    from rasf_lab.sweep.engines.ray import RayEngine
+    from rasf_lab.sweep.runs import experiment_of
 
     use_gpus = experiment_of(spec.runs[0].kind).uses_gpus(spec.runs)
     if name is EngineName.ray:

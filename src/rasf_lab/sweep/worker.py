@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import rasf
-from rasf.sweep.engines.machine import forget_peak, peak_gb
-from rasf.sweep.runs import Run, experiment_of
-from rasf.sweep.store import Store
+from rasf_lab.sweep.engines.machine import forget_peak, peak_gb
+from rasf_lab.sweep.runs import Run, experiment_of
+from rasf_lab.sweep.store import Store
 
 
 class JobError(NamedTuple):

@@ -30,8 +30,8 @@ from rasf.files import Header
 from rasf.library.arguments import readers
 from rasf.library.arguments.declared import EVALUATION, SWEEP, TRAINING, given_at, read_values
 from rasf.risk.names import risk_to_text, short_risk
-from rasf.sweep.runs import Parameter, Run, RunResult, Value, alone
-from rasf.sweep.store import report_progress, sweep_folder
+from rasf_lab.sweep.runs import Parameter, Run, RunResult, Value, alone
+from rasf_lab.sweep.store import report_progress, sweep_folder
 
 if TYPE_CHECKING:
     from rasf.arrays import Floats

@@ -30,7 +30,7 @@ _ID_LENGTH = 16
 def experiments() -> dict[str, str]:
     """Return where the experiments with a short name lie: "learn", and what packages offer as `rasf.experiments`."""
     offered = {one.name: one.value for one in entry_points(group="rasf.experiments")}
-    return {"learn": "rasf.sweep.learn:LEARN"} | offered
+    return {"learn": "rasf_lab.sweep.learn:LEARN"} | offered
 
 
 class RunLimits(NamedTuple):

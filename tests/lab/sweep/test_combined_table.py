@@ -6,10 +6,10 @@ import pyarrow.parquet
 import pytest
 from sweep_help import HEAD, spec_of, stable_bytes, sweep
 
-from rasf.sweep.runs import Run, RunResult
-from rasf.sweep.spec import Spec
-from rasf.sweep.store import Store
-from rasf.sweep.table import VOLATILE, check_arrow, table_of, write_table
+from rasf_lab.sweep.runs import Run, RunResult
+from rasf_lab.sweep.spec import Spec
+from rasf_lab.sweep.store import Store
+from rasf_lab.sweep.table import VOLATILE, check_arrow, table_of, write_table
 
 SWEEP = HEAD + 'seeds = 3\n[parameters]\nfail = "raise"\n[grid]\nscale = [2.0, 1.0]\n'
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rasf.files import write_atomically
-from rasf.sweep.store import Store
+from rasf_lab.sweep.store import Store
 
 if TYPE_CHECKING:
     import pyarrow

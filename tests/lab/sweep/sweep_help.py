@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from rasf.sweep.drive import Ended, drive, jobs_of
-from rasf.sweep.spec import read_spec
-from rasf.sweep.store import Store
-from rasf.sweep.table import VOLATILE, table_of
-from rasf.sweep.worker import try_job
+from rasf_lab.sweep.drive import Ended, drive, jobs_of
+from rasf_lab.sweep.spec import read_spec
+from rasf_lab.sweep.store import Store
+from rasf_lab.sweep.table import VOLATILE, table_of
+from rasf_lab.sweep.worker import try_job
 
 HEAD = 'sweep = "try"\nkind = "sweep_experiments:PROBE"\n'
 

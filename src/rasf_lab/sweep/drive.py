@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple, Protocol
 
-from rasf.sweep.runs import Run, experiment_of
-from rasf.sweep.spec import Spec
-from rasf.sweep.store import FULL_DISK, Store
-from rasf.sweep.worker import JobError
+from rasf_lab.sweep.runs import Run, experiment_of
+from rasf_lab.sweep.spec import Spec
+from rasf_lab.sweep.store import FULL_DISK, Store
+from rasf_lab.sweep.worker import JobError
 
 Job = tuple[Run, ...]
 _MOST_LOSSES = 10  # of one job; more is not bad luck

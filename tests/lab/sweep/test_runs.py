@@ -1,6 +1,6 @@
 import pytest
 
-from rasf.sweep.runs import Run, experiment_of, experiments
+from rasf_lab.sweep.runs import Run, experiment_of, experiments
 
 PLAIN = Run("rasf.somewhere:KIND", {"risk": -1.5, "tasks": 128, "name": "a"}, 3)
 

@@ -30,8 +30,8 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from rasf.files import Arrays, Header, is_locked, is_partial, load_file, remove_stale, save_file, write_text
-from rasf.sweep.runs import Run, RunResult, Value
-from rasf.sweep.spec import Spec
+from rasf_lab.sweep.runs import Run, RunResult, Value
+from rasf_lab.sweep.spec import Spec
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _SHARE = "share"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sweep_help import HEAD, executions, spec_of, stable_bytes
 
-from rasf.sweep.store import Store
+from rasf_lab.sweep.store import Store
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
 HERE = Path(__file__).parent.parent

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sweep_help import HEAD, executions, spec_of, stable_bytes, sweep
 
-from rasf.sweep.engines.ray import RayEngine, _do
+from rasf_lab.sweep.engines.ray import RayEngine, _do
 
 HERE = Path(__file__).parent.parent
 
