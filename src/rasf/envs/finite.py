@@ -1,6 +1,6 @@
 """Any finite MDP as a Gymnasium environment whose reward is the vector of features, so that a model can be acted in.
 
-Observations are the numbers of the states. Worlds of operations (`rasf.envs.operations`) are made of it.
+Observations are the numbers of the states.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def _made(env: str, config: dict[str, Any] | None, render_mode: str | None, comp
         import highway_env  # noqa: F401  (registers its ids)
         import mo_gymnasium  # noqa: F401
 
-        from rasf.envs.driving.wrapper import CompiledTraffic
+        from rasf_lab.driving.wrapper import CompiledTraffic
     except ImportError as error:
         raise ValueError(f"driving needs highway-env and MO-Gymnasium: pip install 'rasf[suite]' ({error})") from None
     with warnings.catch_warnings():

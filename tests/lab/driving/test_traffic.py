@@ -14,7 +14,7 @@ pytest.importorskip("highway_env")
 from highway_env.envs.common.observation import KinematicObservation
 from highway_env.vehicle.behavior import IDMVehicle
 
-from rasf.envs.driving.wrapper import CompiledTraffic
+from rasf_lab.driving.wrapper import CompiledTraffic
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is out of date:DeprecationWarning")
 CONSTANTS = ("DISTANCE_WANTED", "COMFORT_ACC_MAX", "COMFORT_ACC_MIN")

@@ -31,11 +31,11 @@ from highway_env.vehicle.controller import MDPVehicle
 from highway_env.vehicle.kinematics import Vehicle
 from highway_env.vehicle.objects import Obstacle
 
-from rasf.envs.driving.observation import FEATURES, View, observe
-from rasf.envs.driving.road_map import MappedNetwork
-from rasf.envs.driving.scenes import can_fill_highway, copy_road, fill_highway, frames_at_once, has_warm_up, road_maker
-from rasf.envs.driving.simulation import RightOfWay, drive
-from rasf.envs.driving.traffic import ANY_LANE, CAR, DRIVER, EGO, NEVER, NO_CAR, OBSTACLE, Scene, pack, unpack
+from rasf_lab.driving.observation import FEATURES, View, observe
+from rasf_lab.driving.road_map import MappedNetwork
+from rasf_lab.driving.scenes import can_fill_highway, copy_road, fill_highway, frames_at_once, has_warm_up, road_maker
+from rasf_lab.driving.simulation import RightOfWay, drive
+from rasf_lab.driving.traffic import ANY_LANE, CAR, DRIVER, EGO, NEVER, NO_CAR, OBSTACLE, Scene, pack, unpack
 
 _state = attrgetter(
     "position", "heading", "speed", "target_speed", "action", "impact", "lane_index", "target_lane_index", "route",

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
-from rasf.envs.driving.road_map import (
+from rasf_lab.driving.road_map import (
     RoadMap,
     after_end,
     distance,

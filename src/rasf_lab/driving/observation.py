@@ -17,8 +17,8 @@ import numpy as np
 
 from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
-from rasf.envs.driving.road_map import RoadMap, local, point
-from rasf.envs.driving.traffic import ANY_LANE, OBSTACLE, Cars
+from rasf_lab.driving.road_map import RoadMap, local, point
+from rasf_lab.driving.traffic import ANY_LANE, OBSTACLE, Cars
 
 FEATURES = ("presence", "x", "y", "vx", "vy", "cos_h", "sin_h", "cos_d", "sin_d")
 _X, _VY, _COS_D = (FEATURES.index(name) for name in ("x", "vy", "cos_d"))

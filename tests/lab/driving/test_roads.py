@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("highway_env")
 pytest.importorskip("mo_gymnasium")
 
-from rasf.envs.driving.roads import ROADS, DrivingEnv
 from rasf.envs.gymnasium.single import open_environment
+from rasf_lab.driving.roads import ROADS, DrivingEnv
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
-from rasf.envs.driving.road_map import RoadMap, heading_at, point
-from rasf.envs.driving.traffic import ANY_LANE, DRIVER, NO_CAR, Scene, act, act_as_ego, collide, move, place
+from rasf_lab.driving.road_map import RoadMap, heading_at, point
+from rasf_lab.driving.traffic import ANY_LANE, DRIVER, NO_CAR, Scene, act, act_as_ego, collide, move, place
 
 _STEP, _LOOKS = 0.25, 11  # every quarter of a second, for less than three seconds
 _LONGER, _NARROWER = 1.5, 0.9

@@ -7,7 +7,7 @@ import pytest
 import rasf
 from rasf import Entropic, FiniteMDP
 from rasf.envs.finite import FiniteEnv
-from rasf.envs.operations import (
+from rasf_lab.operations import (
     INVENTORY_WEIGHTS,
     MACHINES_WEIGHTS,
     POWER_WEIGHTS,
