@@ -13,11 +13,13 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import TypeVar, cast
 
 import numba
 
 from rasf.files import user_cache
+
+Function = TypeVar("Function", bound=Callable[..., object])
 
 
 @functools.cache
@@ -37,23 +39,24 @@ def cache_folder() -> str:
     return str(kept)
 
 
-def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+def compiled(**options: object) -> Callable[[Function], Function]:
     """Decorate a function with numba.njit, cached; `options` go to njit (parallel=True, inline="always", ...)."""
 
-    def decorate(function: Callable[..., Any]) -> Any:
+    def decorate(function: Function) -> Function:
         # read when the decorator runs, so other people's numba code keeps its own folder
         before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, cache_folder()
         try:
-            return numba.njit(cache=True, **options)(function)
+            machine_code: Function = numba.njit(cache=True, **options)(function)
+            return machine_code
         finally:
             numba.config.CACHE_DIR = before
 
     return decorate
 
 
-def compiled_twice(function: Callable[..., Any]) -> tuple[Any, Any]:
+def compiled_twice(function: Function) -> tuple[Function, Function]:
     """Compile a function with loops over `numba.prange` to run on one core, and to run on all of them."""
     # the cache on disk tells functions apart by their names
     same = FunctionType(function.__code__, function.__globals__, f"{function.__name__}_parallel")
     same.__qualname__, same.__module__ = f"{function.__qualname__}_parallel", function.__module__
-    return compiled()(function), compiled(parallel=True)(same)
+    return compiled()(function), compiled(parallel=True)(cast(Function, same))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import re
 from importlib.metadata import entry_points
-from typing import Any
 
 import gymnasium
 from gymnasium.envs.registration import register, registry
@@ -48,6 +47,6 @@ def is_registered(env_id: str) -> bool:
     return env_id in registry
 
 
-def registered_kwargs(env_id: str) -> dict[str, Any]:
+def registered_kwargs(env_id: str) -> dict[str, object]:
     """Give the keyword arguments that an id was registered with; none for an id that is not registered."""
     return registry[env_id].kwargs if is_registered(env_id) else {}

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -54,7 +55,7 @@ def best_linear(mdp: FiniteMDP, weight: Floats, offset: Floats, x: Floats, scale
     return best
 
 
-def _run(kernel: tuple[Any, Any], mdp: FiniteMDP, *given: Any) -> None:
+def _run(kernel: tuple[Callable[..., None], Callable[..., None]], mdp: FiniteMDP, *given: object) -> None:
     serial, parallel = kernel
     if len(mdp.successor) < _PARALLEL_TRANSITIONS:
         serial(*given)

@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rasf.arrays import Floats, Ints
+from rasf.arrays import Floats, Ints, Whole
 from rasf.compiled import compiled
 
 ANY_LATER = 2**15 - 1
@@ -170,7 +170,7 @@ def reserve(table: Table, rows: int, entries: int, noise: int) -> Table:
 
 
 @compiled(_nrt=False, forceinline=True)
-def initial_noise(seed: int, row: int, policy: int, k: int) -> float:
+def initial_noise(seed: int, row: int, policy: Whole, k: int) -> float:
     """A number in [-1, 1), a function of its arguments alone (splitmix64 finaliser), exact in float32."""
     z = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(row) * np.uint64(0xBF58476D1CE4E5B9)
     z += np.uint64(policy) * np.uint64(0x94D049BB133111EB) + np.uint64(k + 1) * np.uint64(0xD6E8FEB86659FD93)
@@ -181,7 +181,7 @@ def initial_noise(seed: int, row: int, policy: int, k: int) -> float:
 
 
 @compiled(_nrt=False, forceinline=True)
-def drawn_psi(seed: int, scale: float, row: int, policy: int, A: int, a: int, i: int) -> float:
+def drawn_psi(seed: int, scale: float, row: int, policy: Whole, A: int, a: int, i: int) -> float:
     """Number i of what a policy holds for action a of A before it is updated, rounded as it is stored."""
     return np.float64(np.float32(scale * initial_noise(seed, row, policy, i * A + a)))
 
