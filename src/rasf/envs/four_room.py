@@ -177,6 +177,10 @@ class FourRoom(CellMap):
 
     def world(self) -> RoomArrays:
         """Return the map as arrays."""
+        return self._arrays
+
+    @functools.cached_property
+    def _arrays(self) -> RoomArrays:
         cells = self.cells
         destination = [[self.move(cell, action) for action in range(len(MOVES))] for cell in range(len(cells))]
         objects = [cell for cell, symbol in enumerate(cells) if symbol in CLASSES]
