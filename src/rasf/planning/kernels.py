@@ -146,7 +146,7 @@ def stock_step(mdp: FiniteMDP, gain: Floats, grids: Grids, value: Floats, follow
     """
     before = np.empty_like(value)
     with _PARALLEL_LOCK:
-        _stock_step(_moves(mdp), gain, grids, value, followed, policy, before)
+        _stock_step(_moves(mdp), gain, grids, value, np.ascontiguousarray(followed), policy, before)
     return before
 
 
@@ -157,7 +157,7 @@ def stock_moments(mdp: FiniteMDP, gain: Floats, grids: Grids, moments: Floats, p
     less the true one.
     """
     after = np.zeros_like(moments)
-    _stock_moments(_moves(mdp), gain, grids, moments, policy, after)
+    _stock_moments(_moves(mdp), gain, grids, moments, policy.astype(np.int64), after)  # one type to compile for
     return after
 
 
