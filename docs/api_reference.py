@@ -1,8 +1,8 @@
 """The API reference, made from docstrings while the site is built: a Markdown extension.
 
-A line `::: rasf.name` (or `::: rasf.risk.name`, `::: rasf.envs.grid.name`) becomes a heading, the signature and the
-docstring, and, for a class, those of the public properties and methods that it writes itself. A name that rasf does not
-have stops the build.
+A line `::: rasf.name` (or `::: rasf.risk.name`, `::: rasf_lab.operations.name`) becomes a heading, the signature and
+the docstring, and, for a class, those of the public properties and methods that it writes itself. A name that the
+module does not have stops the build.
 
 Docstrings are plain text in paragraphs; a line that opens with `word:` begins a line of its own, as in the source.
 """
@@ -20,29 +20,27 @@ from typing import Any
 from markdown import Extension, Markdown
 from markdown.preprocessors import Preprocessor
 
-import rasf
-
-_DIRECTIVE = re.compile(r"^::: rasf\.([\w.]+)$")
+_DIRECTIVE = re.compile(r"^::: (rasf\w*\.[\w.]+)$")
 _ARGUMENT = re.compile(r"(?<!\n)\n(?=\w+(, \w+)*: )")  # the end of a line before one that explains an argument
 _WIDTH = 100
 _BEFORE_FENCES = 40  # superfences' own is 25: the blocks written here are for it to find
 
 
 def reference(name: str) -> list[str]:
-    """The lines of Markdown that document a public name."""
-    room, _, plain = name.rpartition(".")
-    home = import_module(f"rasf.{room}") if room else rasf
+    """The lines of Markdown that document a public name, such as rasf.learn."""
+    home_name, _, plain = name.rpartition(".")
+    home, short = import_module(home_name), name.removeprefix("rasf.")
     if plain not in public_names(home):
-        raise ValueError(f"the page names rasf.{name}, which is not public")
+        raise ValueError(f"the page names {name}, which is not public")
     thing = getattr(home, plain)
-    lines = [f"### {name} {{ #rasf.{name} }}", "", *_code(_signature(f"rasf.{name}", thing)), *_text(thing)]
+    lines = [f"### {short} {{ #{name} }}", "", *_code(_signature(name, thing)), *_text(thing)]
     for member, written in _members(thing):
         shown = (
-            [f"{name}.{member}"]
+            [f"{short}.{member}"]
             if isinstance(written, property | cached_property)
-            else _signature(f"{name}.{member}", written)
+            else _signature(f"{short}.{member}", written)
         )
-        lines += [f"#### {member} {{ #rasf.{name}.{member} }}", "", *_code(shown), *_text(written)]
+        lines += [f"#### {member} {{ #{name}.{member} }}", "", *_code(shown), *_text(written)]
     return lines
 
 

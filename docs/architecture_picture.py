@@ -17,7 +17,7 @@ ROWS: tuple[dict[str, int], ...] = (  # rooms and where they stand, from the use
     {"rasf_explorer": 320},
     {"rasf_lab": 320},
     {"cli": 320},
-    {"drawing": 210, "sweep": 430},
+    {"drawing": 320},
     {"library": 430},
     {"planning": 90, "tabular": 330, "deep": 530},
     {"envs": 210, "limits": 430},

@@ -1,5 +1,6 @@
 """For all tests: jax and numba compile quickly, and every process of the tests shares what was compiled."""
 
+import gc
 import os
 from importlib.metadata import version
 from pathlib import Path
@@ -10,16 +11,18 @@ import pytest
 # these when they are imported, and processes that tests start inherit them.
 COMPILER = {
     "JAX_COMPILATION_CACHE_DIR": str(Path(__file__).parents[1] / ".cache" / "jax"),
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.05",  # a smaller program is compiled sooner than read
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES": "none",  # they would make the keys depend on the folder
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+    "JAX_TRACEBACK_IN_LOCATIONS_LIMIT": "0",
     "NUMBA_OPT": "1",
 }
 if version("jaxlib").startswith("0.10."):  # XLA ends the process at a flag that it does not know
     COMPILER["XLA_FLAGS"] = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 for _name, _value in COMPILER.items():
     os.environ.setdefault(_name, _value)
+gc.set_threshold(50_000, 20, 50)  # what was compiled stays, and looking through it took a twelfth of the time
 
 
 @pytest.fixture(autouse=True, scope="session")

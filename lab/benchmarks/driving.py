@@ -17,7 +17,7 @@ import highway_env
 import mo_gymnasium  # noqa: F401  (registers its ids)
 import numpy as np
 
-from rasf.envs.driving.wrapper import CompiledTraffic
+from rasf_lab.driving.wrapper import CompiledTraffic
 
 ENVIRONMENTS = (
     "highway-fast-v0",

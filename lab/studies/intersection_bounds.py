@@ -23,11 +23,11 @@ from functools import partial
 import numpy as np
 
 from rasf.compiled import compiled
-from rasf.envs.driving.road_map import local
-from rasf.envs.driving.simulation import RightOfWay
-from rasf.envs.driving.simulation import drive as frames_of_traffic
-from rasf.envs.driving.traffic import Scene
 from rasf.envs.gymnasium.single import open_environment, seeds_from
+from rasf_lab.driving.road_map import local
+from rasf_lab.driving.simulation import RightOfWay
+from rasf_lab.driving.simulation import drive as frames_of_traffic
+from rasf_lab.driving.traffic import Scene
 from rasf_lab.suite import find_case
 from rasf_lab.suite.trials import TRYING
 

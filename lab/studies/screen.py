@@ -27,7 +27,7 @@ from rasf.deep import fused
 from rasf.deep.agent import Agent, Policies, Tasks
 from rasf.deep.fused import RunConfig, Schedule
 from rasf.deep.settings import MomentSettings
-from rasf.envs.operations import inventory, machines, power
+from rasf_lab.operations import inventory, machines, power
 from rasf.risk import CVaR, MeanVariance, MonotoneMeanVariance
 from rasf.statistics import mean_of_the_worst
 from rasf_lab.suite.environments import CASES

@@ -13,6 +13,8 @@ Array = Any  # numpy or jax; the two share no type
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
 Bools = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.number | np.bool_]
+Whole = int | np.integer  # what compiled loops count with
 
 
 def array_namespace(*arrays: Array) -> ModuleType:

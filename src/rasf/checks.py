@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import SupportsFloat, TypeGuard, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Floats
+from rasf.arrays import Floats, Numbers
 
 HEAVIEST = 1e15  # a weight whose square, as variances have it, is finite in single precision
 MOST_DECISIONS = 10**6  # a loop of them takes seconds
@@ -16,27 +16,27 @@ MOST_NUMBERS = 2**30  # in one table: 8 GiB
 LARGEST = 1e90  # of features, weights, rewards and risk parameters: squares of returns stay within float64
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value as it is told in an error: the beginning of its repr, in one line."""
     return " ".join(f"{value!r:.400}".split())[:80]
 
 
-def is_whole(value: Any) -> bool:
+def is_whole(value: object) -> TypeGuard[int]:
     """Whether this is an integer of Python or numpy; True and False are not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def whole(name: str, value: Any, least: int = 1) -> int:
+def whole(name: str, value: object, least: int = 1) -> int:
     """A whole number of at least `least`, and of 63 bits at most, as seeds are kept."""
     if not is_whole(value) or not least <= value < 2**63:
         raise ValueError(f"{name} must be a whole number of at least {least}, below 2^63, got {value!r}")
     return int(value)  # numpy's integers cannot be kept in a file's header
 
 
-def number(name: str, value: Any, low: float = -np.inf, high: float = np.inf) -> float:
+def number(name: str, value: object, low: float = -np.inf, high: float = np.inf) -> float:
     """A finite number within [low, high]."""
     try:
-        plain = float(value) if np.ndim(value) == 0 else np.nan
+        plain = float(cast(SupportsFloat, value)) if np.ndim(cast(npt.ArrayLike, value)) == 0 else np.nan
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be a number, got {shown(value)}") from None
     if isinstance(value, str | bytes | bool) or not (np.isfinite(plain) and low <= plain <= high):
@@ -83,7 +83,7 @@ def bounds(name: str, given: npt.ArrayLike, d: int) -> Floats:
     return found
 
 
-def keywords(name: str, given: Any) -> dict[str, Any]:
+def keywords(name: str, given: object) -> dict[str, object]:
     """Return keyword arguments, {} for None.
 
     Raises:
@@ -94,7 +94,7 @@ def keywords(name: str, given: Any) -> dict[str, Any]:
     return dict(given or {})
 
 
-def one_of(name: str, value: Any, accepted: Iterable[Any]) -> None:
+def one_of(name: str, value: object, accepted: Iterable[object]) -> None:
     """Refuse a value that is not among the accepted ones."""
     known = list(accepted)
     try:
@@ -105,12 +105,12 @@ def one_of(name: str, value: Any, accepted: Iterable[Any]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(map(str, known))}, got {value!r}")
 
 
-def numbers(name: str, given: Any) -> Floats:
+def numbers(name: str, given: object) -> Floats:
     """An array of float64 of any shape, nan and infinite ones included; not a copy, if it is one already."""
     return np.asarray(reals(name, given), np.float64)
 
 
-def reals(name: str, given: Any) -> npt.NDArray[Any]:
+def reals(name: str, given: object) -> Numbers:
     """An array of real numbers of any shape, in their own precision, nan and infinite ones included."""
     try:
         found = np.asarray(given)
@@ -123,7 +123,7 @@ def reals(name: str, given: Any) -> npt.NDArray[Any]:
     raise ValueError(f"{name} must be an array of real numbers, got {shown(given)}")
 
 
-def decisions(name: str, value: Any, numbers_each: int = 0) -> int:
+def decisions(name: str, value: object, numbers_each: int = 0) -> int:
     """A whole number of decisions, few enough to loop over them and to keep tables of `numbers_each` for each."""
     found = whole(name, value)
     if found > MOST_DECISIONS:
@@ -139,7 +139,7 @@ def table(name: str, value: int, numbers_each: int) -> None:
         raise ValueError(f"{name} must be at most {most:,} here, so that tables stay within 8 GiB, got {value}")
 
 
-def discount(value: Any) -> float:
+def discount(value: object) -> float:
     """A discount: a number above 0 and at most 1."""
     try:
         found = number("gamma", value)

@@ -38,7 +38,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 
 try:
     import fcntl
@@ -64,7 +63,7 @@ _PARTIAL = re.compile(r"\.rasf-([A-Za-z0-9]*)-[0-9]+-[0-9a-f]{16}\.partial")  # 
 _STALE_S = 24 * 3600.0  # age at which a temporary file is stale where its lock says nothing
 _UNWRITABLE = {stat.S_IFDIR: "directory", stat.S_IFBLK: "block device", stat.S_IFSOCK: "socket"}
 
-Arrays = dict[str, npt.NDArray[Any]]
+Arrays = dict[str, np.ndarray]
 Header = dict[str, Any]
 
 
@@ -254,7 +253,7 @@ def user_cache() -> Path:
     return user_cache_path("rasf", appauthor=False)
 
 
-def save_file(path: str | os.PathLike[str], header: Header, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+def save_file(path: str | os.PathLike[str], header: Header, arrays: Mapping[str, np.ndarray]) -> None:
     """Write `header` (plain JSON, finite numbers) and `arrays` to `path`, whole or not at all."""
     target = as_path(path)
     if not isinstance(header, dict):
@@ -342,7 +341,7 @@ class _Refused(Exception):
     """Why a file is refused: the rest of a sentence that begins with its path."""
 
 
-def _plain(name: object, array: object) -> npt.NDArray[Any]:
+def _plain(name: object, array: object) -> np.ndarray:
     """The array as it is stored: contiguous, little endian."""
     if not isinstance(name, str) or not 0 < len(name) <= 256 or name == "__metadata__" or not _is_text(name):
         raise ValueError(f"arrays must have names of 1 to 256 characters other than '__metadata__', got {name!r:.80}")
@@ -418,5 +417,5 @@ def _digest(data: bytes | memoryview) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _bytes_of(array: npt.NDArray[Any]) -> memoryview:
+def _bytes_of(array: np.ndarray) -> memoryview:
     return array.reshape(-1).view(np.uint8).data

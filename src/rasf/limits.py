@@ -133,8 +133,8 @@ def feature_index(name: str, key: object, n_features: int, names: Sequence[str] 
         return list(names).index(key)
     if isinstance(key, str) and key.isascii() and key.isdigit():
         key = int(key)
-    if is_whole(key) and 0 <= int(key) < n_features:  # type: ignore[call-overload]
-        return int(key)  # type: ignore[call-overload]
+    if is_whole(key) and 0 <= key < n_features:
+        return int(key)
     known = f"one of {', '.join(names)}, or " if names else ""
     raise ValueError(f"{name} must be on a feature, {known}a number from 0 to {n_features - 1}, got {key!r}")
 

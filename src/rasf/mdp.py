@@ -14,7 +14,7 @@ terminal states are empty: nothing is earned after the end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from rasf.arrays import Floats, Ints
 from rasf.checks import LARGEST, discount, is_whole, numbers, shown, table, whole
 
 SUM_TOLERANCE = 1e-9
+Sparse: TypeAlias = sp.sparray | sp.spmatrix
 
 
 class FiniteMDP:
@@ -34,18 +35,23 @@ class FiniteMDP:
     is a mask (S,) or a list of states; what `P` says of terminal states is ignored.
     """
 
-    def __init__(self, P: Any, phi: npt.ArrayLike, terminal: npt.ArrayLike = (), gamma: float = 1.0) -> None:
-        if isinstance(P, Sequence) and len(P) > 0 and all(sp.issparse(matrix) for matrix in P):
-            P = _interleave(P)
-        if sp.issparse(P):
-            rows, successor, probability = _from_sparse(P)
-            n_states, n_actions = P.shape[1], P.shape[0] // P.shape[1]
+    def __init__(
+        self,
+        P: npt.ArrayLike | Sparse | Sequence[Sparse],
+        phi: npt.ArrayLike,
+        terminal: npt.ArrayLike = (),
+        gamma: float = 1.0,
+    ) -> None:
+        sparse = _as_sparse(P)
+        if sparse is not None:
+            rows, successor, probability = _from_sparse(sparse)
+            n_states, n_actions = sparse.shape[1], sparse.shape[0] // sparse.shape[1]
         else:
             dense = _dense(P)
             n_states, n_actions, _ = dense.shape
             state, action, successor = np.nonzero(dense)
             rows, probability = state * n_actions + action, dense[state, action, successor]
-        aligned = sp.issparse(P) and P.format == "csr"
+        aligned = sparse is not None and sparse.format == "csr"
         features = _features(phi, rows, successor, n_states, n_actions, aligned)
         self._store(rows, successor, probability, features, n_states, n_actions, terminal, gamma)
 
@@ -174,13 +180,13 @@ class FiniteMDP:
             raise ValueError(f"policy must hold actions 0 to {self.n_actions - 1}")
         return actions
 
-    def policies(self, given: Any, steps: int | None = None) -> list[Ints]:
+    def policies(self, given: object, steps: int | None = None) -> list[Ints]:
         """Policies of one source at least, each checked as by `policy`."""
         if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str | bytes) or len(given) == 0:
             raise ValueError(f"policies must hold one source at least, got {shown(given)}")
         return [self.policy(one, steps) for one in given]
 
-    def state(self, name: str, given: Any) -> int:
+    def state(self, name: str, given: object) -> int:
         """A state's number, checked."""
         if not is_whole(given) or not 0 <= given < self.n_states:
             raise ValueError(f"{name} must be a state from 0 to {self.n_states - 1}, got {shown(given)}")
@@ -195,13 +201,13 @@ class FiniteMDP:
         return indptr, entries
 
 
-def require_mdp(mdp: Any) -> None:
+def require_mdp(mdp: object) -> None:
     """Refuse what is not a `FiniteMDP`."""
     if not isinstance(mdp, FiniteMDP):
         raise ValueError(f"mdp must be a FiniteMDP, got {type(mdp).__name__}")
 
 
-def as_actions(policy: Any) -> Ints:
+def as_actions(policy: npt.ArrayLike) -> Ints:
     """A policy as an array of any shape."""
     try:
         return np.asarray(policy)
@@ -209,19 +215,26 @@ def as_actions(policy: Any) -> Ints:
         raise ValueError(f"policy must be an array of actions, got {shown(policy)}") from None
 
 
-def _is_index(value: Any) -> bool:
+def _is_index(value: object) -> bool:
     """A whole number; a float that is one passes."""
     return is_whole(value) or (isinstance(value, float | np.floating) and float(value).is_integer())
 
 
-def _dense(P: Any) -> Floats:
+def _dense(P: object) -> Floats:
     dense = numbers("P", P)
     if dense.ndim != 3 or dense.shape[0] != dense.shape[2] or 0 in dense.shape:
         raise ValueError(f"P must have shape (S, A, S), got {dense.shape}")
     return dense
 
 
-def _interleave(matrices: Sequence[Any]) -> Any:
+def _as_sparse(P: object) -> Sparse | None:
+    """The transitions as one sparse matrix; None where they are dense."""
+    if isinstance(P, Sequence) and len(P) > 0 and all(sp.issparse(matrix) for matrix in P):
+        return _interleave(P)
+    return P if sp.issparse(P) else None
+
+
+def _interleave(matrices: Sequence[Sparse]) -> Sparse:
     n_states = matrices[0].shape[0]
     if any(matrix.shape != (n_states, n_states) for matrix in matrices):
         raise ValueError("P as a list must hold one sparse (S, S) matrix per action")
@@ -230,7 +243,7 @@ def _interleave(matrices: Sequence[Any]) -> Any:
     return stacked[by_state]
 
 
-def _from_sparse(P: Any) -> tuple[Ints, Ints, Floats]:
+def _from_sparse(P: Sparse) -> tuple[Ints, Ints, Floats]:
     if P.ndim != 2 or 0 in P.shape or P.shape[0] % P.shape[1]:
         raise ValueError(f"P as a sparse matrix must have shape (S A, S), got {P.shape}")
     csr = sp.csr_array(P)

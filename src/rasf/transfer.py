@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rasf.arrays import Array, Floats, Ints, array_namespace
+from rasf.arrays import Array, Floats, Ints, Whole, array_namespace
 from rasf.checks import LARGEST, decisions, discount, reals, shown
 from rasf.compiled import compiled
 from rasf.risk.base import Risk
@@ -106,9 +106,9 @@ def gpi_actions(scores: Array) -> Array:
 
 
 @compiled(_nrt=False, forceinline=True)
-def preferred(score: float, index: int, best: float, chosen: int) -> bool:
+def preferred(score: float, index: Whole, best: float, chosen: Whole) -> bool:
     """Whether GPI in compiled code takes a score before the best so far: the larger, ties to the lowest index."""
-    return score > best or (score == best and index < chosen)
+    return bool(score > best or (score == best and index < chosen))
 
 
 def _moderate(name: str, given: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeGuard
+from typing import Protocol, TypeGuard, TypeVar
 
 from rasf.arrays import Array
 
@@ -12,7 +12,11 @@ _NEEDED = (
 )  # fmt: skip
 
 
-class World(Protocol):
+State = TypeVar("State")  # of a world, and the random part of a step: arrays, or tuples of them
+Noise = TypeVar("Noise")
+
+
+class World(Protocol[State, Noise]):
     """An environment in pure jax functions; `rasf.envs.reacher.Reacher` is one.
 
     A world is hashable, and its functions have explicit states and keys. The random part of a step is drawn apart
@@ -44,19 +48,19 @@ class World(Protocol):
     @property
     def episode_length(self) -> int: ...
 
-    def reset(self, key: Array) -> Any:
+    def reset(self, key: Array) -> State:
         """A random first state."""
 
-    def noise(self, key: Array) -> Any:
+    def noise(self, key: Array) -> Noise:
         """The random part of one step."""
 
-    def advance(self, state: Any, action: Array, noise: Any) -> tuple[Any, Array]:
+    def advance(self, state: State, action: Array, noise: Noise) -> tuple[State, Array]:
         """The next state and phi (d,)."""
 
-    def observe(self, state: Any) -> Array:
+    def observe(self, state: State) -> Array:
         """The observation (n,) of a state."""
 
-    def terminated(self, state: Any) -> Array:
+    def terminated(self, state: State) -> Array:
         """Whether the episode ends in this state, by itself."""
 
 

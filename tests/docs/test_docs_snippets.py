@@ -22,7 +22,8 @@ from rasf import statistics
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-NAMED = re.findall(r"^::: rasf\.([\w.]+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
+NAMED = re.findall(r"^::: (rasf\w*\.[\w.]+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
+WORLDS = re.compile(r"^from (rasf\.envs[\w.]*|rasf_lab\.(?:driving|operations)[\w.]*) import (.+)$", re.MULTILINE)
 FENCES = {"```python", "```", "```toml", "```json", "```sh"}  # test_docs.py runs the first kind
 
 
@@ -48,29 +49,28 @@ def test_the_navigation_has_every_page_once_and_no_other():
 
 
 def test_the_reference_has_every_public_name_once():
-    assert sorted(name for name in NAMED if "." not in name) == sorted(rasf.__all__)
+    assert sorted(name for name in NAMED if name.count(".") == 1) == sorted(f"rasf.{name}" for name in rasf.__all__)
     assert len(set(NAMED)) == len(NAMED)
     for room in (rasf.risk, statistics):
-        plain = room.__name__.removeprefix("rasf.")
-        there = {name for name in room.__all__ if name in NAMED or f"{plain}.{name}" in NAMED}
+        there = {name for name in room.__all__ if f"rasf.{name}" in NAMED or f"{room.__name__}.{name}" in NAMED}
         assert there == set(room.__all__)
 
 
 def test_the_reference_has_every_world_that_gymnasium_or_a_page_names():
     entries = [spec.entry_point for id, spec in gymnasium.registry.items() if id.startswith("rasf/")]
-    assert {entry.removeprefix("rasf.").replace(":", ".") for entry in entries} <= set(NAMED)
+    assert {entry.replace(":", ".") for entry in entries} <= set(NAMED)
     for page in PAGES:
-        for room, names in re.findall(r"^from (rasf\.envs[\w.]*) import (.+)$", page.read_text(), re.MULTILINE):
+        for room, names in WORLDS.findall(page.read_text()):
             things = [getattr(import_module(room), name) for name in names.split(", ")]
             homes = {f"{thing.__module__}.{thing.__name__}" for thing in things if callable(thing)}
-            assert homes <= {f"rasf.{name}" for name in NAMED}, page.name
+            assert homes <= {*NAMED}, page.name
 
 
 def test_a_name_is_documented_with_its_docstring_arguments_and_members(subtests):
     for name in NAMED:
         with subtests.test(name=name):
-            thing, text = pkgutil.resolve_name(f"rasf.{name}"), "\n".join(api_reference.reference(name))
-            assert text.startswith(f"### {name} {{ #rasf.{name} }}\n")
+            thing, text = pkgutil.resolve_name(name), "\n".join(api_reference.reference(name))
+            assert text.startswith(f"### {name.removeprefix('rasf.')} {{ #{name} }}\n")
             assert thing.__doc__.split()[-1] in text
             signature = text.split("```py\n")[1].split("```")[0]
             given = inspect.signature(thing).parameters.values()
@@ -80,7 +80,7 @@ def test_a_name_is_documented_with_its_docstring_arguments_and_members(subtests)
                 public = {
                     member for member, held in vars(thing).items() if callable(held) and not member.startswith("_")
                 }
-                shown = set(re.findall(rf"{{ #rasf\.{name}\.(\w+) }}", text))
+                shown = set(re.findall(rf"{{ #{re.escape(name)}\.(\w+) }}", text))
                 assert {member for member in public if getattr(thing, member).__doc__} <= shown
 
 
@@ -94,7 +94,7 @@ def test_the_reference_in_html():
 
 def test_keyword_only_arguments_follow_a_star():
     assert "path: str | PathLike[str], *, precision: str = 'single')" in "\n".join(
-        api_reference.reference("PolicyLibrary")
+        api_reference.reference("rasf.PolicyLibrary")
     )
 
 

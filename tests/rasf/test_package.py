@@ -15,6 +15,13 @@ def test_importing_rasf_loads_neither_jax_nor_numba_nor_scipy():
     assert out.stdout.strip() == "[]"
 
 
+def test_importing_rasf_registers_the_environments_of_other_packages_without_their_code():
+    code = "import sys, rasf, gymnasium; gymnasium.spec('rasf/Highway-v0'); gymnasium.spec('rasf/Machines-v0');"
+    code += "print(sorted(m for m in sys.modules if m.startswith('rasf_')))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "['rasf_lab', 'rasf_lab.registration']"
+
+
 def test_every_public_name_loads_and_is_documented():
     for name in rasf.__all__:
         assert getattr(rasf, name).__doc__, name

@@ -16,8 +16,7 @@ import typer
 import rasf
 from rasf.cli.calibrate import calibrate
 from rasf.cli.evaluate import evaluate
-from rasf.cli.sweep import sweep
-from rasf.cli.terminal import console, interruptible, leaving_at_once, on_stderr
+from rasf.cli.terminal import console, leaving_at_once, on_stderr
 from rasf.cli.train import train
 
 app = typer.Typer(
@@ -29,9 +28,12 @@ app = typer.Typer(
 )
 for command in (train, evaluate, calibrate):
     app.command()(command)
-app.add_typer(sweep, name="sweep")
 for offered in entry_points(group="rasf.commands"):
-    app.command(offered.name)(offered.load())
+    found = offered.load()
+    if isinstance(found, typer.Typer):  # a command with commands of its own
+        app.add_typer(found, name=offered.name)
+    else:
+        app.command(offered.name)(found)
 
 
 def _version(asked: bool) -> None:
@@ -42,13 +44,11 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _options(
-    ctx: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    if ctx.invoked_subcommand == "sweep":
-        interruptible()
+    pass
 
 
 def main() -> None:

@@ -1,17 +1,18 @@
-"""Any finite MDP as a Gymnasium environment whose reward is the vector of features, so that a model can be acted in.
+"""A finite MDP as a Gymnasium environment whose reward is the vector of features, so that a model can be acted in.
 
-Observations are the numbers of the states. Worlds of operations (`rasf.envs.operations`) are made of it.
+Observations are the numbers of the states.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
+from rasf.files import Header
 from rasf.mdp import FiniteMDP
 
 
@@ -22,7 +23,7 @@ class FiniteEnv(gym.Env[np.int64, np.int64]):
     "failure" is above 0 is named a failure.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+    metadata: ClassVar[Header] = {"render_modes": []}
 
     def __init__(self, mdp: FiniteMDP, start: int, feature_names: Sequence[str], signs: Sequence[int]) -> None:
         self.mdp, self.start, self.feature_names, self.signs = mdp, start, tuple(feature_names), tuple(signs)

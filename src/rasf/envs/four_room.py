@@ -17,16 +17,17 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Floats, Ints
+from rasf.arrays import Floats, Ints, Whole
 from rasf.checks import number, one_of, whole
 from rasf.compiled import compiled
 from rasf.envs.cell_map import EMPTY, GOAL, MOVES, START, CellMap
+from rasf.files import Header
 
 PAPER_MAP = """
 1....2X2T...G
@@ -96,12 +97,12 @@ class RoomArrays(NamedTuple):
 
 
 @compiled(_nrt=False, forceinline=True)
-def step(world: RoomArrays, cell: int, flags: int, action: int, draw: float) -> tuple[int, int, int, bool]:
+def step(world: RoomArrays, origin: Whole, flags: int, action: int, draw: float) -> tuple[int, int, int, bool]:
     """One move: the new cell and flags, the feature that is 1 (-1: none), and whether the episode has terminated.
 
     `draw` in [0, 1) decides whether a trap fires.
     """
-    cell = world.destination[cell, action]
+    cell: int = world.destination[origin, action]
     if world.kind[cell] == _TRAP:
         if draw < world.trap_probability:
             return cell, flags, world.n_classes + 1, True
@@ -176,6 +177,10 @@ class FourRoom(CellMap):
 
     def world(self) -> RoomArrays:
         """Return the map as arrays."""
+        return self._arrays
+
+    @functools.cached_property
+    def _arrays(self) -> RoomArrays:
         cells = self.cells
         destination = [[self.move(cell, action) for action in range(len(MOVES))] for cell in range(len(cells))]
         objects = [cell for cell, symbol in enumerate(cells) if symbol in CLASSES]
@@ -197,7 +202,7 @@ class FourRoom(CellMap):
 class FourRoomEnv(gym.Env[npt.NDArray[np.int64], np.int64]):
     """Observation (row, column, one collected flag an object); actions left, up, right, down."""
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 8}
+    metadata: ClassVar[Header] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 8}
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -25,6 +25,7 @@ import numpy.typing as npt
 from rasf.arrays import Floats
 from rasf.checks import number, one_of
 from rasf.envs.cell_map import EMPTY, GOAL, MOVES, START, CellMap
+from rasf.files import Header
 from rasf.mdp import FiniteMDP
 
 WALL = "#"
@@ -107,7 +108,7 @@ class Grid(CellMap):
 class GridEnv(gym.Env[np.int64, np.int64]):
     """One cell a state; actions left, up, right, down; goal and traps end the episode."""
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}
+    metadata: ClassVar[Header] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}
 
     def __init__(self, layout: str = FIGURE_1_MAP, slip: float = 0.2, render_mode: str | None = None) -> None:
         one_of("render_mode", render_mode, (None, *self.metadata["render_modes"]))

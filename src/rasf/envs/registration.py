@@ -1,10 +1,14 @@
-"""Gymnasium's ids: those of rasf, registered on `import rasf` since Gymnasium loads no plugins, and which it knows."""
+"""Gymnasium's ids: which it knows, and those of rasf, registered on `import rasf` since Gymnasium loads no plugins.
+
+A package beside rasf offers environments by an entry point of the group `rasf.environments`: a function without
+arguments that registers their ids. It runs on every `import rasf`, so its module should import nothing but Gymnasium.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import re
-from typing import Any
+from importlib.metadata import entry_points
 
 import gymnasium
 from gymnasium.envs.registration import register, registry
@@ -27,17 +31,12 @@ def require_supported_gymnasium() -> None:
 
 
 def register_environments() -> None:
-    """Register every id once. The checker is off because it does not know vector rewards."""
+    """Register the ids of rasf and of packages beside it. The checker is off, as it does not know vector rewards."""
     register("rasf/Grid-v0", "rasf.envs.grid:GridEnv", max_episode_steps=35, disable_env_checker=True)
-    operations = "rasf.envs.operations:"
-    register("rasf/Inventory-v0", operations + "InventoryEnv", max_episode_steps=36, disable_env_checker=True)
-    register("rasf/Machines-v0", operations + "MachinesEnv", max_episode_steps=52, disable_env_checker=True)
-    register("rasf/Power-v0", operations + "PowerEnv", max_episode_steps=48, disable_env_checker=True)
     register("rasf/FourRoom-v0", "rasf.envs.four_room:FourRoomEnv", disable_env_checker=True)
     register("rasf/Reacher-v0", "rasf.envs.reacher.env:ReacherEnv", disable_env_checker=True)
-    for road in ("highway", "merge", "roundabout", "intersection"):
-        made = {"entry_point": "rasf.envs.driving.roads:DrivingEnv", "kwargs": {"road": road}}
-        register(f"rasf/{road.title()}-v0", **made, disable_env_checker=True)
+    for offered in entry_points(group="rasf.environments"):
+        offered.load()()
 
 
 def is_registered(env_id: str) -> bool:
@@ -48,6 +47,6 @@ def is_registered(env_id: str) -> bool:
     return env_id in registry
 
 
-def registered_kwargs(env_id: str) -> dict[str, Any]:
+def registered_kwargs(env_id: str) -> dict[str, object]:
     """Give the keyword arguments that an id was registered with; none for an id that is not registered."""
     return registry[env_id].kwargs if is_registered(env_id) else {}

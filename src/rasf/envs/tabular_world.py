@@ -12,7 +12,7 @@ that models can count them.
 from __future__ import annotations
 
 import functools
-from typing import Any, Protocol
+from typing import Protocol
 
 import numba
 import numpy as np
@@ -20,7 +20,7 @@ from numba.core.types import BaseNamedTuple  # type: ignore[attr-defined]
 from numba.extending import overload_method
 
 from rasf.arrays import Floats, Ints
-from rasf.compiled import compiled
+from rasf.compiled import Function, compiled
 
 
 class WorldArrays(Protocol):
@@ -70,32 +70,33 @@ class TabularWorld(Protocol):
         """Return the arrays for compiled loops."""
 
 
-_INLINED: Any = {"strict": False, "jit_options": {"forceinline": True, "_nrt": False}}
+_INLINED: dict[str, object] = {"strict": False, "jit_options": {"forceinline": True, "_nrt": False}}
 
 
 @overload_method(BaseNamedTuple, "first_state", **_INLINED)
-def _first_state(world: Any) -> Any:
+def _first_state(world: BaseNamedTuple) -> object:
     return getattr(world.instance_class, "first_state", None)
 
 
 @overload_method(BaseNamedTuple, "next_state", **_INLINED)
-def _next_state(world: Any, state: Any, action: Any, draw: Any) -> Any:
+def _next_state(world: BaseNamedTuple, state: object, action: object, draw: object) -> object:
     return getattr(world.instance_class, "next_state", None)
 
 
 @overload_method(BaseNamedTuple, "number", **_INLINED)
-def _number(world: Any, state: Any, i: Any) -> Any:
+def _number(world: BaseNamedTuple, state: object, i: object) -> object:
     return getattr(world.instance_class, "number", None)
 
 
-def loop_for(loop: Any, world: WorldArrays) -> Any:
+def loop_for(loop: Function, world: WorldArrays) -> Function:
     """Return a compiled loop that steps this world; see the header for worlds that are not rasf's."""
     return loop if type(world).__module__.startswith(("rasf.", "rasf_")) else _not_cached(loop)
 
 
 @functools.cache
-def _not_cached(loop: Any) -> Any:
-    return numba.njit(getattr(loop, "py_func", loop), **getattr(loop, "targetoptions", {}))
+def _not_cached(loop: Function) -> Function:
+    machine_code: Function = numba.njit(getattr(loop, "py_func", loop), **getattr(loop, "targetoptions", {}))
+    return machine_code
 
 
 def observations(world: TabularWorld, states: Ints) -> Floats:

@@ -22,7 +22,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -53,7 +53,7 @@ class Checkpoint:
         self,
         path: str | os.PathLike[str] | None = None,
         seconds: float = SECONDS,
-        parts: Mapping[str, Any] | None = None,
+        parts: Mapping[str, object] | None = None,
         keep: bool = False,
     ) -> None:
         if path is not None and not isinstance(path, str | os.PathLike):
@@ -63,12 +63,12 @@ class Checkpoint:
             raise ValueError(f"checkpoint must name a file; {self.path} is a directory")
         self._seconds = checks.number("checkpoint_seconds", seconds, 0.0)
         self._given, self._keep = dict(parts or {}), keep
-        self._parts: dict[str, Any] = {}
+        self._parts: dict[str, object] = {}
         self.label: Header = {}
         self.seconds_before = 0.0  # that earlier processes spent on this training
         self._started = self._next = time.monotonic()
 
-    def begin(self, **parts: Any) -> bool:
+    def begin(self, **parts: object) -> bool:
         """Name the parts of the training; if the file exists, restore them.
 
         Returns:
@@ -143,12 +143,12 @@ def digest(*arrays: np.ndarray) -> str:
     return found.hexdigest()[:16]
 
 
-def _is_jax(value: Any) -> bool:
+def _is_jax(value: object) -> bool:
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(value, jax.Array)
 
 
-def _encoded(value: Any, name: str, arrays: Arrays) -> Any:
+def _encoded(value: object, name: str, arrays: Arrays) -> object:
     """A part as JSON; arrays go to `arrays`, under names that start with `name`."""
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -163,7 +163,7 @@ def _encoded(value: Any, name: str, arrays: Arrays) -> Any:
         return {"generator": _encoded(value.bit_generator.state, name, arrays)}
     if hasattr(value, "STATE"):
         return {"object": {one: _encoded(getattr(value, one), f"{name}.{one}", arrays) for one in value.STATE}}
-    if hasattr(value, "restore"):
+    if hasattr(value, "restore") and hasattr(value, "state"):
         return {"own": _encoded(value.state(), name, arrays)}
     if isinstance(value, list) and len({(one.shape, one.dtype) for one in value if isinstance(one, np.ndarray)}) == 1:
         arrays[name] = np.stack(value)
@@ -179,7 +179,7 @@ def _encoded(value: Any, name: str, arrays: Arrays) -> Any:
     raise TypeError(f"a checkpoint cannot keep a {type(value).__name__}")
 
 
-def _restored(live: Any, stored: Any, arrays: Arrays) -> Any:
+def _restored(live: object, stored: object, arrays: Arrays) -> object:
     """What a part was, with the types of the live one; objects and generators are changed in place."""
     if not isinstance(stored, dict):
         return stored
@@ -190,14 +190,14 @@ def _restored(live: Any, stored: Any, arrays: Arrays) -> Any:
         return _array(live, arrays[held])
     if kind == "rows":
         return list(np.array(arrays[held]))
-    if kind == "generator":
-        live.bit_generator.state = _restored(None, held, arrays)
+    if kind == "generator" and isinstance(live, np.random.Generator):
+        live.bit_generator.state = cast(Header, _restored(None, held, arrays))
         return live
-    if kind == "object":
+    if kind == "object" and hasattr(live, "STATE"):
         for one in live.STATE:
             setattr(live, one, _restored(getattr(live, one), held[one], arrays))
         return live
-    if kind == "own":
+    if kind == "own" and hasattr(live, "restore"):
         live.restore(_restored(None, held, arrays))
         return live
     if kind == "list":
@@ -208,26 +208,26 @@ def _restored(live: Any, stored: Any, arrays: Arrays) -> Any:
     if kind == "dict":
         known = live if isinstance(live, dict) else {}
         return {key: _restored(known.get(key), one, arrays) for key, one in held}
-    raise TypeError(f"{kind!r} is not a kind of part")
+    raise TypeError(f"a {type(live).__name__} cannot be restored from {kind!r:.60}")
 
 
-def _array(live: Any, held: np.ndarray) -> Any:
+def _array(live: object, held: np.ndarray) -> object:
     if isinstance(live, np.ndarray) and held.dtype != live.dtype:
         raise TypeError(f"an array of {live.dtype} cannot be restored from {held.dtype}")
     if not _is_jax(live):
         return np.array(held)  # what is read from a file cannot be written to
-    if (held.shape, held.dtype) != (live.shape, live.dtype):
-        raise TypeError(f"networks of {live.shape} cannot be restored from {held.shape}")
     import jax.numpy as jnp
 
+    wanted = jnp.asarray(live)
+    if (held.shape, held.dtype) != (wanted.shape, wanted.dtype):
+        raise TypeError(f"networks of {wanted.shape} cannot be restored from {held.shape}")
     return jnp.array(held)
 
 
-def _sequence(live: Any, held: list[Any], arrays: Arrays) -> Any:
+def _sequence(live: object, held: list[object], arrays: Arrays) -> object:
     """A list, a tuple or a NamedTuple, as the live one is; a list where there is none."""
-    if isinstance(live, tuple) and hasattr(live, "_fields"):
-        pairs = zip(live, held, strict=True)
-        return type(live)(*(_restored(one, each, arrays) for one, each in pairs))
+    if isinstance(live, tuple) and hasattr(live, "_make"):
+        return live._make(_restored(one, each, arrays) for one, each in zip(live, held, strict=True))
     known = list(live) if isinstance(live, list | tuple) and len(live) == len(held) else [None] * len(held)
     found = [_restored(one, each, arrays) for one, each in zip(known, held, strict=True)]
     return tuple(found) if isinstance(live, tuple) else found

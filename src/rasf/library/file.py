@@ -12,11 +12,11 @@ import platform
 from importlib.metadata import version
 from importlib.util import find_spec
 from os import PathLike
-from typing import Any
 
 from rasf.agents import LawKind, library_agent
 from rasf.envs.gymnasium.description import EnvironmentDescription
 from rasf.files import Arrays, Header, as_path, load_file, save_file
+from rasf.library.frozen_policies import FrozenPolicies
 from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 from rasf.risk.names import stored_risk
 
@@ -59,11 +59,6 @@ def _restored(header: Header, arrays: Arrays) -> PolicyLibrary:
         if not isinstance(header[name], kind):
             raise ValueError(f"its {name} must be a {kind.__name__}, got {header[name]!r:.60}")
     environment, description = EnvironmentDescription.from_json(header["environment"]), header["sources"]
-    sources: Any
-    if description["law"] == LawKind.TABLE:
-        from rasf.library.tables.policies import TablePolicies as sources
-    else:
-        from rasf.library.networks.policies import NetworkPolicies as sources
     policies = tuple(_policy(each, environment.n_features) for each in header["policies"])
     history, unknown = _under(arrays, "history/"), {name for name in arrays if not name.startswith(_PLACES)}
     if unknown:
@@ -78,7 +73,7 @@ def _restored(header: Header, arrays: Arrays) -> PolicyLibrary:
 
         calibration = Calibration.restore(header["calibration"], parts, environment.n_features)
     return PolicyLibrary(
-        sources.restore(description, _under(arrays, "sources/")),
+        _restored_policies(description, _under(arrays, "sources/")),
         environment,
         policies,
         tuple(library_agent(name) for name in header["agent"].split(" + ")),
@@ -87,6 +82,16 @@ def _restored(header: Header, arrays: Arrays) -> PolicyLibrary:
         header["provenance"],
         calibration,
     )
+
+
+def _restored_policies(description: Header, arrays: Arrays) -> FrozenPolicies:
+    if description["law"] == LawKind.TABLE:
+        from rasf.library.tables.policies import TablePolicies
+
+        return TablePolicies.restore(description, arrays)
+    from rasf.library.networks.policies import NetworkPolicies
+
+    return NetworkPolicies.restore(description, arrays)
 
 
 def _policy(each: object, d: int) -> SourcePolicy:

@@ -30,7 +30,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Self, TypeVar
+from typing import BinaryIO, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -260,7 +260,7 @@ class ScalarLog:
         except ImportError as error:
             raise ValueError("TensorBoard is not installed; pip install rasf[tensorboard]") from error
         self._open, self._folder = EventFileWriter, folder
-        self._writers: dict[str, Any] = {}
+        self._writers: dict[str, EventFileWriter] = {}
         self._failed = False
 
     def write(self, lane: str, step: int, scalars: Mapping[str, float]) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -54,7 +55,7 @@ def best_linear(mdp: FiniteMDP, weight: Floats, offset: Floats, x: Floats, scale
     return best
 
 
-def _run(kernel: tuple[Any, Any], mdp: FiniteMDP, *given: Any) -> None:
+def _run(kernel: tuple[Callable[..., None], Callable[..., None]], mdp: FiniteMDP, *given: object) -> None:
     serial, parallel = kernel
     if len(mdp.successor) < _PARALLEL_TRANSITIONS:
         serial(*given)
@@ -145,7 +146,7 @@ def stock_step(mdp: FiniteMDP, gain: Floats, grids: Grids, value: Floats, follow
     """
     before = np.empty_like(value)
     with _PARALLEL_LOCK:
-        _stock_step(_moves(mdp), gain, grids, value, followed, policy, before)
+        _stock_step(_moves(mdp), gain, grids, value, np.ascontiguousarray(followed), policy, before)
     return before
 
 
@@ -156,7 +157,7 @@ def stock_moments(mdp: FiniteMDP, gain: Floats, grids: Grids, moments: Floats, p
     less the true one.
     """
     after = np.zeros_like(moments)
-    _stock_moments(_moves(mdp), gain, grids, moments, policy, after)
+    _stock_moments(_moves(mdp), gain, grids, moments, policy.astype(np.int64), after)  # one type to compile for
     return after
 
 

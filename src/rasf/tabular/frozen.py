@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Bools, Floats, Ints
+from rasf.arrays import Bools, Floats, Ints, Whole
 from rasf.compiled import compiled
 from rasf.tabular.learner import SuccessorLearner
 from rasf.tabular.table import BASE, COUNT, Rule, Table, drawn_psi, largest_noise
@@ -153,14 +153,14 @@ def find_all(index: StateIndex, rows: Ints, state: Ints) -> None:
 
 
 @compiled(_nrt=False, forceinline=True)
-def noise_number(frozen: Frozen, cell: int, policy: int, A: int, a: int, i: int) -> float:
+def noise_number(frozen: Frozen, cell: int, policy: Whole, A: int, a: int, i: int) -> float:
     """What a policy of the cell's group holds before it learns there."""
     g = frozen.group[cell]
     return drawn_psi(frozen.seed[g], frozen.noise[g], frozen.row[cell], policy, A, a, i)
 
 
 @compiled(_nrt=False, forceinline=True)
-def noise_mean(task: PreparedTask, cell: int, policy: int, a: int) -> float:
+def noise_mean(task: PreparedTask, cell: int, policy: Whole, a: int) -> float:
     """psi . w of a policy of the cell's group that has learned nothing there."""
     mean = 0.0
     for i in range(len(task.w)):
@@ -309,7 +309,7 @@ def policy_moments(task: PreparedTask, states: Ints, mean: Floats, variance: Flo
 
 
 @compiled(_nrt=False)
-def mark_learned(frozen: Frozen, A: int, d: int, learned: Ints) -> None:
+def mark_learned(frozen: Frozen, A: int, d: int, learned: Bools) -> None:
     """learned (S,): whether any policy has changed its first numbers; taken for granted where these were zero."""
     for state in range(len(learned)):
         for cell in range(frozen.states[state], frozen.states[state + 1]):

@@ -36,7 +36,6 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +48,7 @@ from rasf.mdp import FiniteMDP
 from rasf.risk import MeanVariance, NestedEntropic, Risk
 from rasf.risk.base import concrete
 from rasf.tabular import counts, model_loop
-from rasf.tabular.counts import BACKUPS, HEAD, LENGTH, MOST_ENDINGS, OUTCOMES, ROWS, Rule
+from rasf.tabular.counts import BACKUPS, HEAD, LENGTH, MOST_ENDINGS, OUTCOMES, ROWS, Model, Rule
 from rasf.tabular.groups import STRENGTHS, numbers_that_matter, strength
 from rasf.tabular.settings import ModelSettings
 from rasf.tabular.stretch import (
@@ -257,7 +256,7 @@ class ModelLearner:
         seen[: len(times)] = times
         np.add.at(tries, (model.source[: len(times)], actions), times)
         other._model = model._replace(times=seen, tries=tries, used=model.used.copy())
-        other._model = other._model._replace(**other._pooled(model.group[:n], len(model.group_tries)))
+        other._model = other._pooled(model.group[:n], len(model.group_tries))
         return other
 
     def regroup(self, keys: Sequence[Floats] | Floats) -> bool:
@@ -305,16 +304,16 @@ class ModelLearner:
     def set_groups(self, ids: Ints, groups: int) -> None:
         """Set the group (S,) of every state, below `groups`; pooled counts and the plan are made anew."""
         self._model.group[: self.states] = ids
-        self._model = self._model._replace(**self._pooled(ids, groups))
+        self._model = self._pooled(ids, groups)
         self._plan_anew()
 
-    def _pooled(self, ids: Ints, groups: int) -> dict[str, Any]:
-        """What the states of each group saw together."""
+    def _pooled(self, ids: Ints, groups: int) -> Model:
+        """The model, with what the states of each group saw together."""
         tries, endings = self._endings()
         pooled = np.zeros((groups, self.n_actions)), np.zeros((groups, self.n_actions, MOST_ENDINGS))
         np.add.at(pooled[0], ids, tries)
         np.add.at(pooled[1], ids, endings)
-        return {"group_tries": pooled[0], "group_endings": pooled[1]}
+        return self._model._replace(group_tries=pooled[0], group_endings=pooled[1])
 
     def _failures(self) -> tuple[Floats, Floats]:
         """The same, of endings that are failures by the task at hand."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rasf.arrays import Floats
+from rasf.arrays import Floats, Whole
 from rasf.compiled import compiled
 from rasf.tabular.table import (
     BASE,
@@ -155,7 +155,7 @@ def recompute_best(table: Table, rule: Rule, row: int, a: int, margin: float, co
 
 
 @compiled(_nrt=False, forceinline=True)
-def noise_score(table: Table, rule: Rule, row: int, policy: int, a: int, coef: Floats) -> float:
+def noise_score(table: Table, rule: Rule, row: int, policy: Whole, a: int, coef: Floats) -> float:
     """The score of a policy that still holds its noise."""
     score = 0.0
     for i in range(len(table.features)):
@@ -169,7 +169,7 @@ def score_noise(table: Table, rule: Rule, row: int, a: int, coef: Floats, now: F
     base = table.row[row, NOISE_BASE]
     best, holder = -np.inf, np.int64(-1)
     for policy in table.noise_policy[base : base + table.row[row, NOISE_COUNT]]:
-        score = noise_score(table, rule, row, policy, a, coef)
+        score = noise_score(table, rule, row, np.int64(policy), a, coef)
         if preferred(score, policy, best, holder):
             best, holder = score, policy
     table.noise_best[row, a], table.noise_best_policy[row, a] = best, holder
@@ -184,7 +184,8 @@ def greedy(table: Table, row: int) -> tuple[int, int, int]:
         before = table.best[row, action], table.best_policy[row, action]
         if preferred(table.best[row, a], table.best_policy[row, a], *before):
             action = a
-    return action, table.best_policy[row, action], table.best_slot[row, action]
+    policy, slot = np.int64(table.best_policy[row, action]), np.int64(table.best_slot[row, action])
+    return action, int(policy), int(slot)
 
 
 @compiled(_nrt=False, forceinline=True)
@@ -220,7 +221,7 @@ def from_noise(table: Table, rule: Rule, row: int, policy: int, coef: Floats) ->
         where += 1
     table.noise_policy[where] = table.noise_policy[last]
     table.row[row, NOISE_COUNT] -= 1
-    fresh = append(table, row, 0)
+    fresh = append(table, row, np.int64(0))  # not a literal, for which numba would compile it again
     entry = table.row[row, BASE] + fresh
     table.first_policy[entry] = table.last_policy[entry] = policy
     fill_with_noise(table, rule, row, policy, entry)

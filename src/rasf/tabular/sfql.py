@@ -159,7 +159,7 @@ def row_of(memory: Memory, t: int, state: int) -> int:
     slot = slot_of(rows.keys, state)
     if rows.keys[slot] == -1:
         enter(rows, slot, state, add_row(memory.table, memory.rule, t))
-    return rows.values[slot]
+    return int(np.int64(rows.values[slot]))  # rows are int64 everywhere, or numba compiles all twice
 
 
 @compiled(_nrt=False, forceinline=True)

@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rasf.arrays import Floats, Ints
+from rasf.arrays import Floats, Ints, Whole
 from rasf.compiled import compiled
 
 ANY_LATER = 2**15 - 1
@@ -170,7 +170,7 @@ def reserve(table: Table, rows: int, entries: int, noise: int) -> Table:
 
 
 @compiled(_nrt=False, forceinline=True)
-def initial_noise(seed: int, row: int, policy: int, k: int) -> float:
+def initial_noise(seed: int, row: int, policy: Whole, k: int) -> float:
     """A number in [-1, 1), a function of its arguments alone (splitmix64 finaliser), exact in float32."""
     z = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(row) * np.uint64(0xBF58476D1CE4E5B9)
     z += np.uint64(policy) * np.uint64(0x94D049BB133111EB) + np.uint64(k + 1) * np.uint64(0xD6E8FEB86659FD93)
@@ -181,7 +181,7 @@ def initial_noise(seed: int, row: int, policy: int, k: int) -> float:
 
 
 @compiled(_nrt=False, forceinline=True)
-def drawn_psi(seed: int, scale: float, row: int, policy: int, A: int, a: int, i: int) -> float:
+def drawn_psi(seed: int, scale: float, row: int, policy: Whole, A: int, a: int, i: int) -> float:
     """Number i of what a policy holds for action a of A before it is updated, rounded as it is stored."""
     return np.float64(np.float32(scale * initial_noise(seed, row, policy, i * A + a)))
 
@@ -206,7 +206,7 @@ def add_row(table: Table, rule: Rule, newest_policy: int) -> int:
     """A row for a state seen for the first time, while policies 0 .. newest_policy exist."""
     row = table.used[0]
     table.used[0] += 1
-    entry = take_block(table, _FIRST_CAPACITY)
+    entry = take_block(table, np.int64(_FIRST_CAPACITY))
     table.row[row, BASE], table.row[row, COUNT], table.row[row, CAPACITY] = entry, 1, _FIRST_CAPACITY
     table.row[row, NEWEST], table.row[row, VERSION] = 0, -1
     table.bound[row, SCORED_VERSION] = -1.0
@@ -240,7 +240,7 @@ def fill_with_noise(table: Table, rule: Rule, row: int, policy: int, entry: int)
 
 
 @compiled(_nrt=False)
-def take_block(table: Table, capacity: int) -> int:
+def take_block(table: Table, capacity: Whole) -> int:
     """The first entry of a block of `capacity` entries, a power of 2: one that was given back, or a new one."""
     size = size_class(capacity)
     block = table.free[size]
@@ -253,7 +253,7 @@ def take_block(table: Table, capacity: int) -> int:
 
 
 @compiled(_nrt=False)
-def size_class(capacity: int) -> int:
+def size_class(capacity: Whole) -> int:
     """k for 2^k."""
     k = 0
     while capacity >> k > 1:
@@ -271,7 +271,7 @@ def copy(table: Table, source: int, target: int) -> None:
 
 
 @compiled(_nrt=False)
-def append(table: Table, row: int, source: int) -> int:
+def append(table: Table, row: int, source: Whole) -> int:
     """One more entry in the row, a copy of the entry at offset `source`; its offset."""
     count = table.row[row, COUNT]
     if count == table.row[row, CAPACITY]:

@@ -14,7 +14,6 @@ import numpy as np
 
 from rasf.arrays import Floats
 from rasf.checks import whole
-from rasf.envs.driving import roads
 from rasf.envs.gymnasium.single import FeatureEnvironment, Step, make, seeds_from
 from rasf.envs.gymnasium.vector import SyncEnvs
 from rasf.library.policy_library import PolicyLibrary
@@ -36,6 +35,7 @@ from rasf_explorer.scenes.scene import (
     measures,
     within,
 )
+from rasf_lab.driving import roads
 
 ROADS = frozenset(f"rasf/{road.title()}-v0" for road in roads.ROADS)
 _AT_ONCE = 16  # environments that are stepped together

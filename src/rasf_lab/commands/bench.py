@@ -151,7 +151,7 @@ def checkout() -> Path:
 
 def measure(chosen: Iterable[Benchmark], quick: bool, history: Path) -> tuple[list[Row], Numbers]:
     """Run benchmarks, compare them to the history and add them to it; rows, and all that was measured."""
-    from rasf.sweep.worker import commit
+    from rasf_lab.sweep.worker import commit
 
     progress, folder, answers = on_stderr(), checkout(), {}
     for benchmark in chosen:
@@ -260,7 +260,7 @@ def bench(
 
 def _gpus() -> list[str]:
     """Those that jax can use."""
-    from rasf.sweep.engines.machine import gpus
+    from rasf_lab.sweep.engines.machine import gpus
 
     return gpus()
 

@@ -21,8 +21,8 @@ import numpy.typing as npt
 
 from rasf.arrays import Array
 from rasf.files import Arrays, write_atomically
-from rasf.sweep.runs import Run
-from rasf.sweep.store import Finished
+from rasf_lab.sweep.runs import Run
+from rasf_lab.sweep.store import Finished
 
 _INDEX, _SHARED = "index.json", "shared"
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the first time that a zip file knows

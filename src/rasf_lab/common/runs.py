@@ -1,4 +1,4 @@
-"""Runs of an experiment on this machine, by the machinery of `rasf.sweep`."""
+"""Runs of an experiment on this machine, by the machinery of `rasf_lab.sweep`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
-from rasf.sweep.drive import SweepProgress, drive, jobs_of
-from rasf.sweep.runs import Parameter, Run
-from rasf.sweep.spec import Spec
-from rasf.sweep.store import Store
+from rasf_lab.sweep.drive import SweepProgress, drive, jobs_of
+from rasf_lab.sweep.runs import Parameter, Run
+from rasf_lab.sweep.spec import Spec
+from rasf_lab.sweep.store import Store
 
 
 def run_all(
@@ -28,8 +28,8 @@ def run_all(
     `tick` is called once for each run, but for those ticked in an earlier call; while many runs are one long job, as
     often as their share of it is done.
     """
-    from rasf.sweep.engines.local import LocalEngine
-    from rasf.sweep.engines.machine import cores
+    from rasf_lab.sweep.engines.local import LocalEngine
+    from rasf_lab.sweep.engines.machine import cores
 
     store, ticked = Store(folder), already_ticked
     wanted = spec if only is None else Spec(spec.name, tuple(only), spec.limits)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rasf.arrays import Bools, Floats, Ints
+from rasf.arrays import Bools, Floats, Ints, Whole
 from rasf.compiled import compiled
 from rasf.envs.four_room import ACTIONS, FourRoom, RoomArrays, step
 from rasf.library.acting.rule import ActingRule, Memory
@@ -115,8 +115,8 @@ def take_all(world: RoomArrays, running: Ints, actions: Ints, draws: Floats, t: 
     """Step t of the episodes that run."""
     for i in range(len(running)):
         e = running[i]
-        at = np.int64(walks.cells[e, t])
-        cell, flags, feature, ended = step(world, at, walks.flags[e, t], actions[i], draws[e])
+        cell: Whole = np.int64(walks.cells[e, t])
+        cell, flags, feature, ended = step(world, cell, walks.flags[e, t], actions[i], draws[e])
         walks.cells[e, t + 1], walks.flags[e, t + 1] = cell, flags
         if feature >= 0:
             walks.phi[e, feature] += 1.0
@@ -140,7 +140,8 @@ def walk(
         t = walks.lengths[e]
         ended = False
         while t < draws.shape[1] and not ended:
-            cell, flags = np.int64(walks.cells[e, t]), walks.flags[e, t]
+            cell: Whole = np.int64(walks.cells[e, t])
+            flags = walks.flags[e, t]
             row[0], row[1] = bits[cell // columns], bits[cell % columns]
             for i in range(len(row) - 2):
                 row[2 + i] = bits[(flags >> i) & 1]

@@ -24,7 +24,7 @@ from rasf.checks import one_of, task_weights
 from rasf.limits import Limit, repriced
 from rasf.risk import Entropic, MeanVariance, Risk
 from rasf.risk.names import risk_from_text
-from rasf.sweep.runs import Run
+from rasf_lab.sweep.runs import Run
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import FailureRule

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rasf.envs.gymnasium.single import Step
-from rasf.envs.operations import INVENTORY_FEATURES, MACHINES_FEATURES, POWER_FEATURES, inventory, machines, power
+from rasf_lab.operations import INVENTORY_FEATURES, MACHINES_FEATURES, POWER_FEATURES, inventory, machines, power
 from rasf_lab.suite.cases import DQN_ON_ROADS, DQN_STEPS, ON_ROADS, Case, best_return
 
 

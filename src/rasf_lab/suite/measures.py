@@ -25,12 +25,12 @@ import numpy as np
 
 from rasf.arrays import Floats
 from rasf.statistics import Interval, mean_interval, share_interval
-from rasf.sweep.runs import Run
-from rasf.sweep.store import Finished
 from rasf_lab.common.results import Numbers
 from rasf_lab.suite.cases import NEUTRAL, PRESETS, find_case, given, is_dial, is_price
 from rasf_lab.suite.rivals import RIVALS, rivals_of
 from rasf_lab.suite.runs import LIBRARY, runs_of
+from rasf_lab.sweep.runs import Run
+from rasf_lab.sweep.store import Finished
 
 _LEVELS = 50  # of failures, at which fronts are compared
 _STILL = 1e-3  # of a mean: a smaller spread is none

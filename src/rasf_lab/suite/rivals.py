@@ -29,9 +29,9 @@ from rasf.arrays import Floats
 from rasf.envs.gymnasium.episodes import episodes
 from rasf.envs.gymnasium.single import open_environment, seeds_from
 from rasf.envs.gymnasium.vector import SyncEnvs
-from rasf.sweep.runs import RunResult
 from rasf_lab.suite.cases import Asked, Case, Settings, SuiteSize, Training, lists_for_tuples, tuples_for_lists
 from rasf_lab.suite.trials import TRYING, Gauge, outcome_of, stacked
+from rasf_lab.sweep.runs import RunResult
 
 TOGETHER = 10  # batched trainings of a program: those of a seed, at full size
 _QUANTILES = "QRDQN"

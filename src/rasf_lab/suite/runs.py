@@ -1,4 +1,4 @@
-"""Runs of the suite, by the machinery of `rasf.sweep`: libraries that are trained and asked, and rivals retrained.
+"""Runs of the suite, by the machinery of `rasf_lab.sweep`: libraries that are trained and asked, and rivals retrained.
 
 A run is a case with a seed. Its agent is "library", our own, or a rival; most are retrained for every unseen weighting,
 a run for each. All meet the same beginnings. What comes of it has a row for each way to act (a rival has one) and a
@@ -32,10 +32,6 @@ from rasf.arrays import Floats
 from rasf.checks import one_of
 from rasf.envs.gymnasium.single import open_environment
 from rasf.risk.names import risk_from_text
-from rasf.sweep.learn import reporter
-from rasf.sweep.runs import Parameter, Run, RunResult, Value, alone
-from rasf.sweep.spec import Spec
-from rasf.sweep.store import Finished, Store, report_progress, sweep_folder
 from rasf_lab.common.archive import load_archive, save_archive
 from rasf_lab.common.runs import run_all
 from rasf_lab.suite.cases import PRESETS, Acting, Asked, Case, find_case, given, tuples_for_lists
@@ -49,6 +45,10 @@ from rasf_lab.suite.rivals import (
     trained_together,
 )
 from rasf_lab.suite.trials import TRYING, Gauge, Trial, outcome_of, stacked
+from rasf_lab.sweep.learn import reporter
+from rasf_lab.sweep.runs import Parameter, Run, RunResult, Value, alone
+from rasf_lab.sweep.spec import Spec
+from rasf_lab.sweep.store import Finished, Store, report_progress, sweep_folder
 
 if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary

@@ -130,7 +130,7 @@ def test_claims_are_printed_without_jax_and_matplotlib(tmp_path):
 def test_demo_tells_both_stories_saves_the_picture_and_needs_no_posix(tmp_path):
     first = "sys.modules.update(fcntl=None, resource=None, pwd=None, termios=None)\n"
     first += "from rasf_lab import demo; demo.TASKS, demo.STEPS, demo.EPISODES = 2, 200, 2"
-    shown = without(["rasf.sweep.store", "rasf_lab.paper.reacher"], "demo", cwd=tmp_path, first=first)
+    shown = without(["rasf_lab.sweep.store", "rasf_lab.paper.reacher"], "demo", cwd=tmp_path, first=first)
     assert "risk-neutral" in shown
     assert "risk-aware" in shown
     assert [path.name for path in tmp_path.iterdir()] == ["rasf-demo.png"]
@@ -229,7 +229,7 @@ def interrupted(*_, **__):
         (LOST, "reproduce theory", "rasf_lab.paper.theory.runs", "run", ""),
         (LOST, "train rasf/Grid-v0 --tasks 1 --out a.rasf", "rasf.library.learn", "learn", ""),
         (HEARD, "reproduce four-room", "rasf_lab.common.runs", "drive", "workers are stopped\n"),
-        (HEARD, "sweep spec.toml", "rasf.sweep.spec", "read_spec", "workers are stopped\n"),
+        (HEARD, "sweep spec.toml", "rasf_lab.sweep.spec", "read_spec", "workers are stopped\n"),
         (HEARD, "explore", "rasf_explorer.app", "serve", "workers are stopped\n"),
     ],
 )

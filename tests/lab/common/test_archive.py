@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from rasf.sweep.runs import Run
-from rasf.sweep.store import Finished
 from rasf_lab.common.archive import load_archive, save_archive
+from rasf_lab.sweep.runs import Run
+from rasf_lab.sweep.store import Finished
 
 
 def finished(seed, **arrays):

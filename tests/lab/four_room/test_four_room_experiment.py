@@ -6,12 +6,12 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from rasf.sweep.engines import machine
-from rasf.sweep.spec import read_spec
-from rasf.sweep.store import Store
 from rasf_lab.common import results
 from rasf_lab.paper.four_room import figures, measures, prql, runs
 from rasf_lab.paper.four_room.measures import CHOICES, dangerous_objects, novel_outcome, trap_cells
+from rasf_lab.sweep.engines import machine
+from rasf_lab.sweep.spec import read_spec
+from rasf_lab.sweep.store import Store
 
 TINY = runs.FourRoomSize(
     seeds=2, tasks=2, steps=300, tuning_seeds=1, shared_seeds=2, rollouts=2, optimum_tasks=0, library_seeds=1,

@@ -21,10 +21,6 @@ from rasf.cli.main import app
 from rasf.envs.gymnasium.single import open_environment
 from rasf.envs.reacher.world import Reacher
 from rasf.library.progress import ScalarLog
-from rasf.sweep.engines import machine
-from rasf.sweep.runs import RunResult
-from rasf.sweep.spec import Spec
-from rasf.sweep.store import Finished, Store
 from rasf_lab.common import runs as common
 from rasf_lab.common.archive import save_archive
 from rasf_lab.common.results import shipped
@@ -34,6 +30,10 @@ from rasf_lab.paper.reacher import runs as reacher
 from rasf_lab.paper.reacher.measures import kept
 from rasf_lab.paper.reacher.runs import Options, Results, swept, unswept
 from rasf_lab.paper.reacher.training import BETAS, TARGETS, LaneProgram, ReacherRun
+from rasf_lab.sweep.engines import machine
+from rasf_lab.sweep.runs import RunResult
+from rasf_lab.sweep.spec import Spec
+from rasf_lab.sweep.store import Finished, Store
 
 SHIPPED = Path(__file__).parents[3] / "lab" / "results"
 SHIPPED_RESULT = Path(str(resources.files("rasf_lab"))) / "shipped" / "reacher.json"

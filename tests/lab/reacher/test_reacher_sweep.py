@@ -1,4 +1,4 @@
-"""The reacher as an experiment of `rasf.sweep`: what it refuses, how it packs runs, and `kill -9` in the middle."""
+"""The reacher as an experiment of `rasf_lab.sweep`: what it refuses, how it packs runs, and `kill -9` in the middle."""
 
 import math
 import os
@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from reacher_often import OFTEN, OFTEN_NAME
 
-from rasf.sweep import runs as sweep
-from rasf.sweep.drive import drive, jobs_of
-from rasf.sweep.engines.local import LocalEngine
-from rasf.sweep.spec import Spec
-from rasf.sweep.store import Store
 from rasf_lab.paper.reacher.runs import LANES, MANY_LANES, REACHER, batches, swept
 from rasf_lab.paper.reacher.training import ReacherRun
+from rasf_lab.sweep import runs as sweep
+from rasf_lab.sweep.drive import drive, jobs_of
+from rasf_lab.sweep.engines.local import LocalEngine
+from rasf_lab.sweep.spec import Spec
+from rasf_lab.sweep.store import Store
 
 GOOD = {"agent": "rasfc51", "beta": -3.0}
 

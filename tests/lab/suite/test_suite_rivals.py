@@ -10,13 +10,13 @@ import pytest
 
 import coin_world
 import rasf_lab.commands.suite as cli
-from rasf.sweep.runs import Run
-from rasf.sweep.store import Finished
 from rasf_lab.suite import find_case
 from rasf_lab.suite.cases import PRESETS
 from rasf_lab.suite.measures import cases_of, summary
 from rasf_lab.suite.rivals import RIVALS, TOGETHER, rival_training, rivals_of, signs_of
 from rasf_lab.suite.runs import SUITE, all_runs, runs_of
+from rasf_lab.sweep.runs import Run
+from rasf_lab.sweep.store import Finished
 
 MINE = """
 from dataclasses import replace

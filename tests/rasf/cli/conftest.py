@@ -4,7 +4,6 @@ import shutil
 import sys
 
 import pytest
-from sweep_help import trace as trace
 
 import coin_world
 import rasf

@@ -527,7 +527,7 @@ def test_a_library_that_cannot_be_saved_is_saved_elsewhere(command, here, monkey
 
 def test_nothing_but_sweeps_needs_posix(here):
     """Windows has no fcntl; only what the engines of sweeps do may ask for it."""
-    modules = ("rasf_lab.demo", "rasf_lab.paper.reproduce", "rasf_explorer.app", "rasf.sweep.store")
+    modules = ("rasf_lab.demo", "rasf_lab.paper.reproduce", "rasf_explorer.app", "rasf_lab.sweep.store")
     code = f"""
 import sys
 sys.modules["fcntl"] = None

@@ -1,1 +1,1 @@
-"""Any Gymnasium environment as a source of features: spaces, encoded observations, one environment or many."""
+"""Gymnasium environments as sources of features: spaces, encoded observations, one environment or many."""

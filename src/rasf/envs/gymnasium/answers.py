@@ -15,7 +15,7 @@ from rasf.arrays import Floats
 
 Info: TypeAlias = dict[str, Any]
 Phi: TypeAlias = Callable[..., npt.ArrayLike]  # of (obs, action, next_obs, info), and of what `phi_asks` finds
-WholeStep: TypeAlias = Callable[[Any, Any, Any, Info, Any, Any, Any], npt.ArrayLike]
+WholeStep: TypeAlias = Callable[[object, object, object, Info, object, object, object], npt.ArrayLike]
 T = TypeVar("T")
 MAX_COUNT = 2**15  # actions, features: tables number both in 16 bits
 MAX_FEATURE = 1e18  # whose square is still small in float32, which networks use
@@ -51,7 +51,7 @@ def space_of(env: gymnasium.Env | gymnasium.vector.VectorEnv, name: str) -> gymn
     return found
 
 
-def flag(name: str, value: Any) -> bool:
+def flag(name: str, value: object) -> bool:
     """Return a yes or no that an environment or a rule gave: True, False, 0 or 1, also of numpy.
 
     Raises:
@@ -62,9 +62,9 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def kept(obs: Any) -> Any:
+def kept(obs: T) -> T:
     """A copy: an environment may write its next observation into the same array."""
-    return obs.copy() if type(obs) is np.ndarray else copy.deepcopy(obs)  # the same for an array, and quicker
+    return obs.copy() if isinstance(obs, np.ndarray) else copy.deepcopy(obs)  # the same for an array, and quicker
 
 
 def allowed(encode: Callable[[object], T], obs: object) -> T:
@@ -131,7 +131,7 @@ def phi_caller(phi: Phi) -> WholeStep:
         return lambda obs, action, next_obs, info, *_: phi(obs, action, next_obs, info)
     places = [(name, _ASKED.index(name)) for name in asked]
 
-    def call(obs: Any, action: Any, next_obs: Any, info: Info, *more: Any) -> npt.ArrayLike:
+    def call(obs: object, action: object, next_obs: object, info: Info, *more: object) -> npt.ArrayLike:
         return phi(obs, action, next_obs, info, **{name: more[place] for name, place in places})
 
     return call

@@ -12,7 +12,6 @@ wrapper describes another reward.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -23,15 +22,20 @@ from rasf.envs.gymnasium.encoder import Encoder
 _MAXIMISED = "mo_gymnasium"  # in this package's environments costs are negative, so that more of each is better
 
 
-def checked_signs(given: Any, n_features: int) -> Ints:
+def checked_signs(given: object, n_features: int) -> Ints:
     """Return signs (d,) as integers, or refuse them."""
     try:
-        signs = np.asarray(given)
+        signs = np.array(given)
     except ValueError:  # ragged
         signs = np.zeros(0)
     if signs.shape != (n_features,) or not np.isin(signs, (-1, 0, 1)).all():
         raise ValueError(f"signs must be {n_features} numbers, each 1, -1, or 0 for either, got {given!r:.60}")
     return signs.astype(np.int64)
+
+
+def _entries(found: object) -> list[object] | None:
+    """The entries of a list, a tuple or an array; None of anything else."""
+    return [*found] if isinstance(found, list | tuple | np.ndarray) else None
 
 
 class FeatureSource:
@@ -51,7 +55,7 @@ class FeatureSource:
         """Bounds (d, 2) of the features, where all of them are declared."""
         return self.declared_bounds if np.isfinite(self.declared_bounds).all() else None
 
-    def _declared(self, name: str) -> Any:
+    def _declared(self, name: str) -> object:
         """The outermost attribute of this name that is not None; None where no owner has one."""
         return next((found for owner in self.owners if (found := getattr(owner, name, None)) is not None), None)
 
@@ -70,10 +74,11 @@ class FeatureSource:
         found, d = self._declared("feature_names"), self.n_features
         if found is None:
             return None
-        listed = isinstance(found, list | tuple | np.ndarray) and all(isinstance(name, str) for name in found)
-        if not listed or len(found) != d or len({*found}) < d:
+        listed = _entries(found)
+        names = [str(name) for name in listed or () if isinstance(name, str)]
+        if listed is None or not len(listed) == len({*names}) == d:
             raise ValueError(f"feature_names must be {d} different words, got {found!r:.60}")
-        return tuple(map(str, found))
+        return tuple(names)
 
     @property
     def events(self) -> tuple[int, ...]:
@@ -81,13 +86,14 @@ class FeatureSource:
         found, d = self._declared("events"), self.n_features
         if found is None:
             return ()
-        listed = isinstance(found, list | tuple | np.ndarray) and all(is_whole(i) and 0 <= i < d for i in found)
-        if not listed or len({*found}) < len(found):
+        listed = _entries(found)
+        indices = [int(i) for i in listed or () if is_whole(i) and 0 <= i < d]
+        if listed is None or len({*indices}) < len(listed):
             raise ValueError(
                 f"the environment's attribute events must list different indices of its {d} features, from 0, got "
                 f"{found!r:.60}"
             )
-        return tuple(map(int, found))
+        return tuple(indices)
 
     def random_tasks(self, count: int, rng: np.random.Generator) -> Floats | None:
         """Weights (count, d) from the environment's own distribution of tasks; None where it has none."""

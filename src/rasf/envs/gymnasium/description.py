@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from reprlib import repr as short
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -116,7 +115,7 @@ class EnvironmentDescription:
         return {name: getattr(self, name) for name in _JSON} | {"bounds": bounds} | names
 
     @classmethod
-    def from_json(cls, header: Mapping[str, Any]) -> EnvironmentDescription:
+    def from_json(cls, header: Header) -> EnvironmentDescription:
         """The description in a header, which is not trusted: all is checked, the observations by their `Encoder`."""
         for name, kinds in (_JSON | _LATER).items():
             value = header.get(name) if name in _LATER else header[name]
@@ -136,7 +135,7 @@ class EnvironmentDescription:
             if not each or not len(names) == len({*names}) == header["n_features"]:
                 raise ValueError(f"the feature_names of its environment must be a word for each, got {names!r:.60}")
             names = tuple(names)
-        known: dict[str, Any] = {name: header[name] for name in _JSON}
+        known: Header = {name: header[name] for name in _JSON}
         return cls(**known | {"bounds": bounds, "feature_names": names, "from_file": True})
 
 
@@ -166,7 +165,7 @@ def observation_bounds(world: World) -> tuple[npt.NDArray[np.float32], npt.NDArr
     return low, high
 
 
-def plain(value: object) -> Any:
+def plain(value: object) -> object:
     """A value as JSON gives it back (a tuple becomes a list); "<type>" where it cannot be written."""
     try:
         return json.loads(json.dumps(value, allow_nan=False))
@@ -174,7 +173,7 @@ def plain(value: object) -> Any:
         return f"<{type(value).__name__}>"
 
 
-def spec_fields(spec: Any, phi: object) -> Header:
+def spec_fields(spec: object, phi: object) -> Header:
     """The fields of a description that Gymnasium's `EnvSpec` and the function phi say; both may be None."""
     return {
         "id": getattr(spec, "id", None),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rasf.envs.gymnasium.single import Step
 from rasf.envs.gymnasium.vector import FeatureVector
@@ -25,7 +25,7 @@ class Transition(NamedTuple):
     over: bool
 
 
-Act = Callable[[int, dict[int, Any]], Iterable[int]]  # step t, observations by episode -> their actions, in this order
+Act = Callable[[int, dict[int, object]], Iterable[int]]  # step t, observations by episode -> their actions, in order
 
 
 def episodes(environments: FeatureVector, seeds: Iterable[int], act: Act, max_steps: int) -> Iterator[list[Transition]]:

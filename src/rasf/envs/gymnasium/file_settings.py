@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-Rules: TypeAlias = "dict[str, Callable[[Any], bool] | Rules]"
+Rule: TypeAlias = Callable[[object], bool]
+Rules: TypeAlias = "dict[str, Rule | Rules]"
 
 
-def refused(env_id: str | None, settings: Mapping[str, Any]) -> tuple[str, Any] | None:
+def refused(env_id: str | None, settings: Mapping[str, object]) -> tuple[str, object] | None:
     """Find the first setting that a file may not choose.
 
     Args:
@@ -29,7 +30,7 @@ def refused(env_id: str | None, settings: Mapping[str, Any]) -> tuple[str, Any] 
     return _first_refused(_ANY | _ENVIRONMENTS.get(name, {}), settings)
 
 
-def _first_refused(rules: Rules, settings: Mapping[str, Any], inside: str = "") -> tuple[str, Any] | None:
+def _first_refused(rules: Rules, settings: Mapping[str, object], inside: str = "") -> tuple[str, object] | None:
     for name, value in settings.items():
         rule = rules.get(name)
         if isinstance(rule, dict):
@@ -45,28 +46,28 @@ def _flag(value: object) -> bool:
     return type(value) is bool
 
 
-def _number(low: float, high: float) -> Callable[[Any], bool]:
-    return lambda value: type(value) in (int, float) and low <= value <= high
+def _number(low: float, high: float) -> Rule:
+    return lambda value: isinstance(value, int | float) and type(value) is not bool and low <= value <= high
 
 
-def _whole(low: int, high: int) -> Callable[[Any], bool]:
-    return lambda value: type(value) is int and low <= value <= high
+def _whole(low: int, high: int) -> Rule:
+    return lambda value: isinstance(value, int) and type(value) is not bool and low <= value <= high
 
 
-def _one_of(*words: str | None) -> Callable[[Any], bool]:
+def _one_of(*words: str | None) -> Rule:
     return lambda value: (value is None or type(value) is str) and value in words
 
 
-def _list_of(rule: Callable[[Any], bool], least: int, most: int) -> Callable[[Any], bool]:
-    return lambda value: type(value) is list and least <= len(value) <= most and all(map(rule, value))
+def _list_of(rule: Rule, least: int, most: int) -> Rule:
+    return lambda value: isinstance(value, list) and least <= len(value) <= most and all(map(rule, value))
 
 
-def _or_none(rule: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _or_none(rule: Rule) -> Rule:
     return lambda value: value is None or rule(value)
 
 
-def _text(most: int) -> Callable[[Any], bool]:
-    return lambda value: type(value) is str and len(value) <= most
+def _text(most: int) -> Rule:
+    return lambda value: isinstance(value, str) and len(value) <= most
 
 
 _SHARE, _ANY_NUMBER = _number(0.0, 1.0), _number(-1e9, 1e9)
@@ -126,7 +127,7 @@ _CONFIG: Rules = {  # of highway-env
 }
 _HIGHWAY: Rules = {"config": _CONFIG}
 _LAKE: Rules = {
-    "desc": _or_none(_list_of(lambda row: _text(64)(row) and {*row} <= {*"SFHG"}, 1, 64)),
+    "desc": _or_none(_list_of(lambda row: isinstance(row, str) and len(row) <= 64 and {*row} <= {*"SFHG"}, 1, 64)),
     "map_name": _one_of(None, "4x4", "8x8"),
     "is_slippery": _flag,
     "success_rate": _SHARE,

@@ -18,7 +18,6 @@ import time
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import gymnasium
 import numpy as np
@@ -108,7 +107,7 @@ class Recorder(gymnasium.Wrapper):
         except BaseException:
             self._lock.release()
             raise
-        self._rows: list[tuple[Any, ...]] = []
+        self._rows: list[tuple[object, ...]] = []
         self._since, self._obs, self._names_failures = time.monotonic(), None, False
 
     def _go_on(self) -> tuple[int, int]:
@@ -128,7 +127,7 @@ class Recorder(gymnasium.Wrapper):
             raise ValueError(f"{last[0]} is damaged: it must have the numbers of its episodes")
         return int(last[0].stem.removeprefix("part-")) + 1, int(episode.max(initial=-1))
 
-    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[object, Info]:
         """Begin an episode; one that was not over is cut off."""
         self._require_open()
         self._obs = None
@@ -138,7 +137,7 @@ class Recorder(gymnasium.Wrapper):
         self._names_failures |= "failure" in info
         return obs, info
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, Info]:
+    def step(self, action: object) -> tuple[object, object, bool, bool, Info]:
         """Take the environment's step, and keep it.
 
         Args:
@@ -175,7 +174,7 @@ class Recorder(gymnasium.Wrapper):
             self.flush()
         return obs, reward, terminated, truncated, info
 
-    def _number_of(self, action: Any) -> int:
+    def _number_of(self, action: object) -> int:
         """The action, counted from 0; it may be a number of Python, numpy or the like."""
         first, last = self.description.first_action, self.description.first_action + self.description.n_actions - 1
         try:

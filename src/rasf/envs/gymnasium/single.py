@@ -1,4 +1,4 @@
-"""Any Gymnasium environment as a source of features: phi(s, a, s') beside what Gymnasium says of a step.
+"""A Gymnasium environment as a source of features: phi(s, a, s') beside what Gymnasium says of a step.
 
 The features are the environment's own vector reward (MO-Gymnasium's convention). `FeatureReward` gives any environment
 such a reward, from a function `phi(obs, action, next_obs, info)`; `action` is the environment's own number there. If
@@ -68,14 +68,14 @@ class FeatureReward(gymnasium.Wrapper):
             declared = _open_bounds(self, phi)
         self.reward_space = gymnasium.spaces.Box(declared[:, 0], declared[:, 1], dtype=np.float64)
 
-    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Any, Info]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[object, Info]:
         """Begin an episode."""
-        given: Any = {} if options is None else {"options": options}
+        given: Info = {} if options is None else {"options": options}
         obs, info = answers.checked("reset", self.env.reset(seed=seed, **given))
         self._obs = answers.kept(obs)
         return obs, info
 
-    def step(self, action: object) -> tuple[Any, Floats, bool, bool, Info]:
+    def step(self, action: object) -> tuple[object, Floats, bool, bool, Info]:
         """The environment's step, with the features in place of its reward."""
         obs, reward, terminated, truncated, info = answers.checked("step", self.env.step(action))
         features = answers.numbers_of(self._features(self._obs, action, obs, info, reward, terminated, truncated))
@@ -181,7 +181,7 @@ class FeatureEnvironment(FeatureSource):
         return describe_environment(self, self.env.spec, self._actions[0], self._phi)
 
 
-def open_environment(env: Environment, phi: Phi | None = None, **kwargs: Any) -> FeatureEnvironment:
+def open_environment(env: Environment, phi: Phi | None = None, **kwargs: object) -> FeatureEnvironment:
     """Open an environment with features.
 
     Args:
@@ -239,7 +239,7 @@ def estimate_bounds(env: FeatureEnvironment, steps: int = 2000, seed: int = 0, m
     return np.where(np.isfinite(env.declared_bounds), env.declared_bounds, seen)
 
 
-def make(env_id: str, kwargs: dict[str, Any]) -> gymnasium.Env:
+def make(env_id: str, kwargs: Info) -> gymnasium.Env:
     """`gymnasium.make`, with MO-Gymnasium's ids; the checker is off because it does not know vector rewards."""
     if ":" not in env_id:
         is_registered(env_id)  # which imports MO-Gymnasium if need be
@@ -276,7 +276,7 @@ def seeds_from(seed: int, n: int) -> list[int]:
     return [int(word) for word in np.random.SeedSequence(seed).generate_state(n)]
 
 
-def layers_of(env: Any) -> Iterator[Any]:
+def layers_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Iterator[gymnasium.Env | gymnasium.vector.VectorEnv]:
     """Yield the wrappers around an environment, outermost first, and then the environment itself."""
     while isinstance(env, _WRAPPERS):
         yield env

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,8 @@ MAX_SIZE = 2**31  # numbers an observation may have
 MAX_CHOICES = 2**53  # whole numbers beyond it are not exact in float64, which tables use
 MAX_DEPTH = 16
 DTYPES = [np.dtype(code).name for code in "?bBhHiIlLqQefdg"]
+Bound = int | float | None
+Bounds = Bound | list[Bound]  # of all entries of a Box, or of each
 ACCEPTED = "Discrete, MultiDiscrete, MultiBinary, Box, Dict or Tuple"
 
 
@@ -88,36 +90,40 @@ def leaves(description: object, path: Path = ()) -> list[Leaf]:
     raise ValueError(f"a space's description must be of a {ACCEPTED}, got kind {kind!r:.60}")
 
 
-def _choices(path: Path, shape: tuple[int, ...], counts: Any, start: Any) -> Leaf:
+def _choices(path: Path, shape: tuple[int, ...], n: object, start: object) -> Leaf:
     size = math.prod(shape)
-    for name, entries, least in (("n", counts, 1), ("start", start, -MAX_CHOICES)):
-        if not isinstance(entries, list) or len(entries) != size:
-            raise ValueError(f"a space's {name} must list {size} whole numbers, got {entries!r:.60}")
-        if any(not is_whole(entry) or not least <= entry <= MAX_CHOICES for entry in entries):
-            raise ValueError(f"a space's {name} must be whole numbers from {least} to {MAX_CHOICES}")
+    counts, firsts = _whole_numbers("n", n, size, 1), _whole_numbers("start", start, size, -MAX_CHOICES)
     choices = np.array(counts, np.int64)
-    hot = Hot(choices, np.array(start, np.int64), np.cumsum(choices) - choices)
+    hot = Hot(choices, np.array(firsts, np.int64), np.cumsum(choices) - choices)
     return Leaf(path, shape, size, sum(counts), hot, tuple((count, 1) for count in counts))
 
 
-def _box(path: Path, description: Mapping[str, Any]) -> Leaf:
+def _whole_numbers(name: str, given: object, size: int, least: int) -> list[int]:
+    if not isinstance(given, list) or len(given) != size:
+        raise ValueError(f"a space's {name} must list {size} whole numbers, got {given!r:.60}")
+    if any(not is_whole(entry) or not least <= entry <= MAX_CHOICES for entry in given):
+        raise ValueError(f"a space's {name} must be whole numbers from {least} to {MAX_CHOICES}")
+    return given
+
+
+def _box(path: Path, description: Mapping[str, object]) -> Leaf:
     shape = _shape(description)
     size = math.prod(shape)
-    if description.get("dtype") not in DTYPES:
-        raise ValueError(f"a Box's dtype must be a number type's name, got {description.get('dtype')!r:.60}")
-    ends: list[list[Any]] = []
+    dtype = description.get("dtype")
+    if not isinstance(dtype, str) or dtype not in DTYPES:
+        raise ValueError(f"a Box's dtype must be a number type's name, got {dtype!r:.60}")
+    ends: list[list[Bound]] = []
     for name in ("low", "high"):
         end = description.get(name)
         listed = end if isinstance(end, list) else [end]
         if isinstance(end, list) and len(end) != size:
             raise ValueError(f"a Box's {name} must be one number or list {size}, got {len(end)}")
-        if any(entry is not None and not isinstance(entry, int | float) for entry in listed):
+        ends.append([entry for entry in listed if entry is None or isinstance(entry, int | float)])
+        if len(ends[-1]) < len(listed):
             raise ValueError(f"a Box's {name} must be numbers, or null where unbounded")
-        ends.append(listed)
-    low, high = ends
-    image = len(shape) > 2 or (len(shape) == 2 and description["dtype"] == "uint8")
-    exact = all(is_whole(entry) and abs(entry) <= MAX_CHOICES for entry in low + high)
-    if not exact or np.dtype(description["dtype"]).kind == "f":
+    image = len(shape) > 2 or (len(shape) == 2 and dtype == "uint8")
+    low, high = ([entry for entry in end if is_whole(entry) and abs(entry) <= MAX_CHOICES] for end in ends)
+    if [len(low), len(high)] != [*map(len, ends)] or np.dtype(dtype).kind == "f":
         return Leaf(path, shape, size, size, None, None, image)
     length = max(len(low), len(high))
     counts = [top - bottom + 1 for bottom, top in zip(_stretched(low, length), _stretched(high, length), strict=True)]
@@ -126,11 +132,11 @@ def _box(path: Path, description: Mapping[str, Any]) -> Leaf:
     return Leaf(path, shape, size, size, None, tuple((count, size // length) for count in counts), image)
 
 
-def _stretched(ends: list[Any], length: int) -> list[Any]:
+def _stretched(ends: list[int], length: int) -> list[int]:
     return ends if len(ends) == length else ends * length
 
 
-def _shape(description: Mapping[str, Any]) -> tuple[int, ...]:
+def _shape(description: Mapping[str, object]) -> tuple[int, ...]:
     shape = description.get("shape")
     if not isinstance(shape, list) or any(not is_whole(side) or not 1 <= side <= MAX_SIZE for side in shape):
         raise ValueError(f"a space's shape must list whole numbers of at least 1, got {shape!r:.60}")
@@ -157,7 +163,7 @@ def describe(space: gymnasium.Space) -> Header:
     raise ValueError(f"{wanted} at {_name(path)}{way_out}")
 
 
-def _parts(space: Any) -> list[tuple[Any, Any]]:
+def _parts(space: gymnasium.Space) -> list[tuple[str | int, gymnasium.Space]]:
     """The spaces of a Dict or a Tuple, each with its key; none of any other."""
     parts = getattr(space, "spaces", ())
     return [*(parts.items() if isinstance(parts, Mapping) else enumerate(parts))]
@@ -174,7 +180,7 @@ def _unserved(space: gymnasium.Space, path: Path = ()) -> Iterator[tuple[Path, s
         yield path, type(space).__name__
 
 
-def _described(space: Any) -> Header:
+def _described(space: gymnasium.Space) -> Header:
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
@@ -193,13 +199,13 @@ def _described(space: Any) -> Header:
     return describe_box(space.low, space.high)
 
 
-def describe_box(low: np.ndarray, high: np.ndarray) -> dict[str, Any]:
+def describe_box(low: np.ndarray, high: np.ndarray) -> Header:
     """The description of a Box with these bounds."""
     ends = {"low": _compact(low), "high": _compact(high)}
     return {"kind": "box", "shape": list(low.shape), "dtype": low.dtype.name, **ends}
 
 
-def _compact(ends: np.ndarray) -> Any:
+def _compact(ends: np.ndarray) -> Bounds:
     """Bounds as one number if they are all the same, else a list; null where infinite."""
     flat = ends.reshape(-1)
     listed = (flat[:1] if (flat == flat[0]).all() else flat).tolist()

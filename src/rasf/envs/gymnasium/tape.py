@@ -18,13 +18,16 @@ import copy
 import math
 from array import array
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import FeatureEnvironment
     from rasf.envs.gymnasium.vector import FeatureVector, VectorEnvAdapter
+    from rasf.files import Header
+
+    _Env: TypeAlias = FeatureEnvironment | VectorEnvAdapter
 
 _ELSEWHERE = (
     "the environment cannot be brought back to where the checkpoint was written: the same seed and actions led to "
@@ -38,12 +41,12 @@ class Tape:
     It records from now on. obs: the last observation, as the environment gave it.
     """
 
-    def __init__(self, env: FeatureEnvironment | VectorEnvAdapter) -> None:
-        self._env: Any = env
+    def __init__(self, env: _Env) -> None:
+        self._env = env
         self._each = (env.num_envs,) if hasattr(env, "num_envs") else ()  # shape of the actions of a step
-        self.obs: Any = None
+        self.obs: object = None
         self._seed = 0
-        self._generator: Any = None  # its state before the last reset, if that had no seed
+        self._generator: Header | None = None  # its state before the last reset, if that had no seed
         self._actions, self._resets = array("i"), array("q")
         env.tape = self
 
@@ -60,7 +63,7 @@ class Tape:
         """The environment took a step; a single one has one action."""
         self._actions.extend(actions)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Header:
         """What `restore` needs."""
         return {
             "seed": self._seed,
@@ -72,7 +75,7 @@ class Tape:
             "reports_failures": self._env.reports_failures,
         }
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: Header) -> None:
         """Bring the environment back to where another process had it."""
         env, env.tape = self._env, None
         generator = state.get("generator")
@@ -84,7 +87,7 @@ class Tape:
         self._resets = array("q", np.asarray(state["resets"]).tolist())
         env.reports_failures, env.tape = state["reports_failures"], self
 
-    def _replayed(self, env: Any, state: dict[str, Any], generator: Any) -> bool:
+    def _replayed(self, env: _Env | None, state: Header, generator: Header | None) -> bool:
         """Repeat the running episode from the generator's state, or without one all; whether that leads to the state.
 
         env: the environment or a copy of it; None, which leads nowhere, where it cannot be copied.
@@ -104,18 +107,17 @@ class Tape:
             return False
         return np.array_equal(self._numbers(env), state["obs"]) and _generator(env) == state.get("generator_now")
 
-    def _numbers(self, env: Any) -> Any:
+    def _numbers(self, env: _Env) -> np.ndarray:
         """The last observation; a vector environment's are network inputs already."""
-        return env.encoder.key(self.obs) if _is_single(env) else self.obs
+        return env.encoder.key(self.obs) if _is_single(env) else np.asarray(self.obs)
 
 
 def tapes(env: FeatureVector) -> list[Tape]:
     """Tapes for all environments that networks learn from."""
-    environments: Any = getattr(env, "environments", (env,))
-    return [Tape(one) for one in environments]
+    return [Tape(one) for one in env.environments] if hasattr(env, "environments") else [Tape(env)]
 
 
-def _copy(env: FeatureEnvironment) -> FeatureEnvironment | None:
+def _copy(env: _Env) -> _Env | None:
     """A copy to try things on; None where the environment cannot be copied."""
     try:
         return copy.deepcopy(env)
@@ -123,11 +125,11 @@ def _copy(env: FeatureEnvironment) -> FeatureEnvironment | None:
         return None
 
 
-def _is_single(env: FeatureEnvironment | VectorEnvAdapter) -> bool:
+def _is_single(env: _Env) -> TypeGuard[FeatureEnvironment]:
     return not hasattr(env, "num_envs")
 
 
-def _generator(env: Any) -> Any:
+def _generator(env: _Env) -> Header | None:
     """The state of a single environment's generator, if it is the kind that Gymnasium gives to environments."""
     found = getattr(env.env.unwrapped.np_random, "bit_generator", None) if _is_single(env) else None
-    return found.state if isinstance(found, np.random.PCG64) else None
+    return dict(found.state) if isinstance(found, np.random.PCG64) else None

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 Inputs = npt.NDArray[np.float32]
 NEXT_STEP, SAME_STEP, DISABLED = "NextStep", "SameStep", "Disabled"
-_Answer = tuple[Any, Any, Bools, Bools, Info]  # of a vector environment's step
+_Answer = tuple[object, npt.ArrayLike, Bools, Bools, Info]  # of a vector environment's step
 _MOST_ENVS = 10_000  # copies of an environment in this process
 
 
@@ -132,7 +132,7 @@ class SyncEnvs(_Vector):
                 obs[i] = self.encoder.vector(self.environments[i].reset())
         return VectorStep(next_obs, phi, terminated, truncated, failure, self._valid, obs)
 
-    def reset_each(self, seeds: Sequence[int]) -> list[Any]:
+    def reset_each(self, seeds: Sequence[int]) -> list[object]:
         """Begin an episode for each of at most n seeds, and return their first observations."""
         return [environment.reset(seed) for environment, seed in zip(self.environments, seeds, strict=False)]
 
@@ -172,7 +172,7 @@ class VectorEnvAdapter(_Vector):
         self._start, self.n_actions = actions[0], len(actions)
         self.reports_failures = self._running = False
         self._ended = np.zeros(self.num_envs, np.bool_)
-        self._raw: Any = None
+        self._raw: object = None
         self._rule: FailureRule | None = None
         self.tape: Tape | None = None  # records resets and actions, where training writes checkpoints
         declared = declared_bounds(env) if phi is None else answers.phi_bounds(phi)
@@ -197,7 +197,7 @@ class VectorEnvAdapter(_Vector):
             self.tape.obs = step.obs
         return step._replace(phi=step.phi.astype(np.float32))
 
-    def reset_each(self, seeds: Sequence[int]) -> list[Any]:
+    def reset_each(self, seeds: Sequence[int]) -> list[object]:
         """As `SyncEnvs`; classes other than Gymnasium's own take one seed only, the first."""
         own = isinstance(self.env.unwrapped, gymnasium.vector.SyncVectorEnv | gymnasium.vector.AsyncVectorEnv)
         listed = [*seeds, *[seeds[-1]] * (self.num_envs - len(seeds))]
@@ -214,7 +214,7 @@ class VectorEnvAdapter(_Vector):
         """Have a rule say which steps of `step_each` are failures, whatever the environments name."""
         self._rule, self.reports_failures = checked_rule(rule), True
 
-    def _reset(self, seed: int | list[int] | None) -> Any:
+    def _reset(self, seed: int | list[int] | None) -> object:
         raw, info = answers.checked_reset(self.env, seed)
         for environment in getattr(self.env.unwrapped, "envs", ()):
             answers.own_randomness(environment)
@@ -272,7 +272,7 @@ class VectorEnvAdapter(_Vector):
         ends = self._flags("terminated", terminated), self._flags("truncated", truncated)
         return raw, reward, *ends, info
 
-    def _flags(self, name: str, given: Any) -> Bools:
+    def _flags(self, name: str, given: npt.ArrayLike) -> Bools:
         """What each environment says of itself (n,)."""
         found = np.array(given)
         if found.shape != (self.num_envs,):
@@ -331,7 +331,7 @@ class VectorEnvAdapter(_Vector):
         told = _row(info, i)
         return told.get("final_info", {}) if self._mode == SAME_STEP and ended else told
 
-    def _final(self, info: Info, i: int) -> Any:
+    def _final(self, info: Info, i: int) -> object:
         """The successor that ended episode i."""
         final = _row(info, i).get("final_obs")
         if final is None:
@@ -362,7 +362,7 @@ class VectorEnvAdapter(_Vector):
         self._running = False
         return features.shape[1]
 
-    def _rows(self, raw: object) -> list[Any]:
+    def _rows(self, raw: object) -> list[object]:
         """The single observations of a batch."""
         return list(gymnasium.vector.utils.iterate(self.env.observation_space, raw))
 
@@ -383,7 +383,7 @@ FeatureVector = SyncEnvs | VectorEnvAdapter
 
 
 def open_vector(
-    env: Environment | gymnasium.vector.VectorEnv, num_envs: int | None = None, phi: Phi | None = None, **kwargs: Any
+    env: Environment | gymnasium.vector.VectorEnv, num_envs: int | None = None, phi: Phi | None = None, **kwargs: object
 ) -> FeatureVector:
     """n environments from an id (`kwargs` go to `gymnasium.make`), a factory, an environment, or a `VectorEnv`.
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import gymnasium
 import jax
 import numpy as np
 import numpy.typing as npt
 
+from rasf.arrays import Array
 from rasf.envs.gymnasium.description import observation_bounds, world_description
-from rasf.world import World
+from rasf.world import Noise, State, World
 
 
-def world_environment(world: World) -> gymnasium.Env[Any, Any]:
+def world_environment(world: World) -> gymnasium.Env:
     """The world as an environment: the registered one, where it has one, else one that steps it in jax."""
     env_id, kwargs = getattr(world, "registered", (None, {}))
     return WorldEnv(world) if env_id is None else gymnasium.make(env_id, **kwargs)
@@ -22,7 +23,7 @@ def world_environment(world: World) -> gymnasium.Env[Any, Any]:
 class WorldEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
     """A world, stepped one step at a time; the reward is the vector of features."""
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+    metadata: ClassVar[dict[str, object]] = {"render_modes": []}
 
     def __init__(self, world: World) -> None:
         self._world, described = world, world_description(world)
@@ -37,7 +38,7 @@ class WorldEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
         self._failure: int | None = getattr(world, "failure_feature", None)
         self._reset, self._observe = jax.jit(world.reset), jax.jit(world.observe)
         self._advance = jax.jit(lambda state, action, key: _advanced(world, state, action, key))
-        self._state: Any = None
+        self._state: object = None
         self._steps = 0
 
     @property
@@ -68,11 +69,11 @@ class WorldEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
             self._state = None
         return np.asarray(obs, np.float32), features, ends, cut and not ends, info
 
-    def _key(self) -> Any:
+    def _key(self) -> Array:
         return jax.random.key(int(self.np_random.integers(2**32)))
 
 
-def _advanced(world: World, state: Any, action: Any, key: Any) -> tuple[Any, Any, Any, Any]:
+def _advanced(world: World[State, Noise], state: State, action: Array, key: Array) -> tuple[State, Array, Array, Array]:
     """The next state, phi, the observation, and whether the episode ends."""
     state, phi = world.advance(state, action, world.noise(key))
     return state, phi, world.observe(state), world.terminated(state)

@@ -18,6 +18,7 @@ from rasf.arrays import Floats
 from rasf.checks import one_of
 from rasf.envs.reacher.arm import LINK, TIP, physics, tip_position
 from rasf.envs.reacher.world import START_ANGLES, TORQUES, TRAINING_TARGETS, Noise, Reacher
+from rasf.files import Header
 
 ENGINES = ("closed_form", "mujoco")
 _PIXELS, _MARGIN = 480, 0.02  # of the picture, and metres around all there is to see
@@ -29,7 +30,7 @@ _ARM, _JOINT, _TIP = (70, 74, 82), (176, 182, 190), (0, 0, 0)
 class ReacherEnv(gym.Env[npt.NDArray[np.float32], np.int64]):
     """Observation as `Reacher.observe`; action 3 i + j gives the shoulder torque i - 1 and the elbow torque j - 1."""
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 60}
+    metadata: ClassVar[Header] = {"render_modes": ["rgb_array"], "render_fps": 60}
     preferred_agent = Reacher.preferred_agent
 
     def __init__(self, *, engine: str = "closed_form", render_mode: str | None = None, **world: Any) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ import numpy as np
 from rasf import checks
 from rasf.arrays import Array, Floats, array_namespace
 from rasf.envs.reacher.arm import DT, ELBOW_LIMIT, LINK, MAX_SPEED, TIP, physics, tip_position
+from rasf.files import Header
 
 TRAINING_TARGETS = ((0.14, 0.0), (-0.14, 0.0), (0.0, 0.14), (0.0, -0.14))
 _FAR = ((0.22, 0.0), (-0.22, 0.0), (0.0, 0.22), (0.0, -0.22))
@@ -126,7 +127,7 @@ class Reacher:
         return self.n_features - 1
 
     @property
-    def registered(self) -> tuple[str | None, dict[str, Any]]:
+    def registered(self) -> tuple[str | None, Header]:
         """The id and the keyword arguments of the same environment in Gymnasium's registry; none for a subclass."""
         if type(self) is not Reacher:
             return None, {}
@@ -212,5 +213,5 @@ class Reacher:
         return xp.stack([q1, speeds[0], q2 / _ELBOW_SCALE, speeds[1]], axis=-1)
 
 
-def _listed(given: Any) -> Any:
+def _listed(given: object) -> object:
     return given.tolist() if isinstance(given, np.ndarray) else given

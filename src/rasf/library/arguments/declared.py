@@ -47,7 +47,7 @@ class Argument:
 
     name: str
     help: str
-    read: Callable[[str, Any], Any] | None
+    read: Callable[[str, Any], object] | None
     where: Where = FLAG
     default: str = ""
     flag: str = ""

@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,7 @@ import numpy.typing as npt
 from rasf.arrays import Bools, Floats, Ints
 from rasf.checks import whole
 from rasf.envs.gymnasium import answers
-from rasf.envs.gymnasium.answers import Phi
+from rasf.envs.gymnasium.answers import Info, Phi
 from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription, spec_fields
 from rasf.envs.gymnasium.encoder import Encoder
 from rasf.envs.gymnasium.recorder import parts_of, read_parts
@@ -44,6 +44,7 @@ from rasf.library.logs import declared
 from rasf.library.logs.declared import Refusal, check_size, readable
 from rasf.library.logs.log import MAX_BYTES, Log, as_array, as_flags, as_floats, plain_description, whole_numbers
 
+_Step: TypeAlias = tuple[object, object, object, Info, object, bool, bool]  # what `phi_caller`'s function takes
 _NAMES = {"obs", "actions", "phi", "next_obs", "terminated", "truncated", "episode", "failure"}
 _WIDE = ("obs", "next_obs", "phi")  # one column for each number
 _ENVIRONMENT = "environment"
@@ -52,7 +53,7 @@ _LARGEST_ACTION = 2**31
 _LARGEST_EPISODE = 2**53  # whole numbers beyond it are not exact as floating-point numbers
 
 
-def read(data: Any, *, env: Environment | None = None, phi: Phi | None = None, max_bytes: int = MAX_BYTES) -> Log:
+def read(data: object, *, env: Environment | None = None, phi: Phi | None = None, max_bytes: int = MAX_BYTES) -> Log:
     """What `Log.read` returns."""
     if phi is not None:
         answers.phi_asks(phi)  # which refuses what cannot be called
@@ -124,7 +125,7 @@ def from_arrays(
         raise ValueError("phi must not ask for the reward where a log is arrays, which have none")
     else:
         ends = enumerate(zip(terminated.tolist(), truncated[kept].tolist(), strict=True))
-        steps: Iterable[Any] = ((_at(obs, i), taken[i], _at(next_obs, i), {}, None, *over) for i, over in ends)
+        steps: Iterable[_Step] = ((_at(obs, i), taken[i], _at(next_obs, i), {}, None, *over) for i, over in ends)
         features = _made_features(phi, steps)
     if known is None:
         keys, next_keys = (_numbers(name, part) for name, part in (("obs", obs), ("next_obs", next_obs)))
@@ -172,7 +173,9 @@ def _episodes(given: npt.ArrayLike | None, ends: Bools) -> Ints:
     return episode
 
 
-def _successors(arrays: Mapping[str, Any], terminated: Bools, episode: Ints) -> tuple[Any, Any, Bools]:
+def _successors(
+    arrays: Mapping[str, npt.ArrayLike], terminated: Bools, episode: Ints
+) -> tuple[npt.ArrayLike, npt.ArrayLike, Bools]:
     """Observations, their successors, and the transitions (N,) that have one."""
     kept = np.ones(len(terminated), np.bool_)
     for name in ("obs", "next_obs"):
@@ -189,7 +192,7 @@ def _successors(arrays: Mapping[str, Any], terminated: Bools, episode: Ints) -> 
     return rows[kept], following[kept], kept
 
 
-def _check_rows(name: str, part: Any, n: int) -> None:
+def _check_rows(name: str, part: object, n: int) -> None:
     """Refuse observations that are not one for each of n transitions."""
     if isinstance(part, Mapping | tuple):
         for inner in part.values() if isinstance(part, Mapping) else part:
@@ -209,7 +212,7 @@ def _given_features(given: npt.ArrayLike, n: int) -> Floats:
     return as_floats(found)
 
 
-def _made_features(phi: Phi, steps: Iterable[Any]) -> Floats:
+def _made_features(phi: Phi, steps: Iterable[_Step]) -> Floats:
     """What phi returns for each of n steps, (n, d); a step is what `phi_caller`'s function takes."""
     call = answers.phi_caller(phi)
     rows = [answers.numbers_of(call(*step)) for step in steps]
@@ -252,7 +255,7 @@ def _from_path(path: Path, known: EnvironmentDescription | None, phi: Phi | None
 _WRONG = (ValueError, KeyError, TypeError, AttributeError, OverflowError)  # what a forged description may lead to
 
 
-def _environment(held: npt.NDArray[Any]) -> EnvironmentDescription:
+def _environment(held: np.ndarray) -> EnvironmentDescription:
     """The environment that a file describes, as JSON text."""
     text = str(held) if held.shape == () and held.dtype.kind == "U" and held.nbytes <= 4 * HEAD_LIMIT else ""
     try:
@@ -396,7 +399,7 @@ def _from_minari(dataset: Any, known: EnvironmentDescription | None, phi: Phi | 
     """Episodes of a Minari dataset; features are its rewards where they are vectors, else those of `phi`."""
     encoder = Encoder.of(dataset.observation_space) if known is None else Encoder(known.observations)
     choices = answers.actions_of(dataset.action_space)
-    parts: dict[str, list[Any]] = {name: [] for name in _NAMES - {"failure", "truncated"}}
+    parts: dict[str, list[np.ndarray]] = {name: [] for name in _NAMES - {"failure", "truncated"}}
     declared.check_minari(dataset, max_bytes)
     for number, one in enumerate(_episodes_of(dataset, max_bytes)):
         rewards, n = np.asarray(one.rewards), len(one.actions)
@@ -439,7 +442,7 @@ def _episodes_of(dataset: Any, max_bytes: int) -> Iterator[Any]:
         yield one
 
 
-def _step_of(episode: Any, t: int) -> tuple[Any, ...]:
+def _step_of(episode: Any, t: int) -> _Step:
     """Step t of an episode, as `phi_caller`'s function takes it."""
     obs, after = (_at(episode.observations, index) for index in (t, t + 1))
     said = {name: _at(part, t + 1) for name, part in (episode.infos or {}).items()}

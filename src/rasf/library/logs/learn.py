@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,7 @@ _PARTS = ("value", "mean", "std")
 
 
 def learn_from(
-    data: Any,
+    data: object,
     *,
     tasks: npt.ArrayLike | int,
     risk: Risk | Sequence[Risk] = NEUTRAL,
@@ -122,7 +122,7 @@ def _history(log: Log, weights: Floats, estimates: Sequence[Estimate]) -> Arrays
 
 def evaluate_from(
     library: PolicyLibrary,
-    data: Any,
+    data: object,
     w: npt.ArrayLike,
     risk: Risk,
     *,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -102,7 +102,9 @@ class Log:
         return int(self.last.sum())
 
     @staticmethod
-    def read(data: Any, *, env: Environment | None = None, phi: Phi | None = None, max_bytes: int = MAX_BYTES) -> Log:
+    def read(
+        data: object, *, env: Environment | None = None, phi: Phi | None = None, max_bytes: int = MAX_BYTES
+    ) -> Log:
         """Read a log.
 
         Args:
@@ -222,7 +224,7 @@ def plain_description(n: int, actions: int, features: int, first_action: int = 0
     return EnvironmentDescription(None, {}, space, actions, first_action, features, None, None, None)
 
 
-def as_array(name: str, given: npt.ArrayLike) -> npt.NDArray[Any]:
+def as_array(name: str, given: object) -> np.ndarray:
     """What was given as an array, unless it is ragged or has masked entries."""
     if np.ma.is_masked(given):
         raise ValueError(f"{name} must have no masked entries; leave out the transitions whose numbers are missing")
@@ -232,7 +234,7 @@ def as_array(name: str, given: npt.ArrayLike) -> npt.NDArray[Any]:
         raise ValueError(f"{name} must be an array, got a ragged {type(given).__name__}") from None
 
 
-def as_floats(array: npt.NDArray[Any]) -> Floats:
+def as_floats(array: np.ndarray) -> Floats:
     """Numbers as float64, infinite where they are too large for it."""
     with np.errstate(over="ignore"):
         return array.astype(np.float64)

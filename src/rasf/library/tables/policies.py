@@ -20,7 +20,7 @@ actions of the last few (w, risk), so that a state is scored once for each.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ import numpy.typing as npt
 from rasf.agents import Family, LawKind, check_acting
 from rasf.arrays import Bools, Floats, Ints
 from rasf.checks import number, one_of, whole
+from rasf.files import Arrays, Header
 from rasf.library.frozen_policies import Scores
 from rasf.risk import Elliptical, Entropic, MeanVariance, Risk, SkewNormal
 from rasf.risk.base import concrete
@@ -86,7 +87,7 @@ class TablePolicies:
         return cls(np.array(keys, np.float64), freeze_tables(values, known), values.shape[2], d, gamma, SigmaForm.FULL)
 
     @classmethod
-    def restore(cls, description: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+    def restore(cls, description: Header, arrays: Mapping[str, np.ndarray]) -> Self:
         """What `describe` and `arrays` gave; anything else is refused."""
         A, d = (whole(name, description.get(name)) for name in ("actions", "features"))
         gamma = number("gamma", description.get("gamma"), 0.0, 1.0)
@@ -129,7 +130,7 @@ class TablePolicies:
         """n, the numbers of an observation."""
         return int(self._keys.shape[1])
 
-    def shared_settings(self) -> dict[str, Any]:
+    def shared_settings(self) -> Header:
         """Settings of the agent that policies must share to be in one library."""
         if self.sigma is SigmaForm.DIAGONAL:
             raise ValueError("a library whose tables hold the diagonal of Sigma alone cannot grow: train a new one")
@@ -139,7 +140,7 @@ class TablePolicies:
         """Refuse a risk that mean and variance cannot serve, or any but a neutral one where no Sigma was learned."""
         check_acting(self.law_kind, risk, covariance=self.sigma is not SigmaForm.NONE)
 
-    def scores(self, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> Scores:
+    def scores(self, obs: np.ndarray, w: Floats, risk: Risk) -> Scores:
         """GPE of every policy at observations (B, n)."""
         task, state = self.prepared(w, risk), states_of(self._index, self._rows(obs))
         shape = (self.policies, len(state), self.n_actions)
@@ -152,10 +153,10 @@ class TablePolicies:
         values[outside], mean[outside], std[outside] = -np.inf, 0.0, np.nan
         return Scores(values, mean, std, self._is_learned(state))
 
-    def laws(self, obs: npt.NDArray[Any], w: Floats) -> None:
+    def laws(self, obs: np.ndarray, w: Floats) -> None:
         """None: tables know mean and covariance."""
 
-    def seen(self, obs: npt.NDArray[Any]) -> Bools:
+    def seen(self, obs: np.ndarray) -> Bools:
         """Where (B,) something was learned."""
         return self._is_learned(states_of(self._index, self._rows(obs)))
 
@@ -164,7 +165,7 @@ class TablePolicies:
         learned[learned] = self._learned[state[learned]]
         return learned
 
-    def act(self, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> npt.NDArray[np.int64]:
+    def act(self, obs: np.ndarray, w: Floats, risk: Risk) -> npt.NDArray[np.int64]:
         """Actions (B,) by GPI at observations (B, n); 0 at a state that was never visited."""
         task, rows = self.prepared(w, risk), as_bits(self._rows(obs))
         actions = np.empty(len(rows), np.int64)
@@ -174,7 +175,7 @@ class TablePolicies:
             kernels.act_all(task, rows, actions)
         return actions
 
-    def act_one(self, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> int:
+    def act_one(self, obs: np.ndarray, w: Floats, risk: Risk) -> int:
         """The action at one observation (n,)."""
         if obs.shape != (self.n_inputs,):
             raise ValueError(f"obs must have shape ({self.n_inputs},), the numbers of one observation, got {obs.shape}")
@@ -232,13 +233,13 @@ class TablePolicies:
             used = kernels.slot_moments(task, some, mean, variance, ends)
             kernels.best_of(_values(risk, mean[:used], variance[:used]), ends, A, some, task.known)
 
-    def arrays(self, precision: str = "single") -> dict[str, npt.NDArray[Any]]:
+    def arrays(self, precision: str = "single") -> Arrays:
         """All that must be stored; tables are kept as they are."""
         if precision != "single":
             raise ValueError(f"precision must be single for tables, got {precision!r}")
         return {"keys": self._keys, **self._frozen._asdict()}
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Header:
         """Sizes and settings, as JSON."""
         return {
             "law": "table",
@@ -251,7 +252,7 @@ class TablePolicies:
             "sigma": str(self.sigma),
         }
 
-    def _rows(self, obs: npt.NDArray[Any]) -> Floats:
+    def _rows(self, obs: np.ndarray) -> Floats:
         """Compiled code does not check bounds, so the shape must fit."""
         if obs.ndim != 2 or obs.shape[1] != self.n_inputs:
             raise ValueError(f"obs must have shape (B, {self.n_inputs}), numbers of B observations, got {obs.shape}")
@@ -272,7 +273,7 @@ def _variance_weight(risk: Risk) -> float | None:
     return 0.0 if type(risk) is Entropic else None
 
 
-def _uniform(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _uniform(array: np.ndarray) -> np.ndarray:
     """Aligned, contiguous and not writable, wherever it comes from: compiled code then has one type to know."""
     same = np.require(array, requirements=["C", "A"]).view()
     same.setflags(write=False)

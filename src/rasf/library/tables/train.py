@@ -8,7 +8,6 @@ from every step, whichever of them acts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,7 @@ _EXPLORATION = 5  # its stream of random numbers
 
 
 def run_tasks(
-    training: Training, learner: TableLearner, parts: Mapping[str, Any], stream: int
+    training: Training, learner: TableLearner, parts: Mapping[str, object], stream: int
 ) -> tuple[Stretches, Floats]:
     """Learn all tasks.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -163,7 +163,7 @@ class Walk:
         self._walked, self._step = self._walked + steps, 0
         return False
 
-    def _known_or_random(self, obs: Any, t: int) -> int:
+    def _known_or_random(self, obs: object, t: int) -> int:
         """The greedy action, without exploration, and without adding what was never met."""
         row = self._rows.get(self._env.encoder.key(obs).tobytes())
         return int(self._looking.integers(self._env.n_actions)) if row is None else self._learner.greedy(row)
@@ -177,7 +177,7 @@ class Walk:
         self._learner.follow_advice()
         return lead
 
-    def _row(self, obs: Any) -> int:
+    def _row(self, obs: object) -> int:
         key = self._env.encoder.key(obs)
         row = self._rows.setdefault(key.tobytes(), len(self.keys))
         if row == len(self.keys):

@@ -18,11 +18,13 @@ from rasf.compiled import compiled
 from rasf.envs import four_room
 from rasf.envs.four_room import FourRoom
 
+Values = npt.NDArray[np.float32]
+
 _TOLERANCE = 1e-6
 _MOST_SWEEPS = 1_000
 
 
-def solve(rooms: FourRoom, w: Floats, beta: float, gamma: float) -> tuple[npt.NDArray[np.float32], Ints]:
+def solve(rooms: FourRoom, w: Floats, beta: float, gamma: float) -> tuple[Values, Ints]:
     """Values (masks, cells) and best actions (masks, cells) of the task w (d,)."""
     world = rooms.world()
     masks, cells = 1 << len(world.class_of), len(rooms.cells)
@@ -32,7 +34,7 @@ def solve(rooms: FourRoom, w: Floats, beta: float, gamma: float) -> tuple[npt.ND
 
 
 @compiled(_nrt=False)
-def sweep_masks(world: four_room.RoomArrays, w: Floats, beta: float, gamma: float, value: Floats, action: Ints) -> None:
+def sweep_masks(world: four_room.RoomArrays, w: Floats, beta: float, gamma: float, value: Values, action: Ints) -> None:
     """Fill both, from the mask with all objects taken to that with none."""
     masks, cells = value.shape
     goal, failure = w[world.n_classes], w[world.n_classes + 1]

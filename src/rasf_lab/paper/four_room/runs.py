@@ -1,11 +1,11 @@
 """The four-room experiment (the paper's Figures 3, 8 and 9): what is run, and `rasf reproduce four-room`.
 
-A run is an algorithm with a seed, through all tasks, as an experiment of `rasf.sweep`; a finished one is a file, so an
-interrupted batch goes on where it stopped. Every algorithm of a seed meets the same tasks, so differences are paired by
-seed. beta and omega are the paper's, the bare factor of the variance: beta = -2 is MeanVariance(-4). PRQL's eta and tau
-are searched for every omega, as the paper did, on seeds that are not reported. Where the paper can be read in two ways,
-the other one is run too: initial noise, w learned or given, Sigma full or diagonal, the step of PRQL's C, its scores.
-Beyond the paper: `rasf-model`, which keeps all experience, and the exact optimum of some tasks.
+A run is an algorithm with a seed, through all tasks, as an experiment of `rasf_lab.sweep`; a finished one is a file, so
+an interrupted batch goes on where it stopped. Every algorithm of a seed meets the same tasks, so differences are paired
+by seed. beta and omega are the paper's, the bare factor of the variance: beta = -2 is MeanVariance(-4). PRQL's eta and
+tau are searched for every omega, as the paper did, on seeds that are not reported. Where the paper can be read in two
+ways, the other one is run too: initial noise, w learned or given, Sigma full or diagonal, the step of PRQL's C, its
+scores. Beyond the paper: `rasf-model`, which keeps all experience, and the exact optimum of some tasks.
 """
 
 from __future__ import annotations
@@ -25,9 +25,6 @@ from rasf.arrays import Floats
 from rasf.checks import number, one_of, whole
 from rasf.envs.four_room import FourRoom
 from rasf.risk import MeanVariance
-from rasf.sweep import runs as sweep
-from rasf.sweep.spec import Spec
-from rasf.sweep.store import Finished, Store
 from rasf.tabular.settings import ModelSettings, TableSettings
 from rasf.tabular.stretch import TaskOutcome
 from rasf_lab.common.results import Result
@@ -43,6 +40,9 @@ from rasf_lab.paper.four_room.measures import (
     novel_summary,
     search_summary,
 )
+from rasf_lab.sweep import runs as sweep
+from rasf_lab.sweep.spec import Spec
+from rasf_lab.sweep.store import Finished, Store
 
 if TYPE_CHECKING:
     from rasf.tabular.learner import SuccessorLearner
@@ -413,7 +413,7 @@ FOUR_ROOM = FourRoomExperiment()
 
 
 def swept(run: FourRoomRun) -> sweep.Run:
-    """The run as `rasf.sweep` knows it."""
+    """The run as `rasf_lab.sweep` knows it."""
     return sweep.Run("four-room", {name: value for name, value in asdict(run).items() if name != "seed"}, run.seed)
 
 

@@ -1,7 +1,7 @@
 """The reacher experiment (the paper's Figures 4, 6 and 10 to 14): all its runs, and `rasf reproduce reacher`.
 
 Runs are the unit. A batch is a named group of them, by which some can be asked for. They are executed as an experiment
-of `rasf.sweep`: on a GPU many are lanes of one program, on a CPU each is alone. A step of RaSFC51 is bound by the
+of `rasf_lab.sweep`: on a GPU many are lanes of one program, on a CPU each is alone. A step of RaSFC51 is bound by the
 memory's bandwidth: more lanes take longer, not less, so up to `LANES` go together (half an hour and 4 GB on an H200),
 fewer where several GPUs can share them. The other agents are bound by the number of small operations, and lanes are
 almost free: up to `MANY_LANES` go together, as many as were ever tried (140 s).
@@ -32,16 +32,16 @@ from rasf.agents import AGENTS, LawKind
 from rasf.checks import one_of
 from rasf.files import Arrays, write_atomically
 from rasf.library.progress import ScalarLog
-from rasf.sweep import runs as sweep
-from rasf.sweep.engines import machine
-from rasf.sweep.spec import Spec
-from rasf.sweep.store import Finished, Store, report_progress, sweep_folder
 from rasf_lab.common import runs as common
 from rasf_lab.common.archive import load_archive, save_archive
 from rasf_lab.common.results import Result
 from rasf_lab.paper.reacher.claims import judge
 from rasf_lab.paper.reacher.measures import kept, map_arrays, measures, summary
 from rasf_lab.paper.reacher.training import BETAS, CHECKPOINT_EVERY_S, TARGETS, TRAINING, LaneProgram, ReacherRun
+from rasf_lab.sweep import runs as sweep
+from rasf_lab.sweep.engines import machine
+from rasf_lab.sweep.spec import Spec
+from rasf_lab.sweep.store import Finished, Store, report_progress, sweep_folder
 
 LANES, MANY_LANES = 20, 120
 _ARCHIVE = "reacher.npz"
@@ -289,7 +289,7 @@ REACHER = ReacherExperiment()
 
 
 def swept(run: ReacherRun) -> sweep.Run:
-    """The run as `rasf.sweep` knows it; what is as in the paper is not named."""
+    """The run as `rasf_lab.sweep` knows it; what is as in the paper is not named."""
     usual = {one.name: one.default for one in fields(ReacherRun)}
     parameters = {name: value for name, value in asdict(run).items() if name != "seed" and value != usual[name]}
     return sweep.Run("reacher", parameters, run.seed)

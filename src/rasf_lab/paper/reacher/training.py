@@ -31,10 +31,10 @@ from rasf.envs.reacher.world import TRAINING_TARGETS, Reacher
 from rasf.files import Arrays
 from rasf.library.progress import ScalarLog
 from rasf.risk import MeanVariance
-from rasf.sweep.engines.machine import peak_gb
 from rasf_lab.paper.reacher.agents import SEPARATE_HEADS, ConditionedAgent, GpiAgent, adam, paper_settings
 from rasf_lab.paper.reacher.beliefs import Mapped, beliefs, compare_risks, grid, true_variance
 from rasf_lab.paper.reacher.fit import fit
+from rasf_lab.sweep.engines.machine import peak_gb
 
 if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary

@@ -8,7 +8,7 @@ import pytest
 import rasf
 from rasf.agents import AGENTS
 from rasf.library.arguments.declared import CALIBRATION, EVALUATION, FLAG, LEARN, LOG, SWEEP, TRAINING, given_at
-from rasf.sweep.learn import LEARN as EXPERIMENT
+from rasf_lab.sweep.learn import LEARN as EXPERIMENT
 
 
 def documented(function):

@@ -1,0 +1,150 @@
+"""`drive`: some frames of traffic in one call, compiled: all act, give way, move and collide.
+
+The right of way is that of highway-env's regulated roads. Each vehicle is expected to continue at its speed along its
+route. Where two, somewhat enlarged, would meet within three seconds, the one on the lane of lower priority stops, or
+the one behind where both have the same. At the next look it may drive on.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rasf.arrays import Floats, Ints
+from rasf.compiled import compiled
+from rasf_lab.driving.road_map import RoadMap, heading_at, point
+from rasf_lab.driving.traffic import ANY_LANE, DRIVER, NO_CAR, Scene, act, act_as_ego, collide, move, place
+
+_STEP, _LOOKS = 0.25, 11  # every quarter of a second, for less than three seconds
+_LONGER, _NARROWER = 1.5, 0.9
+
+
+class RightOfWay(NamedTuple):
+    """When to look: every so many frames (0: never), of which `frame` have gone; and for how many looks to wait."""
+
+    every: int = 0
+    frame: int = 0
+    wait: float = 0.0
+
+
+@compiled(_nrt=False)
+def lane_of_route(net: RoadMap, routes: Ints, k: int, lane_id: int) -> int:
+    """Entry k of the routes as a lane: the one it names, or that with the same id as now."""
+    road = net.roads[routes[k, 0]]
+    i = lane_id if routes[k, 1] == ANY_LANE else routes[k, 1]
+    if i >= road.lanes:
+        raise NotImplementedError
+    return road.first_lane + i
+
+
+@compiled()
+def path(scene: Scene, i: int) -> Floats:
+    """Where car i will be (looks, 3): x, y and heading."""
+    car, net = scene.cars[i], scene.network
+    ahead = np.empty((_LOOKS, 3))
+    for t in range(_LOOKS):
+        s = scene.along[i, car.lane] + car.speed * (_STEP * (t + 1))
+        lane = car.lane
+        if car.route < car.route_end:
+            k, lane_id = car.route, net.lanes[car.lane].id
+            lane = lane_of_route(net, scene.routes, k, lane_id)
+            while k + 1 < car.route_end and s > net.lanes[lane].length:
+                s -= net.lanes[lane].length
+                k += 1
+                lane = lane_of_route(net, scene.routes, k, lane_id)
+        ahead[t, 0], ahead[t, 1] = point(net.lanes[lane], s)
+        ahead[t, 2] = heading_at(net.lanes[lane], s)
+    return ahead
+
+
+@compiled(_nrt=False)
+def touches(a: Floats, length_a: float, width_a: float, b: Floats, length_b: float, width_b: float) -> bool:
+    """Whether a corner, the middle of a side or the centre of rectangle a (x, y, heading) is found in b.
+
+    As highway-env does it, which turns the points by b's heading, not back by it.
+    """
+    cos_a, sin_a, cos_b, sin_b = math.cos(a[2]), math.sin(a[2]), math.cos(b[2]), math.sin(b[2])
+    for along in (-length_a / 2, 0.0, length_a / 2):
+        for across in (-width_a / 2, 0.0, width_a / 2):
+            dx = cos_a * along - sin_a * across + a[0] - b[0]
+            dy = sin_a * along + cos_a * across + a[1] - b[1]
+            x, y = cos_b * dx - sin_b * dy, sin_b * dx + cos_b * dy
+            if -length_b / 2 <= x <= length_b / 2 and -width_b / 2 <= y <= width_b / 2:
+                return True
+    return False
+
+
+@compiled(_nrt=False)
+def conflict(a: Any, path_a: Floats, b: Any, path_b: Floats) -> bool:
+    """Whether the paths (looks, 3) of two cars meet."""
+    length_a, width_a = _LONGER * a.length, _NARROWER * a.width
+    length_b, width_b = _LONGER * b.length, _NARROWER * b.width
+    for t in range(_LOOKS):
+        dx, dy = path_b[t, 0] - path_a[t, 0], path_b[t, 1] - path_a[t, 1]
+        if math.sqrt(dx * dx + dy * dy) > a.length:
+            continue
+        if touches(path_a[t], length_a, width_a, path_b[t], length_b, width_b) or touches(
+            path_b[t], length_b, width_b, path_a[t], length_a, width_a
+        ):
+            return True
+    return False
+
+
+@compiled(_nrt=False)
+def yields(scene: Scene, i: int, j: int) -> int:
+    """Which of two cars gives way."""
+    a, b, lanes = scene.cars[i], scene.cars[j], scene.network.lanes
+    if lanes[a.lane].priority != lanes[b.lane].priority:
+        return j if lanes[a.lane].priority > lanes[b.lane].priority else i
+    dx, dy = b.x - a.x, b.y - a.y
+    return i if a.cos * dx + a.sin * dy > b.cos * -dx + b.sin * -dy else j
+
+
+@compiled()
+def regulate(scene: Scene, n_vehicles: int, wait: float) -> None:
+    """Cars that have waited drive on, and cars that have to give way stop."""
+    cars = scene.cars
+    paths = np.empty((n_vehicles, _LOOKS, 3))
+    for i in range(n_vehicles):
+        car = cars[i]
+        if car.yielding > 0:
+            if car.yield_timer >= wait:
+                car.target_speed, car.yielding = scene.network.lanes[car.lane].speed_limit, 0
+                if math.isnan(car.target_speed):
+                    raise NotImplementedError
+            else:
+                car.yield_timer += 1
+        paths[i] = path(scene, i)
+    for i in range(n_vehicles):
+        for j in range(i + 1, n_vehicles):
+            if conflict(cars[i], paths[i], cars[j], paths[j]):
+                waits = cars[yields(scene, i, j)]
+                if waits.kind == DRIVER:
+                    waits.target_speed, waits.yielding, waits.yield_timer = 0.0, 1, 0
+
+
+@compiled()
+def drive(
+    scene: Scene, n_vehicles: int, frames: int, dt: float, ego: int, shift: int, right_of_way: RightOfWay
+) -> None:
+    """Move all cars in place by `frames` frames of `dt` seconds; car `ego` first acts with a lane change, or NO_CAR."""
+    cars = scene.cars
+    for i in range(len(cars)):
+        lane = cars[i].lane
+        place(scene, i)
+        # as it was found: the caller may have moved the vehicle
+        cars[i].lane = lane
+    if ego != NO_CAR:
+        act_as_ego(scene, ego, shift)
+    for frame in range(frames):
+        for i in range(n_vehicles):
+            act(scene, i)
+        if right_of_way.every > 0 and (right_of_way.frame + frame + 1) % right_of_way.every == 0:
+            regulate(scene, n_vehicles, right_of_way.wait)
+        for i in range(n_vehicles):
+            move(scene, i, dt)
+        for i in range(n_vehicles):
+            for j in range(i + 1, len(cars)):
+                collide(cars[i], cars[j], dt)

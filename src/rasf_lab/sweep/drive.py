@@ -1,0 +1,200 @@
+"""The driver: gives missing runs to an engine until all are finished or have failed.
+
+A run that raises has failed; so has one that takes more than its limits. A job whose worker was lost (killed, a node
+that went away) is tried again, a few times. What is finished is never run again. A full disk stops the sweep: nothing
+that follows could be kept, and starting it again goes on from there.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import NamedTuple, Protocol
+
+from rasf_lab.sweep.runs import Run, experiment_of
+from rasf_lab.sweep.spec import Spec
+from rasf_lab.sweep.store import FULL_DISK, Store
+from rasf_lab.sweep.worker import JobError
+
+Job = tuple[Run, ...]
+_MOST_LOSSES = 10  # of one job; more is not bad luck
+_WAIT_S = 0.5
+_PUBLISH_EVERY_S = 2.0
+
+
+class Ended(NamedTuple):
+    """A job that is over: `error` is None where it was done.
+
+    lost: the worker died, was killed or went away, which says nothing about the job; it may be tried again.
+    """
+
+    job: Job
+    error: JobError | None
+    lost: bool = False
+
+
+class Engine(Protocol):
+    """Runs jobs somewhere; `gpus` is how many of them it has for jobs."""
+
+    gpus: int
+
+    def free(self) -> int:
+        """How many more jobs it can take now."""
+
+    def start(self, job: Job) -> None: ...
+
+    def wait(self, seconds: float) -> Sequence[Ended]:
+        """Jobs that ended meanwhile: done, failed, or lost; returns after `seconds` at the latest."""
+
+    def running(self) -> int:
+        """Jobs under way."""
+
+    def close(self) -> None:
+        """Stop what is under way."""
+
+
+@dataclass
+class SweepProgress:
+    """How a sweep stands, in runs."""
+
+    total: int
+    done: int
+    failed: int = 0
+    running: int = 0
+    losses: int = 0  # of workers
+    fresh: int = 0  # done since this driver began
+    seconds: float = 0.0  # since then
+    begun: float = 0.0  # what running jobs have done, in runs, where their experiment says so
+    inherited: float = 0.0  # of that and of `fresh`, what was done before this driver began
+
+    @property
+    def waiting(self) -> int:
+        """Runs that no worker has."""
+        return self.total - self.done - self.failed - self.running
+
+    @property
+    def rate(self) -> float | None:
+        """Runs done a second, those under way by their share; None before there is any."""
+        done = self.fresh + self.begun - self.inherited
+        return done / self.seconds if done > 0 and self.seconds > 0 else None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Until all are done, at this rate."""
+        return None if self.rate is None else (self.total - self.done - self.failed - self.begun) / self.rate
+
+
+def progress_of(store: Store) -> SweepProgress:
+    """How the sweep of a folder stands; what runs, and how fast, is what its driver last said."""
+    runs = store.runs()
+    progress = SweepProgress(len(runs), sum(map(store.is_finished, runs)), len(store.failures(runs)))
+    if store.driver() is not None:
+        said = store.published()
+        for name in ("running", "losses", "fresh", "seconds", "begun", "inherited"):
+            if isinstance(said.get(name), int | float):
+                setattr(progress, name, said[name])
+    return progress
+
+
+def jobs_of(spec: Spec, store: Store, gpus: int, limit: int | None = None) -> list[Job]:
+    """Jobs of the runs that are neither finished nor failed; at most `limit` runs."""
+    failed = store.failures(spec.runs)
+    left = len(spec.runs) if limit is None else limit
+    jobs: list[Job] = []
+    for kind in dict.fromkeys(run.kind for run in spec.runs):
+        for together in experiment_of(kind).pack([run for run in spec.runs if run.kind == kind], gpus):
+            missing = [run for run in together if run.id not in failed and not store.is_finished(run)][:left]
+            if missing:
+                jobs.append(tuple(missing))
+                left -= len(missing)
+    return jobs
+
+
+def drive(
+    spec: Spec,
+    store: Store,
+    engine: Engine,
+    jobs: Sequence[Job],
+    show: Callable[[SweepProgress], None] = lambda progress: None,
+) -> SweepProgress:
+    """Run the jobs; the caller holds `store.driving()` and has declared the sweep."""
+    try:
+        return _Driver(spec, store, engine, jobs).run(show)
+    except OSError as error:
+        if error.errno in FULL_DISK:
+            raise _full(str(error)) from None
+        raise
+    finally:
+        engine.close()
+
+
+class _Driver:
+    def __init__(self, spec: Spec, store: Store, engine: Engine, jobs: Sequence[Job]) -> None:
+        self._store, self._engine, self._waiting, self._all = store, engine, deque(jobs), len(spec.runs)
+        self._losses = Counter[str]()
+        self._running: list[Job] = []
+        self._began, self._published = time.monotonic(), -_PUBLISH_EVERY_S
+        done, failed = sum(map(store.is_finished, spec.runs)), len(store.failures(spec.runs))
+        self._progress = SweepProgress(done + failed + sum(map(len, jobs)), done, failed)
+
+    def run(self, show: Callable[[SweepProgress], None]) -> SweepProgress:
+        progress = self._progress
+        while self._waiting or self._engine.running():
+            while self._waiting and self._engine.free():
+                job = self._waiting.popleft()
+                progress.running += len(job)
+                progress.inherited += self._begun([job])
+                self._running.append(job)
+                self._engine.start(job)
+            self._tell(show)
+            for ended in self._engine.wait(_WAIT_S):
+                self._settle(ended)
+        self._tell(show)
+        if progress.done == self._all:
+            self._store.clear_scratch()
+        return progress
+
+    def _settle(self, ended: Ended) -> None:
+        """Count a job that is over, or put it back."""
+        job, error, lost = ended
+        if error is not None and any(os.strerror(code) in error.reason for code in FULL_DISK):
+            raise _full(error.reason)
+        missing = tuple(run for run in job if not self._store.is_finished(run))
+        self._progress.running -= len(job)
+        self._running.remove(job)
+        self._progress.begun = self._begun(self._running)
+        self._progress.losses += lost
+        self._progress.done += len(job) - len(missing)
+        self._progress.fresh += len(job) - len(missing)
+        if not missing:
+            return
+        self._losses[missing[0].id] += lost
+        times = self._losses[missing[0].id]
+        if lost and times < _MOST_LOSSES:
+            self._waiting.appendleft(missing)
+            return
+        reason, details = error or ("its worker was done, but its file is not there or damaged", "")
+        for run in missing:
+            self._store.fail(run, f"{reason}, {times} times" if lost else reason, details)
+        self._progress.failed += len(missing)
+
+    def _begun(self, jobs: Sequence[Job]) -> float:
+        return sum(len(job) * self._store.share(job) for job in jobs)
+
+    def _tell(self, show: Callable[[SweepProgress], None]) -> None:
+        now = time.monotonic()
+        self._progress.seconds = now - self._began
+        publish = now - self._published >= _PUBLISH_EVERY_S
+        if publish:
+            self._progress.begun = self._begun(self._running)
+        show(self._progress)
+        if publish:
+            self._published = now
+            self._store.publish(asdict(self._progress))
+
+
+def _full(what: str) -> ValueError:
+    return ValueError(f"the disk is full ({what}); make room and start the sweep again, it goes on from there")

@@ -1,0 +1,171 @@
+"""The engine `local`: worker processes on this machine, one job each at a time.
+
+Workers are spawned, stay for many jobs and share compiled code through the caches on disk, Numba's and JAX's. (An entry
+of JAX's that a kill left half written is noticed, and compiled anew each time: slower, not wrong.) A worker that dies,
+or exceeds its time or memory, is replaced. Workers die with the driver (on Linux at once, by a signal of the kernel;
+elsewhere when they next speak to it). A run has one core: libraries for linear algebra are told to use one thread, so
+that their sums do not depend on the number of cores. Or it has one GPU: JAX is told to fail rather than to do without,
+and to take memory as it needs it, since another process may use the same GPU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing import current_process, get_context
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+from rasf.checks import whole
+from rasf_lab.sweep.drive import Ended, Job
+from rasf_lab.sweep.engines.machine import jax_cache, resident_gb
+from rasf_lab.sweep.runs import NO_LIMITS, Run, RunLimits
+from rasf_lab.sweep.worker import JobError, try_job
+
+_LOOK_EVERY_S = 0.2
+_PR_SET_PDEATHSIG = 1
+_READY = "ready"
+_ON_A_CORE = {"JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+_ON_A_GPU = {"JAX_PLATFORMS": "cuda,cpu", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+
+
+class _Worker:
+    """A process, what it is doing, and since when; `gpu` is its alone."""
+
+    def __init__(self, folder: Path, gpu: str | None) -> None:
+        self.gpu = gpu
+        self.job: Job | None = None
+        self.since: float | None = None  # when it began with its job; None until it is ready for one
+        context = get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_work, args=(folder, theirs, os.getpid()), daemon=True)
+        with _environment(gpu):
+            self.process.start()
+        theirs.close()
+
+    def give(self, job: Job) -> None:
+        self.job = job
+        if self.since is not None:
+            self.since = time.monotonic()
+        self.pipe.send([run.describe() for run in job])
+
+
+@contextmanager
+def _environment(gpu: str | None) -> Iterator[None]:
+    """What a new process finds in its environment; a choice of the user's stays, but for the GPU."""
+    before = dict(os.environ)
+    usual = _ON_A_CORE if gpu is None else _ON_A_GPU
+    os.environ.update({"JAX_COMPILATION_CACHE_DIR": jax_cache(), **usual, **before})
+    if gpu is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _work(folder: Path, pipe: Connection, driver: int) -> None:
+    """A worker's life."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's business
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != driver:  # it died before we asked
+            return
+    current_process().daemon = False  # a run may start processes of its own
+    with suppress(OSError):  # a log is not worth a run
+        log = os.open(folder / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+    try:
+        pipe.send(_READY)
+        while True:
+            job = tuple(Run.from_description(each) for each in pipe.recv())
+            pipe.send(try_job(folder, job))
+    except (EOFError, OSError):  # the driver is gone
+        return
+
+
+class LocalEngine:
+    """An `Engine`; `gpus` are the ids of devices, one worker each, else there are `workers` of them."""
+
+    def __init__(self, folder: Path, workers: int, limits: RunLimits = NO_LIMITS, gpus: Sequence[str] = ()) -> None:
+        whole("workers", workers)
+        self.gpus = len(gpus)
+        self._folder, self._limits = folder, limits
+        self._places: list[str | None] = list(gpus) if gpus else [None] * workers  # for workers that are not there yet
+        self._workers: list[_Worker] = []
+
+    def free(self) -> int:
+        return len(self._places) + len(self._workers) - self.running()
+
+    def running(self) -> int:
+        return sum(worker.job is not None for worker in self._workers)
+
+    def start(self, job: Job) -> None:
+        worker = next((worker for worker in self._workers if worker.job is None), None)
+        if worker is None:
+            worker = _Worker(self._folder, self._places.pop(0))
+            self._workers.append(worker)
+        with suppress(OSError):  # it died while idle; `wait` finds it out
+            worker.give(job)
+
+    def wait(self, seconds: float) -> list[Ended]:
+        until = time.monotonic() + seconds
+        while True:
+            ended = [found for worker in list(self._workers) if (found := self._look_at(worker)) is not None]
+            left = until - time.monotonic()
+            if ended or left <= 0 or not self.running():
+                return ended
+            wait([worker.pipe for worker in self._workers], min(left, _LOOK_EVERY_S))
+
+    def close(self) -> None:
+        for worker in list(self._workers):
+            self._remove(worker)
+
+    def _look_at(self, worker: _Worker) -> Ended | None:
+        try:
+            while worker.pipe.poll():
+                message = worker.pipe.recv()
+                if message == _READY:
+                    worker.since = time.monotonic()
+                elif (job := worker.job) is not None:
+                    worker.job = None
+                    return Ended(job, message)
+        except (EOFError, OSError):
+            return self._died(worker)
+        if not worker.process.is_alive():  # though a process it started may still hold its end of the pipe
+            return self._died(worker)
+        if worker.job is None or worker.since is None:
+            return None
+        seconds, memory = self._limits
+        if seconds is not None and time.monotonic() - worker.since > seconds:
+            return self._stop(worker, f"took more than {seconds:g} s")
+        if memory is not None and resident_gb(worker.process.pid) > memory:
+            return self._stop(worker, f"used more than {memory:g} GB of memory")
+        return None
+
+    def _stop(self, worker: _Worker, reason: str) -> Ended | None:
+        self._remove(worker)
+        return None if worker.job is None else Ended(worker.job, JobError(reason))
+
+    def _died(self, worker: _Worker) -> Ended | None:
+        worker.process.join()
+        code = worker.process.exitcode or 0
+        self._remove(worker)
+        if code > 0 and worker.since is None:
+            raise ValueError(f"workers cannot start (exit code {code}): their errors are above")
+        cause = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        return None if worker.job is None else Ended(worker.job, JobError(f"its worker died ({cause})"), lost=True)
+
+    def _remove(self, worker: _Worker) -> None:
+        worker.process.kill()
+        worker.process.join()
+        worker.pipe.close()
+        self._workers.remove(worker)
+        self._places.append(worker.gpu)

@@ -1,0 +1,143 @@
+"""The engine `ray`: jobs as tasks of a Ray cluster, an existing one by its address or one started here.
+
+The sweep's folder, under the same path, and rasf must be there on every node. A task hands its job to a worker process
+of its own (`local`), so limits, logs and faults are the same everywhere; Ray keeps the task's process, and with it the
+worker, for the next job, unless it has a GPU, whose memory the next job may need. A node or a process that dies loses
+its jobs, which the driver tries again.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rasf.checks import whole
+from rasf.files import Header
+from rasf_lab.sweep.drive import Ended, Job
+from rasf_lab.sweep.engines.local import LocalEngine
+from rasf_lab.sweep.runs import NO_LIMITS, Run, RunLimits
+from rasf_lab.sweep.store import Store
+from rasf_lab.sweep.worker import JobError
+
+_WAIT_S = 3600.0
+_KNOCK_S = 10.0
+_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+
+
+def _import_ray() -> Any:
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    try:
+        import ray
+    except ImportError:
+        raise ValueError("the engine 'ray' needs Ray: pip install 'rasf[ray]'") from None
+    return ray
+
+
+class RayEngine:
+    """An `Engine`; `workers` jobs at a time, else one for each GPU (`use_gpus`) or core of the cluster."""
+
+    def __init__(
+        self,
+        folder: Path,
+        workers: int | None = None,
+        limits: RunLimits = NO_LIMITS,
+        address: str | None = None,
+        use_gpus: bool = False,
+    ) -> None:
+        if workers is not None:
+            whole("workers", workers)
+        self._ray = _import_ray()
+        self._folder, self._workers, self._limits = str(folder.resolve()), workers, limits
+        self._jobs: dict[object, Job] = {}
+        self._ours = not self._ray.is_initialized()
+        if self._ours:
+            self._connect(address)
+        self.gpus = int(self._has("GPU")) if use_gpus else 0
+        needs = {"num_gpus": 1, "max_calls": 1} if self.gpus else {}
+        self._task = self._ray.remote(num_cpus=1, max_retries=0, **needs)(_do)
+
+    def free(self) -> int:
+        # the cluster may grow and shrink
+        places = self._workers or max(1, int(self._has("GPU" if self.gpus else "CPU")))
+        return max(0, places - len(self._jobs))
+
+    def running(self) -> int:
+        return len(self._jobs)
+
+    def start(self, job: Job) -> None:
+        described = [run.describe() for run in job]
+        self._jobs[self._task.remote(self._folder, described, tuple(self._limits), sys.path)] = job
+
+    def wait(self, seconds: float) -> list[Ended]:
+        waiting = list(self._jobs)
+        if not waiting or not self._ray.wait(waiting, timeout=seconds)[0]:
+            return []
+        ready, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
+        return [self._ended(task, self._jobs.pop(task)) for task in ready]
+
+    def close(self) -> None:
+        for task in self._jobs:
+            self._ray.cancel(task, force=True)
+        self._jobs.clear()
+        if self._ours:
+            self._ray.shutdown()  # which ends a cluster that was started here
+
+    def _ended(self, task: object, job: Job) -> Ended:
+        errors = self._ray.exceptions
+        try:
+            found, lost = self._ray.get(task)
+        except errors.RayTaskError as error:
+            return Ended(job, JobError(f"Ray could not do it: {error.cause!r}", str(error)))
+        except errors.RayError as error:
+            return Ended(job, JobError(f"its Ray worker was lost ({type(error).__name__})"), lost=True)
+        return Ended(job, None if found is None else JobError(*found), lost)
+
+    def _connect(self, address: str | None) -> None:
+        new = {"include_dashboard": False, "num_cpus": self._workers} if address is None else {}
+        try:
+            if address is not None and ":" in address:
+                _knock(address)
+            self._ray.init(address=address or "local", logging_level="ERROR", log_to_driver=False, **new)
+        except (OSError, ValueError, RuntimeError) as error:
+            first = (str(error).splitlines() or ["no reason given"])[0]
+            raise ValueError(f"there is no Ray cluster at {address or 'this machine'}: {first}") from None
+
+    def _has(self, resource: str) -> float:
+        return float(self._ray.cluster_resources().get(resource, 0))
+
+
+def _knock(address: str) -> None:
+    """Refuse an address where no process listens: Ray itself would wait for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=_KNOCK_S):
+        return
+
+
+def _do(
+    folder: str, described: list[Header], limits: tuple[float | None, ...], path: list[str]
+) -> tuple[tuple[str, str] | None, bool]:
+    """The task: a job's error, and whether its worker was lost; `path` is where the driver finds modules."""
+    import ray
+
+    sys.path += [each for each in path if each not in sys.path]
+    try:
+        Store(Path(folder)).declared()
+    except ValueError:
+        reason = f"{folder} is not there on {socket.gethostname()}; all nodes must share the folder of a sweep"
+        return (reason, ""), False
+    engine = _engine(folder, limits, tuple(str(each) for each in ray.get_gpu_ids()))
+    engine.start(tuple(map(Run.from_description, described)))
+    while True:
+        for _, error, lost in engine.wait(_WAIT_S):
+            return None if error is None else (error.reason, error.details), lost
+
+
+@cache
+def _engine(folder: str, limits: tuple[float | None, ...], gpus: tuple[str, ...]) -> LocalEngine:
+    """One worker, kept for the next job."""
+    return LocalEngine(Path(folder), 1, RunLimits(*limits), gpus)

@@ -1,0 +1,82 @@
+"""The combined table of a sweep: a row for every run that is finished or failed, in declared order, as Parquet.
+
+    id, kind, seed, status ("finished" or "failed"), reason      reason: why a run failed
+    parameters, scalars                                          a column each, under their own names
+    version, commit, python                                      provenance
+    host, device, wall_s, peak_gb, together, date                provenance that differs between equal sweeps
+
+Names that are taken get an ending: a parameter `seed` is the column `seed_parameter`, a scalar of a parameter's name
+ends in `_result`. What a run does not have is null.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rasf.files import write_atomically
+from rasf_lab.sweep.store import Store
+
+if TYPE_CHECKING:
+    import pyarrow
+
+VOLATILE = ("host", "device", "wall_s", "peak_gb", "together", "date")
+_FIRST = ("id", "kind", "seed", "status", "reason")
+_LAST = ("version", "commit", "python", *VOLATILE)
+
+
+def check_arrow() -> None:
+    """Refuse to begin a sweep whose table could not be written."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise ValueError("a sweep's table needs pyarrow: pip install 'rasf[sweep]'") from None
+
+
+def table_of(store: Store) -> pyarrow.Table:
+    """The table of what a folder has now."""
+    check_arrow()
+    import pyarrow
+
+    runs = store.runs()
+    parameters = dict.fromkeys(name for run in runs for name in sorted(run.parameters))
+    names = {name: f"{name}_parameter" if name in (*_FIRST, *_LAST) else name for name in parameters}
+    failures = store.failures(runs)
+    rows: list[dict[str, object]] = []
+    taken = {*_FIRST, *_LAST, *names.values()}
+    for run in runs:
+        row: dict[str, object] = {"id": run.id, "kind": run.kind, "seed": run.seed}
+        row |= {names[name]: value for name, value in run.parameters.items()}
+        if run.id in failures:
+            rows.append(row | {"status": "failed", "reason": failures[run.id]})
+        elif (found := store.finished(run)) is not None:
+            scalars = {f"{name}_result" if name in taken else name: value for name, value in found.scalars.items()}
+            rows.append(row | {"status": "finished"} | scalars | {name: found.provenance.get(name) for name in _LAST})
+    between = dict.fromkeys((*names.values(), *(name for row in rows for name in row)))
+    columns = [*_FIRST, *(name for name in between if name not in (*_FIRST, *_LAST)), *_LAST]
+    return pyarrow.table({name: _column([row.get(name) for row in rows], name) for name in columns})
+
+
+def write_table(store: Store) -> Path:
+    """Write the table into the folder, whole or not at all; equal tables give equal bytes."""
+    table, path = table_of(store), store.folder / "table.parquet"
+    from pyarrow import parquet
+
+    write_atomically(path, lambda partial: parquet.write_table(table, partial))
+    return path
+
+
+def _column(values: list[Any], name: str) -> pyarrow.Array:
+    """A column of one type: truth values, whole numbers, numbers, or else text; lists and tables are JSON."""
+    import pyarrow
+
+    values = [json.dumps(value) if isinstance(value, list | dict) else value for value in values]
+    types = {type(value) for value in values if value is not None}
+    if types == {bool}:
+        return pyarrow.array(values, pyarrow.bool_())
+    if types == {int} and all(value is None or -(2**63) <= value < 2**63 for value in values):
+        return pyarrow.array(values, pyarrow.int64())
+    if (types and types <= {int, float}) or name in ("wall_s", "peak_gb"):
+        return pyarrow.array([None if value is None else float(value) for value in values], pyarrow.float64())
+    return pyarrow.array([None if value is None else str(value) for value in values], pyarrow.string())

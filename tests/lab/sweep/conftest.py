@@ -1,0 +1,1 @@
+from sweep_help import trace as trace
