@@ -146,11 +146,12 @@ class MeanLowRank(MeanOnly):
         q = self._variances_of_sums(chosen, directions) + _FLOOR
         return self.features * jnp.sum(jnp.mean(seen / q + jnp.log(q), axis=-1), axis=0)
 
-    def _variances_of_sums(self, outputs: Array, directions: Array, largest: Array | float = jnp.inf) -> Array:
+    def _variances_of_sums(self, outputs: Array, directions: Array, largest: Array | None = None) -> Array:
         """u' Sigma u (K, B, n) for directions u (n, d); largest: of each feature's variance, (K, B, d)."""
         factors = outputs[:, :, 1:]  # (K, B, r, d)
         own = jnp.exp(jnp.clip(outputs[:, :, 0], -_MOST_READ, _MOST_LEARNED))
-        own = jnp.minimum(own, largest / (1 + jnp.sum(factors**2, axis=2)))
+        if largest is not None:
+            own = jnp.minimum(own, largest / (1 + jnp.sum(factors**2, axis=2)))
         common = jnp.einsum("nd,...rd->...nr", directions, factors * jnp.sqrt(own)[..., None, :])
         return jnp.sum(common**2, axis=-1) + own @ (directions**2).T
 
