@@ -361,7 +361,9 @@ class Agent:
         of_steps = scores.reshape(self.policies, size, n, -1)[:, :, :-1]
         taken = jnp.take_along_axis(of_steps, batch.action[None, :, 1:, None], axis=-1)[..., 0]
         best, worst = of_steps.max(axis=-1), of_steps.min(axis=-1)
-        slack = _NEARLY * jnp.mean(best - worst, axis=(1, 2), keepdims=True)
+        # steps beyond a window are whatever its replay holds there
+        decided = batch.follows[:, 1:] / jnp.maximum(jnp.sum(batch.follows[:, 1:]), 1.0)
+        slack = _NEARLY * jnp.sum(decided * (best - worst), axis=(1, 2), keepdims=True)
         goes_on = jnp.cumprod((taken >= best - slack) * batch.follows[:, 1:], axis=-1)  # (K, B, n - 1)
         last, rows = jnp.sum(goes_on, axis=-1).astype(int), jnp.arange(size)  # the last step of each sum, (K, B)
         powers = gamma ** jnp.arange(n)

@@ -4,7 +4,7 @@
     Sigma_ij = s_i s_j (1 if i = j else 0, + c_i . c_j)     s_i > 0 by its logarithm, c_i (rank,)
 
 Sigma is positive, and w' Sigma w is known for every w; it costs 1 + rank numbers for each feature that w weighs.
-Without a time limit there is no b.
+Without a time limit there is no b; nor is there for events, whose psi is a logarithm.
 
 Means are learned by squared temporal differences delta. Covariances are learned from the variances of sums u' G of
 features, for fixed directions u: unit vectors, the tasks' weights and random ones. With q = u' Sigma u
@@ -98,7 +98,7 @@ class MeanLowRank(MeanOnly):
         if out.shape[-2] == 1:  # of `task_heads`
             now = out[..., :1] + share[..., None, None, None] * out[..., -1:]
             return (xp.concatenate([now, out[..., 1:-1]], axis=-1),)
-        now = out[..., :1, :] + share[..., None, None] * out[..., -1:, :]
+        now = out[..., :1, :] + share[..., None, None] * xp.where(self._is_event, 0.0, out[..., -1:, :])
         return (xp.concatenate([now, out[..., 1:-1, :]], axis=-2),)
 
     def means(self, outputs: Parts, task_heads: TaskHeads) -> Array:

@@ -7,19 +7,21 @@ law is a list of K of them. Gradients are backpropagated by hand, one transition
 import math
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from rasf.agents import LawKind
-from rasf.deep import algorithm
+from rasf.deep import agent as agents
+from rasf.deep import algorithm, low_rank
 from rasf.deep.agent import Agent
 from rasf.deep.laws import Within, support_atoms
 from rasf.deep.replay import Windows
 from rasf.deep.settings import HistogramSettings, network_settings
 
-HISTOGRAM, MEAN, COVARIANCE, VARIANCES = (
+HISTOGRAM, MEAN, COVARIANCE, LOW_RANK = (
     LawKind.HISTOGRAM, LawKind.MEAN, LawKind.MEAN_COVARIANCE, LawKind.MEAN_LOW_RANK,
 )  # fmt: skip
 
@@ -40,7 +42,7 @@ def create_agent(settings, observation_size, n_actions, bounds, tasks, kind=Agen
 
 def unbounded(features):
     """Bounds of the feature return that clip nothing."""
-    return Within(np.full(features, -1e6), np.full(features, 1e6))
+    return Within(np.full(features, -1e6), np.full(features, 1e6), np.zeros(features))
 
 
 # Windows
@@ -52,17 +54,32 @@ def single_steps(obs, action, phi, next_obs, not_terminated, task):
     return Windows(jnp.asarray(obs), *steps, jnp.asarray(task), jnp.ones((len(obs), 1)))
 
 
-def transitions(batch, gamma):
-    """(obs, action, phi, next_obs, discount, task) of each window: sums over the steps that follow, one by one."""
+class Step(NamedTuple):
+    action: int
+    phi: np.ndarray
+    next_obs: np.ndarray
+    not_terminated: float
+
+
+class Window(NamedTuple):
+    """An observation, the active task, and the step taken there with those that follow it."""
+
+    obs: np.ndarray
+    task: int
+    steps: list[Step]
+
+
+def windows_of(batch):
+    """The windows of a batch as lists of the steps that belong to them."""
     found = []
     for b in range(len(batch.obs)):
-        phi, discount = np.zeros(batch.phi.shape[-1]), 1.0
+        steps = []
         for n in range(batch.follows.shape[1]):
             if not batch.follows[b, n]:
                 break
-            phi = phi + discount * np.asarray(batch.phi[b, n], float)
-            discount, alive, after = discount * gamma, batch.not_terminated[b, n], batch.next_obs[b, n]
-        found.append((batch.obs[b], int(batch.action[b, 0]), phi, after, discount * alive, int(batch.task[b])))
+            phi = np.asarray(batch.phi[b, n], float)
+            steps.append(Step(int(batch.action[b, n]), phi, batch.next_obs[b, n], float(batch.not_terminated[b, n])))
+        found.append(Window(batch.obs[b], int(batch.task[b]), steps))
     return found
 
 
@@ -193,17 +210,21 @@ class Twin:
     """The learner of one agent; `tasks` are (weights (T, d), inputs (T, c)), `atoms` (d, N) where it has histograms.
 
     conditioned: one network that sees the task's input learns the reward. relabelled: it learns it for every task. gpi:
-    the bootstrap action is that of GPI. within: bounds (low (d,), high (d,)) to which logarithms of moments keep.
+    the bootstrap action is that of GPI. within: bounds of features of single steps, for distributions of low rank.
+    spread: (d,), of the features' returns.
     """
 
-    def __init__(self, agent, learner, weights, inputs, *, conditioned=False, relabelled=False, gpi=False, within=None):
+    def __init__(
+        self, agent, learner, weights, inputs, *,
+        conditioned=False, relabelled=False, gpi=False, within=None, spread=None,
+    ):  # fmt: skip
         settings = agent.settings
-        self.law, self.conditioned, self.relabelled, self.gpi = settings.kind, conditioned, relabelled, gpi
-        self.gamma, self.rate, self.within = settings.gamma, settings.learning_rate, within
-        self.events = agent.law.events if self.law is VARIANCES else ()
+        self.agent, self.law, self.conditioned, self.relabelled = agent, settings.kind, conditioned, relabelled
+        self.gamma, self.rate, self.gpi, self.within = settings.gamma, settings.learning_rate, gpi, within
         self.has_target = settings.target_period > 0
         self.atoms = np.array(agent.law.atoms) if self.law is HISTOGRAM else None
         self.actions, self.weights, self.inputs = agent.actions, np.array(weights, float), np.array(inputs, float)
+        self.spread = np.ones(self.weights.shape[1]) if spread is None else np.asarray(spread, float)
         # parts[p][k]: the network of part p and policy k
         shapes = agent.law.shapes()
         self.parts = [plain_networks(one, shape) for one, shape in zip(learner.online, shapes, strict=True)]
@@ -230,10 +251,9 @@ class Twin:
                 one_mean, one_variance = mean_and_variance(softmax(logits[i, action]), self.atoms[i])
                 mean, variance = mean + weight * one_mean, variance + weight**2 * one_variance
             return mean, variance
-        if self.law is VARIANCES:
-            means, logs = outputs(parts[0][k], x)[:, action]
-            means = [math.exp(m) if i in self.events else m for i, m in enumerate(means)]
-            return means @ w, sum(math.exp(log) * weight**2 for log, weight in zip(logs, w, strict=True))
+        if self.law is LOW_RANK:
+            psi, sigma = low_rank_moments(self.agent, outputs(parts[0][k], x)[:, action], self.share(x))
+            return psi @ w, w @ sigma @ w
         mean = outputs(parts[0][k], x)[0, action] @ w
         return mean, w @ self.sigma(parts, k, x, action) @ w if self.law is COVARIANCE else 0.0
 
@@ -251,11 +271,20 @@ class Twin:
         best = [max(self.score(j, x, b, w, beta) for j in range(self.policies)) for b in range(self.actions)]
         return int(np.argmax(best))
 
-    def bootstrap_action(self, k, x, w, beta):
-        """Line 17: argmax_b of the policy's own score, or by GPI over all policies."""
+    def bootstrap_scores(self, k, x, w, beta):
+        """Line 17: the policy's own scores (A,), or by GPI over all policies."""
         others = range(self.policies) if self.gpi else [k]
-        best = [max(self.score(j, x, b, w, beta) for j in others) for b in range(self.actions)]
-        return int(np.argmax(best))
+        return [max(self.score(j, x, b, w, beta) for j in others) for b in range(self.actions)]
+
+    def share(self, x):
+        """Of an episode's time, what is left at the input x."""
+        return float(self.agent.clock.share(np.asarray(x))) if self.agent.limit else 1.0
+
+    def longest(self, x):
+        """The sum of gamma^t over the steps that are left."""
+        if not self.agent.limit:
+            return 1 / (1 - self.gamma)
+        return self.share(x) * sum(self.gamma**t for t in range(self.agent.limit))
 
     def seen(self, obs, task_input):
         return np.concatenate([obs, task_input]) if self.conditioned else np.asarray(obs, float)
@@ -266,21 +295,21 @@ class Twin:
     # learning
 
     def update(self, batch, beta, weight=None):
-        """One step of Adam; `batch` lists (obs, action, phi, next_obs, discount, task). The mean weighted loss."""
+        """One step of Adam; `batch` lists windows. The mean weighted loss."""
         weight = np.ones(len(batch)) if weight is None else weight
         if self.relabelled:
             weight = np.repeat(weight, len(self.weights))
-            batch = [(*one[:5], task) for one in batch for task in range(len(self.weights))]
+            batch = [one._replace(task=task) for one in batch for task in range(len(self.weights))]
+        batch = [self.as_seen(one) for one in batch]
         gradients = [[zeros_like(net) for net in part] for part in self.parts]
-        loss = 0.0
-        for (obs, action, phi, next_obs, discount, task), factor in zip(batch, weight, strict=True):
-            if self.conditioned:
-                phi = np.array([np.dot(phi, self.weights[task])])
-            x, x_next = self.seen(obs, self.inputs[task]), self.seen(next_obs, self.inputs[task])
-            for k in range(self.policies):
-                w = np.ones(1) if self.conditioned else self.weights[k]
-                next_action = self.bootstrap_action(k, x_next, w, beta)
-                after = self.target if self.has_target else self.parts
+        after, loss = self.target if self.has_target else self.parts, 0.0
+        for k in range(self.policies):
+            w = np.ones(1) if self.conditioned else self.weights[k]
+            slack = self.slack(batch, k, w, beta)
+            for (x, _, steps), factor in zip(batch, weight, strict=True):
+                phi, discount, x_next = self.own_sum(steps, k, w, beta, slack)
+                next_action = int(np.argmax(self.bootstrap_scores(k, x_next, w, beta)))
+                action = steps[0].action
                 slopes, one_loss = self.slopes(after, k, x, action, phi, x_next, next_action, discount)
                 loss += factor * one_loss / len(batch)
                 for part, slope in enumerate(slopes):
@@ -295,6 +324,33 @@ class Twin:
         self.adam(gradients)
         return loss
 
+    def as_seen(self, window):
+        """The window with the inputs of networks for observations, and the reward for features, where it is learned."""
+        given = self.inputs[window.task]
+        steps = [one._replace(next_obs=self.seen(one.next_obs, given)) for one in window.steps]
+        if self.conditioned:
+            steps = [one._replace(phi=np.array([np.dot(one.phi, self.weights[window.task])])) for one in steps]
+        return Window(self.seen(window.obs, given), window.task, steps)
+
+    def slack(self, batch, k, w, beta):
+        """How far below the best an action may be: a share of the mean distance between the best and the worst one,
+        over all states at which it is asked whether a sum goes on."""
+        states = [one.next_obs for window in batch for one in window.steps[:-1]]
+        if not states:
+            return 0.0
+        scores = [self.bootstrap_scores(k, x, w, beta) for x in states]
+        return agents._NEARLY * sum(max(one) - min(one) for one in scores) / len(states)
+
+    def own_sum(self, steps, k, w, beta, slack):
+        """Features summed until the action taken is none that policy k would nearly take; the discount after that."""
+        phi, discount = np.array(steps[0].phi), self.gamma
+        for now, before in zip(steps[1:], steps[:-1], strict=True):
+            scores = self.bootstrap_scores(k, before.next_obs, w, beta)
+            if scores[now.action] < max(scores) - slack:
+                return phi, discount * before.not_terminated, before.next_obs
+            phi, discount = phi + discount * now.phi, discount * self.gamma
+        return phi, discount * steps[-1].not_terminated, steps[-1].next_obs
+
     def slopes(self, after, k, x, action, phi, x_next, next_action, discount):
         """Slope (H, M) of every part's loss at (s, a), and the loss."""
         if self.law is HISTOGRAM:
@@ -307,9 +363,13 @@ class Twin:
                 loss -= sum(m * np.log(p))
                 slope[i] = p - m  # of - sum_j m_j log softmax_j, as m sums to one
             return [slope], loss
-        if self.law is VARIANCES:
+        if self.law is LOW_RANK:
             now, later = outputs(self.parts[0][k], x)[:, action], outputs(after[0][k], x_next)[:, next_action]
-            return self.slopes_of_variances(now, later, phi, discount)
+            here, there = (bounds_of(self.within, self.longest(one)) for one in (x, x_next))
+            shares = self.share(x), self.share(x_next)
+            given = LowRankGiven(phi, discount, here, there, self.weights, self.spread, *shares)
+            slope, loss, _ = low_rank_slopes(self.agent, now, later, given)
+            return [slope], loss
         psi, next_psi = outputs(self.parts[0][k], x)[0, action], outputs(after[0][k], x_next)[0, next_action]
         delta = phi + discount * next_psi - psi
         if self.law is MEAN:
@@ -318,23 +378,6 @@ class Twin:
         target = upper(np.outer(delta, delta)) + discount**2 * following
         error = target - held
         return [-delta[None], -error[None]], delta @ delta / 2 + error @ error / 2
-
-    def slopes_of_variances(self, now, later, phi, discount):
-        """`slopes` of mean and logarithm of the variance of each feature, from outputs (2, d)."""
-        slope, loss = np.zeros_like(now), 0.0
-        for i, (low, high) in enumerate(zip(*self.within, strict=True)):
-            event, span = i in self.events, (high - low) ** 2
-            mean, mean_after = (math.exp(m) if event else m for m in (now[0, i], later[0, i]))
-            target = phi[i] + discount * min(max(mean_after, low), high)
-            spread = (target - min(max(mean, low), high)) ** 2
-            spread += discount**2 * min(math.exp(later[1, i]), span / 4)
-            if event:
-                slope[0, i], one = poisson(now[0, i], target, high)
-            else:
-                slope[0, i], one = mean - target, (target - mean) ** 2 / 2
-            slope[1, i], other = poisson(now[1, i], spread, 1.25 * span)
-            loss += one + other
-        return [slope], loss
 
     def adam(self, gradients):
         self.updates += 1
@@ -357,7 +400,7 @@ def plain_run(agent, world, config, schedule, twin):
     """
     weights, inputs = map(np.asarray, config.tasks)
     n = schedule.tasks if agent.settings.side_by_side else 1
-    rounds, per_task, gamma = schedule.steps // n, schedule.steps_per_task, agent.settings.gamma
+    rounds, per_task = schedule.steps // n, schedule.steps_per_task
 
     def drawn(draw, indices):
         return jax.tree.map(np.asarray, jax.jit(jax.vmap(draw))(jnp.arange(indices)))
@@ -388,21 +431,129 @@ def plain_run(agent, world, config, schedule, twin):
             acted.append((obs, action, np.asarray(phi), after, 1.0 - terminated, task + e, float(over)))
         kept += acted
         chosen = [int(bits) % len(kept) for bits in samples.bits[r]]
-        twin.update([summed(kept[i::n], agent.settings.n_step, gamma) for i in chosen], float(config.bootstrap_beta))
+        twin.update([following(kept[i::n], agent.settings.n_step) for i in chosen], float(config.bootstrap_beta))
         if (r + 1) % agent.settings.target_period == 0:
             twin.copy_target()
     assert 0 < explored < n * rounds / 2
     return kept
 
 
-def summed(steps, n_step, gamma):
-    """The first of the steps of an environment with the discounted sum over those that follow in its episode."""
-    phi, discount = 0.0, 1.0
-    for _, _, one_phi, next_obs, not_terminated, _, last in steps[:n_step]:
-        phi, discount = phi + discount * one_phi, discount * gamma
-        found = (*steps[0][:2], phi, next_obs, discount * not_terminated, steps[0][5])
+def following(steps, n_step):
+    """The window of the first of the steps of an environment: with those that follow in its episode."""
+    found = []
+    for _, action, phi, next_obs, not_terminated, _, last in steps[:n_step]:
+        found.append(Step(action, phi, next_obs, not_terminated))
         if last:
             break
+    return Window(steps[0][0], steps[0][5], found)
+
+
+# Covariances of low rank
+
+
+class LowRankGiven(NamedTuple):
+    """A transition: features (d,), their discount, bounds (low (d,), high (d,)) here and there, all policies' weights
+    (K, d), the spread (d,) of returns, and the shares of an episode's time that are left here and there."""
+
+    phi: np.ndarray
+    discount: float
+    here: tuple
+    there: tuple
+    weights: np.ndarray
+    spread: np.ndarray
+    share: float = 1.0
+    share_after: float = 1.0
+
+
+def bounds_of(within, longest):
+    """The lowest and the highest return of each feature, if `longest` is the sum of gamma^t over the steps left."""
+    low, high = np.zeros(len(within.low)), np.zeros(len(within.low))
+    for i, lasting in enumerate(within.lasting):
+        times = longest if lasting else 1.0
+        low[i], high[i] = within.low[i] * times, within.high[i] * times
+    return low, high
+
+
+def low_rank_rows(agent, rows, share):
+    """Means' outputs (d,), log s^2 (d,) and factors (rank, d) of outputs (H, d): a, log s^2, c, and b with a limit."""
+    rank = agent.law.rank
+    psi = np.array(rows[0])
+    for i in range(len(psi)):
+        if agent.law.timed and i not in agent.law.events:
+            psi[i] += share * rows[2 + rank, i]
+    return psi, rows[1], rows[2 : 2 + rank]
+
+
+def low_rank_moments(agent, rows, share=1.0):
+    """psi (d,) and Sigma (d, d) of outputs (H, d)."""
+    psi, logs, factors = low_rank_rows(agent, rows, share)
+    d = len(psi)
+    mean = np.array([math.exp(psi[i]) if i in agent.law.events else psi[i] for i in range(d)])
+    return mean, covariance(np.exp(logs), factors)
+
+
+def covariance(own, factors):
+    """Sigma (d, d) of s^2 (d,) and factors (rank, d)."""
+    d, sigma = len(own), np.zeros((len(own), len(own)))
+    for i in range(d):
+        for j in range(d):
+            sigma[i, j] = math.sqrt(own[i] * own[j]) * sum(c[i] * c[j] for c in factors)
+        sigma[i, i] += own[i]
+    return sigma
+
+
+def low_rank_slopes(agent, now, later, given):
+    """Slope (H, d), the loss, and the error (d,) of means, of outputs (H, d) at (s, a) and at (s', a')."""
+    law, d, slope, loss = agent.law, len(given.phi), np.zeros_like(now), 0.0
+    psi, logs, factors = low_rank_rows(agent, now, given.share)
+    psi_after, logs_after, factors_after = low_rank_rows(agent, later, given.share_after)
+    most_learned, most_read = low_rank._MOST_LEARNED, low_rank._MOST_READ
+    target, delta, largest, of_means = np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(d)
+    for i in range(d):
+        event, (low, high) = i in law.events, (given.here[0][i], given.here[1][i])
+        mean, after = (math.exp(min(one[i], most_learned)) if event else one[i] for one in (psi, psi_after))
+        after = min(max(after, given.there[0][i]), given.there[1][i])
+        target[i] = given.phi[i] + given.discount * after
+        delta[i] = target[i] - min(max(mean, low), high)
+        largest[i] = (given.there[1][i] - after) * (after - given.there[0][i]) / given.spread[i] ** 2
+        if event:
+            of_means[i], one = poisson(psi[i], target[i], high)
+        else:
+            of_means[i], one = mean - target[i], (target[i] - mean) ** 2 / 2
+        loss += one
+        if law.timed and not event:
+            slope[2 + law.rank, i] = given.share * of_means[i]
+    slope[0] = of_means
+    own = np.exp(np.clip(logs, -most_read, most_learned))
+    own_after = np.exp(np.clip(logs_after, -most_read, most_learned))
+    for i in range(d):
+        own_after[i] = min(own_after[i], largest[i] / (1 + sum(c[i] ** 2 for c in factors_after)))
+    sigma, sigma_after = covariance(own, factors), covariance(own_after, factors_after)
+    directions = low_rank_directions(given.weights, given.spread)
+    part = low_rank._WEIGHT * d / len(directions)
+    for u in directions:
+        reach = sum(abs(u[i]) * (given.here[1][i] - given.here[0][i]) / given.spread[i] for i in range(d))
+        seen = sum(u[i] * delta[i] / given.spread[i] for i in range(d)) ** 2
+        seen = min(seen + given.discount**2 * (u @ sigma_after @ u), reach**2) + low_rank._FLOOR
+        q = u @ sigma @ u + low_rank._FLOOR
+        loss += part * (seen / q + math.log(q))
+        of_q = part * (q - seen) / q**2
+        for i in range(d):
+            common = [sum(u[j] * c[j] * math.sqrt(own[j]) for j in range(d)) for c in factors]
+            if -most_read < logs[i] < most_learned:
+                along = sum(common[r] * c[i] for r, c in enumerate(factors)) * u[i] * math.sqrt(own[i])
+                slope[1, i] += of_q * (u[i] ** 2 * own[i] + along)
+            for r in range(law.rank):
+                slope[2 + r, i] += of_q * 2 * common[r] * u[i] * math.sqrt(own[i])
+    return slope, loss, delta
+
+
+def low_rank_directions(weights, spread):
+    """Directions (n, d) of length 1: the fixed ones, and each task's, in features over their spread."""
+    found = [np.asarray(u, float) for u in low_rank._directions(len(spread))]
+    for w in weights:
+        scaled = np.asarray(w * spread, float)
+        found.append(scaled / max(math.sqrt(scaled @ scaled), 1e-12))
     return found
 
 

@@ -16,8 +16,8 @@ from deep_twin import (
     settings_of,
     single_steps,
     softmax,
-    transitions,
     unbounded,
+    windows_of,
 )
 
 from rasf.deep.agent import Agent, Policies, Tasks
@@ -34,7 +34,9 @@ TASKS = Tasks(
 SPARSE = Tasks(TASKS.weights[:2], TASKS.inputs[:2])  # two features of three: the others are not read
 
 
-WITHIN = Within(np.array([-1.0, 0.0, -2.0]), np.array([2.0, 1.5, 0.5]))  # of some features narrower than outputs are
+# of some features narrower than outputs are
+WITHIN = Within(np.array([-0.2, 0.0, -0.4]), np.array([0.4, 0.3, 0.1]), np.array([1.0, 0.0, 1.0]))
+SPREAD = np.array([0.5, 1.0, 2.0])
 
 
 def make_batch(rng, tasks, terminated=0.3, n_step=1):
@@ -64,27 +66,45 @@ AGENTS = {
     "residual, two steps": ("sfdqn-residual", {"n_step": 2}, TASKS),
     "residual": ("sfdqn-residual", {}, TASKS),
     "rasfdqn": ("rasfdqn", {"events": (1,), "shared": False, "decay": False, "n_step": 3}, TASKS),
+    "rasfdqn, episodes": ("rasfdqn", {"events": (1,), "shared": False, "decay": False, "n_step": 2, "limit": 7}, TASKS),
+    "sfdqn, episodes without discount": ("sfdqn", {"n_step": 3, "gamma": 1.0, "horizon": "episode", "limit": 7}, TASKS),
 }
+
+
+def aged(agent, batch, rng):
+    """The batch as an agent with a time limit sees it: the windows begin at random steps of their episodes."""
+    if not agent.limit:
+        return batch
+    n = batch.follows.shape[1]
+    age = rng.integers(agent.limit - n + 1, size=BATCH)
+    after = age[:, None] + 1 + np.arange(n)
+    alive = batch.not_terminated * (after < agent.limit)
+    return batch._replace(
+        obs=agent.with_time(batch.obs, age), next_obs=agent.with_time(batch.next_obs, after), not_terminated=alive
+    )
 
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_updates_are_algorithm_2_s(name):
-    """Also of sums over several steps, and with weights of transitions."""
+    """Also of sums over several steps, with weights of transitions, and of episodes with a time limit."""
     agent_name, changes, tasks = AGENTS[name]
-    settings = settings_of(agent_name, widths=(4, 3), atoms=5, gamma=0.8, learning_rate=0.02, **changes)
+    limit = {"limit": changes["limit"]} if "limit" in changes else {}
+    usual = {"widths": (4, 3), "atoms": 5, "gamma": 0.8, "learning_rate": 0.02}
+    settings = settings_of(agent_name, **usual | {key: value for key, value in changes.items() if key != "limit"})
     rng = np.random.default_rng(1)
     with jax.enable_x64(True):
-        agent = create_agent(settings, OBS, ACTIONS, BOUNDS, tasks)
+        agent = create_agent(settings, OBS, ACTIONS, BOUNDS, tasks, **limit)
         learner = random_learner(agent)
-        update = jax.jit(
-            lambda learner, batch, beta, weight: agent.update(learner, batch, tasks, MeanVariance(beta), WITHIN, weight)
-        )
-        twin = Twin(agent, learner, *tasks, within=WITHIN)
+
+        def updated(learner, batch, beta, weight):
+            return agent.update(learner, batch, tasks, MeanVariance(beta), WITHIN, weight, SPREAD)
+
+        update, twin = jax.jit(updated), Twin(agent, learner, *tasks, within=WITHIN, spread=SPREAD)
         for step in range(4):
-            batch, beta = make_batch(rng, tasks, n_step=settings.n_step), (-3.0, 0.0)[step % 2]
+            batch, beta = aged(agent, make_batch(rng, tasks, n_step=settings.n_step), rng), (-3.0, 0.0)[step % 2]
             weight = rng.uniform(0.5, 2.0, BATCH) if step > 1 else np.ones(BATCH)
             learner, found = update(learner, batch, beta, weight)
-            expected = twin.update(transitions(batch, settings.gamma), beta, weight)
+            expected = twin.update(windows_of(batch), beta, weight)
             assert np.mean(found.each) == pytest.approx(expected, rel=1e-10)
             assert_same_networks(twin, learner, agent, atol=1e-9)
             if step == 1:
@@ -110,9 +130,11 @@ def test_clipped_mass_is_the_mean_over_policies_features_and_batch(small):
     batch.phi[0] = BOUNDS[:, 1] + 0.2
     clipped = update(learner, batch)[1].clipped
     twin, expected = Twin(agent, learner, *TASKS), np.zeros(2)
-    for _, _, phi, next_obs, discount, _ in transitions(batch, 0.8):
+    for _, _, steps in windows_of(batch):
+        _, phi, next_obs, not_terminated = steps[0]
+        discount = 0.8 * not_terminated
         for k in range(3):
-            next_action = twin.bootstrap_action(k, next_obs, TASKS.weights[k], -3.0)
+            next_action = int(np.argmax(twin.bootstrap_scores(k, next_obs, TASKS.weights[k], -3.0)))
             for i in range(3):
                 probs = softmax(outputs(twin.parts[0][k], next_obs)[i, next_action])
                 atoms, moved = twin.atoms[i], phi[i] + discount * twin.atoms[i]
@@ -216,19 +238,45 @@ def test_policies_of_several_risks_learn_as_if_each_risk_were_alone(name):
 
 
 def test_sums_over_several_steps_by_hand():
-    """Features 1, 2, 4 at gamma 0.5: a whole window, one that ends after two steps, one that is cut after one."""
-    agent = create_agent(settings_of("sfdqn", gamma=0.5, widths=(2,)), 1, 2, [(0.0, 1.0)], Tasks.of([[1.0]]))
+    """Features 1, 2, 4 at gamma 0.5, for two policies that want much and little of the feature.
+
+    Networks answer 1, 0 and 0.9 for the three actions. So the first policy would take action 0, and nearly action 2,
+    the other one action 1 only. A sum goes on while the next action is such a one.
+    """
+    tasks = Tasks.of([[1.0], [-1.0]])
+    agent = create_agent(settings_of("sfdqn", gamma=0.5, widths=(2,)), 1, 3, [(0.0, 1.0)], tasks)
+    constant = constant_networks(agent, [np.broadcast_to(np.reshape([1.0, 0.0, 0.9], (3, 1)), (2, 1, 3, 1))])
+    learner = random_learner(agent)._replace(online=constant, target=constant)
     batch = Windows(
-        obs=np.array([[10.0], [20.0], [30.0]]),
-        action=np.zeros((3, 3), int),
-        phi=np.tile(np.array([[[1.0], [2.0], [4.0]]]), (3, 1, 1)),
-        next_obs=np.array([[[11.0], [12.0], [13.0]], [[21.0], [22.0], [99.0]], [[31.0], [99.0], [99.0]]]),
-        not_terminated=np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 0.0, 0.0]]),
-        task=np.zeros(3, int),
-        follows=np.array([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0], [1.0, 0.0, 0.0]]),
+        obs=np.array([[10.0], [20.0], [30.0], [40.0]]),
+        # whole windows, one that ends after two steps, one that is cut after one; the first action is never asked
+        action=np.array([[1, 0, 2], [0, 1, 0], [2, 2, 1], [0, 0, 0]]),
+        phi=np.tile(np.array([[[1.0], [2.0], [4.0]]]), (4, 1, 1)),
+        next_obs=np.array([[11.0, 12, 13], [21, 22, 23], [31, 32, 99], [41, 99, 99]])[..., None],
+        not_terminated=np.array([[1.0, 1, 1], [1, 1, 1], [1, 0, 1], [1, 0, 0]]),
+        task=np.zeros(4, int),
+        follows=np.array([[1.0, 1, 1], [1, 1, 1], [1, 1, 0], [1, 0, 0]]),
     )
-    x, target = jax.jit(agent.learned_from)(batch)
-    np.testing.assert_array_equal(x, batch.obs)
-    np.testing.assert_allclose(target.phi, [[1 + 1 + 1], [1 + 1], [1]])
-    np.testing.assert_array_equal(target.x_next, [[13.0], [22.0], [31.0]])
-    np.testing.assert_allclose(target.discount, [0.125, 0.0, 0.5])
+    target = jax.jit(agent.target_of)(learner, batch, tasks.weights, np.zeros(2, np.float32))
+    np.testing.assert_allclose(target.phi[..., 0], [[1 + 1 + 1, 1, 1 + 1, 1], [1, 1 + 1, 1, 1]])
+    np.testing.assert_allclose(target.discount, [[0.125, 0.5, 0.0, 0.5], [0.5, 0.25, 0.5, 0.5]])
+    # what follows is asked for the best action
+    np.testing.assert_allclose(target.following[0][:, :, 0, 0], [[1.0] * 4, [0.0] * 4], atol=1e-6)
+    np.testing.assert_allclose(target.longest, 2.0)
+
+
+def test_what_lies_beyond_a_window_changes_nothing():
+    """Replays hold other rows there: those of another episode, old ones, or the last one again."""
+    agent = create_agent(settings_of("sfdqn", widths=(4,), n_step=4, gamma=0.8), OBS, ACTIONS, BOUNDS, TASKS)
+    learner, batch = random_learner(agent), make_batch(np.random.default_rng(2), TASKS, n_step=4)
+    assert not batch.follows.all()
+    beyond = batch.follows == 0
+    other = batch._replace(
+        action=np.where(beyond, (batch.action + 1) % ACTIONS, batch.action),
+        phi=np.where(beyond[..., None], 7.0, batch.phi),
+        next_obs=np.where(beyond[..., None], 1e3, batch.next_obs),
+        not_terminated=np.where(beyond, 0.0, batch.not_terminated),
+    )
+    target_of = jax.jit(agent.target_of)
+    given = np.asarray(TASKS.weights, np.float32), np.zeros(3, np.float32)
+    jax.tree.map(np.testing.assert_array_equal, *(target_of(learner, one, *given) for one in (batch, other)))
