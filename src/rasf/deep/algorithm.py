@@ -12,9 +12,9 @@ so far, and features by the size of their returns, once and for all: networks le
 Everything random follows from the run's key and an index: of the round for exploration and the world, of the update for
 sampling. So both drivers draw the same numbers, in blocks of any length, and a run can be cut and resumed anywhere.
 
-No discounted feature return leaves [low, high] h, where h is the sum of gamma^t over the steps that are left. low is the
-least value of the feature in any step so far, or 0 if that is smaller, high the largest or 0: an episode may end at once.
-h is 1 for features that so far came at the end of episodes only. Targets are clipped to that (`Within`).
+No discounted feature return leaves [low, high] h, where h is the sum of gamma^t over the steps that are left. low is
+the least value of the feature in any step so far, or 0 if that is smaller, high the largest or 0: an episode may end at
+once. h is 1 for features that so far came at the end of episodes only. Targets are clipped to that (`Within`).
 """
 
 from __future__ import annotations
@@ -202,7 +202,9 @@ class Scaling(NamedTuple):
         """The network that takes inputs as they are."""
         first = network.hidden[0]
         if isinstance(first, Pairs):
-            factor = np.append(np.tile(self.factor[: first.numbers], 2), [1.0] * first.timed)
+            factor = np.tile(self.factor[: first.numbers], 2)
+            if first.timed:
+                factor = np.append(factor, np.ones(1, factor.dtype))
             weight = first.weight * factor[:, None]
             return network._replace(hidden=(first._replace(weight=weight), *network.hidden[1:]))
         weight = first.weight * self.factor[:, None]

@@ -12,6 +12,7 @@ from rasf.deep.networks import (
     Heads,
     Layer,
     Sines,
+    Sizes,
     _product,
     _sine,
     choose_heads,
@@ -25,17 +26,18 @@ from rasf.deep.networks import (
 
 K, INPUTS, WIDTHS, BATCH, ACTIONS = 3, 4, (6, 5), 7, 3
 SHAPE = Heads(2, 5)  # 10 columns an action, filled up to 16
+SIZES = Sizes(K, INPUTS, WIDTHS, ACTIONS)
 
 
 # compiled as a whole: one operation after the other would take longer to compile
-INIT = jax.jit(init_network, static_argnums=(1, 2, 3, 4, 5))
+INIT = jax.jit(init_network, static_argnums=(1, 2))
 ENCODE, CHOOSE = jax.jit(encode), jax.jit(choose_heads, static_argnums=2)
 READ, READ_ACTION = jax.jit(read_heads, static_argnums=2), jax.jit(read_action, static_argnums=3)
 
 
 def make(seed=0):
     """Networks, as numpy arrays, whose biases are not zero, so that their place shows."""
-    network = jax.tree.map(np.asarray, INIT(jax.random.key(seed), K, INPUTS, WIDTHS, ACTIONS, SHAPE))
+    network = jax.tree.map(np.asarray, INIT(jax.random.key(seed), SIZES, SHAPE))
     rng = np.random.default_rng(seed)
 
     def shaken(layer, size):
@@ -56,7 +58,7 @@ def inputs(shape=(BATCH, INPUTS), seed=1):
 
 
 def test_shapes_and_alignment():
-    network = INIT(jax.random.key(0), K, INPUTS, WIDTHS, ACTIONS, SHAPE)
+    network = INIT(jax.random.key(0), SIZES, SHAPE)
     assert [layer.weight.shape for layer in network.hidden] == [(K, 4, 6), (K, 6, 5)]
     assert [layer.bias.shape for layer in network.hidden] == [(K, 6), (K, 5)]
     assert network.heads.weight.shape == (K, 5, ACTIONS, 16)
@@ -64,12 +66,12 @@ def test_shapes_and_alignment():
     assert ENCODE(network, inputs()).shape == (K, BATCH, 5)
     assert all_outputs(network, inputs()).shape == (K, BATCH, ACTIONS, *SHAPE)
     for shape, columns in ((Heads(1, 13), 16), (Heads(1, 32), 32), (Heads(13, 51), 664)):
-        init = partial(init_network, policies=1, inputs=2, widths=(2,), actions=9, shape=shape)
+        init = partial(init_network, sizes=Sizes(1, 2, (2,), 9), shape=shape)
         assert jax.eval_shape(init, jax.random.key(0)).heads.weight.shape == (1, 2, 9, columns)
 
 
 def test_glorot_bounds_do_not_count_the_padding():
-    network = jax.tree.map(np.asarray, INIT(jax.random.key(3), K, INPUTS, (40, 50), ACTIONS, SHAPE))
+    network = jax.tree.map(np.asarray, INIT(jax.random.key(3), SIZES._replace(widths=(40, 50)), SHAPE))
     layers = [(layer.weight, n + m) for layer, n, m in zip(network.hidden, (4, 40), (40, 50), strict=True)]
     layers.append((network.heads.weight[..., : SHAPE.size], 50 + ACTIONS * SHAPE.size))
     for weight, fans in layers:
@@ -83,7 +85,7 @@ def test_glorot_bounds_do_not_count_the_padding():
 
 
 def test_policies_start_apart():
-    network = INIT(jax.random.key(0), K, INPUTS, WIDTHS, ACTIONS, SHAPE)
+    network = INIT(jax.random.key(0), SIZES, SHAPE)
     for weight in (network.hidden[0].weight, network.heads.weight):
         assert not np.allclose(weight[0], weight[1])
 
@@ -266,7 +268,7 @@ def test_the_twin_s_backpropagation_against_finite_differences():
 @pytest.mark.parametrize("width", [pytest.param(3, marks=pytest.mark.slow, id="spread"), pytest.param(40, id="picked")])
 def test_both_ways_of_reading_one_action_agree_with_reading_all(width):
     """10 columns are filled up to 16: a width of 3 is below that, one of 40 above."""
-    network = init_network(jax.random.key(0), K, INPUTS, (width,), ACTIONS, SHAPE)
+    network = init_network(jax.random.key(0), SIZES._replace(widths=(width,)), SHAPE)
     action = jax.random.randint(jax.random.key(1), (K, BATCH), 0, ACTIONS)
     weights = jax.random.normal(jax.random.key(2), (K, BATCH, *SHAPE))
 
@@ -288,7 +290,7 @@ def test_both_ways_of_reading_one_action_agree_with_reading_all(width):
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_sines_and_shared_layers_by_hand(shared):
-    network = init_network(jax.random.key(1), K, INPUTS, WIDTHS, ACTIONS, SHAPE, frequency=2.0, shared=shared)
+    network = init_network(jax.random.key(1), SIZES._replace(frequency=2.0, shared=shared), SHAPE)
     assert [type(layer) for layer in network.hidden] == [Sines, Layer]
     assert np.std(network.hidden[0].weight) == pytest.approx(2.0, rel=0.5)
     plain = jax.tree.map(np.asarray, network)
@@ -308,7 +310,40 @@ def test_sines_and_shared_layers_by_hand(shared):
     own = np.stack([x + k for k in range(K)])  # inputs of their own
     each = np.asarray(encode(network, own))
     for k in range(K):
-        np.testing.assert_allclose(each[k], encode(network, own[k])[k], atol=1e-5)
+        np.testing.assert_allclose(each[k], encode(network, own[k])[0 if shared else k], atol=1e-5)
+
+
+def test_layers_that_all_share_are_computed_once_and_read_by_each():
+    """All outputs, those of one action, and their gradients, against loops over the networks."""
+    with jax.enable_x64(True):
+        network = jax.tree.map(
+            lambda leaf: np.random.default_rng(leaf.size).normal(size=leaf.shape),
+            jax.eval_shape(lambda key: init_network(key, SIZES._replace(shared=True), SHAPE), jax.random.key(0)),
+        )
+        x, action = inputs().astype(float), np.random.default_rng(1).integers(ACTIONS, size=(K, BATCH))
+        assert ENCODE(network, x).shape == (1, BATCH, WIDTHS[-1])
+
+        def by_loops(network, k, b):
+            h = x[b]
+            for layer in network.hidden:
+                h = jnp.tanh(h @ layer.weight[0] + layer.bias[0])
+            weight, bias = (part[k, ..., : SHAPE.size] for part in network.heads)
+            return (jnp.einsum("m,max->ax", h, weight) + bias).reshape(ACTIONS, *SHAPE)
+
+        every, taken = all_outputs(network, x), READ_ACTION(network.heads, ENCODE(network, x), action, SHAPE)
+        for k, b in np.ndindex(K, BATCH):
+            expected = by_loops(network, k, b)
+            np.testing.assert_allclose(every[k, b], expected, atol=1e-12)
+            np.testing.assert_allclose(taken[k, b], expected[action[k, b]], atol=1e-12)
+
+        def ours(network):
+            return jnp.sum(jnp.sin(taken_outputs(network, x, action)))
+
+        def plain(network):
+            pairs = np.ndindex(K, BATCH)
+            return sum(jnp.sum(jnp.sin(by_loops(network, k, b)[action[k, b]])) for k, b in pairs)
+
+        assert_close(jax.jit(jax.grad(ours))(network), jax.jit(jax.grad(plain))(network))
 
 
 def test_the_sine_is_one():

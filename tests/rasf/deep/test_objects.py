@@ -11,10 +11,12 @@ from deep_twin import create_agent, settings_of
 from rasf.deep.agent import Tasks
 from rasf.deep.algorithm import Scaling
 from rasf.deep.networks import (
+    TIME_INPUTS,
     Each,
     Heads,
     Layer,
     Pairs,
+    Sizes,
     choose_policies,
     encode,
     init_network,
@@ -32,15 +34,15 @@ ENCODE = jax.jit(encode)
 close = partial(np.testing.assert_allclose, rtol=0, atol=1e-5)
 
 
-def initial(widths, shared=False):
+def initial(widths, shared=False, timed=False):
     """What `init_network` makes of a key."""
-    sizes = (K, INPUTS, widths, ACTIONS, SHAPE)
-    return lambda key: init_network(key, *sizes, shared=shared, objects=NUMBERS)
+    sizes = Sizes(K, INPUTS, widths, ACTIONS, shared=shared, objects=NUMBERS, timed=timed)
+    return lambda key: init_network(key, sizes, SHAPE)
 
 
-def make(widths, shared=False, seed=0):
+def make(widths, shared=False, seed=0, timed=False):
     """Networks in numpy, random in all they have: biases too, and the padding of the heads, which nobody may see."""
-    shapes, rng = jax.eval_shape(initial(widths, shared), jax.random.key(0)), np.random.default_rng(seed)
+    shapes, rng = jax.eval_shape(initial(widths, shared, timed), jax.random.key(0)), np.random.default_rng(seed)
     return jax.tree.map(lambda leaf: rng.normal(size=leaf.shape).astype(np.float32), shapes)
 
 
@@ -65,13 +67,18 @@ def with_nobody(x):
 
 
 def encoded(layers, x):
-    """Features (m,) of one list (n,): every object that is somebody beside the first, all but the last layer each."""
+    """Features (m,) of one list (n,): every object that is somebody beside the first, all but the last layer each.
+
+    First weights of 2 NUMBERS + 1 rows see the last of the inputs too, which tells the time and is no object.
+    """
     (first, bias), *others = layers
-    objects, found = x.reshape(-1, NUMBERS), []
+    timed = len(first) > 2 * NUMBERS
+    objects, found = (x[:-TIME_INPUTS] if timed else x).reshape(-1, NUMBERS), []
     for one in objects:
         if not one.any():
             continue
-        h = np.maximum(objects[0] @ first[:NUMBERS] + one @ first[NUMBERS:] + bias, 0)
+        seen = [*objects[0], *one, *([x[-1]] if timed else [])]
+        h = np.maximum(np.array(seen) @ first + bias, 0)
         for weight, more in others[:-1]:
             h = np.maximum(h @ weight + more, 0)
         found.append(h)
@@ -85,10 +92,10 @@ def encoded(layers, x):
 
 
 def by_loops(network, x):
-    """`encode`, one network and list at a time, in double precision."""
-    found = []
-    for k in range(K):
-        of = k if len(network.hidden[0].weight) == K else 0
+    """`encode`, one network and list at a time, in double precision; layers that all share once, for one list each."""
+    found, several = [], len(network.hidden[0].weight)
+    for k in range(K if x.ndim == 3 else several):
+        of = k if several == K else 0
         layers = [(layer.weight[of].astype(float), layer.bias[of].astype(float)) for layer in network.hidden]
         found.append([encoded(layers, one) for one in (x[k] if x.ndim == 3 else x).astype(float)])
     return np.array(found)
@@ -97,7 +104,8 @@ def by_loops(network, x):
 def outputs_by_loops(network, x):
     """`plain_outputs` of what the loops give."""
     weight, bias = (part[..., : SHAPE.size].astype(float) for part in network.heads)
-    out = np.einsum("kbm,kmax->kbax", by_loops(network, x), weight) + bias[:, None]
+    h = np.broadcast_to(by_loops(network, x), (K, len(x), weight.shape[1]))
+    out = np.einsum("kbm,kmax->kbax", h, weight) + bias[:, None]
     return out.reshape(*out.shape[:-1], *SHAPE)
 
 
@@ -134,7 +142,7 @@ def test_networks_are_loops_over_objects(widths, shared):
     network = make(widths, shared)
     for x in (lists(BATCH), with_nobody(lists(BATCH)), np.zeros((BATCH, INPUTS), np.float32)):
         expected = by_loops(network, x)
-        assert expected.shape == (K, len(x), widths[-1])
+        assert expected.shape == (1 if shared else K, len(x), widths[-1])
         close(ENCODE(network, x), expected)
         in_numpy = plain_encode(network, x)
         assert in_numpy.dtype == np.float32
@@ -150,6 +158,25 @@ def test_every_network_may_have_lists_of_its_own(widths, shared):
     network, x = make(widths, shared), lists(K, BATCH)
     x[1] = with_nobody(x[1])
     close(ENCODE(network, x), by_loops(network, x))
+
+
+@pytest.mark.parametrize(("widths", "shared"), [(DEPTHS[0], False), (DEPTHS[2], True)])
+def test_the_time_is_no_object_and_is_seen_beside_each(widths, shared):
+    """Networks with a row more in their first layer: the last input goes there, the one before is not read."""
+    network, rng = make(widths, shared, timed=True), np.random.default_rng(7)
+    assert network.hidden[0].timed
+    assert network.hidden[0].numbers == NUMBERS
+    for listed in (lists(BATCH), with_nobody(lists(BATCH)), np.zeros((BATCH, INPUTS), np.float32)):
+        time = rng.normal(size=(BATCH, TIME_INPUTS)).astype(np.float32)
+        x, other = np.concatenate([listed, time], axis=1), np.concatenate([listed, time + np.array([1, 0])], axis=1)
+        expected = by_loops(network, x)
+        close(ENCODE(network, x), expected)
+        close(ENCODE(network, other.astype(np.float32)), expected)
+        close(plain_encode(network, x), expected)
+        close(plain_outputs(network, x, SHAPE), outputs_by_loops(network, x), atol=1e-4)
+    each = np.concatenate([lists(K, BATCH), rng.normal(size=(K, BATCH, TIME_INPUTS)).astype(np.float32)], axis=2)
+    close(ENCODE(network, each), by_loops(network, each))
+    assert jax.eval_shape(initial(widths, shared, timed=True), jax.random.key(0)).hidden[0].weight.shape[1] == 5
 
 
 @pytest.mark.parametrize("widths", DEPTHS)
@@ -189,7 +216,7 @@ def test_nobody_changes_nothing(widths):
 def test_gradients_are_finite_and_those_of_the_loops(widths, shared):
     """Along a random direction; objects that are nobody, lists of nobody."""
     network, x = make(widths, shared), with_nobody(lists(BATCH))
-    slope = np.random.default_rng(4).normal(size=(K, BATCH, widths[-1]))
+    slope = np.random.default_rng(4).normal(size=(1 if shared else K, BATCH, widths[-1]))
     gradient = jax.jit(jax.grad(lambda net, x: jnp.sum(slope * encode(net, x)), (0, 1)))
     found, direction = gradient(network, x), make(widths, shared, seed=5)
     for everything in (found, gradient(network, np.zeros_like(x))):
@@ -208,14 +235,16 @@ def test_gradients_are_finite_and_those_of_the_loops(widths, shared):
 TASKS = Tasks.of([[1.0, -0.5], [0.3, 1.0]])
 
 
-def agent_of(name="sfdqn", inputs=INPUTS, **changes):
+def agent_of(name="sfdqn", inputs=INPUTS, limit=0, **changes):
     settings = settings_of(name, widths=(6, 5), **{"objects": NUMBERS, **changes})
-    return create_agent(settings, inputs, 5, np.array([(-1.0, 1.0)] * 2), TASKS)
+    return create_agent(settings, inputs, 5, np.array([(-1.0, 1.0)] * 2), TASKS, limit=limit)
 
 
 def scaling_of(obs, phi=((0.0, 3.0), (0.0, 3.0)), **changes):
+    """Scaling by observations (n, m) as networks see them: with the inputs of time, where there is a limit."""
     steps = Steps(np.asarray(obs, np.float32), None, np.array(phi), None, None, None, None)
-    return Scaling.of(agent_of(inputs=np.shape(obs)[1], **changes), steps)
+    listed = np.shape(obs)[1] - (TIME_INPUTS if changes.get("limit") else 0)
+    return Scaling.of(agent_of(inputs=listed, **changes), steps)
 
 
 def test_numbers_of_all_objects_are_brought_to_size_one_alike():
@@ -247,6 +276,21 @@ def test_a_folded_network_takes_lists_as_they_come(widths, shared):
     scaling = scaling_of(x, name="rasfc51")
     (folded,) = scaling.unscaled(agent_of("rasfc51"), (network,))
     assert [type(layer) for layer in folded.hidden] == [type(layer) for layer in network.hidden]
+    assert all(part.dtype == np.float32 for part in jax.tree.leaves(folded))
+    close(plain_encode(folded, x), plain_encode(network, scaling.inputs(x)))
+    close(ENCODE(folded, x), by_loops(network, scaling.inputs(x)))
+
+
+@pytest.mark.parametrize(("widths", "shared"), [(DEPTHS[0], False), (DEPTHS[2], True)])
+def test_a_folded_network_takes_the_time_as_it_is(widths, shared):
+    network, limit = make(widths, shared, timed=True), 20
+    agent = agent_of("sfdqn", limit=limit, horizon="episode")
+    listed = with_nobody(lists(BATCH) * np.tile([40.0, 0.01], OBJECTS).astype(np.float32))
+    x = agent.with_time(listed, np.arange(BATCH) * 3)
+    scaling = scaling_of(x, limit=limit, horizon="episode")
+    np.testing.assert_array_equal(scaling.inputs(x)[:, -TIME_INPUTS:], x[:, -TIME_INPUTS:])
+    np.testing.assert_array_equal(scaling.factor[:-TIME_INPUTS], scaling_of(listed).factor)
+    (folded,) = scaling.unscaled(agent_of("rasfc51"), (network,))
     assert all(part.dtype == np.float32 for part in jax.tree.leaves(folded))
     close(plain_encode(folded, x), plain_encode(network, scaling.inputs(x)))
     close(ENCODE(folded, x), by_loops(network, scaling.inputs(x)))
