@@ -129,7 +129,8 @@ class Held(NamedTuple):
 
     def begun(self, chance: StepChance, fresh: Array) -> Held:
         """The same where episodes go on; `fresh` (n,) ones begin with an aversion of their own."""
-        return self._replace(aversion=array_namespace(fresh, self.left).where(fresh, chance.aversion, self.aversion))
+        aversion = array_namespace(fresh, self.left).where(fresh, chance.aversion, self.aversion)
+        return self._replace(aversion=aversion.astype(self.aversion.dtype))
 
     def ended(self, over: Array) -> Held:
         """Nothing is repeated beyond the end of an episode (n,)."""
@@ -226,7 +227,7 @@ def widened(within: Within, phi: Array, ended: Array) -> Within:
     xp = array_namespace(phi, within.low)
     lasting = xp.max((phi != 0) * (1.0 - ended)[:, None], axis=0)
     low, high = xp.minimum(within.low, phi.min(axis=0)), xp.maximum(within.high, phi.max(axis=0))
-    return Within(low, high, xp.maximum(within.lasting, lasting).astype(np.float32))
+    return Within(low, high, xp.maximum(within.lasting, lasting).astype(within.lasting.dtype))
 
 
 class Acting(NamedTuple):

@@ -11,7 +11,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from deep_twin import create_agent, outputs, plain_networks, random_learner, settings_of, single_steps, unbounded
+from deep_twin import (
+    create_agent,
+    low_rank_moments,
+    outputs,
+    plain_networks,
+    random_learner,
+    settings_of,
+    single_steps,
+    unbounded,
+)
 from probe_worlds import Table, projected_fixed_point
 
 from rasf.deep.agent import Tasks
@@ -49,8 +58,8 @@ def learned(name, updates, **changes):
     """The agent after this many updates; target networks copied every 20."""
     tasks = Tasks.of(TASKS)
     batch = every_outcome_as_often_as_likely(MDP, 1 / 8)
-    settings = settings_of(name, gamma=GAMMA, widths=(32,), learning_rate=1e-2, **changes)
-    agent = create_agent(settings, MDP.n_states, 4, BOUNDS, tasks)
+    settings = settings_of(name, **{"gamma": GAMMA, "widths": (32,), "learning_rate": 1e-2, **changes})
+    agent = create_agent(settings, MDP.n_states, 4, BOUNDS, tasks, planned=updates)
 
     def step(learner, _):
         return agent.update(learner, batch, tasks, MeanVariance(BETA), unbounded(3))[0], None
@@ -96,15 +105,21 @@ def test_psi_and_the_residual_covariance_are_exact():
 
 
 @pytest.mark.parametrize("events", [(), (2,)])
-def test_logarithms_of_moments_are_exact(events):
-    agent, learner = learned("rasfdqn", 1_200, events=events, decay=False, shared=False)
+def test_means_and_covariances_of_low_rank_are_exact(events):
+    """Of three features every covariance is a diagonal plus a matrix of rank 2.
+
+    Those of this world have a sum of features that does not vary. The logarithm of such a variance has no fixed point:
+    errors of covariances halve with every doubling of the updates, and 0.01 is left here.
+    """
+    agent, learner = learned("rasfdqn", 4_800, events=events, decay=True, shared=False, learning_rate=3e-2)
     (said,) = outputs_of(agent, learner)
-    psi = np.where(np.isin(np.arange(3), events), np.exp(said[:, :, 0]), said[:, :, 0])
     for k, policy in enumerate(greedy_policies(agent, learner)):
         exact = successor_moments(MDP, policy)
-        np.testing.assert_allclose(psi[k][LIVE], exact.psi[LIVE], rtol=0, atol=2e-3)
-        diagonal = exact.Sigma[..., range(3), range(3)]
-        np.testing.assert_allclose(np.exp(said[k, :, 1])[LIVE], diagonal[LIVE], rtol=0, atol=2e-3)
+        for s, a in np.ndindex(MDP.n_states, 4):
+            if LIVE[s]:
+                psi, sigma = low_rank_moments(agent, said[k, s, :, a])
+                np.testing.assert_allclose(psi, exact.psi[s, a], rtol=0, atol=1e-4)
+                np.testing.assert_allclose(sigma, exact.Sigma[s, a], rtol=0, atol=0.02)
 
 
 def test_histograms_are_the_projected_operator_s_fixed_point():

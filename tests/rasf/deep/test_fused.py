@@ -218,8 +218,9 @@ def test_a_warm_up_is_random_and_sets_the_scale():
     expected = algorithm.Scaling.of(agent, steps)
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4), lane(chunk.lanes.scaling, 0), expected)
     assert not np.allclose(expected.factor, 1.0)
-    np.testing.assert_allclose(chunk.lanes.within.high[0], steps.phi.max(axis=0) / 0.2, rtol=1e-5)
-    np.testing.assert_allclose(chunk.lanes.within.low[0], np.minimum(steps.phi.min(axis=0), 0) / 0.2, rtol=1e-5)
+    np.testing.assert_array_equal(chunk.lanes.within.high[0], steps.phi.max(axis=0))
+    np.testing.assert_array_equal(chunk.lanes.within.low[0], np.minimum(steps.phi.min(axis=0), 0))
+    np.testing.assert_array_equal(chunk.lanes.within.lasting[0], np.ones(3))
     np.testing.assert_array_equal(steps.task, [0, 1] * 3)
 
 

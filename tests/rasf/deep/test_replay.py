@@ -105,7 +105,9 @@ def test_windows_of_a_ring_are_those_of_loops(capacity, environments):
 def with_new_episodes(ring, begin):
     """The ring of one lane after a task began in round `begin`."""
     nothing = jnp.zeros((1, 1), jnp.int32)
-    lane = fused.Lane((), (), nothing + 3, Held(nothing + 1, nothing + 2), Ring(ring.rows[None]), (), (), ())
+    lane = fused.Lane(
+        (), (), nothing + 3, Held(nothing + 1, nothing + 2, nothing + 0.5), Ring(ring.rows[None]), (), (), ()
+    )
     after = fused._with_new_episodes(lane, begin)
     assert not after.age.any()
     assert not after.held.left.any()

@@ -84,8 +84,8 @@ def test_updates_are_the_agent_s_on_what_was_stored_in_order(name):
         kept += feed(learner, 5, seed=done)
         found = learner.learn(updates)
         assert learner.transitions == len(kept) < 10 * (1 + task + done)  # some were empty steps
-        seen = np.array([one[2] for one in kept]) / 0.2
-        within = Within(*(np.float32(part) for part in (seen.min(axis=0).clip(None, 0), seen.max(axis=0).clip(0))))
+        seen = np.float32([one[2] for one in kept])
+        within = Within(seen.min(axis=0).clip(None, 0), seen.max(axis=0).clip(0), np.ones(2, np.float32))
         losses, clipped = [], []
         for _ in range(updates):
             batch = as_batch([kept[int(bits)] for bits in np.asarray(chance(done).bits) % np.uint32(len(kept))])
@@ -421,21 +421,26 @@ def windows_of(learner):
 
 
 def test_sums_of_steps_stop_where_an_episode_is_cut_or_ends_or_a_step_is_empty():
-    """Truncated after step 1, terminated after step 4, cut by the caller after step 6; step 3 is empty."""
+    """Truncated after step 1, terminated after step 4, cut by the caller after step 6; step 3 is empty.
+
+    The networks want all actions alike, so that the policies would take every action that was taken.
+    """
     learner = make("rasfdqn", n_step=2, warmup=0, num_envs=1)
     for t in range(9):
         learner.act(np.full((1, OBS), t))
         learner.observe(np.full((1, OBS), t + 1.0), np.ones((1, 2)), [t == 4], [t != 3], [t == 1])
         if t == 6:
             learner.cut()
-    batch = windows_of(learner)
-    _, target = jax.jit(learner.agent.learned_from)(batch)
+    batch, agent = windows_of(learner), learner.agent
+    alike = constant_networks(agent, [np.zeros((2, heads, ACTIONS, n)) for heads, n in agent.law.shapes()])
+    given = learner._learner._replace(online=alike, target=alike), batch, TASKS.weights, np.zeros(2, np.float32)
+    target = jax.jit(agent.target_of)(*given)
     np.testing.assert_allclose(batch.obs[:, 0], [0, 1, 2, 4, 5, 6, 7, 8])
     # an empty step is none: step 4 follows step 2 in the same episode
-    np.testing.assert_allclose(target.x_next[:, 0], [2, 2, 5, 5, 7, 7, 9, 9])
-    np.testing.assert_allclose(target.phi[:, 0], [1.8, 1.0, 1.8, 1.0, 1.8, 1.0, 1.8, 1.0], rtol=1e-6)
+    phi = [1.8, 1.0, 1.8, 1.0, 1.8, 1.0, 1.8, 1.0]
+    np.testing.assert_allclose(target.phi[..., 0], [phi, phi], rtol=1e-6)
     discounts = [0.64, 0.8, 0.0, 0.0, 0.64, 0.8, 0.64, 0.8]
-    np.testing.assert_allclose(target.discount, discounts, rtol=1e-6)
+    np.testing.assert_allclose(target.discount, [discounts, discounts], rtol=1e-6)
 
 
 def test_images_of_200000_steps_fit_in_four_gigabytes():
