@@ -30,10 +30,10 @@ import optax
 
 from rasf import checks
 from rasf.arrays import Array, array_namespace
-from rasf.deep.clock import Clock
+from rasf.deep.clock import TIME_INPUTS, Clock
 from rasf.deep.laws import Law, Losses, Networks, Parts, TaskHeads, Transition, Within, support_atoms
 from rasf.deep.make_law import make_law
-from rasf.deep.networks import TIME_INPUTS, Network, Sizes, encode, init_network, read_action, read_heads
+from rasf.deep.networks import Network, Sizes, encode, init_network, read_action, read_heads
 from rasf.deep.replay import Windows, row_size
 from rasf.deep.settings import HistogramSettings, MomentSettings, NetworkSettings
 from rasf.risk import MeanVariance, Risk

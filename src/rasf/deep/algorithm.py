@@ -29,8 +29,9 @@ from rasf.agents import LawKind
 from rasf.arrays import Array, array_namespace
 from rasf.deep import replay
 from rasf.deep.agent import Agent, Learner, Policies, Tasks
+from rasf.deep.clock import TIME_INPUTS
 from rasf.deep.laws import Losses, Networks, Within
-from rasf.deep.networks import TIME_INPUTS, Network, Pairs
+from rasf.deep.networks import Network, Pairs
 from rasf.risk import Risk
 from rasf.world import World
 

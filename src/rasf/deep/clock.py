@@ -8,6 +8,7 @@ import numpy as np
 
 from rasf.arrays import Array, array_namespace
 
+TIME_INPUTS = 2  # of networks that see the time that is left
 _SPREAD = 12**-0.5  # of what is uniform on [0, 1]
 
 

@@ -28,6 +28,7 @@ from rasf.checks import whole
 from rasf.deep import algorithm, replay
 from rasf.deep.agent import Agent, Learner, Policies, Tasks
 from rasf.deep.algorithm import Goal, Held, SampleChance, Scaling, StepChance, WorldChance
+from rasf.deep.clock import TIME_INPUTS
 from rasf.deep.laws import Within
 from rasf.deep.priorities import Priorities
 from rasf.deep.replay import Ring, Steps
@@ -206,7 +207,7 @@ def _compiled_advance(agent: Agent, world: World, stage: Stage) -> Callable[...,
 def start(agent: Agent, world: World, capacity: int, config: RunConfig) -> Lane:
     """A lane before its first step; `capacity` is the number of steps that its replay keeps."""
     (tasks, features), chosen = config.tasks.weights.shape, agent.settings
-    n, inputs = environments(agent, tasks), agent.inputs
+    n, inputs = environments(agent, tasks), _observed(agent, world)
     init_key, state_key = algorithm.init_keys(config.key)
     ring = Ring.empty(capacity, n, inputs, features)
     rated: Rated | tuple[()] = ()
@@ -252,9 +253,14 @@ def advance(
     lane, seen = jax.lax.scan(period, lane, begin + stage.length * jnp.arange(stage.periods))
     if stage.scales:
         stored = min(-(-agent.settings.warmup // n) * n, len(lane.ring.rows))
-        steps = replay.unpack(lane.ring.rows[:stored], agent.inputs)
+        steps = replay.unpack(lane.ring.rows[:stored], _observed(agent, world))
         lane = lane._replace(scaling=Scaling.of(agent, steps))
     return lane, seen
+
+
+def _observed(agent: Agent, world: World) -> int:
+    """Numbers of an observation as the replay keeps it: with the time that is left, if the agent sees it."""
+    return world.observation_size + (TIME_INPUTS if agent.limit else 0)
 
 
 def _round(
@@ -296,7 +302,7 @@ def _round(
     goal = Goal(tasks, config.bootstrap_beta if config.policies is None else config.policies)
     lane = Lane(lane.learner, state, age * (1 - over), held.ended(over), ring, rated, lane.scaling, within)
     stored = (index + 1) * n
-    one = partial(_learn, agent, goal, lane, stored, n, agent.inputs)
+    one = partial(_learn, agent, goal, lane, stored, n, _observed(agent, world))
     n_updates = len(samples.bits)
     if not n_updates:
         return lane, (jnp.zeros(()), jnp.zeros(2), phi)

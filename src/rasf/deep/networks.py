@@ -33,9 +33,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf.arrays import Array, Ints, array_namespace
+from rasf.deep.clock import TIME_INPUTS
 
 _ALIGNMENT = 8
-TIME_INPUTS = 2  # of networks that see the time that is left (`rasf.deep.clock`)
 
 
 class Layer(NamedTuple):

@@ -32,8 +32,9 @@ from rasf.arrays import Array, Floats, Ints
 from rasf.deep import algorithm, replay
 from rasf.deep.agent import Agent, Learner, Policies, Tasks
 from rasf.deep.algorithm import Acting, Goal, Held, Scaling
+from rasf.deep.clock import TIME_INPUTS
 from rasf.deep.laws import Losses, Networks, TaskHeads, Within
-from rasf.deep.networks import TIME_INPUTS, Heads, plain_outputs
+from rasf.deep.networks import Heads, plain_outputs
 from rasf.deep.priorities import HostPriorities
 from rasf.deep.replay import Drawn, HostReplay, Steps
 from rasf.deep.settings import MomentSettings

@@ -22,8 +22,7 @@ import numpy.typing as npt
 from rasf import checks
 from rasf.agents import AgentSpec, Family
 from rasf.arrays import Floats, Ints
-from rasf.deep.clock import Clock
-from rasf.deep.networks import TIME_INPUTS
+from rasf.deep.clock import TIME_INPUTS, Clock
 from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription
 from rasf.envs.gymnasium.encoder import Encoder
 from rasf.files import Arrays, Header

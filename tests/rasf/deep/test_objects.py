@@ -10,8 +10,8 @@ from deep_twin import create_agent, settings_of
 
 from rasf.deep.agent import Tasks
 from rasf.deep.algorithm import Scaling
+from rasf.deep.clock import TIME_INPUTS
 from rasf.deep.networks import (
-    TIME_INPUTS,
     Each,
     Heads,
     Layer,

@@ -39,7 +39,7 @@ from rasf.agents import Family, LawKind, check_acting
 from rasf.arrays import Array, Bools, Floats, Ints
 from rasf.checks import number, one_of, whole
 from rasf.deep.agent import Agent
-from rasf.deep.clock import Clock
+from rasf.deep.clock import TIME_INPUTS, Clock
 from rasf.deep.laws import (
     Histogram,
     Law,
@@ -49,7 +49,6 @@ from rasf.deep.laws import (
 from rasf.deep.low_rank import MeanLowRank
 from rasf.deep.make_law import make_law
 from rasf.deep.networks import (
-    TIME_INPUTS,
     Heads,
     Layer,
     Network,
