@@ -57,8 +57,8 @@ class CertaintyEquivalent(Risk):
 
     def with_threshold(self, probs: Array, atoms: Array) -> tuple[Array, Array]:
         """rho (...), and the threshold (...) at which it is attained."""
-        xp = array_namespace(probs, atoms)
         b = self.threshold(probs, atoms)
+        xp = array_namespace(probs, atoms, b)
         kept = xp.where(xp.asarray(probs) > 0, self.utility(atoms - b[..., None]), 0.0)
         return b + xp.sum(probs * kept, axis=-1), b
 

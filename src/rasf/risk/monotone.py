@@ -15,7 +15,8 @@ of mean m and standard deviation s, with g(z) = z Phi(z) + phi(z),
 
     rho = m - (s / 2) (g(-z) + theta s Phi(z)),        g(z) = 1 / (theta s)
 
-It lies between m - theta s^2 / 2, which it approaches for small theta s, and about m - s sqrt(log(theta s) / 2).
+It is above m - theta s^2 / 2, which it approaches for small theta s. For large ones it is about
+m - s sqrt(2 log(theta s)).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from rasf.risk.cvar import convolution
 
 _STEPS = 4  # of Newton's method: a relative error of 2e-10 at most
 _LEAST_GOAL = 1e-20  # of g; smaller ones have z below -9.3, where float32 has no digits left
+_LEAST_STEEP = 1e-3  # of theta s; below it the cost of a unit of s is theta s to the last digit
 _SQRT_OF_TAU = 2.5066282746310002
 
 
@@ -52,10 +54,19 @@ class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
 
     def utility(self, x: Array) -> Array:
         """Return x - theta x^2 / 2 up to 1 / theta, then a constant."""
-        if self.beta == 0:
+        if concrete(self.beta) == 0:
             return x
-        bounded = array_namespace(x).minimum(x, -1 / self.beta)
+        xp = array_namespace(x, self.beta)
+        bounded = xp.minimum(x, self._top)
         return bounded + self.beta / 2 * bounded**2
+
+    @property
+    def _top(self) -> Array:
+        """Where u becomes constant, 1 / theta; infinity at beta 0."""
+        if concrete(self.beta) is not None:
+            return np.inf if self.beta == 0 else -1 / self.beta
+        xp, averse = array_namespace(self.beta), self.beta < 0
+        return xp.where(averse, -1 / xp.where(averse, self.beta, -1.0), xp.inf)
 
     def steepest(self, least: float) -> float:
         return max(0.0, 1 + float(self.beta) * least)
@@ -66,18 +77,19 @@ class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
 
     def threshold(self, probs: Array, atoms: Array) -> Array:
         """Return where the mean slope of u is 1, solved exactly between two atoms; at beta 0 the mean."""
-        xp, theta = array_namespace(probs, atoms), -self.beta
+        xp, theta = array_namespace(probs, atoms, self.beta), -self.beta
         probs, atoms = ascending(probs, atoms)
         mass, moment = xp.cumsum(probs, axis=-1), xp.cumsum(probs * xp.where(probs > 0, atoms, 0.0), axis=-1)
         if concrete(self.beta) == 0:
             return moment[..., -1]
-        some = mass > 0
+        some, averse = mass > 0, theta > 0
+        theta = xp.where(averse, theta, 1.0)
         root = xp.where(some, (1 - mass + theta * moment) / (theta * xp.where(some, mass, 1.0)), -xp.inf)
         # with the k least atoms on the slope; the mean slope grows with b, so the first root below the next atom is it
         following = xp.concatenate([atoms[..., 1:], xp.full_like(atoms[..., :1], xp.inf)], axis=-1)
         fits = some & (root + 1 / theta <= following + 1e-12 * (1 + xp.abs(following)))
         first = xp.argmax(fits, axis=-1)
-        return xp.take_along_axis(root, first[..., None], axis=-1)[..., 0]
+        return xp.where(averse, xp.take_along_axis(root, first[..., None], axis=-1)[..., 0], moment[..., -1])
 
     def histogram(self, probs: Array, atoms: Array) -> Array:
         """Score (...) of probabilities (..., N) over atoms."""
@@ -93,7 +105,8 @@ class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
         positive = xp.asarray(variance) > 0
         spread = xp.sqrt(xp.where(positive, variance, 1.0))
         steep = xp.where(positive, -self.beta * spread, 0.0)  # theta s
-        cost = xp.where(steep > 0, _cost(xp.where(steep > 0, steep, 1.0)), 0.0)
+        bounded = steep > _LEAST_STEEP
+        cost = xp.where(bounded, _cost(xp.where(bounded, steep, 1.0)), steep)
         return mean - spread / 2 * cost
 
     def normal(self, mean: Array, std: Array) -> Array:

@@ -11,9 +11,9 @@ import rasf
 from rasf.library.acting.gpi import PerStateRisk
 from rasf.library.acting.rule import Memory
 from rasf.library.acting.static import StaticRisk
-from rasf.risk import CVaR, Entropic, MeanVariance, PiecewiseLinear, Quadratic
+from rasf.risk import CVaR, Entropic, MeanVariance, MonotoneMeanVariance, PiecewiseLinear
 
-RISKS = [CVaR(0.25), PiecewiseLinear(0.2, 4.0), Quadratic(0.4), Entropic(-0.6)]
+RISKS = [CVaR(0.25), PiecewiseLinear(0.2, 4.0), MonotoneMeanVariance(-0.4), Entropic(-0.6)]
 K, B, A = 2, 5, 3
 W = np.ones(1)
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import rasf
 from rasf import CVaR, Entropic, FiniteMDP, MeanVariance, NestedEntropic
-from rasf.risk import EllipticalMixture, PiecewiseLinear, Quadratic
+from rasf.risk import EllipticalMixture, MonotoneMeanVariance, PiecewiseLinear
 
 NAN, INF = np.nan, np.inf
 P, PHI = np.full((2, 2, 2), 0.5), np.ones((2, 2, 1))
@@ -172,14 +172,14 @@ def test_rollouts():
 
 def test_risks():
     wrong = ("a", None, NAN, INF, [1.0, 2.0], 1j, True, {}, 10**400, b"-1")
-    for risk in (Entropic, MeanVariance, NestedEntropic, MeanVariance.from_paper):
+    for risk in (Entropic, MeanVariance, MonotoneMeanVariance, NestedEntropic, MeanVariance.from_paper):
         refused("beta must", *each(risk, *wrong))
     refused("alpha must", *each(CVaR, *wrong, 0, 2, -1))
-    refused("aversion must", *each(Quadratic, *wrong, 0, -1))
+    refused("beta of MonotoneMeanVariance must be at most 0", *each(MonotoneMeanVariance, 1, 1e-300))
     refused("gain must", *each(lambda x: PiecewiseLinear(x, 2.0), *wrong))
     refused("laws must", *each(lambda x: EllipticalMixture(-1.0, x), None, 3, "normal", ()))
     refused("per_episode must", lambda: rasf.Limit(1.0, per_episode="no"))
-    for risk in (Entropic(-1.0), CVaR(0.5), MeanVariance(-1.0), Quadratic(1.0)):
+    for risk in (Entropic(-1.0), CVaR(0.5), MeanVariance(-1.0), MonotoneMeanVariance(-1.0)):
         refused("x must", *each(risk.samples, "a", None, [NAN, 1.0], [1j, 1.0], [[1.0], [1.0, 2.0]], [], 1.0))
         refused("weights must", *each(lambda x: risk.samples([1.0, 2.0], x), [1.0] * 3, "a", [-1.0, 1.0]))  # noqa: B023
 

@@ -9,9 +9,9 @@ import pytest
 
 import rasf
 from rasf.planning import static
-from rasf.risk import CVaR, Entropic, MeanVariance, PiecewiseLinear, Quadratic
+from rasf.risk import CVaR, Entropic, MeanVariance, MonotoneMeanVariance, PiecewiseLinear
 
-RISKS = [CVaR(0.25), PiecewiseLinear(0.3, 3.0), Quadratic(0.5), Entropic(-0.5)]
+RISKS = [CVaR(0.25), PiecewiseLinear(0.3, 3.0), MonotoneMeanVariance(-0.5), Entropic(-0.5)]
 
 
 def random_mdp(rng, states=4, actions=3, gamma=1.0, terminal=()):
@@ -238,8 +238,8 @@ ON_GRIDS = [
     CVaR(0.01),
     PiecewiseLinear(0.3, 3.0),
     PiecewiseLinear(0.0, 30.0),
-    Quadratic(0.5),
-    Quadratic(5.0),
+    MonotoneMeanVariance(-0.5),
+    MonotoneMeanVariance(-5.0),
 ]
 
 

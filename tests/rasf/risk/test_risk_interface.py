@@ -7,11 +7,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rasf.risk import CVaR, Elliptical, EllipticalMixture, Entropic, MeanVariance, NestedEntropic, Risk, SkewNormal
+from rasf.risk import (
+    CVaR,
+    Elliptical,
+    EllipticalMixture,
+    Entropic,
+    MeanVariance,
+    MonotoneMeanVariance,
+    NestedEntropic,
+    Risk,
+    SkewNormal,
+)
 
 RISKS = [
     (Entropic(-0.5), {"samples", "histogram", "independent"}),
     (MeanVariance(-0.5), {"samples", "histogram", "moments", "independent"}),
+    (MonotoneMeanVariance(-0.5), {"samples", "histogram", "moments", "independent"}),
     (Elliptical(-0.5, "laplace"), {"moments"}),
     (Elliptical(-0.5, "logistic"), {"moments"}),
     (SkewNormal(-0.5), {"moments"}),
@@ -31,11 +42,12 @@ WITH_BETA = [
     Entropic,
     NestedEntropic,
     MeanVariance,
+    MonotoneMeanVariance,
     Elliptical,
     SkewNormal,
     lambda b: EllipticalMixture(b, ("normal",)),
 ]
-WITH_SAMPLES = [Entropic(-1.0), MeanVariance(-1.0), CVaR(0.5)]
+WITH_SAMPLES = [Entropic(-1.0), MeanVariance(-1.0), MonotoneMeanVariance(-1.0), CVaR(0.5)]
 
 
 def name(value):
