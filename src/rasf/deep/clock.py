@@ -32,7 +32,7 @@ class Clock(NamedTuple):
         left = xp.maximum(1.0 - xp.asarray(age) / self.limit, 0.0)
         every = np.log(self._summed(np.arange(1, self.limit + 1)))
         now = xp.log(self._summed(xp.maximum(left * self.limit, 1.0)))
-        parts = [(now - every.mean()) / max(every.std(), 1e-6), (left - 0.5) / _SPREAD]
+        parts = [(now - every.mean()) / max(every.std(), 1e-3), (left - 0.5) / _SPREAD]
         column = xp.stack([xp.broadcast_to(part, obs.shape[:-1]) for part in parts], axis=-1)
         return xp.concatenate([obs, column.astype(obs.dtype)], axis=-1)
 

@@ -9,7 +9,10 @@ from probe_worlds import Walk
 
 from rasf.agents import LawKind
 from rasf.deep.agent import Agent, Tasks
-from rasf.deep.laws import Histogram, MeanCovariance, MeanOnly, MeanVariances, support_atoms
+from rasf.deep.clock import TIME_INPUTS, Clock
+from rasf.deep.laws import Histogram, MeanCovariance, MeanOnly, support_atoms
+from rasf.deep.low_rank import MeanLowRank
+from rasf.deep.make_law import make_law
 from rasf.deep.settings import (
     DEEP_AGENTS,
     CovarianceSettings,
@@ -47,11 +50,13 @@ def test_each_kind_of_distribution_has_its_class():
     shared = {one.name for one in fields(NetworkSettings)}
     own = {kind: {one.name for one in fields(kind)} - shared for kind in kinds.values()}
     assert own == {HistogramSettings: {"atoms"}, MeanSettings: set(), CovarianceSettings: set(),
-                   MomentSettings: {"events"}}  # fmt: skip
+                   MomentSettings: {"events", "averse_episodes"}}  # fmt: skip
     for name in set(DEEP_AGENTS) - {"rasfdqn"}:  # nothing beyond the paper is on by default
         usual = network_settings(name)
         assert (usual.average, usual.updates, usual.n_step, usual.surprise, usual.settle) == (0, 1, 1, 0, 0)
         assert not any((usual.lasting, usual.shared, usual.side_by_side, usual.decay, usual.warmup))
+        assert (usual.horizon, usual.episode_length) == ("continuing", 0)
+    assert (MomentSettings().horizon, MomentSettings().averse_episodes) == ("episode", 0.5)
 
 
 def test_settings_change_by_replacing():
@@ -69,7 +74,7 @@ def test_settings_change_by_replacing():
         ("rasfc51", Histogram, 2, 4, [(3, 51)], 2),
         ("sfdqn", MeanOnly, 2, 4, [(1, 3)], 2),
         ("sfdqn-residual", MeanCovariance, 2, 4, [(1, 3), (1, 6)], 2),
-        ("rasfdqn", MeanVariances, 2, 4, [(2, 3)], 2),
+        ("rasfdqn", MeanLowRank, 2, 4, [(4, 3)], 2),  # psi, log s^2, and factors of rank 2
     ],
 )
 def test_sizes(name, law, policies, inputs, shapes, active):
@@ -79,6 +84,33 @@ def test_sizes(name, law, policies, inputs, shapes, active):
     assert [tuple(shape) for shape in agent.law.shapes()] == shapes
     assert hash(agent) == hash(make(name))
     assert agent == make(name)
+
+
+def test_a_limit_adds_inputs_and_a_head_of_the_time():
+    for name, shapes in (("rasfdqn", [(5, 3)]), ("sfdqn", [(1, 3)]), ("rasfc51", [(3, 51)])):
+        agent = create_agent(settings_of(name), 4, 9, BOUNDS, TRAINING, limit=10)
+        assert (agent.limit, agent.inputs) == (10, 4 + TIME_INPUTS)
+        assert [tuple(shape) for shape in agent.law.shapes()] == shapes
+        assert agent.clock == Clock(10, agent.settings.gamma)
+    assert (make("rasfdqn").limit, make("rasfdqn").clock) == (0, None)
+    # two features need one factor, one needs none
+    assert [make_law(LawKind.MEAN_LOW_RANK, d).rank for d in (1, 2, 3, 8)] == [0, 1, 2, 2]
+    assert make_law(LawKind.MEAN_LOW_RANK, 8, rank=0).shapes() == ((2, 8),)
+
+
+def test_returns_without_discount_are_those_of_episodes():
+    assert settings_of("sfdqn", gamma=1.0, horizon="episode").gamma == 1.0
+    assert MomentSettings(gamma=1.0, episode_length=50).episode_length == 50
+    with pytest.raises(ValueError, match=r"^gamma must be below 1 for returns that go on, or horizon .*, got 1$"):
+        settings_of("sfdqn", gamma=1.0)
+    with pytest.raises(ValueError, match=r"^gamma must be below 1"):
+        MomentSettings(gamma=1.0, horizon="continuing")
+
+
+@pytest.mark.parametrize(("gamma", "limit", "power"), [(0.8, 0, 1), (0.8, 0, 2), (0.8, 6, 1), (0.8, 6, 2), (1.0, 6, 1)])
+def test_sums_of_discounts_by_loops(gamma, limit, power):
+    agent = create_agent(settings_of("sfdqn", gamma=gamma, horizon="episode"), 4, 9, BOUNDS, TRAINING, limit=limit)
+    assert agent.summed(power) == pytest.approx(sum(gamma ** (power * t) for t in range(limit or 500)))
 
 
 def test_events_are_features():
@@ -164,6 +196,13 @@ BAD = [
     ({"average": -1}, "average"),
     ({"exploration": 2.0}, "exploration"),
     ({"surprise": 1.5}, "surprise"),
+    ({"horizon": "for ever"}, "horizon"),
+    ({"horizon": None}, "horizon"),
+    ({"episode_length": -1}, "episode_length"),
+    ({"episode_length": 2.5}, "episode_length"),
+    ({"averse_episodes": 1.5}, "averse_episodes"),
+    ({"averse_episodes": -0.1}, "averse_episodes"),
+    ({"averse_episodes": "half"}, "averse_episodes"),
     ({"updates": 0}, "updates"),
     ({"updates": 2_000}, "updates"),
     ({"frequency": -1.0}, "frequency"),
@@ -175,14 +214,16 @@ BAD = [
 
 def test_bad_settings_are_refused():
     for change, name in BAD:
-        kind = {"atoms": HistogramSettings, "events": MomentSettings}.get(name, MeanSettings)
+        kind = MeanSettings
+        kind = {"atoms": HistogramSettings, "events": MomentSettings, "averse_episodes": MomentSettings}.get(name, kind)
         with pytest.raises(ValueError, match=f"^{name} must") as refusal:
             kind(**change)
         assert "\n" not in str(refusal.value)
 
 
 def test_a_setting_without_meaning_is_no_field():
-    for kind, name in ((MeanSettings, "atoms"), (MomentSettings, "atoms"), (HistogramSettings, "events")):
+    for kind, name in ((MeanSettings, "atoms"), (MomentSettings, "atoms"), (HistogramSettings, "events"),
+                       (MeanSettings, "averse_episodes")):  # fmt: skip
         with pytest.raises(TypeError, match=name):
             kind(**{name: 5})
 
