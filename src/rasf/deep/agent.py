@@ -324,11 +324,12 @@ class Agent:
             The learner, and the weighted losses.
         """
         w, risk = by if isinstance(by, Policies) else (jnp.asarray(tasks.weights), by)
-        target = self.target_of(learner, batch, w, risk)
+        spread = jnp.broadcast_to(spread, batch.phi.shape[-1:])
+        target = self.target_of(learner, batch, w, risk, spread)
         action = jnp.broadcast_to(batch.action[:, 0], (self.policies, len(batch.action)))
 
         bounds = within.bounds(self.longest(batch.obs)), within.bounds(target.longest)
-        given = Transition(target.phi, target.discount, *bounds, w, jnp.broadcast_to(spread, batch.phi.shape[-1:]))
+        given = Transition(target.phi, target.discount, *bounds, w, spread)
 
         def loss(networks: Networks) -> tuple[Array, Losses]:
             chosen = self._outputs_of(networks, batch.obs, action)
@@ -348,9 +349,14 @@ class Agent:
             chooser = jax.lax.cond(done <= self._settling, lambda: now, lambda: chooser)
         return Learner(online, learner.target, optimiser, done, average, chooser), found
 
-    def target_of(self, learner: Learner, batch: Windows, w: Array, risk: Risk | Array) -> Target:
+    def with_spread(self, networks: Networks, spread: Array) -> Networks:
+        """The networks that give distributions of features, from those of features over their spread (d,)."""
+        return self.law.in_units(networks, jnp.ones_like(spread), spread)
+
+    def target_of(self, learner: Learner, batch: Windows, w: Array, risk: Risk | Array, spread: Array) -> Target:
         """What the policies, for their weights w (K, d) at their risk, learn from windows."""
-        (size, n), gamma, choosing = batch.follows.shape, self.settings.gamma, learner.chooser or learner.online
+        (size, n), gamma = batch.follows.shape, self.settings.gamma
+        choosing = self.with_spread(learner.chooser or learner.online, spread)
         x_next = batch.next_obs.reshape(size * n, -1)
         target = learner.target or learner.online
         scores = self.bootstrap_scores(choosing, x_next, w, risk)

@@ -248,6 +248,7 @@ def scores(
     obs: Array,
 ) -> Array:
     """GPE: scores (K, A) of one observation (m,), by which it is acted."""
+    networks = agent.with_spread(networks, jnp.asarray(seen.spread))
     task_heads = agent.task_heads(networks, tasks.weights[now.task] * seen.units)
     inputs, given = seen.inputs(obs)[None], tasks.inputs[now.task]
     found = agent.scores(task_heads, inputs, given, agent.risk(now.beta))[:, 0]

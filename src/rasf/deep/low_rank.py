@@ -163,8 +163,8 @@ class MeanLowRank(MeanOnly):
 
     def in_units(self, networks: Networks, units: Array, spread: Array) -> Networks:
         """Means are multiplied, logarithms shifted; factors have no unit."""
-        xp, event, none, (network,) = array_namespace(units), self._is_event, np.zeros_like(units), networks
-        of_means, plain = xp.where(event, 1.0, units), np.ones_like(units)
+        xp, event, (network,) = array_namespace(units), self._is_event, networks
+        none, of_means, plain = xp.zeros_like(units), xp.where(event, 1.0, units), xp.ones_like(units)
         factor = xp.concatenate([of_means, *[plain] * (1 + self.rank), *[of_means] * self.timed]).astype(units.dtype)
         logs = [xp.where(event, xp.log(units), 0.0), 2 * xp.log(units * spread)]
         shift = xp.concatenate([*logs, *[none] * (self.rank + self.timed)]).astype(units.dtype)

@@ -253,7 +253,8 @@ class Twin:
             return mean, variance
         if self.law is LOW_RANK:
             psi, sigma = low_rank_moments(self.agent, outputs(parts[0][k], x)[:, action], self.share(x))
-            return psi @ w, w @ sigma @ w
+            scaled = w * self.spread
+            return psi @ w, scaled @ sigma @ scaled
         mean = outputs(parts[0][k], x)[0, action] @ w
         return mean, w @ self.sigma(parts, k, x, action) @ w if self.law is COVARIANCE else 0.0
 

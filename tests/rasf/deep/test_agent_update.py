@@ -257,7 +257,7 @@ def test_sums_over_several_steps_by_hand():
         task=np.zeros(4, int),
         follows=np.array([[1.0, 1, 1], [1, 1, 1], [1, 1, 0], [1, 0, 0]]),
     )
-    target = jax.jit(agent.target_of)(learner, batch, tasks.weights, np.zeros(2, np.float32))
+    target = jax.jit(agent.target_of)(learner, batch, tasks.weights, np.zeros(2, np.float32), np.ones(1))
     np.testing.assert_allclose(target.phi[..., 0], [[1 + 1 + 1, 1, 1 + 1, 1], [1, 1 + 1, 1, 1]])
     np.testing.assert_allclose(target.discount, [[0.125, 0.5, 0.0, 0.5], [0.5, 0.25, 0.5, 0.5]])
     # what follows is asked for the best action
@@ -278,5 +278,5 @@ def test_what_lies_beyond_a_window_changes_nothing():
         not_terminated=np.where(beyond, 0.0, batch.not_terminated),
     )
     target_of = jax.jit(agent.target_of)
-    given = np.asarray(TASKS.weights, np.float32), np.zeros(3, np.float32)
+    given = np.asarray(TASKS.weights, np.float32), np.zeros(3, np.float32), np.ones(3)
     jax.tree.map(np.testing.assert_array_equal, *(target_of(learner, one, *given) for one in (batch, other)))

@@ -433,7 +433,13 @@ def test_sums_of_steps_stop_where_an_episode_is_cut_or_ends_or_a_step_is_empty()
             learner.cut()
     batch, agent = windows_of(learner), learner.agent
     alike = constant_networks(agent, [np.zeros((2, heads, ACTIONS, n)) for heads, n in agent.law.shapes()])
-    given = learner._learner._replace(online=alike, target=alike), batch, TASKS.weights, np.zeros(2, np.float32)
+    given = (
+        learner._learner._replace(online=alike, target=alike),
+        batch,
+        TASKS.weights,
+        np.zeros(2, np.float32),
+        np.ones(2),
+    )
     target = jax.jit(agent.target_of)(*given)
     np.testing.assert_allclose(batch.obs[:, 0], [0, 1, 2, 4, 5, 6, 7, 8])
     # an empty step is none: step 4 follows step 2 in the same episode
@@ -446,3 +452,23 @@ def test_sums_of_steps_stop_where_an_episode_is_cut_or_ends_or_a_step_is_empty()
 def test_images_of_200000_steps_fit_in_four_gigabytes():
     agent = create_agent(settings_of("rasfdqn"), 84 * 84, ACTIONS, BOUNDS, TASKS)
     assert agent.memory_needed(200_000, 84 * 84, 2, item=1) < 4e9 < agent.memory_needed(200_000, 84 * 84, 2)
+
+
+@pytest.mark.parametrize(("limit", "horizon"), [(0, "continuing"), (9, "episode")])
+def test_compiled_actions_are_those_of_networks_in_plain_units(limit, horizon):
+    """Risk-averse, and averse episodes: features of large means, whose distributions are learned over their spread."""
+    small = {"widths": (6,), "batch": 4, "warmup": 20, "epsilon": 0.0, "averse_episodes": 1.0, "n_step": 2}
+    settings = settings_of("rasfdqn", horizon=horizon, **small)
+    agent = create_agent(settings, OBS, ACTIONS, BOUNDS, TASKS, limit=limit)
+    learners = [SteppedLearner(agent, TASKS, BETA, 3, 4, 1_000, act_every=n) for n in (1, 8)]
+    rng, chosen = np.random.default_rng(0), []
+    for t in range(40):
+        obs, next_obs = rng.normal(size=(2, 4, OBS))
+        phi, over = [5.0, -3.0] + 0.1 * rng.normal(size=(4, 2)), np.full(4, t % 9 == 8)
+        chosen.append([one.act(obs) for one in learners])
+        np.testing.assert_array_equal(*chosen[-1])
+        for one in learners:
+            one.observe(next_obs, phi, [False] * 4, [True] * 4, over)
+    assert (learners[0]._scaling.spread < 0.3).all()
+    assert learners[0]._held.aversion.max() > 0.5
+    assert len(np.unique(chosen[5:])) > 1
