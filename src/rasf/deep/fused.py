@@ -292,7 +292,7 @@ def _round(
     age = lane.age + 1
     over = terminated | (age >= world.episode_length)
     next_obs = agent.with_time(jax.vmap(world.observe)(state), age)
-    ended = over if agent.limit else terminated
+    ended = terminated | (over & (age >= agent.limit)) if agent.limit else terminated  # nothing follows the last step
     steps = Steps(obs, action, phi, next_obs, 1.0 - ended, active, over * 1.0)
     ring, stored_at = lane.ring.store(index, replay.pack(steps))
     rated = lane.rated

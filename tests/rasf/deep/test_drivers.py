@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from probe_worlds import Walk
 
-from rasf.deep import algorithm, fused
+from rasf.deep import algorithm, fused, replay
 from rasf.deep.agent import Agent, Policies, Tasks
 from rasf.deep.fused import RunConfig, Schedule
 from rasf.deep.settings import CovarianceSettings, HistogramSettings, MeanSettings, MomentSettings
@@ -21,7 +21,9 @@ KEY = 5
 
 
 def agent_for(settings, world, steps):
-    return Agent.for_world(settings, world, Tasks.of(W), planned=round(steps * settings.updates))
+    """Returns are those of episodes where the settings say so: networks see the time that is left."""
+    limit = world.episode_length if settings.horizon == "episode" else 0
+    return Agent.for_world(settings, world, Tasks.of(W), planned=round(steps * settings.updates), limit=limit)
 
 
 def by_fused(agent, world, steps_per_task):
@@ -73,9 +75,24 @@ def begun_anew(fresh, first, state):
     return jax.tree.map(choose, first, state)
 
 
+def bounds_of(lanes, learner):
+    return jax.tree.map(lambda part: np.asarray(part[0]), lanes.within), learner._within
+
+
 def assert_equal(agent, world, steps_per_task):
     lanes, learner = by_fused(agent, world, steps_per_task), by_steps(agent, world, steps_per_task)
     assert int(lanes.learner.updates[0]) == learner.updates > 20
+    # what was stored: the same actions at the same observations, with the same ends
+    rows, kept = np.asarray(lanes.ring.rows[0]), learner._replay.rows()
+    ours, theirs = (replay.unpack(one, agent.inputs) for one in (rows, kept))
+    for name in ("action", "not_terminated", "task"):
+        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+    # where a task ends, the ring marks the last row, and the host's replay lets none follow
+    np.testing.assert_allclose(rows[:, :-1], kept[:, :-1], rtol=1e-5, atol=1e-5)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), *bounds_of(lanes, learner))
+    if agent.averse_episodes:
+        assert 0 < learner._held.aversion.max() <= algorithm._MOST_AVERSE
+        np.testing.assert_allclose(lanes.held.aversion[0], learner._held.aversion, rtol=1e-6)
     found, expected = fused.unscaled_networks(agent, lanes), learner.networks
     first = agent.init(algorithm.init_keys(jax.random.key(KEY))[0]).online
     for one, other, before in zip(*map(jax.tree.leaves, (found, expected, first)), strict=True):
@@ -92,11 +109,26 @@ def assert_equal(agent, world, steps_per_task):
         pytest.param(
             MomentSettings(**SMALL, warmup=0, settle=0.4, n_step=2, surprise=0.0, shared=False), marks=pytest.mark.slow
         ),
+        MomentSettings(**SMALL, warmup=10, horizon="continuing", averse_episodes=1.0, side_by_side=False),
+        MomentSettings(**SMALL, warmup=0, gamma=1.0, n_step=3, averse_episodes=1.0, replay=30, surprise=0.0),
         HistogramSettings(**SMALL, atoms=11, n_step=2, surprise=0.5),
+        pytest.param(
+            HistogramSettings(**SMALL, atoms=11, n_step=3, horizon="episode", side_by_side=True), marks=pytest.mark.slow
+        ),
         pytest.param(MeanSettings(**SMALL, side_by_side=True, warmup=9, exploration=0.5), marks=pytest.mark.slow),
         pytest.param(CovarianceSettings(**SMALL, replay=20, n_step=4), marks=pytest.mark.slow),
     ],
-    ids=["defaults", "ring-and-repeats", "settled", "histograms", "means-interleaved", "covariance"],
+    ids=[
+        "defaults",
+        "ring-and-repeats",
+        "settled",
+        "averse-and-continuing",
+        "no-discount",
+        "histograms",
+        "histograms-of-episodes",
+        "means-interleaved",
+        "covariance",
+    ],
 )
 def test_both_drivers_learn_the_same(settings):
     world = Walk(episode_length=7, edge=0.9)

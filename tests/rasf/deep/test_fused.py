@@ -23,9 +23,9 @@ SMALL = {"widths": (4,), "atoms": 4, "batch": 3, "learning_rate": 0.02, "gamma":
 PERIOD = 8
 
 
-def make(name="rasfc51", world=WALK, planned=0, **changes):
+def make(name="rasfc51", world=WALK, planned=0, limit=0, **changes):
     settings = settings_of(name, **{"target_period": PERIOD, **SMALL, **changes})
-    return Agent.for_world(settings, world, TASKS, planned=planned)
+    return Agent.for_world(settings, world, TASKS, planned=planned, limit=limit)
 
 
 def config_of(seed, beta=-3.0, bootstrap_beta=-1.0):
@@ -151,12 +151,13 @@ def test_chunks_change_no_bit(three_lanes):
 def test_everything_random_follows_from_key_and_index(interleaved):
     """Cut into chunks of any length, and resumed after any of them: the same bits.
 
-    With all that has a state: warm-up and scaling, repeated actions, prioritised replay, sums over steps, a small ring,
-    averaged and frozen networks.
+    With all that has a state: warm-up and scaling, repeated actions, averse episodes, prioritised replay, sums over
+    steps, a small ring, averaged and frozen networks. Interleaved, with a time limit.
     """
-    world = Walk(episode_length=7, edge=0.9)
+    world, limit = Walk(episode_length=7, edge=0.9), 7 if interleaved else 0
     changes = {"warmup": 8, "lasting": True, "n_step": 3, "replay": 30, "settle": 0.3, "average": 9, "events": (1,)}
-    agent = make("rasfdqn", world, 48, side_by_side=interleaved, epsilon=0.3, **changes)
+    changes |= {"averse_episodes": 1.0}
+    agent = make("rasfdqn", world, 48, limit, side_by_side=interleaved, epsilon=0.3, **changes)
     configs, schedule = stacked([config_of(1), config_of(2)]), Schedule(24, 2, 1_000)
     whole, seen = run(agent, configs, schedule, world)
     lanes, step, steps = None, 0, []
@@ -166,6 +167,7 @@ def test_everything_random_follows_from_key_and_index(interleaved):
         lanes, step = jax.tree.map(jnp.array, chunk.lanes), chunk.step
         steps.append(step)
     assert len(steps) > len(seen)
+    assert (whole.held.aversion > 0).any()
     assert_same(whole, jax.tree.map(np.asarray, lanes))
 
 
@@ -222,6 +224,24 @@ def test_a_warm_up_is_random_and_sets_the_scale():
     np.testing.assert_array_equal(chunk.lanes.within.low[0], np.minimum(steps.phi.min(axis=0), 0))
     np.testing.assert_array_equal(chunk.lanes.within.lasting[0], np.ones(3))
     np.testing.assert_array_equal(steps.task, [0, 1] * 3)
+
+
+def test_the_last_step_of_an_episode_is_its_end_and_time_is_stored():
+    """With a limit; without one, or for a world whose episodes are cut sooner, the last state is bootstrapped."""
+    agent = make("sfdqn", limit=WALK.episode_length, horizon="episode", side_by_side=True)
+    lanes, _ = run(agent, stacked([config_of(1)]), Schedule(16, 2, 16))
+    steps = replay.unpack(lanes.ring.rows[0], agent.inputs)
+    age = np.repeat(np.arange(16) % 5, 2)
+    np.testing.assert_array_equal(steps.obs[:, 2], age)
+    np.testing.assert_array_equal(steps.not_terminated, age < 4)
+    np.testing.assert_array_equal(steps.last, age == 4)
+    for one, so_far in ((steps.obs, age), (steps.next_obs, age + 1)):
+        np.testing.assert_allclose(one, agent.with_time(one[:, :3], so_far), atol=1e-5)
+        expected = [sum(0.8**t for t in range(5 - a)) for a in so_far]
+        np.testing.assert_allclose(agent.longest(one), expected, rtol=1e-4, atol=1e-4)
+    later = make("sfdqn", limit=WALK.episode_length + 1, horizon="episode", side_by_side=True)
+    lanes, _ = run(later, stacked([config_of(1)]), Schedule(16, 2, 16))
+    assert replay.unpack(lanes.ring.rows[0], agent.inputs).not_terminated.all()
 
 
 # Sizes and refusals

@@ -69,6 +69,10 @@ def tabular():
     return Cells(Slippery())
 
 
+def limited():
+    return gym.wrappers.TimeLimit(Slippery(), 12)
+
+
 class Interrupted(Exception):
     pass
 
@@ -84,7 +88,7 @@ TRAININGS = {
     "model that learns w": (tabular, {"agent": "rasf-model", "learn_w": True, "steps_per_task": 1_300}),
     "four rooms": ("rasf/FourRoom-v0", {"agent": "rasfql", "risk": RISKS, "steps_per_task": 300, "tasks": 3}),
     "four rooms, model": ("rasf/FourRoom-v0", {"agent": "rasf-model", "steps_per_task": 1_200, "tasks": 3}),
-    "networks": (Slippery, {"agent": "rasfdqn", "risk": RISKS, "num_envs": 2, "steps_per_task": 900, **SMALL}),
+    "networks": (limited, {"agent": "rasfdqn", "risk": RISKS, "num_envs": 2, "steps_per_task": 900, **SMALL}),
     "networks of a wrapper with a memory": (
         lambda: Counting(Slippery()),
         {"agent": "rasfdqn", "steps_per_task": 900, "replay": 300, **SMALL},
