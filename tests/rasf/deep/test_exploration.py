@@ -192,3 +192,57 @@ def test_random_steps_of_a_warm_up_are_repeated_too_and_go_on_after_it():
     np.testing.assert_array_equal(np.concatenate([warm, later]), by_loops(learner, ends, 3, epsilon))
     assert (later[0] != GREEDY).any()
     assert (later == GREEDY).any()
+
+
+# Averse episodes
+
+
+def averse(share, limit=0, **changes):
+    small = {"widths": (1,), "epsilon": 0.0, "warmup": 0, "surprise": 0.0, "averse_episodes": share}
+    settings = settings_of("rasfdqn", **small, **changes)
+    return create_agent(settings, 1, 2, [(0.0, 1.0)], TASKS, limit=limit)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_a_share_of_episodes_is_averse_by_up_to_two_standard_deviations(share):
+    many = chance_of(averse(share), 0, np.arange(400), 20)
+    drawn = many.aversion[many.aversion > 0]
+    assert abs(len(drawn) / many.aversion.size - share) <= 4 * np.sqrt(0.25 / many.aversion.size) * (0 < share < 1)
+    if share:  # uniform between 0 and the most
+        counts = np.histogram(drawn, bins=8, range=(0.0, algorithm._MOST_AVERSE))[0]
+        assert counts.sum() == len(drawn)
+        assert ((counts - len(drawn) / 8) ** 2 / (len(drawn) / 8)).sum() < 29.9  # chi-square, 7 degrees, 1 in 10^4
+    few = chance_of(averse(share), 0, [399, 7], 20)
+    np.testing.assert_array_equal(few.aversion, many.aversion[[399, 7]])
+    without = chance_of(averse(0.0), 0, np.arange(400), 20)  # nothing else is drawn differently
+    for name in ("explore", "action", "repeat"):
+        np.testing.assert_array_equal(getattr(many, name), getattr(without, name))
+
+
+def test_aversion_is_drawn_as_an_episode_begins_and_lasts_until_its_end():
+    learner = SteppedLearner(averse(1.0), TASKS, 0.0, 3, 3, 100, act_every=8)
+    rng, nothing, held, age = np.random.default_rng(0), np.zeros((3, 1)), np.zeros(3), np.zeros(3, int)
+    chance = chance_of(learner.agent, 3, np.arange(60), 3)
+    for t in range(60):
+        learner.act(nothing)
+        held = np.where(age == 0, chance.aversion[t], held)
+        np.testing.assert_array_equal(learner._held.aversion, held)
+        ended, cut, valid = rng.random(3) < 0.1, rng.random(3) < 0.1, rng.random(3) < 0.9
+        learner.observe(nothing, nothing, ended, valid, cut)
+        age = np.where(valid, np.where(ended | cut, 0, age + 1), age)  # an empty step is none of an episode
+
+
+@pytest.mark.parametrize("act_every", [1, 8])
+def test_averse_episodes_avoid_what_varies(act_every):
+    """Action 0 gives 1 with standard deviation 1, action 1 gives 0.2 for sure: worse up to an aversion of 0.8."""
+    agent, n = averse(1.0), 400
+    learner = SteppedLearner(agent, TASKS, 0.0, 3, n, 1_000, act_every=act_every)
+    values = np.zeros((1, 2, 2, 1))  # policies, rows, actions, features
+    values[0, 0, :, 0], values[0, 1, :, 0] = [1.0, 0.2], [0.0, -40.0]
+    constant = constant_networks(agent, [values])
+    learner._learner = learner._learner._replace(online=constant, average=constant)
+    learner._refresh()
+    actions = learner.act(np.zeros((n, 1)))
+    np.testing.assert_array_equal(actions, learner._held.aversion > 0.8)
+    assert 0.2 < actions.mean() < 0.9
+    assert learner.greedy(np.zeros(1), 0) == 0  # what it has learned is not averse
