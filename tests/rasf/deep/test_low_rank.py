@@ -382,3 +382,28 @@ def test_events_are_named_by_once_and_never_negative():
     assert library.grow(Coin(), [[1.0, 0.0]], **more).sources.law.events == (1,)
     with pytest.raises(ValueError, match="events must never be negative, got -"):
         rasf.learn(Coin(), events=(0,), phi=lambda *_: [-1.0, 0.0], **options)
+
+
+def test_older_files_of_one_network_are_cut_in_two():
+    """Both parts take over its hidden layers; the columns of its heads are a and log s^2."""
+    agent = create_agent(settings_of("rasfdqn", widths=(5, 4)), 2, A, [(-1.0, 1.0)] * D, TASKS)
+    one = init_network(jax.random.key(0), Sizes(K, 2, (5, 4), A, shared=True), Heads(2, D))
+    psi, sigma = (one._replace(heads=type(one.heads)(*(part[..., at : at + D] for part in one.heads))) for at in (0, D))
+    expected = NetworkPolicies(MeanLowRank(D), agent.settings.gamma, (psi, sigma), 2)
+    arrays = {
+        f"moments/{name.removeprefix('psi/')}": array
+        for name, array in expected.arrays().items()
+        if "psi/hidden" in name
+    }
+    for name in ("weight", "bias"):
+        arrays[f"moments/heads/{name}"] = np.array(getattr(one.heads, name)[..., : 2 * D])
+    description = expected.describe()
+    assert "rank" not in description
+    assert "spread_widths" not in description
+    old = NetworkPolicies.restore(description, arrays)
+    obs, w = np.random.default_rng(2).normal(size=(6, 2)).astype(np.float32), np.array([0.7, 0.0, -2.0])
+    for risk in (MeanVariance(0.0), MeanVariance(-2.0)):
+        np.testing.assert_array_equal(old.scores(obs, w, risk).values, expected.scores(obs, w, risk).values)
+    del arrays["moments/heads/bias"]
+    with pytest.raises(ValueError, match="arrays must hold 'psi/heads/bias'"):
+        NetworkPolicies.restore(description, arrays)

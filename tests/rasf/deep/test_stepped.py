@@ -363,7 +363,9 @@ def test_warm_up_is_random_and_nothing_is_learned_from_it_yet():
         learner.observe(obs, np.ones((2, 2)), [False] * 2, [True] * 2)
         assert learner.learn() is None
     assert len(np.unique(actions)) == ACTIONS
-    learner._learner = learner._learner._replace(average=constant_networks(learner.agent, [values, np.zeros((2, 2, ACTIONS, 2))]))
+    learner._learner = learner._learner._replace(
+        average=constant_networks(learner.agent, [values, np.zeros((2, 2, ACTIONS, 2))])
+    )
     learner._refresh()
     np.testing.assert_array_equal(learner.act(rng.normal(size=(2, OBS))), [1, 1])
 
