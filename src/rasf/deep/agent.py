@@ -220,15 +220,19 @@ class Agent:
             item: Bytes of each number of an observation in the replay. Default: 4.
         """
         chosen = self.settings
-        sizes, shapes = (2 * chosen.objects or self.inputs, *chosen.widths), self.law.shapes()
-        hidden = sum((n + 1) * m for n, m in itertools.pairwise(sizes))
-        heads = [self.actions * shape.size for shape in shapes]
-        several = 1 if chosen.shared else self.policies
-        numbers = sum(several * hidden + self.policies * (sizes[-1] + 1) * columns for columns in heads)
+        first, several = 2 * chosen.objects or self.inputs, 1 if chosen.shared else self.policies
+        parts = [
+            ((first, *widths), self.actions * shape.size)
+            for widths, shape in zip(self.law.layers(chosen.widths), self.law.shapes(), strict=True)
+        ]
+        numbers = sum(
+            several * sum((n + 1) * m for n, m in itertools.pairwise(sizes)) + self.policies * (sizes[-1] + 1) * columns
+            for sizes, columns in parts
+        )
         # the online networks, their gradient, Adam's two moments, and the optional copies
         copies = 4 + sum(map(bool, (chosen.target_period, chosen.average, chosen.settle)))
         listed = self.inputs // chosen.objects if chosen.objects else 1
-        outputs = 3.0 * chosen.batch * self.policies * sum(listed * sum(sizes) + columns for columns in heads)
+        outputs = 3.0 * chosen.batch * self.policies * sum(listed * sum(sizes) + columns for sizes, columns in parts)
         if isinstance(chosen, HistogramSettings):  # a projection's matrix for every transition and feature
             outputs += 3.0 * chosen.batch * self.law.features * chosen.atoms**2
         row = 4.0 * row_size(observation_size, features) + 2.0 * (item - 4) * observation_size
@@ -247,9 +251,10 @@ class Agent:
             objects=chosen.objects,
             timed=bool(self.limit),
         )
+        layers = self.law.layers(chosen.widths)
         online = tuple(
-            self.initialise(one, sizes, shape)
-            for one, shape in zip(jax.random.split(key, len(shapes)), shapes, strict=True)
+            self.initialise(one, sizes._replace(widths=widths), shape)
+            for one, widths, shape in zip(jax.random.split(key, len(shapes)), layers, shapes, strict=True)
         )
         average, chooser = (jax.tree.map(jnp.copy, online) if more else () for more in (chosen.average, self._settling))
         learner = Learner(online, (), self.gradient_step.init(online), jnp.zeros((), jnp.int32), average, chooser)

@@ -4,7 +4,7 @@
     MeanOnly         the mean psi alone, so that only the mean can be scored
     MeanCovariance   psi, and by a second network the covariance Sigma from the residual recursion
                      delta delta' + gamma^2 Sigma(s', a'),  delta = phi + gamma psi(s', a') - psi(s, a)
-    MeanLowRank      psi and Sigma by one network, Sigma as a diagonal and factors of low rank (`rasf.deep.low_rank`)
+    MeanLowRank      psi and Sigma by two networks, Sigma as a diagonal and factors of low rank (`rasf.deep.low_rank`)
 
 A distribution consists of parts; each part is one stack of K networks. Outputs of a part have shape (K, B, A, F, M):
 policies, batch, actions, heads, numbers per head. `task_heads` keeps what matters for the weights at hand: a task that
@@ -114,6 +114,9 @@ class Law(Protocol):
     def shapes(self) -> tuple[Heads, ...]:
         """Shape of every part's outputs."""
 
+    def layers(self, widths: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+        """Units of every part's hidden layers, for the setting `widths`."""
+
     def task_shapes(self, task_heads: TaskHeads) -> tuple[Heads, ...]:
         """Shape of every part's outputs, of what `task_heads` leaves."""
 
@@ -169,6 +172,9 @@ class Histogram:
 
     def shapes(self) -> tuple[Heads, ...]:
         return (Heads(len(self.atoms), len(self.atoms[0])),)
+
+    def layers(self, widths: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+        return (widths,)
 
     def task_shapes(self, task_heads: TaskHeads) -> tuple[Heads, ...]:
         return (Heads(task_heads.weights.shape[-1], len(self.atoms[0])),)
@@ -250,6 +256,9 @@ class MeanOnly:
 
     def shapes(self) -> tuple[Heads, ...]:
         return (Heads(1, self.features),)
+
+    def layers(self, widths: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+        return (widths,) * len(self.shapes())
 
     def task_shapes(self, task_heads: TaskHeads) -> tuple[Heads, ...]:
         """One number for each moment."""

@@ -1,10 +1,10 @@
-"""Mean and covariance of the feature return by one network: the covariance is a diagonal plus a matrix of low rank.
+"""Mean and covariance of the feature return by two networks: the covariance is a diagonal plus a matrix of low rank.
 
-    psi_i    = a_i + f b_i                                  f: sum of gamma^t over the steps left, of 1 for an episode
-    Sigma_ij = s_i s_j (1 if i = j else 0, + c_i . c_j)     s_i > 0 by its logarithm, c_i (rank,)
+   psi_i    = a_i + f b_i                                  f: sum of gamma^t over the steps left, of 1 for an episode
+   Sigma_ij = s_i s_j (1 if i = j else 0, + c_i . c_j)     s_i > 0 by its logarithm, c_i (rank,)
 
 Sigma is positive, and w' Sigma w is known for every w; it costs 1 + rank numbers for each feature that w weighs.
-Without a time limit there is no b; nor is there for events, whose psi is a logarithm.
+Without a time limit there is no b.
 
 Means are learned by squared temporal differences delta. Covariances are learned from the variances of sums u' G of
 features, for fixed directions u: unit vectors, the tasks' weights and random ones. With q = u' Sigma u
@@ -13,8 +13,8 @@ features, for fixed directions u: unit vectors, the tasks' weights and random on
     loss      (t + e) / (q + e) + log(q + e)          at its least where q is the mean of t, whatever t's distribution
 
 Errors are relative down to the floor e, so that directions count in which features cancel. In these sums every feature
-is divided by its usual spread. Losses that are relative have gradients of the same size throughout training, and would
-decide what the shared layers represent; so they have a small weight (the heads, by Adam, learn as quickly).
+is divided by its usual spread. Losses that are relative have gradients of the same size throughout training: in layers
+that psi shares they would decide what is represented. So Sigma has a network of its own, of half the width.
 
 Events are features that are never negative and mostly zero, such as failures. The network gives the logarithms of their
 means, because errors of the same size everywhere would decide where events cannot happen. They are learned by the loss
@@ -38,7 +38,6 @@ from rasf.deep.networks import Heads, Layer, fold_heads
 
 RANK = 2  # of the covariance, where there are more than two features
 _FLOOR = 1e-3  # e, in units of the usual variance
-_WEIGHT = 0.01  # of the losses of covariances
 _RANDOM = 2  # random directions for each feature
 _LOG_ZERO = -1e4  # the logarithm of a weight that is zero
 _MOST_LEARNED, _MOST_READ = 10.0, 80.0  # bounds of logarithms, of targets and of outputs, so that nothing overflows
@@ -58,58 +57,61 @@ class MeanLowRank(MeanOnly):
         return np.isin(np.arange(self.features), self.events)
 
     def shapes(self) -> tuple[Heads, ...]:
-        """Rows a, log s^2, c, and b."""
-        return (Heads(2 + self.rank + self.timed, self.features),)
+        """Rows a and b of psi; rows log s^2 and c of Sigma."""
+        return Heads(1 + self.timed, self.features), Heads(1 + self.rank, self.features)
+
+    def layers(self, widths: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+        return widths, tuple((width + 1) // 2 for width in widths)
 
     def mean_heads(self, networks: Networks, w: Array) -> TaskHeads:
-        """Sums of a over all features but events, the logarithms of events' means, and sums of b."""
-        return self.task_heads(networks, w, 0)
+        """Sums of a over all features but events, sums of b, and the logarithms of events' means."""
+        xp, psi, events = array_namespace(w), networks[0], np.array(self.events, int)
+        plain, every = xp.where(self._is_event, 0.0, w), np.arange(self.shapes()[0].size)
+        none = xp.zeros_like(plain)
+        sums = [[plain, none], [none, plain]] if self.timed else [[plain]]
+        one_hot = xp.broadcast_to((every[:, None] == events) * 1.0, (len(w), len(every), len(events)))
+        columns = [*(xp.concatenate(each, axis=-1)[..., None] for each in sums), one_hot]
+        folded = fold_heads(psi.heads, xp.concatenate(columns, axis=-1).astype(w.dtype))
+        return TaskHeads((psi._replace(heads=folded),), xp.zeros(0), w)
 
     def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:
-        """As `mean_heads`, with the logarithms of s^2 w^2 and factors of features that matter, before the sums of b.
+        """As `mean_heads`; and by Sigma's network logarithms of s^2 w^2 and factors of the features that matter.
 
         The factors have the sign of the weight.
         """
-        xp, (policies, d), (network,) = array_namespace(w), w.shape, networks
+        xp, sigma = array_namespace(w), networks[1]
         index = xp.argsort(w == 0, axis=-1, stable=True)[:, :active]
-        own, plain = xp.take_along_axis(w, index, axis=-1), xp.where(self._is_event, 0.0, w)
-        rows, events = 2 + self.rank + self.timed, np.array(self.events, int)
-        every, none = xp.arange(rows * d), xp.zeros((policies, (rows - 1) * d), w.dtype)
-        columns = [
-            xp.concatenate([plain, none], axis=-1)[..., None],
-            xp.broadcast_to((every[:, None] == events) * 1.0, (policies, len(every), len(events))),
-            (every[:, None] == d + index[:, None]) * 1.0,
-            *((every[:, None] == (2 + r) * d + index[:, None]) * xp.sign(own)[:, None] for r in range(self.rank)),
-            *([xp.concatenate([none, plain], axis=-1)[..., None]] if self.timed else []),
-        ]
-        folded = fold_heads(network.heads, xp.concatenate(columns, axis=-1).astype(w.dtype))
+        own, every = xp.take_along_axis(w, index, axis=-1), np.arange(self.shapes()[1].size)[:, None]
+        columns = [(every == index[:, None]) * 1.0]
+        for r in range(self.rank):
+            columns.append((every == (1 + r) * self.features + index[:, None]) * xp.sign(own)[:, None])
+        folded = fold_heads(sigma.heads, xp.concatenate(columns, axis=-1).astype(w.dtype))
         logs = xp.where(own == 0, _LOG_ZERO, 2 * xp.log(xp.where(own == 0, 1.0, xp.abs(own))))
-        before, after = 1 + len(events), self.rank * index.shape[1] + self.timed
-        shift = xp.concatenate([xp.zeros((policies, before)), logs, xp.zeros((policies, after))], axis=-1)
+        shift = xp.concatenate([logs, xp.zeros((len(w), self.rank * index.shape[1]))], axis=-1)
         heads = Layer(folded.weight, folded.bias + shift[:, None].astype(w.dtype))
-        return TaskHeads((network._replace(heads=heads),), xp.zeros(0), w)
+        of_means = self.mean_heads(networks, w)
+        return of_means._replace(networks=(*of_means.networks, sigma._replace(heads=heads)))
 
     def at_time(self, outputs: Parts, share: Array) -> Parts:
         """Outputs without b, whose means are those for the share of an episode's time that is left, (B,) or (K, B)."""
         if not self.timed:
             return outputs
-        (out,) = outputs
-        xp = array_namespace(out)
-        if out.shape[-2] == 1:  # of `task_heads`
-            now = out[..., :1] + share[..., None, None, None] * out[..., -1:]
-            return (xp.concatenate([now, out[..., 1:-1]], axis=-1),)
-        now = out[..., :1, :] + share[..., None, None] * xp.where(self._is_event, 0.0, out[..., -1:, :])
-        return (xp.concatenate([now, out[..., 1:-1, :]], axis=-2),)
+        psi, *rest = outputs
+        xp = array_namespace(psi)
+        if psi.shape[-2] == 1:  # of `mean_heads`
+            now = psi[..., :1] + share[..., None, None, None] * psi[..., 1:2]
+            return xp.concatenate([now, psi[..., 2:]], axis=-1), *rest
+        return psi[..., :1, :] + share[..., None, None] * xp.where(self._is_event, 0.0, psi[..., 1:, :]), *rest
 
     def means(self, outputs: Parts, task_heads: TaskHeads) -> Array:
-        out = outputs[0][..., 0, :]
+        psi = outputs[0][..., 0, :]
         if not self.events:
-            return out[..., 0]
+            return psi[..., 0]
         weights = task_heads.weights[:, list(self.events)][:, None, None]
-        return out[..., 0] + (_exp(out[..., 1 : 1 + len(self.events)]) * weights).sum(axis=-1)
+        return psi[..., 0] + (_exp(psi[..., 1:]) * weights).sum(axis=-1)
 
     def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
-        spread = outputs[0][..., 0, 1 + len(self.events) :]
+        spread = outputs[1][..., 0, :]
         active = spread.shape[-1] // (1 + self.rank)
         variances = _exp(spread[..., :active])
         variance = variances.sum(axis=-1)
@@ -128,9 +130,9 @@ class MeanLowRank(MeanOnly):
         of_events = poisson_loss(chosen[0][:, :, 0], target, most)
         of_means = jnp.where(self._is_event, of_events, (target - now) ** 2 / 2)
         delta = jax.lax.stop_gradient(target - jnp.clip(now, *given.here))
-        of_sums = self._losses_of_sums(chosen[0][:, :, 1:], following[0][:, :, 1:], delta, later, given)
+        of_sums = self._losses_of_sums(chosen[1], following[1], delta, later, given)
         error = jnp.mean(jnp.sqrt(jnp.sum(delta**2, axis=-1)), axis=0)
-        return Losses(jnp.sum(of_means, axis=(0, 2)) + _WEIGHT * of_sums, error, jnp.zeros(2))
+        return Losses(jnp.sum(of_means, axis=(0, 2)) + of_sums, error, jnp.zeros(2))
 
     def _losses_of_sums(self, chosen: Array, following: Array, delta: Array, later: Array, given: Transition) -> Array:
         """Losses (B,) of the variances of sums, of outputs (K, B, 1 + rank, d)."""
@@ -163,14 +165,19 @@ class MeanLowRank(MeanOnly):
 
     def in_units(self, networks: Networks, units: Array, spread: Array) -> Networks:
         """Means are multiplied, logarithms shifted; factors have no unit."""
-        xp, event, (network,) = array_namespace(units), self._is_event, networks
-        none, of_means, plain = xp.zeros_like(units), xp.where(event, 1.0, units), xp.ones_like(units)
-        factor = xp.concatenate([of_means, *[plain] * (1 + self.rank), *[of_means] * self.timed]).astype(units.dtype)
-        logs = [xp.where(event, xp.log(units), 0.0), 2 * xp.log(units * spread)]
-        shift = xp.concatenate([*logs, *[none] * (self.rank + self.timed)]).astype(units.dtype)
-        weight, bias = (part * padded(factor, part.shape[-1]) for part in network.heads)
-        surplus = xp.zeros(bias.shape[-1] - len(shift), units.dtype)
-        return (network._replace(heads=Layer(weight, bias + xp.concatenate([shift, surplus]))),)
+        xp, event, (psi, sigma) = array_namespace(units), self._is_event, networks
+        factor = xp.tile(xp.where(event, 1.0, units).astype(units.dtype), 1 + self.timed)
+        weight, bias = (part * padded(factor, part.shape[-1]) for part in psi.heads)
+        of_events = xp.where(event, xp.log(units), 0.0)
+        means = psi._replace(heads=Layer(weight, bias + _filled_up(of_events, bias)))
+        logs = _filled_up(2 * xp.log(units * spread), sigma.heads.bias)
+        return means, sigma._replace(heads=sigma.heads._replace(bias=sigma.heads.bias + logs))
+
+
+def _filled_up(first: Array, bias: Array) -> Array:
+    """Numbers for the first columns of a bias, and zeros for the rest."""
+    xp = array_namespace(first)
+    return xp.concatenate([first, xp.zeros(bias.shape[-1] - len(first), first.dtype)]).astype(bias.dtype)
 
 
 @lru_cache(maxsize=32)

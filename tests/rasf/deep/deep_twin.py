@@ -252,11 +252,15 @@ class Twin:
                 mean, variance = mean + weight * one_mean, variance + weight**2 * one_variance
             return mean, variance
         if self.law is LOW_RANK:
-            psi, sigma = low_rank_moments(self.agent, outputs(parts[0][k], x)[:, action], self.share(x))
+            psi, sigma = low_rank_moments(self.agent, self.rows(parts, k, x, action), self.share(x))
             scaled = w * self.spread
             return psi @ w, scaled @ sigma @ scaled
         mean = outputs(parts[0][k], x)[0, action] @ w
         return mean, w @ self.sigma(parts, k, x, action) @ w if self.law is COVARIANCE else 0.0
+
+    def rows(self, parts, k, x, action):
+        """Outputs (H, d) of both parts of a distribution of low rank."""
+        return joined_rows(*(outputs(part[k], x)[:, action] for part in parts))
 
     def sigma(self, parts, k, x, action):
         return symmetric(outputs(parts[1][k], x)[0, action], self.weights.shape[1])
@@ -365,12 +369,12 @@ class Twin:
                 slope[i] = p - m  # of - sum_j m_j log softmax_j, as m sums to one
             return [slope], loss
         if self.law is LOW_RANK:
-            now, later = outputs(self.parts[0][k], x)[:, action], outputs(after[0][k], x_next)[:, next_action]
+            now, later = self.rows(self.parts, k, x, action), self.rows(after, k, x_next, next_action)
             here, there = (bounds_of(self.within, self.longest(one)) for one in (x, x_next))
             shares = self.share(x), self.share(x_next)
             given = LowRankGiven(phi, discount, here, there, self.weights, self.spread, *shares)
             slope, loss, _ = low_rank_slopes(self.agent, now, later, given)
-            return [slope], loss
+            return parts_of_rows(self.agent.law, slope), loss
         psi, next_psi = outputs(self.parts[0][k], x)[0, action], outputs(after[0][k], x_next)[0, next_action]
         delta = phi + discount * next_psi - psi
         if self.law is MEAN:
@@ -475,6 +479,18 @@ def bounds_of(within, longest):
     return low, high
 
 
+def joined_rows(psi, sigma):
+    """Rows (.., H, d) a, log s^2, c, and b with a limit, of outputs of the two parts."""
+    return np.concatenate([psi[..., :1, :], sigma, psi[..., 1:, :]], axis=-2)
+
+
+def parts_of_rows(law, rows):
+    """Outputs of the two parts, of rows (.., H, d) as above; in numpy or jax."""
+    at = 2 + law.rank
+    psi = [rows[..., :1, :], rows[..., at:, :]]
+    return (np if isinstance(rows, np.ndarray) else jnp).concatenate(psi, axis=-2), rows[..., 1:at, :]
+
+
 def low_rank_rows(agent, rows, share):
     """Means' outputs (d,), log s^2 (d,) and factors (rank, d) of outputs (H, d): a, log s^2, c, and b with a limit."""
     rank = agent.law.rank
@@ -531,7 +547,7 @@ def low_rank_slopes(agent, now, later, given):
         own_after[i] = min(own_after[i], largest[i] / (1 + sum(c[i] ** 2 for c in factors_after)))
     sigma, sigma_after = covariance(own, factors), covariance(own_after, factors_after)
     directions = low_rank_directions(given.weights, given.spread)
-    part = low_rank._WEIGHT * d / len(directions)
+    part = d / len(directions)
     for u in directions:
         reach = sum(abs(u[i]) * (given.here[1][i] - given.here[0][i]) / given.spread[i] for i in range(d))
         seen = sum(u[i] * delta[i] / given.spread[i] for i in range(d)) ** 2

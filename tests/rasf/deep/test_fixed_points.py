@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from deep_twin import (
     create_agent,
+    joined_rows,
     low_rank_moments,
     outputs,
     plain_networks,
@@ -112,12 +113,13 @@ def test_means_and_covariances_of_low_rank_are_exact(events):
     errors of covariances halve with every doubling of the updates, and 0.01 is left here.
     """
     agent, learner = learned("rasfdqn", 4_800, events=events, decay=True, shared=False, learning_rate=3e-2)
-    (said,) = outputs_of(agent, learner)
+    psi_rows, sigma_rows = (np.moveaxis(part, 2, 3) for part in outputs_of(agent, learner))
+    said = joined_rows(psi_rows, sigma_rows)
     for k, policy in enumerate(greedy_policies(agent, learner)):
         exact = successor_moments(MDP, policy)
         for s, a in np.ndindex(MDP.n_states, 4):
             if LIVE[s]:
-                psi, sigma = low_rank_moments(agent, said[k, s, :, a])
+                psi, sigma = low_rank_moments(agent, said[k, s, a])
                 np.testing.assert_allclose(psi, exact.psi[s, a], rtol=0, atol=1e-4)
                 np.testing.assert_allclose(sigma, exact.Sigma[s, a], rtol=0, atol=0.02)
 

@@ -1,4 +1,4 @@
-"""Mean and covariance by one network: losses, scores, units and bounds by loops; and a library of it."""
+"""Mean and covariance of low rank: losses, scores, units and bounds by loops; and a library of it."""
 
 from types import SimpleNamespace
 
@@ -11,8 +11,10 @@ from deep_twin import (
     bounds_of,
     categorical_projection,
     create_agent,
+    joined_rows,
     low_rank_moments,
     low_rank_slopes,
+    parts_of_rows,
     settings_of,
     softmax,
     unbounded,
@@ -40,7 +42,7 @@ LAWS = [PLAIN, WITH_EVENT, MeanLowRank(D), MeanLowRank(D, (0, 2), 1), TIMED, Mea
 
 
 def rows_of(law):
-    return law.shapes()[0].heads
+    return 2 + law.rank + law.timed
 
 
 def transition(phi, discount, within=None, longest=(5.0, 4.0), spread=None):
@@ -76,7 +78,9 @@ def test_losses_and_slopes_by_loops(law, scale, within):
     given = transition(phi, discount, within, longest, spread)
 
     def loss(out):
-        now, later = law.at_time((out,), shares[0]), law.at_time((following,), shares[1])
+        now, later = (
+            law.at_time(parts_of_rows(law, one), at) for one, at in zip((out, following), shares, strict=True)
+        )
         found = law.losses(now, later, given)
         return found.each.sum(), found
 
@@ -102,10 +106,10 @@ def test_the_loss_of_one_feature_by_hand():
     within = unbounded(1).bounds(np.ones(1))
     given = Transition(np.full((1, 1), 3.0), np.full(1, 0.8), within, within, np.ones((1, 1)), np.ones(1))
     with jax.enable_x64(True):
-        found = law.losses((chosen,), (following,), given)
+        found = law.losses(parts_of_rows(law, chosen), parts_of_rows(law, following), given)
     delta = 3.0 + 0.8 * later - now
     e, t = low_rank._FLOOR, delta**2 + 0.8**2 * 0.25
-    expected = delta**2 / 2 + low_rank._WEIGHT * ((t + e) / (2.0 + e) + np.log(2.0 + e))
+    expected = delta**2 / 2 + ((t + e) / (2.0 + e) + np.log(2.0 + e))
     np.testing.assert_allclose(found.each, [expected], rtol=1e-6)
     np.testing.assert_allclose(found.error, [delta], rtol=1e-6)
 
@@ -166,7 +170,8 @@ def test_outputs_of_any_size_are_learned_from(law):
     @jax.jit
     def slope(chosen, following):
         def loss(out):
-            return law.losses(law.at_time((out,), jnp.ones(1)), law.at_time((following,), jnp.ones(1)), given).each[0]
+            now, later = (law.at_time(parts_of_rows(law, one), jnp.ones(1)) for one in (out, following))
+            return law.losses(now, later, given).each[0]
 
         return jax.value_and_grad(loss)(chosen)
 
@@ -224,33 +229,44 @@ def test_scores_by_loops(law, shared):
     rng, agent = np.random.default_rng(1), SimpleNamespace(law=law)
     x, share = rng.normal(size=(B, 3)).astype(np.float32), rng.uniform(size=B).astype(np.float32)
     w = np.array([[1.0, -0.5, 0.0], [0.0, 2.0, -1.0]], np.float32)
-    (shape,), sizes = law.shapes(), Sizes(K, 3, (6, 5), A, shared=shared, frequency=0.5)
-    network = init_network(jax.random.key(2), sizes, shape)
-    assert shape == Heads(2 + law.rank + law.timed, D)
-    assert len(network.hidden[0].weight) == (1 if shared else K)
-    outputs = plain_outputs(jax.tree.map(np.asarray, network), x, shape)
-    heads = law.task_heads((network,), jnp.asarray(w), 2)
-    (task_shape,) = law.task_shapes(heads)
-    assert task_shape == Heads(1, 1 + len(law.events) + (1 + law.rank) * 2 + law.timed)
-    folded = (read_heads(heads.networks[0].heads, encode(heads.networks[0], x), task_shape),)
-    folded = law.at_time(folded, jnp.asarray(share))
-    scores = np.asarray(law.scores(folded, heads, MeanVariance(-3.0)))
-    each = np.asarray(law.scores_by_each(folded, heads, MeanVariance, jnp.array([-3.0, 1.0])))
-    mean_heads = law.mean_heads((network,), jnp.asarray(w))
-    read = (read_heads(mean_heads.networks[0].heads, encode(network, x), law.task_shapes(mean_heads)[0]),)
-    means = np.asarray(law.means(law.at_time(read, jnp.asarray(share)), mean_heads))
+    shapes, sizes = law.shapes(), Sizes(K, 3, (6, 5), A, shared=shared, frequency=0.5)
+    assert shapes == (Heads(1 + law.timed, D), Heads(1 + law.rank, D))
+    layers = law.layers(sizes.widths)
+    assert layers == ((6, 5), (3, 3))
+    networks = tuple(init_network(jax.random.key(2 + i), sizes._replace(widths=layers[i]), shapes[i]) for i in range(2))
+    assert len(networks[0].hidden[0].weight) == (1 if shared else K)
+    plain_ones = jax.tree.map(np.asarray, networks)
+    outputs = joined_rows(*(plain_outputs(one, x, shape) for one, shape in zip(plain_ones, shapes, strict=True)))
+
+    def read(heads, by):
+        """Outputs of folded networks at their time."""
+        pairs = zip(heads.networks, law.task_shapes(heads), strict=True)
+        return law.at_time(tuple(by(one, shape) for one, shape in pairs), share if by is plain else jnp.asarray(share))
+
+    def compiled(one, shape):
+        return read_heads(one.heads, encode(one, x), shape)
+
+    def plain(one, shape):
+        return plain_outputs(one, x, shape)
+
+    heads = law.task_heads(networks, jnp.asarray(w), 2)
+    assert law.task_shapes(heads) == (Heads(1, 1 + law.timed + len(law.events)), Heads(1, (1 + law.rank) * 2))
+    scores = np.asarray(law.scores(read(heads, compiled), heads, MeanVariance(-3.0)))
+    each = np.asarray(law.scores_by_each(read(heads, compiled), heads, MeanVariance, jnp.array([-3.0, 1.0])))
+    mean_heads = law.mean_heads(networks, jnp.asarray(w))
+    assert len(mean_heads.networks) == 1
+    means = np.asarray(law.means(read(mean_heads, compiled), mean_heads))
 
     def expected(k, b, a, w, factor=-1.5):
         psi, sigma = low_rank_moments(agent, outputs[k, b, a].astype(float), share[b])
         return w @ psi + factor * (w @ sigma @ w)
 
     for one in (w[0], w[1], np.ones(D, np.float32), np.zeros(D, np.float32)):
-        plain_heads = law.plain_heads(jax.tree.map(np.asarray, (network,)), one)
-        read = plain_outputs(plain_heads.networks[0], x, law.task_shapes(plain_heads)[0])
-        plain = law.scores(law.at_time((read,), share), plain_heads, MeanVariance(-3.0))
-        assert isinstance(plain, np.ndarray)
+        plain_heads = law.plain_heads(plain_ones, one)
+        in_numpy = law.scores(read(plain_heads, plain), plain_heads, MeanVariance(-3.0))
+        assert isinstance(in_numpy, np.ndarray)
         for k, b, a in np.ndindex(K, B, A):
-            assert plain[k, b, a] == pytest.approx(expected(k, b, a, one), abs=1e-4, rel=1e-4)
+            assert in_numpy[k, b, a] == pytest.approx(expected(k, b, a, one), abs=1e-4, rel=1e-4)
     for k, b, a in np.ndindex(K, B, A):
         assert scores[k, b, a] == pytest.approx(expected(k, b, a, w[k]), abs=1e-4, rel=1e-4)
         assert each[k, b, a] == pytest.approx(expected(k, b, a, w[k], (-1.5, 0.5)[k]), abs=1e-4, rel=1e-4)
@@ -263,7 +279,7 @@ def test_outputs_of_one_action_have_their_time_too(law):
     rng, agent = np.random.default_rng(1), SimpleNamespace(law=law)
     outputs, shares = rng.normal(size=(K, B, rows_of(law), D)), rng.uniform(size=(K, B))
     for share in (shares[0], shares):
-        (found,) = law.at_time((outputs,), share)
+        found = joined_rows(*law.at_time(parts_of_rows(law, outputs), share))
         assert found.shape == (K, B, 2 + law.rank, D)
         for k, b in np.ndindex(K, B):
             own = np.broadcast_to(share, (K, B))[k, b]
@@ -366,3 +382,28 @@ def test_events_are_named_by_once_and_never_negative():
     assert library.grow(Coin(), [[1.0, 0.0]], **more).sources.law.events == (1,)
     with pytest.raises(ValueError, match="events must never be negative, got -"):
         rasf.learn(Coin(), events=(0,), phi=lambda *_: [-1.0, 0.0], **options)
+
+
+def test_older_files_of_one_network_are_cut_in_two():
+    """Both parts take over its hidden layers; the columns of its heads are a and log s^2."""
+    agent = create_agent(settings_of("rasfdqn", widths=(5, 4)), 2, A, [(-1.0, 1.0)] * D, TASKS)
+    one = init_network(jax.random.key(0), Sizes(K, 2, (5, 4), A, shared=True), Heads(2, D))
+    psi, sigma = (one._replace(heads=type(one.heads)(*(part[..., at : at + D] for part in one.heads))) for at in (0, D))
+    expected = NetworkPolicies(MeanLowRank(D), agent.settings.gamma, (psi, sigma), 2)
+    arrays = {
+        f"moments/{name.removeprefix('psi/')}": array
+        for name, array in expected.arrays().items()
+        if "psi/hidden" in name
+    }
+    for name in ("weight", "bias"):
+        arrays[f"moments/heads/{name}"] = np.array(getattr(one.heads, name)[..., : 2 * D])
+    description = expected.describe()
+    assert "rank" not in description
+    assert "spread_widths" not in description
+    old = NetworkPolicies.restore(description, arrays)
+    obs, w = np.random.default_rng(2).normal(size=(6, 2)).astype(np.float32), np.array([0.7, 0.0, -2.0])
+    for risk in (MeanVariance(0.0), MeanVariance(-2.0)):
+        np.testing.assert_array_equal(old.scores(obs, w, risk).values, expected.scores(obs, w, risk).values)
+    del arrays["moments/heads/bias"]
+    with pytest.raises(ValueError, match="arrays must hold 'psi/heads/bias'"):
+        NetworkPolicies.restore(description, arrays)

@@ -354,7 +354,7 @@ def test_what_is_learned_in_other_units_is_the_same():
 
 def test_warm_up_is_random_and_nothing_is_learned_from_it_yet():
     learner = make("rasfdqn", warmup=10, n_step=1, epsilon=0.0, options={"act_every": 2})
-    values = np.zeros((2, 1, ACTIONS, 4))
+    values = np.zeros((2, 1, ACTIONS, 2))
     values[:, 0, 1, 0] = 5.0
     rng, actions = np.random.default_rng(0), []
     while learner.transitions < 10:
@@ -363,7 +363,9 @@ def test_warm_up_is_random_and_nothing_is_learned_from_it_yet():
         learner.observe(obs, np.ones((2, 2)), [False] * 2, [True] * 2)
         assert learner.learn() is None
     assert len(np.unique(actions)) == ACTIONS
-    learner._learner = learner._learner._replace(average=constant_networks(learner.agent, [values]))
+    learner._learner = learner._learner._replace(
+        average=constant_networks(learner.agent, [values, np.zeros((2, 2, ACTIONS, 2))])
+    )
     learner._refresh()
     np.testing.assert_array_equal(learner.act(rng.normal(size=(2, OBS))), [1, 1])
 

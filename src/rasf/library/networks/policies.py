@@ -20,7 +20,8 @@ in float32. Stored are, by name, beside a description that is held against them,
     <part>/heads/weight (K, m, A, X)     .../bias (K, A, X)
     atoms (d, N)                                               float64, of histograms
 
-A part is "histogram", "psi" or "Sigma"; X is d N, d or d (d + 1) / 2.
+A part is "histogram", "psi" or "Sigma"; X is d N, d or d (d + 1) / 2. Of covariances of low rank X is that of the rows
+in `rasf.deep.low_rank`; older files hold one part "moments", whose layers both parts take over.
 """
 
 from __future__ import annotations
@@ -74,9 +75,9 @@ _KEPT = 4  # weightings whose folded or chosen heads are kept
 _MOST_NUMBERS = 2**22  # of a batch's outputs at once
 _PARTS = {
     LawKind.HISTOGRAM: ("histogram",), LawKind.MEAN: ("psi",), LawKind.MEAN_COVARIANCE: ("psi", "Sigma"),
-    LawKind.MEAN_LOW_RANK: ("moments",),
+    LawKind.MEAN_LOW_RANK: ("psi", "Sigma"),
 }  # fmt: skip
-_OF_FILES = ("sines", "events", "limit", "rank")  # written to files, and not settings by these names
+_OF_FILES = ("sines", "events", "limit", "rank", "spread_widths")  # written to files, and not settings by these names
 _PRECISIONS: dict[str, np.dtype[Any]] = {"single": np.dtype(np.float32), "half": np.dtype(np.float16)}
 
 
@@ -102,7 +103,8 @@ class NetworkPolicies:
         self.networks = tuple(_plain(one, shape) for one, shape in zip(networks, law.shapes(), strict=True))
         self.policies, self.n_actions = self.networks[0].heads.bias.shape[:2]
         self.n_inputs, self.limit = n_inputs, limit
-        self.widths = tuple(layer.bias.shape[1] for layer in self.networks[0].hidden)
+        self._layers = tuple(tuple(layer.bias.shape[1] for layer in one.hidden) for one in self.networks)
+        self.widths = self._layers[0]
         self._kept: dict[bytes, Any] = {}
 
     @classmethod
@@ -252,13 +254,15 @@ class NetworkPolicies:
             "objects": first.numbers if isinstance(first, Pairs) else 0,
             "limit": self.limit,
             "rank": rank,
+            "spread_widths": [] if self._layers[-1] == self.widths else list(self._layers[-1]),
         }
         return {name: True for name, so in said.items() if so} | {name: value for name, value in more.items() if value}
 
     def arrays(self, precision: str = "single") -> Arrays:
         """All that must be stored, beside `describe`; precision "half" takes half the room."""
         one_of("precision", precision, _PRECISIONS)
-        sizes = (self.networks[0].hidden[0].weight.shape[1], *self.widths)
+        first = self.networks[0].hidden[0].weight.shape[1]
+        sizes = [(first, *widths) for widths in self._layers]
         layout = _layout(self.law, self.policies, sizes, self.n_actions, "shared" in self._switches())
         named = zip(layout, jax.tree.leaves(self.networks), strict=True)
         arrays = {name: _rounded(array, _PRECISIONS[precision]) for name, array in named}
@@ -272,9 +276,10 @@ class NetworkPolicies:
         policies, inputs, actions, features = (
             whole(name, description.get(name)) for name in ("policies", "inputs", "actions", "features")
         )
-        widths, gamma = description.get("widths"), number("gamma", description.get("gamma"), 0.0, 1.0)
-        if not isinstance(widths, list) or not widths:
-            raise ValueError(f"widths must be a list of sizes, got {widths!r}")
+        widths, gamma = _sizes(description, "widths"), number("gamma", description.get("gamma"), 0.0, 1.0)
+        narrow = _sizes(description, "spread_widths") if "spread_widths" in description else widths
+        if len(narrow) != len(widths):
+            raise ValueError(f"spread_widths must have {len(widths)} sizes, as widths, got {narrow}")
         limit = whole("limit", description.get("limit", 0), 0)
         if gamma == 1 and not limit:
             raise ValueError("gamma must be below 1 without a time limit, got 1")
@@ -291,10 +296,12 @@ class NetworkPolicies:
         if objects and listed % objects:
             raise ValueError(f"objects must divide the {listed} inputs, got {objects}")
         first = Sizes(policies, inputs, (), actions, objects=objects, timed=bool(limit)).first
-        sizes = (first, *(whole("widths", width) for width in widths))
         if not isinstance(events, list) or any(whole("events", event, 0) >= features for event in events):
             raise ValueError(f"events must be a list of features from 0 to {features - 1}, got {events!r}")
         law = make_law(kind, features, atoms, tuple(events), whole("rank", description.get("rank", 0), 0), bool(limit))
+        if isinstance(law, MeanLowRank) and "moments/heads/weight" in arrays:
+            arrays = _in_two_parts(arrays, features)
+        sizes = [(first, *part) for part in (widths, narrow)[: len(law.shapes())]]
         layout = _layout(law, policies, sizes, actions, description.get("shared", False) is True)
         leaves = [_checked(arrays, name, shape) for name, shape in layout.items()]
         surplus = arrays.keys() - layout.keys() - ({"atoms"} if atoms is not None else set())
@@ -418,12 +425,35 @@ def choose_by_histograms(task: HistogramTask, obs: Array, form: RiskForm) -> Arr
     return gpi_actions(_values(_task_outputs(task, obs), task, form))
 
 
-def _layout(law: Law, policies: int, sizes: tuple[int, ...], actions: int, shared: bool) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the stored arrays, in the order of the networks' leaves."""
+def _sizes(description: Mapping[str, object], name: str) -> list[int]:
+    sizes = description.get(name)
+    if not isinstance(sizes, list) or not sizes:
+        raise ValueError(f"{name} must be a list of sizes, got {sizes!r}")
+    return [whole(name, size) for size in sizes]
+
+
+def _in_two_parts(arrays: Arrays, features: int) -> Arrays:
+    """Means and covariances by two networks, from one network of older files: its heads' columns are cut in two."""
+    found: Arrays = {}
+    for name, array in arrays.items():
+        part, _, place = name.partition("/")
+        if part != "moments":
+            found[name] = array
+            continue
+        of_heads = place.startswith("heads/")
+        found[f"psi/{place}"] = array[..., :features] if of_heads else array
+        found[f"Sigma/{place}"] = array[..., features:] if of_heads else array
+    return found
+
+
+def _layout(
+    law: Law, policies: int, sizes: Sequence[tuple[int, ...]], actions: int, shared: bool
+) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the stored arrays, in the order of the networks' leaves; sizes: of each part's layers."""
     layout: dict[str, tuple[int, ...]] = {}
-    for part, heads in zip(_PARTS[law.kind], law.shapes(), strict=True):
-        layers: dict[str, tuple[int, ...]] = {f"hidden/{i}": pair for i, pair in enumerate(pairwise(sizes))}
-        for place, shape in (layers | {"heads": (sizes[-1], actions, heads.size)}).items():
+    for part, own, heads in zip(_PARTS[law.kind], sizes, law.shapes(), strict=True):
+        layers: dict[str, tuple[int, ...]] = {f"hidden/{i}": pair for i, pair in enumerate(pairwise(own))}
+        for place, shape in (layers | {"heads": (own[-1], actions, heads.size)}).items():
             several = 1 if shared and place in layers else policies
             layout[f"{part}/{place}/weight"] = (several, *shape)
             layout[f"{part}/{place}/bias"] = (several, *shape[1:])
