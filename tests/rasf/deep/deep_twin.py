@@ -270,10 +270,15 @@ class Twin:
         mean, variance = self.return_moments(self.parts, k, x, action, w)
         return mean + beta / 2 * max(variance, 0.0)
 
-    def gpi_action(self, obs, task_weights, task_input, beta):
-        """argmax_b max_j score_j(s, b)."""
+    def gpi_action(self, obs, task_weights, task_input, beta, aversion=0.0):
+        """argmax_b max_j score_j(s, b); `aversion` standard deviations count against an action."""
         x, w = self.seen(obs, task_input), self.weighed(task_weights)
-        best = [max(self.score(j, x, b, w, beta) for j in range(self.policies)) for b in range(self.actions)]
+
+        def cost(j, b):
+            return aversion * math.sqrt(max(self.return_moments(self.parts, j, x, b, w)[1], 0.0)) if aversion else 0.0
+
+        each = range(self.policies)
+        best = [max(self.score(j, x, b, w, beta) - cost(j, b) for j in each) for b in range(self.actions)]
         return int(np.argmax(best))
 
     def bootstrap_scores(self, k, x, w, beta):
@@ -401,7 +406,7 @@ def plain_run(agent, world, config, schedule, twin):
     """All steps of a run, as tuples (obs, action, phi, next_obs, not_terminated, task, last); the twin has learned.
 
     Act by GPI or explore, step, store, sample, one update of every policy for a step of all environments; copy to the
-    target after every period.
+    target after every period. Episodes may be averse, have a time limit, and be forgotten by a small replay.
     """
     weights, inputs = map(np.asarray, config.tasks)
     n = schedule.tasks if agent.settings.side_by_side else 1
@@ -414,7 +419,8 @@ def plain_run(agent, world, config, schedule, twin):
     worlds = drawn(partial(algorithm.world_chance, world, config.key, n=n), rounds)
     samples = drawn(partial(algorithm.sample_chance, agent, config.key), rounds)
     move, observe = jax.jit(world.advance), jax.jit(world.observe)
-    states, ages, kept, explored = [None] * n, [0] * n, [], 0
+    states, ages, aversion, kept, explored = [None] * n, [0] * n, [0.0] * n, [], 0
+    capacity = -(-min(schedule.steps, agent.settings.replay or schedule.steps) // n) * n
     for r in range(rounds):
         task = 0 if n > 1 else r // per_task
         if r and n == 1 and r % per_task == 0:  # the next task begins with a new episode
@@ -422,25 +428,40 @@ def plain_run(agent, world, config, schedule, twin):
         acted = []
         for e in range(n):
             reset, noise = (jax.tree.map(lambda x, at=(r, e): x[at], part) for part in worlds)
-            states[e] = reset if ages[e] == 0 else states[e]
-            obs = np.asarray(observe(states[e]))
-            action = twin.gpi_action(obs, weights[task + e], inputs[task + e], float(config.beta))
+            if ages[e] == 0:
+                states[e], aversion[e] = reset, float(chance.aversion[r, e])
+            obs = agent.with_time(np.asarray(observe(states[e])), np.array(ages[e]))
+            action = twin.gpi_action(obs, weights[task + e], inputs[task + e], float(config.beta), aversion[e])
             if chance.explore[r, e] < agent.settings.epsilon:
                 action, explored = int(chance.action[r, e]), explored + 1
             states[e], phi = move(states[e], action, noise)
             terminated = bool(world.terminated(states[e]))
             ages[e] += 1
             over = terminated or ages[e] >= world.episode_length
+            ended = terminated or (over and bool(agent.limit) and ages[e] >= agent.limit)
+            after = agent.with_time(np.asarray(observe(states[e])), np.array(ages[e]))
             ages[e] = 0 if over else ages[e]
-            after = np.asarray(observe(states[e]))
-            acted.append((obs, action, np.asarray(phi), after, 1.0 - terminated, task + e, float(over)))
+            acted.append((obs, action, np.asarray(phi), after, 1.0 - ended, task + e, float(over)))
         kept += acted
-        chosen = [int(bits) % len(kept) for bits in samples.bits[r]]
+        twin.within = bounds_seen(kept)
+        slots = [int(bits) % min(len(kept), capacity) for bits in samples.bits[r]]
+        # a place in the replay holds the newest step with that number, modulo the capacity
+        chosen = [max(i for i in range(slot, len(kept), capacity)) for slot in slots]
         twin.update([following(kept[i::n], agent.settings.n_step) for i in chosen], float(config.bootstrap_beta))
         if (r + 1) % agent.settings.target_period == 0:
             twin.copy_target()
     assert 0 < explored < n * rounds / 2
     return kept
+
+
+def bounds_seen(steps):
+    """The least and the largest feature of any step, or 0, and which are not 0 where an episode goes on."""
+    found = np.zeros((3, len(steps[0][2])))
+    for _, _, phi, _, not_terminated, _, _ in steps:
+        for i, one in enumerate(phi):
+            found[0, i], found[1, i] = min(found[0, i], one), max(found[1, i], one)
+            found[2, i] = max(found[2, i], float(one != 0 and not_terminated > 0))
+    return Within(*found)
 
 
 def following(steps, n_step):

@@ -171,6 +171,20 @@ def test_trajectories_are_the_states_that_were_acted_in():
     assert len(np.unique(states.start[..., 0])) == 5  # every rollout starts anew
 
 
+def test_rollouts_tell_the_networks_the_time_that_is_left():
+    """A network whose only unit is the share of time left, below one half: action 1 in the last of four steps."""
+    tasks = Tasks(TASKS.weights[:1], TASKS.inputs[:1])
+    settings = settings_of("sfdqn", gamma=GAMMA, widths=(2,), horizon="episode")
+    agent = Agent.for_world(settings, WORLD, tasks, limit=STEPS)
+    (network,) = psi_networks(agent, np.zeros((1, 2, 2)))
+    network.hidden[0].weight[0, -1, 0] = -5.0
+    network.heads.weight[0, 0, 1, 0] = 1.0
+    act = jax.jit(partial(rollouts, agent, WORLD, n=2, epsilon=0.0, record=True))
+    found = jax.tree.map(np.asarray, act((network,), jax.random.key(0), 0.0, tasks))
+    np.testing.assert_array_equal(found.states.ones, np.zeros((1, 2, STEPS)))
+    np.testing.assert_array_equal(found.phi, [[[4.0, 1.0], [4.0, 1.0]]])
+
+
 def test_same_key_same_bits_and_other_keys_differ():
     agent = make("sfdqn")
     networks = psi_networks(agent, np.zeros((3, 2, 2)))

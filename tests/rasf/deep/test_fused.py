@@ -57,6 +57,12 @@ def assert_same(one, other):
 
 # The loop, step by step
 
+# with all that the plain loop does not do switched off
+PLAIN_LOW_RANK = {
+    "events": (1,), "shared": False, "decay": False, "average": 0, "warmup": 0, "surprise": 0.0, "updates": 0.5,
+    "n_step": 3, "averse_episodes": 0.8, "replay": 10,
+}  # fmt: skip
+
 
 def rows_of(obs, action, phi, next_obs, not_terminated, task, last):
     return np.concatenate([obs, next_obs, phi, [action, not_terminated, task, last]])
@@ -69,8 +75,9 @@ def rows_of(obs, action, phi, next_obs, not_terminated, task, last):
         ("rasfc51", WALK, {"side_by_side": True, "updates": 0.5}),
         ("sfdqn-residual", Walk(episode_length=7, edge=0.3), {"n_step": 3}),
         ("sfdqn", Walk(episode_length=7, edge=0.3), {"n_step": 3, "side_by_side": True, "updates": 0.5}),
+        ("rasfdqn", Walk(episode_length=4, edge=0.5), PLAIN_LOW_RANK | {"limit": 4}),
     ],
-    ids=["tasks in sequence", "interleaved", "three steps", "three steps interleaved"],
+    ids=["tasks in sequence", "interleaved", "three steps", "three steps interleaved", "averse episodes, small replay"],
 )
 def test_the_loop_is_algorithm_2(name, world, changes):
     """The plain loop takes the same chance and must take the same actions and hold the same numbers.
@@ -84,8 +91,11 @@ def test_the_loop_is_algorithm_2(name, world, changes):
         lanes, _ = run(agent, configs, schedule, world)
         twin = Twin(agent, first.learner, *TASKS)
         kept = plain_run(agent, world, config, schedule, twin)
-        assert_same_networks(twin, lane(lanes, 0).learner, agent, atol=1e-9)
-        np.testing.assert_allclose(lanes.ring.rows[0], [rows_of(*one) for one in kept], rtol=0, atol=1e-9)
+        # weights of tasks are in single precision, and so are the directions of covariances that follow from them
+        assert_same_networks(twin, lane(lanes, 0).learner, agent, atol=1e-6 if name == "rasfdqn" else 1e-9)
+        rows = lanes.ring.rows[0]
+        newest = [max(range(slot, len(kept), len(rows))) for slot in range(len(rows))]
+        np.testing.assert_allclose(rows, [rows_of(*kept[i]) for i in newest], rtol=0, atol=1e-7)
         assert len({last for *_, last in kept}) == 2
         if world.edge < np.inf:
             assert len({alive for *_, alive, _, _ in kept}) == 2

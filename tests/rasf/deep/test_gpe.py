@@ -111,6 +111,15 @@ def test_own_scores_give_every_policy_its_own_weights():
     np.testing.assert_allclose(by_each[1], risk.independent(moved[1], atoms, w[1]), rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("law", ["rasfc51", "sfdqn", "sfdqn-residual", "rasfdqn"])
+def test_policies_that_are_all_neutral_choose_by_means_alone(law):
+    agent, networks = make(law, **({"events": (1,)} if law == "rasfdqn" else {}))
+    w = TRAINING.weights.astype(np.float32)
+    found = replace(agent, neutral=True).own_scores(networks, OBSERVATIONS.astype(np.float32), w, np.zeros(K))
+    by_all = agent.own_scores(networks, OBSERVATIONS.astype(np.float32), w, MeanVariance(0.0))
+    np.testing.assert_allclose(found, by_all, rtol=1e-4, atol=1e-4)
+
+
 def test_a_point_is_scored_as_a_certain_return():
     with jax.enable_x64(True):
         agent, networks = make("sfdqn")

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from toy_environments import Answers, Corridor, Vectors, corridor_phi
 
 from rasf.envs.gymnasium.description import EnvironmentDescription
-from rasf.envs.gymnasium.single import FeatureReward, estimate_bounds, open_environment
+from rasf.envs.gymnasium.single import FeatureReward, estimate_bounds, open_environment, time_limit_of
 from rasf.envs.gymnasium.vector import open_vector
 
 MO_IDS = [
@@ -687,3 +687,39 @@ def test_a_wrapper_of_features_needs_an_environment():
     with pytest.raises(ValueError, match="env must be an id") as refusal:
         open_environment("a" * 10_000)
     assert len(str(refusal.value)) < 300
+
+
+class Limited(gym.Wrapper):
+    """A wrapper that says how long episodes are."""
+
+    def __init__(self, env, **told):
+        super().__init__(env)
+        vars(self).update(told)
+
+
+@pytest.mark.parametrize(
+    ("make", "limit"),
+    [
+        (Corridor, None),
+        (lambda: gym.wrappers.TimeLimit(Corridor(), 7), 7),
+        (lambda: gym.wrappers.TimeLimit(gym.wrappers.TimeLimit(Corridor(), 7), 12), 7),  # the first to cut
+        (lambda: gym.wrappers.RescaleObservation(gym.wrappers.TimeLimit(Corridor(), 7), -1, 1), 7),
+        (lambda: Limited(Corridor(), max_episode_steps=9), 9),
+        (lambda: Limited(Corridor(), max_steps=np.int64(9)), 9),
+        (lambda: Limited(Corridor(), max_episode_steps=None, max_steps="many"), None),
+        (lambda: Limited(Corridor(), max_steps=0), None),
+        (lambda: gym.make("CartPole-v1"), 500),
+        (lambda: gym.make("CartPole-v1", max_episode_steps=30), 30),
+        (lambda: gym.make("rasf/FourRoom-v0", step_limit=40), 40),
+    ],
+)
+def test_the_time_limit_is_what_an_environment_and_its_wrappers_tell(make, limit):
+    assert time_limit_of(make()) == limit
+
+
+def test_vector_environments_tell_the_time_limit_of_one():
+    several = gym.vector.SyncVectorEnv([lambda: gym.wrappers.TimeLimit(Corridor(), 7)] * 2)
+    phi = {"phi": lambda obs, action, after, info: np.ones(2)}
+    assert time_limit_of(several) == open_vector(several, None, **phi).time_limit == 7
+    assert open_vector(gym.make_vec("CartPole-v1", 2), None, **phi).time_limit == 500
+    assert open_environment(gym.wrappers.TimeLimit(Corridor(), 7), **phi).time_limit == 7
