@@ -114,12 +114,22 @@ class NetworkPolicies:
 
     def shared_settings(self) -> dict[str, Any]:
         """Settings of the agent that policies must share to be in one library."""
-        own: dict[str, Any] = {"atoms": len(self.law.atoms[0])} if isinstance(self.law, Histogram) else {}
+        own: dict[str, Any] = {"atoms": self._atoms} if isinstance(self.law, Histogram) else {}
         if isinstance(self.law, MeanLowRank):
+            if self._layers != self.law.layers(self.widths):
+                raise ValueError(
+                    "a library whose means and variances share layers, of an earlier version, cannot grow: train a new "
+                    "one"
+                )
             own["events"] = self.law.events
         switches = {name: so for name, so in self._switches().items() if name not in _OF_FILES}
         own["horizon"] = "episode" if self.limit else "continuing"
         return {"gamma": self.gamma, "widths": self.widths, "objects": 0, **own, **switches}
+
+    @property
+    def _atoms(self) -> int | None:
+        """The number of atoms, of histograms."""
+        return len(self.law.atoms[0]) if isinstance(self.law, Histogram) else None
 
     def check(self, risk: Risk) -> None:
         """Refuse a risk that these laws cannot serve."""
@@ -236,7 +246,7 @@ class NetworkPolicies:
         return {
             "law": self.law_kind.value,
             "features": self.n_features,
-            "atoms": self.shared_settings().get("atoms"),
+            "atoms": self._atoms,
             "policies": self.policies,
             "inputs": self.n_inputs,
             "actions": self.n_actions,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,7 +24,6 @@ from rasf.deep import fused
 from rasf.deep.agent import Agent, Policies, Tasks
 from rasf.deep.fused import Lane, RunConfig, Schedule
 from rasf.deep.laws import Histogram, Networks, support_atoms
-from rasf.deep.low_rank import MeanLowRank
 from rasf.deep.networks import choose_policies
 from rasf.deep.settings import HistogramSettings, NetworkSettings
 from rasf.deep.stepped import BaseScores, Learned, SteppedLearner
@@ -120,8 +118,6 @@ def train_networks(
     neutral = not stream.policies.beta.any()
     more: Header = {"planned": planned, "risk": _trained_kind(risks), "limit": limit, "neutral": neutral}
     agent = Agent.create(settings, *sizes, **more).for_weights(stream.learned)
-    if isinstance(base_library, NetworkPolicies) and isinstance(base_library.law, MeanLowRank):
-        agent = replace(agent, law=base_library.law)  # whose rank may be another, in files of earlier versions
     remembered = min(stream.all_steps, settings.replay or stream.all_steps)
     kind = np.dtype(np.float32) if limit else env.encoder.vector_dtype  # bytes hold no share of time
     _check_affordable(agent, remembered, env.encoder.vector_size, tasks.shape[1], kind.itemsize)
