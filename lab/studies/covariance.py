@@ -2,12 +2,12 @@
 
     python lab/studies/covariance.py machines 0 --set horizon='"continuing"'
 
-A library is trained by `rasfdqn` on 4 weightings, 25,000 steps each. The greedy policy of each source at its own weights
-is then evaluated exactly: mean psi and covariance Sigma of its return, for every state, action and, with a time limit,
-step. For unseen weightings, at states that neutral acting visits, three things are compared:
+A library is trained by `rasfdqn` on 4 weightings, 25,000 steps each. The greedy policy of each source at its own
+weights is then evaluated exactly: mean psi and covariance Sigma of its return, for every state, action and, with a time
+limit, step. For unseen weightings, at states that neutral acting visits, three things are compared:
 
     error       |w'Sigma w - exact| / exact, on average over policies and actions
-    agreement   how often averse GPI by the networks takes the action of averse GPI by the exact psi and Sigma; ties count
+    agreement   how often averse GPI by the networks takes the action of averse GPI by the exact psi and Sigma, or a tie
     regret      the exact score of that action below the best one, in units of the scores' spread over actions
 
 Aversion makes the risk term a tenth of the mean. `diagonal` and `neutral` act by the exact psi with the diagonal of the
@@ -92,7 +92,9 @@ def study(name: str, seed: int, settings: dict[str, Any], steps: int = 25_000) -
         diagonal = np.stack([np.einsum("d,...dd->...", w**2, s[at]) for _, s in exact])
         asked = [library.encode(states[times == t], t) for t in range(times.max() + 1)]
         scored = [library.sources.scores(seen, w, rasf.MeanVariance(0.0)) for seen in asked]
-        learned, std = (np.concatenate(parts, axis=1) for parts in zip(*((one.mean, one.std) for one in scored)))
+        learned, std = (
+            np.concatenate(parts, axis=1) for parts in zip(*((one.mean, one.std) for one in scored), strict=True)
+        )
         beta = -2 * _SHARE * np.abs(psi).mean() / var.mean()
         certain = var > 1e-9
         error = np.abs(std**2 - var)[certain] / var[certain]
@@ -137,6 +139,7 @@ class _Recorded(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def main() -> None:
+    """Run one problem and seed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("problem", choices=("machines", "inventory", "power"))
     parser.add_argument("seed", type=int)

@@ -32,10 +32,7 @@ from rasf.library.trials import Trials
 from rasf.statistics import mean_of_the_worst
 from rasf_lab.suite.environments import CASES
 
-import os
-
-UNSEEN, EPISODES, WORST = int(os.environ.get("UNSEEN", "3")), int(os.environ.get("EPISODES", "100")), 0.1
-MARGINS = tuple(float(c) for c in os.environ.get("MARGINS", "").split(",") if c)
+UNSEEN, EPISODES, WORST = 3, 100, 0.1
 LEVELS = (1.0, 4.0, 16.0)
 
 
@@ -71,7 +68,7 @@ def _pole_phi(obs: Any, action: int, next_obs: Any, info: Any, reward: float, te
     return [1.0, float(next_obs[0] ** 2), float(terminated)]
 
 
-_pole_phi.bounds = [[0, 1], [0, 6], [0, 1]]  # type: ignore[attr-defined]
+_pole_phi.bounds = [[0, 1], [0, 7], [0, 1]]  # type: ignore[attr-defined]
 _pole_phi.feature_names = ["upright", "distance", "fall"]  # type: ignore[attr-defined]
 
 
@@ -80,7 +77,8 @@ class _Gusts(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> Any:
         state = self.unwrapped.state
-        pushed = np.asarray(state, float) + [0, 0, 0, 0.15 * self.unwrapped.np_random.standard_normal()]
+        pushed = np.array(state, float)
+        pushed[3] += 0.15 * self.unwrapped.np_random.standard_normal()
         self.unwrapped.state = tuple(pushed)
         return self.env.step(action)
 
@@ -140,6 +138,7 @@ def _of_suite(name: str, steps: int, failure: tuple[int, int] | None, **settings
 
     def make() -> Any:
         import mo_gymnasium  # noqa: F401, registers its environments
+
         from rasf.envs.registration import register_environments
 
         register_environments()
@@ -152,8 +151,7 @@ def _of_suite(name: str, steps: int, failure: tuple[int, int] | None, **settings
 
 
 def _road(name: str, steps: int) -> Problem:
-    given = {key: value for key, value in CASES[name].settings.items()}
-    return _of_suite(name, steps, (len(CASES[name].features) - 1, 1), **given)
+    return _of_suite(name, steps, (len(CASES[name].features) - 1, 1), **CASES[name].settings)
 
 
 PROBLEMS: dict[str, Problem] = {
@@ -194,8 +192,6 @@ def run(name: str, seed: int, settings: dict[str, Any], share: float = 1.0) -> d
         given["once"] = (problem.failure[0],)
     library = rasf.learn(problem.make, tasks=np.array(problem.tasks, float), agent="rasfdqn", phi=problem.phi, **given)
     seconds = time.perf_counter() - begin
-    if os.environ.get("SAVE"):
-        library.save(os.environ["SAVE"])
     asked = [_asked(library, problem, np.array(w, float), seed) for w in problem.unseen[:UNSEEN]]
     return {
         "problem": name, "seed": seed, "settings": {key: repr(value) for key, value in settings.items()},
@@ -212,12 +208,8 @@ def _asked(library: Any, problem: Problem, w: Any, seed: int) -> dict[str, Any]:
     neutral = trials.reports(library, w, {"neutral": (rasf.MeanVariance(0.0), {})}, None)["neutral"]
     spread = max(float(neutral.discounted.std()), 1e-9)
     rows: dict[str, Any] = {"cvar": (rasf.CVaR(WORST), {})}
-    if hasattr(rasf, "MonotoneMeanVariance"):
-        rows |= {f"monotone {k:g}": (rasf.MonotoneMeanVariance(-k / spread), {}) for k in LEVELS}
+    rows |= {f"monotone {k:g}": (rasf.MonotoneMeanVariance(-k / spread), {}) for k in LEVELS}
     rows["mean-variance 4"] = (rasf.MeanVariance(-4.0 / spread), {})
-    for c in MARGINS:
-        rows[f"neutral m{c:g}"] = (rasf.MeanVariance(0.0), {"acting": _cautious(library, c)})
-        rows[f"cvar m{c:g}"] = (rasf.CVaR(WORST), {"acting": _cautious(library, c)})
     found = {"neutral": neutral, **trials.reports(library, w, rows, None)}
     limit = None
     if problem.failure is not None:
@@ -244,29 +236,8 @@ def _asked(library: Any, problem: Problem, w: Any, seed: int) -> dict[str, Any]:
     return {"w": w.tolist(), "spread": spread, "limit": limit, "rows": told}
 
 
-def _cautious(library: Any, margin: float) -> Any:
-    from rasf.library.acting.gpi import PerStateRisk
-
-    own = [(np.array(one.w), one.risk) for one in library.policies]
-
-    class Cautious(PerStateRisk):
-        def act(self, obs: Any, memory: Any) -> Any:
-            return self.select(obs, memory) % self.sources.n_actions
-
-        def values(self, obs: Any, memory: Any) -> Any:
-            found = self.sources.scores(obs, self.w, self.risk)
-            values, rows = found.values.copy(), np.arange(len(obs))
-            actions = np.stack([self.sources.scores(obs, w, r).values[k].argmax(1) for k, (w, r) in enumerate(own)])
-            k = np.stack([values[k, rows, actions[k]] for k in range(len(own))]).argmax(0)
-            values[k, rows, actions[k, rows]] += margin * found.std[k, rows, actions[k, rows]]
-            return values
-
-    return Cautious
-
-
 def _risk_of(name: str, returns: Any, spread: float) -> Any:
     """The risk measure of a row, of returns (.., n)."""
-    name = name.split(" m")[0]
     if name in ("neutral", "limit"):
         return returns.mean(axis=-1)
     if name == "cvar":
@@ -315,8 +286,6 @@ def _table(paths: list[str]) -> None:
             )
 
         def gain(name: str, asked: list[Any] = asked) -> str:
-            if name not in rows[0]:
-                return "-"
             drawn = []
             for each in asked:
                 both = np.array([each["rows"][name]["returns"], each["rows"]["neutral"]["returns"]])
@@ -335,6 +304,7 @@ def _table(paths: list[str]) -> None:
         d_failure = "-"
         if "sum" in rows[0]["neutral"]:
             d_failure = f"{mean_of(lambda row: row['neutral']['predicted_sum'] - row['neutral']['sum']):+.3f}"
+        undiscounted = mean_of(lambda row: row["neutral"]["undiscounted"])
         d_mean, ratio = spread_of("neutral")
         averse = "monotone 4" if "monotone 4" in rows[0] else "cvar"
         d_averse, averse_ratio = spread_of(averse)
@@ -343,7 +313,7 @@ def _table(paths: list[str]) -> None:
             impossible = f"{100 * mean_of(lambda row: row['limit']['not_kept'] / EPISODES):.0f} %"
         cells = (
             problem, label, str(len(some)),
-            f"{mean_of(lambda row: np.mean(row['neutral']['returns'])):.3g} / {mean_of(lambda row: row['neutral']['undiscounted']):.3g}",
+            f"{mean_of(lambda row: np.mean(row['neutral']['returns'])):.3g} / {undiscounted:.3g}",
             d_mean, ratio, d_failure, gain("cvar"), *(gain(f"monotone {k:g}") for k in LEVELS),
             gain("mean-variance 4"), failed, impossible, d_averse, averse_ratio,
             f"{np.mean([one['steps'] / one['seconds'] for one in some]):.0f}",
@@ -352,6 +322,7 @@ def _table(paths: list[str]) -> None:
 
 
 def main() -> None:
+    """Run one problem and seed, or print the table of runs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("run")

@@ -2,8 +2,9 @@
 
     python lab/studies/screen.py obstacles --seeds 3 --out runs/screen.jsonl --set n_step=1
 
-One line of JSON for each seed. Unseen weightings are acted for neutrally, by CVaR(0.1), and by monotone mean-variance at
-three levels (theta times the neutral spread is 1, 4, 16); all by GPI over the policies of the tasks, in every state.
+One line of JSON for each seed. Unseen weightings are acted for neutrally, by CVaR(0.1), and by monotone mean-variance
+at three levels (theta times the neutral spread is 1, 4, 16); all by GPI over the policies of the tasks, in every state.
+`copies=2` trains every policy twice, from other first weights, and acts by the mixture of both distributions.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from worlds import DynamicObstacles, FiniteWorld, GustyPole
 
 import rasf
 from rasf.arrays import Array, Floats
@@ -27,10 +27,11 @@ from rasf.deep import fused
 from rasf.deep.agent import Agent, Policies, Tasks
 from rasf.deep.fused import RunConfig, Schedule
 from rasf.deep.settings import MomentSettings
-from rasf_lab.operations import inventory, machines, power
 from rasf.risk import CVaR, MeanVariance, MonotoneMeanVariance
 from rasf.statistics import mean_of_the_worst
+from rasf_lab.operations import inventory, machines, power
 from rasf_lab.suite.environments import CASES
+from worlds import DynamicObstacles, FiniteWorld, Flaps, GustyPole
 
 EPISODES, WORST, LEVELS = 500, 0.1, (1.0, 4.0, 16.0)
 
@@ -61,20 +62,34 @@ def problems(name: str) -> Screened:
     if name == "pole":
         tasks = ((1, 0, -10), (1, -0.5, -10), (0.2, -1, -30))
         return Screened(GustyPole(), tasks, ((1, -0.2, -20), (0.5, -0.5, -5), (1, -1, -50)), 20_000, (2, 1))
+    if name == "flaps":
+        tasks = ((1, -1, 0), (1, -5, -0.02), (0.5, -1, -0.05))
+        return Screened(Flaps(), tasks, ((1, -2, -0.01), (1, -3, -0.05), (0.7, -1, 0)), 40_000, (1, 1))
     case = CASES.get(name)
     kwargs = {} if case is None else dict(case.env_kwargs)
     made = {"machines": machines, "inventory": inventory, "power": power}[name]
     return _operations(name, made(**kwargs), (4, 1) if name in ("machines", "inventory") else None)
 
 
-def rollouts(agent: Agent, world: Any, w: Array, risk: Any, networks: Any, key: Array) -> dict[str, Array]:
+def together(part: Array, copies: int) -> Array:
+    """The copies (copies, K, ..) of K policies."""
+    return part.reshape(copies, -1, *part.shape[1:])
+
+
+def rollouts(
+    agent: Agent, world: Any, w: Array, risk: Any, networks: Any, key: Array, copies: int = 1
+) -> dict[str, Array]:
     """Episodes by GPI: discounted and plain sums (n, d), lengths, and what is predicted at their start."""
     heads = agent.task_heads(networks, w)
     nothing = jnp.zeros(0)
 
+    def moments(obs: Array) -> tuple[Array, Array]:
+        mean, variance = (together(part, copies) for part in agent.moments(heads, obs, nothing))
+        return mean.mean(axis=0), variance.mean(axis=0) + mean.var(axis=0)
+
     def chosen(obs: Array) -> tuple[Array, Array, Array]:
-        scores = agent.scores(heads, obs, nothing, risk)  # (K, B, A)
-        mean, variance = agent.moments(heads, obs, nothing)
+        mean, variance = moments(obs)
+        scores = risk.moments(mean, variance)
         k = jnp.argmax(scores.max(axis=2), axis=0)
         a = jnp.argmax(scores.max(axis=0), axis=1)
         rows = jnp.arange(len(a))
@@ -88,7 +103,7 @@ def rollouts(agent: Agent, world: Any, w: Array, risk: Any, networks: Any, key: 
     def step(carry: Any, t: Array) -> tuple[Any, None]:
         state, alive, sums, discounted, lengths = carry
         obs = agent.with_time(jax.vmap(world.observe)(state), jnp.full(EPISODES, t))
-        action = jnp.argmax(agent.scores(heads, obs, nothing, risk).max(axis=0), axis=1)
+        action = jnp.argmax(risk.moments(*moments(obs)).max(axis=0), axis=1)
         noise = jax.vmap(world.noise)(jax.random.split(jax.random.fold_in(noises, t), EPISODES))
         state, phi = jax.vmap(world.advance)(state, action, noise)
         phi = phi * alive[:, None]
@@ -120,6 +135,8 @@ def screen(name: str, seeds: int, settings: dict[str, Any], share: float = 1.0) 
     imagined = settings.pop("imagined", ())
     learned = np.concatenate([tasks, np.array(imagined, np.float32).reshape(-1, tasks.shape[1])])
     risks = settings.pop("betas", [0.0])
+    copies = settings.pop("copies", 1)
+    learned = np.tile(learned, (copies, 1))
     given = {"gamma": problem.gamma, **settings}
     chosen = MomentSettings(**{key: tuple(v) if isinstance(v, list) else v for key, v in given.items()})
     steps, n = round(share * problem.steps), len(tasks)
@@ -150,13 +167,14 @@ def screen(name: str, seeds: int, settings: dict[str, Any], share: float = 1.0) 
         lambda *parts: np.stack(parts), *(fused.unscaled_networks(agent, lanes, i) for i in range(seeds))
     )
     lines: list[dict[str, Any]] = [
-        {"problem": name, "seed": i, "settings": given | {"imagined": len(imagined), "betas": risks}, "seconds": seconds,
-         "asked": []}
+        {"problem": name, "seed": i, "settings": given | {"imagined": len(imagined), "betas": risks, "copies": copies},
+         "seconds": seconds, "asked": []}
         for i in range(seeds)
     ]  # fmt: skip
-    run = jax.jit(jax.vmap(partial(rollouts, agent, world), in_axes=(None, None, 0, None)), static_argnums=1)
+    acted = partial(rollouts, agent, world, copies=copies)
+    run = jax.jit(jax.vmap(acted, in_axes=(None, None, 0, None)), static_argnums=1)
     by_beta = jax.jit(
-        jax.vmap(lambda w, beta, net, key: rollouts(agent, world, w, MonotoneMeanVariance(beta), net, key),
+        jax.vmap(lambda w, beta, net, key: acted(w, MonotoneMeanVariance(beta), net, key),
                  in_axes=(None, 0, 0, None))
     )  # fmt: skip
     for j, w in enumerate(np.array(problem.unseen, np.float32)):
@@ -222,16 +240,15 @@ def table(lines: list[dict[str, Any]]) -> str:
                 allowed = rows["neutral"]["sum"] + 0.02
                 told.setdefault("limit impossible", []).append(float(asked["least"] > allowed))
     names = ["neutral", "cvar", *(f"monotone {level:g}" for level in LEVELS)]
-    parts = [
-        f"{lines[0]['problem']:10s} n {len(lines)} {lines[0]['seconds']:.0f}+{lines[0]['all_seconds'] - lines[0]['seconds']:.0f} s"
-    ]
+    parts = [f"{lines[0]['problem']:10s} n {len(lines)} {lines[0]['seconds']:.0f} of {lines[0]['all_seconds']:.0f} s"]
     neutral = told["neutral: return"]
     parts.append(f"return {np.mean(neutral):.3g} [{np.min(neutral):.3g}]")
     for name in names:
         gain, d, std = (np.array(told[f"{name}: {what}"]) for what in ("gain", "d mean", "std"))
+        failed = np.mean(told[f"{name}: failed"])
         parts.append(
-            f"{name.replace('monotone', 'mono')}: gain {np.mean(gain):+.2f}[{np.min(gain):+.2f}] d {np.median(d):+.2f}({np.abs(d).max():.1f}) "
-            f"std {np.median(std):.2f} fail {np.mean(told[f'{name}: failed']):.1f}"
+            f"{name.replace('monotone', 'mono')}: gain {np.mean(gain):+.2f}[{np.min(gain):+.2f}] "
+            f"d {np.median(d):+.2f}({np.abs(d).max():.1f}) std {np.median(std):.2f} fail {failed:.1f}"
         )
     if "limit impossible" in told:
         parts.append(f"impossible {100 * np.mean(told['limit impossible']):.0f}%")
@@ -239,6 +256,7 @@ def table(lines: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
+    """Screen a variant on the problems given."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("problems", nargs="+")
     parser.add_argument("--seeds", type=int, default=3)

@@ -3,6 +3,7 @@
     FiniteWorld        any `rasf.FiniteMDP`, observed as one-hot vectors
     DynamicObstacles   MiniGrid-Dynamic-Obstacles-6x6, as its `image` and `direction`; features goal, collision, step
     GustyPole          CartPole-v1 with random pushes, 200 steps; features upright, squared distance, fall
+    Flaps              a bird between pipes, 300 steps; features pipes, crash, flaps
 
 They follow `rasf.World`. Numbers that decide anything come from the real environments (`distributions.py`).
 """
@@ -169,7 +170,7 @@ class GustyPole:
     episode_length: int = 200
     n_actions: int = 2
     observation_size: int = 4
-    feature_bounds: Any = field(default=((1.0, 1.0), (0.0, 6.0), (0.0, 1.0)))
+    feature_bounds: Any = field(default=((1.0, 1.0), (0.0, 7.0), (0.0, 1.0)))
 
     def reset(self, key: Array) -> Array:
         return jax.random.uniform(key, (4,), minval=-0.05, maxval=0.05)
@@ -192,3 +193,41 @@ class GustyPole:
 
     def terminated(self, state: Array) -> Array:
         return (jnp.abs(state[0]) > 2.4) | (jnp.abs(state[2]) > 12 * 2 * jnp.pi / 360)
+
+
+@dataclass(frozen=True)
+class Flaps:
+    """See the module's header; a state is the height, the speed, a crash, and where pipes and their gaps are."""
+
+    episode_length: int = 300
+    n_actions: int = 2
+    observation_size: int = 8
+    feature_bounds: Any = field(default=((0.0, 1.0), (0.0, 1.0), (0.0, 1.0)))
+
+    def reset(self, key: Array) -> Array:
+        gaps = jax.random.uniform(key, (3,), minval=90.0, maxval=310.0)
+        return jnp.concatenate([jnp.array([220.0, 0.0, 0.0]), jnp.array([288.0, 460.0, 632.0]), gaps])
+
+    def noise(self, key: Array) -> Array:
+        return jax.random.uniform(key)
+
+    def advance(self, s: Array, action: Array, noise: Array) -> tuple[Array, Array]:
+        y, v = s[0], s[1]
+        v = jnp.where(action == 1, -9.0, jnp.minimum(v + 1.0, 10.0))
+        y = y + v
+        x, gap = s[3:6] - 4.0, s[6:9]
+        gone = x[0] < -52
+        x = jnp.where(gone, jnp.array([x[1], x[2], x[2] + 172.0]), x)
+        gap = jnp.where(gone, jnp.array([gap[1], gap[2], 90 + 220 * noise]), gap)
+        mid = x + 26
+        passed = ((mid <= 74) & (mid + 4 > 74)).any()
+        hits = (((x < 57 + 34) & (x + 52 > 57)) & ((y < gap - 50) | (y + 24 > gap + 50))).any()
+        crash = hits | (y > 404 - 24) | (y < -100)
+        s = jnp.concatenate([jnp.stack([y, v, crash * 1.0]), x, gap])
+        return s, jnp.stack([passed * 1.0, crash * 1.0, (action == 1) * 1.0])
+
+    def observe(self, s: Array) -> Array:
+        return jnp.concatenate([s[:2], s[3:6], s[6:9]]) / 300
+
+    def terminated(self, s: Array) -> Array:
+        return s[2] > 0
