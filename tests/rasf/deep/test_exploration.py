@@ -237,9 +237,8 @@ def test_averse_episodes_avoid_what_varies(act_every):
     """Action 0 gives 1 with standard deviation 1, action 1 gives 0.2 for sure: worse up to an aversion of 0.8."""
     agent, n = averse(1.0), 400
     learner = SteppedLearner(agent, TASKS, 0.0, 3, n, 1_000, act_every=act_every)
-    values = np.zeros((1, 2, 2, 1))  # policies, rows, actions, features
-    values[0, 0, :, 0], values[0, 1, :, 0] = [1.0, 0.2], [0.0, -40.0]
-    constant = constant_networks(agent, [values])
+    means, logs = np.reshape([1.0, 0.2], (1, 1, 2, 1)), np.reshape([0.0, -40.0], (1, 1, 2, 1))
+    constant = constant_networks(agent, [means, logs])
     learner._learner = learner._learner._replace(online=constant, average=constant)
     learner._refresh()
     actions = learner.act(np.zeros((n, 1)))
