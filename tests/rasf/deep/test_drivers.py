@@ -105,12 +105,19 @@ def assert_equal(agent, world, steps_per_task):
     "settings",
     [
         MomentSettings(**SMALL, warmup=10, events=(1,)),
-        MomentSettings(**SMALL, warmup=10, replay=24, lasting=True, n_step=3, average=5),
+        pytest.param(
+            MomentSettings(**SMALL, warmup=10, replay=24, lasting=True, n_step=3, average=5), marks=pytest.mark.slow
+        ),
         pytest.param(
             MomentSettings(**SMALL, warmup=0, settle=0.4, n_step=2, surprise=0.0, shared=False), marks=pytest.mark.slow
         ),
-        MomentSettings(**SMALL, warmup=10, horizon="continuing", averse_episodes=1.0, side_by_side=False),
-        MomentSettings(**SMALL, warmup=0, gamma=1.0, n_step=3, averse_episodes=1.0, replay=30, surprise=0.0),
+        pytest.param(
+            MomentSettings(**SMALL, warmup=10, horizon="continuing", averse_episodes=1.0, side_by_side=False),
+            marks=pytest.mark.slow,
+        ),
+        MomentSettings(
+            **SMALL, warmup=0, gamma=1.0, n_step=3, averse_episodes=1.0, replay=30, surprise=0.0, lasting=True
+        ),
         HistogramSettings(**SMALL, atoms=11, n_step=2, surprise=0.5),
         pytest.param(
             HistogramSettings(**SMALL, atoms=11, n_step=3, horizon="episode", side_by_side=True), marks=pytest.mark.slow

@@ -105,7 +105,7 @@ def test_psi_and_the_residual_covariance_are_exact():
         np.testing.assert_allclose(triangle[k][LIVE], exact.Sigma[..., rows, columns][LIVE], rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("events", [(), (2,)])
+@pytest.mark.parametrize("events", [pytest.param((), marks=pytest.mark.slow), (2,)])
 def test_means_and_covariances_of_low_rank_are_exact(events):
     """Of three features every covariance is a diagonal plus a matrix of rank 2.
 

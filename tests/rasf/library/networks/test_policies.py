@@ -12,16 +12,30 @@ from rasf.deep.networks import Each, Layer, Pairs, plain_outputs
 from rasf.deep.settings import CovarianceSettings, HistogramSettings, MeanSettings
 from rasf.library.networks import policies as network_policies
 from rasf.library.networks.policies import NetworkPolicies
-from rasf.risk import CVaR, Elliptical, Entropic, MeanVariance, NestedEntropic, SkewNormal
+from rasf.risk import CVaR, Elliptical, Entropic, MeanVariance, MonotoneMeanVariance, NestedEntropic, SkewNormal
 
 OBS, ACTIONS, K = 4, 3, 3
 BOUNDS = np.array([(-1.0, 1.0), (0.0, 1.0), (-2.0, 0.5)])
 DENSE, SPARSE, NONE = np.array([0.7, -1.3, 0.4]), np.array([0.0, -1.3, 0.4]), np.zeros(3)
 NAMES = {"histogram": HistogramSettings, "point": MeanSettings, "residual": CovarianceSettings}
 RISKS = {
-    "histogram": [MeanVariance(-0.8), MeanVariance(0.0), Entropic(-0.5), Entropic(0.7), CVaR(0.3)],
+    "histogram": [
+        MeanVariance(-0.8),
+        MonotoneMeanVariance(-0.8),
+        MeanVariance(0.0),
+        Entropic(-0.5),
+        Entropic(0.7),
+        CVaR(0.3),
+    ],
     "point": [MeanVariance(0.0), Entropic(0.0)],
-    "residual": [MeanVariance(-0.8), Entropic(0.0), CVaR(0.3), Elliptical(-0.1, "laplace"), SkewNormal(-0.4)],
+    "residual": [
+        MeanVariance(-0.8),
+        MonotoneMeanVariance(-0.8),
+        Entropic(0.0),
+        CVaR(0.3),
+        Elliptical(-0.1, "laplace"),
+        SkewNormal(-0.4),
+    ],
 }
 CASES = [(law, risk) for law, risks in RISKS.items() for risk in risks]
 
