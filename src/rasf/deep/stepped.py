@@ -40,7 +40,7 @@ from rasf.deep.replay import Drawn, HostReplay, Steps
 from rasf.deep.settings import MomentSettings
 from rasf.risk import Risk
 from rasf.risk.base import check_beta
-from rasf.transfer import gpi_actions
+from rasf.transfer import gpi, gpi_actions
 
 BaseScores = Callable[[npt.NDArray[np.float32], int], npt.NDArray[Any]]  # obs (n, m), task -> best of older ones (n, A)
 _TOGETHER = 4  # on a CPU a scan of four updates takes two thirds of the time of four calls; more gain little
@@ -231,6 +231,24 @@ class SteppedLearner:
             self._refresh()
         seen = self.agent.with_time(np.asarray(obs, np.float32)[None], np.array([age]))
         return int(gpi_actions(self._plain_scores(seen, task))[0])
+
+    def predict(self, obs: npt.ArrayLike, task: int) -> tuple[float, float]:
+        """Mean and standard deviation of the return that the greedy policy of a task predicts at its start.
+
+        Args:
+            obs: The first observation (m,) of an episode.
+            task: Index of the task.
+
+        Returns:
+            Both, of the return discounted by gamma.
+        """
+        seen = self.agent.with_time(np.asarray(obs, np.float32)[None], np.zeros(1))
+        chosen = gpi(self._plain_scores(seen, task))
+        at = int(chosen.source[0]), 0, int(chosen.policy[0])
+        heads, shapes, _ = self._heads[task]
+        outputs = tuple(plain_outputs(one, seen, shape) for one, shape in zip(heads.networks, shapes, strict=True))
+        mean, variance = self.agent.law.moments(self.agent.at_time(outputs, seen), heads)
+        return float(mean[at]), float(np.sqrt(max(float(variance[at]), 0.0)))
 
     def _plain_scores(
         self, obs: npt.NDArray[np.float32], task: int, aversion: npt.NDArray[np.float32] | None = None

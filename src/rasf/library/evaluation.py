@@ -26,12 +26,13 @@ from rasf.files import Header
 from rasf.library.acting.rule import ActingRule, Memory
 from rasf.limits import Limits
 from rasf.risk import Risk
-from rasf.risk.names import risk_to_text
+from rasf.risk.names import is_neutral, risk_to_text
 from rasf.statistics import (
     Interval,
     event_difference,
     event_interval,
     interval_of,
+    joint_interval,
     mean_interval,
     mean_of_the_worst,
 )
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from rasf.library.calibration.bounds import Promise
 
 WORST = 0.1  # the share of episodes that CVaR looks at
+_FEW = 20  # episodes: with fewer, returns are not compared with predictions
+_NEAR, _ALIKE = 0.25, 1.25  # standard deviations between means, and a factor between spreads, that do not matter
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -176,6 +179,28 @@ class Report:
             "sums": {name: list(interval) for name, interval in self.sums.items()},
         }
 
+    @property
+    def realised(self) -> Floats:
+        """Discounted returns (n,), with what is predicted beyond a cut: what predictions at the start are about."""
+        return self.discounted + self.rest
+
+    @cached_property
+    def misprediction(self) -> str | None:
+        """A sentence on how the returns differ from what was predicted at their starts; None if by chance or little."""
+        predicted = self.rule.predict(self.starts)
+        mean, spread = predicted.overall()
+        if self.episodes < _FEW or not np.isfinite([mean, spread]).all():
+            return None
+        returns, said = self.realised, []
+        got, wide = mean_interval(returns), interval_of(returns, lambda drawn: drawn.std(axis=-1, ddof=1))
+        scale = max(wide.estimate, 1e-9 * max(1.0, abs(mean)))
+        if not got.low <= mean <= got.high and abs(mean - got.estimate) > _NEAR * scale:
+            said.append(f"a mean of {mean:.4g} was predicted and {got} realised")
+        alike = max(spread, 1e-12) / scale
+        if not wide.low <= spread <= wide.high and not 1 / _ALIKE < alike < _ALIKE:
+            said.append(f"a standard deviation of {spread:.3g} was predicted and {wide} realised")
+        return None if not said else f"of discounted returns, {' and '.join(said)}: calibrate, or train for more steps"
+
     def remarks(self) -> list[str]:
         """Sentences on unseen observations, truncated episodes, prices, limits that are not kept, and other weights."""
         found, truncated = [], int(self.truncated.sum())
@@ -191,6 +216,8 @@ class Report:
             found.append(f"{self.unseen:.1%} of the decisions were at observations that no policy knows")
         if self.promise is not None:
             found += self.promise.remarks
+        elif self.misprediction is not None:
+            found.append(self.misprediction)
         if self.prices:
             found.append("prices: " + ", ".join(f"{name} {price:.4g}" for name, price in self.prices.items()))
         found += self.not_kept[:1]
@@ -238,6 +265,27 @@ class Comparison:
         mine, first = [_of(report, measure) for report in (self.reports[name], next(iter(self.reports.values())))]
         return event_difference(mine, first) if measure == "failures" else mean_interval(mine - first)
 
+    def remarks(self) -> list[str]:
+        """A sentence for every risk that, as realised, is worse than acting neutrally, by that risk's own measure.
+
+        It needs a neutral row. Rows with limits or prices are left out: they are not to be better by their risk.
+        """
+        plain = {name: one for name, one in self.reports.items() if one.limits is None and one.acting_w is None}
+        neutral = next((one for one in plain.values() if is_neutral(one.risk)), None)
+        found = []
+        for name, report in plain.items():
+            if neutral is None or is_neutral(report.risk) or "samples" not in report.risk.supports:
+                continue
+            score = report.risk.samples
+            worse = joint_interval(lambda x, y, score=score: score(y) - score(x), report.realised, neutral.realised)
+            if worse.low > 0:
+                own, theirs = float(score(report.realised)), float(score(neutral.realised))
+                found.append(
+                    f"{name} realised {own:.4g} by its own measure of the discounted return, acting neutrally "
+                    f"{theirs:.4g}: act neutrally, or train for more steps"
+                )
+        return found
+
     def rows(self) -> list[list[str]]:
         """A table: a header, then a row per risk."""
         every = list(dict.fromkeys(name for report in self.reports.values() for name in report.measures))
@@ -259,7 +307,7 @@ class Comparison:
 
     def __str__(self) -> str:
         remarks = (f"{name}: {remark}" for name, report in self.reports.items() for remark in report.remarks())
-        return "\n".join([*aligned(self.rows()), "", *aligned(self.sums()), *remarks])
+        return "\n".join([*aligned(self.rows()), "", *aligned(self.sums()), *remarks, *self.remarks()])
 
     __repr__ = __str__
 

@@ -196,8 +196,7 @@ def learn(
         if spec.family is Family.NETWORKS:
             more = {"bounds": bounds, "support": support, "once": single}
         trained = train(training, **more)
-        remark = None if greedy is None else greedy.remark()
-        notes += [] if remark is None else [remark]
+        notes += [] if greedy is None else greedy.remarks()
         if world.reports_failures:  # perhaps only after some policies, whose failures are nan
             for one in trained:
                 np.nan_to_num(one.history["failures"], copy=False)

@@ -9,6 +9,8 @@ A log is JSON lines, one for each time the callback is shown something, written 
     episode_return        and episode_length: means over the episodes that ended since
     greedy_return         and greedy_failures, greedy_episodes: of the last episodes without exploration, and
     random_return         how much random actions earn in such an episode
+    greedy_discounted     the mean discounted return of the greedy episodes that were not cut short, and
+    predicted             what the networks predicted for them at their start
     loss, clipped         of networks, lately: the loss, and the share of histograms' mass beyond their support
     steps_per_second      since the line before, of this policy, or of all where they take turns
     environment_share     of the time, that the environment took for its steps
@@ -45,6 +47,7 @@ Made = TypeVar("Made")
 _NEUTRAL = MeanVariance(0.0)
 _PLAIN_EXTRAS = (
     "episode_return", "episode_length", "greedy_return", "greedy_failures", "greedy_episodes", "random_return",
+    "greedy_discounted", "predicted",
 )  # fmt: skip
 _CLIPPED = ("clipped_below", "clipped_above")
 _log = logging.getLogger("rasf")

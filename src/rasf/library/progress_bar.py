@@ -47,6 +47,8 @@ def in_words(progress: TrainingProgress, policies: int) -> str:
         failures = f", {known['greedy_failures']:.2g} failures" if "greedy_failures" in known else ""
         random = known.get("random_return", math.nan)
         said += f"; greedy {known['greedy_return']:.4g} an episode{failures} (random {random:.4g})"
+        if "predicted" in known:
+            said += f", discounted {known['greedy_discounted']:.4g} (predicted {known['predicted']:.4g})"
     elif "episode_return" in known:
         said += f"; {known['episode_return']:.4g} an episode"
     clipped = known.get("clipped_below", 0.0) + known.get("clipped_above", 0.0)

@@ -11,6 +11,9 @@ from library_worlds import Finite, gamble, random_world, scripted
 import rasf
 from rasf import CVaR, MeanVariance, Risk
 from rasf.envs.gymnasium.single import seeds_from
+from rasf.library.acting.gpi import PerStateRisk
+from rasf.library.acting.rule import Prediction
+from rasf.risk.names import is_neutral
 from rasf.statistics import event_difference, mean_interval, share_interval
 
 NEUTRAL, AVERSE = MeanVariance(0.0), MeanVariance(-2.0)
@@ -593,3 +596,64 @@ def test_vector_environments_that_say_neither_yes_nor_no_are_refused(wide):
                 wide.evaluate(Saying(**{where: amiss}), [1.0, 0.0], episodes=4)
     report = wide.evaluate(Saying(failure=np.array([0, 1, 1, 0])), [1.0, 0.0], episodes=4)
     assert report.failures.tolist() == [0, 2, 2, 0]  # at an end, final_info would say it
+
+
+class Foretold(PerStateRisk):
+    """Acts as usual, and predicts another mean and spread."""
+
+    def predict(self, obs, memory=None, features=()):
+        n = len(obs)
+        return Prediction(np.full(n, FORETOLD["mean"]), np.full(n, FORETOLD["std"]), np.zeros((n, len(features))))
+
+
+FORETOLD = {"mean": 0.0, "std": 0.0}
+
+
+def test_returns_that_differ_from_predictions_are_named(wide, monkeypatch):
+    w, world = np.array([0.3, -0.8]), lambda: random_world(4, limit=9)
+    plain = wide.evaluate(world(), w, NEUTRAL, 60)
+    mean, std = plain.realised.mean(), plain.realised.std(ddof=1)
+
+    def told(mean, std, episodes=60):
+        for name, value in (("mean", mean), ("std", std)):
+            monkeypatch.setitem(FORETOLD, name, value)
+        report = wide.evaluate(world(), w, NEUTRAL, episodes, acting=Foretold)
+        return replace(report, rest=plain.rest[:episodes]).misprediction
+
+    assert told(mean, std) is None
+    assert told(mean + 0.2 * std, 1.2 * std) is None  # too little to matter
+    assert told(mean + 2 * std, 3 * std, 15) is None  # too few episodes
+    assert told(np.nan, np.nan) is None  # policies without a spread
+    found = told(mean + std, std)
+    assert found.startswith(f"of discounted returns, a mean of {mean + std:.4g} was predicted and {mean:.3g} [")
+    assert found.endswith("] realised: calibrate, or train for more steps")
+    found = told(mean, std / 2)
+    assert found.startswith(
+        f"of discounted returns, a standard deviation of {std / 2:.3g} was predicted and {std:.3g} ["
+    )
+    assert " and a standard deviation of " in told(mean - std, 2 * std)
+    monkeypatch.setitem(FORETOLD, "mean", mean + std)
+    assert "a mean of" in str(wide.evaluate(world(), w, NEUTRAL, 60, acting=Foretold))
+
+
+class Clumsy(PerStateRisk):
+    """Takes the best action if neutral, and the worst one otherwise."""
+
+    def act(self, obs, memory):
+        values = self.values(obs, memory).max(axis=0)
+        return values.argmax(axis=1) if is_neutral(self.risk) else values.argmin(axis=1)
+
+
+def test_compare_names_risks_that_are_worse_than_neutral_by_their_own_measure(wide):
+    w, world = [0.3, -0.8], lambda: random_world(4, limit=9)
+    risks = [NEUTRAL, AVERSE, CVaR(0.2)]
+    found = wide.compare(world(), w, risks, 60, acting=Clumsy)
+    assert [one.split()[0] for one in found.remarks()] == ["mean-variance:-2.0", "cvar:0.2"]
+    for remark, risk in zip(found.remarks(), risks[1:], strict=True):
+        own, neutral = (risk.samples(found.reports[row].realised) for row in (remark.split()[0], "neutral"))
+        assert (
+            f"realised {own:.4g} by its own measure of the discounted return, acting neutrally {neutral:.4g}" in remark
+        )
+        assert remark in str(found)
+    assert wide.compare(world(), w, risks[1:], 60, acting=Clumsy).remarks() == []  # nothing neutral to compare with
+    assert wide.compare(world(), w, [NEUTRAL, MeanVariance(-1e-6)], 60).remarks() == []

@@ -7,8 +7,10 @@ from gymnasium import spaces
 
 import rasf
 from rasf import MeanVariance
+from rasf.envs.gymnasium.single import open_environment
 from rasf.library.greedy import Greedy, GreedyCheck
 from rasf.library.progress import EpisodeMeter, seconds_left
+from rasf.library.progress_bar import in_words
 
 NETWORK = {"agent": "rasfdqn", "widths": (8,), "batch": 8, "warmup": 50}
 
@@ -86,6 +88,73 @@ def test_short_trainings_are_not_looked_at():
     check = GreedyCheck(never, 9_000, 0)
     assert check.look(1.0, 0, np.ones(1), Greedy(lambda *_: 0)) == {}
     assert check.remarks() == []
+
+
+class Coins(gym.Env):
+    """Episodes of one step, which earn 1 or -1 by a fair coin."""
+
+    observation_space, action_space = spaces.Box(-1.0, 1.0, (1,), np.float32), spaces.Discrete(2)
+    reward_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), np.array([2.0 * self.np_random.integers(2) - 1]), True, False, {}
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ((0.0, 1.0), None),
+        ((0.1, 1.1), None),  # too little to matter
+        ((0.6, 1.0), "standard deviations below what was predicted:"),
+        ((-0.6, 1.0), "standard deviations above what was predicted:"),
+        ((0.0, 3.0), "spread less than predicted, by a factor of 3.0:"),
+        ((0.6, 0.3), "below what was predicted and spread more than predicted, by a factor of 3"),
+    ],
+)
+def test_predictions_of_training_are_compared_with_what_follows(told, said):
+    check = GreedyCheck(lambda: open_environment(Coins, None), 20_000, 0)
+    seen = [check.look(share / 10, 0, np.ones(1), Greedy(lambda *_: 0, lambda _: told, 0.9)) for share in range(1, 11)]
+    assert seen[-1]["predicted"] == pytest.approx(told[0])
+    assert abs(seen[-1]["greedy_discounted"]) < 0.4
+    remarks = [one for one in check.remarks() if "random actions" not in one]
+    assert len(remarks) == (said is not None)
+    assert said is None or said in remarks[0]
+    assert said is None or "of 500 greedy episodes" in remarks[0]
+
+
+def test_returns_are_compared_discounted_and_only_of_whole_episodes():
+    """Corridor: three steps, and a prize in the last one. A cut episode is whole where the time limit is an end."""
+
+    def look(env, policy):
+        check = GreedyCheck(lambda: open_environment(env, None), 20_000, 0)
+        return [check.look(share, 0, np.ones(2), policy) for share in (0.6, 0.7, 0.8)][-1], check.remarks()
+
+    seen, remarks = look(Corridor, Greedy(lambda *_: 1, lambda _: (0.81, 0.0), 0.9))
+    assert seen["greedy_discounted"] == pytest.approx(0.81)
+    assert remarks == []
+    _, remarks = look(Corridor, Greedy(lambda *_: 1, lambda _: (1.0, 0.0), 0.9))
+    assert "below what was predicted" in remarks[0]
+    assert "predicted" not in look(Corridor, Greedy(lambda *_: 1))[0]
+
+    def limited():
+        return gym.wrappers.TimeLimit(Corridor(), 2)
+
+    assert "predicted" not in look(limited, Greedy(lambda *_: 1, lambda _: (0.0, 0.0), 0.9))[0]
+    seen, _ = look(limited, Greedy(lambda *_: 1, lambda _: (0.0, 0.0), 0.9, whole=True))
+    assert seen["greedy_discounted"] == 0.0
+
+
+def test_networks_say_what_they_predicted():
+    seen = []
+    rasf.learn(Corridor, tasks=[[1.0, 1.0]], steps_per_task=12_000, gamma=0.9, callback=seen.append, **NETWORK)
+    last = [one.extras for one in seen if "predicted" in one.extras][-1]
+    assert last["greedy_discounted"] == pytest.approx(0.81)
+    assert last["predicted"] == pytest.approx(0.81, abs=0.1)
+    assert "discounted 0.81 (predicted" in in_words(seen[-1], 1)
 
 
 def test_the_meter():

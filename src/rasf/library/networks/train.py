@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf import checks
-from rasf.agents import AGENTS
+from rasf.agents import AGENTS, LawKind
 from rasf.arrays import Bools, Floats, Ints
 from rasf.deep import fused
 from rasf.deep.agent import Agent, Policies, Tasks
@@ -40,11 +40,12 @@ from rasf.library.training import Training
 from rasf.risk import MeanVariance, Risk
 from rasf.risk.base import BetaRisk
 from rasf.risk.names import is_neutral
+from rasf.transfer import gpi
 from rasf.world import World
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.vector import FeatureVector
-    from rasf.library.greedy import GreedyCheck
+    from rasf.library.greedy import Greedy, GreedyCheck
 
 _MUCH_CLIPPED = 0.01
 _SHOWN_EVERY = 500  # steps, or a target period of the fused driver
@@ -317,8 +318,8 @@ def _train_fused(
         stream.extras[active] = chunk.loss[0], *chunk.clipped[0]
         shown = chunk.step // chunk.length % len(active) if stream.side_by_side else chunk.task
         if greedy is not None:
-            act = _greedy_of(agent, chunk.lanes, env, stream.w[shown], stream.risks[shown])
-            stream.known |= greedy.look(stream.share, shown, stream.w[shown], act)
+            policy = _greedy_of(agent, chunk.lanes, env, stream.w[shown], stream.risks[shown])
+            stream.known |= greedy.look(stream.share, shown, stream.w[shown], policy)
         if stream.show(shown):
             break
         checkpoint.tick()
@@ -402,8 +403,7 @@ def _train_stepped(
             at.shown, at.told = at.all_taken, []
             stream.known |= meter.read()
             if greedy is not None:
-                act = partial(_act_greedily, learner, env, led)
-                stream.known |= greedy.look(stream.share, led, stream.w[led], act)
+                stream.known |= greedy.look(stream.share, led, stream.w[led], _learner_s_greedy(learner, env, led))
             if stream.show(led):
                 break
         if stream.side_by_side:
@@ -425,22 +425,42 @@ def _train_stepped(
     return learner.networks
 
 
-def _greedy_of(
-    agent: Agent, lanes: Lane, env: FeatureVector | WorldAdapter, w: Floats, risk: Risk
-) -> Callable[[Any, int], int]:
+def _greedy_of(agent: Agent, lanes: Lane, env: FeatureVector | WorldAdapter, w: Floats, risk: Risk) -> Greedy:
     """GPI by the networks of the first lane, which are fetched at the first call."""
     fetched: list[NetworkPolicies] = []
 
-    def act(raw: Any, t: int) -> int:
+    def policies() -> NetworkPolicies:
         if not fetched:
             fetched.append(NetworkPolicies.from_agent(agent, fused.unscaled_networks(agent, lanes)))
-        return fetched[0].act_one(agent.with_time(env.encoder.vector(raw), np.array(t)), w, risk)
+        return fetched[0]
 
-    return act
+    def act(raw: Any, t: int) -> int:
+        return policies().act_one(agent.with_time(env.encoder.vector(raw), np.array(t)), w, risk)
+
+    def predict(raw: Any) -> tuple[float, float]:
+        obs = agent.with_time(np.asarray(env.encoder.vector(raw), np.float32)[None], np.zeros(1))
+        found = policies().scores(obs, w, risk)
+        chosen = gpi(found.values)
+        at = int(chosen.source[0]), 0, int(chosen.policy[0])
+        return float(found.mean[at]), float(found.std[at])
+
+    return _greedy(agent, act, predict)
 
 
-def _act_greedily(learner: SteppedLearner, env: FeatureVector, task: int, raw: Any, t: int) -> int:
-    return learner.greedy(env.encoder.vector(raw), task, t)
+def _learner_s_greedy(learner: SteppedLearner, env: FeatureVector, task: int) -> Greedy:
+    """GPI by the networks of the stepped driver."""
+    return _greedy(
+        learner.agent,
+        lambda raw, t: learner.greedy(env.encoder.vector(raw), task, t),
+        lambda raw: learner.predict(env.encoder.vector(raw), task),
+    )
+
+
+def _greedy(agent: Agent, act: Callable[[Any, int], int], predict: Callable[[Any], tuple[float, float]]) -> Greedy:
+    from rasf.library.greedy import Greedy
+
+    known = predict if agent.law.kind is not LawKind.MEAN else None  # without a standard deviation nothing is compared
+    return Greedy(act, known, agent.settings.gamma, whole=agent.limit > 0)
 
 
 def _advice(base_library: FrozenPolicies | None, stream: _Stream) -> BaseScores | None:

@@ -18,7 +18,7 @@ from rasf.arrays import Floats
 from rasf.envs.gymnasium.single import FeatureEnvironment
 from rasf.envs.tabular_world import TabularWorld
 from rasf.library.frozen_policies import FrozenPolicies
-from rasf.library.greedy import GreedyCheck
+from rasf.library.greedy import Greedy, GreedyCheck
 from rasf.library.progress import EpisodeMeter
 from rasf.risk import Risk
 from rasf.tabular.stretch import TaskOutcome
@@ -154,7 +154,7 @@ class Walk:
                 named, extras = float(self._failures) if env.reports_failures else np.nan, self._meter.read()
                 if self._check is not None:
                     share = (self._walked + step) / of_all
-                    extras |= self._check.look(share, policy, w, self._known_or_random)
+                    extras |= self._check.look(share, policy, w, Greedy(self._known_or_random))
                 if show(step, self._total, named, extras):
                     return True
             self._step = step
