@@ -43,7 +43,7 @@ class RoadPage(RolloutPage[RoadOutcome]):
         if state.step >= drive.steps:
             return where, "The episode is over."
         obs = drive.observations[state.step]
-        return where, self.scene.scores_at(obs, np.array(state.w), self.risk_of(state), state.ways)
+        return where, self.scene.scores_at(obs, np.array(state.w), self.risk_of(state), state.ways, state.step)
 
     def frames(self, outcome: RoadOutcome, rollout: int) -> tuple[Frames, list[int]]:
         drives = [drive for drive in (outcome.drives[rollout], self._drive(self.neutral, rollout)) if drive is not None]

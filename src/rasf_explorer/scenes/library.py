@@ -129,9 +129,9 @@ class LibraryScene(Scene):
         finally:
             environment.close()
 
-    def scores_at(self, obs: object, w: Floats, risk: Risk, ways: Ways = PLAIN) -> SceneScores:
-        """Every policy and action at an observation; a limit counts from there on."""
-        found = self.library.scores(obs, w, risk, self.limits(ways))
+    def scores_at(self, obs: object, w: Floats, risk: Risk, ways: Ways = PLAIN, t: int = 0) -> SceneScores:
+        """Every policy and action at an observation after t steps; a limit counts from there on."""
+        found = self.library.scores(obs, w, risk, self.limits(ways), t)
         action, driver = int(found.action) - self.library.environment.first_action, int(found.driver)
         return SceneScores(found.values, found.mean, found.std, action, driver, bool(found.seen), self.library.gamma)
 

@@ -87,7 +87,7 @@ def drive(library: PolicyLibrary, risk: Risk, seed: int, render_mode: str | None
 
     def act(t: int, obs: dict[int, object]) -> list[int]:
         picture()
-        return [int(library.act(one, TASK, risk)) - library.environment.first_action for one in obs.values()]
+        return [int(library.act(one, TASK, risk, t=t)) - library.environment.first_action for one in obs.values()]
 
     infos = [one.step.info for [one] in episodes(SyncEnvs([env]), [seed], act, _LONGEST)]
     picture()
