@@ -29,6 +29,7 @@ import numpy.typing as npt
 import optax
 
 from rasf import checks
+from rasf.agents import LawKind
 from rasf.arrays import Array, array_namespace
 from rasf.deep.clock import TIME_INPUTS, Clock
 from rasf.deep.laws import Law, Losses, Networks, Parts, TaskHeads, Transition, Within, support_atoms
@@ -356,6 +357,8 @@ class Agent:
 
     def with_spread(self, networks: Networks, spread: Array) -> Networks:
         """The networks that give distributions of features, from those of features over their spread (d,)."""
+        if self.law.kind is not LawKind.MEAN_LOW_RANK:  # others do not learn over the spread
+            return networks
         return self.law.in_units(networks, jnp.ones_like(spread), spread)
 
     def target_of(self, learner: Learner, batch: Windows, w: Array, risk: Risk | Array, spread: Array) -> Target:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from rasf.library.frozen_policies import FrozenPolicies
 from rasf.library.policy_library import SourcePolicy
-from rasf.risk import CVaR, Entropic, MeanVariance, Risk
+from rasf.risk import CVaR, Entropic, MeanVariance, MonotoneMeanVariance, Risk
 from rasf.risk.names import risk_to_text
 from rasf_explorer.scenes.scene import RiskFamily
 
@@ -14,6 +14,12 @@ from rasf_explorer.scenes.scene import RiskFamily
 def mean_variance(low: float, high: float, step: float, default: float) -> RiskFamily:
     """mean + (beta / 2) variance."""
     return RiskFamily("mean-variance", "Mean and variance", "beta", low, high, step, 0.0, default, MeanVariance)
+
+
+def monotone(low: float, step: float, default: float) -> RiskFamily:
+    """The same, but never in favour of what is worse for sure."""
+    make = MonotoneMeanVariance
+    return RiskFamily("monotone", "Monotone mean and variance", "beta", low, 0.0, step, 0.0, default, make)
 
 
 def entropic(low: float, high: float, step: float, default: float) -> RiskFamily:
@@ -32,7 +38,7 @@ NEUTRAL_ONLY = mean_variance(0.0, 0.0, 1.0, 0.0)  # for laws that know nothing b
 def trained_for(risk: Risk) -> str:
     """A source policy's risk in few words."""
     text = risk_to_text(risk)
-    if text == "neutral" or not isinstance(risk, MeanVariance | Entropic | CVaR):
+    if text == "neutral" or not isinstance(risk, MeanVariance | MonotoneMeanVariance | Entropic | CVaR):
         return text
     return f"{text.partition(':')[0]} {risk.alpha if isinstance(risk, CVaR) else risk.beta:g}"
 
@@ -45,10 +51,11 @@ def around_trained(policies: Iterable[SourcePolicy], farthest: float | None = No
     given = list(policies)
     largest = max((abs(w) for policy in given for w in policy.w), default=1.0)
     risks = [policy.risk for policy in given]
-    betas = [abs(float(risk.beta)) for risk in risks if isinstance(risk, MeanVariance | Entropic) and risk.beta != 0]
+    with_beta = (risk for risk in risks if isinstance(risk, MeanVariance | MonotoneMeanVariance | Entropic))
+    betas = [abs(float(risk.beta)) for risk in with_beta if risk.beta != 0]
     beta = float(f"{max(betas, default=1 / max(largest, 1e-6)):.1g}") if farthest is None else farthest / 4
     ends = (-4 * beta, 2 * beta, beta / 8, -beta)
-    return mean_variance(*ends), entropic(*ends), cvar(0.2)
+    return monotone(-4 * beta, beta / 8, -beta), mean_variance(*ends), entropic(*ends), cvar(0.2)
 
 
 def served(sources: FrozenPolicies, families: Iterable[RiskFamily]) -> tuple[RiskFamily, ...]:

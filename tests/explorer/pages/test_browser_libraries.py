@@ -8,6 +8,7 @@ import pytest
 from browser import expect, open_path, settled
 
 import rasf
+from rasf.risk.names import risk_from_text
 
 
 def measures_saved(page):
@@ -84,7 +85,7 @@ def test_a_library_is_evaluated_on_demand_and_evaluation_can_be_cancelled(visit,
     library = rasf.load(generic)
     link = dict(re.findall(r"(\w+)=([^&]*)", page.evaluate("location.search")))
     weights, (family, level) = link["w"], link["risk"].split(":")
-    risks = {"Chosen": {"mean-variance": rasf.MeanVariance}[family](float(level)), "Neutral": rasf.MeanVariance(0.0)}
+    risks = {"Chosen": risk_from_text(f"{family}:{level}"), "Neutral": rasf.MeanVariance(0.0)}
     found = library.compare("rasf/Grid-v0", [float(x) for x in weights.split(",")], risks, episodes=20, seed=0)
     from rasf_explorer.drawing.svg import shown
 
@@ -93,7 +94,7 @@ def test_a_library_is_evaluated_on_demand_and_evaluation_can_be_cancelled(visit,
         expect(cells.nth(i)).to_have_text(shown(report.measures["return"].estimate))
 
     about, panel = page.locator(".evaluated"), page.get_by_label("Evaluation", exact=True)
-    said = f"Evaluated at mean-variance, beta {shown(float(level))}, 20 episodes"
+    said = f"Evaluated at {family}, beta {shown(float(level))}, 20 episodes"
     expect(about).to_have_text(said + ".")
     assert len(measures_saved(page)) == 2 * len(report.measures)
     page.get_by_role("button", name="Neutral").click()

@@ -19,6 +19,7 @@ from rasf_explorer.scenes.scene import Weight
         ("mean-variance:-4.0", "mean-variance -4"),
         ("entropic:-0.25", "entropic -0.25"),
         ("cvar:0.1", "cvar 0.1"),
+        ("monotone:-4.0", "monotone -4"),
         ("SkewNormal(beta=-1.0)", "SkewNormal(beta=-1.0)"),
         ("mean-variance:much", "mean-variance:much"),
     ],
@@ -29,10 +30,11 @@ def test_risks_in_words(text, words):
 
 def test_dials_reach_beyond_what_was_trained_for():
     policies = [SourcePolicy((20.0, -1.0), MeanVariance(0.0)), SourcePolicy((1.0, 1.0), MeanVariance(-0.1))]
-    beta, entropic, alpha = around_trained(policies)
-    assert (beta.name, entropic.name, alpha.name) == ("mean-variance", "entropic", "cvar")
+    monotone, beta, entropic, alpha = families = around_trained(policies)
+    assert [one.name for one in families] == ["monotone", "mean-variance", "entropic", "cvar"]
+    assert (monotone.low, monotone.neutral, monotone.high, monotone.default) == pytest.approx((-0.4, 0.0, 0.0, -0.1))
     assert (beta.low, beta.neutral, beta.high, beta.default) == pytest.approx((-0.4, 0.0, 0.2, -0.1))
-    for family in (beta, entropic, alpha):
+    for family in families:
         assert family.low <= family.default <= family.neutral <= family.high
 
 

@@ -43,7 +43,7 @@ def test_words_and_sliders(library):
     assert all(0.01 <= one.step <= 0.1 for one in scene.weights)
     assert scene.policies[1] == "w -3, 1, -2; neutral"
     assert scene.policies[2] == "w 0.5, 1, -2; mean-variance -4"
-    assert [family.name for family in scene.families] == ["mean-variance", "cvar"]
+    assert [family.name for family in scene.families] == ["monotone", "mean-variance", "cvar"]
     facts = dict(scene.facts())
     assert facts["agent"] == "rasfql"
     assert facts["states met"] == f"{library.sources.states:,}"
@@ -51,7 +51,7 @@ def test_words_and_sliders(library):
     assert facts["complete"] == "yes"
     assert "trap_probability 0.3" in facts["settings"]
     networks = LibraryScene(random_reacher(episode_length=12))
-    assert [family.name for family in networks.families] == ["mean-variance", "entropic", "cvar"]
+    assert [family.name for family in networks.families] == ["monotone", "mean-variance", "entropic", "cvar"]
     assert dict(networks.facts())["hidden layers"] == "16 x 16"
     (only,) = LibraryScene(random_reacher("point", episode_length=12)).families
     assert only.low == only.high == 0.0
