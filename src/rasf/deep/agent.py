@@ -11,8 +11,8 @@ below the best. Otherwise Z_k would be the return of whatever explored. The pape
 Z: histograms (SFC51, RaSFC51), the mean (SFDQN), mean and covariance (SFDQN with residual covariance). Risk-neutral is
 beta = 0. Everything here is pure and unbatched over seeds: vmap it.
 
-With a `limit` returns are those of an episode of so many steps. The share of them that is left is the last input of the
-networks, and nothing follows the last step. Without one the returns go on for ever.
+With a `limit` returns are those of an episode of so many steps. The time that is left is among the inputs of the
+networks (`Clock`), and nothing follows the last step. Without a limit the returns go on for ever.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Agent:
     active_features: the largest number of features that a task weighs; scoring histograms reads that many heads.
     planned: how many updates training will take; with 0, `decay`, `exploration` and `settle` have no effect. risk:
     takes beta. optimiser: takes the learning rate. activation: of the hidden layers. initialise: makes the first
-    networks. limit: steps of an episode; 0 if returns go on for ever.
+    networks. limit: steps of an episode; 0 if returns go on for ever. neutral: no policy learns for a risk.
     """
 
     settings: NetworkSettings
