@@ -5,7 +5,7 @@
     prql, raprql, q-learning        tables of the reward alone (policy reuse, and without it)
     sfc51, rasfc51                  networks: a histogram for every feature
     sfdqn, sfdqn-residual           networks: psi, and for the second its covariance from residuals
-    rasfdqn                         networks: psi and the variance of each feature; ours, for any environment
+    rasfdqn                         networks: psi and its covariance, of low rank; ours, for any environment
     c51, rac51, rac51-relabelled    one network that sees the task: a histogram of the reward alone
 
 The names without `ra` are risk-neutral, as in the paper; asking them for a risk is a contradiction. Agents that learn
@@ -37,7 +37,7 @@ class LawKind(StrEnum):
     HISTOGRAM = "histogram"  # probabilities on atoms, per feature
     MEAN = "point"  # psi by a network
     MEAN_COVARIANCE = "residual"  # psi and Sigma by networks
-    MEAN_LOW_RANK = "log-moments"  # psi and Sigma by one network, Sigma as a diagonal and factors of low rank
+    MEAN_LOW_RANK = "log-moments"  # psi and Sigma by networks, Sigma as a diagonal and factors of low rank
     REWARD = "reward"  # of the reward alone: no library
 
 

@@ -128,8 +128,10 @@ def learn(
         / True (of the learning rate), side_by_side False / True (tasks interleaved), shared False / True (layers before
         the heads), settle 0 (share of training, at its end, with frozen policies), objects 0 (numbers of an object, if
         an observation is a list of objects), lasting False (exploration by repeated actions), frequency 0 (a first
-        layer of sines), atoms 51 (of histograms), events () (rare non-negative features, "rasfdqn"); see
-        `rasf.NetworkSettings`.
+        layer of sines), atoms 51 (of histograms), events () (rare non-negative features, "rasfdqn"), horizon
+        "continuing" / "episode" (returns go on beyond a time limit, or end there, and networks see the time left),
+        episode_length 0 (the time limit in steps, if the environment does not declare it), averse_episodes 0.5 (share
+        of training episodes that act risk-averse, "rasfdqn"); see `rasf.NetworkSettings`.
 
     Returns:
         A `PolicyLibrary`. `history` has the return and failures of each policy in training, `notes` what was decided.

@@ -93,7 +93,7 @@ class HistogramTask(NamedTuple):
 class NetworkPolicies:
     """See the module's header; `networks` is one stack of K networks for each part of the law, for n inputs.
 
-    With a `limit` the returns are those of an episode of so many steps, and the last input is the share that is left.
+    With a `limit` the returns are those of an episode of so many steps, and the last inputs tell the time that is left.
     """
 
     family = Family.NETWORKS
