@@ -73,8 +73,13 @@ def rows_of(obs, action, phi, next_obs, not_terminated, task, last):
     [
         ("rasfc51", WALK, {}),
         ("rasfc51", WALK, {"side_by_side": True, "updates": 0.5}),
-        pytest.param("sfdqn-residual", Walk(episode_length=7, edge=0.3), {"n_step": 3}, marks=pytest.mark.slow),
-        ("sfdqn", Walk(episode_length=7, edge=0.3), {"n_step": 3, "side_by_side": True, "updates": 0.5}),
+        ("sfdqn-residual", Walk(episode_length=7, edge=0.3), {"n_step": 3}),
+        pytest.param(
+            "sfdqn",
+            Walk(episode_length=7, edge=0.3),
+            {"n_step": 3, "side_by_side": True, "updates": 0.5},
+            marks=pytest.mark.slow,
+        ),
         ("rasfdqn", Walk(episode_length=4, edge=0.5), PLAIN_LOW_RANK | {"limit": 4}),
     ],
     ids=["tasks in sequence", "interleaved", "three steps", "three steps interleaved", "averse episodes, small replay"],
