@@ -151,6 +151,7 @@ def screen(name: str, seeds: int, settings: dict[str, Any], share: float = 1.0) 
         planned=planned,
         limit=limit,
         neutral=not np.any(risks),
+        risk=MonotoneMeanVariance,
     ).for_weights(np.ones((1, tasks.shape[1])))
     stack = partial(jax.tree.map, lambda part: jnp.stack([jnp.asarray(part)] * seeds))
     configs = RunConfig(
