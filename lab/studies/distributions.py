@@ -210,6 +210,8 @@ def _asked(library: Any, problem: Problem, w: Any, seed: int) -> dict[str, Any]:
     rows: dict[str, Any] = {"cvar": (rasf.CVaR(WORST), {})}
     rows |= {f"monotone {k:g}": (rasf.MonotoneMeanVariance(-k / spread), {}) for k in LEVELS}
     rows["mean-variance 4"] = (rasf.MeanVariance(-4.0 / spread), {})
+    rows["cvar static"] = (rasf.CVaR(WORST), {"static": True})
+    rows |= {f"monotone {k:g} static": (rasf.MonotoneMeanVariance(-k / spread), {"static": True}) for k in LEVELS}
     found = {"neutral": neutral, **trials.reports(library, w, rows, None)}
     limit = None
     if problem.failure is not None:
@@ -240,7 +242,7 @@ def _risk_of(name: str, returns: Any, spread: float) -> Any:
     """The risk measure of a row, of returns (.., n)."""
     if name in ("neutral", "limit"):
         return returns.mean(axis=-1)
-    if name == "cvar":
+    if name.startswith("cvar"):
         return mean_of_the_worst(returns, WORST)
     theta = float(name.split()[1]) / spread
     if name.startswith("mean-variance"):
