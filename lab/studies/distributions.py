@@ -217,7 +217,7 @@ def _asked(library: Any, problem: Problem, w: Any, seed: int) -> dict[str, Any]:
     if problem.failure is not None:
         feature, sign = problem.failure
         sums = sign * neutral.discounted_phi[:, feature]
-        limit = float(sums.mean() + 2 * sums.std() / EPISODES**0.5 + 0.02 * max(sums.max(), 1e-3))
+        limit = float(sums.mean() + 2 * sums.std() / EPISODES**0.5 + 0.02 * (sums.max() or 1.0))
         way = {"limits": {feature: rasf.Limit(at_least=-limit) if sign < 0 else limit}}
         found |= trials.reports(library, w, {"limit": (rasf.MeanVariance(0.0), way)}, None)
     told = {}

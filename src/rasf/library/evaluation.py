@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 WORST = 0.1  # the share of episodes that CVaR looks at
 _FEW = 20  # episodes: with fewer, returns are not compared with predictions
 _NEAR, _ALIKE = 0.25, 1.25  # standard deviations between means, and a factor between spreads, that do not matter
+_SURELY = 1.5  # times an interval of 95 %, where each of several features is looked at
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -186,8 +187,11 @@ class Report:
 
     @cached_property
     def misprediction(self) -> str | None:
-        """A sentence on how the returns differ from what was predicted at their starts; None if by chance or little."""
-        predicted = self.rule.predict(self.starts)
+        """A sentence on how the returns differ from what was predicted at their starts; None if by chance or little.
+
+        It goes on with the feature whose discounted sum is predicted worst, unless an episode was cut.
+        """
+        predicted = self.rule.predict(self.starts, features=range(len(self.w)))
         mean, spread = predicted.overall()
         if self.episodes < _FEW or not np.isfinite([mean, spread]).all():
             return None
@@ -199,7 +203,20 @@ class Report:
         alike = max(spread, 1e-12) / scale
         if not wide.low <= spread <= wide.high and not 1 / _ALIKE < alike < _ALIKE:
             said.append(f"a standard deviation of {spread:.3g} was predicted and {wide} realised")
+        said += [] if self.truncated.any() else self._mispredicted_sum(predicted.sums.mean(axis=0))
         return None if not said else f"of discounted returns, {' and '.join(said)}: calibrate, or train for more steps"
+
+    def _mispredicted_sum(self, predicted: Floats) -> list[str]:
+        """On the feature whose mean discounted sum differs most from the predicted one (d,), by more than chance."""
+        worst, said = _NEAR, list[str]()
+        for i, told in enumerate(predicted.tolist()):
+            sums = self.discounted_phi[:, i]
+            got, spread = _of_sums(sums, self._size(i)), float(sums.std(ddof=1))
+            allowed = _SURELY * (got.high - got.estimate if told > got.estimate else got.estimate - got.low)
+            off = abs(told - got.estimate)
+            if off > max(allowed, worst * spread) and spread > 0:  # nan where nothing says how much an event counts
+                worst, said = off / spread, [f"{told:.3g} of {self.feature_names[i]} was predicted and {got} realised"]
+        return said
 
     def remarks(self) -> list[str]:
         """Sentences on unseen observations, truncated episodes, prices, limits that are not kept, and other weights."""

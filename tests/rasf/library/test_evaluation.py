@@ -603,10 +603,11 @@ class Foretold(PerStateRisk):
 
     def predict(self, obs, memory=None, features=()):
         n = len(obs)
-        return Prediction(np.full(n, FORETOLD["mean"]), np.full(n, FORETOLD["std"]), np.zeros((n, len(features))))
+        sums = np.tile(FORETOLD["sums"], (n, 1))[:, list(features)]
+        return Prediction(np.full(n, FORETOLD["mean"]), np.full(n, FORETOLD["std"]), sums)
 
 
-FORETOLD = {"mean": 0.0, "std": 0.0}
+FORETOLD = {"mean": 0.0, "std": 0.0, "sums": [0.0, 0.0]}
 
 
 def test_returns_that_differ_from_predictions_are_named(wide, monkeypatch):
@@ -634,6 +635,26 @@ def test_returns_that_differ_from_predictions_are_named(wide, monkeypatch):
     assert " and a standard deviation of " in told(mean - std, 2 * std)
     monkeypatch.setitem(FORETOLD, "mean", mean + std)
     assert "a mean of" in str(wide.evaluate(world(), w, NEUTRAL, 60, acting=Foretold))
+
+
+def test_the_feature_whose_sum_is_predicted_worst_is_named(wide, monkeypatch):
+    w, world = np.array([0.3, -0.8]), lambda: random_world(4, limit=9)
+    plain = wide.evaluate(world(), w, NEUTRAL, 60)
+    sums, spread = plain.discounted_phi.mean(axis=0), plain.discounted_phi.std(axis=0, ddof=1)
+    monkeypatch.setitem(FORETOLD, "mean", plain.discounted.mean())
+    monkeypatch.setitem(FORETOLD, "std", plain.discounted.std(ddof=1))
+
+    def told(off, cut=False):
+        monkeypatch.setitem(FORETOLD, "sums", sums + np.array(off) * spread)
+        report = wide.evaluate(world(), w, NEUTRAL, 60, acting=Foretold)
+        return replace(report, rest=np.zeros(60), truncated=np.full(60, cut)).misprediction
+
+    assert told([0.0, 0.0]) is None
+    assert told([0.2, -0.2]) is None
+    first, second = plain.feature_names
+    assert f"returns, {sums[0] + spread[0]:.3g} of {first} was predicted and {sums[0]:.3g} [" in told([1.0, 0.6])
+    assert f"of {second} was predicted" in told([0.6, -1.0])
+    assert told([1.0, 0.6], cut=True) is None  # its sum goes on after the cut
 
 
 class Clumsy(PerStateRisk):
