@@ -2,6 +2,7 @@
 
     python lab/studies/distributions.py run minigrid 0 --out runs/a.jsonl          one line of JSON per library
     python lab/studies/distributions.py run minigrid 0 --out .. --set n_step=1     the same with other settings
+    python lab/studies/distributions.py many runs/a.jsonl 16 minigrid:0 minigrid:1   many libraries, 16 at a time
     python lab/studies/distributions.py table runs/*.jsonl                         the table of `lab/notes`
 
 A library is trained at the defaults of `rasfdqn` (on the roads with the settings of the suite) and asked for weightings
@@ -17,9 +18,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -323,8 +327,28 @@ def _table(paths: list[str]) -> None:
         print("| " + " | ".join(cells) + " |")
 
 
+def _many(out: Path, processes: int, asked: list[str]) -> None:
+    """Run "problem:seed" in processes of one thread each; those that `out` has already are left out."""
+    done = (
+        {f"{one['problem']}:{one['seed']}" for one in map(json.loads, out.read_text().splitlines())}
+        if out.exists()
+        else set()
+    )
+    threads = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
+    flags = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}
+
+    def one(text: str) -> None:
+        command = [sys.executable, __file__, "run", *text.split(":"), "--out", str(out)]
+        ended = subprocess.run(command, env=os.environ | threads | flags, capture_output=True, text=True, check=False)
+        if ended.returncode:
+            print(text, ended.stderr.strip().splitlines()[-1:], file=sys.stderr)
+
+    with ThreadPoolExecutor(processes) as pool:
+        list(pool.map(one, [text for text in asked if text not in done]))
+
+
 def main() -> None:
-    """Run one problem and seed, or print the table of runs."""
+    """Run problems and seeds, or print the table of runs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("run")
@@ -334,11 +358,18 @@ def main() -> None:
     one.add_argument("--share", type=float, default=1.0)
     one.add_argument("--label", default="")
     one.add_argument("--set", nargs="*", default=[])
+    many = commands.add_parser("many")
+    many.add_argument("out", type=Path)
+    many.add_argument("processes", type=int)
+    many.add_argument("asked", nargs="+", metavar="PROBLEM:SEED")
     several = commands.add_parser("table")
     several.add_argument("files", nargs="+")
     given = parser.parse_args()
     if given.command == "table":
         _table(given.files)
+        return
+    if given.command == "many":
+        _many(given.out, given.processes, given.asked)
         return
     settings = {}
     for text in given.set:
