@@ -189,7 +189,8 @@ class Report:
     def misprediction(self) -> str | None:
         """A sentence on how the returns differ from what was predicted at their starts; None if by chance or little.
 
-        It goes on with the feature whose discounted sum is predicted worst, unless an episode was cut.
+        It names the feature whose discounted sum is predicted worst too, unless an episode was cut. Returns above the
+        prediction are no fault: it is of the selected policy, and acting may change to a better one later.
         """
         predicted = self.rule.predict(self.starts, features=range(len(self.w)))
         mean, spread = predicted.overall()
@@ -197,24 +198,31 @@ class Report:
             return None
         returns, said = self.realised, []
         got, wide = mean_interval(returns), interval_of(returns, lambda drawn: drawn.std(axis=-1, ddof=1))
-        scale = max(wide.estimate, 1e-9 * max(1.0, abs(mean)))
-        if not got.low <= mean <= got.high and abs(mean - got.estimate) > _NEAR * scale:
+        rounding = 1e-6 * max(1.0, abs(mean))
+        scale = max(wide.estimate, rounding)
+        differs = not got.low <= mean <= got.high and abs(mean - got.estimate) > _NEAR * scale
+        if differs and mean < got.estimate:
+            return f"discounted returns were better than predicted: {got}, not {mean:.4g}"
+        if differs:
             said.append(f"a mean of {mean:.4g} was predicted and {got} realised")
-        alike = max(spread, 1e-12) / scale
+        alike = max(spread, rounding) / scale
         if not wide.low <= spread <= wide.high and not 1 / _ALIKE < alike < _ALIKE:
             said.append(f"a standard deviation of {spread:.3g} was predicted and {wide} realised")
         said += [] if self.truncated.any() else self._mispredicted_sum(predicted.sums.mean(axis=0))
         return None if not said else f"of discounted returns, {' and '.join(said)}: calibrate, or train for more steps"
 
     def _mispredicted_sum(self, predicted: Floats) -> list[str]:
-        """On the feature whose mean discounted sum differs most from the predicted one (d,), by more than chance."""
+        """On the feature whose mean discounted sum was predicted (d,) most too favourably, by more than chance."""
         worst, said = _NEAR, list[str]()
         for i, told in enumerate(predicted.tolist()):
             sums = self.discounted_phi[:, i]
             got, spread = _of_sums(sums, self._size(i)), float(sums.std(ddof=1))
             allowed = _SURELY * (got.high - got.estimate if told > got.estimate else got.estimate - got.low)
             off = abs(told - got.estimate)
-            if off > max(allowed, worst * spread) and spread > 0:  # nan where nothing says how much an event counts
+            favourable = (told - got.estimate) * self.w[i] > 0
+            if (
+                favourable and off > max(allowed, worst * spread) and spread > 0
+            ):  # nan: the size of an event is not known
                 worst, said = off / spread, [f"{told:.3g} of {self.feature_names[i]} was predicted and {got} realised"]
         return said
 

@@ -632,7 +632,10 @@ def test_returns_that_differ_from_predictions_are_named(wide, monkeypatch):
     assert found.startswith(
         f"of discounted returns, a standard deviation of {std / 2:.3g} was predicted and {std:.3g} ["
     )
-    assert " and a standard deviation of " in told(mean - std, 2 * std)
+    assert " and a standard deviation of " in told(mean + std, 2 * std)
+    assert told(mean - std, 2 * std) == (
+        f"discounted returns were better than predicted: {mean_interval(plain.realised)}, not {mean - std:.4g}"
+    )
     monkeypatch.setitem(FORETOLD, "mean", mean + std)
     assert "a mean of" in str(wide.evaluate(world(), w, NEUTRAL, 60, acting=Foretold))
 
@@ -645,15 +648,16 @@ def test_the_feature_whose_sum_is_predicted_worst_is_named(wide, monkeypatch):
     monkeypatch.setitem(FORETOLD, "std", plain.discounted.std(ddof=1))
 
     def told(off, cut=False):
-        monkeypatch.setitem(FORETOLD, "sums", sums + np.array(off) * spread)
+        """Sums that are predicted better than they were, by `off` standard deviations."""
+        monkeypatch.setitem(FORETOLD, "sums", sums + np.sign(w) * np.array(off) * spread)
         report = wide.evaluate(world(), w, NEUTRAL, 60, acting=Foretold)
         return replace(report, rest=np.zeros(60), truncated=np.full(60, cut)).misprediction
 
-    assert told([0.0, 0.0]) is None
-    assert told([0.2, -0.2]) is None
+    for little in ([0.0, 0.0], [0.2, 0.2], [-1.0, -1.0]):
+        assert told(little) is None
     first, second = plain.feature_names
     assert f"returns, {sums[0] + spread[0]:.3g} of {first} was predicted and {sums[0]:.3g} [" in told([1.0, 0.6])
-    assert f"of {second} was predicted" in told([0.6, -1.0])
+    assert f"of {second} was predicted" in told([0.6, 1.0])
     assert told([1.0, 0.6], cut=True) is None  # its sum goes on after the cut
 
 
