@@ -26,7 +26,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 
 docs: $(VENV)/.dev
-	PYTHONPATH=docs $(BIN)/zensical build --clean --strict
+	$(BIN)/zensical build --clean --strict
 
 bench: $(VENV)/.dev
 	$(BIN)/python lab/benchmarks/planning.py

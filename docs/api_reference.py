@@ -1,10 +1,8 @@
-"""The API reference, made from docstrings while the site is built: a Markdown extension.
+"""The API reference, `docs/api.md`, made from docstrings: `python docs/api_reference.py` writes it.
 
-A line `::: rasf.name` (or `::: rasf.risk.name`, `::: rasf_lab.operations.name`) becomes a heading, the signature and
-the docstring, and, for a class, those of the public properties and methods that it writes itself. A name that the
-module does not have stops the build.
-
-Docstrings are plain text in paragraphs; a line that opens with `word:` begins a line of its own, as in the source.
+Between the lines `<!-- rasf.name -->` and `<!-- end of rasf.name -->` (or rasf.risk.name, rasf_lab.operations.name)
+stand a heading, the signature and the docstring, and, for a class, those of the public properties and methods that it writes
+itself. Sections such as `Args:` become lists. A name that the module does not have stops the work.
 """
 
 from __future__ import annotations
@@ -14,16 +12,30 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from markdown import Extension, Markdown
-from markdown.preprocessors import Preprocessor
-
-_DIRECTIVE = re.compile(r"^::: (rasf\w*\.[\w.]+)$")
-_ARGUMENT = re.compile(r"(?<!\n)\n(?=\w+(, \w+)*: )")  # the end of a line before one that explains an argument
+PAGE = Path(__file__).with_name("api.md")
+_BLOCK = re.compile(r"<!-- (rasf\w*\.[\w.]+) -->\n.*?<!-- end of \1 -->", re.DOTALL)
+_SECTION = re.compile(r"^(Args|Returns|Raises|Yields|Attributes|[A-Z][^:`]*):$")
+_ENTRY = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*): ")
 _WIDTH = 100
-_BEFORE_FENCES = 40  # superfences' own is 25: the blocks written here are for it to find
+
+
+def with_reference(page: str) -> str:
+    """Return the page with the documentation of every name that it lists."""
+    return _BLOCK.sub(lambda found: _block(found[1]), page)
+
+
+def names(page: str) -> list[str]:
+    """Return the names that a page lists."""
+    return [found[1] for found in _BLOCK.finditer(page)]
+
+
+def _block(name: str) -> str:
+    lines = [f"<!-- {name} -->", *reference(name), f"<!-- end of {name} -->"]
+    return "\n".join(line for line, before in zip(lines, ["", *lines[:-1]], strict=True) if line or before)
 
 
 def reference(name: str) -> list[str]:
@@ -83,6 +95,7 @@ def _plain(annotated: str) -> str:
     """Annotations as the source has them, without quotes and with the names that a reader knows."""
     bare = re.sub(r"ForwardRef\('([^']*)'\)", r"\1", annotated)
     bare = re.sub(r"(: |^)'([^']*)'", r"\1\2", bare)
+    bare = re.sub(r"<function ([\w.]+) at 0x[0-9a-f]+>", r"\1", bare)
     return bare.replace("npt.", "").replace("NDArray[Any]", "array").replace("Floats", "array").replace("Ints", "array")
 
 
@@ -91,24 +104,33 @@ def _code(lines: list[str]) -> list[str]:
 
 
 def _text(thing: Any) -> list[str]:
-    doc = inspect.cleandoc(thing.__doc__ or "")
-    return [*_ARGUMENT.sub("  \n", doc).splitlines(), ""]
+    """A docstring as Markdown: paragraphs, and a list for each section of indented lines."""
+    found: list[str] = []
+    lines = inspect.cleandoc(thing.__doc__ or "").splitlines()
+    while lines:
+        line = lines.pop(0)
+        if not _SECTION.match(line) or not lines or not lines[0].startswith("    "):
+            found.append(line)
+            continue
+        indented = []
+        while lines and (lines[0].startswith("    ") or not lines[0]):
+            indented.append(lines.pop(0)[4:])
+        found += [*([""] if found and found[-1] else []), f"**{line}**", "", *_entries(indented), ""]
+    return [*found, ""] if found and found[-1] else found or [""]
 
 
-class _Expand(Preprocessor):
-    def run(self, lines: list[str]) -> list[str]:
-        expanded: list[str] = []
-        for line in lines:
-            found = _DIRECTIVE.match(line)
-            expanded += reference(found[1]) if found else [line]
-        return expanded
+def _entries(lines: list[str]) -> list[str]:
+    """The lines of a section: a list with an entry for each argument, or paragraphs."""
+    found: list[str] = []
+    listed = any(_ENTRY.match(line) for line in lines)
+    for line in lines:
+        begins = _ENTRY.match(line)
+        if begins:
+            found.append(f"- `{begins[1]}`: {line[begins.end() :]}")
+        elif line:
+            found.append(f"  {line.strip()}" if listed else line.strip())
+    return found
 
 
-class _ApiReference(Extension):
-    def extendMarkdown(self, md: Markdown) -> None:
-        md.preprocessors.register(_Expand(md), "api_reference", _BEFORE_FENCES)
-
-
-def makeExtension(**options: Any) -> Extension:
-    """What Markdown calls."""
-    return _ApiReference(**options)
+if __name__ == "__main__":
+    PAGE.write_text(with_reference(PAGE.read_text()))
