@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf.arrays import Floats
+from rasf.checks import floats
 
 Info: TypeAlias = dict[str, Any]
 Phi: TypeAlias = Callable[..., npt.ArrayLike]  # of (obs, action, next_obs, info), and of what `phi_asks` finds
@@ -142,10 +143,7 @@ def phi_bounds(phi: Phi, given: npt.ArrayLike | None = None) -> Floats | None:
     name, found = ("phi.bounds", getattr(phi, "bounds", None)) if given is None else ("bounds", given)
     if found is None:
         return None
-    try:
-        bounds = np.asarray(found, np.float64)
-    except (TypeError, ValueError):
-        bounds = np.zeros(0)
+    bounds = floats(found)
     if bounds.ndim != 2 or bounds.shape[1] != 2 or not bounds.size or not (bounds[:, 0] <= bounds[:, 1]).all():
         raise ValueError(f"{name} must be (d, 2), lowest and highest of each feature, got {found!r:.60}")
     return bounds
