@@ -84,11 +84,7 @@ def bounds(name: str, given: npt.ArrayLike, d: int) -> Floats:
 
 
 def keywords(name: str, given: object) -> dict[str, object]:
-    """Return keyword arguments, {} for None.
-
-    Raises:
-        ValueError: if they are not a dict with words as keys.
-    """
+    """Return keyword arguments, a dict with words as keys; {} for None."""
     if given is not None and not (isinstance(given, Mapping) and all(isinstance(key, str) for key in given)):
         raise ValueError(f"{name} must be a dict of arguments by name, got {given!r:.60}")
     return dict(given or {})

@@ -106,16 +106,9 @@ class SuccessorLearner:
         return outcome(world, self.lead(world, weights, steps))
 
     def lead(self, world: TabularWorld, w: Floats, steps: int, number: int = 0) -> Stretch:
-        """Learn the current task, which pays by the weights w (d,), from the start.
+        """Learn the current task, which pays by the weights w (d,), from the start; others can `follow` the stretch.
 
-        Args:
-            world: The compiled world.
-            w: The weights (d,) by which the task pays.
-            steps: The number of transitions.
-            number: Which stretch of the task this is, so that chances differ. Default: 0.
-
-        Returns:
-            The stretch, from which other learners can learn (`follow`).
+        number: which stretch of the task this is, so that chances differ.
         """
         self.enter(world)
         stream = [self.seed, self.task, _TRAINING, number] if number else [self.seed, self.task, _TRAINING]

@@ -29,16 +29,9 @@ _EXPLORATION = 5  # its stream of random numbers
 def run_tasks(
     training: Training, learner: TableLearner, parts: Mapping[str, object], stream: int
 ) -> tuple[Stretches, Floats]:
-    """Learn all tasks.
+    """Learn all tasks; what the stretches showed, and the observations (S, n) of the learner's rows.
 
-    Args:
-        training: The environment, the tasks and the rest.
-        learner: Learns from the steps.
-        parts: The learner's parts for checkpoints.
-        stream: The stream of random numbers by which actions are explored.
-
-    Returns:
-        What the stretches showed, and the observations (S, n) of the learner's rows.
+    parts: the learner's, for checkpoints. stream: of the random numbers by which actions are explored.
     """
     env, tasks, checkpoint, greedy = training.world, training.tasks, training.checkpoint, training.greedy
     assert isinstance(env, FeatureEnvironment)
