@@ -51,7 +51,6 @@ class Limit:
 
     @property
     def bound(self) -> float:
-        """The number itself."""
         return float(self.at_least if self.at_most is None else self.at_most)  # type: ignore[arg-type]
 
     def short(self) -> str:

@@ -207,19 +207,14 @@ def _dense(P: object) -> Floats:
 
 
 def _as_sparse(P: object) -> Sparse | None:
-    """The transitions as one sparse matrix; None where they are dense."""
-    if isinstance(P, Sequence) and len(P) > 0 and all(sp.issparse(matrix) for matrix in P):
-        return _interleave(P)
-    return P if sp.issparse(P) else None
-
-
-def _interleave(matrices: Sequence[Sparse]) -> Sparse:
-    n_states = matrices[0].shape[0]
-    if any(matrix.shape != (n_states, n_states) for matrix in matrices):
+    """The transitions as one sparse matrix, by state, then by action; None where they are dense."""
+    if not (isinstance(P, Sequence) and len(P) > 0 and all(sp.issparse(matrix) for matrix in P)):
+        return P if sp.issparse(P) else None
+    n_states = P[0].shape[0]
+    if any(matrix.shape != (n_states, n_states) for matrix in P):
         raise ValueError("P as a list must hold one sparse (S, S) matrix per action")
-    stacked = sp.vstack([sp.csr_array(matrix) for matrix in matrices], format="csr")
-    by_state = np.arange(len(matrices) * n_states).reshape(len(matrices), n_states).T.ravel()
-    return stacked[by_state]
+    stacked = sp.vstack([sp.csr_array(matrix) for matrix in P], format="csr")
+    return stacked[np.arange(len(P) * n_states).reshape(len(P), n_states).T.ravel()]
 
 
 def _from_sparse(P: Sparse) -> tuple[Ints, Ints, Floats]:

@@ -100,7 +100,6 @@ class SyncEnvs(_Vector):
 
     @property
     def time_limit(self) -> int | None:
-        """As of a single environment."""
         return self.environments[0].time_limit
 
     @property
@@ -203,7 +202,6 @@ class VectorEnvAdapter(_Vector):
         return self._observed(self._reset(listed if own else seeds[0]), as_vectors=False)[: len(seeds)]
 
     def step_each(self, actions: Mapping[int, int]) -> dict[int, Step]:
-        """As `SyncEnvs`."""
         step, info = self._step([actions.get(i, 0) for i in range(self.num_envs)], as_vectors=False)
         parts, ended = (step.next_obs, step.phi, *map(np.ndarray.tolist, step[2:5])), step.terminated | step.truncated
         steps = zip(*parts, (self._told(info, i, over) for i, over in enumerate(ended.tolist())), strict=True)
@@ -249,7 +247,6 @@ class VectorEnvAdapter(_Vector):
 
     @property
     def time_limit(self) -> int | None:
-        """As of a single environment."""
         return time_limit_of(self.env)
 
     def describe(self) -> EnvironmentDescription:
