@@ -215,7 +215,6 @@ class FourRoomEnv(gym.Env[Ints, np.int64]):
         self.rooms = FourRoom(layout, trap_probability, step_limit)
         self.render_mode, self.max_episode_steps = render_mode, step_limit
         self._world = self.rooms.world()
-        self._n_objects = len(self._world.class_of)
         self.observation_space = gym.spaces.MultiDiscrete(self.rooms.sizes)
         self.action_space = gym.spaces.Discrete(len(ACTIONS))
         self.reward_dim = self.rooms.n_features
@@ -272,7 +271,7 @@ class FourRoomEnv(gym.Env[Ints, np.int64]):
         return found >= 0 and bool(self._flags >> found & 1)
 
     def _observation(self) -> Ints:
-        collected = [self._flags >> found & 1 for found in range(self._n_objects)]
+        collected = [self._flags >> found & 1 for found in range(len(self._world.class_of))]
         return np.array([*divmod(self._cell, self.rooms.shape[1]), *collected], np.int64)
 
     def _info(self, failure: bool) -> Header:

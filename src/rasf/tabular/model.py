@@ -51,15 +51,7 @@ from rasf.tabular import counts, model_loop
 from rasf.tabular.counts import BACKUPS, HEAD, LENGTH, MOST_ENDINGS, OUTCOMES, ROWS, Model, Rule
 from rasf.tabular.groups import STRENGTHS, numbers_that_matter, strength
 from rasf.tabular.settings import ModelSettings
-from rasf.tabular.stretch import (
-    STEP,
-    TaskOutcome,
-    check_world,
-    enlarged,
-    new_rows,
-    new_stretch,
-    outcome,
-)
+from rasf.tabular.stretch import STEP, TaskOutcome, check_world, enlarged, new_rows, new_stretch, outcome
 from rasf.tabular.weight_belief import WeightBelief
 
 _FIRST_LOOK = 1_000  # steps until groups are made, and then again at every doubling

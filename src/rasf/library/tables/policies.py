@@ -33,16 +33,7 @@ from rasf.library.frozen_policies import Scores
 from rasf.risk import Elliptical, Entropic, MeanVariance, Risk, SkewNormal
 from rasf.risk.base import concrete
 from rasf.tabular import frozen as kernels
-from rasf.tabular.frozen import (
-    NO_NOISE,
-    Frozen,
-    PreparedTask,
-    as_bits,
-    freeze,
-    freeze_tables,
-    make_index,
-    states_of,
-)
+from rasf.tabular.frozen import NO_NOISE, Frozen, PreparedTask, as_bits, freeze, freeze_tables, make_index, states_of
 from rasf.tabular.learner import SuccessorLearner
 from rasf.tabular.table import SigmaForm
 from rasf.transfer import packed_weights
