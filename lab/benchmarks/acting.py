@@ -25,6 +25,7 @@ from rasf.tabular.frozen import make_index, states_of
 from rasf.tabular.learner import SuccessorLearner
 from rasf.tabular.settings import TableSettings
 from rasf.transfer import gpe, gpi
+from rasf_lab.paper.four_room.novel import moments_of
 
 STEPS = 20_000
 DECISIONS = 2_000
@@ -109,7 +110,7 @@ def main() -> None:
         sources.act(keys[:2], w, risk(-2))
         sources.act_one(keys[0], w, risk(-2))
     chosen = rng.integers(sources.states, size=BATCH)
-    moments = [[learner.moments(j, row) for j in range(options.policies)] for row in chosen[:100]]
+    moments = [[moments_of(learner, j, row) for j in range(options.policies)] for row in chosen[:100]]
     dense = [(np.array([m.psi for m in row]), np.array([m.Sigma for m in row])) for row in moments]
     results = {
         **sources.describe(),

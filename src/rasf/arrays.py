@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 Array = Any  # numpy or jax; the two share no type
 Floats = npt.NDArray[np.float64]
+Floats32 = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.integer]
 Bools = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.number | np.bool_]

@@ -45,7 +45,7 @@ def number(name: str, value: object, low: float = -np.inf, high: float = np.inf)
     return plain
 
 
-def _floats(given: npt.ArrayLike) -> Floats:
+def floats(given: npt.ArrayLike) -> Floats:
     """A copy as float64; nothing, of shape (0,), where these are no numbers."""
     try:
         return np.array(given, np.float64)
@@ -55,7 +55,7 @@ def _floats(given: npt.ArrayLike) -> Floats:
 
 def weights(name: str, given: npt.ArrayLike, d: int) -> Floats:
     """Reward weights (d,)."""
-    found = _floats(given)
+    found = floats(given)
     if found.shape != (d,) or not np.isfinite(found).all():
         raise ValueError(f"{name} must be {d} finite numbers, one per feature, got {shown(given)}")
     return found
@@ -77,18 +77,14 @@ def task_weights(name: str, given: npt.ArrayLike, d: int | None = None) -> Float
 
 def bounds(name: str, given: npt.ArrayLike, d: int) -> Floats:
     """Finite bounds (d, 2), each low below its high."""
-    found = _floats(given)
+    found = floats(given)
     if found.shape != (d, 2) or not np.isfinite(found).all() or not (found[:, 0] < found[:, 1]).all():
         raise ValueError(f"{name} must be finite, of shape ({d}, 2), low below high, got {shown(given)}")
     return found
 
 
 def keywords(name: str, given: object) -> dict[str, object]:
-    """Return keyword arguments, {} for None.
-
-    Raises:
-        ValueError: if they are not a dict with words as keys.
-    """
+    """Return keyword arguments, a dict with words as keys; {} for None."""
     if given is not None and not (isinstance(given, Mapping) and all(isinstance(key, str) for key in given)):
         raise ValueError(f"{name} must be a dict of arguments by name, got {given!r:.60}")
     return dict(given or {})

@@ -68,17 +68,7 @@ Header = dict[str, Any]
 
 
 def as_path(path: object) -> Path:
-    """Return the path of a file as a `Path`.
-
-    Args:
-        path: text or a path object.
-
-    Returns:
-        The path, not checked for existence.
-
-    Raises:
-        ValueError: `path` is something else, empty, or not a name that the system can have.
-    """
+    """Return text or a path object as a `Path`, or refuse what is empty or not a name that the system can have."""
     try:
         text = os.fspath(path)  # type: ignore[call-overload]
         if isinstance(text, str) and text and b"\0" not in os.fsencode(text):
@@ -91,16 +81,8 @@ def as_path(path: object) -> Path:
 def is_stream(path: Path, name: str = "path") -> bool:
     """Return whether `path` is written to as it is: a character device, a pipe, or a descriptor such as /dev/stdout.
 
-    Args:
-        path: what is to be written.
-        name: the argument that an error names.
-
-    Returns:
-        False for a regular file, and for a path where nothing exists yet.
-
-    Raises:
-        ValueError: `path` is a folder, a block device or a socket.
-        OSError: `path` cannot be looked at.
+    False for a regular file, and where nothing exists yet. A folder, a block device or a socket is refused; the error
+    calls the path by `name`.
     """
     try:
         mode = os.stat(path).st_mode
@@ -128,15 +110,8 @@ def _descriptor(path: Path) -> int | None:
 def write_atomically(path: Path, write: Callable[[str], object]) -> None:
     """Write a file, whole or not at all.
 
-    The mode of an existing file is kept; its owner is the one that writes.
-
-    Args:
-        path: the file; a symlink is followed, missing folders are made, a device or a pipe is written to as it is.
-        write: a function that is given the name of a temporary file, and fills it.
-
-    Raises:
-        ValueError: `path` is a folder, a block device or a socket.
-        OSError: the file cannot be written; the error names `path`, not the temporary file.
+    `write` is given the name of a temporary file, and fills it. Symlinks are followed, missing folders made. The mode
+    of an existing file is kept; its owner is the one that writes. An OSError names `path`, not the temporary file.
     """
     try:
         if is_stream(path):
@@ -313,17 +288,10 @@ def load_file(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
 
 
 def npy_memory(file: IO[bytes], size: int) -> int:
-    """Return the memory that the array of an .npy stream takes as 64-bit numbers, from its head alone.
+    """Return the bytes, at least 8 an entry, that the array of an .npy stream takes in memory, from its head alone.
 
-    Args:
-        file: the stream, at its beginning.
-        size: the bytes of the whole stream.
-
-    Returns:
-        Bytes, at least 8 for each entry.
-
-    Raises:
-        ValueError: the stream is not an array without objects, or is not as long as its head says.
+    The stream is at its beginning, and has `size` bytes. One with objects, or of another length than its head says, is
+    refused.
     """
     version = np.lib.format.read_magic(file)
     if version not in _NPY_HEADS:

@@ -51,7 +51,6 @@ class Limit:
 
     @property
     def bound(self) -> float:
-        """The number itself."""
         return float(self.at_least if self.at_most is None else self.at_most)  # type: ignore[arg-type]
 
     def short(self) -> str:
@@ -115,19 +114,9 @@ def read_limits(
 
 
 def feature_index(name: str, key: object, n_features: int, names: Sequence[str] | None) -> int:
-    """Return the index of a feature that is given by its name or its index.
+    """Return the index of a feature that is given by its name, its index, or its index as text.
 
-    Args:
-        name: the argument, for the refusal.
-        key: a feature's name, its index, or its index as text.
-        n_features: how many there are.
-        names: their names, if they have any.
-
-    Returns:
-        The index, from 0 to n_features - 1.
-
-    Raises:
-        ValueError: if there is no such feature.
+    Where there is no such feature, the refusal names the argument `name`.
     """
     if names and isinstance(key, str) and key in names:
         return list(names).index(key)
@@ -140,19 +129,10 @@ def feature_index(name: str, key: object, n_features: int, names: Sequence[str] 
 
 
 def repriced(w: Floats, prices: Mapping[str | int, float], names: Sequence[str] | None = None) -> Floats:
-    """Return the weights of a task in which units of some features cost more.
+    """Return the weights w - prices (d,), finite or not, of a task in which units of some features cost more.
 
-    Args:
-        w: weights (d,) of the task.
-        prices: by a feature's name or index, what a unit of it costs in addition. A cost that is counted below zero,
-            such as -1 for a collision, has a negative price.
-        names: of the features, if they have any.
-
-    Returns:
-        The weights w - prices (d,), finite or not.
-
-    Raises:
-        ValueError: if there is no such feature, one is named twice, or a price is not a finite number.
+    prices: by a feature's name or index, what a unit of it costs in addition. A cost that is counted below zero, such
+    as -1 for a collision, has a negative price. names: of the features, if they have any.
     """
     if not isinstance(prices, Mapping) or not prices:
         raise ValueError(f"prices must be a dict such as {{'collision': 4}}, by feature, got {prices!r:.80}")
@@ -173,17 +153,11 @@ class Choices(NamedTuple):
 
 
 def best_within(values: Floats, costs: Floats, at_most: Floats) -> Choices:
-    """Return the best of N candidates that keeps the limits, or the nearest to that.
+    """Return the best of N candidates that keeps the limits at_most (B, m), or the nearest to that.
 
+    values: (B, N); candidates of -inf take no part, and where all are -inf the first is chosen. costs: (B, N, m); a
+    cost that is not a number keeps no limit. Candidates of equal value go to the lower cost, and then to the first.
     Plain numpy: most calls are for one observation, and a compiled loop would take seconds to compile at the first.
-
-    Args:
-        values: (B, N); candidates of -inf take no part, and where all are -inf the first is chosen.
-        costs: (B, N, m); a cost that is not a number keeps no limit.
-        at_most: (B, m), the limits.
-
-    Returns:
-        The choices. Candidates of equal value go to the lower cost, and then to the first.
     """
     usable, excess = values > -np.inf, _excess(values, costs, at_most)
     least = excess.min(axis=1, keepdims=True)
@@ -197,13 +171,8 @@ def best_within(values: Floats, costs: Floats, at_most: Floats) -> Choices:
 def prices_within(values: Floats, costs: Floats, at_most: Floats) -> Floats:
     """Return the prices (B, m) of limits, the smallest at which the best of value - prices . cost keeps them.
 
-    Args:
-        values: (B, N); candidates of -inf take no part.
-        costs: (B, N, m).
-        at_most: (B, m), the limits.
-
-    Returns:
-        The prices; where none keep the limits, those at which the best candidate is as near as can be.
+    Arguments are as for `best_within`. Where no prices keep the limits, those at which the best candidate is as near as
+    can be.
     """
     B, _, m = costs.shape
     prices, moved = np.zeros((B, m)), _excess(values, costs, at_most).min(axis=1) < np.inf

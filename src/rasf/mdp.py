@@ -53,7 +53,38 @@ class FiniteMDP:
             rows, probability = state * n_actions + action, dense[state, action, successor]
         aligned = sparse is not None and sparse.format == "csr"
         features = _features(phi, rows, successor, n_states, n_actions, aligned)
-        self._store(rows, successor, probability, features, n_states, n_actions, terminal, gamma)
+        self.gamma = discount(gamma)
+        if features.shape[1] == 0:
+            raise ValueError("phi must have at least one feature, got none")
+        self.n_states, self.n_actions, self.n_features = int(n_states), int(n_actions), features.shape[1]
+        self.terminal = _terminal_mask(terminal, self.n_states)
+        live = (probability != 0) & ~self.terminal[rows // n_actions]
+        if not live.all():
+            rows, successor = rows[live], successor[live]
+            probability, features = probability[live], features[live]
+        if not np.isfinite(probability).all():
+            raise ValueError("P must be finite, got nan or infinite entries")
+        if (probability < 0).any():
+            raise ValueError(f"P must not be negative, got {probability.min():g}")
+        if not np.isfinite(features).all():
+            raise ValueError("phi must be finite, got nan or infinite features")
+        if np.abs(features).max(initial=0.0) > LARGEST:
+            raise ValueError(
+                f"phi must be at most {LARGEST:g} in size, got {np.abs(features).max():g}; rescale the features"
+            )
+        counts = np.bincount(rows, minlength=n_states * n_actions)
+        self.indptr = np.concatenate([[0], np.cumsum(counts)])
+        sums = np.bincount(rows, weights=probability, minlength=n_states * n_actions).reshape(n_states, n_actions)
+        wrong = np.argwhere((np.abs(sums - 1) > SUM_TOLERANCE) & ~self.terminal[:, None])
+        if len(wrong):
+            s, a = wrong[0]
+            raise ValueError(f"P must sum to 1 over s' for every s and a; at s={s}, a={a} it sums to {sums[s, a]:.12g}")
+        # copies: the caller's arrays stay the caller's, and writable
+        self.successor = np.array(successor, np.int32)
+        self.probability = np.array(probability, np.float64)
+        self.phi = np.array(features, np.float64, order="C")
+        for array in (self.indptr, self.successor, self.probability, self.phi, self.terminal):
+            array.setflags(write=False)
 
     @classmethod
     def from_transitions(
@@ -84,61 +115,9 @@ class FiniteMDP:
         chances = numbers("p", probability)
         if chances.shape != (len(listed),):
             raise ValueError(f"p must be one probability a transition, got shape {chances.shape[1:]}")
-        mdp = cls.__new__(cls)
-        mdp._store(
-            rows[order],
-            np.asarray(successor)[order],
-            chances[order],
-            features[order],
-            n_states,
-            n_actions,
-            terminal,
-            gamma,
-        )
-        return mdp
-
-    def _store(
-        self,
-        rows: Ints,
-        successor: Ints,
-        probability: Floats,
-        phi: Floats,
-        n_states: int,
-        n_actions: int,
-        terminal: npt.ArrayLike,
-        gamma: float,
-    ) -> None:
-        self.gamma = discount(gamma)
-        if phi.shape[1] == 0:
-            raise ValueError("phi must have at least one feature, got none")
-        self.n_states, self.n_actions, self.n_features = int(n_states), int(n_actions), phi.shape[1]
-        self.terminal = _terminal_mask(terminal, self.n_states)
-        live = (probability != 0) & ~self.terminal[rows // n_actions]
-        if not live.all():
-            rows, successor, probability, phi = rows[live], successor[live], probability[live], phi[live]
-        if not np.isfinite(probability).all():
-            raise ValueError("P must be finite, got nan or infinite entries")
-        if (probability < 0).any():
-            raise ValueError(f"P must not be negative, got {probability.min():g}")
-        if not np.isfinite(phi).all():
-            raise ValueError("phi must be finite, got nan or infinite features")
-        if np.abs(phi).max(initial=0.0) > LARGEST:
-            raise ValueError(
-                f"phi must be at most {LARGEST:g} in size, got {np.abs(phi).max():g}; rescale the features"
-            )
-        counts = np.bincount(rows, minlength=n_states * n_actions)
-        self.indptr = np.concatenate([[0], np.cumsum(counts)])
-        sums = np.bincount(rows, weights=probability, minlength=n_states * n_actions).reshape(n_states, n_actions)
-        wrong = np.argwhere((np.abs(sums - 1) > SUM_TOLERANCE) & ~self.terminal[:, None])
-        if len(wrong):
-            s, a = wrong[0]
-            raise ValueError(f"P must sum to 1 over s' for every s and a; at s={s}, a={a} it sums to {sums[s, a]:.12g}")
-        # copies: the caller's arrays stay the caller's, and writable
-        self.successor = np.array(successor, np.int32)
-        self.probability = np.array(probability, np.float64)
-        self.phi = np.array(phi, np.float64, order="C")
-        for array in (self.indptr, self.successor, self.probability, self.phi, self.terminal):
-            array.setflags(write=False)
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n_states * n_actions))])
+        entries = chances[order], np.asarray(successor, np.int64)[order], indptr
+        return cls(sp.csr_array(entries, shape=(n_states * n_actions, n_states)), features[order], terminal, gamma)
 
     def __repr__(self) -> str:
         return (
@@ -228,19 +207,14 @@ def _dense(P: object) -> Floats:
 
 
 def _as_sparse(P: object) -> Sparse | None:
-    """The transitions as one sparse matrix; None where they are dense."""
-    if isinstance(P, Sequence) and len(P) > 0 and all(sp.issparse(matrix) for matrix in P):
-        return _interleave(P)
-    return P if sp.issparse(P) else None
-
-
-def _interleave(matrices: Sequence[Sparse]) -> Sparse:
-    n_states = matrices[0].shape[0]
-    if any(matrix.shape != (n_states, n_states) for matrix in matrices):
+    """The transitions as one sparse matrix, by state, then by action; None where they are dense."""
+    if not (isinstance(P, Sequence) and len(P) > 0 and all(sp.issparse(matrix) for matrix in P)):
+        return P if sp.issparse(P) else None
+    n_states = P[0].shape[0]
+    if any(matrix.shape != (n_states, n_states) for matrix in P):
         raise ValueError("P as a list must hold one sparse (S, S) matrix per action")
-    stacked = sp.vstack([sp.csr_array(matrix) for matrix in matrices], format="csr")
-    by_state = np.arange(len(matrices) * n_states).reshape(len(matrices), n_states).T.ravel()
-    return stacked[by_state]
+    stacked = sp.vstack([sp.csr_array(matrix) for matrix in P], format="csr")
+    return stacked[np.arange(len(P) * n_states).reshape(len(P), n_states).T.ravel()]
 
 
 def _from_sparse(P: Sparse) -> tuple[Ints, Ints, Floats]:

@@ -4,16 +4,16 @@
     GPI   pi(s) in argmax_a max_i score_i(s, a)
 
 Every argmax takes the lowest index, so `gpi` has the lowest action, and of the policies that are best there the lowest.
-While a tabular learner explores, Algorithm 1 of the paper asks for the driving policy first: `driver_first`. The two
-differ only where the best scores of different actions are equal. Compiled kernels (`rasf.tabular`, `rasf.planning`)
-look at one score after the other, and choose by `preferred`; tests hold them to `gpi` and `driver_first`.
+While a tabular learner explores, Algorithm 1 of the paper asks for the driving policy first (`rasf.tabular.scores`).
+The two differ only where the best scores of different actions are equal. Compiled kernels (`rasf.tabular`,
+`rasf.planning`) look at one score after the other, and choose by `preferred`; tests hold them to `gpi`.
 
 The risk-neutral case is beta = 0 of the same code. For discounted returns the guarantee needs scores that depend on
 z = gamma^t: risk beta becomes beta z (`risk.at_discount`). That costs nothing for stationary sources, whose return
 distributions do not depend on z. Arrays may be numpy or jax.
 
 Where Sigma is learned it is kept packed, (.., m): its diagonal (m = d), or its upper triangle row by row
-(m = d (d + 1) / 2). `packed_indices`, `packed_weights` and `unpack_sigma` are the owners of that layout.
+(m = d (d + 1) / 2). `packed_indices` and `packed_weights` are the owners of that layout.
 """
 
 from __future__ import annotations
@@ -119,14 +119,6 @@ def _moderate(name: str, given: Array) -> Array:
     return found
 
 
-def driver_first(scores: Array) -> Choice:
-    """GPI in the order of Algorithm 1: c in argmax_i max_a score_i, then a in argmax_a score_c."""
-    xp = array_namespace(scores)
-    source = scores.max(axis=-1).argmax(axis=0)
-    own = xp.take_along_axis(scores, source[None, ..., None], axis=0)[0]
-    return Choice(own.argmax(axis=-1), source)
-
-
 @functools.cache
 def _layout(d: int, diagonal: bool) -> tuple[Ints, Ints, Floats]:
     """Rows and columns (m,), and how often each entry counts in w' Sigma w; cached, since every action needs it."""
@@ -148,14 +140,6 @@ def packed_weights(w: Array, *, diagonal: bool = False) -> Array:
     if w.ndim == 1:  # much quicker in numpy
         return times * w[rows] * w[columns]
     return times * w[..., rows] * w[..., columns]
-
-
-def unpack_sigma(packed: Array, d: int, *, diagonal: bool = False) -> Array:
-    """Sigma (.., d, d) from its packed entries (.., m), numpy only."""
-    rows, columns = packed_indices(d, diagonal=diagonal)
-    Sigma = np.zeros((*packed.shape[:-1], d, d), packed.dtype)
-    Sigma[..., rows, columns] = Sigma[..., columns, rows] = packed
-    return Sigma
 
 
 def gpi_policy(

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from random_mdps import SEEDS, examples
 from rasf import CVaR, Entropic, MeanVariance, gpe, gpi, gpi_policy
-from rasf.transfer import driver_first
 
 
 def random_moments(seed, *shape, d=3):
@@ -132,15 +131,3 @@ def test_covariances_of_another_shape_than_the_means(shape):
     psi, _, w = random_moments(3, 2, 4, 2)
     with pytest.raises(ValueError, match="Sigma must"):
         gpe(psi, np.ones(shape), w, MeanVariance(-1.0))
-
-
-def test_driver_first_is_algorithm_1_by_loops():
-    """c in argmax_j max_b, then a in argmax_b of c's scores, each the lowest index; numpy and jax."""
-    rng = np.random.default_rng(3)
-    for scores in (rng.integers(0, 3, (4, 6, 5)).astype(float), rng.normal(size=(4, 6, 5))):
-        found, in_jax = driver_first(scores), driver_first(jnp.asarray(scores))
-        for s in range(6):
-            best = [max(scores[j, s]) for j in range(4)]
-            c = best.index(max(best))
-            assert (found.source[s], found.policy[s]) == (c, list(scores[c, s]).index(best[c]))
-        np.testing.assert_array_equal(found, in_jax)

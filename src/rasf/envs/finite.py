@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import gymnasium as gym
 import numpy as np
-import numpy.typing as npt
 
+from rasf.arrays import Floats32
 from rasf.files import Header
 from rasf.mdp import FiniteMDP
 
@@ -35,15 +35,13 @@ class FiniteEnv(gym.Env[np.int64, np.int64]):
         self._below = [np.cumsum(mdp.probability[a:b]) for a, b in zip(mdp.indptr, mdp.indptr[1:], strict=False)]
         self._state = start
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, object] | None = None
-    ) -> tuple[np.int64, dict[str, object]]:
+    def reset(self, *, seed: int | None = None, options: Header | None = None) -> tuple[np.int64, Header]:
         """Back to the start."""
         super().reset(seed=seed)
         self._state = self.start
         return np.int64(self._state), {}
 
-    def step(self, action: np.int64) -> tuple[np.int64, npt.NDArray[np.float32], bool, bool, dict[str, object]]:
+    def step(self, action: np.int64) -> tuple[np.int64, Floats32, bool, bool, Header]:
         """One transition; the reward is phi (d,)."""
         if not self.action_space.contains(action):
             raise ValueError(f"action must be 0 to {self.mdp.n_actions - 1}, got {action}")

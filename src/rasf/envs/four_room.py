@@ -23,7 +23,7 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Floats, Ints, Whole
+from rasf.arrays import Floats, Floats32, Ints, Whole
 from rasf.checks import number, one_of, whole
 from rasf.compiled import compiled
 from rasf.envs.cell_map import EMPTY, GOAL, MOVES, START, CellMap
@@ -199,7 +199,7 @@ class FourRoom(CellMap):
         )
 
 
-class FourRoomEnv(gym.Env[npt.NDArray[np.int64], np.int64]):
+class FourRoomEnv(gym.Env[Ints, np.int64]):
     """Observation (row, column, one collected flag an object); actions left, up, right, down."""
 
     metadata: ClassVar[Header] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 8}
@@ -215,7 +215,6 @@ class FourRoomEnv(gym.Env[npt.NDArray[np.int64], np.int64]):
         self.rooms = FourRoom(layout, trap_probability, step_limit)
         self.render_mode, self.max_episode_steps = render_mode, step_limit
         self._world = self.rooms.world()
-        self._n_objects = len(self._world.class_of)
         self.observation_space = gym.spaces.MultiDiscrete(self.rooms.sizes)
         self.action_space = gym.spaces.Discrete(len(ACTIONS))
         self.reward_dim = self.rooms.n_features
@@ -232,17 +231,13 @@ class FourRoomEnv(gym.Env[npt.NDArray[np.int64], np.int64]):
         """The world for compiled learners."""
         return self.rooms
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, object] | None = None
-    ) -> tuple[npt.NDArray[np.int64], dict[str, object]]:
+    def reset(self, *, seed: int | None = None, options: Header | None = None) -> tuple[Ints, Header]:
         """Back to the start, with every object back in its place; `options` are not used."""
         super().reset(seed=seed)
         self._cell, self._flags, self._steps, self._running = self._world.start, 0, 0, True
         return self._observation(), self._info(failure=False)
 
-    def step(
-        self, action: np.int64
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], bool, bool, dict[str, object]]:
+    def step(self, action: np.int64) -> tuple[Ints, Floats32, bool, bool, Header]:
         """One move; the reward is phi (d,)."""
         if not self.action_space.contains(action):
             raise ValueError(f"action must be 0 to {len(ACTIONS) - 1}, got {action!r}")
@@ -275,11 +270,11 @@ class FourRoomEnv(gym.Env[npt.NDArray[np.int64], np.int64]):
         found = int(self._world.object_at[cell])
         return found >= 0 and bool(self._flags >> found & 1)
 
-    def _observation(self) -> npt.NDArray[np.int64]:
-        collected = [self._flags >> found & 1 for found in range(self._n_objects)]
+    def _observation(self) -> Ints:
+        collected = [self._flags >> found & 1 for found in range(len(self._world.class_of))]
         return np.array([*divmod(self._cell, self.rooms.shape[1]), *collected], np.int64)
 
-    def _info(self, failure: bool) -> dict[str, object]:
+    def _info(self, failure: bool) -> Header:
         return {"failure": failure, "state": self._cell + len(self.rooms.cells) * self._flags}
 
 

@@ -22,7 +22,7 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Floats
+from rasf.arrays import Floats, Floats32
 from rasf.checks import number, one_of
 from rasf.envs.cell_map import EMPTY, GOAL, MOVES, START, CellMap
 from rasf.files import Header
@@ -123,15 +123,13 @@ class GridEnv(gym.Env[np.int64, np.int64]):
         self.feature_names = ("step", "goal", *(f"trap {i + 1}" if traps > 1 else "trap" for i in range(traps)))
         self._state = self.grid.start
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, object] | None = None
-    ) -> tuple[np.int64, dict[str, object]]:
+    def reset(self, *, seed: int | None = None, options: Header | None = None) -> tuple[np.int64, Header]:
         """Back to the start."""
         super().reset(seed=seed)
         self._state = self.grid.start
         return np.int64(self._state), {}
 
-    def step(self, action: np.int64) -> tuple[np.int64, npt.NDArray[np.float32], bool, bool, dict[str, object]]:
+    def step(self, action: np.int64) -> tuple[np.int64, Floats32, bool, bool, Header]:
         """One move; the reward is phi (d,)."""
         if not self.action_space.contains(action):
             raise ValueError(f"action must be 0 to {len(MOVES) - 1}, got {action}")

@@ -17,11 +17,7 @@ OLDEST_GYMNASIUM = (1, 1)  # as pyproject.toml has it
 
 
 def require_supported_gymnasium() -> None:
-    """Refuse a Gymnasium that is older than the oldest that rasf supports.
-
-    Raises:
-        ImportError: if it is; another package may have downgraded it.
-    """
+    """Refuse a Gymnasium that is older than the oldest that rasf supports; another package may have downgraded it."""
     if tuple(map(int, re.findall(r"\d+", gymnasium.__version__)[:2])) < OLDEST_GYMNASIUM:
         oldest = ".".join(map(str, OLDEST_GYMNASIUM))
         raise ImportError(

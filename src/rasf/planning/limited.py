@@ -69,14 +69,14 @@ def limited_gpi(
 
     limits: {feature's index: largest expected sum}, or a `Limit`; sums are discounted by the MDP's gamma.
     """
-    _check(mdp, w, limits, start, horizon)
+    columns = _columns(mdp, w, limits, start, horizon)
     actions = mdp.policies(policies, horizon)
     psi = np.stack([successor_moments(mdp, one, horizon).psi for one in actions])
 
     def by_gpi(weights: Floats) -> Ints:
         return np.asarray((psi @ weights).max(axis=0).argmax(axis=-1))
 
-    return _mix(mdp, actions, by_gpi, w, limits, start, horizon)
+    return _mix(columns, actions, by_gpi)
 
 
 def plan_limited(
@@ -88,20 +88,19 @@ def plan_limited(
     horizon: int | None = None,
 ) -> LimitedPlan:
     """The best of all policies within the limits, on the task `w` from `start`; see `limited_gpi`."""
-
-    _check(mdp, w, limits, start, horizon)
+    columns = _columns(mdp, w, limits, start, horizon)
 
     def planned(weights: Floats) -> Ints:
         best = plan(mdp, weights, Entropic(0.0), horizon=horizon).policy
         return best if horizon is not None or best.ndim == 1 else best[-1]
 
-    return _mix(mdp, [], planned, w, limits, start, horizon)
+    return _mix(columns, [], planned)
 
 
-def _check(
+def _columns(
     mdp: FiniteMDP, w: npt.ArrayLike, limits: Mapping[str | int, float | Limit], start: int, horizon: int | None
-) -> None:
-    """Refuse what does not fit, before any policy is evaluated."""
+) -> _Columns:
+    """No columns yet; what does not fit is refused before any policy is evaluated."""
     require_mdp(mdp)
     mdp.rewards(w)
     found = read_limits(limits, mdp.n_features)
@@ -109,41 +108,32 @@ def _check(
         raise ValueError("limits of the exact layer are on sums discounted by gamma; per_episode asks for gamma = 1")
     mdp.state("start", start)
     check_settings(mdp, horizon)
+    return _Columns(mdp, mdp.task(w), found, start, horizon)
 
 
-def _mix(
-    mdp: FiniteMDP,
-    sources: Sequence[Ints],
-    ask: Oracle,
-    w: npt.ArrayLike,
-    limits: Mapping[str | int, float | Limit],
-    start: int,
-    horizon: int | None,
-) -> LimitedPlan:
-    weights, found = mdp.task(w), read_limits(limits, mdp.n_features)
-    columns = _Columns(mdp, weights, found, start, horizon)
+def _mix(columns: _Columns, sources: Sequence[Ints], ask: Oracle) -> LimitedPlan:
+    w, found = columns.w, columns.limits
     for source in sources:
         columns.add(source)
-    columns.add(ask(weights))
+    columns.add(ask(w))
     mixed = columns.mixture()
     for _ in range(_MOST_ASKED):
         pull = 0.0 if mixed.excess > 0 else 1.0  # until the limits are kept, nothing else counts
-        new = ask(pull * weights - found.prices_of(mixed.prices, mdp.n_features))
+        new = ask(pull * w - found.prices_of(mixed.prices, len(w)))
         if not columns.add(new):
             break
         mixed = columns.mixture()
     used = np.flatnonzero(mixed.shares > _SLACK)
     totals = mixed.shares @ columns.table()
     costs = totals[1:]
-    kept = bool((costs <= found.at_most + columns.slack()).all())
-    sources_table = columns.table()[: len(sources)] * [1.0, *found.signs]
+    kept = bool((costs <= found.at_most + _SLACK * (1.0 + np.abs(found.at_most))).all())  # beside rounding
     return LimitedPlan(
         float(totals[0]),
         costs * found.signs,
         mixed.prices,
         tuple(columns.policies[i] for i in used),
         mixed.shares[used] / mixed.shares[used].sum(),
-        sources_table,
+        columns.table()[: len(sources)] * [1.0, *found.signs],
         kept,
         "" if kept else found.not_kept(costs),
     )
@@ -160,7 +150,8 @@ class _Columns:
     """Policies with their return and costs from the start, (1 + m) each."""
 
     def __init__(self, mdp: FiniteMDP, w: Floats, limits: Limits, start: int, horizon: int | None) -> None:
-        self._mdp, self._w, self._limits, self._start, self._horizon = mdp, w, limits, start, horizon
+        self.w, self.limits = w, limits
+        self._mdp, self._start, self._horizon = mdp, start, horizon
         self.policies: list[Ints] = []
         self._rows: list[Floats] = []
 
@@ -169,7 +160,7 @@ class _Columns:
         psi = successor_moments(self._mdp, policy, self._horizon).psi
         first, actions = (psi, policy) if self._horizon is None else (psi[0], policy[0])
         here = first[self._start, actions[self._start]]
-        row = np.array([here @ self._w, *self._limits.costs(here)])
+        row = np.array([here @ self.w, *self.limits.costs(here)])
         if any(np.allclose(row, other, rtol=1e-10, atol=1e-12) for other in self._rows):
             return False
         self.policies.append(policy)
@@ -179,13 +170,9 @@ class _Columns:
     def table(self) -> Floats:
         return np.array(self._rows)
 
-    def slack(self) -> Floats:
-        """What counts as kept, beside rounding."""
-        return _SLACK * (1.0 + np.abs(self._limits.at_most))
-
     def mixture(self) -> _Mixture:
         """The shares that earn the most within the limits; where none keep them, that exceed them least."""
-        table, at_most = self.table(), self._limits.at_most
+        table, at_most = self.table(), self.limits.at_most
         n, m = len(table), len(at_most)
         unit = np.maximum(np.abs(table[:, 1:] - at_most).max(axis=0), 1e-300)  # limits are compared in these
         over = np.hstack([(table[:, 1:] - at_most).T / unit[:, None], -np.eye(m)])

@@ -86,7 +86,11 @@ def plan(
             states from which no terminal state can be reached.
     """
     require_mdp(mdp)
-    risk = _plannable(risk)
+    if not isinstance(risk, (Entropic, NestedEntropic)):
+        raise ValueError(
+            f"{type(risk).__name__} has no dynamic programme; plan with Entropic (the exact counterpart of "
+            "MeanVariance at the same beta), or train sources and choose among them with gpe and gpi"
+        )
     beta = plain_beta(risk)
     check_settings(mdp, horizon, tolerance)
     task = mdp.task(w)
@@ -175,15 +179,6 @@ def plain_beta(risk: Entropic | NestedEntropic) -> float:
     if abs(beta) > LARGEST:
         raise ValueError(f"beta must be at most {LARGEST:g} in size, got {beta:g}")
     return 0.0 if abs(beta) < _NEUTRAL_BETA else beta
-
-
-def _plannable(risk: Risk) -> Entropic | NestedEntropic:
-    if isinstance(risk, (Entropic, NestedEntropic)):
-        return risk
-    raise ValueError(
-        f"{type(risk).__name__} has no dynamic programme; plan with Entropic (the exact counterpart of MeanVariance at "
-        "the same beta), or train sources and choose among them with gpe and gpi"
-    )
 
 
 def _step_betas(risk: Entropic | NestedEntropic, gamma: float, horizon: int) -> Floats:

@@ -293,7 +293,8 @@ class _Chain:
         gone = beta * target == -np.inf  # an endless successor weighs nothing
         target = np.where(gone, 0.0, target)
         weight = np.where(gone, 0.0, p * np.exp(beta * target))
-        excess = np.where(gone, -p / (beta or 1.0), p * _expm1_over(target, beta))
+        rise = target if abs(beta) < _TINY_BETA else np.expm1(beta * target) / beta
+        excess = np.where(gone, -p / (beta or 1.0), p * rise)
         residual = np.bincount(row, excess, len(open_states)).astype(np.float64)
         onward = index[successor] >= 0
         n = len(open_states)
@@ -302,11 +303,6 @@ class _Chain:
         if beta == 0:
             return u
         return np.log1p(np.maximum(beta * u, -1 + 1e-300)) / beta
-
-
-def _expm1_over(x: Floats, beta: float) -> Floats:
-    """expm1(beta x) / beta, x at beta = 0."""
-    return x if abs(beta) < _TINY_BETA else np.expm1(beta * x) / beta
 
 
 def _graph(row: Ints, successor: Ints, n_states: int) -> sp.csr_array:

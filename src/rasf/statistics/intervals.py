@@ -3,17 +3,10 @@
 Standard error of the mean, as the paper draws: s / sqrt(n) with s^2 = sum_i (x_i - mean)^2 / (n - 1). For scores
 (runs, tasks), that of a task is over axis 0 and that of the mean over tasks is of `scores.mean(axis=1)`.
 
-Closed forms are estimate +- t standard errors, t Student's quantile (1.96 for many values):
-
-    mean       se^2 = s^2 / n
-    variance   se^2 = (m4 - s^4 (n - 3) / (n - 1)) / n,  m4 the fourth central moment
-    CVaR       the mean of the worst share a, by its influence function: se^2 = var(max(q - x, 0)) / (a^2 n), q the
-               a-quantile
-
-With a few hundred values they agree with the bootstrap's to some percent; with few values of a skewed distribution they
-are too narrow, as the bootstrap's are. Both are a point where all values are equal, which is no interval: n equal
-values do not say how probable another value is. Events, such as failures, are rare enough for that to matter, and have
-intervals of their own.
+The closed form of a mean is mean +- t standard errors, t Student's quantile (1.96 for many values). With a few hundred
+values it agrees with the bootstrap's to some percent; with few values of a skewed distribution it is too narrow, as the
+bootstrap's is. Both are a point where all values are equal, which is no interval: n equal values do not say how
+probable another value is. Events, such as failures, are rare enough for that to matter. They have other intervals:
 
     share      k of n trials, by Clopper and Pearson: all p at which k or fewer, and k or more, have a probability of at
                least 2.5 %. Quantiles of beta distributions; 0 of n gives [0, 1 - 0.025^(1/n)]: 0 of 100, [0, 0.036]
@@ -120,30 +113,7 @@ def slopes(values: Floats) -> Floats:
 def normal_mean(values: Floats) -> Interval:
     """The mean of values (n,) in closed form; that of one value is a point."""
     n = len(values)
-    return _around(float(values.mean()), float(values.var(ddof=1)) / n if n > 1 else 0.0, n)
-
-
-def normal_variance(values: Floats) -> Interval:
-    """The variance of values (n,) in closed form, never below 0."""
-    n = len(values)
-    if n < 2:
-        return Interval(0.0, 0.0, 0.0)
-    centred = values - values[0]  # equal values have no variance at all
-    variance, fourth = float(centred.var(ddof=1)), float(((centred - centred.mean()) ** 4).mean())
-    found = _around(variance, max(fourth - variance**2 * (n - 3) / (n - 1), 0.0) / n, n)
-    return Interval(found.estimate, max(found.low, 0.0), found.high)
-
-
-def normal_tail(values: Floats, share: float) -> Interval:
-    """CVaR in closed form: the mean of the worst `share` of values (n,), a value on the boundary counting in part.
-
-    Fewer than two values in the tail say nothing of its spread: the interval's ends are nan then.
-    """
-    n, estimate = len(values), float(mean_of_the_worst(values, share))
-    if share * n < 2:
-        return Interval(estimate, math.nan, math.nan)
-    quantile = np.sort(values)[min(int(share * n), n - 1)]
-    return _around(estimate, float(np.maximum(quantile - values, 0.0).var()) / (share**2 * n), n)
+    return around(float(values.mean()), float(values.var(ddof=1)) / n if n > 1 else 0.0, n)
 
 
 def share_interval(events: float, trials: float) -> Interval:
@@ -206,6 +176,7 @@ def event_difference(ours: Floats, theirs: Floats) -> Interval:
     return normal_mean(difference).holding(more.minus(less))
 
 
-def _around(estimate: float, squared_error: float, n: int) -> Interval:
+def around(estimate: float, squared_error: float, n: int) -> Interval:
+    """Return estimate +- t standard errors of n values; `squared_error` is that of the estimate, squared."""
     half = float(stdtrit(max(n - 1, 1), 1 - _TAIL)) * math.sqrt(squared_error)
     return Interval(estimate, estimate - half, estimate + half)

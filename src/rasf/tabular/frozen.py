@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Bools, Floats, Ints, Whole
+from rasf.arrays import Bools, Floats, Floats32, Ints, Whole
 from rasf.compiled import compiled
 from rasf.tabular.learner import SuccessorLearner
 from rasf.tabular.table import BASE, COUNT, Rule, Table, drawn_psi, largest_noise
@@ -49,7 +49,7 @@ class Frozen(NamedTuple):
     entries: Ints  # (C A + 1,) int64
     first: Ints  # (E,) int16, within the group
     last: Ints  # (E,) int16
-    value: npt.NDArray[np.float32]  # (E, m)
+    value: Floats32  # (E, m)
     policies: Ints  # (G + 1,) int64: the group's policies are policies[g] .. policies[g + 1]
     seed: Ints  # (G,) uint64
     noise: Floats  # (G,) float64, the scale of the noise, or NO_NOISE
@@ -351,7 +351,7 @@ def freeze(learner: SuccessorLearner) -> Frozen:
     )
 
 
-def _one_group(entries: Ints, first: Ints, last: Ints, value: npt.NDArray[np.float32], A: int, policies: int) -> Frozen:
+def _one_group(entries: Ints, first: Ints, last: Ints, value: Floats32, A: int, policies: int) -> Frozen:
     """Entries of one group whose cells are the states; where nothing was learned, it has nothing to say."""
     S = (len(entries) - 1) // A
     return Frozen(
@@ -368,7 +368,7 @@ def _one_group(entries: Ints, first: Ints, last: Ints, value: npt.NDArray[np.flo
     )
 
 
-def freeze_tables(values: npt.NDArray[np.float32], known: Bools) -> Frozen:
+def freeze_tables(values: Floats32, known: Bools) -> Frozen:
     """Policies whose numbers (K, S, A, m) are known where `known` (S, A) says so, with nothing to say elsewhere."""
     K, S, A, _ = values.shape
     begins = np.ones((K, S, A), np.bool_)

@@ -20,8 +20,7 @@ from rasf.risk import MeanVariance
 from rasf.tabular import sfql
 from rasf.tabular.settings import TableSettings
 from rasf.tabular.stretch import OTHER_WORLD, STEP, Stretch, TaskOutcome, check_world, new_stretch, outcome
-from rasf.tabular.table import Rule, SigmaForm, add_row, find_policy, read, used_part
-from rasf.transfer import Moments, unpack_sigma
+from rasf.tabular.table import Rule, SigmaForm, add_row, used_part
 
 _TRAINING, _WEIGHTS = 0, 1  # streams of random numbers
 _MOST_TASKS = 2**15 - 1  # policies are numbered in 16 bits
@@ -107,16 +106,9 @@ class SuccessorLearner:
         return outcome(world, self.lead(world, weights, steps))
 
     def lead(self, world: TabularWorld, w: Floats, steps: int, number: int = 0) -> Stretch:
-        """Learn the current task, which pays by the weights w (d,), from the start.
+        """Learn the current task, which pays by the weights w (d,), from the start; others can `follow` the stretch.
 
-        Args:
-            world: The compiled world.
-            w: The weights (d,) by which the task pays.
-            steps: The number of transitions.
-            number: Which stretch of the task this is, so that chances differ. Default: 0.
-
-        Returns:
-            The stretch, from which other learners can learn (`follow`).
+        number: which stretch of the task this is, so that chances differ.
         """
         self.enter(world)
         stream = [self.seed, self.task, _TRAINING, number] if number else [self.seed, self.task, _TRAINING]
@@ -182,18 +174,6 @@ class SuccessorLearner:
             raise ValueError(f"phi and reward must be finite, phi up to {_LARGEST_FEATURE:g}, got {features}, {reward}")
         arrival = -1 if next_row is None else next_row
         sfql.learn(self.memory, self.task, row, action, chosen, features, float(reward), arrival)
-
-    def moments(self, policy: int, row: int) -> Moments:
-        """What `policy` has learned at a row: psi (A, d) and Sigma (A, d, d), zeros where it is not learned."""
-        d, sigma = self.n_features, self.sigma
-        slot = find_policy(self.memory.table, row, policy)
-        numbers = np.zeros((self.n_actions, len(self.memory.after)))
-        for a in range(self.n_actions):
-            read(self.memory.table, self.memory.rule, row, slot, a, numbers[a])
-        psi, packed = numbers[:, :d], numbers[:, d:]
-        if sigma is SigmaForm.NONE:
-            return Moments(psi, np.zeros((self.n_actions, d, d)))
-        return Moments(psi, unpack_sigma(packed, d, diagonal=sigma is SigmaForm.DIAGONAL))
 
     def _make_room(self) -> None:
         self.memory = sfql.with_room(self.memory, self.task)

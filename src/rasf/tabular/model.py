@@ -51,15 +51,7 @@ from rasf.tabular import counts, model_loop
 from rasf.tabular.counts import BACKUPS, HEAD, LENGTH, MOST_ENDINGS, OUTCOMES, ROWS, Model, Rule
 from rasf.tabular.groups import STRENGTHS, numbers_that_matter, strength
 from rasf.tabular.settings import ModelSettings
-from rasf.tabular.stretch import (
-    STEP,
-    TaskOutcome,
-    check_world,
-    enlarged,
-    new_rows,
-    new_stretch,
-    outcome,
-)
+from rasf.tabular.stretch import STEP, TaskOutcome, check_world, enlarged, new_rows, new_stretch, outcome
 from rasf.tabular.weight_belief import WeightBelief
 
 _FIRST_LOOK = 1_000  # steps until groups are made, and then again at every doubling
@@ -279,13 +271,12 @@ class ModelLearner:
         """How many tries the prior is worth, from what is known of failures by the task at hand."""
         if not self.numbers:
             return
-        tries, endings = self._failures()
-        failures, group = endings.sum(axis=2), self._model.group[: self.states]
-        pooled = np.zeros_like(self._model.group_tries), np.zeros_like(self._model.group_tries)
-        np.add.at(pooled[0], group, tries)
-        np.add.at(pooled[1], group, failures)
-        rate = (pooled[1] / np.maximum(pooled[0], 1.0))[group]
-        self.prior = strength(tries, failures, rate, float(self.settings.prior))
+        (tries, endings), model, is_failure = self._endings(), self._model, np.zeros(MOST_ENDINGS)
+        ends = model.ending >= 0
+        is_failure[model.ending[ends]] = model.reward[ends] < 0
+        rate = model.group_endings @ is_failure / np.maximum(model.group_tries, 1.0)
+        failures, of_group = endings @ is_failure, rate[model.group[: self.states]]
+        self.prior = strength(tries, failures, of_group, float(self.settings.prior))
 
     def group_of(self, key: Floats) -> int:
         """The group of a state with these numbers (n,)."""
@@ -314,13 +305,6 @@ class ModelLearner:
         np.add.at(pooled[0], ids, tries)
         np.add.at(pooled[1], ids, endings)
         return self._model._replace(group_tries=pooled[0], group_endings=pooled[1])
-
-    def _failures(self) -> tuple[Floats, Floats]:
-        """The same, of endings that are failures by the task at hand."""
-        tries, endings = self._endings()
-        for kind in np.flatnonzero(self._model.ending >= 0):
-            endings[..., self._model.ending[kind]] *= self._model.reward[kind] < 0
-        return tries, endings
 
     def _endings(self) -> tuple[Floats, Floats]:
         """Tries (S, A), and how many of them ended in each way (S, A, MOST_ENDINGS)."""

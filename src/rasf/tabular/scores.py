@@ -11,8 +11,9 @@ so only entries within that of the best are scored anew. That is exact: ties and
 GPI asks for the best action only. So an action's best score is made exact only if the old one could be the row's best
 now; updates mark what they may have changed, and the next visit makes it exact again.
 
-Ties follow `rasf.transfer`: `best_action` is its `gpi`, and `greedy`, by which the learner acts, is its `driver_first`,
-the order of Algorithm 1. Equally good ways to a goal do tie exactly, so results of SFQL depend on the order.
+`best_action` breaks ties as `rasf.transfer.gpi`. `greedy`, by which the learner acts, has the order of Algorithm 1:
+c in argmax_i max_a score_i, then a in argmax_a score_c. Equally good ways to a goal do tie exactly, so results of SFQL
+depend on the order.
 """
 
 from __future__ import annotations

@@ -45,7 +45,6 @@ class WeightBelief:
         self.covariance = np.atleast_2d(np.cov(seen.T, ddof=0)) + (self.scale / n) ** 2 * np.eye(d)
 
     def observe(self, phi: Floats, reward: float) -> None:
-        """A reward."""
         along = self.covariance @ phi
         spread = phi @ along + (_NOISE * self.scale) ** 2
         self.mean = self.mean + along * ((reward - phi @ self.mean) / spread)

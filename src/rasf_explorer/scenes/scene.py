@@ -22,7 +22,8 @@ from rasf.envs.grid import MOVES, START
 from rasf.library.evaluation import WORST
 from rasf.risk import Risk
 from rasf.risk.certainty import CertaintyEquivalent
-from rasf.statistics.intervals import Interval, event_interval, normal_mean, normal_tail, normal_variance
+from rasf.statistics.intervals import Interval, event_interval, normal_mean
+from rasf_explorer.scenes.closed_forms import normal_tail, normal_variance
 
 ACTIONS = tuple(MOVES)  # on all maps: left, up, right, down
 Stop = Callable[[], bool]  # long work asks it now and then, and gives up where it says True
@@ -115,10 +116,7 @@ O_co = TypeVar("O_co", bound=SceneOutcome, covariant=True)
 
 
 def measures(returns: Floats, failures: Floats, lengths: Ints) -> dict[str, Interval]:
-    """What rollouts (n,) come to; CVaR is the mean of the worst tenth.
-
-    Intervals are in closed form: bootstrap intervals of 500 rollouts would take longer than the rollouts.
-    """
+    """What rollouts (n,) come to, with intervals in closed form; CVaR is the mean of the worst tenth."""
     return {
         "return": normal_mean(returns),
         "return_variance": normal_variance(returns),

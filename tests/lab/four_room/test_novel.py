@@ -7,7 +7,7 @@ from rasf import MeanVariance
 from rasf.envs.four_room import FourRoom
 from rasf.tabular.learner import SuccessorLearner
 from rasf.tabular.settings import TableSettings
-from rasf_lab.paper.four_room.novel import coefficients, roll_out
+from rasf_lab.paper.four_room.novel import coefficients, moments_of, roll_out
 
 ROOMS = FourRoom("S..T\n.1X.\n..2G", trap_probability=0.3, step_limit=30)
 AVERSE = MeanVariance(-4.0)
@@ -22,7 +22,7 @@ def trained(tasks=4, steps=500):
 
 def contents(learner):
     rows, policies = range(int(learner.states)), range(learner.task + 1)
-    return np.array([[np.concatenate([m.ravel() for m in learner.moments(j, r)]) for j in policies] for r in rows])
+    return np.array([[np.concatenate([m.ravel() for m in moments_of(learner, j, r)]) for j in policies] for r in rows])
 
 
 def test_rollouts_leave_what_was_learned_alone():

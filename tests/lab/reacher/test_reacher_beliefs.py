@@ -12,7 +12,7 @@ from deep.deep_twin import constant_networks, outputs, plain_networks, random_le
 from rasf.deep.agent import Agent, Tasks
 from rasf.envs.reacher.arm import ELBOW_LIMIT, tip_position
 from rasf.envs.reacher.world import Reacher
-from rasf_lab.paper.reacher.beliefs import Mapped, beliefs, compare_risks, grid, on_grid, true_variance
+from rasf_lab.paper.reacher.beliefs import Mapped, angles_reaching, beliefs, compare_risks, grid, on_grid, true_variance
 
 WORLD = Reacher(action_noise=0.0, failure_probability=0.0)
 IN_ORDER, RISKY_LAST = np.arange(4), np.array([2, 3, 0, 1])  # the own tasks of four policies
@@ -25,6 +25,18 @@ def small():
     settings = settings_of("rasfc51", widths=(8,), atoms=5)
     agent = Agent.for_world(settings, WORLD, training)
     return agent, agent.init(jax.random.key(0)).online, tasks
+
+
+def test_angles_reach_the_tip_and_no_farther():
+    rng = np.random.default_rng(4)
+    radius, turn = rng.uniform(0.0101, 0.2099, 300), rng.uniform(-np.pi, np.pi, 300)
+    positions = radius[:, None] * np.stack([np.cos(turn), np.sin(turn)], axis=-1)
+    angles = angles_reaching(positions)
+    assert angles.shape == (2, 300, 2)
+    np.testing.assert_allclose(tip_position(angles), np.stack([positions, positions]), rtol=0, atol=1e-9)
+    assert (angles[0, :, 1] == -angles[1, :, 1]).all()
+    assert (angles[0, :, 1] >= 0).all()
+    assert np.isnan(angles_reaching(np.array([[0.22, 0.0], [0.0, 0.005]]))).all()
 
 
 def test_states_bring_the_tip_to_the_grid_points():

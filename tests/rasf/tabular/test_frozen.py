@@ -15,6 +15,7 @@ from rasf.tabular.learner import SuccessorLearner
 from rasf.tabular.settings import TableSettings
 from rasf.tabular.table import COUNT
 from rasf.transfer import packed_indices
+from rasf_lab.paper.four_room.novel import moments_of
 
 NEUTRAL = MeanVariance(0.0)
 ROOMS = FourRoom("S..T\n.1X.\n..2G", trap_probability=0.3, step_limit=30)
@@ -59,7 +60,7 @@ def test_every_policy_holds_what_the_learner_says_bit_by_bit(chosen):
     for state in range(sources.states):
         found = frozen_numbers(sources, state, m)
         for policy in range(5):
-            psi, Sigma = learner.moments(policy, state)
+            psi, Sigma = moments_of(learner, policy, state)
             np.testing.assert_array_equal(found[policy, :, :d], psi)
             np.testing.assert_array_equal(found[policy, :, d:], Sigma[:, i, j][:, : m - d])
 
@@ -75,7 +76,7 @@ def test_one_update_is_one_entry():
     learner = SuccessorLearner(2, 3, TableSettings(alpha=0.5, alpha_sigma=0.1), 0, 1, MeanVariance(-1.0))
     learner.begin_task([1.0, 1.0])
     row = learner.add_row()
-    noise = learner.moments(0, row).psi
+    noise = moments_of(learner, 0, row).psi
     learner.learn(row, 1, learner.choose(row), [3.0, -1.0], 2.0, None)
     frozen = freeze(learner)
     np.testing.assert_array_equal(frozen.entries, [0, 0, 1, 1])
@@ -91,7 +92,7 @@ def test_policies_that_agree_are_kept_apart_from_the_one_between_them():
     for _ in range(3):
         learner.begin_task([1.0, 1.0])
     row = learner.add_row()
-    noise = learner.moments(1, row).psi
+    noise = moments_of(learner, 1, row).psi
     learner.learn(row, 0, (0, 0, -1), [3.0, -1.0], 2.0, None)
     sources = TablePolicies.from_learner(learner, [[0.0]])
     mean = sources.scores(np.zeros((1, 1)), np.array([1.0, 0.0]), MeanVariance(0.0)).mean

@@ -15,6 +15,7 @@ from rasf.tabular.learner import SuccessorLearner
 from rasf.tabular.model import ModelLearner
 from rasf.tabular.settings import ModelSettings, TableSettings
 from rasf.tabular.stretch import advance
+from rasf_lab.paper.four_room.novel import moments_of
 
 ROOMS = FourRoom("S..T\n.1X.\n..2G", trap_probability=0.3, step_limit=30)
 AVERSE = MeanVariance(-4.0)
@@ -29,7 +30,7 @@ def trained(settings=LEARNED_W, seed=3, tasks=4, steps=500, risk=AVERSE):
 
 def contents(learner):
     rows, policies = range(int(learner.states)), range(learner.task + 1)
-    return np.array([[np.concatenate([m.ravel() for m in learner.moments(j, r)]) for j in policies] for r in rows])
+    return np.array([[np.concatenate([m.ravel() for m in moments_of(learner, j, r)]) for j in policies] for r in rows])
 
 
 def test_same_seed_same_bits_whatever_runs_between():
@@ -50,11 +51,11 @@ def test_outcomes_add_up():
 
 def test_sigma_is_learned_when_asked_and_symmetric():
     learner, _ = trained()
-    Sigma = learner.moments(0, 0).Sigma
+    Sigma = moments_of(learner, 0, 0).Sigma
     np.testing.assert_array_equal(Sigma, Sigma.transpose(0, 2, 1))
     assert np.abs(contents(learner)).max() > 0.1
     neutral, outcomes = trained(TableSettings(learn_w=True, covariance=False), risk=MeanVariance(0.0))
-    assert (neutral.moments(0, 0).Sigma == 0).all()
+    assert (moments_of(neutral, 0, 0).Sigma == 0).all()
     # learned but without weight, Sigma changes nothing
     _, watched = trained(risk=MeanVariance(0.0))
     assert watched == outcomes
@@ -134,7 +135,7 @@ def test_stepped_by_hand_a_coin_shows_its_moments_and_the_sign_of_risk(beta, bes
         paid = 1.0 if action == 0 else 3.0 * (rng.random() < 0.5)
         learner.learn(row, action, learner.choose(row), [paid], paid, None)
     assert learner.choose(row)[0] == best
-    psi, Sigma = learner.moments(0, row)
+    psi, Sigma = moments_of(learner, 0, row)
     assert psi[:, 0] == pytest.approx([1.0, 1.5], abs=0.3)
     assert Sigma[:, 0, 0] == pytest.approx([0.0, 2.25], abs=0.5)
 
@@ -165,7 +166,7 @@ def test_a_row_for_every_decision_solves_a_finite_horizon():
     best = plan(mdp, w, horizon=horizon).value
     assert len(rows) > 4
     for (h, state), row in rows.items():
-        assert (learner.moments(0, row).psi @ w).max() == pytest.approx(best[h, state], abs=1e-3)
+        assert (moments_of(learner, 0, row).psi @ w).max() == pytest.approx(best[h, state], abs=1e-3)
 
 
 @pytest.mark.parametrize("learn_w", [False, True])
@@ -181,7 +182,7 @@ def test_who_follows_the_path_of_a_twin_learns_the_same(learn_w):
     np.testing.assert_array_equal(leader.memory.w, follower.memory.w)
     np.testing.assert_array_equal(leader.keys(), follower.keys())
     for policy, row in product(range(3), range(0, leader.states, 7)):
-        for mine, theirs in zip(leader.moments(policy, row), follower.moments(policy, row), strict=True):
+        for mine, theirs in zip(moments_of(leader, policy, row), moments_of(follower, policy, row), strict=True):
             np.testing.assert_array_equal(mine, theirs)
 
 
@@ -233,7 +234,7 @@ def test_a_world_of_ones_own_is_learned_and_need_not_be_certain(plain_loops):
     assert all(learner.choose(row)[0] == 1 for row in rows.values())
     assert seen.episodes > 300
     assert seen.failures > seen.episodes
-    assert learner.moments(0, rows[5]).psi[1, 0] == pytest.approx(0.8 / (1 - 0.2 * 0.95), abs=0.2)
+    assert moments_of(learner, 0, rows[5]).psi[1, 0] == pytest.approx(0.8 / (1 - 0.2 * 0.95), abs=0.2)
 
 
 def test_a_model_learns_a_world_of_ones_own(plain_loops):

@@ -1,4 +1,4 @@
-"""Every compiled chooser breaks ties as `rasf.transfer.gpi` does; the learner's driver as `driver_first`."""
+"""Every compiled chooser breaks ties as `rasf.transfer.gpi` does; the learner's driver as Algorithm 1."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from rasf.library.tables.policies import TablePolicies
 from rasf.tabular.frozen import Frozen
 from rasf.tabular.scores import best_action, ensure_fresh, greedy, greedy_of_slot
 from rasf.tabular.table import BASE, SigmaForm, add_row, find_policy, new_table, newest_slot, reserve
-from rasf.transfer import driver_first, gpi
+from rasf.transfer import Choice, gpi
 from rasf_lab.paper.four_room import prql
 
 K, A = 4, 5
@@ -21,6 +21,12 @@ def score_tables():
     return [rng.normal(size=(K, A)) for _ in range(50)] + [
         rng.integers(0, n, (K, A)).astype(float) for n in (1, 2, 3) for _ in range(150)
     ]
+
+
+def driver_first(scores):
+    """GPI in the order of Algorithm 1: c in argmax_i max_a score_i, then a in argmax_a score_c."""
+    source = scores.max(axis=1).argmax()
+    return Choice(scores[source].argmax(), source)
 
 
 def tied(scores):

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf.arrays import Floats
+from rasf.checks import floats
 
 Info: TypeAlias = dict[str, Any]
 Phi: TypeAlias = Callable[..., npt.ArrayLike]  # of (obs, action, next_obs, info), and of what `phi_asks` finds
@@ -52,11 +53,7 @@ def space_of(env: gymnasium.Env | gymnasium.vector.VectorEnv, name: str) -> gymn
 
 
 def flag(name: str, value: object) -> bool:
-    """Return a yes or no that an environment or a rule gave: True, False, 0 or 1, also of numpy.
-
-    Raises:
-        ValueError: if it is anything else, such as an array, a word, None or nan.
-    """
+    """Return a yes or no that an environment or a rule gave: True, False, 0 or 1, also of numpy; refuse all else."""
     if getattr(value, "ndim", 0) or not (value == 0 or value == 1):
         raise ValueError(f"{name} must be True or False, got {value!r:.60}")
     return bool(value)
@@ -83,11 +80,7 @@ def own_randomness(env: gymnasium.Env) -> None:
 
 
 def actions_of(space: gymnasium.Space) -> list[np.int64]:
-    """Return the environment's own numbers of the actions 0, 1, ..
-
-    Raises:
-        ValueError: if the space is not Discrete, or has more than 2^15 actions.
-    """
+    """Return the environment's own numbers of the actions 0, 1, ..; refuse a space that is not Discrete, or too big."""
     if not isinstance(space, gymnasium.spaces.Discrete):
         raise ValueError(f"the action space must be Discrete, got {type(space).__name__}: no other actions are served")
     if space.n > MAX_COUNT:
@@ -98,8 +91,7 @@ def actions_of(space: gymnasium.Space) -> list[np.int64]:
 def phi_asks(phi: Phi) -> tuple[str, ...]:
     """Return which of reward, terminated and truncated phi has as parameters beside its first four.
 
-    Raises:
-        ValueError: if phi is no function that can be called with (obs, action, next_obs, info) and these.
+    What is no function that can be called with (obs, action, next_obs, info) and these is refused.
     """
     if not callable(phi):
         raise ValueError(f"phi must be a function phi(obs, action, next_obs, info), got {type(phi).__name__}")
@@ -121,10 +113,7 @@ def phi_asks(phi: Phi) -> tuple[str, ...]:
 def phi_caller(phi: Phi) -> WholeStep:
     """Return a function of (obs, action, next_obs, info, reward, terminated, truncated) that calls phi as it asks.
 
-    The signature of phi is looked at here, once.
-
-    Raises:
-        ValueError: as `phi_asks`.
+    The signature of phi is looked at here, once, and refused as by `phi_asks`.
     """
     asked = phi_asks(phi)
     if not asked:
@@ -142,10 +131,7 @@ def phi_bounds(phi: Phi, given: npt.ArrayLike | None = None) -> Floats | None:
     name, found = ("phi.bounds", getattr(phi, "bounds", None)) if given is None else ("bounds", given)
     if found is None:
         return None
-    try:
-        bounds = np.asarray(found, np.float64)
-    except (TypeError, ValueError):
-        bounds = np.zeros(0)
+    bounds = floats(found)
     if bounds.ndim != 2 or bounds.shape[1] != 2 or not bounds.size or not (bounds[:, 0] <= bounds[:, 1]).all():
         raise ValueError(f"{name} must be (d, 2), lowest and highest of each feature, got {found!r:.60}")
     return bounds
@@ -159,11 +145,7 @@ def checked_bounds(bounds: Floats) -> Floats:
 
 
 def numbers_of(features: npt.ArrayLike) -> Floats:
-    """Return features or a reward as float64, whatever number type they were written in.
-
-    Raises:
-        ValueError: if they are not real numbers, such as words or complex numbers.
-    """
+    """Return features or a reward as float64, whatever type of real numbers they were written in."""
     try:
         found = np.asarray(features)
         if found.dtype.kind in "biufO":

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from reprlib import repr as short
 
 import numpy as np
-import numpy.typing as npt
 
+from rasf.arrays import Floats32
 from rasf.envs.gymnasium.file_settings import refused
 from rasf.envs.gymnasium.spaces import describe_box
 from rasf.files import Header
@@ -158,7 +158,7 @@ def world_description(world: World) -> EnvironmentDescription:
     )
 
 
-def observation_bounds(world: World) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+def observation_bounds(world: World) -> tuple[Floats32, Floats32]:
     """The lowest and the highest (n,) of a world's observations; infinite where it declares none."""
     unbounded = np.tile([-np.inf, np.inf], (world.observation_size, 1))
     low, high = np.asarray(getattr(world, "observation_bounds", unbounded), np.float32).T

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Floats
+from rasf.arrays import Floats, Floats32
 from rasf.envs.gymnasium.spaces import MAX_SIZE, Hot, Leaf, describe, leaves
 from rasf.files import Header
 
@@ -105,11 +105,11 @@ class Encoder:
         """The keys (n, size) of a batch."""
         return self._keys(self._arrays(obs, batch=True))
 
-    def vector(self, obs: object) -> npt.NDArray[np.float32]:
+    def vector(self, obs: object) -> Floats32:
         """The network input (vector_size,) of one observation."""
         return _joined([_inputs(*pair) for pair in self._arrays(obs, batch=False)])[0]
 
-    def batch_vectors(self, obs: object) -> npt.NDArray[np.float32]:
+    def batch_vectors(self, obs: object) -> Floats32:
         """The network inputs (n, vector_size) of a batch."""
         return _joined([_inputs(*pair) for pair in self._arrays(obs, batch=True)])
 
@@ -174,7 +174,7 @@ def _require_finite(leaf: Leaf, array: np.ndarray) -> None:
         raise ValueError(f"{leaf.name} must be finite, got nan or infinite numbers")
 
 
-def _inputs(leaf: Leaf, array: np.ndarray) -> npt.NDArray[np.float32]:
+def _inputs(leaf: Leaf, array: np.ndarray) -> Floats32:
     """The leaf's part (n, vector_size) of network inputs, from a batch of arrays."""
     rows = array.reshape(len(array), leaf.size)
     if leaf.hot is not None:
@@ -188,7 +188,7 @@ def _inputs(leaf: Leaf, array: np.ndarray) -> npt.NDArray[np.float32]:
     return inputs
 
 
-def _one_hot(leaf: Leaf, hot: Hot, rows: np.ndarray) -> npt.NDArray[np.float32]:
+def _one_hot(leaf: Leaf, hot: Hot, rows: np.ndarray) -> Floats32:
     _require_finite(leaf, rows)
     chosen = rows.astype(np.int64)
     whole = rows.dtype.kind != "f" or bool((chosen == rows).all())

@@ -1,9 +1,7 @@
 """Episodes in Gymnasium environments: the one loop that steps them for whatever acts (`episodes`).
 
 Several episodes run in parallel, one per environment, all at the same step. Single environments and a user's vector
-environment answer alike. An episode is the first one after a reset, in each environment: an environment that ends early
-waits (a vector environment goes on stepping, and its steps are dropped), so that short episodes are not counted more
-often than long ones.
+environment answer alike (`rasf.envs.gymnasium.vector`, which says what an episode is there).
 """
 
 from __future__ import annotations
@@ -29,16 +27,9 @@ Act = Callable[[int, dict[int, object]], Iterable[int]]  # step t, observations 
 
 
 def episodes(environments: FeatureVector, seeds: Iterable[int], act: Act, max_steps: int) -> Iterator[list[Transition]]:
-    """Run an episode for each seed, as many at a time as there are environments.
+    """Run an episode for each seed, as many at a time as there are environments; episodes are cut at max_steps.
 
-    Args:
-        environments: where to act.
-        seeds: one for each episode; they are taken when an environment is free.
-        act: the actions for observations of running episodes, 0 to n_actions - 1.
-        max_steps: longer episodes are cut.
-
-    Yields:
-        After every step in parallel, the transitions of the episodes that were running.
+    After every step in parallel, the transitions of the episodes that were running are yielded.
     """
     waiting, first = iter(seeds), 0
     while some := list(islice(waiting, len(environments))):

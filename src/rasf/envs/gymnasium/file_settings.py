@@ -17,14 +17,9 @@ Rules: TypeAlias = "dict[str, Rule | Rules]"
 
 
 def refused(env_id: str | None, settings: Mapping[str, object]) -> tuple[str, object] | None:
-    """Find the first setting that a file may not choose.
+    """Find the first setting that a file may not choose: its name, such as config.vehicles_count, and its value.
 
-    Args:
-        env_id: the id of the environment, such as FrozenLake-v1.
-        settings: its keyword arguments, as JSON has them.
-
-    Returns:
-        The setting's name, such as config.vehicles_count, and its value; None if all are accepted.
+    settings: keyword arguments of the environment with this id, as JSON has them. None if all are accepted.
     """
     name = re.sub(r"-v\d+$", "", env_id or "")
     return _first_refused(_ANY | _ENVIRONMENTS.get(name, {}), settings)

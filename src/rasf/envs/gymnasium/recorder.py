@@ -15,7 +15,6 @@ from __future__ import annotations
 import copy
 import re
 import time
-from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 
@@ -41,12 +40,8 @@ def parts_of(folder: Path) -> list[Path]:
     return [found[number] for number in sorted(found)]
 
 
-def read_parts(folder: Path) -> Iterator[tuple[EnvironmentDescription, Arrays]]:
-    """Part after part, with the environment that it says it comes from."""
-    return map(_read_part, parts_of(folder))
-
-
-def _read_part(path: Path) -> tuple[EnvironmentDescription, Arrays]:
+def read_part(path: Path) -> tuple[EnvironmentDescription, Arrays]:
+    """A part of a log, with the environment that it says it comes from."""
     header, arrays = load_file(path)
     if header.get("kind") != "log" or not isinstance(header.get("environment"), dict):
         raise ValueError(f"{path} is not a part of a log")
@@ -115,7 +110,7 @@ class Recorder(gymnasium.Wrapper):
         last = parts_of(self.folder)[-1:]
         if not last:
             return 0, -1
-        recorded, arrays = _read_part(last[0])
+        recorded, arrays = read_part(last[0])
         different = recorded.difference(self.description)
         if different is not None:
             before, now = getattr(recorded, different), getattr(self.description, different)

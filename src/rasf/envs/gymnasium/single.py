@@ -129,15 +129,10 @@ class FeatureEnvironment(FeatureSource):
         return obs
 
     def step(self, action: int) -> Step:
-        """Take one of the actions 0 to n_actions - 1.
+        """Take one of the actions 0 to n_actions - 1; refuse it where no episode is running.
 
-        Returns:
-            What the step led to.
-
-        Raises:
-            ValueError: if no episode is running, the action is not among them, or the environment's answer is not one
-                of Gymnasium's: an observation outside its space, features that are not d finite numbers, an end or a
-                failure that is neither True nor False.
+        Refused, too, is an answer of the environment's that is not Gymnasium's: an observation outside its space,
+        features that are not d finite numbers, an end or a failure that is neither True nor False.
         """
         if not self._running:
             raise ValueError("no episode is running: call reset() before step()")
@@ -182,19 +177,11 @@ class FeatureEnvironment(FeatureSource):
 
 
 def open_environment(env: Environment, phi: Phi | None = None, **kwargs: object) -> FeatureEnvironment:
-    """Open an environment with features.
+    """Open an environment with features: an id, a `gymnasium.Env`, a function that makes one, or a `rasf.World`.
 
-    Args:
-        env: an id, a `gymnasium.Env`, a function that makes one, or a `rasf.World`.
-        phi: the function of a step that computes the features, as for `FeatureReward`; by default the environment's
-            own vector reward.
-        kwargs: arguments of `gymnasium.make`, only for an id.
-
-    Returns:
-        The environment.
-
-    Raises:
-        ValueError: if it cannot be made, or has no features, no discrete actions or no observations that are served.
+    phi: the function of a step that computes the features, as for `FeatureReward`; by default they are the
+    environment's own vector reward. kwargs: arguments of `gymnasium.make`, only for an id. An environment that cannot
+    be made, or has no features, no discrete actions or no observations that are served, is refused.
     """
     if kwargs and not isinstance(env, str):
         raise ValueError(f"{', '.join(kwargs)} can only be given with an environment's id")

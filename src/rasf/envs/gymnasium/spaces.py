@@ -146,11 +146,7 @@ def _shape(description: Mapping[str, object]) -> tuple[int, ...]:
 
 
 def describe(space: gymnasium.Space) -> Header:
-    """Return a Gymnasium observation space as JSON.
-
-    Raises:
-        ValueError: if the space or a part of it is of a kind that is not served, such as Text.
-    """
+    """Return a Gymnasium observation space as JSON; refuse one with a part that is not served, such as Text."""
     unserved = next(_unserved(space), None)
     if unserved is None:
         return _described(space)

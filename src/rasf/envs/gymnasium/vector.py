@@ -23,7 +23,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Bools, Floats, Ints
+from rasf.arrays import Bools, Floats, Floats32, Ints
 from rasf.checks import whole
 from rasf.envs.gymnasium import answers
 from rasf.envs.gymnasium.answers import Info, Phi
@@ -48,7 +48,6 @@ from rasf.envs.gymnasium.single import (
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.tape import Tape
 
-Inputs = npt.NDArray[np.float32]
 NEXT_STEP, SAME_STEP, DISABLED = "NextStep", "SameStep", "Disabled"
 _Answer = tuple[object, npt.ArrayLike, Bools, Bools, Info]  # of a vector environment's step
 _MOST_ENVS = 10_000  # copies of an environment in this process
@@ -57,13 +56,13 @@ _MOST_ENVS = 10_000  # copies of an environment in this process
 class VectorStep(NamedTuple):
     """What one step of n environments led to; next_obs and obs are (n, m), phi is (n, d), the masks are (n,)."""
 
-    next_obs: Inputs
-    phi: Inputs
+    next_obs: Floats32
+    phi: Floats32
     terminated: Bools
     truncated: Bools
     failure: Bools
     valid: Bools
-    obs: Inputs
+    obs: Floats32
 
 
 class _Vector(FeatureSource):
@@ -101,14 +100,13 @@ class SyncEnvs(_Vector):
 
     @property
     def time_limit(self) -> int | None:
-        """As of a single environment."""
         return self.environments[0].time_limit
 
     @property
     def reports_failures(self) -> bool:
         return any(environment.reports_failures for environment in self.environments)
 
-    def reset(self, seed: int | None = None) -> Inputs:
+    def reset(self, seed: int | None = None) -> Floats32:
         """Begin n episodes, with the seeds `seeds_from` gives."""
         seeds = [None] * self.num_envs if seed is None else seeds_from(seed, self.num_envs)
         pairs = zip(self.environments, seeds, strict=True)
@@ -180,7 +178,7 @@ class VectorEnvAdapter(_Vector):
             declared = np.tile([-np.inf, np.inf], (self._probe(), 1))
         self.declared_bounds = answers.checked_bounds(declared)
 
-    def reset(self, seed: int | None = None) -> Inputs:
+    def reset(self, seed: int | None = None) -> Floats32:
         """Begin n episodes; the vector environment deals out the seed."""
         if self.tape is not None:
             self.tape.begin(seed)
@@ -204,7 +202,6 @@ class VectorEnvAdapter(_Vector):
         return self._observed(self._reset(listed if own else seeds[0]), as_vectors=False)[: len(seeds)]
 
     def step_each(self, actions: Mapping[int, int]) -> dict[int, Step]:
-        """As `SyncEnvs`."""
         step, info = self._step([actions.get(i, 0) for i in range(self.num_envs)], as_vectors=False)
         parts, ended = (step.next_obs, step.phi, *map(np.ndarray.tolist, step[2:5])), step.terminated | step.truncated
         steps = zip(*parts, (self._told(info, i, over) for i, over in enumerate(ended.tolist())), strict=True)
@@ -250,7 +247,6 @@ class VectorEnvAdapter(_Vector):
 
     @property
     def time_limit(self) -> int | None:
-        """As of a single environment."""
         return time_limit_of(self.env)
 
     def describe(self) -> EnvironmentDescription:

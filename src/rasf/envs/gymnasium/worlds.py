@@ -7,10 +7,10 @@ from typing import ClassVar
 import gymnasium
 import jax
 import numpy as np
-import numpy.typing as npt
 
-from rasf.arrays import Array
+from rasf.arrays import Array, Floats32
 from rasf.envs.gymnasium.description import observation_bounds, world_description
+from rasf.files import Header
 from rasf.world import Noise, State, World
 
 
@@ -20,7 +20,7 @@ def world_environment(world: World) -> gymnasium.Env:
     return WorldEnv(world) if env_id is None else gymnasium.make(env_id, **kwargs)
 
 
-class WorldEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
+class WorldEnv(gymnasium.Env[Floats32, np.int64]):
     """A world, stepped one step at a time; the reward is the vector of features."""
 
     metadata: ClassVar[dict[str, object]] = {"render_modes": []}
@@ -46,17 +46,13 @@ class WorldEnv(gymnasium.Env[npt.NDArray[np.float32], np.int64]):
         """The world itself, which the fused driver trains in."""
         return self._world
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, object] | None = None
-    ) -> tuple[npt.NDArray[np.float32], dict[str, object]]:
+    def reset(self, *, seed: int | None = None, options: Header | None = None) -> tuple[Floats32, Header]:
         """A random first state; `options` are not used."""
         super().reset(seed=seed)
         self._state, self._steps = self._reset(self._key()), 0
         return np.asarray(self._observe(self._state), np.float32), {}
 
-    def step(
-        self, action: int
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], bool, bool, dict[str, object]]:
+    def step(self, action: int) -> tuple[Floats32, Floats32, bool, bool, Header]:
         """One step; the reward is phi (d,)."""
         if self._state is None:
             raise gymnasium.error.ResetNeeded("no episode is running: call reset() before step()")

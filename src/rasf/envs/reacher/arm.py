@@ -116,14 +116,3 @@ def tip_position(state: Array) -> Array:
     xp = array_namespace(state)
     q1, q12 = state[..., 0], state[..., 0] + state[..., 1]
     return xp.stack([LINK * xp.cos(q1) + TIP * xp.cos(q12), LINK * xp.sin(q1) + TIP * xp.sin(q12)], axis=-1)
-
-
-def angles_reaching(position: Array) -> Array:
-    """Both elbow solutions (2, .., 2) = (q1, q2) that bring the tip to `position` (.., 2); nan where it cannot be."""
-    xp = array_namespace(position)
-    x, y = position[..., 0], position[..., 1]
-    cos = (x**2 + y**2 - LINK**2 - TIP**2) / (2 * LINK * TIP)
-    elbow = xp.arccos(xp.where(xp.abs(cos) <= 1.0, cos, xp.nan))
-    bends = xp.stack([elbow, -elbow])
-    shoulder = xp.arctan2(y, x) - xp.arctan2(TIP * xp.sin(bends), LINK + TIP * xp.cos(bends))
-    return xp.stack([shoulder, bends], axis=-1)

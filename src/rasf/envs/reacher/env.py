@@ -14,7 +14,7 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Floats
+from rasf.arrays import Floats, Floats32
 from rasf.checks import one_of
 from rasf.envs.reacher.arm import LINK, TIP, physics, tip_position
 from rasf.envs.reacher.world import START_ANGLES, TORQUES, TRAINING_TARGETS, Noise, Reacher
@@ -27,7 +27,7 @@ _RISK, _RISK_EDGE, _TARGET = (213, 94, 0), (190, 80, 0), (0, 100, 165)
 _ARM, _JOINT, _TIP = (70, 74, 82), (176, 182, 190), (0, 0, 0)
 
 
-class ReacherEnv(gym.Env[npt.NDArray[np.float32], np.int64]):
+class ReacherEnv(gym.Env[Floats32, np.int64]):
     """Observation as `Reacher.observe`; action 3 i + j gives the shoulder torque i - 1 and the elbow torque j - 1."""
 
     metadata: ClassVar[Header] = {"render_modes": ["rgb_array"], "render_fps": 60}
@@ -60,18 +60,14 @@ class ReacherEnv(gym.Env[npt.NDArray[np.float32], np.int64]):
         """The world that computes the same in jax; none for the arm inside MuJoCo."""
         return self.world if self.engine == "closed_form" else None
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, object] | None = None
-    ) -> tuple[npt.NDArray[np.float32], dict[str, object]]:
+    def reset(self, *, seed: int | None = None, options: Header | None = None) -> tuple[Floats32, Header]:
         """A random start, at rest; `options` are not used."""
         super().reset(seed=seed)
         angles = self.np_random.uniform(*START_ANGLES.T)
         self._state, self._steps, self._running = np.concatenate([angles, np.zeros(2)]), 0, True
         return self._observation(), self._info(tip_position(self._state), failure=False)
 
-    def step(
-        self, action: np.int64
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], bool, bool, dict[str, object]]:
+    def step(self, action: np.int64) -> tuple[Floats32, Floats32, bool, bool, Header]:
         """One step; the reward is phi (d,)."""
         if not self.action_space.contains(action):
             raise ValueError(f"action must be 0 to {len(TORQUES) - 1}, got {action!r}")
@@ -93,10 +89,10 @@ class ReacherEnv(gym.Env[npt.NDArray[np.float32], np.int64]):
             self._picture = _Picture(self.world)
         return self._picture.with_arm(self._state)
 
-    def _observation(self) -> npt.NDArray[np.float32]:
+    def _observation(self) -> Floats32:
         return self.world.observe(self._state).astype(np.float32)
 
-    def _info(self, tip: Floats, failure: bool) -> dict[str, object]:
+    def _info(self, tip: Floats, failure: bool) -> Header:
         in_circle = bool(self.world.in_circle(tip))
         return {"failure": failure, "in_circle": in_circle, "tip": tip, "state": self._state.copy()}
 

@@ -70,9 +70,4 @@ class MujocoArm:
         mujoco.mj_mulM(model, data, self._push, (allowed - reached) / arm.DT)
         data.qfrc_applied[:] += self._push
         mujoco.mj_step(model, data)
-        mujoco.mj_kinematics(model, data)  # the step leaves positions of sites as they were before it
         return np.concatenate([data.qpos, data.qvel])
-
-    def tip(self) -> npt.NDArray[np.float64]:
-        """Where the tip is after the last step, (2,)."""
-        return np.array(self._data.site("tip").xpos[:2])

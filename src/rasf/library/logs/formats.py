@@ -37,7 +37,7 @@ from rasf.envs.gymnasium import answers
 from rasf.envs.gymnasium.answers import Info, Phi
 from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription, spec_fields
 from rasf.envs.gymnasium.encoder import Encoder
-from rasf.envs.gymnasium.recorder import parts_of, read_parts
+from rasf.envs.gymnasium.recorder import parts_of, read_part
 from rasf.envs.gymnasium.single import Environment, FeatureEnvironment, open_environment
 from rasf.files import HEAD_LIMIT, Arrays, as_path, write_atomically
 from rasf.library.logs import declared
@@ -277,7 +277,7 @@ def _from_folder(folder: Path, max_bytes: int) -> Log:
     if not paths:
         raise ValueError(f"{folder} is not a log: it has no part-*.rasf that a Recorder writes")
     check_size(folder, sum(path.stat().st_size for path in paths), max_bytes)
-    described, parts = zip(*read_parts(folder), strict=True)
+    described, parts = zip(*map(read_part, paths), strict=True)
     different = next((d for d in (described[0].difference(each) for each in described[1:]) if d is not None), None)
     if different is not None:
         raise ValueError(f"{folder} is not a log of one environment: the {different} of its parts differ")

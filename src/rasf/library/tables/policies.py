@@ -26,23 +26,14 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf.agents import Family, LawKind, check_acting
-from rasf.arrays import Bools, Floats, Ints
+from rasf.arrays import Bools, Floats, Floats32, Ints
 from rasf.checks import number, one_of, whole
 from rasf.files import Arrays, Header
 from rasf.library.frozen_policies import Scores
 from rasf.risk import Elliptical, Entropic, MeanVariance, Risk, SkewNormal
 from rasf.risk.base import concrete
 from rasf.tabular import frozen as kernels
-from rasf.tabular.frozen import (
-    NO_NOISE,
-    Frozen,
-    PreparedTask,
-    as_bits,
-    freeze,
-    freeze_tables,
-    make_index,
-    states_of,
-)
+from rasf.tabular.frozen import NO_NOISE, Frozen, PreparedTask, as_bits, freeze, freeze_tables, make_index, states_of
 from rasf.tabular.learner import SuccessorLearner
 from rasf.tabular.table import SigmaForm
 from rasf.transfer import packed_weights
@@ -82,7 +73,7 @@ class TablePolicies:
         return cls(numbers, freeze(learner), learner.n_actions, learner.n_features, gamma, learner.sigma)
 
     @classmethod
-    def from_tables(cls, keys: Floats, values: npt.NDArray[np.float32], known: Bools, d: int, gamma: float) -> Self:
+    def from_tables(cls, keys: Floats, values: Floats32, known: Bools, d: int, gamma: float) -> Self:
         """Policies whose psi (d) and packed Sigma are values (K, S, A, m), known for the actions (S, A) only."""
         return cls(np.array(keys, np.float64), freeze_tables(values, known), values.shape[2], d, gamma, SigmaForm.FULL)
 

@@ -29,18 +29,11 @@ _EXPLORATION = 5  # its stream of random numbers
 def run_tasks(
     training: Training, learner: TableLearner, parts: Mapping[str, object], stream: int
 ) -> tuple[Stretches, Floats]:
-    """Learn all tasks.
+    """Learn all tasks; what the stretches showed, and the observations (S, n) of the learner's rows.
 
-    Args:
-        training: The environment, the tasks and the rest.
-        learner: Learns from the steps.
-        parts: The learner's parts for checkpoints.
-        stream: The stream of random numbers by which actions are explored.
-
-    Returns:
-        What the stretches showed, and the observations (S, n) of the learner's rows.
+    parts: the learner's, for checkpoints. stream: of the random numbers by which actions are explored.
     """
-    env, tasks, checkpoint, greedy = training.world, training.tasks, training.checkpoint, training.greedy
+    env, tasks, checkpoint = training.world, training.tasks, training.checkpoint
     assert isinstance(env, FeatureEnvironment)
     steps = shares(training.steps_per_task, training.risks)
     stretches, walk = Stretches(tasks, len(steps)), None
@@ -49,16 +42,15 @@ def run_tasks(
         learner.enter(compiled)
         checkpoint.begin(**parts, stretches=stretches)
     else:
-        walk = Walk(learner, env, training.seed, stream, training.base, greedy, checkpoint.tick)
+        walk = Walk(learner, training, stream)
         tape = Tape(env) if checkpoint.path else None
-        checkpoint.begin(**parts, stretches=stretches, walk=walk, environment=tape, greedy=greedy)
+        checkpoint.begin(**parts, stretches=stretches, walk=walk, environment=tape, greedy=training.greedy)
     for task, r in stretches:
-        w = tasks[task]
         if stretches.position:
             checkpoint.tick()
         new = stretches.begin()
         if new and r == 0:
-            learner.begin_task(w)
+            learner.begin_task(tasks[task])
         learner.leader = r
 
         def show(
@@ -68,14 +60,13 @@ def run_tasks(
             return training.reports[r](task, step, rewards, failed, extras)
 
         if compiled is not None:
-            seen = learner.lead(compiled, w, steps[r])
+            seen = learner.lead(compiled, tasks[task], steps[r])
             stopped = show(steps[r], seen.total, seen.failures, {})
         else:
             assert walk is not None
             if new:
                 learner.prepare()
-            of_all, policy = len(tasks) * sum(steps), r * len(tasks) + task
-            stopped = walk(w, training.risks[r], steps[r], of_all, policy, show)
+            stopped = walk(task, r, show)
         stretches.weights[task] = learner.weights
         if stopped:
             break

@@ -18,8 +18,9 @@ from rasf.arrays import Floats
 from rasf.envs.gymnasium.single import FeatureEnvironment
 from rasf.envs.tabular_world import TabularWorld
 from rasf.library.frozen_policies import FrozenPolicies
-from rasf.library.greedy import Greedy, GreedyCheck
+from rasf.library.greedy import Greedy
 from rasf.library.progress import EpisodeMeter
+from rasf.library.training import Training
 from rasf.risk import Risk
 from rasf.tabular.stretch import TaskOutcome
 from rasf.transfer import gpi_actions
@@ -99,39 +100,27 @@ class Stretches:
 
 
 class Walk:
-    """Steps through one environment; keys (n,) are the numbers of the learner's rows.
-
-    tick: is called after every step, where everything is consistent, to write checkpoints.
-    """
+    """Steps through the environment of a training; keys (n,) are the numbers of the learner's rows."""
 
     STATE = (  # for checkpoints; a walk that is called again goes on with the step after the last
         "_meter", "_walked", "_rng", "_looking", "_rows", "_seed", "keys", "_step", "_total", "_failures",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        learner: TableLearner,
-        env: FeatureEnvironment,
-        seed: int,
-        stream: int,
-        base_library: FrozenPolicies | None = None,
-        greedy: GreedyCheck | None = None,
-        tick: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._learner, self._env, self._base, self._check = learner, env, base_library, greedy
-        self._meter, self._walked, self._tick = EpisodeMeter(), 0, tick
+    def __init__(self, learner: TableLearner, training: Training, stream: int) -> None:
+        assert isinstance(training.world, FeatureEnvironment)
+        self._learner, self._training, self._env = learner, training, training.world
+        self._shares = shares(training.steps_per_task, training.risks)
+        self._meter, self._walked = EpisodeMeter(), 0
         self._step, self._total, self._failures = 0, 0.0, 0  # of the stretch at hand
-        self._rng, self._looking = (np.random.default_rng([seed, one]) for one in (stream, _LOOKING))
+        self._rng, self._looking = (np.random.default_rng([training.seed, one]) for one in (stream, _LOOKING))
         self._rows: dict[bytes, int] = {}
-        self._seed: int | None = seed  # of the first reset
+        self._seed: int | None = training.seed  # of the first reset
         self.keys: list[Floats] = []
 
-    def __call__(self, w: Floats, risk: Risk, steps: int, of_all: int, policy: int, show: Show) -> bool:
-        """Learn a task that pays by the weights w, from a start of the environment; whether `show` stopped it.
-
-        of_all: steps of all tasks and risks, of which these are some. policy: the number of the one that leads.
-        """
-        env, learner = self._env, self._learner
+    def __call__(self, task: int, r: int, show: Show) -> bool:
+        """Learn a task from a start of the environment while risk r acts; whether `show` stopped it."""
+        env, learner, training = self._env, self._learner, self._training
+        tasks, w, steps, check = len(training.tasks), training.tasks[task], self._shares[r], training.greedy
         if self._step:  # a checkpoint was restored, and the environment with it
             assert env.tape is not None
             obs = env.tape.obs
@@ -141,8 +130,8 @@ class Walk:
         for step in range(self._step + 1, steps + 1):
             row = self._row(obs)
             action = learner.greedy(row)
-            if self._base is not None:
-                action = self._advised(self._base, row, risk, action)
+            if training.base is not None:
+                action = self._advised(training.base, row, training.risks[r], action)
             action = learner.explore(row, action, self._rng)
             after = self._meter.timed(partial(env.step, action))
             reward = float(after.phi @ w)
@@ -152,14 +141,14 @@ class Walk:
             obs = env.reset() if after.terminated or after.truncated else after.obs
             if step == steps or step % _SHOWN_EVERY == 0:
                 named, extras = float(self._failures) if env.reports_failures else np.nan, self._meter.read()
-                if self._check is not None:
-                    share = (self._walked + step) / of_all
-                    extras |= self._check.look(share, policy, w, Greedy(self._known_or_random))
+                if check is not None:
+                    share = (self._walked + step) / (tasks * sum(self._shares))
+                    extras |= check.look(share, r * tasks + task, w, Greedy(self._known_or_random))
                 if show(step, self._total, named, extras):
                     return True
             self._step = step
             if step < steps:
-                self._tick()
+                training.checkpoint.tick()  # everything is consistent here
         self._walked, self._step = self._walked + steps, 0
         return False
 

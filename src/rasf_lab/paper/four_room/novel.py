@@ -9,13 +9,33 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf import checks
-from rasf.arrays import Floats, Ints
+from rasf.arrays import Array, Floats, Ints
 from rasf.compiled import compiled
 from rasf.envs.four_room import FourRoom, RoomArrays
 from rasf.risk import MeanVariance
 from rasf.tabular import scores, sfql
 from rasf.tabular.learner import SuccessorLearner
-from rasf.tabular.table import set_coefficients
+from rasf.tabular.table import SigmaForm, find_policy, read, set_coefficients
+from rasf.transfer import Moments, packed_indices
+
+
+def moments_of(learner: SuccessorLearner, policy: int, row: int) -> Moments:
+    """What `policy` has learned at a row: psi (A, d) and Sigma (A, d, d), zeros where it is not learned."""
+    d, memory, numbers = learner.n_features, learner.memory, np.zeros((learner.n_actions, len(learner.memory.after)))
+    slot = find_policy(memory.table, row, policy)
+    for a in range(learner.n_actions):
+        read(memory.table, memory.rule, row, slot, a, numbers[a])
+    if learner.sigma is SigmaForm.NONE:
+        return Moments(numbers, np.zeros((learner.n_actions, d, d)))
+    return Moments(numbers[:, :d], unpack_sigma(numbers[:, d:], d, diagonal=learner.sigma is SigmaForm.DIAGONAL))
+
+
+def unpack_sigma(packed: Array, d: int, *, diagonal: bool = False) -> Array:
+    """Sigma (.., d, d) from its packed entries (.., m), numpy only."""
+    rows, columns = packed_indices(d, diagonal=diagonal)
+    Sigma = np.zeros((*packed.shape[:-1], d, d), packed.dtype)
+    Sigma[..., rows, columns] = Sigma[..., columns, rows] = packed
+    return Sigma
 
 
 def coefficients(learner: SuccessorLearner, w: npt.ArrayLike, risk: MeanVariance) -> Floats:

@@ -23,11 +23,11 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from rasf.arrays import Array, Bools, Floats, Ints
+from rasf.arrays import Array, Bools, Floats, Ints, array_namespace
 from rasf.deep.agent import Agent, Tasks
 from rasf.deep.evaluate import Steps
 from rasf.deep.laws import Networks
-from rasf.envs.reacher.arm import ELBOW_LIMIT, angles_reaching
+from rasf.envs.reacher.arm import ELBOW_LIMIT, LINK, TIP
 from rasf.envs.reacher.world import Reacher
 from rasf.risk import Entropic, MeanVariance
 from rasf.risk.base import Risk
@@ -55,6 +55,17 @@ def grid(points: int) -> Grid:
     q1 = (angles[..., 0] + np.pi) % (2 * np.pi) - np.pi
     states = np.stack([q1, angles[..., 1], np.zeros_like(q1), np.zeros_like(q1)], axis=-1)[:, reached]
     return Grid(tips, reached, states.reshape(-1, 4).astype(np.float32))
+
+
+def angles_reaching(position: Array) -> Array:
+    """Both elbow solutions (2, .., 2) = (q1, q2) that bring the tip to `position` (.., 2); nan where it cannot be."""
+    xp = array_namespace(position)
+    x, y = position[..., 0], position[..., 1]
+    cos = (x**2 + y**2 - LINK**2 - TIP**2) / (2 * LINK * TIP)
+    elbow = xp.arccos(xp.where(xp.abs(cos) <= 1.0, cos, xp.nan))
+    bends = xp.stack([elbow, -elbow])
+    shoulder = xp.arctan2(y, x) - xp.arctan2(TIP * xp.sin(bends), LINK + TIP * xp.cos(bends))
+    return xp.stack([shoulder, bends], axis=-1)
 
 
 def on_grid(where: Grid, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

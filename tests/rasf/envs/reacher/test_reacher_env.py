@@ -7,9 +7,10 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import rasf
-from rasf.envs.reacher.arm import angles_reaching, physics, tip_position
+from rasf.envs.reacher.arm import physics, tip_position
 from rasf.envs.reacher.env import ReacherEnv
 from rasf.envs.reacher.world import TORQUES, Reacher
+from rasf_lab.paper.reacher.beliefs import angles_reaching
 
 STILL = 4
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rasf.envs.reacher.arm import angles_reaching, physics, tip_position
+from rasf.envs.reacher.arm import physics, tip_position
 from rasf.envs.reacher.world import START_ANGLES, TEST_TARGETS, TORQUES, TRAINING_TARGETS, Noise, Reacher
+from rasf_lab.paper.reacher.beliefs import angles_reaching
 
 CALM = Noise(np.zeros(2), np.array(0.5))
 

@@ -17,8 +17,7 @@ from rasf.risk import Risk, SkewNormal
 from rasf.tabular.learner import SuccessorLearner
 from rasf.tabular.settings import TableSettings
 from rasf.tabular.table import SigmaForm, initial_noise
-from rasf.transfer import unpack_sigma
-from rasf_lab.paper.four_room.novel import coefficients, roll_out
+from rasf_lab.paper.four_room.novel import coefficients, moments_of, roll_out, unpack_sigma
 
 ROOMS = FourRoom("S..T\n.1X.\n..2G", trap_probability=0.3, step_limit=30)
 AVERSE = MeanVariance(-4.0)
@@ -37,7 +36,7 @@ def trained(seed=3, tasks=5, steps=400, risk=AVERSE, gamma=0.95, **constants):
 
 def dense(learner):
     """psi (K, S, A, d) and Sigma (K, S, A, d, d), as the learner tells them."""
-    each = [[learner.moments(k, s) for s in range(learner.states)] for k in range(learner.task + 1)]
+    each = [[moments_of(learner, k, s) for s in range(learner.states)] for k in range(learner.task + 1)]
     return np.array([[m.psi for m in row] for row in each]), np.array([[m.Sigma for m in row] for row in each])
 
 
@@ -211,7 +210,7 @@ def test_a_state_where_nothing_was_learned_is_not_seen():
     sources = TablePolicies.from_learner(learner, [[0.0], [1.0]])
     scores = sources.scores(np.array([[0.0], [1.0], [2.0]]), np.ones(1), AVERSE)
     np.testing.assert_array_equal(scores.seen, [True, False, False])
-    noise = np.array([learner.moments(k, looked_at).psi[:, 0] for k in range(3)])
+    noise = np.array([moments_of(learner, k, looked_at).psi[:, 0] for k in range(3)])
     np.testing.assert_array_equal(scores.values[:, 1], noise)
     assert (noise != 0).all()
     assert sources.act_one(np.array([1.0]), np.ones(1), AVERSE) == noise.max(0).argmax()
