@@ -285,10 +285,3 @@ class ScalarLog:
         values = [Summary.Value(tag=tag, simple_value=float(value)) for tag, value in scalars.items()]
         self._writers[lane].add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
         self._writers[lane].flush()
-
-    def write_tasks(self, lane: str, step: int, arrays: Mapping[str, npt.ArrayLike]) -> None:
-        """Add arrays of one number per task, by name."""
-        tags = {
-            f"{name}/task_{i + 1}": value for name, part in arrays.items() for i, value in enumerate(np.array(part))
-        }
-        self.write(lane, step, tags)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf import checks
-from rasf.agents import AGENTS, LawKind
+from rasf.agents import LawKind
 from rasf.arrays import Bools, Floats, Ints
 from rasf.deep import fused
 from rasf.deep.agent import Agent, Policies, Tasks
@@ -27,14 +27,12 @@ from rasf.deep.laws import Histogram, Networks, support_atoms
 from rasf.deep.networks import choose_policies
 from rasf.deep.settings import HistogramSettings, NetworkSettings
 from rasf.deep.stepped import BaseScores, Learned, SteppedLearner
-from rasf.envs.gymnasium.description import EnvironmentDescription
 from rasf.envs.gymnasium.tape import tapes
 from rasf.files import Arrays, Header
 from rasf.library.checkpoint import Checkpoint
 from rasf.library.frozen_policies import FrozenPolicies
 from rasf.library.networks.policies import NetworkPolicies
 from rasf.library.networks.worlds import WorldAdapter, compiled_world
-from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 from rasf.library.progress import EpisodeMeter, Reporter, Trained
 from rasf.library.training import Training
 from rasf.risk import MeanVariance, Risk
@@ -54,29 +52,6 @@ _ACT_EVERY = 32  # updates, after which the networks that act are renewed
 _LONGEST_TURN = 1_000  # steps of an episode, after which another task has its turn
 _ROUNDING = 1e-5  # of float32, relative, after a few operations
 _EXTRAS = ("loss", "clipped_below", "clipped_above")
-
-
-def network_library(
-    agent: Agent,
-    networks: Networks,
-    *,
-    environment: EnvironmentDescription,
-    tasks: Floats,
-    risks: Sequence[Risk],
-    history: Arrays,
-    provenance: dict[str, Any],
-    notes: tuple[str, ...] = (),
-) -> PolicyLibrary:
-    """The library of an agent's trained networks, one policy for each of the tasks (K, d) and risks (K).
-
-    history: arrays with one entry per policy, by name. `networks` are those of one run: (K, ..) without lanes.
-    """
-    policies = NetworkPolicies.from_agent(agent, networks)
-    same_law = [spec for spec in AGENTS.values() if spec.law is policies.law_kind]
-    spec = max(same_law, key=lambda one: one.neutral == all(map(is_neutral, risks)))
-    pairs = zip(np.asarray(tasks, np.float64).tolist(), risks, strict=True)
-    trained_for = tuple(SourcePolicy(tuple(w), risk) for w, risk in pairs)
-    return PolicyLibrary(policies, environment, trained_for, (spec,), history, notes, provenance)
 
 
 def train_networks(
