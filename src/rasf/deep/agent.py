@@ -98,8 +98,8 @@ class Agent:
 
     active_features: the largest number of features that a task weighs; scoring histograms reads that many heads.
     planned: how many updates training will take; with 0, `decay`, `exploration` and `settle` have no effect. risk:
-    takes beta. optimiser: takes the learning rate. activation: of the hidden layers. initialise: makes the first
-    networks. limit: steps of an episode; 0 if returns go on for ever. neutral: no policy learns for a risk.
+    takes beta. optimiser: takes the learning rate. initialise: makes the first networks. limit: steps of an episode; 0
+    if returns go on for ever. neutral: no policy learns for a risk.
     """
 
     settings: NetworkSettings
@@ -111,7 +111,6 @@ class Agent:
     planned: int = 0
     risk: Callable[[Array], Risk] = MeanVariance
     optimiser: Callable[[Any], optax.GradientTransformation] = optax.adam
-    activation: Callable[[Array], Array] = jnp.tanh
     initialise: Callable[..., Network] = init_network
     limit: int = 0
     neutral: bool = False
@@ -175,7 +174,7 @@ class Agent:
     def sizes(self, observation_size: int, policies: int, features: int, seen: int) -> list[tuple[str, int, int]]:
         """Names, own sizes and wanted sizes; seen: how many numbers of a task the networks may see."""
         return [
-            ("inputs", self.inputs, observation_size + (TIME_INPUTS if self.limit else 0)),
+            ("inputs", self.inputs, observation_size + self.time_inputs),
             ("features", self.law.features, features),
             ("policies", self.policies, policies),
         ]
@@ -186,6 +185,11 @@ class Agent:
         if updates < 1 or updates != round(updates):
             raise ValueError(f"updates must be a whole number for a round of {steps} steps, got {updates:g}")
         return round(updates)
+
+    @property
+    def time_inputs(self) -> int:
+        """How many inputs of the networks tell the time that is left."""
+        return TIME_INPUTS if self.limit else 0
 
     @property
     def clock(self) -> Clock | None:
@@ -420,13 +424,13 @@ class Agent:
     def _outputs(self, task_heads: TaskHeads, x: Array) -> Parts:
         """Outputs (K, B, A, H, M) of every part."""
         pairs = zip(task_heads.networks, self.law.task_shapes(task_heads), strict=True)
-        found = tuple(read_heads(one.heads, encode(one, x, self.activation), shape) for one, shape in pairs)
+        found = tuple(read_heads(one.heads, encode(one, x), shape) for one, shape in pairs)
         return self.at_time(found, x)
 
     def _outputs_of(self, networks: Networks, x: Array, action: Array) -> Parts:
         """Outputs (K, B, H, M) of every part, of the actions (K, B)."""
         pairs = zip(networks, self.law.shapes(), strict=True)
-        found = tuple(read_action(one.heads, encode(one, x, self.activation), action, shape) for one, shape in pairs)
+        found = tuple(read_action(one.heads, encode(one, x), action, shape) for one, shape in pairs)
         return self.at_time(found, x)
 
     def at_time(self, outputs: Parts, x: Array) -> Parts:

@@ -353,10 +353,10 @@ def _length(delta: Array) -> Array:
     return jnp.mean(jnp.sqrt(jnp.sum(jax.lax.stop_gradient(delta) ** 2, axis=-1)), axis=0)
 
 
-def padded(factor: Array, columns: int) -> Array:
-    """The factors, with ones for the columns that align the layer."""
-    xp = array_namespace(factor)
-    return xp.concatenate([factor, xp.ones(columns - len(factor), factor.dtype)])
+def padded(first: Array, columns: int, rest: float = 1.0) -> Array:
+    """Numbers for the first columns of a layer, and `rest` for those that align it."""
+    xp = array_namespace(first)
+    return xp.concatenate([first, xp.full(columns - len(first), rest, first.dtype)])
 
 
 def _difference(chosen: Parts, following: Parts, given: Transition) -> Array:

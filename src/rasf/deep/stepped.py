@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -32,8 +33,7 @@ from rasf.arrays import Array, Floats, Ints
 from rasf.deep import algorithm, replay
 from rasf.deep.agent import Agent, Learner, Policies, Tasks
 from rasf.deep.algorithm import Acting, Goal, Held, Scaling
-from rasf.deep.clock import TIME_INPUTS
-from rasf.deep.laws import Losses, Networks, TaskHeads, Within
+from rasf.deep.laws import Losses, Networks, Parts, TaskHeads, Within
 from rasf.deep.networks import Heads, plain_outputs
 from rasf.deep.priorities import HostPriorities
 from rasf.deep.replay import Drawn, HostReplay, Steps
@@ -68,22 +68,50 @@ class Learned:
         return np.sum([clipped for _, clipped in self._totals], axis=0, dtype=float) / self.updates
 
 
+@dataclass(frozen=True)
+class Pace:
+    """How a learner is stepped.
+
+    Args:
+        num_envs: Number of environments.
+        capacity: Steps that the replay keeps.
+        together: Updates done in one call, a power of two. Default: 4, or more if there are more environments.
+        act_every: Updates after which the acting networks are renewed. With more than 1, actions are computed in numpy
+            and wait for no update. Default: 1.
+        dtype: What the replay keeps observations as, which must lose nothing. Default: float32.
+    """
+
+    num_envs: int
+    capacity: int
+    together: int | None = None
+    act_every: int = 1
+    dtype: npt.DTypeLike = np.float32
+
+    def __post_init__(self) -> None:
+        checks.whole("act_every", self.act_every)
+        n, capacity = self.num_envs, self.capacity
+        if not 1 <= n <= capacity:
+            raise ValueError(f"num_envs must be at least 1 and at most capacity, got {n} and {capacity}")
+        if self.at_once < 1 or self.at_once != _power_of_two(self.at_once):
+            raise ValueError(f"together must be a power of two, got {self.at_once}")
+
+    @property
+    def at_once(self) -> int:
+        """Updates done in one call."""
+        return max(_TOGETHER, _power_of_two(self.num_envs)) if self.together is None else self.together
+
+
 class SteppedLearner:
-    """An agent that learns its tasks from `num_envs` environments at once.
+    """An agent that learns its tasks from several environments at once.
 
     Args:
         agent: The agent.
         tasks: Those that the agent was created for, or those of the stream that `policies` learn from.
         beta: To act by, one or (T,) for each task; also to learn by, where no policies are given.
         seed: Of everything random.
-        num_envs: Number of environments.
-        capacity: Steps that the replay keeps.
-        together: Updates done in one call, a power of two. Default: 4, or more if there are more environments.
+        pace: How many environments there are, and when networks are renewed.
         policies: What the policies learn for, if that is not the tasks at the one beta.
-        act_every: Updates after which the acting networks are renewed. With more than 1, actions are computed in numpy
-            and wait for no update. Default: 1.
         base_scores: Scores of older policies, which take part in GPI. Default: none.
-        dtype: What the replay keeps observations as, which must lose nothing. Default: float32.
     """
 
     STATE = (  # for checkpoints, between `learn` and `act`; then call `restored`
@@ -97,14 +125,10 @@ class SteppedLearner:
         tasks: Tasks,
         beta: float | npt.ArrayLike,
         seed: int,
-        num_envs: int,
-        capacity: int,
+        pace: Pace,
         *,
-        together: int | None = None,
         policies: Policies | None = None,
-        act_every: int = 1,
         base_scores: BaseScores | None = None,
-        dtype: npt.DTypeLike = np.float32,
     ) -> None:
         n_tasks, n_features = np.shape(tasks.weights)
         betas = np.asarray(beta, np.float64)
@@ -117,26 +141,22 @@ class SteppedLearner:
         learned = n_tasks if policies is None else len(policies.weights)
         if learned != agent.policies:
             raise ValueError(f"tasks must be the {agent.policies} the agent was created for, got {learned}")
-        if not 1 <= num_envs <= capacity:
-            raise ValueError(f"num_envs must be at least 1 and at most capacity, got {num_envs} and {capacity}")
-        if together is None:
-            together = max(_TOGETHER, _power_of_two(num_envs))
-        if together < 1 or together != _power_of_two(together):
-            raise ValueError(f"together must be a power of two, got {together}")
+        self._num_envs = num_envs = pace.num_envs
+        self._act_every, self._together = pace.act_every, pace.at_once
         self.agent, self.updates, self.active = agent, 0, np.zeros(num_envs, np.int64)
         self._on_task = {0: np.arange(num_envs)}  # the environments of each task that is active
         self._betas, size = np.broadcast_to(betas, (n_tasks,)), agent.inputs
         self._tasks = Tasks(*(jnp.asarray(part, jnp.float32) for part in tasks))
         by = jnp.float32(betas) if policies is None else Policies(*map(jnp.float32, policies))
         self._goal, self._weights = Goal(self._tasks, by), np.asarray(tasks.weights, np.float32)
-        self._size, self._num_envs, self._together, self._owed = size, num_envs, together, 0.0
+        self._size, self._owed = size, 0.0
         self._programs, key = _programs(agent), jax.random.key(seed)
         self._learner: Learner = self._programs.init(algorithm.init_keys(key)[0])
         steps = jax.jit(jax.vmap(partial(algorithm.step_chance, agent, key, n=num_envs)))
         samples = jax.jit(jax.vmap(partial(algorithm.sample_chance, agent, key)))
-        self._chance, self._samples = _Blocks(steps), _Blocks(samples)
-        self._replay = HostReplay(capacity, num_envs, size, n_features, dtype)
-        self._priorities = HostPriorities(capacity) if agent.settings.surprise else None
+        self._chance, self._samples = _by_index(steps), _by_index(samples)
+        self._replay = HostReplay(pace.capacity, num_envs, size, n_features, pace.dtype)
+        self._priorities = HostPriorities(pace.capacity) if agent.settings.surprise else None
         self._scaling = Scaling.none(size, n_features)
         self._within = Within(*np.zeros((3, n_features), np.float32))
         self._warm, self._stepped, self._round = agent.settings.warmup == 0, 0, 0
@@ -147,9 +167,6 @@ class SteppedLearner:
         self._acted: tuple[npt.NDArray[np.float32], Ints] | None = None
         self._held = Held.none(num_envs)
         self._age: Ints = np.zeros(num_envs, np.int64)  # steps of the running episodes
-        self._act_every = checks.whole("act_every", act_every)
-        if act_every > 1 and agent.activation is not jnp.tanh:
-            raise ValueError("act_every must be 1 for an activation that is not tanh, which numpy does not compute")
         self._refresh()
 
     @property
@@ -186,12 +203,12 @@ class SteppedLearner:
     def act(self, obs: npt.ArrayLike) -> Ints:
         """Actions (n,) for observations (n, m)."""
         seen = np.array(obs, np.float32)  # a copy: environments reuse their arrays
-        wanted = (self._num_envs, self._size - (TIME_INPUTS if self.agent.limit else 0))
+        wanted = (self._num_envs, self._size - self.agent.time_inputs)
         if seen.shape != wanted:
             raise ValueError(f"obs must have shape {wanted}, got {seen.shape}")
         seen = self.agent.with_time(seen, self._age)
         epsilon = self.agent.epsilon_at(self._stepped) if self._warm else 1.0
-        chance, self._round = self._chance.at(self._round), self._round + 1
+        chance, self._round = self._chance(self._round), self._round + 1
         held = self._held.begun(chance, self._age == 0)
         explores, action, self._held = algorithm.explore(self.agent, chance, held, epsilon)
         if np.count_nonzero(explores) < self._num_envs:
@@ -243,28 +260,31 @@ class SteppedLearner:
             Both, of the return discounted by gamma.
         """
         seen = self.agent.with_time(np.asarray(obs, np.float32)[None], np.zeros(1))
-        chosen = gpi(self._plain_scores(seen, task))
+        outputs, heads, risk = self._plain(seen, task)
+        chosen = gpi(np.asarray(self.agent.law.scores(outputs, heads, risk)))
         at = int(chosen.source[0]), 0, int(chosen.policy[0])
-        heads, shapes, _ = self._heads[task]
-        outputs = tuple(plain_outputs(one, seen, shape) for one, shape in zip(heads.networks, shapes, strict=True))
-        mean, variance = self.agent.law.moments(self.agent.at_time(outputs, seen), heads)
+        mean, variance = self.agent.law.moments(outputs, heads)
         return float(mean[at]), float(np.sqrt(max(float(variance[at]), 0.0)))
 
     def _plain_scores(
         self, obs: npt.NDArray[np.float32], task: int, aversion: npt.NDArray[np.float32] | None = None
     ) -> npt.NDArray[Any]:
         """Scores (K, n, A) of observations (n, m) on a task, in numpy; aversion: (n,), of running episodes."""
+        (outputs, heads, risk), law = self._plain(obs, task), self.agent.law
+        found = np.asarray(law.scores(outputs, heads, risk))
+        if aversion is None or not aversion.any():
+            return found
+        return found - aversion[:, None] * np.sqrt(law.moments(outputs, heads)[1])
+
+    def _plain(self, obs: npt.NDArray[np.float32], task: int) -> tuple[Parts, TaskHeads, Risk]:
+        """Outputs at observations (n, m), in numpy, with the heads and the risk of the task."""
         law = self.agent.law
         if task not in self._heads:
             heads = law.plain_heads(self._acting, self._weights[task])
             self._heads[task] = heads, law.task_shapes(heads), self.agent.risk(float(self._betas[task]))
         heads, shapes, risk = self._heads[task]
         outputs = tuple(plain_outputs(one, obs, shape) for one, shape in zip(heads.networks, shapes, strict=True))
-        outputs = self.agent.at_time(outputs, obs)
-        found = np.asarray(law.scores(outputs, heads, risk))
-        if aversion is None or not aversion.any():
-            return found
-        return found - aversion[:, None] * np.sqrt(law.moments(outputs, heads)[1])
+        return self.agent.at_time(outputs, obs), heads, risk
 
     def observe(
         self,
@@ -348,7 +368,7 @@ class SteppedLearner:
 
     def _update(self, span: int) -> tuple[Array, Array]:
         """`span` updates in one call; the sums of losses and of clipped mass."""
-        drawn = [self._samples.at(update) for update in range(self.updates, self.updates + span)]
+        drawn = [self._samples(update) for update in range(self.updates, self.updates + span)]
         bits = np.stack([one.bits for one in drawn])
         size, share = len(self._replay), self.agent.settings.surprise
         chosen, weight = (bits % np.uint32(size)).astype(np.int64), np.ones(bits.shape, np.float32)
@@ -380,20 +400,15 @@ class SteppedLearner:
         return scores
 
 
-class _Blocks(Generic[_Drawn]):
+def _by_index(draw: Callable[[Ints], _Drawn]) -> Callable[[int], _Drawn]:
     """Chance by index, drawn in blocks and read as numpy arrays."""
 
-    def __init__(self, draw: Callable[[Ints], _Drawn]) -> None:
-        self._draw, self._first = draw, -1
-        self._block: list[_Drawn] = []
+    @lru_cache(maxsize=1)
+    def block(number: int) -> list[_Drawn]:
+        drawn = jax.tree.map(np.asarray, draw(_BLOCK * number + np.arange(_BLOCK)))
+        return [type(drawn)(*one) for one in zip(*drawn, strict=True)]
 
-    def at(self, index: int) -> _Drawn:
-        first = index - index % _BLOCK
-        if first != self._first:
-            drawn = jax.tree.map(np.asarray, self._draw(np.arange(first, first + _BLOCK)))
-            self._first = first
-            self._block = [type(drawn)(*one) for one in zip(*drawn, strict=True)]
-        return self._block[index - first]
+    return lambda index: block(index // _BLOCK)[index % _BLOCK]
 
 
 class _Programs(NamedTuple):

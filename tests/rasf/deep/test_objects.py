@@ -24,7 +24,7 @@ from rasf.deep.networks import (
     plain_outputs,
 )
 from rasf.deep.replay import Steps
-from rasf.deep.stepped import SteppedLearner
+from rasf.deep.stepped import Pace, SteppedLearner
 
 K, OBJECTS, NUMBERS, BATCH, ACTIONS = 3, 4, 2, 6, 2
 INPUTS = OBJECTS * NUMBERS
@@ -299,7 +299,7 @@ def test_a_folded_network_takes_the_time_as_it_is(widths, shared):
 def test_a_learner_acts_by_scaled_objects_as_its_networks_do_by_plain_ones():
     """After a warm-up: the compiled choice, which scales what it sees, and the one in numpy, which is folded."""
     agent = agent_of(warmup=20, epsilon=0.0)
-    learners = [SteppedLearner(agent, TASKS, 0.0, 0, BATCH, 100, act_every=n) for n in (1, 8)]
+    learners = [SteppedLearner(agent, TASKS, 0.0, 0, Pace(BATCH, 100, act_every=n)) for n in (1, 8)]
     scale, rng = np.tile([40.0, 0.01], OBJECTS).astype(np.float32), np.random.default_rng(0)
     warm, chosen = 0, []
     while warm < 20:

@@ -26,7 +26,7 @@ from rasf.deep.fused import Lane, RunConfig, Schedule
 from rasf.deep.laws import Histogram, Networks, support_atoms
 from rasf.deep.networks import choose_policies
 from rasf.deep.settings import HistogramSettings, NetworkSettings
-from rasf.deep.stepped import BaseScores, Learned, SteppedLearner
+from rasf.deep.stepped import BaseScores, Learned, Pace, SteppedLearner
 from rasf.envs.gymnasium.tape import tapes
 from rasf.files import Arrays, Header
 from rasf.library.checkpoint import Checkpoint
@@ -102,9 +102,9 @@ def train_networks(
     else:
         stepped = env.stepped() if isinstance(env, WorldAdapter) else env
         capacity = max(remembered, stepped.num_envs)
-        more = {"act_every": _ACT_EVERY, "base_scores": _advice(base_library, stream), "dtype": kind}
-        run = (agent, stream.tasks, stream.acting, seed, stepped.num_envs, capacity)
-        learner = SteppedLearner(*run, policies=stream.policies, **more)
+        pace = Pace(stepped.num_envs, capacity, act_every=_ACT_EVERY, dtype=kind)
+        run, advice = (agent, stream.tasks, stream.acting, seed, pace), _advice(base_library, stream)
+        learner = SteppedLearner(*run, policies=stream.policies, base_scores=advice)
         networks = _train_stepped(stream, learner, stepped, seed, _bounds_check(declared), greedy, checkpoint)
     begun = stream.begun_tasks
     clipped = 0.0
