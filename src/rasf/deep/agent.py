@@ -32,7 +32,7 @@ from rasf import checks
 from rasf.agents import LawKind
 from rasf.arrays import Array, array_namespace
 from rasf.deep.clock import TIME_INPUTS, Clock
-from rasf.deep.laws import Law, Losses, Networks, Parts, TaskHeads, Transition, Within, support_atoms
+from rasf.deep.laws import Law, Losses, Networks, Parts, RiskOf, TaskHeads, Transition, Within, support_atoms
 from rasf.deep.make_law import make_law
 from rasf.deep.networks import Network, Sizes, encode, init_network, read_action, read_heads
 from rasf.deep.replay import Windows, row_size
@@ -109,7 +109,7 @@ class Agent:
     actions: int
     active_features: int
     planned: int = 0
-    risk: Callable[[Array], Risk] = MeanVariance
+    risk: RiskOf = MeanVariance
     optimiser: Callable[[Any], optax.GradientTransformation] = optax.adam
     initialise: Callable[..., Network] = init_network
     limit: int = 0
@@ -218,11 +218,7 @@ class Agent:
     def memory_needed(self, transitions: int, observation_size: int, features: int, item: int = 4) -> float:
         """An estimate of bytes: networks and their optimiser, a batch's outputs and gradients, the replay.
 
-        Args:
-            transitions: Steps that the replay keeps.
-            observation_size: Numbers of an observation.
-            features: Number of features.
-            item: Bytes of each number of an observation in the replay. Default: 4.
+        transitions: steps that the replay keeps. item: bytes that each number of an observation takes there.
         """
         chosen = self.settings
         first, several = 2 * chosen.objects or self.inputs, 1 if chosen.shared else self.policies
@@ -292,13 +288,9 @@ class Agent:
         return self.law.moments(self._outputs(task_heads, self.see(obs, task_input)), task_heads)
 
     def own_scores(self, networks: Networks, obs: Array, w: Array, risk: Risk | Array) -> Array:
-        """Scores (K, B, A) of each policy for its own weights w (K, d).
+        """Scores (K, B, A) of each policy for its own weights w (K, d), at one risk for all or betas (K,).
 
-        Args:
-            networks: Of the K policies.
-            obs: What the networks see, (B, n), or (K, B, n) for each its own.
-            w: Weights (K, d).
-            risk: One for all policies, or betas (K,).
+        obs: what the networks see, (B, n), or (K, B, n) for each its own.
         """
         if self.neutral:
             task_heads = self.law.mean_heads(networks, w)

@@ -237,27 +237,16 @@ class SteppedLearner:
         return actions
 
     def greedy(self, obs: npt.ArrayLike, task: int, age: int = 0) -> int:
-        """The action on a task, without exploration, by the networks of the last renewal.
-
-        Args:
-            obs: One observation (m,).
-            task: Index of the task.
-            age: Steps of the episode so far. Default: 0.
-        """
+        """The action for one observation (m,) after `age` steps, without exploration, by the last renewed networks."""
         if self._act_every == 1 and self._acting_at < self.updates:
             self._refresh()
         seen = self.agent.with_time(np.asarray(obs, np.float32)[None], np.array([age]))
         return int(gpi_actions(self._plain_scores(seen, task))[0])
 
     def predict(self, obs: npt.ArrayLike, task: int) -> tuple[float, float]:
-        """Mean and standard deviation of the return that the greedy policy of a task predicts at its start.
+        """Mean and standard deviation of the discounted return that a task's greedy policy predicts.
 
-        Args:
-            obs: The first observation (m,) of an episode.
-            task: Index of the task.
-
-        Returns:
-            Both, of the return discounted by gamma.
+        obs: the first observation (m,) of an episode.
         """
         seen = self.agent.with_time(np.asarray(obs, np.float32)[None], np.zeros(1))
         outputs, heads, risk = self._plain(seen, task)

@@ -116,8 +116,7 @@ def _look(env: str, kwargs: str) -> tuple[int, AgentSpec]:
 
 
 def _check_settings(agent: AgentSpec, settings: Mapping[str, object]) -> None:
-    from rasf.library.arguments.settings import setting_names
-    from rasf.library.training import trainer_of
+    from rasf.library.training import setting_names, trainer_of
 
     names = setting_names(trainer_of(agent, {})[0])
     for name, value in settings.items():
