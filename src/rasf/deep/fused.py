@@ -366,14 +366,12 @@ def _check_sizes(agent: Agent, world: World, configs: RunConfig, schedule: Sched
         wrong = np.asarray(part)[~np.isfinite(part)]
         if wrong.size:
             raise ValueError(f"{name} of configs must be finite, got {wrong[0]}")
+    of_agent = agent.sizes(world.observation_size, tasks if own else agent.policies, d, inputs[-1])
     for whose, what, has, fits in (
         ("agent", "actions", agent.actions, world.n_actions),
         ("configs", "features", d, len(world.feature_bounds)),
         ("schedule", "tasks", schedule.tasks, tasks),
-        *(
-            ("agent", *row)
-            for row in agent.sizes(world.observation_size, tasks if own else agent.policies, d, inputs[-1])
-        ),
+        *(("agent", *row) for row in of_agent),
     ):
         if has != fits:
             raise ValueError(f"{whose} must have {fits} {what} to fit the world and the configs, got {has}")

@@ -1,24 +1,7 @@
 """Where training stands: what a callback is shown, what is logged of it, and what training ends with.
 
-A log is JSON lines, one for each time the callback is shown something, written at once:
-
-    policy, w, risk       which policy of the library learns, and what for
-    step                  its steps so far
-    return, failures      its rewards and failures summed up so far
-    reward_per_step       since the line before of this policy
-    episode_return        and episode_length: means over the episodes that ended since
-    greedy_return         and greedy_failures, greedy_episodes: of the last episodes without exploration, and
-    random_return         how much random actions earn in such an episode
-    greedy_discounted     the mean discounted return of the greedy episodes that were not cut short, and
-    predicted             what the networks predicted for them at their start
-    loss, clipped         of networks, lately: the loss, and the share of histograms' mass beyond their support
-    steps_per_second      since the line before, of this policy, or of all where they take turns
-    environment_share     of the time, that the environment took for its steps
-    share                 of all training, that is done
-    seconds               since the log began
-    seconds_left          if the rest goes as quickly
-
-What is not known (the loss of a table, failures that the environment does not report) or not finite is null.
+A log is JSON lines, one for each time the callback is shown something, written at once; `docs/cli.md` says what is in a
+line. What is not known (the loss of a table, failures that the environment does not report) or not finite is null.
 """
 
 from __future__ import annotations

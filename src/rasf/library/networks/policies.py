@@ -27,7 +27,7 @@ in `rasf.deep.low_rank`; older files hold one part "moments", whose layers both 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -66,7 +66,7 @@ from rasf.transfer import gpi_actions
 Single = npt.NDArray[np.float32]
 Made = TypeVar("Made")
 RiskForm = Callable[[Array], Risk] | Risk  # what programs are compiled for: a class that takes beta, or a whole risk
-_KEPT = 4  # weightings whose folded or chosen heads are kept
+_KEPT = 8  # heads that were folded or chosen for a weighting, in numpy or on the device
 _MOST_NUMBERS = 2**22  # of a batch's outputs at once
 _PARTS = {
     LawKind.HISTOGRAM: ("histogram",), LawKind.MEAN: ("psi",), LawKind.MEAN_COVARIANCE: ("psi", "Sigma"),
@@ -194,17 +194,19 @@ class NetworkPolicies:
 
     def _of_moments(self, obs: Single, w: Floats, risk: Risk) -> tuple[Array, Array, Array]:
         """Values, mean and variance (K, B, A), of networks of psi and Sigma."""
-        folded = self._keep(w.tobytes(), lambda: _Folded(self.law.plain_heads(self.networks, w.astype(np.float32))))
-        shapes = self.law.task_shapes(folded.heads)
+        key = w.tobytes()
+        folded = self._keep(key, lambda: self.law.plain_heads(self.networks, w.astype(np.float32)))
+        shapes = self.law.task_shapes(folded)
         if len(obs) == 1:
-            pairs = zip(folded.heads.networks, shapes, strict=True)
+            pairs = zip(folded.networks, shapes, strict=True)
             read = tuple(plain_outputs(one, obs, shape) for one, shape in pairs)
         else:
-            parts = _read_folded(folded.on_device, _padded(obs), shapes)
+            on_device = self._keep(b"device" + key, lambda: jax.tree.map(jnp.asarray, folded.networks))
+            parts = _read_folded(on_device, _padded(obs), shapes)
             read = tuple(np.asarray(part)[:, : len(obs)] for part in parts)
         if self.clock is not None:
             read = self.law.at_time(read, self.clock.share(obs).astype(np.float32))
-        mean, variance = self.law.moments(read, folded.heads)
+        mean, variance = self.law.moments(read, folded)
         variance = np.maximum(variance, 0.0)
         return (mean if _beta(risk) == 0 else risk.moments(mean, variance)), mean, variance
 
@@ -345,18 +347,6 @@ def _joined(stacks: Sequence[Network]) -> Network:
 
 def _repeated(n: int, part: Single) -> Single:
     return np.broadcast_to(part, (n, *part.shape[1:]))
-
-
-class _Folded:
-    """Networks with folded heads in numpy, and where jax computes once it is asked to."""
-
-    def __init__(self, heads: TaskHeads) -> None:
-        self.heads = heads
-
-    @cached_property
-    def on_device(self) -> Networks:
-        networks: Networks = jax.tree.map(jnp.asarray, self.heads.networks)
-        return networks
 
 
 def _atoms_used(law: Law) -> Single:
