@@ -7,9 +7,9 @@ The algorithm is that of `rasf.deep.algorithm`, driven by a caller that owns the
     learn     several updates in one compiled scan, on windows drawn beforehand
 
 Two things are done later than in the fused driver, so that the environments do not wait for updates: the acting
-networks are renewed every `act_every` updates, and updates are done `together`, several in one call. With 1 and 1 the
-two drivers compute the same numbers, if the updates of a round divide `target_period`: the fused driver copies target
-networks between rounds.
+networks, in numpy, are renewed every `act_every` updates, and updates are done `together`, several in one call. With 1
+and 1 the two drivers compute the same numbers but for rounding, if the updates of a round divide `target_period`: the
+fused driver copies target networks between rounds.
 
 An episode that terminated has no future, nor has one that reached the agent's `limit`. An episode that was truncated
 otherwise is bootstrapped from its true last observation. The same seed and the same calls give the same bits.
@@ -32,7 +32,7 @@ from rasf import checks
 from rasf.arrays import Array, Floats, Ints
 from rasf.deep import algorithm, replay
 from rasf.deep.agent import Agent, Learner, Policies, Tasks
-from rasf.deep.algorithm import Acting, Goal, Held, Scaling
+from rasf.deep.algorithm import Goal, Held, Scaling
 from rasf.deep.laws import Losses, Networks, Parts, TaskHeads, Within
 from rasf.deep.networks import Heads, plain_outputs
 from rasf.deep.priorities import HostPriorities
@@ -76,8 +76,8 @@ class Pace:
         num_envs: Number of environments.
         capacity: Steps that the replay keeps.
         together: Updates done in one call, a power of two. Default: 4, or more if there are more environments.
-        act_every: Updates after which the acting networks are renewed. With more than 1, actions are computed in numpy
-            and wait for no update. Default: 1.
+        act_every: Updates after which the acting networks are renewed; they act in numpy. With more than 1, actions
+            wait for no update. Default: 1.
         dtype: What the replay keeps observations as, which must lose nothing. Default: float32.
     """
 
@@ -146,9 +146,8 @@ class SteppedLearner:
         self.agent, self.updates, self.active = agent, 0, np.zeros(num_envs, np.int64)
         self._on_task = {0: np.arange(num_envs)}  # the environments of each task that is active
         self._betas, size = np.broadcast_to(betas, (n_tasks,)), agent.inputs
-        self._tasks = Tasks(*(jnp.asarray(part, jnp.float32) for part in tasks))
         by = jnp.float32(betas) if policies is None else Policies(*map(jnp.float32, policies))
-        self._goal, self._weights = Goal(self._tasks, by), np.asarray(tasks.weights, np.float32)
+        self._goal, self._weights = Goal(Tasks(*map(jnp.float32, tasks)), by), np.asarray(tasks.weights, np.float32)
         self._size, self._owed = size, 0.0
         self._programs, key = _programs(agent), jax.random.key(seed)
         self._learner: Learner = self._programs.init(algorithm.init_keys(key)[0])
@@ -162,7 +161,6 @@ class SteppedLearner:
         self._warm, self._stepped, self._round = agent.settings.warmup == 0, 0, 0
         self._base_scores = base_scores
         self._heads: dict[int, tuple[TaskHeads, tuple[Heads, ...], Risk]] = {}
-        self._no_base = jnp.full((num_envs, agent.actions), -jnp.inf)
         self._rated: tuple[Ints, Array] | None = None
         self._acted: tuple[npt.NDArray[np.float32], Ints] | None = None
         self._held = Held.none(num_envs)
@@ -223,11 +221,6 @@ class SteppedLearner:
             base = np.empty((self._num_envs, self.agent.actions), np.float32)
             for task, rows in self._on_task.items():
                 base[rows] = self._checked(self._base_scores(obs[rows], task), len(rows))
-        if self._act_every == 1:
-            acting, betas = self.agent.acting(self._learner), self._betas[self.active].astype(np.float32)
-            base = self._no_base if base is None else base
-            now = Acting(self.active, betas, self._held.aversion)
-            return np.asarray(self._programs.act(acting, self._tasks, now, self._scaling, obs, base))
         if base is None and len(self._on_task) == 1:
             return np.asarray(gpi_actions(self._plain_scores(obs, int(self.active[0]), self._held.aversion)))
         actions = np.empty(self._num_envs, np.int64)
@@ -238,8 +231,6 @@ class SteppedLearner:
 
     def greedy(self, obs: npt.ArrayLike, task: int, age: int = 0) -> int:
         """The action for one observation (m,) after `age` steps, without exploration, by the last renewed networks."""
-        if self._act_every == 1 and self._acting_at < self.updates:
-            self._refresh()
         seen = self.agent.with_time(np.asarray(obs, np.float32)[None], np.array([age]))
         return int(gpi_actions(self._plain_scores(seen, task))[0])
 
@@ -351,7 +342,7 @@ class SteppedLearner:
             left, self.updates = left - span, self.updates + span
             if span == until_copy and period:
                 self._learner = self._programs.copy_target(self._learner)
-        if 1 < self._act_every <= self.updates - self._acting_at:
+        if self._act_every <= self.updates - self._acting_at:
             self._refresh()
         return Learned(found, updates, self.updates)
 
@@ -404,20 +395,12 @@ class _Programs(NamedTuple):
     """What is compiled for an agent, once for all learners that have it."""
 
     init: Callable[..., Any]
-    act: Callable[..., Any]
     update: Callable[..., Any]
     copy_target: Callable[..., Any]
 
 
 @lru_cache(maxsize=16)
 def _programs(agent: Agent) -> _Programs:
-    def act(online: Networks, tasks: Tasks, now: Acting, scaling: Scaling, obs: Array, base: Array) -> Array:
-        def one(own: Acting, seen: Array, older: Array) -> Array:
-            scores = algorithm.scores(agent, online, tasks, own, scaling, seen)
-            return gpi_actions(jnp.concatenate([scores, older[None]]))
-
-        return jax.vmap(one)(now, obs, base)
-
     def update(
         learner: Learner, goal: Goal, scaling: Scaling, within: Within, windows: Drawn, weight: Array
     ) -> tuple[Learner, Array, Losses]:
@@ -432,7 +415,7 @@ def _programs(agent: Agent) -> _Programs:
         return learner, jnp.sum(loss), found._replace(each=(), clipped=jnp.sum(found.clipped, axis=0))
 
     donated = partial(jax.jit, donate_argnums=0)
-    return _Programs(jax.jit(agent.init), jax.jit(act), donated(update), donated(agent.copy_target))
+    return _Programs(jax.jit(agent.init), donated(update), donated(agent.copy_target))
 
 
 def _power_of_two(most: int) -> int:
