@@ -161,6 +161,7 @@ def test_exploration_is_uniform_and_as_frequent_as_it_should_be():
     values = np.zeros((2, 1, ACTIONS, 2))
     values[:, 0, 1, 0] = 1.0
     learner._learner = learner._learner._replace(online=constant_networks(learner.agent, [values]))
+    learner._refresh()
     actions = np.concatenate([learner.act(np.zeros((500, OBS))) for _ in range(20)])
     share = np.bincount(actions, minlength=ACTIONS) / len(actions)
     np.testing.assert_allclose(share, [1 / 6, 4 / 6, 1 / 6], atol=4 * np.sqrt(0.25 / 10_000))
