@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from deep_twin import constant_networks, create_agent, settings_of
+from deep_twin import compiled_actions, constant_networks, create_agent, settings_of
 
 from rasf.deep import algorithm
 from rasf.deep.agent import Tasks
@@ -232,16 +232,16 @@ def test_aversion_is_drawn_as_an_episode_begins_and_lasts_until_its_end():
         age = np.where(valid, np.where(ended | cut, 0, age + 1), age)  # an empty step is none of an episode
 
 
-@pytest.mark.parametrize("act_every", [1, 8])
-def test_averse_episodes_avoid_what_varies(act_every):
+def test_averse_episodes_avoid_what_varies():
     """Action 0 gives 1 with standard deviation 1, action 1 gives 0.2 for sure: worse up to an aversion of 0.8."""
     agent, n = averse(1.0), 400
-    learner = SteppedLearner(agent, TASKS, 0.0, 3, Pace(n, 1_000, act_every=act_every))
+    learner = SteppedLearner(agent, TASKS, 0.0, 3, Pace(n, 1_000))
     means, logs = np.reshape([1.0, 0.2], (1, 1, 2, 1)), np.reshape([0.0, -40.0], (1, 1, 2, 1))
     constant = constant_networks(agent, [means, logs])
     learner._learner = learner._learner._replace(online=constant, average=constant)
     learner._refresh()
     actions = learner.act(np.zeros((n, 1)))
     np.testing.assert_array_equal(actions, learner._held.aversion > 0.8)
+    np.testing.assert_array_equal(actions, compiled_actions(learner, TASKS, 0.0))
     assert 0.2 < actions.mean() < 0.9
     assert learner.greedy(np.zeros(1), 0) == 0  # what it has learned is not averse

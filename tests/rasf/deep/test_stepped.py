@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from deep_twin import constant_networks, create_agent, settings_of, single_steps
+from deep_twin import compiled_actions, constant_networks, create_agent, settings_of, single_steps
 
 from rasf.deep import algorithm
 from rasf.deep.agent import Tasks
@@ -466,15 +466,17 @@ def test_compiled_actions_are_those_of_networks_in_plain_units(limit, horizon):
     small = {"widths": (6,), "batch": 4, "warmup": 20, "epsilon": 0.0, "averse_episodes": 1.0, "n_step": 2}
     settings = settings_of("rasfdqn", horizon=horizon, **small)
     agent = create_agent(settings, OBS, ACTIONS, BOUNDS, TASKS, limit=limit)
-    learners = [SteppedLearner(agent, TASKS, BETA, 3, Pace(4, 1_000, act_every=n)) for n in (1, 8)]
+    learner = SteppedLearner(agent, TASKS, BETA, 3, Pace(4, 1_000))
     rng, chosen = np.random.default_rng(0), []
     for t in range(40):
         obs, next_obs = rng.normal(size=(2, 4, OBS))
         phi, over = [5.0, -3.0] + 0.1 * rng.normal(size=(4, 2)), np.full(4, t % 9 == 8)
-        chosen.append([one.act(obs) for one in learners])
-        np.testing.assert_array_equal(*chosen[-1])
-        for one in learners:
-            one.observe(next_obs, phi, [False] * 4, [True] * 4, over)
-    assert (learners[0]._scaling.spread < 0.3).all()
-    assert learners[0]._held.aversion.max() > 0.5
-    assert len(np.unique(chosen[5:])) > 1
+        actions = learner.act(obs)
+        if learner._warm:
+            np.testing.assert_array_equal(actions, compiled_actions(learner, TASKS, BETA))
+            chosen.append(actions)
+        learner.observe(next_obs, phi, [False] * 4, [True] * 4, over)
+    assert (learner._scaling.spread < 0.3).all()
+    assert learner._held.aversion.max() > 0.5
+    assert len(chosen) > 30
+    assert len(np.unique(chosen)) > 1
