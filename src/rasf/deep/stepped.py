@@ -149,8 +149,9 @@ class SteppedLearner:
         by = jnp.float32(betas) if policies is None else Policies(*map(jnp.float32, policies))
         self._goal, self._weights = Goal(Tasks(*map(jnp.float32, tasks)), by), np.asarray(tasks.weights, np.float32)
         self._size, self._owed = size, 0.0
-        self._programs, key = _programs(agent), jax.random.key(seed)
-        self._learner: Learner = self._programs.init(algorithm.init_keys(key)[0])
+        init, self._do_updates, self._copy_target = _programs(agent)
+        key = jax.random.key(seed)
+        self._learner: Learner = init(algorithm.init_keys(key)[0])
         steps = jax.jit(jax.vmap(partial(algorithm.step_chance, agent, key, n=num_envs)))
         samples = jax.jit(jax.vmap(partial(algorithm.sample_chance, agent, key)))
         self._chance, self._samples = _by_index(steps), _by_index(samples)
@@ -341,7 +342,7 @@ class SteppedLearner:
             found.append(self._update(span))
             left, self.updates = left - span, self.updates + span
             if span == until_copy and period:
-                self._learner = self._programs.copy_target(self._learner)
+                self._learner = self._copy_target(self._learner)
         if self._act_every <= self.updates - self._acting_at:
             self._refresh()
         return Learned(found, updates, self.updates)
@@ -362,7 +363,7 @@ class SteppedLearner:
             weight = algorithm.correction(self.agent, frequency, self.updates).astype(np.float32)
         windows = self._replay.draw(chosen, self.agent.settings.n_step)
         given = (self._learner, self._goal, self._scaling, self._within, windows, weight)
-        self._learner, loss, found = self._programs.update(*given)
+        self._learner, loss, found = self._do_updates(*given)
         if self._priorities is not None:
             self._rated = chosen, found.error
         return loss, found.clipped
@@ -391,16 +392,10 @@ def _by_index(draw: Callable[[Ints], _Drawn]) -> Callable[[int], _Drawn]:
     return lambda index: block(index // _BLOCK)[index % _BLOCK]
 
 
-class _Programs(NamedTuple):
-    """What is compiled for an agent, once for all learners that have it."""
-
-    init: Callable[..., Any]
-    update: Callable[..., Any]
-    copy_target: Callable[..., Any]
-
-
 @lru_cache(maxsize=16)
-def _programs(agent: Agent) -> _Programs:
+def _programs(agent: Agent) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    """How to initialise, to update and to copy target networks, compiled once for all learners with an agent."""
+
     def update(
         learner: Learner, goal: Goal, scaling: Scaling, within: Within, windows: Drawn, weight: Array
     ) -> tuple[Learner, Array, Losses]:
@@ -415,7 +410,7 @@ def _programs(agent: Agent) -> _Programs:
         return learner, jnp.sum(loss), found._replace(each=(), clipped=jnp.sum(found.clipped, axis=0))
 
     donated = partial(jax.jit, donate_argnums=0)
-    return _Programs(jax.jit(agent.init), donated(update), donated(agent.copy_target))
+    return jax.jit(agent.init), donated(update), donated(agent.copy_target)
 
 
 def _power_of_two(most: int) -> int:
