@@ -635,8 +635,9 @@ def compiled_actions(learner, tasks, beta):
     """What the fused driver chooses where a learner acted last: in jax, by inputs and features as they are scaled."""
     now = algorithm.Acting(learner.active, np.full(len(learner.active), beta, np.float32), learner._held.aversion)
     networks, (seen, _) = learner.agent.acting(learner._learner), learner._acted
+    tasks, scaling = jax.tree.map(jnp.asarray, (tasks, learner._scaling))
 
     def scores(own, obs):
-        return algorithm.scores(learner.agent, networks, tasks, own, learner._scaling, obs)
+        return algorithm.scores(learner.agent, networks, tasks, own, scaling, obs)
 
     return np.asarray(jax.vmap(gpi_actions)(jax.vmap(scores)(now, seen)))
