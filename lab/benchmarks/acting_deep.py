@@ -24,7 +24,7 @@ import numpy.typing as npt
 from rasf.deep.agent import Agent, Tasks
 from rasf.deep.laws import support_atoms
 from rasf.deep.settings import HistogramSettings, NetworkSettings, network_settings
-from rasf.deep.stepped import SteppedLearner
+from rasf.deep.stepped import Pace, SteppedLearner
 from rasf.library.networks.policies import NetworkPolicies
 from rasf.risk import CVaR, Entropic, MeanVariance, Risk
 from rasf.transfer import gpi_actions
@@ -86,7 +86,7 @@ def learning(name: str, num_envs: int, together: int | None, steps: int) -> dict
     if isinstance(settings, HistogramSettings):
         settings = replace(settings, atoms=21)
     agent = _create(settings, 7, 6, tasks)
-    learner = SteppedLearner(agent, tasks, -1.0, 0, num_envs, 10**6, together=together)
+    learner = SteppedLearner(agent, tasks, -1.0, 0, Pace(num_envs, 10**6, together, act_every=32))
     floats = (rng.uniform(-1, 1, size=(num_envs, size)).astype(np.float32) for size in (7, 7, 3))
     obs, next_obs, phi = floats
     outcome = (next_obs, phi, np.zeros(num_envs, bool), np.ones(num_envs, bool))

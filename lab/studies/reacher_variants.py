@@ -19,7 +19,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from rasf.deep.agent import Agent, Policies, Tasks
-from rasf.deep.evaluate import rollouts
 from rasf.deep.fused import RunConfig, Schedule, chunks
 from rasf.deep.networks import choose_policies
 from rasf.deep.settings import HistogramSettings, MomentSettings
@@ -27,6 +26,7 @@ from rasf.envs.reacher.world import TRAINING_TARGETS, Reacher
 from rasf.risk import MeanVariance
 from rasf_lab.common.results import shipped
 from rasf_lab.paper.reacher.beliefs import Mapped, beliefs, grid, true_variance
+from rasf_lab.rollouts.compiled import rollouts
 
 ACTING = (0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -5.0, -6.0, -9.0, -13.0)
 BOTH = {"betas": (0.0, -3.0), "behaviour": (0.0,)}

@@ -16,7 +16,7 @@ from rasf.agents import AGENTS, check_risks, library_agent
 from rasf.deep.settings import HistogramSettings, network_settings
 from rasf.envs.gymnasium.single import open_environment
 from rasf.library.arguments.environment import choose_agent
-from rasf.library.arguments.settings import with_settings
+from rasf.library.training import with_settings
 from rasf.tabular.settings import TableSettings
 
 NEUTRAL, AVERSE = MeanVariance(0.0), MeanVariance(-1.0)

@@ -6,7 +6,7 @@ from functools import partial
 
 from rasf.cli.options import arguments_like, command, own_environment, silence_box_warnings
 from rasf.cli.reports import print_calibration
-from rasf.cli.terminal import check_writable, counted, say
+from rasf.cli.terminal import check_plot, check_writable, counted, say
 from rasf.files import Header
 from rasf.library.arguments.declared import CALIBRATION
 from rasf.library.arguments.readers import import_environment
@@ -29,9 +29,7 @@ def calibrate(values: Header) -> None:
     target = check_writable("out", values["out"] if "out" in values else values["file"])
     drawn = values.get("plot")
     if drawn is not None:
-        if drawn.suffix != ".png":
-            raise ValueError(f"plot must end in .png, got {drawn}")
-        check_writable("plot", drawn)
+        check_plot(drawn)
     library = load(values["file"])
     where = import_environment(values["env"]) if "env" in values else own_environment(library)
     kwargs = values.get("env_kwargs", {})

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rasf.cli.options import arguments_like, command, own_environment, silence_box_warnings
 from rasf.cli.reports import print_comparison, print_library
-from rasf.cli.terminal import check_writable, counted, say
+from rasf.cli.terminal import check_plot, check_writable, counted, say
 from rasf.files import Header
 from rasf.library.arguments.declared import EVALUATION
 from rasf.library.arguments.readers import import_environment
@@ -96,7 +96,11 @@ def _job(values: Header) -> _Job:
     if target not in (None, _STANDARD_OUTPUT):
         check_writable("json", target)
     if plot is not None:
-        _check_plot(plot, len(weights))
+        from rasf.drawing import MOST_PANELS
+
+        check_plot(plot)
+        if not 1 <= len(weights) <= MOST_PANELS:
+            raise ValueError(f"plot shows 1 to {MOST_PANELS} weightings, got {len(weights)} by --w")
     library = load(values["file"])
     unused = [name for name in ("env", "env_kwargs", "risk", "price", *_OPTIONS, *_LIMITS) if name in values]
     if not len(weights) and unused:
@@ -127,16 +131,6 @@ def _job(values: Header) -> _Job:
         env = import_environment(values["env"]) if "env" in values else own_environment(library)
         kwargs = arguments_like(library, env, kwargs) if kwargs else {}
     return _Job(values["file"], library, env, kwargs, weights, risks, options, target, plot)
-
-
-def _check_plot(plot: Path, weightings: int) -> None:
-    from rasf.drawing import MOST_PANELS
-
-    if plot.suffix != ".png":
-        raise ValueError(f"plot must end in .png, got {plot}")
-    if not 1 <= weightings <= MOST_PANELS:
-        raise ValueError(f"plot shows 1 to {MOST_PANELS} weightings, got {weightings} by --w")
-    check_writable("plot", plot)
 
 
 def _compare(job: _Job) -> list[Comparison]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,7 @@ def _print_table(title: str | None, corner: str, heads: Sequence[str], cells: di
     for head in heads:
         table.add_column(printable(head), justify="right")
     for risk, intervals in cells.items():
-        table.add_row(printable(short_risk(risk)), *map(_cell, intervals))
+        table.add_row(printable(short_risk(risk)), *starmap(_interval, intervals))
     console.print(table)
 
 
@@ -156,10 +157,6 @@ def _made(provenance: object) -> Iterator[str]:
     )
     said += f"{steps}, {provenance.get('seconds', '?')} s"
     yield said + ("" if provenance.get("complete", True) else ", stopped early")
-
-
-def _cell(interval: Interval) -> str:
-    return _interval(*interval)
 
 
 def _interval(estimate: float, low: float, high: float) -> str:

@@ -91,6 +91,13 @@ def check_folder(name: str, folder: Path) -> Path:
         raise ValueError(f"{name} cannot be written: {there}: {error.strerror}") from None
 
 
+def check_plot(plot: Path) -> None:
+    """Refuse a figure that is not a .png, or that cannot be written to."""
+    if plot.suffix != ".png":
+        raise ValueError(f"plot must end in .png, got {plot}")
+    check_writable("plot", plot)
+
+
 class Interrupt:
     """Ctrl-C asks to stop; the second time `undo` is called and the process ends. An exception could crash JAX.
 

@@ -32,7 +32,7 @@ from rasf import checks
 from rasf.agents import LawKind
 from rasf.arrays import Array, array_namespace
 from rasf.deep.clock import TIME_INPUTS, Clock
-from rasf.deep.laws import Law, Losses, Networks, Parts, TaskHeads, Transition, Within, support_atoms
+from rasf.deep.laws import Law, Losses, Networks, Parts, RiskOf, TaskHeads, Transition, Within, support_atoms
 from rasf.deep.make_law import make_law
 from rasf.deep.networks import Network, Sizes, encode, init_network, read_action, read_heads
 from rasf.deep.replay import Windows, row_size
@@ -98,8 +98,8 @@ class Agent:
 
     active_features: the largest number of features that a task weighs; scoring histograms reads that many heads.
     planned: how many updates training will take; with 0, `decay`, `exploration` and `settle` have no effect. risk:
-    takes beta. optimiser: takes the learning rate. activation: of the hidden layers. initialise: makes the first
-    networks. limit: steps of an episode; 0 if returns go on for ever. neutral: no policy learns for a risk.
+    takes beta. optimiser: takes the learning rate. initialise: makes the first networks. limit: steps of an episode; 0
+    if returns go on for ever. neutral: no policy learns for a risk.
     """
 
     settings: NetworkSettings
@@ -109,9 +109,8 @@ class Agent:
     actions: int
     active_features: int
     planned: int = 0
-    risk: Callable[[Array], Risk] = MeanVariance
+    risk: RiskOf = MeanVariance
     optimiser: Callable[[Any], optax.GradientTransformation] = optax.adam
-    activation: Callable[[Array], Array] = jnp.tanh
     initialise: Callable[..., Network] = init_network
     limit: int = 0
     neutral: bool = False
@@ -175,7 +174,7 @@ class Agent:
     def sizes(self, observation_size: int, policies: int, features: int, seen: int) -> list[tuple[str, int, int]]:
         """Names, own sizes and wanted sizes; seen: how many numbers of a task the networks may see."""
         return [
-            ("inputs", self.inputs, observation_size + (TIME_INPUTS if self.limit else 0)),
+            ("inputs", self.inputs, observation_size + self.time_inputs),
             ("features", self.law.features, features),
             ("policies", self.policies, policies),
         ]
@@ -186,6 +185,11 @@ class Agent:
         if updates < 1 or updates != round(updates):
             raise ValueError(f"updates must be a whole number for a round of {steps} steps, got {updates:g}")
         return round(updates)
+
+    @property
+    def time_inputs(self) -> int:
+        """How many inputs of the networks tell the time that is left."""
+        return TIME_INPUTS if self.limit else 0
 
     @property
     def clock(self) -> Clock | None:
@@ -214,11 +218,7 @@ class Agent:
     def memory_needed(self, transitions: int, observation_size: int, features: int, item: int = 4) -> float:
         """An estimate of bytes: networks and their optimiser, a batch's outputs and gradients, the replay.
 
-        Args:
-            transitions: Steps that the replay keeps.
-            observation_size: Numbers of an observation.
-            features: Number of features.
-            item: Bytes of each number of an observation in the replay. Default: 4.
+        transitions: steps that the replay keeps. item: bytes that each number of an observation takes there.
         """
         chosen = self.settings
         first, several = 2 * chosen.objects or self.inputs, 1 if chosen.shared else self.policies
@@ -288,13 +288,9 @@ class Agent:
         return self.law.moments(self._outputs(task_heads, self.see(obs, task_input)), task_heads)
 
     def own_scores(self, networks: Networks, obs: Array, w: Array, risk: Risk | Array) -> Array:
-        """Scores (K, B, A) of each policy for its own weights w (K, d).
+        """Scores (K, B, A) of each policy for its own weights w (K, d), at one risk for all or betas (K,).
 
-        Args:
-            networks: Of the K policies.
-            obs: What the networks see, (B, n), or (K, B, n) for each its own.
-            w: Weights (K, d).
-            risk: One for all policies, or betas (K,).
+        obs: what the networks see, (B, n), or (K, B, n) for each its own.
         """
         if self.neutral:
             task_heads = self.law.mean_heads(networks, w)
@@ -420,13 +416,13 @@ class Agent:
     def _outputs(self, task_heads: TaskHeads, x: Array) -> Parts:
         """Outputs (K, B, A, H, M) of every part."""
         pairs = zip(task_heads.networks, self.law.task_shapes(task_heads), strict=True)
-        found = tuple(read_heads(one.heads, encode(one, x, self.activation), shape) for one, shape in pairs)
+        found = tuple(read_heads(one.heads, encode(one, x), shape) for one, shape in pairs)
         return self.at_time(found, x)
 
     def _outputs_of(self, networks: Networks, x: Array, action: Array) -> Parts:
         """Outputs (K, B, H, M) of every part, of the actions (K, B)."""
         pairs = zip(networks, self.law.shapes(), strict=True)
-        found = tuple(read_action(one.heads, encode(one, x, self.activation), action, shape) for one, shape in pairs)
+        found = tuple(read_action(one.heads, encode(one, x), action, shape) for one, shape in pairs)
         return self.at_time(found, x)
 
     def at_time(self, outputs: Parts, x: Array) -> Parts:

@@ -171,9 +171,8 @@ class Scaling(NamedTuple):
         """
         xp, objects = array_namespace(steps.obs), agent.settings.objects
         if objects:
-            further = TIME_INPUTS if agent.limit else 0
-            spread = _size_of_columns(steps.obs[:, : agent.inputs - further], objects)
-            spread = xp.pad(spread, (0, further))
+            spread = _size_of_columns(steps.obs[:, : agent.inputs - agent.time_inputs], objects)
+            spread = xp.pad(spread, (0, agent.time_inputs))
             mean, varies = xp.zeros(steps.obs.shape[1]), spread > 0
         else:
             spread = steps.obs.std(axis=0)

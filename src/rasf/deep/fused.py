@@ -28,7 +28,6 @@ from rasf.checks import whole
 from rasf.deep import algorithm, replay
 from rasf.deep.agent import Agent, Learner, Policies, Tasks
 from rasf.deep.algorithm import Goal, Held, SampleChance, Scaling, StepChance, WorldChance
-from rasf.deep.clock import TIME_INPUTS
 from rasf.deep.laws import Within
 from rasf.deep.priorities import Priorities
 from rasf.deep.replay import Ring, Steps
@@ -260,7 +259,7 @@ def advance(
 
 def _observed(agent: Agent, world: World) -> int:
     """Numbers of an observation as the replay keeps it: with the time that is left, if the agent sees it."""
-    return world.observation_size + (TIME_INPUTS if agent.limit else 0)
+    return world.observation_size + agent.time_inputs
 
 
 def _round(
@@ -302,7 +301,7 @@ def _round(
     goal = Goal(tasks, config.bootstrap_beta if config.policies is None else config.policies)
     lane = Lane(lane.learner, state, age * (1 - over), held.ended(over), ring, rated, lane.scaling, within)
     stored = (index + 1) * n
-    one = partial(_learn, agent, goal, lane, stored, n, _observed(agent, world))
+    one = partial(_learn, agent, goal, lane, stored, _observed(agent, world))
     n_updates = len(samples.bits)
     if not n_updates:
         return lane, (jnp.zeros(()), jnp.zeros(2), phi)
@@ -316,7 +315,6 @@ def _learn(
     goal: Goal,
     lane: Lane,
     stored: Array,
-    n: int,
     observation_size: int,
     state: tuple[Learner, Rated | tuple[()]],
     chance: SampleChance,
@@ -331,7 +329,7 @@ def _learn(
         chosen = jnp.where(chance.by_priority < share, priorities.draw(chance.share, size), chosen)
         frequency = 1 - share + share * priorities.frequency(chosen, size)
         weight = algorithm.correction(agent, frequency, learner.updates)
-    batch = lane.ring.draw(chosen, stored, n, agent.settings.n_step, observation_size).windows()
+    batch = lane.ring.draw(chosen, stored, len(lane.age), agent.settings.n_step, observation_size).windows()
     learner, found = algorithm.update(agent, learner, goal, lane.scaling, lane.within, batch, weight)
     if isinstance(rated, Rated):
         rated = Rated(priorities, chosen, found.error)
@@ -368,14 +366,12 @@ def _check_sizes(agent: Agent, world: World, configs: RunConfig, schedule: Sched
         wrong = np.asarray(part)[~np.isfinite(part)]
         if wrong.size:
             raise ValueError(f"{name} of configs must be finite, got {wrong[0]}")
+    of_agent = agent.sizes(world.observation_size, tasks if own else agent.policies, d, inputs[-1])
     for whose, what, has, fits in (
         ("agent", "actions", agent.actions, world.n_actions),
         ("configs", "features", d, len(world.feature_bounds)),
         ("schedule", "tasks", schedule.tasks, tasks),
-        *(
-            ("agent", *row)
-            for row in agent.sizes(world.observation_size, tasks if own else agent.policies, d, inputs[-1])
-        ),
+        *(("agent", *row) for row in of_agent),
     ):
         if has != fits:
             raise ValueError(f"{whose} must have {fits} {what} to fit the world and the configs, got {has}")

@@ -41,6 +41,7 @@ from rasf.transfer import packed_indices, packed_weights
 
 Parts = tuple[Array, ...]  # outputs of every part
 Networks = tuple[Network, ...]  # weights of every part
+RiskOf = Callable[[Array], Risk]  # takes beta
 
 
 class TaskHeads(NamedTuple):
@@ -126,9 +127,7 @@ class Law(Protocol):
     def scores(self, outputs: Parts, task_heads: TaskHeads, risk: Risk) -> Array:
         """Risk-adjusted value (K, B, A) of the outputs of `task_heads`."""
 
-    def scores_by_each(
-        self, outputs: Parts, task_heads: TaskHeads, risk: Callable[[Array], Risk], beta: Array
-    ) -> Array:
+    def scores_by_each(self, outputs: Parts, task_heads: TaskHeads, risk: RiskOf, beta: Array) -> Array:
         """The same where every policy has a risk of its own, by its beta (K,)."""
 
     def plain_heads(self, networks: Networks, w: Floats) -> TaskHeads:
@@ -138,13 +137,7 @@ class Law(Protocol):
         """Mean and variance (K, B, A) of the return; a learned variance may be negative."""
 
     def losses(self, chosen: Parts, following: Parts, given: Transition) -> Losses:
-        """Losses of outputs (K, B, H, M) at (s, a) against those at (s', a').
-
-        Args:
-            chosen: Outputs at (s, a).
-            following: Outputs at (s', a'), of the target networks.
-            given: What was seen in between.
-        """
+        """Losses of the outputs chosen (K, B, H, M) at (s, a) against those of the target networks at (s', a')."""
 
     def in_units(self, networks: Networks, units: Array, spread: Array) -> Networks:
         """The networks of plain features, from those that learned features (d,) in these units."""
@@ -195,9 +188,7 @@ class Histogram:
         each = jax.vmap(risk.independent_log)
         return each(outputs[0], task_heads.atoms, task_heads.weights)
 
-    def scores_by_each(
-        self, outputs: Parts, task_heads: TaskHeads, risk: Callable[[Array], Risk], beta: Array
-    ) -> Array:
+    def scores_by_each(self, outputs: Parts, task_heads: TaskHeads, risk: RiskOf, beta: Array) -> Array:
         each = jax.vmap(lambda own, *given: risk(own).independent_log(*given))
         return each(beta, outputs[0], task_heads.atoms, task_heads.weights)
 
@@ -282,9 +273,7 @@ class MeanOnly:
         mean, variance = self.moments(outputs, task_heads)
         return risk.moments(mean, array_namespace(mean).maximum(variance, 0.0))
 
-    def scores_by_each(
-        self, outputs: Parts, task_heads: TaskHeads, risk: Callable[[Array], Risk], beta: Array
-    ) -> Array:
+    def scores_by_each(self, outputs: Parts, task_heads: TaskHeads, risk: RiskOf, beta: Array) -> Array:
         mean, variance = self.moments(outputs, task_heads)
         return jax.vmap(lambda m, v, own: risk(own).moments(m, v))(mean, jnp.maximum(variance, 0.0), beta)
 
@@ -353,10 +342,10 @@ def _length(delta: Array) -> Array:
     return jnp.mean(jnp.sqrt(jnp.sum(jax.lax.stop_gradient(delta) ** 2, axis=-1)), axis=0)
 
 
-def padded(factor: Array, columns: int) -> Array:
-    """The factors, with ones for the columns that align the layer."""
-    xp = array_namespace(factor)
-    return xp.concatenate([factor, xp.ones(columns - len(factor), factor.dtype)])
+def padded(first: Array, columns: int, rest: float = 1.0) -> Array:
+    """Numbers for the first columns of a layer, and `rest` for those that align it."""
+    xp = array_namespace(first)
+    return xp.concatenate([first, xp.full(columns - len(first), rest, first.dtype)])
 
 
 def _difference(chosen: Parts, following: Parts, given: Transition) -> Array:

@@ -169,15 +169,10 @@ class MeanLowRank(MeanOnly):
         factor = xp.tile(xp.where(event, 1.0, units).astype(units.dtype), 1 + self.timed)
         weight, bias = (part * padded(factor, part.shape[-1]) for part in psi.heads)
         of_events = xp.where(event, xp.log(units), 0.0)
-        means = psi._replace(heads=Layer(weight, bias + _filled_up(of_events, bias)))
-        logs = _filled_up(2 * xp.log(units * spread), sigma.heads.bias)
-        return means, sigma._replace(heads=sigma.heads._replace(bias=sigma.heads.bias + logs))
-
-
-def _filled_up(first: Array, bias: Array) -> Array:
-    """Numbers for the first columns of a bias, and zeros for the rest."""
-    xp = array_namespace(first)
-    return xp.concatenate([first, xp.zeros(bias.shape[-1] - len(first), first.dtype)]).astype(bias.dtype)
+        means = psi._replace(heads=Layer(weight, bias + padded(of_events, bias.shape[-1], 0.0).astype(bias.dtype)))
+        bias = sigma.heads.bias
+        logs = padded(2 * xp.log(units * spread), bias.shape[-1], 0.0).astype(bias.dtype)
+        return means, sigma._replace(heads=sigma.heads._replace(bias=bias + logs))
 
 
 @lru_cache(maxsize=32)

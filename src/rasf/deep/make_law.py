@@ -20,16 +20,8 @@ def make_law(
 ) -> Law:
     """Make the distribution of this kind.
 
-    Args:
-        kind: Which one.
-        features: Number of features d.
-        atoms: (d, N), of histograms.
-        events: Rare features, of `MeanLowRank`.
-        rank: Of the covariance of `MeanLowRank`. Default: 2, or less where so few features need no more.
-        timed: Whether there is a time limit.
-
-    Returns:
-        The distribution.
+    atoms: (d, N), of histograms. Of `MeanLowRank` only, events: rare features; rank: of the covariance, 2 by default,
+    or less where so few features need no more; timed: whether there is a time limit.
     """
     if kind is LawKind.MEAN_LOW_RANK:
         return MeanLowRank(features, events, min(RANK, features - 1) if rank is None else rank, timed)

@@ -24,7 +24,6 @@ X is H M rounded up to a multiple of eight, because matrix units want aligned ro
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -142,10 +141,11 @@ def init_network(key: Array, sizes: Sizes, shape: Heads, *, separate_heads: bool
         frequencies = frequency * jax.random.normal(frequency_key, hidden[0].weight.shape)
         phases = jax.random.uniform(phase_key, hidden[0].bias.shape, minval=-jnp.pi, maxval=jnp.pi)
         hidden = (hidden[0]._replace(weight=frequencies, bias=phases), *hidden[1:])
-    outputs = (sizes.actions, shape.size)
+    surplus = -shape.size % _ALIGNMENT
     of_one_layer = sizes.actions * (shape.numbers if separate_heads else shape.size)
-    weight = _glorot(head_key, (policies, layers[-1], *outputs), layers[-1] + of_one_layer)
-    return Network(hidden, _aligned(Layer(weight, jnp.zeros((policies, *outputs)))))
+    weight = _glorot(head_key, (policies, layers[-1], sizes.actions, shape.size), layers[-1] + of_one_layer)
+    aligned = jnp.pad(weight, [*[(0, 0)] * 3, (0, surplus)])
+    return Network(hidden, Layer(aligned, jnp.zeros((policies, sizes.actions, shape.size + surplus))))
 
 
 def kinds_of_layers(layers: int, objects: int, sines: bool) -> tuple[type[Hidden], ...]:
@@ -160,20 +160,15 @@ def _glorot(key: Array, shape: tuple[int, ...], fans: int) -> Array:
     return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
 
 
-def _aligned(layer: Layer) -> Layer:
-    surplus = -layer.bias.shape[-1] % _ALIGNMENT
-    return Layer(*(jnp.pad(part, [(0, 0)] * (part.ndim - 1) + [(0, surplus)]) for part in layer))
-
-
-def encode(network: Network, x: Array, activation: Callable[[Array], Array] = jnp.tanh) -> Array:
+def encode(network: Network, x: Array) -> Array:
     """Features (K, B, m) of the inputs x (B, n), or (K, B, n) where every network has its own.
 
     Of networks that share their layers and their inputs the features are the same: (1, B, m).
     """
     policies, several = len(network.heads.weight), len(network.hidden[0].weight)
     if x.ndim == 3 and several < policies:  # inputs of their own for networks that share their layers
-        return encode(network, x.reshape(-1, x.shape[-1]), activation)[0].reshape(*x.shape[:2], -1)
-    h, layers, usual = jnp.broadcast_to(x, (several, *x.shape[-2:])), network.hidden, activation
+        return encode(network, x.reshape(-1, x.shape[-1]))[0].reshape(*x.shape[:2], -1)
+    h, layers, usual = jnp.broadcast_to(x, (several, *x.shape[-2:])), network.hidden, jnp.tanh
     if isinstance(layers[0], Pairs):
         (h, layers), usual = _largest_of_objects(layers[0], layers[1:], h), jax.nn.relu
     for layer in layers:

@@ -128,15 +128,9 @@ class Ring(NamedTuple):
 class HostReplay:
     """The last `capacity` rows in host memory, which grows as they come.
 
-    Every row knows the index of the row that followed in the same episode, or -1. Rows are overwritten oldest first, so
-    the row that follows is never older than the row itself.
-
-    Args:
-        capacity: Rows at most.
-        environments: How many there are; a row belongs to one of them.
-        observation_size: Numbers of an observation.
-        features: Number of features.
-        dtype: What observations are kept as. Default: float32.
+    Every row belongs to an environment, and knows the index of the row that followed in the same episode, or -1. Rows
+    are overwritten oldest first, so the row that follows is never older than the row itself. dtype: what observations
+    are kept as.
     """
 
     def __init__(
@@ -147,17 +141,18 @@ class HostReplay:
         features: int,
         dtype: npt.DTypeLike = np.float32,
     ) -> None:
-        n, size, first = observation_size, row_size(observation_size, features), min(capacity, _FIRST_ROWS)
+        n, size = observation_size, row_size(observation_size, features)
         # the first observation is an array of its own, because of later rows of a window only the rest is read
         ends = (0, n, size) if dtype == np.float32 else (0, n, 2 * n, size)
         kinds = (dtype, np.float32) if dtype == np.float32 else (dtype, dtype, np.float32)
         self._columns = [slice(*pair) for pair in pairwise(ends)]
         self._parts: list[npt.NDArray[Any]] = [
-            np.empty((first, end - begin), kind) for (begin, end), kind in zip(pairwise(ends), kinds, strict=True)
+            np.empty((0, end - begin), kind) for (begin, end), kind in zip(pairwise(ends), kinds, strict=True)
         ]
-        self._following: Ints = np.full(first, -1, np.int64)
+        self._following: Ints = np.zeros(0, np.int64)
         self._latest: Ints = np.full(environments, -1, np.int64)  # the newest row of each running episode
         self._capacity, self._stored = capacity, 0
+        self._grow(_FIRST_ROWS)
 
     def __len__(self) -> int:
         return min(self._stored, self._capacity)
@@ -173,21 +168,21 @@ class HostReplay:
         for part, held in zip(self._parts, state["parts"], strict=True):
             if (held.shape[1], held.dtype) != (part.shape[1], part.dtype):
                 raise TypeError(f"a replay of {part.dtype} {part.shape[1:]} cannot hold {held.dtype} {held.shape[1:]}")
-        first = max(len(state["parts"][0]), min(self._capacity, _FIRST_ROWS))
-        self._parts = [np.empty((first, part.shape[1]), part.dtype) for part in self._parts]
-        for part, held in zip(self._parts, state["parts"], strict=True):
-            part[: len(held)] = held
-        self._following = np.full(first, -1, np.int64)
-        self._following[: len(state["following"])] = state["following"]
+        self._parts, self._following = list(state["parts"]), state["following"]
         self._latest, self._stored = state["latest"], state["stored"]
+        self._grow(max(len(self._following), _FIRST_ROWS))
+
+    def _grow(self, rows: int) -> None:
+        """Make room for so many rows, or for the capacity."""
+        more = min(rows, self._capacity) - len(self._following)
+        self._parts = [np.concatenate([old, np.empty((more, old.shape[1]), old.dtype)]) for old in self._parts]
+        self._following = np.concatenate([self._following, np.full(more, -1, np.int64)])
 
     def store(self, rows: npt.NDArray[np.float32], environments: Ints) -> Ints:
         """Store rows (n, R) of these environments (n,), each at most once; their indices (n,)."""
         end = self._stored + len(rows)
         while len(self._following) < min(end, self._capacity):
-            more = min(len(self._following), self._capacity - len(self._following))
-            self._parts = [np.concatenate([old, np.empty((more, old.shape[1]), old.dtype)]) for old in self._parts]
-            self._following = np.concatenate([self._following, np.full(more, -1, np.int64)])
+            self._grow(2 * len(self._following))
         at: Ints = np.arange(self._stored, end) % self._capacity
         for part, columns in zip(self._parts, self._columns, strict=True):
             part[at] = rows[:, columns]

@@ -7,9 +7,9 @@ The algorithm is that of `rasf.deep.algorithm`, driven by a caller that owns the
     learn     several updates in one compiled scan, on windows drawn beforehand
 
 Two things are done later than in the fused driver, so that the environments do not wait for updates: the acting
-networks are renewed every `act_every` updates, and updates are done `together`, several in one call. With 1 and 1 the
-two drivers compute the same numbers, if the updates of a round divide `target_period`: the fused driver copies target
-networks between rounds.
+networks, in numpy, are renewed every `act_every` updates, and updates are done `together`, several in one call. With 1
+and 1 the two drivers compute the same numbers but for rounding, if the updates of a round divide `target_period`: the
+fused driver copies target networks between rounds.
 
 An episode that terminated has no future, nor has one that reached the agent's `limit`. An episode that was truncated
 otherwise is bootstrapped from its true last observation. The same seed and the same calls give the same bits.
@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -31,9 +32,8 @@ from rasf import checks
 from rasf.arrays import Array, Floats, Ints
 from rasf.deep import algorithm, replay
 from rasf.deep.agent import Agent, Learner, Policies, Tasks
-from rasf.deep.algorithm import Acting, Goal, Held, Scaling
-from rasf.deep.clock import TIME_INPUTS
-from rasf.deep.laws import Losses, Networks, TaskHeads, Within
+from rasf.deep.algorithm import Goal, Held, Scaling
+from rasf.deep.laws import Losses, Networks, Parts, TaskHeads, Within
 from rasf.deep.networks import Heads, plain_outputs
 from rasf.deep.priorities import HostPriorities
 from rasf.deep.replay import Drawn, HostReplay, Steps
@@ -68,22 +68,50 @@ class Learned:
         return np.sum([clipped for _, clipped in self._totals], axis=0, dtype=float) / self.updates
 
 
+@dataclass(frozen=True)
+class Pace:
+    """How a learner is stepped.
+
+    Args:
+        num_envs: Number of environments.
+        capacity: Steps that the replay keeps.
+        together: Updates done in one call, a power of two. Default: 4, or more if there are more environments.
+        act_every: Updates after which the acting networks are renewed; they act in numpy. With more than 1, actions
+            wait for no update. Default: 1.
+        dtype: What the replay keeps observations as, which must lose nothing. Default: float32.
+    """
+
+    num_envs: int
+    capacity: int
+    together: int | None = None
+    act_every: int = 1
+    dtype: npt.DTypeLike = np.float32
+
+    def __post_init__(self) -> None:
+        checks.whole("act_every", self.act_every)
+        n, capacity = self.num_envs, self.capacity
+        if not 1 <= n <= capacity:
+            raise ValueError(f"num_envs must be at least 1 and at most capacity, got {n} and {capacity}")
+        if self.at_once < 1 or self.at_once != _power_of_two(self.at_once):
+            raise ValueError(f"together must be a power of two, got {self.at_once}")
+
+    @property
+    def at_once(self) -> int:
+        """Updates done in one call."""
+        return max(_TOGETHER, _power_of_two(self.num_envs)) if self.together is None else self.together
+
+
 class SteppedLearner:
-    """An agent that learns its tasks from `num_envs` environments at once.
+    """An agent that learns its tasks from several environments at once.
 
     Args:
         agent: The agent.
         tasks: Those that the agent was created for, or those of the stream that `policies` learn from.
         beta: To act by, one or (T,) for each task; also to learn by, where no policies are given.
         seed: Of everything random.
-        num_envs: Number of environments.
-        capacity: Steps that the replay keeps.
-        together: Updates done in one call, a power of two. Default: 4, or more if there are more environments.
+        pace: How many environments there are, and when networks are renewed.
         policies: What the policies learn for, if that is not the tasks at the one beta.
-        act_every: Updates after which the acting networks are renewed. With more than 1, actions are computed in numpy
-            and wait for no update. Default: 1.
         base_scores: Scores of older policies, which take part in GPI. Default: none.
-        dtype: What the replay keeps observations as, which must lose nothing. Default: float32.
     """
 
     STATE = (  # for checkpoints, between `learn` and `act`; then call `restored`
@@ -97,14 +125,10 @@ class SteppedLearner:
         tasks: Tasks,
         beta: float | npt.ArrayLike,
         seed: int,
-        num_envs: int,
-        capacity: int,
+        pace: Pace,
         *,
-        together: int | None = None,
         policies: Policies | None = None,
-        act_every: int = 1,
         base_scores: BaseScores | None = None,
-        dtype: npt.DTypeLike = np.float32,
     ) -> None:
         n_tasks, n_features = np.shape(tasks.weights)
         betas = np.asarray(beta, np.float64)
@@ -117,39 +141,31 @@ class SteppedLearner:
         learned = n_tasks if policies is None else len(policies.weights)
         if learned != agent.policies:
             raise ValueError(f"tasks must be the {agent.policies} the agent was created for, got {learned}")
-        if not 1 <= num_envs <= capacity:
-            raise ValueError(f"num_envs must be at least 1 and at most capacity, got {num_envs} and {capacity}")
-        if together is None:
-            together = max(_TOGETHER, _power_of_two(num_envs))
-        if together < 1 or together != _power_of_two(together):
-            raise ValueError(f"together must be a power of two, got {together}")
+        self._num_envs = num_envs = pace.num_envs
+        self._act_every, self._together = pace.act_every, pace.at_once
         self.agent, self.updates, self.active = agent, 0, np.zeros(num_envs, np.int64)
         self._on_task = {0: np.arange(num_envs)}  # the environments of each task that is active
         self._betas, size = np.broadcast_to(betas, (n_tasks,)), agent.inputs
-        self._tasks = Tasks(*(jnp.asarray(part, jnp.float32) for part in tasks))
         by = jnp.float32(betas) if policies is None else Policies(*map(jnp.float32, policies))
-        self._goal, self._weights = Goal(self._tasks, by), np.asarray(tasks.weights, np.float32)
-        self._size, self._num_envs, self._together, self._owed = size, num_envs, together, 0.0
-        self._programs, key = _programs(agent), jax.random.key(seed)
-        self._learner: Learner = self._programs.init(algorithm.init_keys(key)[0])
+        self._goal, self._weights = Goal(Tasks(*map(jnp.float32, tasks)), by), np.asarray(tasks.weights, np.float32)
+        self._size, self._owed = size, 0.0
+        init, self._do_updates, self._copy_target = _programs(agent)
+        key = jax.random.key(seed)
+        self._learner: Learner = init(algorithm.init_keys(key)[0])
         steps = jax.jit(jax.vmap(partial(algorithm.step_chance, agent, key, n=num_envs)))
         samples = jax.jit(jax.vmap(partial(algorithm.sample_chance, agent, key)))
-        self._chance, self._samples = _Blocks(steps), _Blocks(samples)
-        self._replay = HostReplay(capacity, num_envs, size, n_features, dtype)
-        self._priorities = HostPriorities(capacity) if agent.settings.surprise else None
+        self._chance, self._samples = _by_index(steps), _by_index(samples)
+        self._replay = HostReplay(pace.capacity, num_envs, size, n_features, pace.dtype)
+        self._priorities = HostPriorities(pace.capacity) if agent.settings.surprise else None
         self._scaling = Scaling.none(size, n_features)
         self._within = Within(*np.zeros((3, n_features), np.float32))
         self._warm, self._stepped, self._round = agent.settings.warmup == 0, 0, 0
         self._base_scores = base_scores
         self._heads: dict[int, tuple[TaskHeads, tuple[Heads, ...], Risk]] = {}
-        self._no_base = jnp.full((num_envs, agent.actions), -jnp.inf)
         self._rated: tuple[Ints, Array] | None = None
         self._acted: tuple[npt.NDArray[np.float32], Ints] | None = None
         self._held = Held.none(num_envs)
         self._age: Ints = np.zeros(num_envs, np.int64)  # steps of the running episodes
-        self._act_every = checks.whole("act_every", act_every)
-        if act_every > 1 and agent.activation is not jnp.tanh:
-            raise ValueError("act_every must be 1 for an activation that is not tanh, which numpy does not compute")
         self._refresh()
 
     @property
@@ -186,12 +202,12 @@ class SteppedLearner:
     def act(self, obs: npt.ArrayLike) -> Ints:
         """Actions (n,) for observations (n, m)."""
         seen = np.array(obs, np.float32)  # a copy: environments reuse their arrays
-        wanted = (self._num_envs, self._size - (TIME_INPUTS if self.agent.limit else 0))
+        wanted = (self._num_envs, self._size - self.agent.time_inputs)
         if seen.shape != wanted:
             raise ValueError(f"obs must have shape {wanted}, got {seen.shape}")
         seen = self.agent.with_time(seen, self._age)
         epsilon = self.agent.epsilon_at(self._stepped) if self._warm else 1.0
-        chance, self._round = self._chance.at(self._round), self._round + 1
+        chance, self._round = self._chance(self._round), self._round + 1
         held = self._held.begun(chance, self._age == 0)
         explores, action, self._held = algorithm.explore(self.agent, chance, held, epsilon)
         if np.count_nonzero(explores) < self._num_envs:
@@ -206,11 +222,6 @@ class SteppedLearner:
             base = np.empty((self._num_envs, self.agent.actions), np.float32)
             for task, rows in self._on_task.items():
                 base[rows] = self._checked(self._base_scores(obs[rows], task), len(rows))
-        if self._act_every == 1:
-            acting, betas = self.agent.acting(self._learner), self._betas[self.active].astype(np.float32)
-            base = self._no_base if base is None else base
-            now = Acting(self.active, betas, self._held.aversion)
-            return np.asarray(self._programs.act(acting, self._tasks, now, self._scaling, obs, base))
         if base is None and len(self._on_task) == 1:
             return np.asarray(gpi_actions(self._plain_scores(obs, int(self.active[0]), self._held.aversion)))
         actions = np.empty(self._num_envs, np.int64)
@@ -220,51 +231,41 @@ class SteppedLearner:
         return actions
 
     def greedy(self, obs: npt.ArrayLike, task: int, age: int = 0) -> int:
-        """The action on a task, without exploration, by the networks of the last renewal.
-
-        Args:
-            obs: One observation (m,).
-            task: Index of the task.
-            age: Steps of the episode so far. Default: 0.
-        """
-        if self._act_every == 1 and self._acting_at < self.updates:
-            self._refresh()
+        """The action for one observation (m,) after `age` steps, without exploration, by the last renewed networks."""
         seen = self.agent.with_time(np.asarray(obs, np.float32)[None], np.array([age]))
         return int(gpi_actions(self._plain_scores(seen, task))[0])
 
     def predict(self, obs: npt.ArrayLike, task: int) -> tuple[float, float]:
-        """Mean and standard deviation of the return that the greedy policy of a task predicts at its start.
+        """Mean and standard deviation of the discounted return that a task's greedy policy predicts.
 
-        Args:
-            obs: The first observation (m,) of an episode.
-            task: Index of the task.
-
-        Returns:
-            Both, of the return discounted by gamma.
+        obs: the first observation (m,) of an episode.
         """
         seen = self.agent.with_time(np.asarray(obs, np.float32)[None], np.zeros(1))
-        chosen = gpi(self._plain_scores(seen, task))
+        outputs, heads, risk = self._plain(seen, task)
+        chosen = gpi(np.asarray(self.agent.law.scores(outputs, heads, risk)))
         at = int(chosen.source[0]), 0, int(chosen.policy[0])
-        heads, shapes, _ = self._heads[task]
-        outputs = tuple(plain_outputs(one, seen, shape) for one, shape in zip(heads.networks, shapes, strict=True))
-        mean, variance = self.agent.law.moments(self.agent.at_time(outputs, seen), heads)
+        mean, variance = self.agent.law.moments(outputs, heads)
         return float(mean[at]), float(np.sqrt(max(float(variance[at]), 0.0)))
 
     def _plain_scores(
         self, obs: npt.NDArray[np.float32], task: int, aversion: npt.NDArray[np.float32] | None = None
     ) -> npt.NDArray[Any]:
         """Scores (K, n, A) of observations (n, m) on a task, in numpy; aversion: (n,), of running episodes."""
+        (outputs, heads, risk), law = self._plain(obs, task), self.agent.law
+        found = np.asarray(law.scores(outputs, heads, risk))
+        if aversion is None or not aversion.any():
+            return found
+        return found - aversion[:, None] * np.sqrt(law.moments(outputs, heads)[1])
+
+    def _plain(self, obs: npt.NDArray[np.float32], task: int) -> tuple[Parts, TaskHeads, Risk]:
+        """Outputs at observations (n, m), in numpy, with the heads and the risk of the task."""
         law = self.agent.law
         if task not in self._heads:
             heads = law.plain_heads(self._acting, self._weights[task])
             self._heads[task] = heads, law.task_shapes(heads), self.agent.risk(float(self._betas[task]))
         heads, shapes, risk = self._heads[task]
         outputs = tuple(plain_outputs(one, obs, shape) for one, shape in zip(heads.networks, shapes, strict=True))
-        outputs = self.agent.at_time(outputs, obs)
-        found = np.asarray(law.scores(outputs, heads, risk))
-        if aversion is None or not aversion.any():
-            return found
-        return found - aversion[:, None] * np.sqrt(law.moments(outputs, heads)[1])
+        return self.agent.at_time(outputs, obs), heads, risk
 
     def observe(
         self,
@@ -341,14 +342,14 @@ class SteppedLearner:
             found.append(self._update(span))
             left, self.updates = left - span, self.updates + span
             if span == until_copy and period:
-                self._learner = self._programs.copy_target(self._learner)
-        if 1 < self._act_every <= self.updates - self._acting_at:
+                self._learner = self._copy_target(self._learner)
+        if self._act_every <= self.updates - self._acting_at:
             self._refresh()
         return Learned(found, updates, self.updates)
 
     def _update(self, span: int) -> tuple[Array, Array]:
         """`span` updates in one call; the sums of losses and of clipped mass."""
-        drawn = [self._samples.at(update) for update in range(self.updates, self.updates + span)]
+        drawn = [self._samples(update) for update in range(self.updates, self.updates + span)]
         bits = np.stack([one.bits for one in drawn])
         size, share = len(self._replay), self.agent.settings.surprise
         chosen, weight = (bits % np.uint32(size)).astype(np.int64), np.ones(bits.shape, np.float32)
@@ -362,7 +363,7 @@ class SteppedLearner:
             weight = algorithm.correction(self.agent, frequency, self.updates).astype(np.float32)
         windows = self._replay.draw(chosen, self.agent.settings.n_step)
         given = (self._learner, self._goal, self._scaling, self._within, windows, weight)
-        self._learner, loss, found = self._programs.update(*given)
+        self._learner, loss, found = self._do_updates(*given)
         if self._priorities is not None:
             self._rated = chosen, found.error
         return loss, found.clipped
@@ -380,39 +381,20 @@ class SteppedLearner:
         return scores
 
 
-class _Blocks(Generic[_Drawn]):
+def _by_index(draw: Callable[[Ints], _Drawn]) -> Callable[[int], _Drawn]:
     """Chance by index, drawn in blocks and read as numpy arrays."""
 
-    def __init__(self, draw: Callable[[Ints], _Drawn]) -> None:
-        self._draw, self._first = draw, -1
-        self._block: list[_Drawn] = []
+    @lru_cache(maxsize=1)
+    def block(number: int) -> list[_Drawn]:
+        drawn = jax.tree.map(np.asarray, draw(_BLOCK * number + np.arange(_BLOCK)))
+        return [type(drawn)(*one) for one in zip(*drawn, strict=True)]
 
-    def at(self, index: int) -> _Drawn:
-        first = index - index % _BLOCK
-        if first != self._first:
-            drawn = jax.tree.map(np.asarray, self._draw(np.arange(first, first + _BLOCK)))
-            self._first = first
-            self._block = [type(drawn)(*one) for one in zip(*drawn, strict=True)]
-        return self._block[index - first]
-
-
-class _Programs(NamedTuple):
-    """What is compiled for an agent, once for all learners that have it."""
-
-    init: Callable[..., Any]
-    act: Callable[..., Any]
-    update: Callable[..., Any]
-    copy_target: Callable[..., Any]
+    return lambda index: block(index // _BLOCK)[index % _BLOCK]
 
 
 @lru_cache(maxsize=16)
-def _programs(agent: Agent) -> _Programs:
-    def act(online: Networks, tasks: Tasks, now: Acting, scaling: Scaling, obs: Array, base: Array) -> Array:
-        def one(own: Acting, seen: Array, older: Array) -> Array:
-            scores = algorithm.scores(agent, online, tasks, own, scaling, seen)
-            return gpi_actions(jnp.concatenate([scores, older[None]]))
-
-        return jax.vmap(one)(now, obs, base)
+def _programs(agent: Agent) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    """How to initialise, to update and to copy target networks, compiled once for all learners with an agent."""
 
     def update(
         learner: Learner, goal: Goal, scaling: Scaling, within: Within, windows: Drawn, weight: Array
@@ -428,7 +410,7 @@ def _programs(agent: Agent) -> _Programs:
         return learner, jnp.sum(loss), found._replace(each=(), clipped=jnp.sum(found.clipped, axis=0))
 
     donated = partial(jax.jit, donate_argnums=0)
-    return _Programs(jax.jit(agent.init), jax.jit(act), donated(update), donated(agent.copy_target))
+    return jax.jit(agent.init), donated(update), donated(agent.copy_target)
 
 
 def _power_of_two(most: int) -> int:

@@ -1,24 +1,7 @@
 """Where training stands: what a callback is shown, what is logged of it, and what training ends with.
 
-A log is JSON lines, one for each time the callback is shown something, written at once:
-
-    policy, w, risk       which policy of the library learns, and what for
-    step                  its steps so far
-    return, failures      its rewards and failures summed up so far
-    reward_per_step       since the line before of this policy
-    episode_return        and episode_length: means over the episodes that ended since
-    greedy_return         and greedy_failures, greedy_episodes: of the last episodes without exploration, and
-    random_return         how much random actions earn in such an episode
-    greedy_discounted     the mean discounted return of the greedy episodes that were not cut short, and
-    predicted             what the networks predicted for them at their start
-    loss, clipped         of networks, lately: the loss, and the share of histograms' mass beyond their support
-    steps_per_second      since the line before, of this policy, or of all where they take turns
-    environment_share     of the time, that the environment took for its steps
-    share                 of all training, that is done
-    seconds               since the log began
-    seconds_left          if the rest goes as quickly
-
-What is not known (the loss of a table, failures that the environment does not report) or not finite is null.
+A log is JSON lines, one for each time the callback is shown something, written at once; `docs/cli.md` says what is in a
+line. What is not known (the loss of a table, failures that the environment does not report) or not finite is null.
 """
 
 from __future__ import annotations
@@ -285,10 +268,3 @@ class ScalarLog:
         values = [Summary.Value(tag=tag, simple_value=float(value)) for tag, value in scalars.items()]
         self._writers[lane].add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
         self._writers[lane].flush()
-
-    def write_tasks(self, lane: str, step: int, arrays: Mapping[str, npt.ArrayLike]) -> None:
-        """Add arrays of one number per task, by name."""
-        tags = {
-            f"{name}/task_{i + 1}": value for name, part in arrays.items() for i, value in enumerate(np.array(part))
-        }
-        self.write(lane, step, tags)

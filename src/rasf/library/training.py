@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from rasf.agents import AgentSpec, Family
 from rasf.arrays import Floats
 from rasf.envs.gymnasium.description import EnvironmentDescription
 from rasf.files import Header
-from rasf.library.arguments.settings import with_settings
 from rasf.library.checkpoint import Checkpoint
 from rasf.library.file import versions
 from rasf.library.frozen_policies import FrozenPolicies
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from rasf.library.networks.worlds import WorldAdapter
 
     Opened: TypeAlias = FeatureEnvironment | FeatureVector | WorldAdapter
+
+_Settings = TypeVar("_Settings", bound="DataclassInstance")
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,26 @@ def trainer_of(
         raise ValueError(f"learn_w is for tables; {spec} is given the weights")
     networks = with_settings(network_settings(spec.name), given)
     return networks, partial(train_networks, settings=networks)
+
+
+def setting_names(base: DataclassInstance) -> list[str]:
+    """Return the settings that a caller may choose."""
+    return sorted(one.name for one in fields(base))
+
+
+def with_settings(base: _Settings, given: Mapping[str, object]) -> _Settings:
+    """Return settings with changes by name; unknown names are refused."""
+    known = setting_names(base)
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise ValueError(f"settings must be among {', '.join(known)}, got {', '.join(unknown)}")
+    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    try:
+        changed = replace(base, **plain)
+        hash(changed)  # an agent is a key of what jax has made for it
+    except TypeError as error:
+        raise ValueError(f"settings must be numbers, or sizes such as widths=(64, 64): {error}") from None
+    return changed
 
 
 def provenance_of(

@@ -98,7 +98,8 @@ class WeightLearner:
         scale = np.where(lengths > 0, lengths, 1.0)
         u, size, vt = np.linalg.svd(R / scale)
         seen = size > _RANK_TOLERANCE * max(size[0], 1e-300)
-        unseen = _orthonormal(vt[~seen] / scale)
+        outside = vt[~seen] / scale
+        unseen = np.linalg.qr(outside.T)[0].T if len(outside) else outside  # orthonormal
         inverse = vt[seen].T / size[seen] / scale[:, None]
         inverse = inverse - unseen.T @ (unseen @ inverse)  # so that the weights are the smallest that fit
         left = u[:, ~seen].T @ z  # what no weights explain, beside the factor's last entry
@@ -113,7 +114,3 @@ def infer_weights(phis: npt.ArrayLike, rewards: npt.ArrayLike) -> WeightEstimate
     if features.ndim != 2 or features.size == 0:
         raise ValueError(f"phis must have shape (n, d) with n and d at least 1, got {features.shape}")
     return WeightLearner(features.shape[1]).update(features, rewards).estimate()
-
-
-def _orthonormal(rows: Floats) -> Floats:
-    return np.linalg.qr(rows.T)[0].T if len(rows) else rows

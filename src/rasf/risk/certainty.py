@@ -18,7 +18,9 @@ from __future__ import annotations
 import numpy as np
 
 from rasf.arrays import Array, array_namespace
-from rasf.risk.base import Risk
+from rasf.risk.base import Risk, special_function
+
+_SQRT_OF_TAU = 2.5066282746310002
 
 
 class CertaintyEquivalent(Risk):
@@ -99,14 +101,9 @@ def kink_cost(x: Array, variance: Array) -> Array:
 def below_zero(mean: Array, std: Array) -> Array:
     """E min(X, 0) of normal distributions."""
     spread = np.maximum(std, 1e-12)
-    return mean * _cdf(-mean / spread) - spread * _pdf(mean / spread)
+    return mean * special_function(np, "ndtr")(-mean / spread) - spread * normal_density(mean / spread)
 
 
-def _cdf(t: Array) -> Array:
-    from scipy.special import ndtr
-
-    return ndtr(t)
-
-
-def _pdf(t: Array) -> Array:
-    return np.exp(-(t**2) / 2) / np.sqrt(2 * np.pi)
+def normal_density(t: Array) -> Array:
+    """The density of the standard normal distribution."""
+    return array_namespace(t).exp(-(t**2) / 2) / _SQRT_OF_TAU

@@ -28,13 +28,12 @@ import numpy as np
 
 from rasf.arrays import Array, array_namespace
 from rasf.risk.base import BetaRisk, concrete, special_function
-from rasf.risk.certainty import CertaintyEquivalent, ascending
+from rasf.risk.certainty import CertaintyEquivalent, ascending, normal_density
 from rasf.risk.cvar import convolution
 
 _STEPS = 4  # of Newton's method: a relative error of 2e-10 at most
 _LEAST_GOAL = 1e-20  # of g; smaller ones have z below -9.3, where float32 has no digits left
 _LEAST_STEEP = 1e-3  # of theta s; below it the cost of a unit of s is theta s to the last digit
-_SQRT_OF_TAU = 2.5066282746310002
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
         c = -self.beta
         short, spread = 1 / c - mean, np.maximum(std, 1e-12)
         t = short / spread
-        above, density = special_function(np, "ndtr")(t), _density(t)
+        above, density = special_function(np, "ndtr")(t), normal_density(t)
         return 1 / (2 * c) - c / 2 * ((short**2 + spread**2) * above + short * spread * density)
 
     def normal_threshold(self, mean: Array, std: Array) -> Array:
@@ -150,8 +149,4 @@ def _root(goal: Array) -> Array:
 
 def _shortfall(z: Array) -> Array:
     """Return g(z) = E[(z - N)^+] (...) of a standard normal N."""
-    return z * special_function(array_namespace(z), "ndtr")(z) + _density(z)
-
-
-def _density(z: Array) -> Array:
-    return array_namespace(z).exp(-(z**2) / 2) / _SQRT_OF_TAU
+    return z * special_function(array_namespace(z), "ndtr")(z) + normal_density(z)

@@ -21,12 +21,12 @@ import numpy.typing as npt
 
 from rasf.agents import LawKind
 from rasf.arrays import Array, Bools, Floats, Ints
-from rasf.deep.evaluate import Steps
 from rasf.envs.reacher.world import START_ANGLES, Noise, Reacher
 from rasf.library.acting.rule import ActingRule, Memory
 from rasf.library.networks.policies import HistogramTask, NetworkPolicies, RiskForm, choose_by_histograms
 from rasf.risk import Risk
 from rasf_lab.rollouts.by_rule import follow
+from rasf_lab.rollouts.compiled import Steps
 
 _PIECE = 50  # steps between two calls of `stop`: some tens of milliseconds
 _BLOCK = 8  # fixed, whatever the machine: rounding depends on the size of a batch

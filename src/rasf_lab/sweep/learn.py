@@ -46,7 +46,12 @@ _TRAINING, _EVALUATION = given_at(TRAINING, SWEEP), given_at(EVALUATION, SWEEP)
 class Learn:
     """See the module's header."""
 
-    structured = (*(name for name, row in _TRAINING.items() if row.structured), "widths", "evaluate")
+    # whose values may be lists or tables of TOML
+    structured = (
+        *(name for name, row in _TRAINING.items() if row.kind is str and row.read is not readers.text),
+        "widths",
+        "evaluate",
+    )
 
     def check(self, parameters: Mapping[str, Parameter]) -> Mapping[str, Parameter]:
         """Refuse what cannot be before the sweep starts; files of weights become the weights."""
@@ -116,8 +121,7 @@ def _look(env: str, kwargs: str) -> tuple[int, AgentSpec]:
 
 
 def _check_settings(agent: AgentSpec, settings: Mapping[str, object]) -> None:
-    from rasf.library.arguments.settings import setting_names
-    from rasf.library.training import trainer_of
+    from rasf.library.training import setting_names, trainer_of
 
     names = setting_names(trainer_of(agent, {})[0])
     for name, value in settings.items():

@@ -23,7 +23,6 @@ from deep.deep_twin import (
 )
 from deep.probe_worlds import Walk
 from rasf.deep.agent import Agent, Tasks
-from rasf.deep.evaluate import rollouts
 from rasf.deep.fused import RunConfig, Schedule, chunks, start_lanes
 from rasf.deep.laws import Histogram
 from rasf.deep.replay import Windows
@@ -32,6 +31,7 @@ from rasf.risk import MeanVariance
 from rasf_lab.paper.reacher import agents
 from rasf_lab.paper.reacher.agents import ConditionedAgent, GpiAgent, paper_settings
 from rasf_lab.paper.reacher.training import AGENTS_HERE
+from rasf_lab.rollouts.compiled import Way, rollouts
 
 OBS, ACTIONS, BATCH, ATOMS = 3, 3, 4, 5
 BOUNDS = np.array([(-1.0, 1.0), (0.0, 1.0), (-2.0, 0.5)])
@@ -162,7 +162,7 @@ def test_a_conditioned_network_acts_on_the_task_it_sees():
             hidden=(network.hidden[0]._replace(weight=weight),), heads=network.heads._replace(weight=heads)
         ),
     )
-    act = jax.jit(partial(rollouts, agent, world, n=2, epsilon=0.0))
+    act = jax.jit(partial(rollouts, agent, world, n=2, way=Way(epsilon=0.0)))
     phi = np.asarray(act(networks, jax.random.key(0), 0.0, tasks).phi)
     np.testing.assert_allclose(phi[:, 0, 2], [2.5, 0.0, 2.5])  # five steps, half the action's index each
 

@@ -20,6 +20,7 @@ from rasf.deep.agent import Agent
 from rasf.deep.laws import Within, support_atoms
 from rasf.deep.replay import Windows
 from rasf.deep.settings import HistogramSettings, network_settings
+from rasf.transfer import gpi_actions
 
 HISTOGRAM, MEAN, COVARIANCE, LOW_RANK = (
     LawKind.HISTOGRAM, LawKind.MEAN, LawKind.MEAN_COVARIANCE, LawKind.MEAN_LOW_RANK,
@@ -628,3 +629,15 @@ def assert_same_networks(twin, learner, agent, atol):
         for k, network in enumerate(plain_networks(stack, shape)):
             for got, expected in zip(flat(network), flat(twin.parts[part][k]), strict=True):
                 np.testing.assert_allclose(got, expected, rtol=0, atol=atol)
+
+
+def compiled_actions(learner, tasks, beta):
+    """What the fused driver chooses where a learner acted last: in jax, by inputs and features as they are scaled."""
+    now = algorithm.Acting(learner.active, np.full(len(learner.active), beta, np.float32), learner._held.aversion)
+    networks, (seen, _) = learner.agent.acting(learner._learner), learner._acted
+    tasks, scaling = jax.tree.map(jnp.asarray, (tasks, learner._scaling))
+
+    def scores(own, obs):
+        return algorithm.scores(learner.agent, networks, tasks, own, scaling, obs)
+
+    return np.asarray(jax.vmap(gpi_actions)(jax.vmap(scores)(now, seen)))

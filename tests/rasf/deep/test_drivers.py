@@ -12,7 +12,7 @@ from rasf.deep import algorithm, fused, replay
 from rasf.deep.agent import Agent, Policies, Tasks
 from rasf.deep.fused import RunConfig, Schedule
 from rasf.deep.settings import CovarianceSettings, HistogramSettings, MeanSettings, MomentSettings
-from rasf.deep.stepped import SteppedLearner
+from rasf.deep.stepped import Pace, SteppedLearner
 
 W = np.array([(1.0, 0.0, -0.5), (0.0, 1.0, 0.3)], np.float32)
 BETA = np.array([0.0, -2.0], np.float32)
@@ -39,9 +39,8 @@ def by_steps(agent, world, steps_per_task):
     """The same world, stepped from Python with the chance of the same key."""
     n = len(W) if agent.settings.side_by_side else 1
     capacity = fused.Ring.empty(agent.settings.replay or steps_per_task * len(W), n, 1, 1).rows.shape[0]
-    learner = SteppedLearner(
-        agent, Tasks.of(W), BETA, KEY, n, capacity, together=1, policies=Policies(W, BETA), act_every=1
-    )
+    pace = Pace(n, capacity, together=1)
+    learner = SteppedLearner(agent, Tasks.of(W), BETA, KEY, pace, policies=Policies(W, BETA))
     key = jax.random.key(KEY)
     chance = jax.jit(partial(algorithm.world_chance, world, key, n=n))
     advance = jax.jit(jax.vmap(world.advance))

@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from deep_twin import constant_networks, create_agent, settings_of
+from deep_twin import compiled_actions, constant_networks, create_agent, settings_of
 
 from rasf.deep import algorithm
 from rasf.deep.agent import Tasks
 from rasf.deep.algorithm import Held, StepChance
-from rasf.deep.stepped import SteppedLearner
+from rasf.deep.stepped import Pace, SteppedLearner
 
 TASKS = Tasks.of(np.ones((1, 1)))
 MANY = 2_000  # actions, so that two draws in a row are hardly ever the same
@@ -24,7 +24,7 @@ def agent_of(actions=MANY, epsilon=1.0, lasting=True, **changes):
 
 
 def make(num_envs, seed=3, **changes):
-    return SteppedLearner(agent_of(**changes), TASKS, 0.0, seed, num_envs, 10_000, act_every=8)
+    return SteppedLearner(agent_of(**changes), TASKS, 0.0, seed, Pace(num_envs, 10_000, act_every=8))
 
 
 def chance_of(agent, seed, rounds, n):
@@ -220,7 +220,7 @@ def test_a_share_of_episodes_is_averse_by_up_to_two_standard_deviations(share):
 
 
 def test_aversion_is_drawn_as_an_episode_begins_and_lasts_until_its_end():
-    learner = SteppedLearner(averse(1.0), TASKS, 0.0, 3, 3, 100, act_every=8)
+    learner = SteppedLearner(averse(1.0), TASKS, 0.0, 3, Pace(3, 100, act_every=8))
     rng, nothing, held, age = np.random.default_rng(0), np.zeros((3, 1)), np.zeros(3), np.zeros(3, int)
     chance = chance_of(learner.agent, 3, np.arange(60), 3)
     for t in range(60):
@@ -232,16 +232,16 @@ def test_aversion_is_drawn_as_an_episode_begins_and_lasts_until_its_end():
         age = np.where(valid, np.where(ended | cut, 0, age + 1), age)  # an empty step is none of an episode
 
 
-@pytest.mark.parametrize("act_every", [1, 8])
-def test_averse_episodes_avoid_what_varies(act_every):
+def test_averse_episodes_avoid_what_varies():
     """Action 0 gives 1 with standard deviation 1, action 1 gives 0.2 for sure: worse up to an aversion of 0.8."""
     agent, n = averse(1.0), 400
-    learner = SteppedLearner(agent, TASKS, 0.0, 3, n, 1_000, act_every=act_every)
+    learner = SteppedLearner(agent, TASKS, 0.0, 3, Pace(n, 1_000))
     means, logs = np.reshape([1.0, 0.2], (1, 1, 2, 1)), np.reshape([0.0, -40.0], (1, 1, 2, 1))
     constant = constant_networks(agent, [means, logs])
     learner._learner = learner._learner._replace(online=constant, average=constant)
     learner._refresh()
     actions = learner.act(np.zeros((n, 1)))
     np.testing.assert_array_equal(actions, learner._held.aversion > 0.8)
+    np.testing.assert_array_equal(actions, compiled_actions(learner, TASKS, 0.0))
     assert 0.2 < actions.mean() < 0.9
     assert learner.greedy(np.zeros(1), 0) == 0  # what it has learned is not averse

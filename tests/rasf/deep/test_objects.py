@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from deep_twin import create_agent, settings_of
+from deep_twin import compiled_actions, create_agent, settings_of
 
 from rasf.deep.agent import Tasks
 from rasf.deep.algorithm import Scaling
@@ -24,7 +24,7 @@ from rasf.deep.networks import (
     plain_outputs,
 )
 from rasf.deep.replay import Steps
-from rasf.deep.stepped import SteppedLearner
+from rasf.deep.stepped import Pace, SteppedLearner
 
 K, OBJECTS, NUMBERS, BATCH, ACTIONS = 3, 4, 2, 6, 2
 INPUTS = OBJECTS * NUMBERS
@@ -299,21 +299,19 @@ def test_a_folded_network_takes_the_time_as_it_is(widths, shared):
 def test_a_learner_acts_by_scaled_objects_as_its_networks_do_by_plain_ones():
     """After a warm-up: the compiled choice, which scales what it sees, and the one in numpy, which is folded."""
     agent = agent_of(warmup=20, epsilon=0.0)
-    learners = [SteppedLearner(agent, TASKS, 0.0, 0, BATCH, 100, act_every=n) for n in (1, 8)]
+    learner = SteppedLearner(agent, TASKS, 0.0, 0, Pace(BATCH, 100))
     scale, rng = np.tile([40.0, 0.01], OBJECTS).astype(np.float32), np.random.default_rng(0)
     warm, chosen = 0, []
     while warm < 20:
         x, phi = with_nobody(lists(BATCH, seed=warm) * scale), rng.normal(size=(BATCH, 2))
-        for learner in learners:
-            learner.act(x)
-            learner.observe(x, phi, np.zeros(BATCH, bool), np.ones(BATCH, bool))
+        learner.act(x)
+        learner.observe(x, phi, np.zeros(BATCH, bool), np.ones(BATCH, bool))
         warm += BATCH
-    for learner in learners:
-        np.testing.assert_array_equal(learner._scaling.shift, np.zeros(INPUTS))
-        np.testing.assert_array_equal(learner._scaling.factor, np.tile(learner._scaling.factor[:NUMBERS], OBJECTS))
-        assert learner._scaling.factor[0] < 0.1 < 10 < learner._scaling.factor[1]
+    np.testing.assert_array_equal(learner._scaling.shift, np.zeros(INPUTS))
+    np.testing.assert_array_equal(learner._scaling.factor, np.tile(learner._scaling.factor[:NUMBERS], OBJECTS))
+    assert learner._scaling.factor[0] < 0.1 < 10 < learner._scaling.factor[1]
     for seed in range(100, 110):
         x = with_nobody(lists(BATCH, seed=seed) * scale)
-        chosen.append([learner.act(x) for learner in learners])
-        np.testing.assert_array_equal(*chosen[-1])
+        chosen.append(learner.act(x))
+        np.testing.assert_array_equal(chosen[-1], compiled_actions(learner, TASKS, 0.0))
     assert len(np.unique(chosen)) > 1

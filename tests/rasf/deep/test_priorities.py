@@ -9,7 +9,7 @@ from deep_twin import create_agent, settings_of, single_steps, unbounded
 from rasf.deep import algorithm
 from rasf.deep.agent import Tasks
 from rasf.deep.priorities import HostPriorities, Priorities
-from rasf.deep.stepped import SteppedLearner
+from rasf.deep.stepped import Pace, SteppedLearner
 from rasf.risk import MeanVariance
 
 TASKS = Tasks.of([[1.0, -0.5], [0.3, 1.0]])
@@ -181,7 +181,7 @@ def test_the_distribution_of_a_rare_outcome_is_right_in_the_end(surprise):
     settings = settings_of("rasfdqn", **small, surprise=surprise)
     task = Tasks.of(np.ones((1, 1)))
     agent = create_agent(settings, 1, 1, np.array([(0.0, 1.0)]), task, planned=3_000)
-    learner = SteppedLearner(agent, task, 0.0, 0, 1, 1_000)
+    learner = SteppedLearner(agent, task, 0.0, 0, Pace(1, 1_000))
     learner.begin_task(0)
     for i in range(400):
         learner.act(np.zeros((1, 1)))
@@ -197,7 +197,7 @@ def test_the_same_seed_gives_the_same_bits():
     found = []
     for _ in range(2):
         agent = agent_of(warmup=10)
-        learner, rng = SteppedLearner(agent, TASKS, 0.0, 3, 1, 100), np.random.default_rng(0)
+        learner, rng = SteppedLearner(agent, TASKS, 0.0, 3, Pace(1, 100)), np.random.default_rng(0)
         learner.begin_task(0)
         for _ in range(60):
             learner.act(rng.normal(size=(1, 2)))

@@ -75,11 +75,8 @@ class WithinLimits(ActingRule):
 
     def choose(self, obs: Observations, memory: Memory, values: Floats) -> Ints:
         rows, seen, own, of_policies = np.arange(len(obs)), self.sources.seen(obs), memory.own, self._costs(obs)
-        budget, costs, candidates = (
-            self._budget(obs, memory, of_policies),
-            _by_episode(of_policies),
-            _by_episode(values),
-        )
+        budget, costs = self._budget(obs, memory, of_policies), _by_episode(of_policies)
+        candidates = _by_episode(values)
         chosen, kept = best_within(candidates, costs, budget)
         means = self.means(obs)
         if means is not None:

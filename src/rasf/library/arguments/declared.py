@@ -63,11 +63,6 @@ class Argument:
         """The type of a flag's value; of each, if it may be repeated."""
         return _KINDS.get(self.read.func if isinstance(self.read, partial) else self.read, str)
 
-    @property
-    def structured(self) -> bool:
-        """Whether its value may be a list or a table of TOML."""
-        return self.kind is str and self.read is not readers.text
-
 
 def given_at(arguments: tuple[Argument, ...], where: Where) -> dict[str, Argument]:
     """Return the arguments that can be given at a place, by name; flags by their spelling."""

@@ -16,7 +16,6 @@ from rasf.agents import AGENTS, acting_risk, check_risks
 from rasf.arrays import Floats, Ints
 from rasf.envs.gymnasium.declarations import checked_signs
 from rasf.files import Arrays
-from rasf.library.arguments.settings import with_settings
 from rasf.library.arguments.tasks import checked_risks, drawn_tasks
 from rasf.library.logs.estimate import Estimate, LoggedModel
 from rasf.library.logs.formats import opened
@@ -24,7 +23,7 @@ from rasf.library.logs.log import MAX_BYTES, Log
 from rasf.library.policy_library import NEUTRAL, PolicyLibrary
 from rasf.library.progress import Trained
 from rasf.library.tables.model import evaluated
-from rasf.library.training import library_of, provenance_of
+from rasf.library.training import library_of, provenance_of, with_settings
 from rasf.risk import Risk
 from rasf.tabular.settings import ModelSettings
 

@@ -27,7 +27,7 @@ in `rasf.deep.low_rank`; older files hold one part "moments", whose layers both 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -41,12 +41,7 @@ from rasf.arrays import Array, Bools, Floats, Ints
 from rasf.checks import number, one_of, whole
 from rasf.deep.agent import Agent
 from rasf.deep.clock import TIME_INPUTS, Clock
-from rasf.deep.laws import (
-    Histogram,
-    Law,
-    Networks,
-    TaskHeads,
-)
+from rasf.deep.laws import Histogram, Law, Networks, TaskHeads
 from rasf.deep.low_rank import MeanLowRank
 from rasf.deep.make_law import make_law
 from rasf.deep.networks import (
@@ -71,7 +66,7 @@ from rasf.transfer import gpi_actions
 Single = npt.NDArray[np.float32]
 Made = TypeVar("Made")
 RiskForm = Callable[[Array], Risk] | Risk  # what programs are compiled for: a class that takes beta, or a whole risk
-_KEPT = 4  # weightings whose folded or chosen heads are kept
+_KEPT = 8  # heads that were folded or chosen for a weighting, in numpy or on the device
 _MOST_NUMBERS = 2**22  # of a batch's outputs at once
 _PARTS = {
     LawKind.HISTOGRAM: ("histogram",), LawKind.MEAN: ("psi",), LawKind.MEAN_COVARIANCE: ("psi", "Sigma"),
@@ -141,8 +136,7 @@ class NetworkPolicies:
         histogram = self.law_kind is LawKind.HISTOGRAM
         answer = partial(self._run, _score_histograms) if histogram else self._of_moments
         found = [[np.asarray(part)[:, : len(few)] for part in answer(few, w, risk)] for few in self._chunks(obs)]
-        joined = (np.concatenate(parts, axis=1, dtype=np.float64) for parts in zip(*found, strict=True))
-        values, mean, variance = joined
+        values, mean, variance = (np.concatenate(some, axis=1, dtype=np.float64) for some in zip(*found, strict=True))
         std = np.full_like(mean, np.nan) if self.law_kind is LawKind.MEAN else np.sqrt(variance)
         return Scores(values, mean, std, self.seen(obs))
 
@@ -200,23 +194,21 @@ class NetworkPolicies:
 
     def _of_moments(self, obs: Single, w: Floats, risk: Risk) -> tuple[Array, Array, Array]:
         """Values, mean and variance (K, B, A), of networks of psi and Sigma."""
-        folded = self._keep(w.tobytes(), lambda: _Folded(self.law.plain_heads(self.networks, w.astype(np.float32))))
+        key = w.tobytes()
+        folded = self._keep(key, lambda: self.law.plain_heads(self.networks, w.astype(np.float32)))
+        shapes = self.law.task_shapes(folded)
         if len(obs) == 1:
-            pairs = zip(folded.heads.networks, self.law.task_shapes(folded.heads), strict=True)
+            pairs = zip(folded.networks, shapes, strict=True)
             read = tuple(plain_outputs(one, obs, shape) for one, shape in pairs)
-            read = self._timed(read, obs)
         else:
-            read = tuple(
-                np.asarray(part)[:, : len(obs)]
-                for part in _read_folded(folded.on_device, _padded(obs), self.law.task_shapes(folded.heads))
-            )
-            read = self._timed(read, obs)
-        mean, variance = self.law.moments(read, folded.heads)
+            on_device = self._keep(b"device" + key, lambda: jax.tree.map(jnp.asarray, folded.networks))
+            parts = _read_folded(on_device, _padded(obs), shapes)
+            read = tuple(np.asarray(part)[:, : len(obs)] for part in parts)
+        if self.clock is not None:
+            read = self.law.at_time(read, self.clock.share(obs).astype(np.float32))
+        mean, variance = self.law.moments(read, folded)
         variance = np.maximum(variance, 0.0)
         return (mean if _beta(risk) == 0 else risk.moments(mean, variance)), mean, variance
-
-    def _timed(self, outputs: tuple[Array, ...], obs: Single) -> tuple[Array, ...]:
-        return outputs if self.clock is None else self.law.at_time(outputs, self.clock.share(obs).astype(np.float32))
 
     @property
     def clock(self) -> Clock | None:
@@ -355,18 +347,6 @@ def _joined(stacks: Sequence[Network]) -> Network:
 
 def _repeated(n: int, part: Single) -> Single:
     return np.broadcast_to(part, (n, *part.shape[1:]))
-
-
-class _Folded:
-    """Networks with folded heads in numpy, and where jax computes once it is asked to."""
-
-    def __init__(self, heads: TaskHeads) -> None:
-        self.heads = heads
-
-    @cached_property
-    def on_device(self) -> Networks:
-        networks: Networks = jax.tree.map(jnp.asarray, self.heads.networks)
-        return networks
 
 
 def _atoms_used(law: Law) -> Single:

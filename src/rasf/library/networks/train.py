@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rasf import checks
-from rasf.agents import AGENTS, LawKind
+from rasf.agents import LawKind
 from rasf.arrays import Bools, Floats, Ints
 from rasf.deep import fused
 from rasf.deep.agent import Agent, Policies, Tasks
@@ -26,16 +26,13 @@ from rasf.deep.fused import Lane, RunConfig, Schedule
 from rasf.deep.laws import Histogram, Networks, support_atoms
 from rasf.deep.networks import choose_policies
 from rasf.deep.settings import HistogramSettings, NetworkSettings
-from rasf.deep.stepped import BaseScores, Learned, SteppedLearner
-from rasf.envs.gymnasium.description import EnvironmentDescription
+from rasf.deep.stepped import BaseScores, Learned, Pace, SteppedLearner
 from rasf.envs.gymnasium.tape import tapes
 from rasf.files import Arrays, Header
-from rasf.library.checkpoint import Checkpoint
 from rasf.library.frozen_policies import FrozenPolicies
 from rasf.library.networks.policies import NetworkPolicies
 from rasf.library.networks.worlds import WorldAdapter, compiled_world
-from rasf.library.policy_library import PolicyLibrary, SourcePolicy
-from rasf.library.progress import EpisodeMeter, Reporter, Trained
+from rasf.library.progress import EpisodeMeter, Trained
 from rasf.library.training import Training
 from rasf.risk import MeanVariance, Risk
 from rasf.risk.base import BetaRisk
@@ -45,7 +42,7 @@ from rasf.world import World
 
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.vector import FeatureVector
-    from rasf.library.greedy import Greedy, GreedyCheck
+    from rasf.library.greedy import Greedy
 
 _MUCH_CLIPPED = 0.01
 _SHOWN_EVERY = 500  # steps, or a target period of the fused driver
@@ -54,29 +51,6 @@ _ACT_EVERY = 32  # updates, after which the networks that act are renewed
 _LONGEST_TURN = 1_000  # steps of an episode, after which another task has its turn
 _ROUNDING = 1e-5  # of float32, relative, after a few operations
 _EXTRAS = ("loss", "clipped_below", "clipped_above")
-
-
-def network_library(
-    agent: Agent,
-    networks: Networks,
-    *,
-    environment: EnvironmentDescription,
-    tasks: Floats,
-    risks: Sequence[Risk],
-    history: Arrays,
-    provenance: dict[str, Any],
-    notes: tuple[str, ...] = (),
-) -> PolicyLibrary:
-    """The library of an agent's trained networks, one policy for each of the tasks (K, d) and risks (K).
-
-    history: arrays with one entry per policy, by name. `networks` are those of one run: (K, ..) without lanes.
-    """
-    policies = NetworkPolicies.from_agent(agent, networks)
-    same_law = [spec for spec in AGENTS.values() if spec.law is policies.law_kind]
-    spec = max(same_law, key=lambda one: one.neutral == all(map(is_neutral, risks)))
-    pairs = zip(np.asarray(tasks, np.float64).tolist(), risks, strict=True)
-    trained_for = tuple(SourcePolicy(tuple(w), risk) for w, risk in pairs)
-    return PolicyLibrary(policies, environment, trained_for, (spec,), history, notes, provenance)
 
 
 def train_networks(
@@ -100,14 +74,12 @@ def train_networks(
     Policies for `imagined` weightings (m, d) learn off-policy only.
     """
     env = cast("FeatureVector | WorldAdapter", training.world)
-    tasks, risks, further = training.tasks, training.risks, training.imagined
-    steps_per_task, seed, reports, notes = training.steps_per_task, training.seed, training.reports, training.notes
-    checkpoint, base_library, greedy = training.checkpoint, training.base, training.greedy
+    tasks, risks, notes, base_library = training.tasks, training.risks, training.notes, training.base
     atoms, declared = None, None
     if isinstance(settings, HistogramSettings):
         atoms = _atoms(settings, support, once, base_library, bounds, tasks.shape[1])
         declared = None if bounds is None else env.declared_bounds
-    stream = _Stream(tasks, further, risks, max(1, steps_per_task // len(risks)), settings.side_by_side, reports)
+    stream = _Stream(training, settings.side_by_side)
     world = compiled_world(env) if base_library is None else None
     if settings.objects:
         _check_rows(settings.objects, env.encoder.describe())
@@ -123,17 +95,15 @@ def train_networks(
     kind = np.dtype(np.float32) if limit else env.encoder.vector_dtype  # bytes hold no share of time
     _check_affordable(agent, remembered, env.encoder.vector_size, tasks.shape[1], kind.itemsize)
     if world is not None:
-        networks = _train_fused(stream, agent, world, seed, env, greedy, checkpoint)
+        networks = _train_fused(stream, agent, world, training)
     else:
         stepped = env.stepped() if isinstance(env, WorldAdapter) else env
         capacity = max(remembered, stepped.num_envs)
-        more = {"act_every": _ACT_EVERY, "base_scores": _advice(base_library, stream), "dtype": kind}
-        run = (agent, stream.tasks, stream.acting, seed, stepped.num_envs, capacity)
-        learner = SteppedLearner(*run, policies=stream.policies, **more)
-        networks = _train_stepped(stream, learner, stepped, seed, _bounds_check(declared), greedy, checkpoint)
-    begun = stream.begun_tasks
-    clipped = 0.0
-    found = []
+        pace = Pace(stepped.num_envs, capacity, act_every=_ACT_EVERY, dtype=kind)
+        run, advice = (agent, stream.tasks, stream.acting, training.seed, pace), _advice(base_library, stream)
+        learner = SteppedLearner(*run, policies=stream.policies, base_scores=advice)
+        networks = _train_stepped(stream, learner, stepped, training, _bounds_check(declared))
+    begun, clipped, found = stream.begun_tasks, 0.0, []
     own, n = [*range(begun), *range(len(tasks), len(stream.learned))], len(stream.learned)
     for r in range(len(risks)):
         chosen = np.array(own) + r * n
@@ -208,16 +178,10 @@ class _Stream:
 
     STATE = ("taken", "total", "failures", "extras", "known", "_shown")  # for checkpoints
 
-    def __init__(
-        self,
-        tasks: Floats,
-        further: Floats,
-        risks: Sequence[Risk],
-        steps: int,
-        side_by_side: bool,
-        reports: Sequence[Reporter],
-    ) -> None:
-        self.steps, self.side_by_side, self._reports, self._risks = steps, side_by_side, reports, len(risks)
+    def __init__(self, training: Training, side_by_side: bool) -> None:
+        tasks, further, risks = training.tasks, training.imagined, training.risks
+        self.steps, self.side_by_side = max(1, training.steps_per_task // len(risks)), side_by_side
+        self._reports, self._risks = training.reports, len(risks)
         self.w = np.repeat(tasks, len(risks), axis=0)  # task by task, each for all risks
         self.risks = list(risks) * len(tasks)
         self.tasks = Tasks.of(self.w)
@@ -288,17 +252,10 @@ class _Stream:
         return {name: np.concatenate([part, unknown[name]]) for name, part in led.items()}
 
 
-def _train_fused(
-    stream: _Stream,
-    agent: Agent,
-    world: World,
-    seed: int,
-    env: FeatureVector | WorldAdapter,
-    greedy: GreedyCheck | None,
-    checkpoint: Checkpoint,
-) -> Networks:
+def _train_fused(stream: _Stream, agent: Agent, world: World, training: Training) -> Networks:
     """The networks after one lane of the fused driver."""
-    one = RunConfig(jax.random.key(seed), stream.acting, stream.acting[0], stream.tasks, stream.policies)
+    env, greedy, checkpoint = cast("FeatureVector | WorldAdapter", training.world), training.greedy, training.checkpoint
+    one = RunConfig(jax.random.key(training.seed), stream.acting, stream.acting[0], stream.tasks, stream.policies)
     configs = jax.tree.map(lambda part: jnp.asarray(part)[None], one)
     period = fused.period_of(agent, len(stream.w))
     schedule = Schedule(stream.steps, len(stream.w), max(1, _SHOWN_EVERY // period) * period)
@@ -370,19 +327,18 @@ def _train_stepped(
     stream: _Stream,
     learner: SteppedLearner,
     env: FeatureVector,
-    seed: int,
+    training: Training,
     check: Callable[[npt.NDArray[Any]], None],
-    greedy: GreedyCheck | None,
-    checkpoint: Checkpoint,
 ) -> Networks:
     """The networks after the environments were stepped from Python."""
+    greedy, checkpoint = training.greedy, training.checkpoint
     show_every = max(_SHOWN_EVERY // 10, min(_SHOWN_EVERY, stream.all_steps // _SHOWN_TIMES))
     at, meter = _Turns(stream, env.num_envs), EpisodeMeter(env.num_envs)
     parts = {"stream": stream, "learner": learner, "at": at, "meter": meter, "greedy": greedy}
     if checkpoint.begin(**parts, environments=tapes(env) if checkpoint.path else []):
         learner.restored()
     else:
-        at.obs = env.reset(seed)
+        at.obs = env.reset(training.seed)
         learner.begin_task(at.active)
     active, in_turn = at.active, at.in_turn
     while at.all_taken < stream.all_steps:

@@ -25,13 +25,13 @@ import numpy.typing as npt
 
 from rasf.arrays import Array, Bools, Floats, Ints, array_namespace
 from rasf.deep.agent import Agent, Tasks
-from rasf.deep.evaluate import Steps
 from rasf.deep.laws import Networks
 from rasf.envs.reacher.arm import ELBOW_LIMIT, LINK, TIP
 from rasf.envs.reacher.world import Reacher
 from rasf.risk import Entropic, MeanVariance
 from rasf.risk.base import Risk
 from rasf.transfer import gpi_actions
+from rasf_lab.rollouts.compiled import Steps
 
 Totals = tuple[Array, Array]  # discounted features (K, n, d), and the known part of their variance (K, n)
 _HALF_WIDTH = 0.22

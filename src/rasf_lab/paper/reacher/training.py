@@ -22,7 +22,6 @@ from rasf.agents import AGENTS, Family, LawKind
 from rasf.arrays import Array
 from rasf.checks import number, one_of, whole
 from rasf.deep.agent import Agent, Policies, Tasks
-from rasf.deep.evaluate import rollouts
 from rasf.deep.fused import Lane, RunConfig, Schedule
 from rasf.deep.laws import Networks
 from rasf.deep.settings import NetworkSettings
@@ -31,9 +30,11 @@ from rasf.envs.reacher.world import TRAINING_TARGETS, Reacher
 from rasf.files import Arrays
 from rasf.library.progress import ScalarLog
 from rasf.risk import MeanVariance
+from rasf.risk.names import is_neutral
 from rasf_lab.paper.reacher.agents import SEPARATE_HEADS, ConditionedAgent, GpiAgent, adam, paper_settings
 from rasf_lab.paper.reacher.beliefs import Mapped, beliefs, compare_risks, grid, true_variance
 from rasf_lab.paper.reacher.fit import fit
+from rasf_lab.rollouts.compiled import Way, rollouts
 from rasf_lab.sweep.engines.machine import peak_gb
 
 if TYPE_CHECKING:
@@ -270,7 +271,8 @@ class LaneProgram:
         """The policies of a trained lane, one for each training task, as a library for `rasf/Reacher-v0`."""
         from rasf.envs.gymnasium.description import world_description
         from rasf.library.file import versions
-        from rasf.library.networks.train import network_library
+        from rasf.library.networks.policies import NetworkPolicies
+        from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 
         run = self.runs[lane]
         tasks = self._practised(run).weights
@@ -293,16 +295,15 @@ class LaneProgram:
             "run": asdict(run),
             "complete": True,
         }
-        return network_library(
-            self.agent,
-            jax.tree.map(lambda part: np.asarray(part[lane]), self.networks),
-            environment=world_description(self.world),
-            tasks=tasks,
-            risks=[MeanVariance.from_paper(beta) for beta in np.repeat(run.leading, len(run.training)).tolist()],
-            history=history,
-            provenance=provenance,
-            notes=(f"trained by `rasf reproduce reacher`: {run.label} of the paper, seed {run.seed}",),
-        )
+        policies = NetworkPolicies.from_agent(self.agent, jax.tree.map(lambda part: part[lane], self.networks))
+        risks = [MeanVariance.from_paper(beta) for beta in np.repeat(run.leading, len(run.training)).tolist()]
+        same_law = [spec for spec in AGENTS.values() if spec.law is policies.law_kind]
+        spec = max(same_law, key=lambda one: one.neutral == all(map(is_neutral, risks)))
+        pairs = zip(np.asarray(tasks, np.float64).tolist(), risks, strict=True)
+        trained_for = tuple(SourcePolicy(tuple(w), risk) for w, risk in pairs)
+        notes = (f"trained by `rasf reproduce reacher`: {run.label} of the paper, seed {run.seed}",)
+        environment = world_description(self.world)
+        return PolicyLibrary(policies, environment, trained_for, (spec,), history, notes, provenance)
 
     def evaluate(self, step: int, lanes: Lane) -> dict[str, Array]:
         """For `fit`: curves always, maps at the end of a task."""
@@ -312,7 +313,12 @@ class LaneProgram:
             for lane, run in enumerate(self.runs):
                 alone = "" if run.target is None else f"_target{run.target}"
                 name = f"{run.variant.replace(' ', '-')}/beta{run.beta:g}_seed{run.seed}{alone}"
-                self.log.write_tasks(name, step, {key: part[lane] for key, part in found.items()})
+                by_task = {
+                    f"{key}/task_{i + 1}": value
+                    for key, part in found.items()
+                    for i, value in enumerate(np.array(part[lane]))
+                }
+                self.log.write(name, step, by_task)
         if self.has_maps and step and step % self.sizes.steps_per_task == 0:
             policies, own = np.arange(self.agent.policies), np.array(self.sizes.training)  # each on its own task
             believed = self._beliefs(online, beta, self.tasks)
@@ -338,7 +344,7 @@ class LaneProgram:
         found: Arrays = {}
         for way, risk_discount in (("final", 1.0), ("aware", self.tester.settings.gamma)):
             found |= {f"{way}_{name}": np.asarray(part) for name, part in outcome(*arguments, risk_discount).items()}
-        states = jax.jit(jax.vmap(partial(self._rollouts, n=3, record=True)))(*arguments).states
+        states = jax.jit(jax.vmap(partial(self._rollouts, n=3, way=Way(record=True))))(*arguments).states
         found["tips"] = np.asarray(tip_position(states).astype(jnp.float16))
         if self.tester.settings.kind is LawKind.HISTOGRAM:
             some = states[:, :, :, ::25].reshape(*states.shape[:2], -1, states.shape[-1])
@@ -372,7 +378,7 @@ class LaneProgram:
             late = jnp.where(step >= half, world.episode_length / (world.episode_length - half), 0.0)
             return jnp.concatenate([world.in_circle(tip)[None].astype(jnp.float32), late * world.distances(tip)])
 
-        rolled = self._rollouts(online, key, beta, tasks, n, risk_discount=risk_discount, measure=measure)
+        rolled = self._rollouts(online, key, beta, tasks, n, Way(risk_discount=risk_discount, measure=measure))
         goal = jnp.argmax(tasks.weights[:, :-1], axis=1)
         held = jnp.take_along_axis(rolled.measured[..., 1:], goal[:, None, None], axis=-1)[..., 0]
         returns = jnp.einsum("trd,td->tr", rolled.phi, tasks.weights)

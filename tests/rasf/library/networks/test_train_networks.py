@@ -13,6 +13,7 @@ import pytest
 from probe_worlds import Walk
 
 import rasf
+from rasf.agents import AGENTS
 from rasf.deep import fused
 from rasf.deep.agent import Agent, Policies, Tasks
 from rasf.deep.fused import RunConfig, Schedule
@@ -21,7 +22,8 @@ from rasf.envs.gymnasium.description import world_description
 from rasf.envs.gymnasium.single import open_environment
 from rasf.envs.reacher.env import ReacherEnv
 from rasf.envs.reacher.world import Reacher
-from rasf.library.networks.train import network_library
+from rasf.library.networks.policies import NetworkPolicies
+from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 from rasf.risk import Entropic, MeanVariance
 
 WORLD = Reacher()
@@ -92,13 +94,11 @@ def test_the_library_acts_and_is_saved_and_loaded(library, tmp_path):
 def test_it_is_what_the_fused_driver_gives(library):
     agent, last = fitted()
     networks = fused.unscaled_networks(agent, last[1].lanes)
-    described = {"environment": world_description(WORLD), "tasks": TASKS, "risks": [AVERSE] * len(TASKS)}
-    made = network_library(agent, networks, **described, history=library.history, provenance={"seed": 3})
-    assert_same(made, library)
-    neutral = network_library(
-        agent, networks, **described | {"risks": [MeanVariance(0.0)] * len(TASKS)}, history={}, provenance={}
+    policies, own = NetworkPolicies.from_agent(agent, networks), tuple(SourcePolicy(tuple(w), AVERSE) for w in TASKS)
+    made = PolicyLibrary(
+        policies, world_description(WORLD), own, (AGENTS["rasfc51"],), library.history, (), {"seed": 3}
     )
-    assert (made.agent, neutral.agent) == ("rasfc51", "sfc51")
+    assert_same(made, library)
     assert made.describe() | {"notes": 0, "provenance": 0} == library.describe() | {"notes": 0, "provenance": 0}
 
 

@@ -11,7 +11,7 @@ import pytest
 from deep_twin import constant_networks, settings_of
 
 from rasf.deep.agent import Agent, Tasks
-from rasf.deep.evaluate import rollouts
+from rasf_lab.rollouts.compiled import Way, rollouts
 
 STEPS, GAMMA = 4, 0.6
 
@@ -63,7 +63,7 @@ def make(name, tasks=TASKS, **changes):
 
 @cache
 def compiled_rollouts(agent, n, **options):
-    return jax.jit(partial(rollouts, agent, WORLD, n=n, **options))
+    return jax.jit(partial(rollouts, agent, WORLD, n=n, way=Way(**options)))
 
 
 def roll(agent, networks, beta=0.0, tasks=TASKS, n=3, seed=0, epsilon=0.0, **options):
@@ -107,7 +107,7 @@ def test_nothing_counts_after_an_episode_terminated():
     agent = make("sfdqn")
     networks = psi_networks(agent, [[(0.0, 0.0), (1.0, 1.0)]] * 3)
     act = jax.jit(
-        partial(rollouts, agent, Counter(ends_after=2), n=2, epsilon=0.0, measure=lambda t, state: t[None] + 1.0)
+        partial(rollouts, agent, Counter(ends_after=2), n=2, way=Way(0.0, measure=lambda t, state: t[None] + 1.0))
     )
     found = jax.tree.map(np.asarray, act(networks, jax.random.key(0), 0.0, TASKS))
     np.testing.assert_array_equal(found.phi, np.full((3, 2, 2), 2.0))
@@ -162,7 +162,7 @@ def test_trajectories_are_the_states_that_were_acted_in():
     tasks = Tasks(TASKS.weights[:1], TASKS.inputs[:1])
     agent = make("sfdqn", tasks)
     networks = psi_networks(agent, [[(0.0, 0.0), (1.0, 0.0)]])
-    act = jax.jit(partial(rollouts, agent, WORLD, n=5, epsilon=0.0, record=True))
+    act = jax.jit(partial(rollouts, agent, WORLD, n=5, way=Way(epsilon=0.0, record=True)))
     states = jax.tree.map(np.asarray, act(networks, jax.random.key(0), 0.0, tasks).states)
     assert states.steps.shape == (1, 5, STEPS)
     np.testing.assert_array_equal(states.steps, np.broadcast_to(np.arange(4), (1, 5, 4)))
@@ -179,7 +179,7 @@ def test_rollouts_tell_the_networks_the_time_that_is_left():
     (network,) = psi_networks(agent, np.zeros((1, 2, 2)))
     network.hidden[0].weight[0, -1, 0] = -5.0
     network.heads.weight[0, 0, 1, 0] = 1.0
-    act = jax.jit(partial(rollouts, agent, WORLD, n=2, epsilon=0.0, record=True))
+    act = jax.jit(partial(rollouts, agent, WORLD, n=2, way=Way(epsilon=0.0, record=True)))
     found = jax.tree.map(np.asarray, act((network,), jax.random.key(0), 0.0, tasks))
     np.testing.assert_array_equal(found.states.ones, np.zeros((1, 2, STEPS)))
     np.testing.assert_array_equal(found.phi, [[[4.0, 1.0], [4.0, 1.0]]])

@@ -60,8 +60,25 @@ class Rollouts(NamedTuple):
     states: Any = None
 
 
-def _nothing(step: Array, state: Any) -> Array:
-    return jnp.zeros(0)
+@dataclass(frozen=True)
+class Way:
+    """How episodes are rolled out.
+
+    Args:
+        epsilon: Probability of a random action. Default: 0.03.
+        risk_discount: The risk at step t is that of a return which counts risk_discount^t times: 1 scores as the paper
+            does; gamma gives discount-aware GPI, which is what the guarantee is about. Default: 1.
+        measure: What is averaged over an episode. Default: nothing.
+        record: Keep the states that were acted in. Default: False.
+    """
+
+    epsilon: float = 0.03
+    risk_discount: Array | float = 1.0
+    measure: Measure = lambda step, state: jnp.zeros(0)
+    record: bool = False
+
+
+_PLAINLY = Way()
 
 
 def rollouts(
@@ -72,19 +89,13 @@ def rollouts(
     beta: Array,
     tasks: Tasks,
     n: int,
-    *,
-    epsilon: float = 0.03,
-    risk_discount: Array | float = 1.0,
-    measure: Measure = _nothing,
-    record: bool = False,
+    way: Way = _PLAINLY,
 ) -> Rollouts:
     """n rollouts per task, each of one episode; `agent` must be prepared for the weights of these tasks.
 
     After an episode terminates nothing more is summed or measured; its last states are still recorded.
-    The risk at step t is that of a return which counts risk_discount^t times: 1 scores as the paper does; gamma gives
-    discount-aware GPI, which is what the guarantee is about.
     """
-    risk, gamma = agent.risk(beta), agent.settings.gamma
+    risk, gamma, measure = agent.risk(beta), agent.settings.gamma, way.measure
 
     def of_task(key: Array, w: Array, task_input: Array) -> Rollouts:
         task_heads = agent.task_heads(networks, w)
@@ -98,10 +109,10 @@ def rollouts(
 
         def act(state: Any, t: Array) -> Array:
             explore_key, action_key, _ = keys(t)
-            at_step = risk.at_discount(jnp.asarray(risk_discount) ** t)
+            at_step = risk.at_discount(jnp.asarray(way.risk_discount) ** t)
             obs = agent.with_time(jax.vmap(world.observe)(state), jnp.broadcast_to(t, (n,)))
             greedy = gpi_actions(agent.scores(task_heads, obs, task_input, at_step))
-            explore = jax.random.uniform(explore_key, (n,)) < epsilon
+            explore = jax.random.uniform(explore_key, (n,)) < way.epsilon
             return jnp.where(explore, jax.random.randint(action_key, (n,), 0, agent.actions), greedy)
 
         def advance(state: Any, action: Array, t: Array) -> tuple[Any, Array]:
@@ -115,7 +126,7 @@ def rollouts(
             phi, seen = running * phi, running * jax.vmap(measure, in_axes=(None, 0))(t, after)
             sums = Rollouts(sums.phi + phi, sums.discounted + gamma**t * phi, sums.measured + seen)
             terminated = jnp.broadcast_to(jax.vmap(world.terminated)(after), (n,))[:, None]
-            return (running * (1.0 - terminated), lived + running, sums), before if record else None
+            return (running * (1.0 - terminated), lived + running, sums), before if way.record else None
 
         all_run = jnp.ones((n, 1))
         begin = (all_run, jnp.zeros_like(all_run), Rollouts(none, none, jnp.zeros_like(first)))
