@@ -98,8 +98,9 @@ class Agent:
 
     active_features: the largest number of features that a task weighs; scoring histograms reads that many heads.
     planned: how many updates training will take; with 0, `decay`, `exploration` and `settle` have no effect. risk:
-    takes beta. optimiser: takes the learning rate. initialise: makes the first networks. limit: steps of an episode; 0
-    if returns go on for ever. neutral: no policy learns for a risk.
+    takes beta. optimiser: takes the learning rate. activation: of the hidden layers; the stepped driver, which acts in
+    numpy, has tanh only. initialise: makes the first networks. limit: steps of an episode; 0 if returns go on for ever.
+    neutral: no policy learns for a risk.
     """
 
     settings: NetworkSettings
@@ -111,6 +112,7 @@ class Agent:
     planned: int = 0
     risk: RiskOf = MeanVariance
     optimiser: Callable[[Any], optax.GradientTransformation] = optax.adam
+    activation: Callable[[Array], Array] = jnp.tanh
     initialise: Callable[..., Network] = init_network
     limit: int = 0
     neutral: bool = False
@@ -416,13 +418,13 @@ class Agent:
     def _outputs(self, task_heads: TaskHeads, x: Array) -> Parts:
         """Outputs (K, B, A, H, M) of every part."""
         pairs = zip(task_heads.networks, self.law.task_shapes(task_heads), strict=True)
-        found = tuple(read_heads(one.heads, encode(one, x), shape) for one, shape in pairs)
+        found = tuple(read_heads(one.heads, encode(one, x, self.activation), shape) for one, shape in pairs)
         return self.at_time(found, x)
 
     def _outputs_of(self, networks: Networks, x: Array, action: Array) -> Parts:
         """Outputs (K, B, H, M) of every part, of the actions (K, B)."""
         pairs = zip(networks, self.law.shapes(), strict=True)
-        found = tuple(read_action(one.heads, encode(one, x), action, shape) for one, shape in pairs)
+        found = tuple(read_action(one.heads, encode(one, x, self.activation), action, shape) for one, shape in pairs)
         return self.at_time(found, x)
 
     def at_time(self, outputs: Parts, x: Array) -> Parts:

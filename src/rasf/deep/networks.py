@@ -24,6 +24,7 @@ X is H M rounded up to a multiple of eight, because matrix units want aligned ro
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -160,15 +161,15 @@ def _glorot(key: Array, shape: tuple[int, ...], fans: int) -> Array:
     return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
 
 
-def encode(network: Network, x: Array) -> Array:
+def encode(network: Network, x: Array, activation: Callable[[Array], Array] = jnp.tanh) -> Array:
     """Features (K, B, m) of the inputs x (B, n), or (K, B, n) where every network has its own.
 
     Of networks that share their layers and their inputs the features are the same: (1, B, m).
     """
     policies, several = len(network.heads.weight), len(network.hidden[0].weight)
     if x.ndim == 3 and several < policies:  # inputs of their own for networks that share their layers
-        return encode(network, x.reshape(-1, x.shape[-1]))[0].reshape(*x.shape[:2], -1)
-    h, layers, usual = jnp.broadcast_to(x, (several, *x.shape[-2:])), network.hidden, jnp.tanh
+        return encode(network, x.reshape(-1, x.shape[-1]), activation)[0].reshape(*x.shape[:2], -1)
+    h, layers, usual = jnp.broadcast_to(x, (several, *x.shape[-2:])), network.hidden, activation
     if isinstance(layers[0], Pairs):
         (h, layers), usual = _largest_of_objects(layers[0], layers[1:], h), jax.nn.relu
     for layer in layers:

@@ -142,6 +142,8 @@ class SteppedLearner:
         if learned != agent.policies:
             raise ValueError(f"tasks must be the {agent.policies} the agent was created for, got {learned}")
         self._num_envs = num_envs = pace.num_envs
+        if agent.activation is not jnp.tanh:
+            raise ValueError("activation must be tanh for worlds that are stepped, whose networks act in numpy")
         self._act_every, self._together = pace.act_every, pace.at_once
         self.agent, self.updates, self.active = agent, 0, np.zeros(num_envs, np.int64)
         self._on_task = {0: np.arange(num_envs)}  # the environments of each task that is active

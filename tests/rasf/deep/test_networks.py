@@ -57,6 +57,15 @@ def inputs(shape=(BATCH, INPUTS), seed=1):
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
+def test_another_activation_can_be_given():
+    network, x = make(), inputs()
+    relu = jax.jit(partial(encode, activation=jax.nn.relu))(network, x)
+    h = np.broadcast_to(x, (K, *x.shape))
+    for layer in network.hidden:
+        h = np.maximum(h @ layer.weight + layer.bias[:, None], 0.0)
+    np.testing.assert_allclose(relu, h, rtol=1e-5, atol=1e-6)
+
+
 def test_shapes_and_alignment():
     network = INIT(jax.random.key(0), SIZES, SHAPE)
     assert [layer.weight.shape for layer in network.hidden] == [(K, 4, 6), (K, 6, 5)]

@@ -322,6 +322,8 @@ def test_misuse_is_refused():
         make("sfdqn", beta=np.inf)
     with pytest.raises(ValueError, match="tasks must"):
         SteppedLearner(learner.agent, Tasks(TASKS.weights[:1], TASKS.inputs[:1]), 0.0, 0, Pace(2, 10))
+    with pytest.raises(ValueError, match="activation must be tanh"):
+        SteppedLearner(replace(learner.agent, activation=np.maximum), TASKS, 0.0, 0, Pace(2, 10))
 
 
 # --- beyond the paper: warm-up and scaling, epsilon that falls, interleaved tasks, sums over several steps
