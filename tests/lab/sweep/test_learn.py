@@ -47,8 +47,9 @@ def same_policies(one, other):
 
 @pytest.mark.slow
 def test_the_example_of_the_docs(tmp_path):
-    page = (ROOT / "docs" / "sweeps.md").read_text()
-    (tmp_path / "rooms.toml").write_text(re.search(r"```toml\n(.*?)```", page, re.DOTALL)[1])
+    page = (ROOT / "docs" / "cli.md").read_text()
+    spec, results = re.search(r"```toml\n(sweep = .*?)```(.*)", page, re.DOTALL).groups()
+    (tmp_path / "rooms.toml").write_text(spec)
     done = subprocess.run(
         [sys.executable, "-m", "rasf", "sweep", "rooms.toml"], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
@@ -57,7 +58,7 @@ def test_the_example_of_the_docs(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rasf-sweeps", "rooms.toml"]
 
     rows = pyarrow.parquet.read_table(tmp_path / "rasf-sweeps" / "rooms" / "table.parquet").to_pylist()
-    header, _, *shown = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")][:6]
+    header, _, *shown = [line.strip("| ").split(" | ") for line in results.splitlines() if line.startswith("| ")][:6]
     assert [[f"{row[name]:g}" if name != "risk" else row[name] for name in header] for row in rows] == shown
 
     library = rasf.load(tmp_path / "rasf-sweeps" / "rooms" / rows[3]["library"])
