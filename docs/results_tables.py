@@ -247,7 +247,11 @@ PAGES: dict[str, Tables] = {
     "../lab/notes/four_room.md": {"four-room choices": four_room_choices},
     "../lab/notes/reacher.md": {"reacher choices": reacher_choices},
     "../README.md": {"driving": driving},
-    "suite.md": {"suite in brief": suite_brief, "roads in brief": suite_roads_brief, "rivals in brief": suite_rivals_brief},
+    "suite.md": {
+        "suite in brief": suite_brief,
+        "roads in brief": suite_roads_brief,
+        "rivals in brief": suite_rivals_brief,
+    },
     "../lab/notes/suite.md": {"suite at a glance": suite_glance},
     "../lab/notes/driving.md": {"roads": suite_roads, "rivals": suite_rivals},
 }
