@@ -42,7 +42,7 @@ def test_claims_that_do_not_hold_by_every_reading_are_discussed(subtests):
     for key, sentence in said.items():
         with subtests.test(key=key):
             assert re.search(rf"{key} {WORDS[rows[key]['verdict']]}", sentence), sentence
-            first, *second = sentence.split("second reading")
+            _, *second = sentence.split("second reading")
             if second:
                 assert rows[key]["second_reading"]
                 assert re.search(WORDS[seconds[key]], second[0]), sentence
