@@ -41,7 +41,7 @@ def glance() -> str:
     lines = ["| | the paper says | first reading | second | measured |", "| --- | --- | --- | --- | --- |"]
     for row in rows:
         second = row["second_reading"]
-        link = f"[{row['id']}](#{row['id'].lower()})"
+        link = f'<a id="{row["id"].lower()}"></a>{row["id"]}'
         verdicts = (_MARKS[row["verdict"]], _MARKS[second["verdict"]] if second else "")
         lines.append(f"| {link} | {row['short']} ({row['where']}) | {' | '.join(verdicts)} | {row['number']} |")
     seconds = [row["second_reading"] for row in rows if row["second_reading"]]
@@ -111,6 +111,20 @@ def suite_glance() -> str:
     return "\n".join(lines)
 
 
+def suite_brief() -> str:
+    """The suite in six columns; bold where failures are fewer with 95 % certainty."""
+    lines = ["| environment | failure | neutral | risk-aware | return | against prices |", "| --- " * 6 + "|"]
+    for env, told in by_environment(shipped()["suite"].numbers).items():
+        found = told["verdict"]
+        neutral, dial = (_interval(one) for one in found["failures"])
+        dial = f"**{dial}**" if found["helps"] else dial
+        before, after = (f"{one[0]:.3g}" for one in found["return"])
+        level = _level(found["level"]).replace("cvar:", "CVaR ")
+        cells = (env.removeprefix("rasf/"), told["failures"], neutral, f"{dial} at {level}", f"{before} to {after}")
+        lines.append(f"| {' | '.join(cells)} | {found.get('than_prices', '-')} |")
+    return "\n".join(lines)
+
+
 def _interval(told: Sequence[Any]) -> str:
     estimate, low, high = told
     if low is None:  # of a single seed
@@ -141,6 +155,43 @@ def suite_roads() -> str:
                 f"{way['cvar'][0]:.3g}",
             )
             lines.append(f"| {name} | {_level(text)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def suite_roads_brief() -> str:
+    """Collisions and speed on each road, by five ways to act."""
+    words = {
+        "neutral": "neutral",
+        "mean-variance:-1": "mean-variance, -1",
+        "cvar:0.1": "CVaR 0.1",
+        "limit 0.02": "limit 0.02",
+        "price 4": "control: price + 4",
+    }
+    lines = [f"| road | {' | '.join(words.values())} |", "| --- " * (1 + len(words)) + "|"]
+    for name, told in shipped()["suite"].numbers.items():
+        if told["gauge"] is None:
+            continue
+        ways = [told["ways"][text] for text in words]
+        cells = [f"{_percent(way['failures'])}, {way['gauge'][0]:.1f} m/s" for way in ways]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def suite_rivals_brief() -> str:
+    """The main rivals on the roads, beside the library's neutral acting."""
+    words = {"dqn-documented": "DQN, retrained", "dqn-batched": "DQN, retrained, batched", "envelope": "Envelope"}
+    lines = ["| road | rival | collisions | m/s | return | library / rival |", "| --- " * 6 + "|"]
+    for road, told in shipped()["suite"].numbers.items():
+        for name, said in words.items():
+            theirs = told["rivals"].get(name)
+            if told["gauge"] is None or theirs is None:
+                continue
+            failures, speed, earned = (theirs["beside"]["neutral"][part] for part in ("failures", "gauge", "return"))
+            seeds = f"{len(theirs['seeds'])} seed{'s' * (len(theirs['seeds']) > 1)}"
+            rival = f"{said}, {theirs['steps']:,} steps, {seeds}"
+            numbers = (_percent(theirs["failures"]), f"{theirs['gauge'][0]:.1f}", f"{theirs['return'][0]:.3g}")
+            ratios = f"{failures:.2f}, {speed:.2f}, {earned:.2f}"
+            lines.append(f"| {' | '.join((road, rival, *numbers, ratios))} |")
     return "\n".join(lines)
 
 
@@ -192,14 +243,17 @@ def driving() -> str:
 
 Tables = dict[str, Callable[[], str]]
 PAGES: dict[str, Tables] = {
-    "results.md": {
-        "glance": glance,
-        "ours": ours,
-        "four-room choices": four_room_choices,
-        "reacher choices": reacher_choices,
-    },
+    "results.md": {"glance": glance, "ours": ours},
+    "../lab/notes/four_room.md": {"four-room choices": four_room_choices},
+    "../lab/notes/reacher.md": {"reacher choices": reacher_choices},
     "../README.md": {"driving": driving},
-    "suite.md": {"suite at a glance": suite_glance, "roads": suite_roads, "rivals": suite_rivals},
+    "suite.md": {
+        "suite in brief": suite_brief,
+        "roads in brief": suite_roads_brief,
+        "rivals in brief": suite_rivals_brief,
+    },
+    "../lab/notes/suite.md": {"suite at a glance": suite_glance},
+    "../lab/notes/driving.md": {"roads": suite_roads, "rivals": suite_rivals},
 }
 
 

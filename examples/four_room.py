@@ -9,7 +9,7 @@ risk-averse acting should do the same, and the table says whether they do. Do no
 weightings combine colours that no policy was trained to combine, the tables have met a small part of the states, and a
 policy made of several may walk in circles where two of them disagree, until the clock stops it after 200 steps.
 
-For risk in four rooms see docs/four_room.md: `rasf/FourRoom-v0` is this world with traps.
+For risk in four rooms see docs/results.md: `rasf/FourRoom-v0` is this world with traps.
 """
 
 import rasf
