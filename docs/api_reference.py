@@ -1,8 +1,8 @@
 """The API reference, `docs/api.md`, made from docstrings: `python docs/api_reference.py` writes it.
 
-Between the lines `<!-- rasf.name -->` and `<!-- end of rasf.name -->` (or rasf.risk.name, rasf_lab.operations.name)
-stand a heading, the signature and the docstring, and, for a class, those of the public properties and methods that it writes
-itself. Sections such as `Args:` become lists. A name that the module does not have stops the work.
+Between the lines `<!-- rasf.name -->` and `<!-- end of rasf.name -->` it writes a heading, the signature and the
+docstring and, for a class, those of the public properties and methods that the class itself defines. Sections such as
+`Args:` become lists. Names may be in other modules, such as rasf.risk. A name that is not public is an error.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ from rasf_lab.rollouts.reacher import arm_chances, roll_out_arm
 NEUTRAL, AVERSE = rasf.MeanVariance(0.0), rasf.MeanVariance(-6.0)  # the paper's beta 0 and -3
 SETTINGS = {
     "gamma": 0.9, "frequency": 1.0, "widths": (256, 256), "batch": 256, "updates": 0.25, "learning_rate": 1e-3,
-    "target_period": 1_000, "average": 2_500, "events": (12,), "settle": 0.5, "epsilon": 0.1, "exploration": 0.0,
-    "n_step": 1, "warmup": 0, "surprise": 0.0,
+    "target_period": 1_000, "average": 2_500, "events": (12,), "freeze": 0.5, "epsilon": 0.1, "exploration": 0.0,
+    "n_step": 1, "warmup": 0, "prioritised": 0.0,
 }  # fmt: skip
 
 

@@ -41,7 +41,7 @@ def risk_ask(given):
     """Which bounds hold for one task and risk, and what failures were promised and came."""
     ask, w, beta, episodes = given
     report = _held["library"].evaluate(ENV, w, rasf.MeanVariance(beta), episodes=episodes, seed=10_000 + ask)
-    bounds, returns = report.promise.bounds, report.discounted
+    bounds, returns = report.bounds.by_quantity, report.discounted
     held = {
         "mean": returns.mean() >= bounds["mean"].low - 1e-9,
         "spread": returns.std(ddof=1) <= bounds["spread"].high + 1e-9,

@@ -38,7 +38,8 @@ AVERAGED = replace(SMALL, average=10_000)
 # the paper's settings, but for those of the first line
 LOGARITHMS = MomentSettings(
     updates=0.25, batch=256, learning_rate=1e-3, decay=True, average=2_500, frequency=1.0, shared=True, events=(12,),
-    gamma=0.9, widths=(256, 256), target_period=1_000, epsilon=0.1, exploration=0.0, n_step=1, warmup=0, surprise=0.0,
+    gamma=0.9, widths=(256, 256), target_period=1_000, epsilon=0.1, exploration=0.0, n_step=1, warmup=0,
+    prioritised=0.0,
 )  # fmt: skip
 
 
@@ -48,7 +49,7 @@ def logarithms(lead=THREE_LEAD, *, observation="raw", episode=None, all_targets=
     return lead | told | {"settings": replace(LOGARITHMS, **changes)}
 
 
-settled = partial(logarithms, episode=100, settle=0.5)
+settled = partial(logarithms, episode=100, freeze=0.5)
 VARIANTS = {
     "settled-sines-3-targets": settled(frequency=3.0, all_targets=True),
     "settled-sines-3-large-targets": settled(frequency=3.0, all_targets=True, batch=512),
@@ -68,7 +69,7 @@ VARIANTS = {
     "logarithms-targets": logarithms(widths=(512, 512), all_targets=True),
     "logarithms-episode-100": logarithms(episode=100),
     "logarithms-episode-50": logarithms(episode=50),
-    "logarithms-settle-30": logarithms(settle=0.3),
+    "logarithms-settle-30": logarithms(freeze=0.3),
     "settled": settled(),
     "settled-period-250": settled(target_period=250),
     "settled-more": settled(target_period=250, batch=64, updates=0.75, average=7_500),

@@ -132,8 +132,8 @@ def screen(name: str, seeds: int, settings: dict[str, Any], share: float = 1.0) 
     """Train one lane for each seed, and act."""
     problem, begin = problems(name), time.perf_counter()
     world, tasks = problem.world, np.array(problem.tasks, np.float32)
-    imagined = settings.pop("imagined", ())
-    learned = np.concatenate([tasks, np.array(imagined, np.float32).reshape(-1, tasks.shape[1])])
+    extra_tasks = settings.pop("extra_tasks", ())
+    learned = np.concatenate([tasks, np.array(extra_tasks, np.float32).reshape(-1, tasks.shape[1])])
     risks = settings.pop("betas", [0.0])
     copies = settings.pop("copies", 1)
     learned = np.tile(learned, (copies, 1))
@@ -168,8 +168,8 @@ def screen(name: str, seeds: int, settings: dict[str, Any], share: float = 1.0) 
         lambda *parts: np.stack(parts), *(fused.unscaled_networks(agent, lanes, i) for i in range(seeds))
     )
     lines: list[dict[str, Any]] = [
-        {"problem": name, "seed": i, "settings": given | {"imagined": len(imagined), "betas": risks, "copies": copies},
-         "seconds": seconds, "asked": []}
+        {"problem": name, "seed": i, "seconds": seconds, "asked": [],
+         "settings": given | {"extra_tasks": len(extra_tasks), "betas": risks, "copies": copies}}
         for i in range(seeds)
     ]  # fmt: skip
     acted = partial(rollouts, agent, world, copies=copies)

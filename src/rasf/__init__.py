@@ -22,7 +22,12 @@ _HOME = {  # the module of each public name; None for a module
 __all__ = sorted(name for name, home in _HOME.items() if home)
 
 
+_RENAMED = {"Promise": "Bounds"}
+
+
 def __getattr__(name: str) -> object:
+    if name in _RENAMED:
+        raise AttributeError(f"rasf.{name} is called rasf.{_RENAMED[name]} now")
     if name not in _HOME:
         raise AttributeError(f"module 'rasf' has no attribute {name!r}")
     home = _HOME[name]

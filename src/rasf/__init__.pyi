@@ -14,7 +14,7 @@ from .envs.gymnasium.single import FeatureReward as FeatureReward
 from .envs.gymnasium.single import Step as Step
 from .library.acting.actor import Actor as Actor
 from .library.calibration.bounds import Bound as Bound
-from .library.calibration.bounds import Promise as Promise
+from .library.calibration.bounds import Bounds as Bounds
 from .library.calibration.calibration import Calibration as Calibration
 from .library.evaluation import Comparison as Comparison
 from .library.evaluation import Report as Report

@@ -81,8 +81,8 @@ def _remarks(compared: Comparison, of: str) -> Iterator[str]:
             said.append(f"failures {_signed(compared.difference(risk, 'failures'))}")
         yield f"{short_risk(risk)} against {short_risk(names[0])}, episode by episode: {', '.join(said)}"
     for risk, report in compared.reports.items():
-        if report.promise is not None:
-            yield f"{short_risk(risk)}: promised, {report.promise.sentence()}"
+        if report.bounds is not None:
+            yield f"{short_risk(risk)}: bounds, {report.bounds.sentence()}"
         for remark in report.remarks():
             yield f"{short_risk(risk)}: {remark}"
     if all(report.failures is None for report in compared.reports.values()):

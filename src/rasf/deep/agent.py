@@ -68,7 +68,7 @@ class Learner(NamedTuple):
     """What updates change.
 
     average: the mean of the weights over the last updates. chooser: the networks that choose a', with the setting
-    `settle`: the online ones at first, frozen ones at the end of training. Without it the online networks choose.
+    `freeze`: the online ones at first, frozen ones at the end of training. Without it the online networks choose.
     """
 
     online: Networks
@@ -97,7 +97,7 @@ class Agent:
     """Settings together with the sizes of a world; hashable, so that compiled code can depend on it.
 
     active_features: the largest number of features that a task weighs; scoring histograms reads that many heads.
-    planned: how many updates training will take; with 0, `decay`, `exploration` and `settle` have no effect. risk:
+    planned: how many updates training will take; with 0, `decay`, `exploration` and `freeze` have no effect. risk:
     takes beta. optimiser: takes the learning rate. activation: of the hidden layers; the stepped driver, which acts in
     numpy, has tanh only. initialise: makes the first networks. limit: steps of an episode; 0 if returns go on for ever.
     neutral: no policy learns for a risk.
@@ -233,7 +233,7 @@ class Agent:
             for sizes, columns in parts
         )
         # the online networks, their gradient, Adam's two moments, and the optional copies
-        copies = 4 + sum(map(bool, (chosen.target_period, chosen.average, chosen.settle)))
+        copies = 4 + sum(map(bool, (chosen.target_period, chosen.average, chosen.freeze)))
         listed = self.inputs // chosen.objects if chosen.objects else 1
         outputs = 3.0 * chosen.batch * self.policies * sum(listed * sum(sizes) + columns for sizes, columns in parts)
         if isinstance(chosen, HistogramSettings):  # a projection's matrix for every transition and feature
@@ -266,7 +266,7 @@ class Agent:
     @property
     def _settling(self) -> int:
         """The update after which policies are frozen; 0 for never."""
-        return max(1, round((1 - self.settings.settle) * self.planned)) if self.settings.settle and self.planned else 0
+        return max(1, round((1 - self.settings.freeze) * self.planned)) if self.settings.freeze and self.planned else 0
 
     def acting(self, learner: Learner) -> Networks:
         """The networks to act by: the averaged ones, where there are any."""

@@ -84,7 +84,7 @@ def step_chance(agent: Agent, key: Array, round_: Array, n: int) -> StepChance:
     round_key = jax.random.fold_in(jax.random.fold_in(key, _STEPS), round_)
     explore, action, repeat = jax.random.split(round_key, 3)
     repeats = jnp.ones(n, jnp.int32)
-    if agent.settings.lasting:
+    if agent.settings.epsilon_z:
         up_to = np.cumsum(1.0 / np.arange(1, _MOST_REPEATED + 1) ** 2)
         shares = jax.random.uniform(repeat, (n,))
         # the rest of the series counts as the largest number
@@ -103,7 +103,7 @@ def sample_chance(agent: Agent, key: Array, update: Array) -> SampleChance:
     bits, by_priority, share = jax.random.split(jax.random.fold_in(jax.random.fold_in(key, _SAMPLES), update), 3)
     n = agent.settings.batch
     uniform = (
-        jax.random.uniform(one, (n,)) if agent.settings.surprise else jnp.zeros(n) for one in (by_priority, share)
+        jax.random.uniform(one, (n,)) if agent.settings.prioritised else jnp.zeros(n) for one in (by_priority, share)
     )
     return SampleChance(jax.random.bits(bits, (n,)), *uniform)
 
@@ -141,7 +141,7 @@ class Held(NamedTuple):
 def explore(agent: Agent, chance: StepChance, held: Held, epsilon: Array) -> tuple[Array, Array, Held]:
     """Which environments explore (n,), by which action (n,), and what they repeat then; in numpy or jax."""
     begins = chance.explore < epsilon
-    if not agent.settings.lasting:
+    if not agent.settings.epsilon_z:
         return begins, chance.action, held
     xp, goes_on = array_namespace(begins, held.left), held.left > 0
     action = xp.where(goes_on, held.action, chance.action)
@@ -225,9 +225,9 @@ def _size_of_columns(obs: Array, objects: int) -> Array:
 def widened(within: Within, phi: Array, ended: Array) -> Within:
     """Bounds that allow for these features (n, d) of single steps, in numpy or jax; ended (n,): nothing follows."""
     xp = array_namespace(phi, within.low)
-    lasting = xp.max((phi != 0) * (1.0 - ended)[:, None], axis=0)
+    recurring = xp.max((phi != 0) * (1.0 - ended)[:, None], axis=0)
     low, high = xp.minimum(within.low, phi.min(axis=0)), xp.maximum(within.high, phi.max(axis=0))
-    return Within(low, high, xp.maximum(within.lasting, lasting).astype(within.lasting.dtype))
+    return Within(low, high, xp.maximum(within.recurring, recurring).astype(within.recurring.dtype))
 
 
 class Acting(NamedTuple):
@@ -276,7 +276,7 @@ def update(
     scaled = batch._replace(
         obs=seen.inputs(batch.obs), next_obs=seen.inputs(batch.next_obs), phi=batch.phi / seen.units
     )
-    bounds = Within(within.low / seen.units, within.high / seen.units, within.lasting)
+    bounds = Within(within.low / seen.units, within.high / seen.units, within.recurring)
     return agent.update(learner, scaled, tasks, by, bounds, weight, seen.spread)
 
 

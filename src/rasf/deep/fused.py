@@ -119,7 +119,7 @@ class Chunk(NamedTuple):
 
 def environments(agent: Agent, tasks: int) -> int:
     """How many a lane steps in a round: one for each of the tasks, or one for all."""
-    return tasks if agent.settings.side_by_side else 1
+    return tasks if agent.settings.interleaved else 1
 
 
 def period_of(agent: Agent, tasks: int = 1) -> int:
@@ -210,7 +210,7 @@ def start(agent: Agent, world: World, capacity: int, config: RunConfig) -> Lane:
     init_key, state_key = algorithm.init_keys(config.key)
     ring = Ring.empty(capacity, n, inputs, features)
     rated: Rated | tuple[()] = ()
-    if chosen.surprise:
+    if chosen.prioritised:
         batch = (chosen.batch,)
         # before the first update: row 0, whose error is that of every new row
         rated = Rated(Priorities.empty(len(ring.rows)), jnp.zeros(batch, jnp.int32), jnp.ones(batch))
@@ -232,7 +232,7 @@ def advance(
 ) -> tuple[Lane, PeriodStats]:
     """The lane after a stage of training from round `begin` on, on the active `task`, or on all, if interleaved."""
     n = environments(agent, len(config.tasks.weights))
-    active = jnp.arange(n) if agent.settings.side_by_side else jnp.asarray(task)[None]
+    active = jnp.arange(n) if agent.settings.interleaved else jnp.asarray(task)[None]
     updates = 0 if stage.warming else agent.updates_for(n)
 
     def period(lane: Lane, first: Array) -> tuple[Lane, PeriodStats]:
@@ -320,7 +320,7 @@ def _learn(
     chance: SampleChance,
 ) -> tuple[tuple[Learner, Rated | tuple[()]], tuple[Array, Array]]:
     """One update on windows of the lane's ring; stored: the rows that came so far."""
-    (learner, rated), share = state, agent.settings.surprise
+    (learner, rated), share = state, agent.settings.prioritised
     size = jnp.minimum(stored, len(lane.ring.rows))
     chosen = (chance.bits % size.astype(chance.bits.dtype)).astype(jnp.int32)
     weight = jnp.ones(len(chosen))

@@ -62,17 +62,16 @@ class Bounds(NamedTuple):
 class Within(NamedTuple):
     """Features of single steps so far: the least (d,), or 0, and the largest (d,), or 0.
 
-    lasting: (d,), 1 for features that differ from 0 in steps after which the episode goes on, 0 for those that come at
-    its end only, and so once at most.
+    recurring: (d,), 1 for features that differ from 0 in steps that do not end the episode. Others occur at most once.
     """
 
     low: Array
     high: Array
-    lasting: Array
+    recurring: Array
 
     def bounds(self, longest: Array) -> Bounds:
         """Of returns of episodes; longest (..): the sum of gamma^t over the steps that are left."""
-        times = 1 + self.lasting * (longest[..., None] - 1)
+        times = 1 + self.recurring * (longest[..., None] - 1)
         return Bounds(self.low * times, self.high * times)
 
 

@@ -23,8 +23,8 @@ _MOST_ATOMS = 100_000
 _COUNTS = {"batch": 1, "n_step": 1, "target_period": 0, "average": 0, "warmup": 0, "replay": 0, "objects": 0,
            "episode_length": 0}  # fmt: skip
 _HORIZONS = ("episode", "continuing")
-_SHARES = ("epsilon", "exploration", "settle", "surprise")
-_SWITCHES = ("decay", "shared", "side_by_side", "lasting")
+_SHARES = ("epsilon", "exploration", "freeze", "prioritised")
+_SWITCHES = ("decay", "shared", "interleaved", "epsilon_z")
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,17 @@ class NetworkSettings:
         target_period: Updates between copies to the target networks; 0 for no target networks. Default: 1000.
         average: The acting networks are the mean of the weights over about this many updates; 0 for the last weights.
             Default: 0.
-        settle: Share of training, at its end, in which the policies are frozen and only distributions are learned.
+        freeze: Share of training, at its end, in which the policies are frozen and only distributions are learned.
             Default: 0.
         epsilon: Probability of a random action. Default: 0.1.
         exploration: Share of training in which epsilon falls from 1 to its value. Default: 0.
-        lasting: A random action is repeated n times, with probability proportional to 1 / n^2, at most 1,000 times
+        epsilon_z: A random action is repeated n times, with probability proportional to 1 / n^2, at most 1,000 times
             (epsilon-z-greedy exploration, Dabney and others, 2021). Default: False.
         n_step: Steps over which features are summed before the network is asked. Default: 1.
         warmup: Random steps before the first update. They set the scale of inputs and features. Default: 0.
-        surprise: Share of a batch drawn by prioritised replay. Default: 0.
+        prioritised: Share of a batch drawn by prioritised replay. Default: 0.
         replay: Steps that the replay keeps; 0 keeps all. Default: 0.
-        side_by_side: Tasks are interleaved. Otherwise they follow one another. Default: False.
+        interleaved: Tasks are interleaved. Otherwise they follow one another. Default: False.
     """
 
     kind: ClassVar[LawKind] = LawKind.MEAN
@@ -79,15 +79,15 @@ class NetworkSettings:
     decay: bool = False
     target_period: int = 1_000
     average: int = 0
-    settle: float = 0.0
+    freeze: float = 0.0
     epsilon: float = 0.1
     exploration: float = 0.0
-    lasting: bool = False
+    epsilon_z: bool = False
     n_step: int = 1
     warmup: int = 0
-    surprise: float = 0.0
+    prioritised: float = 0.0
     replay: int = 0
-    side_by_side: bool = False
+    interleaved: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.widths, tuple) or not self.widths:
@@ -154,7 +154,7 @@ class MomentSettings(NetworkSettings):
 
     The defaults differ from the paper's: gamma 0.99, horizon "episode", widths (64, 64), shared, batch 64,
     learning_rate 2e-3, decay, target_period 250, average 1000, epsilon 0.05, exploration 0.2, n_step 5, warmup 500,
-    surprise 0.5, side_by_side.
+    prioritised 0.5, interleaved.
     """
 
     kind: ClassVar[LawKind] = LawKind.MEAN_LOW_RANK
@@ -172,8 +172,8 @@ class MomentSettings(NetworkSettings):
     exploration: float = 0.2
     n_step: int = 5
     warmup: int = 500
-    surprise: float = 0.5
-    side_by_side: bool = True
+    prioritised: float = 0.5
+    interleaved: bool = True
     events: tuple[int, ...] = ()
     averse_episodes: float = 0.5
 

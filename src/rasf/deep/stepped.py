@@ -158,7 +158,7 @@ class SteppedLearner:
         samples = jax.jit(jax.vmap(partial(algorithm.sample_chance, agent, key)))
         self._chance, self._samples = _by_index(steps), _by_index(samples)
         self._replay = HostReplay(pace.capacity, num_envs, size, n_features, pace.dtype)
-        self._priorities = HostPriorities(pace.capacity) if agent.settings.surprise else None
+        self._priorities = HostPriorities(pace.capacity) if agent.settings.prioritised else None
         self._scaling = Scaling.none(size, n_features)
         self._within = Within(*np.zeros((3, n_features), np.float32))
         self._warm, self._stepped, self._round = agent.settings.warmup == 0, 0, 0
@@ -353,7 +353,7 @@ class SteppedLearner:
         """`span` updates in one call; the sums of losses and of clipped mass."""
         drawn = [self._samples(update) for update in range(self.updates, self.updates + span)]
         bits = np.stack([one.bits for one in drawn])
-        size, share = len(self._replay), self.agent.settings.surprise
+        size, share = len(self._replay), self.agent.settings.prioritised
         chosen, weight = (bits % np.uint32(size)).astype(np.int64), np.ones(bits.shape, np.float32)
         if self._priorities is not None:
             if self._rated is not None:  # only now, so that no step waited for it

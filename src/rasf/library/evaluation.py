@@ -38,7 +38,7 @@ from rasf.statistics import (
 )
 
 if TYPE_CHECKING:
-    from rasf.library.calibration.bounds import Promise
+    from rasf.library.calibration.bounds import Bounds
 
 WORST = 0.1  # the share of episodes that CVaR looks at
 _FEW = 20  # episodes: with fewer, returns are not compared with predictions
@@ -62,7 +62,7 @@ class Report:
     starts: npt.NDArray[Any]  # (n, ..) first observations, as the policies see them
     names: tuple[str, ...] = ()  # of the features
     sizes: Floats | None = None  # (d,) what one event of each feature counts, nan where that is not known
-    promise: Promise | None = None  # the bounds of a calibrated library
+    bounds: Bounds | None = None  # the bounds of a calibrated library
 
     @property
     def w(self) -> Floats:
@@ -165,8 +165,8 @@ class Report:
         if self.limits is not None:
             told["limits"] = dict(zip(self.limits.names, map(str, self.limits.given), strict=True))
             told["prices"] = self.prices
-        if self.promise is not None:
-            told["promise"] = self.promise.describe()
+        if self.bounds is not None:
+            told["bounds"] = self.bounds.describe()
         if self.acting_w is not None:
             told["acting_w"] = self.acting_w.tolist()
         return told | {
@@ -239,8 +239,8 @@ class Report:
             )
         if self.unseen > 0:
             found.append(f"{self.unseen:.1%} of the decisions were at observations that no policy knows")
-        if self.promise is not None:
-            found += self.promise.remarks
+        if self.bounds is not None:
+            found += self.bounds.remarks
         elif self.misprediction is not None:
             found.append(self.misprediction)
         if self.prices:
@@ -253,9 +253,9 @@ class Report:
     def __str__(self) -> str:
         sums = {f"sum of {name}": interval for name, interval in self.sums.items()}
         lines = [f"{name:20s} {interval}" for name, interval in (self.measures | sums).items()]
-        promised = [] if self.promise is None else [f"promised: {line}" for line in self.promise.lines()]
+        bounded = [] if self.bounds is None else [f"bound: {line}" for line in self.bounds.lines()]
         head = f"{self.episodes} episodes, risk {risk_to_text(self.risk)}"
-        return "\n".join([head, *lines, *promised, *self.remarks()])
+        return "\n".join([head, *lines, *bounded, *self.remarks()])
 
     __repr__ = __str__
 

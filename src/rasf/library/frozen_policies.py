@@ -19,7 +19,7 @@ from rasf.files import Arrays, Header
 from rasf.risk.base import Risk
 
 if TYPE_CHECKING:
-    from rasf.library.calibration.bounds import Promise
+    from rasf.library.calibration.bounds import Bounds
 
 
 class Scores(NamedTuple):
@@ -39,10 +39,10 @@ class Scores(NamedTuple):
 class Explanation:
     """The scores behind a choice; `np.asarray` of it are the values.
 
-    values, mean, std: (K, A), or (K, B, A) for a batch. action, driver and seen: one, or (B,); the driver is the source
-    policy that is selected, whose value is the largest at the action. With limits, by the name of the feature: prices,
-    and the expected sum at the choice, one, or (B,) each; and a remark where a limit cannot be kept. promise: the
-    bounds of a calibrated library, for one observation.
+    values, mean, std: (K, A), or (K, B, A) for a batch. action, source and seen: one, or (B,). source is the selected
+    source policy, whose value is the largest at the action. With limits, by the name of the feature: prices, and the
+    expected sum at the choice, one, or (B,) each; and a remark where a limit cannot be kept. bounds: those of a
+    calibrated library, for one observation.
     """
 
     values: Floats
@@ -50,11 +50,11 @@ class Explanation:
     std: Floats
     seen: Bools
     action: Ints
-    driver: Ints
+    source: Ints
     prices: Mapping[str, Floats] = field(default_factory=dict)
     expected: Mapping[str, Floats] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
-    promise: Promise | None = None
+    bounds: Bounds | None = None
 
     def first(self) -> Explanation:
         """Of a batch, the first observation alone."""
@@ -64,11 +64,11 @@ class Explanation:
             std=self.std[:, 0],
             seen=self.seen[0],
             action=self.action[0],
-            driver=self.driver[0],
+            source=self.source[0],
             prices={name: part[0] for name, part in self.prices.items()},
             expected={name: part[0] for name, part in self.expected.items()},
             remarks=self.remarks[:1],
-            promise=self.promise,
+            bounds=self.bounds,
         )
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
@@ -77,7 +77,7 @@ class Explanation:
     def __repr__(self) -> str:
         said = f"{self.seen.sum()} of {self.seen.size} observations were seen in training"
         if self.values.ndim == 2:
-            said = f"action {self.action} by policy {self.driver}, worth {self.values.max():.4g}"
+            said = f"action {self.action} by policy {self.source}, worth {self.values.max():.4g}"
             said += "" if self.seen else ", at an observation never seen in training"
             said += "".join(f", {name} priced {price:.4g}" for name, price in self.prices.items())
             said += "".join(f"; {remark}" for remark in self.remarks if remark)

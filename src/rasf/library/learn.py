@@ -24,7 +24,7 @@ from rasf.envs.gymnasium.declarations import checked_signs
 from rasf.envs.gymnasium.description import INTERFACE, EnvironmentDescription
 from rasf.files import Header
 from rasf.library.arguments.environment import GivenEnvironment, count_failures, feature_bounds
-from rasf.library.arguments.tasks import checked_once, checked_risks, drawn_tasks, imagined_tasks
+from rasf.library.arguments.tasks import additional_tasks, checked_once, checked_risks, drawn_tasks
 from rasf.library.checkpoint import SECONDS, Checkpoint, digest
 from rasf.library.file import versions
 from rasf.library.frozen_policies import FrozenPolicies
@@ -57,7 +57,7 @@ def learn(
     learn_w: bool = False,
     support: npt.ArrayLike | None = None,
     once: Sequence[int] = (),
-    imagined: npt.ArrayLike | int = 0,
+    extra_tasks: npt.ArrayLike | int = 0,
     env_kwargs: Header | None = None,
     failure: FailureRule | None = None,
     base_library: PolicyLibrary | None = None,
@@ -99,7 +99,7 @@ def learn(
         support: Bounds (d, 2) of the discounted feature returns, for histograms. Default: from the bounds of a step.
         once: Indices of features that occur at most once an episode, such as a crash. For histograms their return is
             bounded by their value in one step; rasfdqn treats them as `events`. Default: none.
-        imagined: Additional weights (m, d), or how many to draw, for which networks learn policies off-policy. They
+        extra_tasks: Additional weights (m, d), or how many to draw, for which networks learn policies off-policy. They
             learn from the same steps, at every risk. Default: 0.
         env_kwargs: Keyword arguments of the environment. They are for an id. Default: none.
         failure: `failure(step)` says whether a `rasf.Step` was a failure. An environment reports failures in
@@ -123,11 +123,11 @@ def learn(
     Settings of networks, with the defaults of the paper's agents and of "rasfdqn" where they differ:
         widths (256, 256) / (64, 64), learning_rate 1e-3 / 2e-3, batch 32 / 64, epsilon 0.1 / 0.05, exploration 0 / 0.2
         (share of training in which epsilon falls from 1), target_period 1000 / 250 updates, updates 1.0 for each step,
-        n_step 1 / 5, warmup 0 / 500 random steps that scale inputs and features, surprise 0 / 0.5 (share of a batch by
-        prioritised replay), replay 0 (steps kept; 0 keeps all), average 0 / 1000 (act by averaged weights), decay False
-        / True (of the learning rate), side_by_side False / True (tasks interleaved), shared False / True (layers before
-        the heads), settle 0 (share of training, at its end, with frozen policies), objects 0 (numbers of an object, if
-        an observation is a list of objects), lasting False (exploration by repeated actions), frequency 0 (a first
+        n_step 1 / 5, warmup 0 / 500 random steps that scale inputs and features, prioritised 0 / 0.5 (share of a batch
+        by prioritised replay), replay 0 (steps kept; 0 keeps all), average 0 / 1000 (averaged weights act), decay False
+        / True (of the learning rate), interleaved False / True (tasks interleaved), shared False / True (layers before
+        the heads), freeze 0 (share of training, at its end, with frozen policies), objects 0 (numbers of an object, if
+        an observation is a list of objects), epsilon_z False (exploration by repeated actions), frequency 0 (a first
         layer of sines), atoms 51 (of histograms), events () (rare non-negative features, "rasfdqn"), horizon
         "continuing" / "episode" (returns go on beyond a time limit, or end there, and networks see the time left),
         episode_length 0 (the time limit in steps, if the environment does not declare it), averse_episodes 0.5 (share
@@ -166,7 +166,7 @@ def learn(
         drawing = [seed, 77] if base is None else [seed, 77, base.policies]
         known = world.signs if signs is None else checked_signs(signs, world.n_features)
         weights = drawn_tasks(tasks, world.n_features, world.random_tasks, drawing, notes, known)
-        further = imagined_tasks(imagined, world, spec, [*drawing, 1], notes, known)
+        further = additional_tasks(extra_tasks, world, spec, [*drawing, 1], notes, known)
         steps = spec.steps_per_task if steps_per_task is None else checks.whole("steps_per_task", steps_per_task)
         chosen = settings | ({} if gamma is None else {"gamma": checks.number("gamma", gamma)})
         if support is not None and spec.law is not LawKind.HISTOGRAM:

@@ -178,7 +178,7 @@ class PolicyLibrary:
         if self.is_batch(obs):
             return explained
         if self.calibration is not None and explained.seen.all():
-            explained = replace(explained, promise=self.calibration.promise(rule, encoded))
+            explained = replace(explained, bounds=self.calibration.bounds_of(rule, encoded))
         return explained.first()
 
     def _explain(
@@ -188,9 +188,9 @@ class PolicyLibrary:
         encoded = np.atleast_2d(self.encode(obs, t))
         rule = self.rule(w, risk, limits=limits)
         found, memory = self.sources.scores(encoded, rule.w, risk), rule.begin(encoded)
-        driver, action = np.divmod(rule.choose(encoded, memory, found.values), self.sources.n_actions)
+        source, action = np.divmod(rule.choose(encoded, memory, found.values), self.sources.n_actions)
         told = (rule.prices(memory), rule.expected(memory), tuple(rule.not_kept(memory)))
-        return Explanation(*found, action + self._first_action, driver, *told), rule, encoded
+        return Explanation(*found, action + self._first_action, source, *told), rule, encoded
 
     def risks(self) -> list[Risk]:
         """Neutral, and the risks that the policies were trained for, as far as the library can act for them."""
@@ -420,7 +420,7 @@ class PolicyLibrary:
     ) -> Calibration:
         """Measure how far predictions and outcomes are apart, and keep it: the one call that changes a library.
 
-        Afterwards `scores` and `evaluate` give bounds that hold in 95 % of the cases (`promise`), and limits are kept
+        Afterwards `scores` and `evaluate` give bounds that hold in 95 % of the cases (`bounds`), and limits are kept
         with that certainty.
 
         Args:

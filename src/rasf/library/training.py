@@ -38,7 +38,7 @@ class Training:
 
     world: One environment for tables, several or a compiled world for networks.
     tasks: Weights (n, d), learned in this order or interleaved.
-    imagined: Weights (m, d) of additional tasks that networks learn off-policy.
+    extra_tasks: Weights (m, d) of additional tasks that networks learn off-policy.
     risks: There is a policy for each task and risk. Each risk acts for its share of `steps_per_task`.
     reports: One for each risk.
     notes: A trainer adds what it decides.
@@ -48,7 +48,7 @@ class Training:
 
     world: Opened
     tasks: Floats
-    imagined: Floats
+    extra_tasks: Floats
     risks: Sequence[Risk]
     steps_per_task: int
     seed: int
@@ -85,6 +85,15 @@ def trainer_of(
     return networks, partial(train_networks, settings=networks)
 
 
+_RENAMED = {
+    "imagined": "extra_tasks",
+    "lasting": "epsilon_z",
+    "settle": "freeze",
+    "side_by_side": "interleaved",
+    "surprise": "prioritised",
+}
+
+
 def setting_names(base: DataclassInstance) -> list[str]:
     """Return the settings that a caller may choose."""
     return sorted(one.name for one in fields(base))
@@ -94,6 +103,9 @@ def with_settings(base: _Settings, given: Mapping[str, object]) -> _Settings:
     """Return settings with changes by name; unknown names are refused."""
     known = setting_names(base)
     unknown = sorted(set(given) - set(known))
+    for name in unknown:
+        if name in _RENAMED:
+            raise ValueError(f"{name} is called {_RENAMED[name]} now")
     if unknown:
         raise ValueError(f"settings must be among {', '.join(known)}, got {', '.join(unknown)}")
     plain = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}

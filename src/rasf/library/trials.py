@@ -106,7 +106,7 @@ class Trials:
                 told = None if callback is None else partial(callback, name)
                 report = run_rule(library, environments, rule, seeds, self.max_steps, told)
                 if library.calibration is not None:
-                    report = replace(report, promise=library.calibration.promise(rule, report.starts))
+                    report = replace(report, bounds=library.calibration.bounds_of(rule, report.starts))
                 found[name] = report
         return found
 

@@ -57,7 +57,7 @@ from rasf.tabular.weight_belief import WeightBelief
 _FIRST_LOOK = 1_000  # steps until groups are made, and then again at every doubling
 _MOST_WORK = 2_000  # backups a state when a task begins: a bound that convergence does not need
 _MOST_AT_ONCE = 10_000  # backups after a step; what is left is done after the next ones
-_SURPRISE = 1e-2  # of the largest reward, by which a reward differs from what was believed
+_DEVIATION = 1e-2  # of the largest reward, by which a reward differs from what was believed
 _STREAM = 0  # of random numbers
 _NEUTRAL = MeanVariance(0.0)
 
@@ -135,7 +135,7 @@ class ModelLearner:
         """Of which kinds of features the reward is yet to be learned."""
         if self._belief is None or self._given:
             return np.zeros(len(self.kinds), np.bool_)
-        return np.asarray(self._belief.errors(self.kinds) > _SURPRISE * self.unit)
+        return np.asarray(self._belief.errors(self.kinds) > _DEVIATION * self.unit)
 
     def begin_task(self, w: npt.ArrayLike | None) -> None:
         """A task with the weights w (d,), or with weights that are to be learned; `plan` is next."""
@@ -161,8 +161,8 @@ class ModelLearner:
         if self._belief is None or self._given:
             return
         features, believed = np.asarray(phi, np.float64), self._model.reward
-        wrong = abs(float(self._belief.rewards(features)) - reward) > _SURPRISE * self.unit
-        if not wrong and self._belief.errors(features) <= _SURPRISE * self.unit:
+        wrong = abs(float(self._belief.rewards(features)) - reward) > _DEVIATION * self.unit
+        if not wrong and self._belief.errors(features) <= _DEVIATION * self.unit:
             return
         self._belief.observe(features, float(reward))
         self._model = self._model._replace(reward=self._rewards())
@@ -414,8 +414,8 @@ class ModelLearner:
     def _watch(self) -> model_loop.Watch:
         assert self.world is not None
         numbers, sizes = np.array(self.numbers, np.int64), np.array(self.world.sizes, np.int64)
-        margin, surprise = self.settings.margin * self.unit, _SURPRISE * self.unit
-        return model_loop.Watch(numbers, sizes, self._unsure(), margin, surprise, _MOST_AT_ONCE)
+        margin, deviation = self.settings.margin * self.unit, _DEVIATION * self.unit
+        return model_loop.Watch(numbers, sizes, self._unsure(), margin, deviation, _MOST_AT_ONCE)
 
     def _number_groups(self) -> None:
         """Groups by the number that compiled code gives them, which knows no table of keys."""

@@ -18,7 +18,7 @@ class Watch(NamedTuple):
     sizes: Ints  # (n,) how many values each number of an observation can have
     unsure: Bools  # (K,) the kinds of step whose reward is yet to be learned
     margin: float  # by which an action that is explored may be worse than the best
-    surprise: float  # by which a reward differs from the model's
+    deviation: float  # by which a reward differs from the model's
     most: int  # backups that follow a step
 
 
@@ -44,7 +44,7 @@ def run(world: WorldArrays, model: Model, rule: Rule, rows: Rows, watch: Watch, 
         put(model, row)
         work(model, rule, watch.most)
         row = -1 if over else next_row
-        if watch.unsure[kind] or abs(stretch.rewards[kind] - model.reward[kind]) > watch.surprise:
+        if watch.unsure[kind] or abs(stretch.rewards[kind] - model.reward[kind]) > watch.deviation:
             return kind
     return -1
 

@@ -196,6 +196,6 @@ class LibraryPage(Page):
 
 def _outcome(report: Report) -> SceneOutcome:
     failures = np.zeros(report.episodes) if report.failures is None else report.failures
-    promised = () if report.promise is None else (f"Promised: {report.promise.sentence()}.",)
+    promised = () if report.bounds is None else (f"Promised: {report.bounds.sentence()}.",)
     notes = (*promised, *(f"{remark}." for remark in report.remarks()))
     return SceneOutcome(report.returns, failures, report.lengths, report.measures, notes=notes)

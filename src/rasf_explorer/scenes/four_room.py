@@ -82,7 +82,7 @@ class FourRoomScene(MapScene):
         found = self.library.scores(self._observations(cells, context), w, risk, limits)
         action, driver = np.full((2, len(self._acts)), -1)
         seen = cells[found.seen]
-        action[seen], driver[seen] = found.action[found.seen], found.driver[found.seen]
+        action[seen], driver[seen] = found.action[found.seen], found.source[found.seen]
         return MapPolicy(action, driver)
 
     def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> SceneScores:
@@ -91,7 +91,7 @@ class FourRoomScene(MapScene):
         limits = limits_of(self.library, self._failure, ways)
         found = self.library.scores(self._observations(np.array([cell]), context)[0], w, risk, limits)
         seen = bool(found.seen and self._acts[cell])
-        action, driver = int(found.action), int(found.driver)
+        action, driver = int(found.action), int(found.source)
         return SceneScores(found.values, found.mean, found.std, action, driver, seen, self.library.gamma)
 
     def roll_out(

@@ -132,7 +132,7 @@ class LibraryScene(Scene):
     def scores_at(self, obs: object, w: Floats, risk: Risk, ways: Ways = PLAIN, t: int = 0) -> SceneScores:
         """Every policy and action at an observation after t steps; a limit counts from there on."""
         found = self.library.scores(obs, w, risk, self.limits(ways), t)
-        action, driver = int(found.action) - self.library.environment.first_action, int(found.driver)
+        action, driver = int(found.action) - self.library.environment.first_action, int(found.source)
         return SceneScores(found.values, found.mean, found.std, action, driver, bool(found.seen), self.library.gamma)
 
     def evaluate(

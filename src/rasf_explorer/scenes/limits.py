@@ -35,6 +35,6 @@ def notes_of(library: PolicyLibrary, rule: ActingRule, obs: npt.NDArray[Any], me
         notes += [f"The price of a unit of {name}: {price:.3g}." for name, price in prices.items()]
         notes += [f"Note: {sentence}." for sentence in rule.not_kept(memory) if sentence][:1]
     if library.calibration is not None:
-        promise = library.calibration.promise(rule, obs)
-        notes += [f"Promised: {promise.sentence()}.", *(f"Note: {remark}." for remark in promise.remarks)]
+        bounds = library.calibration.bounds_of(rule, obs)
+        notes += [f"Promised: {bounds.sentence()}.", *(f"Note: {remark}." for remark in bounds.remarks)]
     return tuple(notes)

@@ -181,7 +181,7 @@ INTERSECTION = Case(
     steps_per_task=30_000,
     failures="collisions",
     priced=2,
-    settings={"gamma": 0.9, "n_step": 1, "once": (2,), "objects": 7, "widths": (64, 64, 64, 64), "surprise": 0.0},
+    settings={"gamma": 0.9, "n_step": 1, "once": (2,), "objects": 7, "widths": (64, 64, 64, 64), "prioritised": 0.0},
     actings=ON_ROADS,
     episodes=40,
     max_steps=40,
@@ -391,7 +391,7 @@ MOUNTAIN_CAR = Case(
     failure=stranded,
     priced=0,
     harm=-1,
-    settings={"lasting": True},  # single random actions never swing it up
+    settings={"epsilon_z": True},  # single random actions never swing it up
     actings=(
         "neutral", "mean-variance:-0.01", "mean-variance:-0.05", "mean-variance:-0.2", "cvar:0.1", "static cvar:0.1",
         "price 1", "price 3",

@@ -112,7 +112,7 @@ def test_scores_are_the_library_s_own(scene):
     found = scene.scores_at(drive.observations[0], scene.default_task, RISK)
     wanted = scene.library.scores(drive.observations[0], scene.default_task, RISK)
     np.testing.assert_array_equal(found.values, wanted.values)
-    assert (found.action, found.driver, found.gamma) == (int(wanted.action), int(wanted.driver), 0.8)
+    assert (found.action, found.driver, found.gamma) == (int(wanted.action), int(wanted.source), 0.8)
 
 
 def test_a_limit_is_kept_by_a_rule_and_told_its_price(scene):

@@ -62,7 +62,7 @@ def test_arrows_are_what_the_library_does_cell_by_cell(scene, risk, context):
             continue
         seen += 1
         assert found.action[cell] == one.action == why.action == scene.library.act(obs, W, risk)
-        assert found.driver[cell] == one.driver == why.driver
+        assert found.driver[cell] == one.driver == why.source
         for shown, asked in ((one.values, why.values), (one.mean, why.mean), (one.std, why.std)):
             np.testing.assert_array_equal(shown, asked)
     assert seen > 3 or context == 3

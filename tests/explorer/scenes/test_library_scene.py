@@ -86,7 +86,7 @@ def test_first_scores_are_those_at_the_first_observation(library):
     wanted = library.scores(env.reset(7), W, CVaR(0.3))
     np.testing.assert_array_equal(found.values, wanted.values)
     np.testing.assert_array_equal(found.std, wanted.std)
-    assert (found.action, found.driver, found.seen) == (wanted.action, wanted.driver, True)
+    assert (found.action, found.driver, found.seen) == (wanted.action, wanted.source, True)
 
 
 @pytest.mark.parametrize(("environment", "reason"), [
@@ -157,7 +157,7 @@ def test_a_calibrated_library_has_a_limit_and_a_promise(library):
     expected = calibrated.evaluate("rasf/FourRoom-v0", W, RISKS["plain"], episodes=20, seed=3, limits=limits)
     np.testing.assert_array_equal(found.reports["plain"].returns, expected.returns)
     assert found.reports["careful"].limits is None
-    assert found.reports["plain"].promise is not None
+    assert found.reports["plain"].bounds is not None
     assert scene.first_scores(W, RISKS["plain"], 3, ways).action == int(
         calibrated.scores(calibrated_start(), W, limits=limits).action
     )

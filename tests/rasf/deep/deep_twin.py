@@ -410,7 +410,7 @@ def plain_run(agent, world, config, schedule, twin):
     target after every period. Episodes may be averse, have a time limit, and be forgotten by a small replay.
     """
     weights, inputs = map(np.asarray, config.tasks)
-    n = schedule.tasks if agent.settings.side_by_side else 1
+    n = schedule.tasks if agent.settings.interleaved else 1
     rounds, per_task = schedule.steps // n, schedule.steps_per_task
 
     def drawn(draw, indices):
@@ -495,8 +495,8 @@ class LowRankGiven(NamedTuple):
 def bounds_of(within, longest):
     """The lowest and the highest return of each feature, if `longest` is the sum of gamma^t over the steps left."""
     low, high = np.zeros(len(within.low)), np.zeros(len(within.low))
-    for i, lasting in enumerate(within.lasting):
-        times = longest if lasting else 1.0
+    for i, recurring in enumerate(within.recurring):
+        times = longest if recurring else 1.0
         low[i], high[i] = within.low[i] * times, within.high[i] * times
     return low, high
 

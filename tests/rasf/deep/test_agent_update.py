@@ -190,7 +190,7 @@ def test_online_networks_choose_and_target_networks_evaluate():
 
 def test_policies_are_frozen_and_their_distributions_are_learned_on():
     """Until update 4 of 10 the online networks choose, then the averaged ones of that update."""
-    settings = settings_of("sfdqn", widths=(4,), settle=0.6, average=3, learning_rate=0.02)
+    settings = settings_of("sfdqn", widths=(4,), freeze=0.6, average=3, learning_rate=0.02)
     agent = replace(create_agent(settings, OBS, ACTIONS, BOUNDS, TASKS), planned=10)
     learner, rng, choosers = jax.jit(agent.init)(jax.random.key(0)), np.random.default_rng(0), []
     update = compiled_update(agent, MeanVariance(0.0))

@@ -73,7 +73,7 @@ def test_no_return_of_an_episode_leaves_its_bounds(gamma):
     every = np.float32([phi for phi, _ in steps])
     np.testing.assert_array_equal(within.low, np.minimum(every.min(axis=0), 0))
     np.testing.assert_array_equal(within.high, every.max(axis=0))
-    np.testing.assert_array_equal(within.lasting, [1, 0, 1])
+    np.testing.assert_array_equal(within.recurring, [1, 0, 1])
     assert all(part.dtype == np.float32 for part in within)
     left, total = 0, np.zeros(3)
     for phi, last in reversed(steps):
@@ -100,4 +100,4 @@ def test_bounds_widen_alike_in_numpy_and_jax():
         phi[:, 1] *= ended
         host, device = widened(host, phi, ended), widen(device, phi, ended)
         jax.tree.map(np.testing.assert_array_equal, host, device)
-    assert host.lasting.tolist() == [1.0, 0.0]
+    assert host.recurring.tolist() == [1.0, 0.0]

@@ -37,7 +37,7 @@ def by_fused(agent, world, steps_per_task):
 
 def by_steps(agent, world, steps_per_task):
     """The same world, stepped from Python with the chance of the same key."""
-    n = len(W) if agent.settings.side_by_side else 1
+    n = len(W) if agent.settings.interleaved else 1
     capacity = fused.Ring.empty(agent.settings.replay or steps_per_task * len(W), n, 1, 1).rows.shape[0]
     pace = Pace(n, capacity, together=1)
     learner = SteppedLearner(agent, Tasks.of(W), BETA, KEY, pace, policies=Policies(W, BETA))
@@ -105,23 +105,24 @@ def assert_equal(agent, world, steps_per_task):
     [
         MomentSettings(**SMALL, warmup=10, events=(1,)),
         pytest.param(
-            MomentSettings(**SMALL, warmup=10, replay=24, lasting=True, n_step=3, average=5), marks=pytest.mark.slow
+            MomentSettings(**SMALL, warmup=10, replay=24, epsilon_z=True, n_step=3, average=5), marks=pytest.mark.slow
         ),
         pytest.param(
-            MomentSettings(**SMALL, warmup=0, settle=0.4, n_step=2, surprise=0.0, shared=False), marks=pytest.mark.slow
+            MomentSettings(**SMALL, warmup=0, freeze=0.4, n_step=2, prioritised=0.0, shared=False),
+            marks=pytest.mark.slow,
         ),
         pytest.param(
-            MomentSettings(**SMALL, warmup=10, horizon="continuing", averse_episodes=1.0, side_by_side=False),
+            MomentSettings(**SMALL, warmup=10, horizon="continuing", averse_episodes=1.0, interleaved=False),
             marks=pytest.mark.slow,
         ),
         MomentSettings(
-            **SMALL, warmup=0, gamma=1.0, n_step=3, averse_episodes=1.0, replay=30, surprise=0.0, lasting=True
+            **SMALL, warmup=0, gamma=1.0, n_step=3, averse_episodes=1.0, replay=30, prioritised=0.0, epsilon_z=True
         ),
-        HistogramSettings(**SMALL, atoms=11, n_step=2, surprise=0.5),
+        HistogramSettings(**SMALL, atoms=11, n_step=2, prioritised=0.5),
         pytest.param(
-            HistogramSettings(**SMALL, atoms=11, n_step=3, horizon="episode", side_by_side=True), marks=pytest.mark.slow
+            HistogramSettings(**SMALL, atoms=11, n_step=3, horizon="episode", interleaved=True), marks=pytest.mark.slow
         ),
-        pytest.param(MeanSettings(**SMALL, side_by_side=True, warmup=9, exploration=0.5), marks=pytest.mark.slow),
+        pytest.param(MeanSettings(**SMALL, interleaved=True, warmup=9, exploration=0.5), marks=pytest.mark.slow),
         pytest.param(CovarianceSettings(**SMALL, replay=20, n_step=4), marks=pytest.mark.slow),
     ],
     ids=[

@@ -18,8 +18,8 @@ MANY = 2_000  # actions, so that two draws in a row are hardly ever the same
 GREEDY = 1
 
 
-def agent_of(actions=MANY, epsilon=1.0, lasting=True, **changes):
-    settings = settings_of("sfdqn", widths=(1,), epsilon=epsilon, lasting=lasting, **changes)
+def agent_of(actions=MANY, epsilon=1.0, epsilon_z=True, **changes):
+    settings = settings_of("sfdqn", widths=(1,), epsilon=epsilon, epsilon_z=epsilon_z, **changes)
     return create_agent(settings, 1, actions, [(0.0, 1.0)], TASKS)
 
 
@@ -120,7 +120,7 @@ def test_nothing_is_repeated_for_ever():
 
 
 def test_chance_is_uniform_and_follows_from_key_and_index():
-    agent = agent_of(actions=3, lasting=False)
+    agent = agent_of(actions=3, epsilon_z=False)
     many = chance_of(agent, 0, np.arange(400), 8)
     assert abs(np.mean(many.explore < 0.3) - 0.3) < 4 * np.sqrt(0.3 * 0.7 / many.explore.size)
     counts = np.bincount(many.action[many.explore < 0.3], minlength=3)
@@ -135,7 +135,7 @@ def test_chance_is_uniform_and_follows_from_key_and_index():
 
 def test_samples_are_uniform_and_follow_from_key_and_index():
     for share in (0.0, 0.5):
-        agent = agent_of(lasting=False, surprise=share, batch=20)
+        agent = agent_of(epsilon_z=False, prioritised=share, batch=20)
         draw = jax.jit(jax.vmap(partial(algorithm.sample_chance, agent, jax.random.key(0))))
         many = draw(jnp.arange(700))
         counts = np.bincount((np.asarray(many.bits) % 7).ravel(), minlength=7)
@@ -164,11 +164,11 @@ def by_loops(learner, ends, seed, epsilon):
     return np.array(chosen)
 
 
-@pytest.mark.parametrize("lasting", [False, True])
+@pytest.mark.parametrize("epsilon_z", [False, True])
 @pytest.mark.parametrize(("n", "epsilon"), [(1, 0.4), (3, 0.4), (3, 1.0)])
-def test_exploration_is_that_of_loops(n, epsilon, lasting):
+def test_exploration_is_that_of_loops(n, epsilon, epsilon_z):
     ends = np.random.default_rng(0).choice(3, p=[0.8, 0.1, 0.1], size=(200, n))
-    learner = make(n, actions=5, epsilon=epsilon, lasting=lasting)
+    learner = make(n, actions=5, epsilon=epsilon, epsilon_z=epsilon_z)
     prefer(learner)
     found = actions_of(learner, ends)
     np.testing.assert_array_equal(found, by_loops(learner, ends, 3, epsilon))
@@ -198,7 +198,7 @@ def test_random_steps_of_a_warm_up_are_repeated_too_and_go_on_after_it():
 
 
 def averse(share, limit=0, **changes):
-    small = {"widths": (1,), "epsilon": 0.0, "warmup": 0, "surprise": 0.0, "averse_episodes": share}
+    small = {"widths": (1,), "epsilon": 0.0, "warmup": 0, "prioritised": 0.0, "averse_episodes": share}
     settings = settings_of("rasfdqn", **small, **changes)
     return create_agent(settings, 1, 2, [(0.0, 1.0)], TASKS, limit=limit)
 

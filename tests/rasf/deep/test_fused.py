@@ -59,7 +59,7 @@ def assert_same(one, other):
 
 # with all that the plain loop does not do switched off
 PLAIN_LOW_RANK = {
-    "events": (1,), "shared": False, "decay": False, "average": 0, "warmup": 0, "surprise": 0.0, "updates": 0.5,
+    "events": (1,), "shared": False, "decay": False, "average": 0, "warmup": 0, "prioritised": 0.0, "updates": 0.5,
     "n_step": 3, "averse_episodes": 0.8, "replay": 10,
 }  # fmt: skip
 
@@ -72,12 +72,12 @@ def rows_of(obs, action, phi, next_obs, not_terminated, task, last):
     ("name", "world", "changes"),
     [
         ("rasfc51", WALK, {}),
-        ("rasfc51", WALK, {"side_by_side": True, "updates": 0.5}),
+        ("rasfc51", WALK, {"interleaved": True, "updates": 0.5}),
         ("sfdqn-residual", Walk(episode_length=7, edge=0.3), {"n_step": 3}),
         pytest.param(
             "sfdqn",
             Walk(episode_length=7, edge=0.3),
-            {"n_step": 3, "side_by_side": True, "updates": 0.5},
+            {"n_step": 3, "interleaved": True, "updates": 0.5},
             marks=pytest.mark.slow,
         ),
         ("rasfdqn", Walk(episode_length=4, edge=0.5), PLAIN_LOW_RANK | {"limit": 4}),
@@ -172,9 +172,9 @@ def test_everything_random_follows_from_key_and_index(interleaved):
     steps, a small ring, averaged and frozen networks. Interleaved, with a time limit.
     """
     world, limit = Walk(episode_length=7, edge=0.9), 7 if interleaved else 0
-    changes = {"warmup": 8, "lasting": True, "n_step": 3, "replay": 30, "settle": 0.3, "average": 9, "events": (1,)}
+    changes = {"warmup": 8, "epsilon_z": True, "n_step": 3, "replay": 30, "freeze": 0.3, "average": 9, "events": (1,)}
     changes |= {"averse_episodes": 1.0}
-    agent = make("rasfdqn", world, 48, limit, side_by_side=interleaved, epsilon=0.3, **changes)
+    agent = make("rasfdqn", world, 48, limit, interleaved=interleaved, epsilon=0.3, **changes)
     configs, schedule = stacked([config_of(1), config_of(2)]), Schedule(24, 2, 1_000)
     whole, seen = run(agent, configs, schedule, world)
     lanes, step, steps = None, 0, []
@@ -239,13 +239,13 @@ def test_a_warm_up_is_random_and_sets_the_scale():
     assert not np.allclose(expected.factor, 1.0)
     np.testing.assert_array_equal(chunk.lanes.within.high[0], steps.phi.max(axis=0))
     np.testing.assert_array_equal(chunk.lanes.within.low[0], np.minimum(steps.phi.min(axis=0), 0))
-    np.testing.assert_array_equal(chunk.lanes.within.lasting[0], np.ones(3))
+    np.testing.assert_array_equal(chunk.lanes.within.recurring[0], np.ones(3))
     np.testing.assert_array_equal(steps.task, [0, 1] * 3)
 
 
 def test_the_last_step_of_an_episode_is_its_end_and_time_is_stored():
     """With a limit; without one, or for a world whose episodes are cut sooner, the last state is bootstrapped."""
-    agent = make("sfdqn", limit=WALK.episode_length, horizon="episode", side_by_side=True)
+    agent = make("sfdqn", limit=WALK.episode_length, horizon="episode", interleaved=True)
     lanes, _ = run(agent, stacked([config_of(1)]), Schedule(16, 2, 16))
     steps = replay.unpack(lanes.ring.rows[0], agent.inputs)
     age = np.repeat(np.arange(16) % 5, 2)
@@ -256,7 +256,7 @@ def test_the_last_step_of_an_episode_is_its_end_and_time_is_stored():
         np.testing.assert_allclose(one, agent.with_time(one[:, :3], so_far), atol=1e-5)
         expected = [sum(0.8**t for t in range(5 - a)) for a in so_far]
         np.testing.assert_allclose(agent.longest(one), expected, rtol=1e-4, atol=1e-4)
-    later = make("sfdqn", limit=WALK.episode_length + 1, horizon="episode", side_by_side=True)
+    later = make("sfdqn", limit=WALK.episode_length + 1, horizon="episode", interleaved=True)
     lanes, _ = run(later, stacked([config_of(1)]), Schedule(16, 2, 16))
     assert replay.unpack(lanes.ring.rows[0], agent.inputs).not_terminated.all()
 
@@ -375,6 +375,6 @@ def test_periods():
     assert period_of(sized()) == 4
     assert period_of(make(target_period=0)) == 1_000
     # 12 updates, 3 for each of 4 steps: 4 rounds of 4 steps
-    assert period_of(make(target_period=12, updates=0.75, side_by_side=True), 4) == 16
+    assert period_of(make(target_period=12, updates=0.75, interleaved=True), 4) == 16
     with pytest.raises(ValueError, match=r"updates must be a whole number for a round of 2 steps, got 1\.5"):
-        period_of(make(updates=0.75, side_by_side=True), 2)
+        period_of(make(updates=0.75, interleaved=True), 2)

@@ -134,7 +134,7 @@ def test_an_overwritten_row_is_new(kind):
 
 
 def agent_of(share=0.5, planned=0, **changes):
-    settings = settings_of("rasfdqn", widths=(6,), surprise=share, **changes)
+    settings = settings_of("rasfdqn", widths=(6,), prioritised=share, **changes)
     return create_agent(settings, 2, 3, BOUNDS, TASKS, planned=planned)
 
 
@@ -174,11 +174,11 @@ def test_weights_of_one_change_nothing():
     np.testing.assert_allclose(twice.error, found.error, rtol=1e-6)  # priorities are those of the plain error
 
 
-@pytest.mark.parametrize("surprise", [0.0, 0.9])
-def test_the_distribution_of_a_rare_outcome_is_right_in_the_end(surprise):
+@pytest.mark.parametrize("prioritised", [0.0, 0.9])
+def test_the_distribution_of_a_rare_outcome_is_right_in_the_end(prioritised):
     """One step that pays 1 in an eighth of the cases: prioritised replay draws those much more often."""
     small = {"widths": (4,), "warmup": 0, "n_step": 1, "batch": 32, "learning_rate": 0.01, "average": 100}
-    settings = settings_of("rasfdqn", **small, surprise=surprise)
+    settings = settings_of("rasfdqn", **small, prioritised=prioritised)
     task = Tasks.of(np.ones((1, 1)))
     agent = create_agent(settings, 1, 1, np.array([(0.0, 1.0)]), task, planned=3_000)
     learner = SteppedLearner(agent, task, 0.0, 0, Pace(1, 1_000))

@@ -53,8 +53,8 @@ def test_each_kind_of_distribution_has_its_class():
                    MomentSettings: {"events", "averse_episodes"}}  # fmt: skip
     for name in set(DEEP_AGENTS) - {"rasfdqn"}:  # nothing beyond the paper is on by default
         usual = network_settings(name)
-        assert (usual.average, usual.updates, usual.n_step, usual.surprise, usual.settle) == (0, 1, 1, 0, 0)
-        assert not any((usual.lasting, usual.shared, usual.side_by_side, usual.decay, usual.warmup))
+        assert (usual.average, usual.updates, usual.n_step, usual.prioritised, usual.freeze) == (0, 1, 1, 0, 0)
+        assert not any((usual.epsilon_z, usual.shared, usual.interleaved, usual.decay, usual.warmup))
         assert (usual.horizon, usual.episode_length) == ("continuing", 0)
     assert (MomentSettings().horizon, MomentSettings().averse_episodes) == ("episode", 0.5)
 
@@ -126,10 +126,10 @@ def test_objects_are_for_networks_without_sines():
         settings_of("sfdqn", objects=2, frequency=2.0)
 
 
-def test_lasting_is_no_number_of_steps():
-    assert settings_of("rasfdqn", lasting=True).lasting
-    with pytest.raises(ValueError, match=r"^lasting must be True or False, got 5$"):
-        settings_of("rasfdqn", lasting=5)
+def test_epsilon_z_is_no_number_of_steps():
+    assert settings_of("rasfdqn", epsilon_z=True).epsilon_z
+    with pytest.raises(ValueError, match=r"^epsilon_z must be True or False, got 5$"):
+        settings_of("rasfdqn", epsilon_z=5)
 
 
 def test_objects_divide_the_observation():
@@ -175,8 +175,8 @@ BAD = [
     ({"batch": (8,)}, "batch"),
     ({"target_period": -1}, "target_period"),
     ({"target_period": 0.5}, "target_period"),
-    ({"settle": 1.5}, "settle"),
-    ({"settle": -0.1}, "settle"),
+    ({"freeze": 1.5}, "freeze"),
+    ({"freeze": -0.1}, "freeze"),
     ({"events": [0]}, "events"),
     ({"events": (0, 0)}, "events"),
     ({"events": (-1,)}, "events"),
@@ -195,7 +195,7 @@ BAD = [
     ({"replay": 0.5}, "replay"),
     ({"average": -1}, "average"),
     ({"exploration": 2.0}, "exploration"),
-    ({"surprise": 1.5}, "surprise"),
+    ({"prioritised": 1.5}, "prioritised"),
     ({"horizon": "for ever"}, "horizon"),
     ({"horizon": None}, "horizon"),
     ({"episode_length": -1}, "episode_length"),
@@ -208,7 +208,7 @@ BAD = [
     ({"frequency": -1.0}, "frequency"),
     ({"decay": 1}, "decay"),
     ({"shared": None}, "shared"),
-    ({"side_by_side": "no"}, "side_by_side"),
+    ({"interleaved": "no"}, "interleaved"),
 ]
 
 

@@ -8,7 +8,7 @@ import pytest
 import rasf
 from coin_world import Coin
 from rasf import CVaR, Entropic, Limit, MeanVariance
-from rasf.library.calibration.bounds import Bound, Promise, bounds_of_errors
+from rasf.library.calibration.bounds import Bound, Bounds, bounds_of_errors
 from rasf.library.calibration.calibration import Calibration
 from rasf.library.calibration.measure import cost_features
 from rasf.library.calibration.quantities import predicted_quantities
@@ -51,7 +51,7 @@ def test_predictions_are_of_the_driving_policy(library):
     obs = library.encode(0)[None]
     mean, spread, cvar, [fails], _ = predicted_quantities(rule, obs, np.array([1]))
     scores = library.scores(0, W)
-    i, a = int(scores.driver), int(scores.action)
+    i, a = int(scores.source), int(scores.action)
     assert mean == pytest.approx(scores.mean[i, a])
     assert spread == pytest.approx(scores.std[i, a])
     assert cvar == pytest.approx(mean - 1.754983 * spread, rel=1e-5)
@@ -63,8 +63,8 @@ def test_bounds_hold_for_new_asks(library):
     for ask in range(40):
         w, risk = np.array([1.0, -rng.uniform(0.5, 2.0)]), MeanVariance(-float(rng.random()))
         report = library.evaluate(Coin, w, risk, episodes=100, seed=100 + ask)
-        bounds, returns = report.promise.bounds, report.discounted
-        assert report.promise.remarks == ()
+        bounds, returns = report.bounds.by_quantity, report.discounted
+        assert report.bounds.remarks == ()
         held.append(
             [
                 returns.mean() >= bounds["mean"].low - 1e-9,
@@ -118,7 +118,7 @@ def test_how_many_further_asks_keep_the_bound(off, chance, least):
 def test_few_asks_are_remarked_on(trained):
     few = replace_library(trained)
     few.calibrate(Coin, 60, tasks=4, risks=[NEUTRAL, AVERSE])
-    (remark,) = few.scores(0, W).promise.remarks
+    (remark,) = few.scores(0, W).bounds.remarks
     assert remark == "only 4 asks of neutral were tried, and 95.0% need 19: the bounds are those of the worst"
 
 
@@ -135,14 +135,14 @@ def test_a_feature_may_be_called_mean(library):
 
 
 def test_a_promise_is_told(library):
-    found = library.scores(0, W, AVERSE).promise
+    found = library.scores(0, W, AVERSE).bounds
     assert set(found.bounds) == set(library.calibration.quantities)
     assert found.remarks == ()
     assert "at least" in found.sides()["mean"]
     assert "at most" in found.sides()["1 an episode"]
     assert found.sentence().endswith("(95% each)")
     report = library.evaluate(Coin, W, AVERSE, episodes=5)
-    assert "promised: mean" in str(report)
+    assert "bound: mean" in str(report)
     assert set(report.describe()["promise"]) == {*found.bounds, "remarks"}
 
 
@@ -159,11 +159,11 @@ def test_what_is_expected_lies_within_its_bounds(library):
     start = library.encode(0)[None]
     for found in (library.calibration, biased(library.calibration, 0.2), biased(library.calibration, 3.0, 0.1)):
         for rule in rules:
-            for bound in found.promise(rule, start).bounds.values():
+            for bound in found.bounds_of(rule, start).by_quantity.values():
                 assert bound.low <= bound.expected <= bound.high
     low = biased(library.calibration, 0.2)
     raw = predicted_quantities(rules[0], start, low.costs).array()
-    expected = [bound.expected for bound in low.promise(rules[0], start).bounds.values()]
+    expected = [bound.expected for bound in low.bounds_of(rules[0], start).by_quantity.values()]
     assert (np.array(expected)[[1, 3]] < 0.6 * raw[[1, 3]]).all()  # corrected, not only clipped
 
 
@@ -198,16 +198,16 @@ def test_small_errors_are_not_told_where_nothing_is_random(library):
 
 
 def test_beyond_what_was_calibrated_there_is_a_remark(library):
-    assert library.scores(0, W, MeanVariance(-0.5)).promise.remarks == ()
-    (remark,) = library.scores(0, W, MeanVariance(-9.0)).promise.remarks
+    assert library.scores(0, W, MeanVariance(-0.5)).bounds.remarks == ()
+    (remark,) = library.scores(0, W, MeanVariance(-9.0)).bounds.remarks
     assert "lies beyond what was calibrated, mean-variance:-1.0 to neutral" in remark
-    assert "cvar:0.1 was not calibrated" in library.scores(0, W, CVaR(0.1)).promise.remarks[0]
+    assert "cvar:0.1 was not calibrated" in library.scores(0, W, CVaR(0.1)).bounds.remarks[0]
     assert remark in library.evaluate(Coin, W, MeanVariance(-9.0), episodes=3).remarks()
-    assert library.scores(0, W, Entropic(0.0)).promise.remarks == ()
+    assert library.scores(0, W, Entropic(0.0)).bounds.remarks == ()
 
 
 def test_costs_below_zero_are_at_least_so_much():
-    told = Promise({"mean": Bound(1.0, 0.5, 1.5), "fuel": Bound(-1.0, -1.5, -0.5), "falls": Bound(0.1, 0.0, 0.2)})
+    told = Bounds({"mean": Bound(1.0, 0.5, 1.5), "fuel": Bound(-1.0, -1.5, -0.5), "falls": Bound(0.1, 0.0, 0.2)})
     assert told.sides() == {"mean": "at least 0.5", "fuel": "at least -1.5", "falls": "at most 0.2"}
 
 
@@ -232,7 +232,7 @@ def test_the_file_keeps_it(library, tmp_path):
     library.save(tmp_path / "it.rasf")
     again = rasf.load(tmp_path / "it.rasf")
     assert str(again.calibration) == str(library.calibration)
-    assert again.scores(0, W).promise == library.scores(0, W).promise
+    assert again.scores(0, W).bounds == library.scores(0, W).bounds
     assert rasf.merge([again, again]).calibration is None
 
 

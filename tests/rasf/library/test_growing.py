@@ -168,7 +168,7 @@ def test_a_policy_takes_no_part_where_its_learner_never_was():
     found = merged.scores(np.array([[1.0], [5.0], [8.0]]), [1.0], NEUTRAL)
     assert (found.values[1, 0] == -np.inf).all()
     assert (found.values[0, 1] == -np.inf).all()
-    np.testing.assert_array_equal(found.driver[:2], [0, 1])
+    np.testing.assert_array_equal(found.source[:2], [0, 1])
     np.testing.assert_array_equal(found.seen, [True, True, False])
 
 

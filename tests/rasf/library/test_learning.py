@@ -192,7 +192,9 @@ def test_a_number_of_tasks_needs_signs_so_that_costs_are_not_rewarded():
     said = r"tasks=8 cannot be drawn, because nothing says which of the 2 features are costs: give weights \(n, 2\), or"
     for options in ({}, {"phi": phi_of_two}, {"agent": "auto"}, DEEP):
         one_line(lambda options=options: rasf.learn(world, tasks=8, steps_per_task=1, **options), said)
-    one_line(lambda: rasf.learn(world, tasks=[[1.0, -1.0]], imagined=3, steps_per_task=1, **DEEP), "^imagined=3 cannot")
+    one_line(
+        lambda: rasf.learn(world, tasks=[[1.0, -1.0]], extra_tasks=3, steps_per_task=1, **DEEP), "^extra_tasks=3 cannot"
+    )
     one_line(lambda: rasf.learn("rasf/FourRoom-v0", tasks=8, phi=phi_of_two), said)
     cost.signs = (1, -1)
     declared = functools.update_wrapper(functools.partial(phi_of_two), phi_of_two)
@@ -361,7 +363,7 @@ class Meeting(gym.Env):
 
 
 def test_lists_of_objects_are_learned_saved_and_loaded(tmp_path):
-    settings = {"widths": (8, 6), "batch": 8, "warmup": 20, "objects": 2, "lasting": True}
+    settings = {"widths": (8, 6), "batch": 8, "warmup": 20, "objects": 2, "epsilon_z": True}
     library = rasf.learn(Meeting(), tasks=[[0, 1], [-1, 0]], steps_per_task=40, **settings)
     assert (library.agent, library.sources.describe()["objects"], library.sources.n_inputs) == ("rasfdqn", 2, 6)
     library.save(tmp_path / "a.rasf")
@@ -459,8 +461,8 @@ def test_a_callback_is_told_of_the_policies_of_all_risks_and_says_what_they_lear
     ({"env": "FrozenLake-v1", "env_kwargs": {"map_name": "nowhere"}}, "cannot be made: KeyError 'nowhere'"),
     ({"base_library": 3}, "base_library must be a policy library, got int"),
     ({"once": [0, 0], "agent": "rasfdqn"}, "once must hold indices of the 2 features, from 0 and each once"),
-    ({"imagined": "many", "agent": "sfdqn"}, "imagined must be weights"),
-    ({"imagined": -1, "agent": "sfdqn"}, "imagined must be a whole number"),
+    ({"extra_tasks": "many", "agent": "sfdqn"}, "extra_tasks must be weights"),
+    ({"extra_tasks": -1, "agent": "sfdqn"}, "extra_tasks must be a whole number"),
     ({"env": "rasf/Grid-v0", "agent": "sfdqn", "num_envs": 10**9}, "num_envs must be at most 10000"),
     ({"phi": 3}, "phi must"),
     ({"phi": lambda *_: 1.0}, "phi must"),

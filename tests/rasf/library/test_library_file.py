@@ -54,7 +54,7 @@ def behaviour(library, agent):
     found = []
     for risk in SERVED[agent]:
         scores = library.scores(OBS, W, risk)
-        found += [scores.values, scores.mean, scores.std, scores.seen, scores.driver]
+        found += [scores.values, scores.mean, scores.std, scores.seen, scores.source]
         found.append(library.act(OBS, W, risk))
         found.append([library.act({"where": s, "how": OBS["how"][s]}, W, risk) for s in range(4)])
     return found

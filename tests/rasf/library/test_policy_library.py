@@ -61,7 +61,7 @@ def check_one_and_many(library, kind, tolerance):
     w = [0.7, -0.4]
     many = library.scores(batched(observations), w, AVERSE)
     actions = library.act(batched(observations), w, AVERSE)
-    assert actions.shape == many.action.shape == many.driver.shape == many.seen.shape == (5,)
+    assert actions.shape == many.action.shape == many.source.shape == many.seen.shape == (5,)
     assert many.values.shape == many.mean.shape == many.std.shape == (3, 5, 2)
     for i, obs in enumerate(observations):
         assert space.contains(obs)
@@ -72,11 +72,11 @@ def check_one_and_many(library, kind, tolerance):
         assert one.values.shape == (3, 2)
         for name in ("values", "mean", "std"):
             np.testing.assert_allclose(getattr(one, name), getattr(many, name)[:, i], rtol=tolerance, atol=tolerance)
-        assert (one.driver, one.seen) == (many.driver[i], many.seen[i])
+        assert (one.source, one.seen) == (many.source[i], many.seen[i])
         # by hand: the best entry, the lowest action first, and the policy that holds it
         best = one.values.max()
         assert action - 5 == min(np.argwhere(one.values == best)[:, 1])
-        assert one.values[one.driver, action - 5] == best
+        assert one.values[one.source, action - 5] == best
         np.testing.assert_allclose(one.values, one.mean - 0.75 * one.std**2, rtol=1e-5, atol=1e-7)
     np.testing.assert_array_equal(np.asarray(many), many.values)
     assert np.asarray(many, np.float32).dtype == np.float32
@@ -237,7 +237,7 @@ def test_a_library_says_what_it_is(library):
 def test_an_explanation_is_one_line(library):
     one, many = (library.scores(obs, W[0], NEUTRAL) for obs in (7, [7, 8, 10]))
     worth = f"{one.values.max():.4g}"
-    assert repr(one) == f"<Explanation: values (3, 2), action {one.action} by policy {one.driver}, worth {worth}>"
+    assert repr(one) == f"<Explanation: values (3, 2), action {one.action} by policy {one.source}, worth {worth}>"
     seen = f"{many.seen.sum()} of 3 observations were seen in training"
     assert repr(many) == f"<Explanation: values (3, 3, 2), {seen}>"
     assert not many.seen[2]  # an episode ends there

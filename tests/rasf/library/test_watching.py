@@ -231,13 +231,13 @@ def test_a_bar_shows_progress_where_it_is_asked_for(capsys, monkeypatch):
 def test_imagined_weightings_are_learned_and_never_practised():
     seen, more = [], np.array([[0.2, 0.8], [1.0, 0.5], [0.5, 0.5]])
     risks = [MeanVariance(0.0), MeanVariance(-1.0)]
-    for imagined, count in ((more, 3), (2, 2)):
+    for extra_tasks, count in ((more, 3), (2, 2)):
         library = rasf.learn(
             lambda: gym.wrappers.TimeLimit(Corridor(), 10),  # so that tasks take turns often
             tasks=np.eye(2),
             steps_per_task=400,
             risk=risks,
-            imagined=imagined,
+            extra_tasks=extra_tasks,
             callback=seen.append,
             **NETWORK,
         )
@@ -248,15 +248,15 @@ def test_imagined_weightings_are_learned_and_never_practised():
         assert any("never practised" in note for note in library.notes)
         seen.clear()
     np.testing.assert_allclose([one.w for one in library.policies[2:4]], [one.w for one in library.policies[6:8]])
-    with pytest.raises(ValueError, match="imagined is for networks"):
-        rasf.learn(Corridor, tasks=np.eye(2), imagined=2, agent="rasfql")
+    with pytest.raises(ValueError, match="extra_tasks is for networks"):
+        rasf.learn(Corridor, tasks=np.eye(2), extra_tasks=2, agent="rasfql")
 
 
 @pytest.mark.slow
 def test_an_imagined_policy_is_as_good_as_one_that_was_practised():
     """Who only ever practised the first feature learns for the second from the same steps."""
     library = rasf.learn(
-        Corridor, tasks=[[1.0, 0.0]], imagined=[[-1.0, -1.0]], steps_per_task=6_000, seed=1,
+        Corridor, tasks=[[1.0, 0.0]], extra_tasks=[[-1.0, -1.0]], steps_per_task=6_000, seed=1,
         **NETWORK | {"gamma": 0.9, "epsilon": 0.5, "widths": (16,)},
     )  # fmt: skip
     report = library.evaluate(Corridor, [-1.0, -1.0], MeanVariance(0.0), episodes=10, max_steps=50)

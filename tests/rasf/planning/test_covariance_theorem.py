@@ -149,9 +149,9 @@ def test_with_a_uniform_error_the_frobenius_constant_is_sharp():
     # as above, but f also shows in e's direction, rarely: enough for C to be parallel to e e^T - E[f f^T]
     p, (u, e) = 0.999, np.eye(2)
     f = np.array([u, -u, e, -e])
-    surprise = np.array([-1 / p, -1 / p, 1 / (1 - p), 1 / (1 - p)])[:, None] / np.sqrt(2) * f
+    deviation = np.array([-1 / p, -1 / p, 1 / (1 - p), 1 / (1 - p)])[:, None] / np.sqrt(2) * f
     chances = [p / 2, p / 2, (1 - p) / 2, (1 - p) / 2]
-    one = at_the_fork(surprise - f, e, f, about_wrong_mean=False, chances=chances)
+    one = at_the_fork(deviation - f, e, f, about_wrong_mean=False, chances=chances)
     assert one.eps("fro") == pytest.approx(1.0)
     assert max(np.sum(f**2) for f in one.f) == 1.0
     assert one.miss("fro") == pytest.approx(2 + p * np.sqrt(2))

@@ -113,7 +113,7 @@ TRAINING = (
              "from the bounds of a step", metavar="LOW,HIGH", many=True),
     Argument("once", "Indices of features that occur at most once an episode, such as a crash.", readers.indices,
              _ENV_ONLY, "none", metavar="2,3"),
-    Argument("imagined", "Additional weights (m, d), or how many to draw, for which networks learn policies "
+    Argument("extra_tasks", "Additional weights (m, d), or how many to draw, for which networks learn policies "
              "off-policy.", partial(whole, least=0), _ENV_ONLY, "0"),
     Argument("env_kwargs", "Keyword arguments of the environment.", readers.table, LEARN | SWEEP, "none"),
     _ENV_ARG,

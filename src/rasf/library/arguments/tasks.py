@@ -78,7 +78,7 @@ def drawn_tasks(
     return np.where(signs == 0, drawn, np.abs(drawn) * signs)
 
 
-def imagined_tasks(
+def additional_tasks(
     given: npt.ArrayLike | int,
     world: Opened,
     spec: AgentSpec,
@@ -90,8 +90,8 @@ def imagined_tasks(
     if checks.is_whole(given) and given == 0:
         return np.zeros((0, world.n_features))
     if spec.family is not Family.NETWORKS:
-        raise ValueError(f"imagined is for networks; {spec} learns tables")
-    found = drawn_tasks(given, world.n_features, world.random_tasks, seed, notes, signs, "imagined")
+        raise ValueError(f"extra_tasks is for networks; {spec} learns tables")
+    found = drawn_tasks(given, world.n_features, world.random_tasks, seed, notes, signs, "extra_tasks")
     notes.append(f"{len(found)} further weightings were learned from the same steps, and never practised")
     return found
 

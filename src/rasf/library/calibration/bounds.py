@@ -36,10 +36,10 @@ class Bound(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Promise:
+class Bounds:
     """Calibrated bounds for one query, by quantity: mean, spread, cvar (of the discounted return), costs by feature."""
 
-    bounds: Mapping[str, Bound]
+    by_quantity: Mapping[str, Bound]
     remarks: tuple[str, ...] = ()
 
     def sides(self) -> dict[str, str]:
@@ -47,16 +47,16 @@ class Promise:
 
         Costs that are counted below zero are at least so much.
         """
-        below = {name for name, bound in self.bounds.items() if bound.low < 0 >= bound.high}
+        below = {name for name, bound in self.by_quantity.items() if bound.low < 0 >= bound.high}
         return {
             name: f"at least {bound.low:.4g}" if name in {*AT_LEAST, *below} else f"at most {bound.high:.4g}"
-            for name, bound in self.bounds.items()
+            for name, bound in self.by_quantity.items()
         }
 
     def lines(self) -> list[str]:
         """A line for each bound."""
         return [
-            f"{name:20s} {side} ({LEVEL:.0%}), expected {self.bounds[name].expected:.4g}"
+            f"{name:20s} {side} ({LEVEL:.0%}), expected {self.by_quantity[name].expected:.4g}"
             for name, side in self.sides().items()
         ]
 
@@ -69,7 +69,7 @@ class Promise:
 
     def describe(self) -> Header:
         """As JSON."""
-        return {name: bound._asdict() for name, bound in self.bounds.items()} | {"remarks": list(self.remarks)}
+        return {name: bound._asdict() for name, bound in self.by_quantity.items()} | {"remarks": list(self.remarks)}
 
 
 def bounds_of_errors(errors: Floats, by_chance: Floats, level: float) -> tuple[Floats, Floats]:

@@ -34,7 +34,7 @@ from rasf.library.calibration.bounds import (
     AT_THE_LEVEL,
     LEVEL,
     Bound,
-    Promise,
+    Bounds,
     bounds_of_errors,
     enough,
     shrunk,
@@ -128,7 +128,7 @@ class Calibration:
             for level in (LEVEL, _STRICT)
         }
 
-    def promise(self, rule: ActingRule, obs: npt.NDArray[Any]) -> Promise:
+    def bounds_of(self, rule: ActingRule, obs: npt.NDArray[Any]) -> Bounds:
         """Return the bounds for acting by a rule from observations (B, n) on, on average over them."""
         predicted = predicted_quantities(rule, obs, self.costs)
         errors = self._errors_of(rule.risk, rule.limits is not None)
@@ -138,7 +138,7 @@ class Calibration:
         ends = np.sort([self._scale.outcomes(predicted, part) for part in (errors.low, errors.high)], axis=0)
         expected = np.clip(self._scale.outcomes(predicted, errors.middle), *ends)  # rounding
         bounds = (Bound(float(mean), *map(float, pair)) for mean, pair in zip(expected, ends.T, strict=True))
-        return Promise(dict(zip(self.quantities, bounds, strict=True)), remarks)
+        return Bounds(dict(zip(self.quantities, bounds, strict=True)), remarks)
 
     def bounds(self, group: str) -> Floats:
         """The bounds (J, q) of a group at its predictions, on the side that matters."""

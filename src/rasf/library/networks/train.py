@@ -71,7 +71,7 @@ def train_networks(
 
     There is a policy for each risk and task, and all of them learn from every transition: each risk acts for its share
     of a task's steps. A policy whose own task was never reached has learned too; it is kept only if its task was begun.
-    Policies for `imagined` weightings (m, d) learn off-policy only.
+    Policies for `extra_tasks` weightings (m, d) learn off-policy only.
     """
     env = cast("FeatureVector | WorldAdapter", training.world)
     tasks, risks, notes, base_library = training.tasks, training.risks, training.notes, training.base
@@ -79,7 +79,7 @@ def train_networks(
     if isinstance(settings, HistogramSettings):
         atoms = _atoms(settings, support, once, base_library, bounds, tasks.shape[1])
         declared = None if bounds is None else env.declared_bounds
-    stream = _Stream(training, settings.side_by_side)
+    stream = _Stream(training, settings.interleaved)
     world = compiled_world(env) if base_library is None else None
     if settings.objects:
         _check_rows(settings.objects, env.encoder.describe())
@@ -172,15 +172,15 @@ def _memory() -> float:
 class _Stream:
     """The stretches of training, one for each task and risk that leads, and what they showed so far.
 
-    taken: steps of each stretch. Stretches follow one another, or take turns (`side_by_side`). learned: what policies
+    taken: steps of each stretch. Stretches follow one another, or take turns (`interleaved`). learned: what policies
     learn for at each risk, the tasks and further weightings.
     """
 
     STATE = ("taken", "total", "failures", "extras", "known", "_shown")  # for checkpoints
 
-    def __init__(self, training: Training, side_by_side: bool) -> None:
-        tasks, further, risks = training.tasks, training.imagined, training.risks
-        self.steps, self.side_by_side = max(1, training.steps_per_task // len(risks)), side_by_side
+    def __init__(self, training: Training, interleaved: bool) -> None:
+        tasks, further, risks = training.tasks, training.extra_tasks, training.risks
+        self.steps, self.interleaved = max(1, training.steps_per_task // len(risks)), interleaved
         self._reports, self._risks = training.reports, len(risks)
         self.w = np.repeat(tasks, len(risks), axis=0)  # task by task, each for all risks
         self.risks = list(risks) * len(tasks)
@@ -209,7 +209,7 @@ class _Stream:
     @property
     def begun_tasks(self) -> int:
         """How many are kept: those with a policy that led, from the first on, or all, where they take turns."""
-        if self.side_by_side:
+        if self.interleaved:
             return len(self.w) // self._risks
         return -(-int(np.flatnonzero(self.taken).max(initial=0) + 1) // self._risks)
 
@@ -266,14 +266,14 @@ def _train_fused(stream: _Stream, agent: Agent, world: World, training: Training
     checkpoint.begin(stream=stream, at=at, greedy=greedy)
     for chunk in fused.chunks(agent, world, configs, schedule, at.lanes, at.step):
         at.lanes, at.step = chunk.lanes, chunk.step
-        active = np.arange(len(stream.w)) if stream.side_by_side else np.array([chunk.task])
+        active = np.arange(len(stream.w)) if stream.interleaved else np.array([chunk.task])
         phi = chunk.length / len(active) * np.asarray(chunk.phi[0], np.float64)
         stream.taken[active] += chunk.length // len(active)
         stream.total[active] += np.sum(phi * stream.w[active], axis=1)
         if failure is not None:
             stream.failures[active] += np.rint(phi[:, failure])
         stream.extras[active] = chunk.loss[0], *chunk.clipped[0]
-        shown = chunk.step // chunk.length % len(active) if stream.side_by_side else chunk.task
+        shown = chunk.step // chunk.length % len(active) if stream.interleaved else chunk.task
         if greedy is not None:
             policy = _greedy_of(agent, chunk.lanes, env, stream.w[shown], stream.risks[shown])
             stream.known |= greedy.look(stream.share, shown, stream.w[shown], policy)
@@ -305,7 +305,7 @@ class _Turns:
         self.obs: npt.NDArray[Any] = np.zeros(0, np.float32)
         self.active: Ints = np.zeros(0, np.int64)
         while len(self.active) < n:
-            self.active = np.append(self.active, stream.next_turn(self.active) if stream.side_by_side else 0)
+            self.active = np.append(self.active, stream.next_turn(self.active) if stream.interleaved else 0)
         self.in_turn: Ints = np.zeros(n, np.int64)
         self.shown = self.all_taken = 0
         self.told: list[Any] = []
@@ -351,7 +351,7 @@ def _train_stepped(
         meter.add(rewards, over, step.valid)
         stream.add(active, rewards, step.valid, step.failure if env.reports_failures else None)
         at.obs, at.all_taken = step.obs, at.all_taken + int(np.count_nonzero(step.valid))
-        done = not stream.side_by_side and stream.taken[active[0]] >= stream.steps
+        done = not stream.interleaved and stream.taken[active[0]] >= stream.steps
         if done or at.all_taken >= stream.all_steps or at.all_taken - at.shown >= show_every:
             led = stream.next_shown(active)
             if at.read():
@@ -362,7 +362,7 @@ def _train_stepped(
                 stream.known |= greedy.look(stream.share, led, stream.w[led], _learner_s_greedy(learner, env, led))
             if stream.show(led):
                 break
-        if stream.side_by_side:
+        if stream.interleaved:
             in_turn += 1
             ended = over | (in_turn >= _LONGEST_TURN)
             if ended.any():

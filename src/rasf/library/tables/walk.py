@@ -158,7 +158,7 @@ class Walk:
         return int(self._looking.integers(self._env.n_actions)) if row is None else self._learner.greedy(row)
 
     def _advised(self, base: FrozenPolicies, row: int, risk: Risk, action: int) -> int:
-        """The base library's action where it promises more."""
+        """The base library's action where its score is higher."""
         found = base.scores(self.keys[row][None], self._learner.weights, acting_risk(risk))
         lead = int(gpi_actions(found.values)[0])
         if not found.seen[0] or found.values[:, 0, lead].max() <= self._learner.best_score(row):

@@ -111,8 +111,8 @@ def _finish(axes: Axes, result: Result, title: str) -> None:
     axes.set_title(title, fontsize=9)
     axes.set_xlabel("thousand steps", fontsize=8)
     per_task = result.numbers["settings"]["steps_per_task"] / 1000
-    side_by_side = any("beyond" in name for name in result.numbers["agents"])
-    for task in () if side_by_side else TRAINING[1:]:
+    interleaved = any("beyond" in name for name in result.numbers["agents"])
+    for task in () if interleaved else TRAINING[1:]:
         axes.axvline(task * per_task, color=drawing.GREY, linewidth=0.5, linestyle=":")
 
 

@@ -47,7 +47,7 @@ def fit(
     agent, world, schedule or configs, is refused. `tick` is called once per chunk.
     """
     period, length = period_of(agent, schedule.tasks), schedule.evaluate_every
-    stretch = schedule.steps if agent.settings.side_by_side else schedule.steps_per_task
+    stretch = schedule.steps if agent.settings.interleaved else schedule.steps_per_task
     if length % period or stretch % length:
         raise ValueError(f"evaluate_every must be a multiple of {period} and divide {stretch}, got {length}")
     step, lanes, history = 0, start_lanes(agent, world, configs, schedule), Arrays()

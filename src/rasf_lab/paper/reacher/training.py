@@ -48,7 +48,7 @@ CHECKPOINT_EVERY_S = 600.0
 # what each is worth: lab/notes/reacher.md
 _BEYOND = {
     "gamma": 0.9,
-    "side_by_side": True,
+    "interleaved": True,
     "decay": True,
     "frequency": 1.0,
     "average": 2_500,
@@ -58,7 +58,7 @@ _BEYOND = {
     "exploration": 0.0,
     "n_step": 1,
     "warmup": 0,
-    "surprise": 0.0,
+    "prioritised": 0.0,
 }
 BOOTSTRAPS = ("own", "gpi")
 AGENTS_HERE = tuple(name for name, spec in AGENTS.items() if spec.family is Family.NETWORKS)
