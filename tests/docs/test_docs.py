@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SLOW = ("start.md-0", "choosing_a_risk.md-5", "reacher.md-1", "reacher.md-2")  # seconds each; the README has their like
+SLOW = ("start.md-0", "reacher.md-1", "reacher.md-2")  # seconds each; the README has their like
 SNIPPETS = [
     pytest.param(code, id=f"{page.name}-{number}", marks=[pytest.mark.slow] * (f"{page.name}-{number}" in SLOW))
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
