@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SLOW = ("start.md-0", "choosing_a_risk.md-5")  # seconds each; the README has their like
+SLOW = ("start.md-0",)  # seconds; the README has its like
 SNIPPETS = [
     pytest.param(code, id=f"{page.name}-{number}", marks=[pytest.mark.slow] * (f"{page.name}-{number}" in SLOW))
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
