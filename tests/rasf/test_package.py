@@ -4,6 +4,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import rasf
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +31,8 @@ def test_every_public_name_loads_and_is_documented():
 
 def test_unknown_name_is_an_attribute_error():
     assert not hasattr(rasf, "nothing_of_the_kind")
+    with pytest.raises(AttributeError, match=r"^rasf\.Promise is called rasf\.Bounds now$"):
+        _ = rasf.Promise
 
 
 def test_the_world_of_the_compiled_loop_and_libraries_load_without_gymnasium():
