@@ -26,7 +26,7 @@ def test_calibrate_writes_what_it_found_and_evaluate_promises(trained, command, 
     code, out, _ = command("evaluate", "coin.rasf", "--w", "1,-.1", "--limit", "1=0.1/episode", "--json", "-")
     report = json.loads(out)["comparisons"][0]["risks"]["neutral"]
     assert report["limits"] == {"1": "at most 0.1 an episode"}
-    assert report["promise"]["mean"].keys() == {"expected", "low", "high"}
+    assert report["bounds"]["mean"].keys() == {"expected", "low", "high"}
     assert sum(report["failures"]) == 0
 
 

@@ -136,14 +136,14 @@ def test_a_feature_may_be_called_mean(library):
 
 def test_a_promise_is_told(library):
     found = library.scores(0, W, AVERSE).bounds
-    assert set(found.bounds) == set(library.calibration.quantities)
+    assert set(found.by_quantity) == set(library.calibration.quantities)
     assert found.remarks == ()
     assert "at least" in found.sides()["mean"]
     assert "at most" in found.sides()["1 an episode"]
     assert found.sentence().endswith("(95% each)")
     report = library.evaluate(Coin, W, AVERSE, episodes=5)
     assert "bound: mean" in str(report)
-    assert set(report.describe()["promise"]) == {*found.bounds, "remarks"}
+    assert set(report.describe()["bounds"]) == {*found.by_quantity, "remarks"}
 
 
 def biased(calibration, factor=1.0, more=0.0):
