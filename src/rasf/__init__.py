@@ -1,7 +1,8 @@
 """Risk-aware transfer in reinforcement learning with successor features.
 
-Train a library of policies once; then, for any new reward weights and any level of risk, act at once, without
-retraining, and know what you risk. Names load when first used, so that importing rasf stays quick.
+A library of policies is trained once. It then acts for any new reward weights and any level of risk without
+retraining, and predicts the distribution of the return. Names load when they are first used, so that `import rasf` is
+quick.
 """
 
 import ast
@@ -12,7 +13,7 @@ from pathlib import Path
 __version__ = "1.0.0rc2.dev0"
 
 _STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text("utf-8"))
-_HOME = {  # the module of each public name; None for a module
+_HOME = {  # the module of each public name; None if the name is a module
     alias.name: node.module and f"rasf.{node.module}"
     for node in _STUB.body
     if isinstance(node, ast.ImportFrom)
@@ -27,7 +28,7 @@ _RENAMED = {"Promise": "Bounds"}
 
 def __getattr__(name: str) -> object:
     if name in _RENAMED:
-        raise AttributeError(f"rasf.{name} is called rasf.{_RENAMED[name]} now")
+        raise AttributeError(f"rasf.{name} was renamed to rasf.{_RENAMED[name]}")
     if name not in _HOME:
         raise AttributeError(f"module 'rasf' has no attribute {name!r}")
     home = _HOME[name]
@@ -40,5 +41,5 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
-if find_spec("gymnasium") is not None:  # without it (a bare GPU machine) everything but its environments works
+if find_spec("gymnasium") is not None:  # a bare GPU machine may lack it; the rest of rasf works without
     import_module("rasf.envs.registration").register_environments()

@@ -1,15 +1,15 @@
-"""The table of agents: what each is called, what it learns, which risks it serves, and with which constants.
+"""The table of agents: name, learned return distribution, supported risks and constants of each.
 
     sfql, rasfql                    tables: psi, and for rasfql its covariance
-    rasf-model                      tables of psi and its covariance, planned on a model that keeps all experience
-    prql, raprql, q-learning        tables of the reward alone (policy reuse, and without it)
+    rasf-model                      tables: psi and its covariance, planned on a model of all experience
+    prql, raprql, q-learning        tables of the scalar return: policy reuse (the first two) and plain Q-learning
     sfc51, rasfc51                  networks: a histogram for every feature
     sfdqn, sfdqn-residual           networks: psi, and for the second its covariance from residuals
-    rasfdqn                         networks: psi and its covariance, of low rank; ours, for any environment
-    c51, rac51, rac51-relabelled    one network that sees the task: a histogram of the reward alone
+    rasfdqn                         networks: psi and a covariance of low rank, for any environment; not in the paper
+    c51, rac51, rac51-relabelled    one network with the task as an input: a histogram of the scalar return
 
-The names without `ra` are risk-neutral, as in the paper; asking them for a risk is a contradiction. Agents that learn
-no return distribution of the features make no library.
+Agents with a `risk_aware_form` are risk-neutral, as in the paper, and refuse any other risk. Agents that learn only the
+scalar return make no library.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from rasf.risk.names import is_neutral, risk_to_text
 
 
 class Family(StrEnum):
-    """How policies are held."""
+    """How policies are stored."""
 
     TABLES = "tables"
     NETWORKS = "networks"
 
 
 class LawKind(StrEnum):
-    """What is kept of a return distribution; files name it by these words."""
+    """The kind of return distribution that an agent learns; files contain these words."""
 
-    TABLE = "table"  # psi, and Sigma where it is learned, per state
+    TABLE = "table"  # psi, and Sigma if it is learned, per state
     HISTOGRAM = "histogram"  # probabilities on atoms, per feature
     MEAN = "point"  # psi by a network
     MEAN_COVARIANCE = "residual"  # psi and Sigma by networks
     MEAN_LOW_RANK = "log-moments"  # psi and Sigma by networks, Sigma as a diagonal and factors of low rank
-    REWARD = "reward"  # of the reward alone: no library
+    REWARD = "reward"  # of the scalar reward; makes no library
 
 
 _RISKY = (MeanVariance, Entropic)
@@ -48,10 +48,16 @@ _RISKY = (MeanVariance, Entropic)
 class AgentSpec:
     """An agent.
 
-    title: as the paper writes it. risks: the classes it can be trained for. neutral: it is trained for the mean only,
-    and `risk_aware_form` names its risk-aware form. constants: settings that differ from its family's defaults.
-    plans: it keeps a model of all experience and plans on it, for all risks at once. of_paper: its defaults are the
-    paper's.
+    Attributes:
+        name: The name, as for `rasf.learn`.
+        title: The name as the paper writes it.
+        family: How its policies are stored.
+        law: The kind of return distribution that it learns.
+        risks: The classes of risks that it can be trained for.
+        risk_aware_form: The name of its risk-aware form, if the agent is trained for the mean only (`neutral`).
+        constants: Settings that differ from the defaults of its family.
+        plans: It keeps a model of all experience and plans on it, for all risks at once.
+        of_paper: Its defaults are those of the paper.
     """
 
     name: str
@@ -74,7 +80,7 @@ class AgentSpec:
 
     @property
     def steps_per_task(self) -> int:
-        """As in the paper, where the agent is the paper's."""
+        """The default number of steps per task; for agents of the paper, the paper's."""
         return {Family.TABLES: 20_000, Family.NETWORKS: 200_000}[self.family] if self.of_paper else 100_000
 
     def __str__(self) -> str:
@@ -107,7 +113,7 @@ AGENTS: dict[str, AgentSpec] = {
 
 
 def library_agent(name: str) -> AgentSpec:
-    """The agent with this name, which must be one that makes a library."""
+    """Return the agent with this name; refuse one that makes no library."""
     spec = AGENTS.get(name) if isinstance(name, str) else None
     if spec is None or not spec.makes_library:
         known = ", ".join(each.name for each in AGENTS.values() if each.makes_library)
@@ -126,29 +132,29 @@ def check_risks(spec: AgentSpec, risks: Sequence[Risk]) -> None:
             )
         if not isinstance(risk, spec.risks):
             names = " or ".join(kind.__name__ for kind in spec.risks)
-            then = "; it can act, though" if can_act(spec.law, risk) else ""
+            then = "; policies of this agent can act for it" if can_act(spec.law, risk) else ""
             raise ValueError(f"risk must be {names} to train {spec.name}, got {risk_to_text(risk)}{then}")
 
 
 def can_act(law: LawKind, risk: Risk, *, covariance: bool = True) -> bool:
-    """Whether policies with this return distribution can act at a risk; a table may have learned no covariance."""
+    """Return whether policies of this kind can act for a risk; `covariance` says whether a table has learned it."""
     form = "independent" if law is LawKind.HISTOGRAM else "moments"
     return is_neutral(risk) or (covariance and law is not LawKind.MEAN and form in risk.supports)
 
 
 def check_acting(law: LawKind, risk: Risk, *, covariance: bool = True) -> None:
-    """Refuse a risk that policies with this return distribution cannot act at."""
+    """Refuse a risk that policies with this kind of return distribution cannot act for."""
     if not isinstance(risk, Risk):
         raise ValueError(f"risk must be a rasf risk such as MeanVariance(-4.0), got {risk!r}")
     if can_act(law, risk, covariance=covariance):
         return
     if not covariance or law is LawKind.MEAN:
-        raise ValueError(f"risk must be neutral, as MeanVariance(0), where no covariance was learned, got {risk!r}")
+        raise ValueError(f"risk must be neutral, such as MeanVariance(0), as no covariance was learned, got {risk!r}")
     wanted = "sums of independent features" if law is LawKind.HISTOGRAM else "mean and variance, as MeanVariance does"
     way_out = "; for Entropic train rasfc51, or assume a distribution with Elliptical" * isinstance(risk, Entropic)
     raise ValueError(f"risk must be one that can score {wanted}, got {risk!r}{way_out}")
 
 
 def acting_risk(risk: Risk) -> Risk:
-    """The risk of mean and variance that is nearest to one by which policies are planned."""
+    """Return the risk to act for, given the risk of planning: `MeanVariance` in place of `NestedEntropic`."""
     return MeanVariance(risk.beta) if isinstance(risk, NestedEntropic) else risk

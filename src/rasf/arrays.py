@@ -1,4 +1,4 @@
-"""The names for arrays that all of rasf uses, and how code written once serves numpy and jax."""
+"""Array type names for all of rasf, and the namespace lookup that lets one function serve numpy and jax."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Array = Any  # numpy or jax; the two share no type
+Array = Any  # numpy or jax; they have no common type
 Floats = npt.NDArray[np.float64]
 Floats32 = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.integer]
 Bools = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.number | np.bool_]
-Whole = int | np.integer  # what compiled loops count with
+Whole = int | np.integer  # integers as compiled loops have them
 
 
 def array_namespace(*arrays: Array) -> ModuleType:
-    """Give `jax.numpy` if any argument is a jax array (tracers included), else `numpy`; never import jax by itself.
+    """Return `jax.numpy` if any argument is a jax array or tracer, else `numpy`, without importing jax.
 
-    While another thread imports jax, the module is there without its names. No jax array exists by then.
+    While another thread imports jax, the module exists without its names. No argument can be a jax array then.
     """
     jax_module = sys.modules.get("jax")
     kind = None if jax_module is None else getattr(jax_module, "Array", None)
     if kind is not None:
-        for array in arrays:  # a loop, since it runs several times in every step: `any` takes twice as long
+        for array in arrays:  # a loop: `any` takes twice as long, and this runs several times in every step
             if isinstance(array, kind):
                 import jax.numpy
 

@@ -1,4 +1,4 @@
-"""Arguments checked once, each with one sentence that names the argument, what is accepted and what was given."""
+"""Checks of arguments: each error is one sentence with the argument, the accepted values and the given value."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ import numpy.typing as npt
 
 from rasf.arrays import Floats, Numbers
 
-HEAVIEST = 1e15  # a weight whose square, as variances have it, is finite in single precision
-MOST_DECISIONS = 10**6  # a loop of them takes seconds
+HEAVIEST = 1e15  # the largest weight: its square, as in variances, is finite in single precision
+MOST_DECISIONS = 10**6  # a loop over these takes seconds
 MOST_NUMBERS = 2**30  # in one table: 8 GiB
-LARGEST = 1e90  # of features, weights, rewards and risk parameters: squares of returns stay within float64
+LARGEST = 1e90  # size of features, weights, rewards and risk parameters: squares of returns stay finite in float64
 
 
 def shown(value: object) -> str:
-    """A value as it is told in an error: the beginning of its repr, in one line."""
+    """Return the beginning of a value's repr, in one line, for an error message."""
     return " ".join(f"{value!r:.400}".split())[:80]
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Whether this is an integer of Python or numpy; True and False are not."""
+    """Return whether a value is an integer of Python or numpy; True and False are not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def whole(name: str, value: object, least: int = 1) -> int:
-    """A whole number of at least `least`, and of 63 bits at most, as seeds are kept."""
+    """Return an integer of at least `least` and below 2^63, the range of seeds, as an integer of Python."""
     if not is_whole(value) or not least <= value < 2**63:
         raise ValueError(f"{name} must be a whole number of at least {least}, below 2^63, got {value!r}")
-    return int(value)  # numpy's integers cannot be kept in a file's header
+    return int(value)  # JSON headers of files cannot hold numpy's integers
 
 
 def number(name: str, value: object, low: float = -np.inf, high: float = np.inf) -> float:
-    """A finite number within [low, high]."""
+    """Return a finite number within [low, high] as a float."""
     try:
         plain = float(cast(SupportsFloat, value)) if np.ndim(cast(npt.ArrayLike, value)) == 0 else np.nan
     except (TypeError, ValueError, OverflowError):
@@ -46,7 +46,7 @@ def number(name: str, value: object, low: float = -np.inf, high: float = np.inf)
 
 
 def floats(given: npt.ArrayLike) -> Floats:
-    """A copy as float64; nothing, of shape (0,), where these are no numbers."""
+    """Return a copy as float64, or an empty array of shape (0,) if the values are not numbers."""
     try:
         return np.array(given, np.float64)
     except (TypeError, ValueError):
@@ -54,7 +54,7 @@ def floats(given: npt.ArrayLike) -> Floats:
 
 
 def weights(name: str, given: npt.ArrayLike, d: int) -> Floats:
-    """Reward weights (d,)."""
+    """Return finite reward weights (d,)."""
     found = floats(given)
     if found.shape != (d,) or not np.isfinite(found).all():
         raise ValueError(f"{name} must be {d} finite numbers, one per feature, got {shown(given)}")
@@ -62,7 +62,7 @@ def weights(name: str, given: npt.ArrayLike, d: int) -> Floats:
 
 
 def task_weights(name: str, given: npt.ArrayLike, d: int | None = None) -> Floats:
-    """The weights (n, d) of one or several tasks."""
+    """Return the weights (n, d) of one or more tasks, each at most `HEAVIEST` in size."""
     size = "d" if d is None else d
     try:
         found = np.atleast_2d(np.array(given, np.float64))
@@ -76,7 +76,7 @@ def task_weights(name: str, given: npt.ArrayLike, d: int | None = None) -> Float
 
 
 def bounds(name: str, given: npt.ArrayLike, d: int) -> Floats:
-    """Finite bounds (d, 2), each low below its high."""
+    """Return finite bounds (d, 2), the lower below the upper."""
     found = floats(given)
     if found.shape != (d, 2) or not np.isfinite(found).all() or not (found[:, 0] < found[:, 1]).all():
         raise ValueError(f"{name} must be finite, of shape ({d}, 2), low below high, got {shown(given)}")
@@ -84,7 +84,7 @@ def bounds(name: str, given: npt.ArrayLike, d: int) -> Floats:
 
 
 def keywords(name: str, given: object) -> dict[str, object]:
-    """Return keyword arguments, a dict with words as keys; {} for None."""
+    """Return keyword arguments as a dict; {} for None."""
     if given is not None and not (isinstance(given, Mapping) and all(isinstance(key, str) for key in given)):
         raise ValueError(f"{name} must be a dict of arguments by name, got {given!r:.60}")
     return dict(given or {})
@@ -95,19 +95,19 @@ def one_of(name: str, value: object, accepted: Iterable[object]) -> None:
     known = list(accepted)
     try:
         found = value in known
-    except ValueError:  # an array is equal to nothing as a whole
+    except ValueError:  # comparing an array gives no single truth value
         found = False
     if not found:
         raise ValueError(f"{name} must be one of {', '.join(map(str, known))}, got {value!r}")
 
 
 def numbers(name: str, given: object) -> Floats:
-    """An array of float64 of any shape, nan and infinite ones included; not a copy, if it is one already."""
+    """Return an array of float64 of any shape, nan and infinities included; an array of float64 is not copied."""
     return np.asarray(reals(name, given), np.float64)
 
 
 def reals(name: str, given: object) -> Numbers:
-    """An array of real numbers of any shape, in their own precision, nan and infinite ones included."""
+    """Return an array of real numbers of any shape in its own precision, nan and infinities included."""
     try:
         found = np.asarray(given)
         if found.dtype.kind == "O":
@@ -120,7 +120,7 @@ def reals(name: str, given: object) -> Numbers:
 
 
 def decisions(name: str, value: object, numbers_each: int = 0) -> int:
-    """A whole number of decisions, few enough to loop over them and to keep tables of `numbers_each` for each."""
+    """Return a number of decisions, small enough for a loop and for a table of `numbers_each` numbers per decision."""
     found = whole(name, value)
     if found > MOST_DECISIONS:
         raise ValueError(f"{name} must be at most {MOST_DECISIONS:,} decisions, got {value}")
@@ -129,14 +129,14 @@ def decisions(name: str, value: object, numbers_each: int = 0) -> int:
 
 
 def table(name: str, value: int, numbers_each: int) -> None:
-    """Refuse an argument that asks for a table beyond 8 GiB, `numbers_each` for each of `value`."""
+    """Refuse an argument that needs a table beyond 8 GiB, of `value` times `numbers_each` numbers."""
     if value * numbers_each > MOST_NUMBERS:
         most = MOST_NUMBERS // numbers_each
         raise ValueError(f"{name} must be at most {most:,} here, so that tables stay within 8 GiB, got {value}")
 
 
 def discount(value: object) -> float:
-    """A discount: a number above 0 and at most 1."""
+    """Return a discount, above 0 and at most 1, as a float."""
     try:
         found = number("gamma", value)
     except ValueError:

@@ -1,12 +1,12 @@
-"""`compiled`: numba.njit with a disk cache that notices changes in any file of rasf's packages, and quicker to compile.
+"""`compiled`: numba.njit with a disk cache that notices changes in all files of rasf's packages, and faster compiling.
 
-Numba's own cache looks at the file of the compiled function only, so a change in a function it calls elsewhere would
-leave stale machine code. Here the folder's name carries a hash of all sources that compile, of numba's version and its
-level of optimisation, so that a change of any of them starts a new cache.
+Numba's own cache checks only the file of the compiled function. A change in a function that it calls from another file
+would leave stale machine code. Here the name of the cache folder holds a hash of all source files with compiled
+functions, of numba's version and of its optimisation level, so that a change in any of them starts a new cache.
 
-Numba gives every function a wrapper for calls from Python and one for calls by pointer, which take two fifths of the
-time to compile arguments as large as ours. Here a function that compiled code calls is compiled without them, apart
-from the one that Python calls; no function has the second.
+Numba gives every function a wrapper for calls from Python and one for calls by pointer. With arguments as large as
+rasf's, the two take two fifths of the compile time. Here each function is compiled once with the first wrapper, for
+Python, and once without any, for calls from compiled code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 @functools.cache
 def cache_folder() -> str:
-    """Where this version's machine code is kept: under the user's cache, or a temporary folder if that is read-only."""
+    """Return the folder of the machine code: in the user's cache, or a temporary one if that is read-only."""
     digest = hashlib.sha256(f"{numba.__version__} {int(numba.config.OPT)}".encode())
     folder = Path(__file__).parents[1]
     for source in sorted(folder.glob("rasf*/**/*.py")):
@@ -48,14 +48,14 @@ def compiled(**options: object) -> Callable[[Function], Function]:
     """Decorate a function with numba.njit, cached; `options` go to njit (parallel=True, inline="always", ...)."""
 
     def decorate(function: Function) -> Function:
-        # read when the decorator runs, so other people's numba code keeps its own folder
+        # numba reads this when the decorator runs; it is restored, so that code outside rasf keeps its own folder
         before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, cache_folder()
         try:
             called: Function = numba.njit(cache=True, no_cfunc_wrapper=True, **options)(function)
-            if isinstance(called, Dispatcher):  # not where NUMBA_DISABLE_JIT is set
+            if isinstance(called, Dispatcher):  # false if NUMBA_DISABLE_JIT is set
                 inner = numba.njit(cache=True, no_cfunc_wrapper=True, no_cpython_wrapper=True, **options)
                 inside = inner(_renamed(function, "inside"))
-                # what numba asks of a function that compiled code calls; it must not call itself
+                # numba calls these two methods for calls from compiled code; recursion is not supported
                 vars(called).update(get_call_template=inside.get_call_template, get_overload=inside.get_overload)
             return called
         finally:
@@ -65,12 +65,12 @@ def compiled(**options: object) -> Callable[[Function], Function]:
 
 
 def compiled_twice(function: Function) -> tuple[Function, Function]:
-    """Compile a function with loops over `numba.prange` to run on one core, and to run on all of them."""
+    """Compile a function with loops over `numba.prange` twice: to run on one core, and to run on all cores."""
     return compiled()(function), compiled(parallel=True)(_renamed(function, "parallel"))
 
 
 def _renamed(function: Function, kind: str) -> Function:
-    """The same function under another name, by which the cache on disk tells them apart."""
+    """Return a copy of a function under another name, which the disk cache needs to separate the two."""
     given = (function.__defaults__, function.__closure__)
     same = FunctionType(function.__code__, function.__globals__, f"{function.__name__}_{kind}", *given)
     same.__qualname__, same.__module__ = f"{function.__qualname__}_{kind}", function.__module__

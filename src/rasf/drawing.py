@@ -1,4 +1,4 @@
-"""Figures: colours that are told apart without colour vision, comparisons, calibrations. Only this module draws."""
+"""Figures of comparisons and calibrations, in colours for readers without colour vision. Only this module draws."""
 
 from __future__ import annotations
 
@@ -22,31 +22,32 @@ BLUE, RED, GREEN, ORANGE, GREY = "#2b6cb0", "#c0392b", "#2e8b57", "#d98200", "#8
 INK, PALE = "#22262b", "#eef0f3"
 MOST_PANELS = 12  # of a comparison
 _COLOURS = (BLUE, RED, GREEN, ORANGE, GREY)
-_BINS, _TALL = 40, 0.62  # of a histogram; its height, of a row's
+_BINS, _TALL = 40, 0.62  # bins of a histogram; its height as a share of a row
 
 
 def figure(width: float, height: float, dpi: int = 160) -> Figure:
-    """An empty figure that needs no display."""
+    """Return an empty figure that needs no display."""
     return Figure(figsize=(width, height), dpi=dpi, layout="constrained", facecolor="white")
 
 
 def plain(axes: Axes) -> None:
-    """No box, light grid."""
+    """Remove the box around axes and add a light grid."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color=PALE)
     axes.set_axisbelow(True)
 
 
 def save(drawn: Figure, path: Path) -> Path:
-    """Write a PNG, whole or not at all."""
+    """Write a figure as PNG, whole or not at all, and return its path."""
     write_atomically(path, lambda partial: drawn.savefig(partial, dpi="figure", format="png"))
     return path
 
 
 def comparison(compared: Sequence[Comparison], discounted: bool, source: str) -> Figure:
-    """What `rasf evaluate --plot` draws: how the returns of several risks are distributed.
+    """Draw the return distributions of several risks, for `rasf evaluate --plot`.
 
-    A panel for each weighting, a row in it for each risk: histogram, mean (dot) and CVaR (triangle), 95 % bars.
+    There is one panel for each weighting, with one row for each risk: histogram, mean (dot) and CVaR (triangle), with
+    bars of 95 % intervals.
     """
     from rasf.library.evaluation import WORST
 
@@ -66,10 +67,10 @@ def comparison(compared: Sequence[Comparison], discounted: bool, source: str) ->
 
 
 def reliability(found: Calibration, source: str) -> Figure:
-    """What `rasf calibrate --plot` draws: predicted and realised outcomes of every query.
+    """Draw predicted and realised values of every query, for `rasf calibrate --plot`.
 
-    A panel for each quantity; on the line predictions are met to the letter. A dash is the bound of the query above or
-    below it.
+    There is one panel for each quantity. On the line both values are equal. The dash above or below a query is its
+    bound.
     """
     names, groups = found.quantities, found.groups()
     columns = min(3, len(names))
@@ -94,7 +95,7 @@ def reliability(found: Calibration, source: str) -> Figure:
         axes.axis("off")
     handles, labels = panels[0].get_legend_handles_labels()
     drawn.legend(handles, labels, loc="outside upper center", ncols=min(4, len(labels)), frameon=False, fontsize=8)
-    drawn.supxlabel(f"{source}, {found.episodes} episodes; dashes: bounds that hold with 95 %", fontsize=6, color=GREY)
+    drawn.supxlabel(f"{source}, {found.episodes} episodes; dashes: 95 % bounds", fontsize=6, color=GREY)
     return drawn
 
 
@@ -125,7 +126,7 @@ def _panel(axes: Axes, compared: Comparison, measure: str) -> None:
 
 
 def _histogram(axes: Axes, returns: Floats, span: tuple[float, float], base: float, colour: str) -> None:
-    """Bars at the values where there are few different ones, else bins over the span of all rows."""
+    """Draw bars at the values if there are few distinct ones, else bins over the range of all rows."""
     low, high = span
     values, counts = np.unique(returns, return_counts=True)
     if len(values) > _BINS // 2:

@@ -1,21 +1,21 @@
-"""Files that are whole or absent, and the one container for libraries, checkpoints and the results of runs.
+"""Atomic writing of files, and the container format of libraries, checkpoints and the results of runs.
 
-A file is written under a temporary name, synced and renamed. Symlinks are followed. Devices, pipes and open descriptors
-(`/dev/null`, `/dev/stdout`) are written to as they are. The writer holds a lock on its temporary file, so that the next
-write in the same folder can remove those of killed writers.
+A file is written under a temporary name, synced and renamed, so that it is complete or absent. Symlinks are followed.
+Devices, pipes and open descriptors (`/dev/null`, `/dev/stdout`) are written to directly. A process holds a lock on its
+temporary file, so that the next write in the same folder can remove the temporary files of killed processes.
 
-A container holds named arrays and a JSON header in the safetensors layout, none of which can change unnoticed:
+A container holds named arrays and a JSON header in the safetensors layout. Checksums cover every byte of it:
 
     8 bytes    length N of the head, little endian
     N bytes    {"__metadata__": {"format": "rasf", "version": "1", "sha256": D, "contents": C},
                 "psi": {"dtype": "F64", "shape": [..], "data_offsets": [begin, end]}, ..}   and spaces up to 64 bytes
     the rest   the arrays, one after the other, widest type first, so that each is aligned
 
-C is JSON text: {"checksums": {name: SHA-256 of the array's bytes}, "header": what the caller saves}. D is the SHA-256
-of the length and the head, with zeros in the place of D; as the head holds the checksums of the arrays, D names the
-whole file. Checksums find accidents, not forgery: an edited file may have new ones, so callers check what they
-read. Reading is safetensors' own; the head is written here, because safetensors writes metadata in any order
-and the same contents should give the same bytes.
+C is JSON text: {"checksums": {name: SHA-256 of the array's bytes}, "header": the caller's header}. D is the SHA-256 of
+the length and the head, computed with zeros in the place of D. The head holds the checksums of the arrays, so D
+identifies the whole file. Checksums find accidents, not forgery: an edited file may have new checksums, so callers
+validate the contents. The safetensors package reads the arrays. The head is written here, because safetensors writes
+metadata in no fixed order, and equal contents should give equal bytes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-HEAD_LIMIT = 8 << 20  # bytes; a parsed head takes some thirty times as much memory, so this bounds a hostile one
+HEAD_LIMIT = 8 << 20  # bytes; parsing takes about thirty times as much memory, which this bounds for hostile files
 _VERSION = 1
 _CODES = {
     np.dtype(name): code
@@ -53,14 +53,14 @@ _CODES = {
         "F32": "<f4", "I64": "<i8", "U64": "<u8", "F64": "<f8",
     }.items()
 }  # fmt: skip
-# all formats to come begin in the same way, up to the version
+# all future formats begin like this, up to the version
 _START = re.compile(rb'.{8}\{"__metadata__":\{"format":"rasf","version":"([1-9][0-9]{0,8})",', re.DOTALL)
 _DIGEST = re.compile(rb'"sha256":"([0-9a-f]{64})"')
 _ZEROS = b"0" * 64
 _NPY_HEADS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _HOST = re.sub(r"[^A-Za-z0-9]", "", socket.gethostname())[:40]
 _PARTIAL = re.compile(r"\.rasf-([A-Za-z0-9]*)-[0-9]+-[0-9a-f]{16}\.partial")  # host, process, random
-_STALE_S = 24 * 3600.0  # age at which a temporary file is stale where its lock says nothing
+_STALE_S = 24 * 3600.0  # age at which a temporary file is stale if its lock is unknown
 _UNWRITABLE = {stat.S_IFDIR: "directory", stat.S_IFBLK: "block device", stat.S_IFSOCK: "socket"}
 
 Arrays = dict[str, np.ndarray]
@@ -68,7 +68,7 @@ Header = dict[str, Any]
 
 
 def as_path(path: object) -> Path:
-    """Return text or a path object as a `Path`, or refuse what is empty or not a name that the system can have."""
+    """Return text or a path object as a `Path`; refuse an empty path or one that no file can have."""
     try:
         text = os.fspath(path)  # type: ignore[call-overload]
         if isinstance(text, str) and text and b"\0" not in os.fsencode(text):
@@ -79,10 +79,10 @@ def as_path(path: object) -> Path:
 
 
 def is_stream(path: Path, name: str = "path") -> bool:
-    """Return whether `path` is written to as it is: a character device, a pipe, or a descriptor such as /dev/stdout.
+    """Return whether `path` is written to directly: a character device, a pipe, or a descriptor such as /dev/stdout.
 
-    False for a regular file, and where nothing exists yet. A folder, a block device or a socket is refused; the error
-    calls the path by `name`.
+    A regular file or a path that does not exist gives False. A folder, a block device or a socket is refused, with an
+    error that calls the argument `name`.
     """
     try:
         mode = os.stat(path).st_mode
@@ -96,9 +96,9 @@ def is_stream(path: Path, name: str = "path") -> bool:
 
 
 def _descriptor(path: Path) -> int | None:
-    """The open descriptor of this process that a path leads to, as /dev/stdout does to 1."""
+    """Return the open descriptor of this process that a path leads to, such as 1 for /dev/stdout, or None."""
     own = {os.path.realpath(folder) for folder in ("/dev/fd", "/proc/self/fd")}
-    for _ in range(40):  # links, as many as the system follows
+    for _ in range(40):  # the number of links that the system follows
         if path.name.isdecimal() and os.path.realpath(path.parent) in own:
             return int(path.name)
         if not path.is_symlink():
@@ -110,8 +110,12 @@ def _descriptor(path: Path) -> int | None:
 def write_atomically(path: Path, write: Callable[[str], object]) -> None:
     """Write a file, whole or not at all.
 
-    `write` is given the name of a temporary file, and fills it. Symlinks are followed, missing folders made. The mode
-    of an existing file is kept; its owner is the one that writes. An OSError names `path`, not the temporary file.
+    Symlinks are followed, and missing folders are made. An existing file keeps its mode, and afterwards belongs to the
+    user of this process. An OSError names `path`, not the temporary file.
+
+    Args:
+        path: The file.
+        write: A function that fills the temporary file whose name is its argument.
     """
     try:
         if is_stream(path):
@@ -125,9 +129,9 @@ def write_atomically(path: Path, write: Callable[[str], object]) -> None:
 
 def _write_stream(path: Path, write: Callable[[str], object]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        whole, number = os.path.join(folder, "whole"), _descriptor(path)  # a writer may seek, which a pipe cannot
+        whole, number = os.path.join(folder, "whole"), _descriptor(path)  # `write` may seek, which a pipe cannot
         write(whole)
-        if number is not None:  # what was printed before comes before
+        if number is not None:  # text that was printed earlier comes first
             with suppress(AttributeError, ValueError):  # no standard output, or a closed one
                 sys.stdout.flush()
         with open(whole, "rb") as source, open(path if number is None else os.dup(number), "wb") as stream:
@@ -149,18 +153,18 @@ def _write_file(path: Path, write: Callable[[str], object]) -> None:
 
 @contextmanager
 def _temporary_file(folder: Path, mode: int) -> Iterator[str]:
-    """A temporary file that is locked until it is renamed or removed; `mode` is subject to the umask."""
+    """Yield a temporary file that is locked until it is renamed or removed; `mode` is subject to the umask."""
     while True:
         partial = str(folder / f".rasf-{_HOST}-{os.getpid()}-{os.urandom(8).hex()}.partial")
         handle = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
         if fcntl is None:
             break
-        with suppress(OSError):  # a file system without locks: `remove_stale` goes by age there
+        with suppress(OSError):  # a file system without locks: `remove_stale` uses the age of files there
             fcntl.flock(handle, fcntl.LOCK_EX)
         if os.fstat(handle).st_nlink:
             break
-        os.close(handle)  # `remove_stale` was quicker than the lock
-    if fcntl is None:  # Windows renames no open file
+        os.close(handle)  # `remove_stale` removed the file before it was locked
+    if fcntl is None:  # Windows cannot rename an open file
         os.close(handle)
     try:
         yield partial
@@ -180,7 +184,7 @@ def remove_stale(folder: Path) -> None:
     """Remove the temporary files that killed writers left in a folder (not in its subfolders)."""
     with suppress(OSError), os.scandir(folder) as entries:  # a folder may be writable and not readable
         for path, host in [(each.path, match[1]) for each in entries if (match := _PARTIAL.fullmatch(each.name))]:
-            # removed while the lock is held: a writer that has just made the file sees that it is gone
+            # removed while the lock is held: a process that has just made the file notices the removal
             with suppress(OSError), _lock_of(path) as held:
                 # a network file system may not show the locks of other hosts
                 unknown = held is None or host != _HOST
@@ -189,14 +193,14 @@ def remove_stale(folder: Path) -> None:
 
 
 def is_locked(path: Path) -> bool | None:
-    """Return whether a process holds a lock on an existing file; None where locks are not supported."""
+    """Return whether a process holds a lock on an existing file; None if locks are not supported."""
     with _lock_of(path) as held:
         return held
 
 
 @contextmanager
 def _lock_of(path: str | Path) -> Iterator[bool | None]:
-    """Whether a file is locked, None where that is unknown; if not, it cannot be locked inside the block."""
+    """Yield whether a file is locked, or None if unknown; a file that is not cannot be locked inside the block."""
     if fcntl is None:
         yield None
         return
@@ -220,7 +224,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def user_cache() -> Path:
-    """The user's folder for what can be made again."""
+    """Return the user's cache folder of rasf, for files that can be made again."""
     try:
         from platformdirs import user_cache_path
     except ModuleNotFoundError:  # a bare GPU machine
@@ -229,22 +233,31 @@ def user_cache() -> Path:
 
 
 def save_file(path: str | os.PathLike[str], header: Header, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write `header` (plain JSON, finite numbers) and `arrays` to `path`, whole or not at all."""
+    """Write a container, whole or not at all.
+
+    Args:
+        path: The file.
+        header: Plain JSON with finite numbers.
+        arrays: Arrays of booleans, integers or floats by name.
+
+    Raises:
+        ValueError: An argument cannot be stored.
+    """
     target = as_path(path)
     if not isinstance(header, dict):
         raise ValueError(f"header must be a dict, got {type(header).__name__}")
     try:
-        same = _parsed(_dump(header)) == header  # else it would not come back from JSON as it is
+        same = _parsed(_dump(header)) == header  # whether JSON keeps the header unchanged
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"header must be plain JSON with finite numbers: {error}") from None
     if not same:
         raise ValueError("header must be plain JSON: dict with text as keys, list, text, finite number, bool, None")
     plain = {name: _plain(name, array) for name, array in arrays.items()}
-    # every array then begins at a multiple of its item size
+    # in this order every array begins at a multiple of its item size
     ordered = dict(sorted(plain.items(), key=lambda item: (-item[1].dtype.itemsize, item[0])))
     head = _head(header, ordered)
     if len(head) > HEAD_LIMIT:
-        raise ValueError(f"header takes {len(head)} bytes, at most {HEAD_LIMIT} are read; save large things as arrays")
+        raise ValueError(f"header must take at most {HEAD_LIMIT} bytes, got {len(head)}; save large data as arrays")
 
     def write(partial: str) -> None:
         with open(partial, "wb") as file:
@@ -256,7 +269,7 @@ def save_file(path: str | os.PathLike[str], header: Header, arrays: Mapping[str,
 
 
 def load_file(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
-    """Header and arrays of a file that `save_file` wrote; anything else is refused with the reason."""
+    """Return header and arrays of a file that `save_file` wrote; refuse any other file with the reason."""
     from safetensors import SafetensorError, safe_open
 
     path = as_path(path)
@@ -264,7 +277,7 @@ def load_file(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
         _check_head(path)
         with safe_open(path, "numpy") as file:
             contents = _parsed((file.metadata() or {}).get("contents", ""))
-            arrays: Arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (it is no mapping)
+            arrays: Arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a mapping)
         match contents:
             case {"checksums": dict(checksums), "header": dict(header), **others} if not others:
                 pass
@@ -288,10 +301,10 @@ def load_file(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
 
 
 def npy_memory(file: IO[bytes], size: int) -> int:
-    """Return the bytes, at least 8 an entry, that the array of an .npy stream takes in memory, from its head alone.
+    """Return the bytes that the array of an .npy stream takes in memory, at least 8 per entry, from its head alone.
 
-    The stream is at its beginning, and has `size` bytes. One with objects, or of another length than its head says, is
-    refused.
+    The stream is at its beginning and has `size` bytes. An array of objects is refused, and so is a stream of another
+    length than its head says.
     """
     version = np.lib.format.read_magic(file)
     if version not in _NPY_HEADS:
@@ -306,20 +319,20 @@ def npy_memory(file: IO[bytes], size: int) -> int:
 
 
 class _Refused(Exception):
-    """Why a file is refused: the rest of a sentence that begins with its path."""
+    """The reason why a file is refused: the end of a sentence that begins with its path."""
 
 
 def _plain(name: object, array: object) -> np.ndarray:
-    """The array as it is stored: contiguous, little endian."""
+    """Return an array as it is stored: contiguous, little endian."""
     if not isinstance(name, str) or not 0 < len(name) <= 256 or name == "__metadata__" or not _is_text(name):
         raise ValueError(f"arrays must have names of 1 to 256 characters other than '__metadata__', got {name!r:.80}")
     if not isinstance(array, np.ndarray):
         raise ValueError(f"arrays[{name!r}] must be a numpy array, got {type(array).__name__}")
-    if array.dtype.kind in "biuf":  # others have no byte order to ask for
+    if array.dtype.kind in "biuf":  # other kinds have no byte order
         stored = array.dtype.newbyteorder("<")
         if stored in _CODES:
             return np.asarray(array, dtype=stored, order="C")
-    raise ValueError(f"arrays[{name!r}] has dtype {array.dtype}; bool, integers, float16, float32, float64 are kept")
+    raise ValueError(f"arrays[{name!r}] must be bool, integers, float16, float32 or float64, got dtype {array.dtype}")
 
 
 def _dump(value: object) -> str:
@@ -327,10 +340,10 @@ def _dump(value: object) -> str:
 
 
 def _parsed(text: str) -> Header:
-    """A JSON object in the one spelling that `_dump` has; so nothing is doubled, infinite or beyond Python's digits."""
+    """Parse a JSON object; refuse text that `_dump` would not write, such as repeated keys or infinite numbers."""
     value = json.loads(text)
     if not isinstance(value, dict) or _dump(value) != text:
-        raise ValueError("its header has another spelling than rasf's")
+        raise ValueError("its header is not written as rasf writes it")
     if not _is_text(json.dumps(value, ensure_ascii=False)):
         raise ValueError("half of a surrogate pair is not text")
     return value
@@ -341,7 +354,7 @@ def _is_text(text: str) -> bool:
 
 
 def _head(header: Header, arrays: Arrays) -> bytes:
-    """The bytes before the arrays."""
+    """Return the bytes before the arrays."""
     contents = {"checksums": {name: _digest(_bytes_of(array)) for name, array in arrays.items()}, "header": header}
     label = {"format": "rasf", "version": str(_VERSION), "sha256": _ZEROS.decode(), "contents": _dump(contents)}
     entries: Header = {"__metadata__": label}
@@ -357,7 +370,7 @@ def _head(header: Header, arrays: Arrays) -> bytes:
 
 
 def _check_head(path: str | os.PathLike[str]) -> None:
-    """Refuse files of others, of the future, and heads that do not match their checksum."""
+    """Refuse files of other programs, files of newer formats, and heads that do not match their checksum."""
     if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for ever
         raise _Refused("is not a file, so not a rasf library")
     with open(path, "rb") as file:

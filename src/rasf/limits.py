@@ -1,18 +1,19 @@
-"""Limits: "at most 5 % failures", and what they cost.
+"""Limits such as "at most 5 % failures", and their prices.
 
-A limit bounds the expected sum C of a feature: choose the largest V with C <= L. Its *price* is the smallest penalty
-p >= 0 per unit of the feature at which the choice of the largest V - p C keeps it. Of finitely many candidates it is
-found exactly by a walk along the upper hull of the points (C, V), from the best value down to the first point that
-keeps the limit; the slope of the last edge is the price. Several limits take turns.
+A limit L bounds the expected sum C of a feature: the best choice has the largest value V among those with C <= L. The
+*price* of the limit is the smallest penalty p >= 0 per unit of the feature at which the choice with the largest V - p C
+keeps the limit. For finitely many candidates the price is found exactly by a walk along the upper hull of the points
+(C, V), from the best value to the first point that keeps the limit. The slope of the last edge is the price. With
+several limits, their prices are found in turn, each with the others fixed.
 
-Through an episode a limit becomes a *budget*. Action a of policy i in s has the expected cost C_i(s, a). The spare part
-of the budget stays spare, and in the next state
+Within an episode a limit becomes a *budget*. Action a of policy i in state s has the expected cost C_i(s, a). The
+unused part of the budget is carried over, and in the next state
 
     budget' = C_i(s', pi_i(s')) + (budget - C_i(s, a)) / gamma
 
-so that following i is always within it, and any better choice within it may be taken instead. With exact distributions
-the expected cost of the episode is then at most L, and the mean return, where choices are by it, never below that of
-policy i (docs/theory.md).
+so that following policy i is always within the budget, and any better choice within the budget may replace it. With
+exact distributions the expected cost of the episode is then at most L. If choices are by the mean return, it is never
+below that of policy i (docs/theory.md).
 """
 
 from __future__ import annotations
@@ -26,16 +27,21 @@ import numpy as np
 from rasf.arrays import Bools, Floats, Ints
 from rasf.checks import is_whole, number
 
-_TURNS = 30  # that several limits take
+_TURNS = 30  # rounds over several limits, at most
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A bound on the expected sum of a feature: discounted as the library's returns are, or of a whole episode.
+    """A bound on the expected sum of a feature, discounted as the library's returns are or undiscounted.
 
-    Costs that are counted as negative features have an `at_least`. per_episode: of the undiscounted sum, which needs a
-    calibrated library.
+    Exactly one of `at_most` and `at_least` must be given.
+
+    Attributes:
+        at_most: The largest expected sum. Default: none.
+        at_least: The smallest expected sum, for a cost that is a negative feature. Default: none.
+        per_episode: The limit is on the undiscounted sum of an episode, which needs a calibrated library.
+            Default: False.
     """
 
     at_most: float | None = None
@@ -54,7 +60,7 @@ class Limit:
         return float(self.at_least if self.at_most is None else self.at_most)  # type: ignore[arg-type]
 
     def short(self) -> str:
-        """As in the heading of a table."""
+        """Return the limit as in the heading of a table, such as "<= 0.05"."""
         side = ">=" if self.at_most is None else "<="
         return f"{side} {self.bound:g}" + ("/episode" if self.per_episode else "")
 
@@ -64,7 +70,7 @@ class Limit:
 
 
 class Limits(NamedTuple):
-    """Limits on m features of d: costs are sign times the feature, and at most so much."""
+    """Checked limits on m of d features: a cost is sign times the feature, and may be at most `at_most`."""
 
     names: tuple[str, ...]
     features: Ints  # (m,)
@@ -73,23 +79,24 @@ class Limits(NamedTuple):
     given: tuple[Limit, ...]
 
     def costs(self, psi: Floats) -> Floats:
-        """Costs (.., m) of expected features (.., d)."""
+        """Return costs (.., m) of expected features (.., d)."""
         return psi[..., self.features] * self.signs
 
     def prices_of(self, prices: Floats, d: int) -> Floats:
-        """What prices (.., m) subtract from the weights, (.., d)."""
+        """Return what prices (.., m) subtract from the weights, (.., d)."""
         taken = np.zeros((*prices.shape[:-1], d))
         for i, feature in enumerate(self.features):
             taken[..., feature] += prices[..., i] * self.signs[i]
         return taken
 
     def not_kept(self, costs: Floats) -> str:
-        """A sentence on the limits that the costs (m,) break, or keep with too little certainty."""
+        """Return a sentence on the limits that costs (m,) break, or keep with too little certainty."""
         broken = []
         for name, limit, sign, cost, most in zip(self.names, self.given, self.signs, costs, self.at_most, strict=True):
             if cost > most + _ROUNDING * (1.0 + abs(most)):
                 sure = cost > sign * limit.bound
-                why = f"kept: the nearest is {sign * cost:.4g}" if sure else "promised: the nearest is too uncertain"
+                nearest = f"kept: the nearest sum is {sign * cost:.4g}"
+                why = nearest if sure else "guaranteed: the nearest sum is too uncertain"
                 broken.append(f"{name} {limit} cannot be {why}")
         return "; ".join(broken)
 
@@ -97,7 +104,13 @@ class Limits(NamedTuple):
 def read_limits(
     given: Mapping[str | int, float | Limit], n_features: int, names: Sequence[str] | None = None
 ) -> Limits:
-    """Limits by the name or the index of a feature, each a number (at most so much) or a `Limit`."""
+    """Return checked limits.
+
+    Args:
+        given: By the name or the index of a feature, the largest expected sum or a `Limit`.
+        n_features: The number d of features.
+        names: The names of the features, if they have any. Default: none.
+    """
     if not isinstance(given, Mapping) or not given:
         raise ValueError(f"limits must be a dict such as {{'failure': 0.05}}, by feature, got {given!r:.80}")
     found: list[tuple[str, int, Limit]] = []
@@ -116,7 +129,7 @@ def read_limits(
 def feature_index(name: str, key: object, n_features: int, names: Sequence[str] | None) -> int:
     """Return the index of a feature that is given by its name, its index, or its index as text.
 
-    Where there is no such feature, the refusal names the argument `name`.
+    If there is no such feature, the error calls the argument `name`.
     """
     if names and isinstance(key, str) and key in names:
         return list(names).index(key)
@@ -125,14 +138,17 @@ def feature_index(name: str, key: object, n_features: int, names: Sequence[str] 
     if is_whole(key) and 0 <= key < n_features:
         return int(key)
     known = f"one of {', '.join(names)}, or " if names else ""
-    raise ValueError(f"{name} must be on a feature, {known}a number from 0 to {n_features - 1}, got {key!r}")
+    raise ValueError(f"{name} must name a feature: {known}a number from 0 to {n_features - 1}, got {key!r}")
 
 
 def repriced(w: Floats, prices: Mapping[str | int, float], names: Sequence[str] | None = None) -> Floats:
-    """Return the weights w - prices (d,), finite or not, of a task in which units of some features cost more.
+    """Return the weights w - prices (d,), not checked to be finite, of a task in which some features cost more.
 
-    prices: by a feature's name or index, what a unit of it costs in addition. A cost that is counted below zero, such
-    as -1 for a collision, has a negative price. names: of the features, if they have any.
+    Args:
+        w: The weights (d,).
+        prices: By the name or the index of a feature, the additional cost of a unit. It is negative for a feature that
+            counts below zero, such as -1 for a collision.
+        names: The names of the features, if they have any. Default: none.
     """
     if not isinstance(prices, Mapping) or not prices:
         raise ValueError(f"prices must be a dict such as {{'collision': 4}}, by feature, got {prices!r:.80}")
@@ -146,18 +162,22 @@ def repriced(w: Floats, prices: Mapping[str | int, float], names: Sequence[str] 
 
 
 class Choices(NamedTuple):
-    """For B choices: which candidate (B,), and whether (B,) the limits are kept."""
+    """For B choices: the indices (B,) of the chosen candidates, and whether (B,) they keep the limits."""
 
     chosen: Ints
     kept: Bools
 
 
 def best_within(values: Floats, costs: Floats, at_most: Floats) -> Choices:
-    """Return the best of N candidates that keeps the limits at_most (B, m), or the nearest to that.
+    """Return the best of N candidates that keep the limits, or the candidate that breaks them least.
 
-    values: (B, N); candidates of -inf take no part, and where all are -inf the first is chosen. costs: (B, N, m); a
-    cost that is not a number keeps no limit. Candidates of equal value go to the lower cost, and then to the first.
-    Plain numpy: most calls are for one observation, and a compiled loop would take seconds to compile at the first.
+    Ties in value go to the lower cost, then to the lower index. This is plain numpy, because most calls are for one
+    observation, and a compiled loop would take seconds to compile at the first call.
+
+    Args:
+        values: Values (B, N). Candidates with -inf are excluded; if all have it, the first is chosen.
+        costs: Costs (B, N, m). A cost of nan keeps no limit.
+        at_most: Limits (B, m).
     """
     usable, excess = values > -np.inf, _excess(values, costs, at_most)
     least = excess.min(axis=1, keepdims=True)
@@ -171,12 +191,12 @@ def best_within(values: Floats, costs: Floats, at_most: Floats) -> Choices:
 def prices_within(values: Floats, costs: Floats, at_most: Floats) -> Floats:
     """Return the prices (B, m) of limits, the smallest at which the best of value - prices . cost keeps them.
 
-    Arguments are as for `best_within`. Where no prices keep the limits, those at which the best candidate is as near as
-    can be.
+    Arguments are as for `best_within`. If no prices keep the limits, the prices are those at which the best candidate
+    breaks them least.
     """
     B, _, m = costs.shape
     prices, moved = np.zeros((B, m)), _excess(values, costs, at_most).min(axis=1) < np.inf
-    with np.errstate(invalid="ignore"):  # of candidates that take no part
+    with np.errstate(invalid="ignore"):  # of excluded candidates
         for _ in range(_TURNS if m > 1 else 1):
             rows, before = np.flatnonzero(moved), prices[moved]
             if not len(rows):
@@ -190,14 +210,14 @@ def prices_within(values: Floats, costs: Floats, at_most: Floats) -> Floats:
 
 
 def _excess(values: Floats, costs: Floats, at_most: Floats) -> Floats:
-    """By how much candidates (B, N) break the limits, in all; inf of those that take no part."""
+    """Return by how much candidates (B, N) break the limits in total; inf for excluded ones."""
     over = costs - (at_most + _ROUNDING * (1.0 + np.abs(at_most)))[:, None]
     broken = np.where(np.isnan(over), np.inf, np.maximum(over, 0.0)).sum(axis=-1)
     return np.where(values > -np.inf, broken, np.inf)
 
 
 def _one_price(v: Floats, c: Floats, at_most: Floats) -> Floats:
-    """Down the hull of points (B, N) from the best value, to the first within the limit (B,) or the least cost."""
+    """Walk down the hull of points (B, N), from the best value to the first within the limit (B,) or the least cost."""
     most = at_most + _ROUNDING * (1.0 + np.abs(at_most))
     v = np.where(np.isnan(c) | np.isnan(v), -np.inf, v)
     here = np.where(v == v.max(axis=1, keepdims=True), c, np.inf).argmin(axis=1)

@@ -7,8 +7,8 @@ Transitions are stored by rows, row s A + a, like a compressed sparse matrix:
 
     indptr (S A + 1,)   successor (n,) int32   probability (n,)   phi (n, d)
 
-The same successor may appear several times in a row with different features (a trap that fires or not). Rows of
-terminal states are empty: nothing is earned after the end.
+The same successor may appear several times within a row, with different features (a trap that fires or not). Rows of
+terminal states are empty: there is no reward after the end.
 """
 
 from __future__ import annotations
@@ -28,11 +28,18 @@ Sparse: TypeAlias = sp.sparray | sp.spmatrix
 
 
 class FiniteMDP:
-    """Dynamics, features, terminal states and discount; validated once, read-only afterwards.
+    """Dynamics, features, terminal states and discount; validated at construction, read-only afterwards.
 
-    `P` is dense (S, A, S), sparse (S A, S) with row s A + a, or a list of A sparse (S, S) matrices. `phi` is
-    (S, A, S, d), (S, A, d), or, for an (S A, S) `P` in CSR format, (n, d) aligned with its stored entries. `terminal`
-    is a mask (S,) or a list of states; what `P` says of terminal states is ignored.
+    Args:
+        P: Transition probabilities: dense (S, A, S), sparse (S A, S) with row s A + a, or a list of A sparse (S, S)
+            matrices. Entries of terminal states are ignored.
+        phi: Features (S, A, S, d) or (S, A, d). For an (S A, S) `P` in CSR format also (n, d), aligned with its stored
+            entries.
+        terminal: A mask (S,) or a list of states. Default: none.
+        gamma: Discount in (0, 1]. Default: 1.
+
+    Raises:
+        ValueError: Shapes do not fit, probabilities do not sum to 1, or numbers are not finite.
     """
 
     def __init__(
@@ -79,7 +86,7 @@ class FiniteMDP:
         if len(wrong):
             s, a = wrong[0]
             raise ValueError(f"P must sum to 1 over s' for every s and a; at s={s}, a={a} it sums to {sums[s, a]:.12g}")
-        # copies: the caller's arrays stay the caller's, and writable
+        # copies, so that the caller's arrays stay writable
         self.successor = np.array(successor, np.int32)
         self.probability = np.array(probability, np.float64)
         self.phi = np.array(features, np.float64, order="C")
@@ -95,7 +102,21 @@ class FiniteMDP:
         terminal: npt.ArrayLike = (),
         gamma: float = 1.0,
     ) -> FiniteMDP:
-        """Build from (s, a, s', p, phi) tuples; entries with the same s, a, s' are kept apart."""
+        """Build an MDP from tuples (s, a, s', p, phi); tuples with the same s, a, s' stay separate transitions.
+
+        Args:
+            transitions: Tuples of state, action, next state, probability and features (d,).
+            n_states: The number of states.
+            n_actions: The number of actions.
+            terminal: A mask (S,) or a list of states. Default: none.
+            gamma: Discount in (0, 1]. Default: 1.
+
+        Returns:
+            The MDP.
+
+        Raises:
+            ValueError: A tuple is malformed, or the MDP is not valid.
+        """
         whole("n_states", n_states)
         table("n_actions", whole("n_actions", n_actions), n_states)
         try:
@@ -114,7 +135,7 @@ class FiniteMDP:
         features = numbers("phi", phi).reshape(len(listed), -1)
         chances = numbers("p", probability)
         if chances.shape != (len(listed),):
-            raise ValueError(f"p must be one probability a transition, got shape {chances.shape[1:]}")
+            raise ValueError(f"p must be one probability for each transition, got shape {chances.shape[1:]}")
         indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n_states * n_actions))])
         entries = chances[order], np.asarray(successor, np.int64)[order], indptr
         return cls(sp.csr_array(entries, shape=(n_states * n_actions, n_states)), features[order], terminal, gamma)
@@ -126,7 +147,17 @@ class FiniteMDP:
         )
 
     def rewards(self, w: npt.ArrayLike) -> Floats:
-        """Reward (n,) of every stored transition in the task w (d,)."""
+        """Return the reward of every stored transition on a task.
+
+        Args:
+            w: The task (d,).
+
+        Returns:
+            The rewards (n,).
+
+        Raises:
+            ValueError: `w` does not fit, or a reward is beyond 1e90 in size.
+        """
         weights = self.task(w)
         with np.errstate(over="ignore", invalid="ignore"):
             found = self.phi @ weights
@@ -135,7 +166,14 @@ class FiniteMDP:
         return found
 
     def task(self, w: npt.ArrayLike) -> Floats:
-        """The task as a checked array (d,)."""
+        """Return the weights of a task as a checked array.
+
+        Args:
+            w: The task (d,).
+
+        Returns:
+            The weights (d,).
+        """
         weights = numbers("w", w)
         if weights.shape != (self.n_features,):
             raise ValueError(f"w must have shape ({self.n_features},), one weight per feature, got {weights.shape}")
@@ -144,10 +182,18 @@ class FiniteMDP:
         return weights
 
     def policy(self, policy: npt.ArrayLike, steps: int | None = None) -> Ints:
-        """A policy as a checked array (S,), or (steps, S); with `steps`, (S,) is repeated at every step."""
+        """Return a policy as a checked array of actions.
+
+        Args:
+            policy: Actions (S,), or with `steps` also (steps, S).
+            steps: The number of decisions. A policy (S,) is repeated for each of them. Default: none.
+
+        Returns:
+            Actions (S,), or (steps, S) with `steps`.
+        """
         actions = as_actions(policy)
         if steps is not None and steps < 1:
-            raise ValueError(f"a policy needs at least one step, got {steps}")
+            raise ValueError(f"policy must have at least one step, got {steps}")
         if not np.issubdtype(actions.dtype, np.integer):
             raise ValueError(f"policy must hold integer actions, got dtype {actions.dtype}")
         if steps is not None and actions.ndim == 1:
@@ -160,19 +206,42 @@ class FiniteMDP:
         return actions
 
     def policies(self, given: object, steps: int | None = None) -> list[Ints]:
-        """Policies of one source at least, each checked as by `policy`."""
+        """Return source policies, at least one, each checked as by `policy`.
+
+        Args:
+            given: A sequence of policies.
+            steps: The number of decisions, as for `policy`. Default: none.
+
+        Returns:
+            The checked policies.
+        """
         if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str | bytes) or len(given) == 0:
-            raise ValueError(f"policies must hold one source at least, got {shown(given)}")
+            raise ValueError(f"policies must hold at least one policy, got {shown(given)}")
         return [self.policy(one, steps) for one in given]
 
     def state(self, name: str, given: object) -> int:
-        """A state's number, checked."""
+        """Return the index of a state, checked.
+
+        Args:
+            name: The name of the argument, for the error.
+            given: The index.
+
+        Returns:
+            The index.
+        """
         if not is_whole(given) or not 0 <= given < self.n_states:
             raise ValueError(f"{name} must be a state from 0 to {self.n_states - 1}, got {shown(given)}")
         return int(given)
 
     def under_policy(self, policy: Ints) -> tuple[Ints, Ints]:
-        """The chain of policy (S,): row s is entries[indptr[s]:indptr[s + 1]] of the stored transitions."""
+        """Return the Markov chain of a policy, as indices of stored transitions.
+
+        Args:
+            policy: Actions (S,).
+
+        Returns:
+            `indptr` (S + 1,) and `entries`. The transitions from state s are entries[indptr[s]:indptr[s + 1]].
+        """
         rows = np.arange(self.n_states) * self.n_actions + policy
         counts = self.indptr[rows + 1] - self.indptr[rows]
         indptr = np.concatenate([[0], np.cumsum(counts)])
@@ -181,13 +250,13 @@ class FiniteMDP:
 
 
 def require_mdp(mdp: object) -> None:
-    """Refuse what is not a `FiniteMDP`."""
+    """Refuse an argument that is not a `FiniteMDP`."""
     if not isinstance(mdp, FiniteMDP):
         raise ValueError(f"mdp must be a FiniteMDP, got {type(mdp).__name__}")
 
 
 def as_actions(policy: npt.ArrayLike) -> Ints:
-    """A policy as an array of any shape."""
+    """Return a policy as an array of any shape."""
     try:
         return np.asarray(policy)
     except ValueError:
@@ -195,7 +264,7 @@ def as_actions(policy: npt.ArrayLike) -> Ints:
 
 
 def _is_index(value: object) -> bool:
-    """A whole number; a float that is one passes."""
+    """Return whether a value is an integer, or a float with an integer value."""
     return is_whole(value) or (isinstance(value, float | np.floating) and float(value).is_integer())
 
 
@@ -207,7 +276,7 @@ def _dense(P: object) -> Floats:
 
 
 def _as_sparse(P: object) -> Sparse | None:
-    """The transitions as one sparse matrix, by state, then by action; None where they are dense."""
+    """Return sparse transitions as one matrix, with rows by state, then by action; None if they are dense."""
     if not (isinstance(P, Sequence) and len(P) > 0 and all(sp.issparse(matrix) for matrix in P)):
         return P if sp.issparse(P) else None
     n_states = P[0].shape[0]

@@ -1,19 +1,20 @@
-"""GPE and GPI: scoring every source policy on a new task, and acting by the best of them. The only owner of both.
+"""GPE and GPI: score every source policy on a new task, and take the best action of the best policy.
 
-    GPE   score_i(s, a) = risk[law of Psi^i(s, a) . w],  from psi and Sigma: mean psi . w, variance w' Sigma w
+    GPE   score_i(s, a) = risk[Psi^i(s, a) . w],  from psi and Sigma: mean psi . w, variance w' Sigma w
     GPI   pi(s) in argmax_a max_i score_i(s, a)
 
-Every argmax takes the lowest index, so `gpi` has the lowest action, and of the policies that are best there the lowest.
-While a tabular learner explores, Algorithm 1 of the paper asks for the driving policy first (`rasf.tabular.scores`).
-The two differ only where the best scores of different actions are equal. Compiled kernels (`rasf.tabular`,
-`rasf.planning`) look at one score after the other, and choose by `preferred`; tests hold them to `gpi`.
+Ties go to the lowest index: `gpi` takes the lowest of the best actions, then the lowest of the policies that are best
+at this action. A tabular learner follows Algorithm 1 of the paper, which selects the source policy first and then its
+action (`rasf.tabular.scores`). The two differ only if the best scores of different actions are equal. Compiled kernels
+(`rasf.tabular`, `rasf.planning`) read one score after the other and choose by `preferred`; tests compare them with
+`gpi`.
 
 The risk-neutral case is beta = 0 of the same code. For discounted returns the guarantee needs scores that depend on
-z = gamma^t: risk beta becomes beta z (`risk.at_discount`). That costs nothing for stationary sources, whose return
-distributions do not depend on z. Arrays may be numpy or jax.
+z = gamma^t: risk beta becomes beta z (`risk.at_discount`). Stationary sources need no other moments for this, as their
+return distributions do not depend on z. Arrays may be numpy or jax.
 
-Where Sigma is learned it is kept packed, (.., m): its diagonal (m = d), or its upper triangle row by row
-(m = d (d + 1) / 2). `packed_indices` and `packed_weights` are the owners of that layout.
+Learned Sigma is stored packed, (.., m): its diagonal (m = d), or its upper triangle row by row (m = d (d + 1) / 2).
+`packed_indices` and `packed_weights` define this layout.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ from rasf.risk.base import Risk
 
 
 class Choice(NamedTuple):
-    """A GPI policy: for every state the action, and the selected source policy."""
+    """A GPI policy: the action and the selected source policy of every state."""
 
     policy: Array
     source: Array
 
 
 class Moments(NamedTuple):
-    """Mean psi (.., d) and covariance Sigma (.., d, d) of feature returns, most often by state and action."""
+    """Mean psi (.., d) and covariance Sigma (.., d, d) of feature returns, usually for each state and action."""
 
     psi: Floats
     Sigma: Floats
 
 
 def gpe(psi: Array, Sigma: Array, w: Array, risk: Risk) -> Array:
-    """Score moments on a task.
+    """Return the scores of return distributions on a task, from their moments.
 
     Args:
         psi: Means (.., d) of the feature return.
@@ -56,8 +57,8 @@ def gpe(psi: Array, Sigma: Array, w: Array, risk: Risk) -> Array:
         The scores (..).
 
     Raises:
-        ValueError: If shapes do not fit, numbers are not finite (jax arrays are not looked into) or beyond 1e90, or the
-            risk has no score for moments.
+        ValueError: Shapes do not fit, numbers are not finite or beyond 1e90 (numbers in jax arrays are not checked),
+            or the risk does not support moments.
     """
     if not isinstance(risk, Risk):
         raise ValueError(f"risk must be a risk such as rasf.MeanVariance(-1.0), got {shown(risk)}")
@@ -76,21 +77,21 @@ def gpe(psi: Array, Sigma: Array, w: Array, risk: Risk) -> Array:
 
 
 def gpi(scores: Array) -> Choice:
-    """Choose by generalised policy improvement; ties go to the lowest index.
+    """Choose actions by generalised policy improvement; ties go to the lowest index.
 
     Args:
-        scores: (K, .., A) of K policies; -inf is never chosen before another.
+        scores: Scores (K, .., A) of K policies. An action with score -inf is chosen only if all actions have it.
 
     Returns:
-        The policy and the source whose score is best, (..) each.
+        The actions (..) and the selected source policies (..).
 
     Raises:
-        ValueError: If scores have another shape, are empty or nan (jax arrays are not looked into).
+        ValueError: Scores have another shape, are empty, or are nan (numbers in jax arrays are not checked).
     """
     xp = array_namespace(scores)
     scores = reals("scores", scores) if xp is np else scores
     if scores.ndim >= 2 and 0 in (scores.shape[0], scores.shape[-1]):
-        raise ValueError(f"scores must be of one policy and one action at least, got shape {scores.shape}")
+        raise ValueError(f"scores must have at least one policy and one action, got shape {scores.shape}")
     if xp is np and np.isnan(scores).any():
         raise ValueError("scores must be numbers, got nan")
     policy = gpi_actions(scores)
@@ -99,7 +100,7 @@ def gpi(scores: Array) -> Choice:
 
 
 def gpi_actions(scores: Array) -> Array:
-    """The actions (..) of `gpi` alone."""
+    """Return the actions (..) of `gpi` alone."""
     if scores.ndim < 2:
         raise ValueError(f"scores must have shape (K, .., A), got {scores.shape}")
     return scores.max(axis=0).argmax(axis=-1)
@@ -107,12 +108,12 @@ def gpi_actions(scores: Array) -> Array:
 
 @compiled(_nrt=False, forceinline=True)
 def preferred(score: float, index: Whole, best: float, chosen: Whole) -> bool:
-    """Whether GPI in compiled code takes a score before the best so far: the larger, ties to the lowest index."""
+    """Return whether a score replaces the best so far in compiled GPI: the larger one, ties to the lowest index."""
     return bool(score > best or (score == best and index < chosen))
 
 
 def _moderate(name: str, given: Array) -> Array:
-    """Finite numbers whose products do not overflow, in numpy."""
+    """Return numbers in numpy; refuse those that are not finite, or whose products may overflow."""
     found = reals(name, given)
     if not float(np.abs(found).max(initial=0)) <= LARGEST:
         raise ValueError(f"{name} must be finite and at most {LARGEST:g} in size, got {shown(given)}")
@@ -121,7 +122,7 @@ def _moderate(name: str, given: Array) -> Array:
 
 @functools.cache
 def _layout(d: int, diagonal: bool) -> tuple[Ints, Ints, Floats]:
-    """Rows and columns (m,), and how often each entry counts in w' Sigma w; cached, since every action needs it."""
+    """Return rows, columns and multiplicities in w' Sigma w (m,) of packed entries; cached for repeated actions."""
     rows, columns = np.diag_indices(d) if diagonal else np.triu_indices(d)
     times = np.where(rows == columns, 1.0, 2.0)
     for shared in (rows, columns, times):
@@ -130,14 +131,14 @@ def _layout(d: int, diagonal: bool) -> tuple[Ints, Ints, Floats]:
 
 
 def packed_indices(d: int, *, diagonal: bool = False) -> tuple[Ints, Ints]:
-    """Rows and columns (m,) of Sigma's packed entries."""
+    """Return rows and columns (m,) of Sigma's packed entries."""
     return _layout(d, diagonal)[:2]
 
 
 def packed_weights(w: Array, *, diagonal: bool = False) -> Array:
-    """Coefficients c (.., m) with which w' Sigma w = c . packed Sigma, for weights w (.., d)."""
+    """Return coefficients c (.., m) with which w' Sigma w = c . packed Sigma, for weights w (.., d)."""
     rows, columns, times = _layout(w.shape[-1], diagonal)
-    if w.ndim == 1:  # much quicker in numpy
+    if w.ndim == 1:  # much faster in numpy
         return times * w[rows] * w[columns]
     return times * w[..., rows] * w[..., columns]
 
@@ -152,14 +153,28 @@ def gpi_policy(
     gamma: float | None = None,
     steps: int | None = None,
 ) -> Choice:
-    """GPE and GPI in one: the policy (S,) that moments psi (K, S, A, d), Sigma (K, S, A, d, d) give on the task w.
+    """Return the GPI policy on a task from moments of source policies: GPE and GPI in one call.
 
-    With `discount_aware`, one policy per decision, (steps, S), scored with the risk at gamma^t.
+    Args:
+        psi: Means (K, S, A, d) of K policies.
+        Sigma: Covariances (K, S, A, d, d).
+        w: The task (d,).
+        risk: A risk that supports moments.
+        discount_aware: Score decision t with the risk at gamma^t, as the theorem for discounted returns requires.
+            Default: False.
+        gamma: Discount, for `discount_aware`. Default: none.
+        steps: The number of decisions, for `discount_aware`. Default: none.
+
+    Returns:
+        Actions and selected source policies, (S,) each, or (steps, S) with `discount_aware`.
+
+    Raises:
+        ValueError: As for `gpe`, or gamma or steps are missing or out of range.
     """
     if not discount_aware:
         return gpi(gpe(psi, Sigma, w, risk))
     if gamma is None or steps is None:
-        raise ValueError("discount_aware needs gamma and the number of steps")
+        raise ValueError("gamma and steps must be given with discount_aware")
     discount(gamma)
     decisions("steps", steps, int(np.prod(np.shape(psi)[1:-2])))
     each = [gpi(gpe(psi, Sigma, w, risk.at_discount(gamma**t))) for t in range(steps)]

@@ -1,4 +1,4 @@
-"""Worlds in jax: what the fused training loop needs of an environment."""
+"""Worlds in jax: the interface of environments for the fused training loop."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ _NEEDED = (
 )  # fmt: skip
 
 
-State = TypeVar("State")  # of a world, and the random part of a step: arrays, or tuples of them
-Noise = TypeVar("Noise")
+State = TypeVar("State")  # of a world: an array, or a tuple of arrays
+Noise = TypeVar("Noise")  # the random part of a step, likewise
 
 
 class World(Protocol[State, Noise]):
     """An environment in pure jax functions; `rasf.envs.reacher.Reacher` is one.
 
-    A world is hashable, and its functions have explicit states and keys. The random part of a step is drawn apart
-    (`noise`), so that it can be drawn for many steps at once. An episode ends where `terminated` says so, or it is
-    truncated after `episode_length` steps.
+    A world is hashable, and its functions have explicit states and keys. The random part of a step is drawn separately
+    (`noise`), so that it can be drawn for many steps at once. An episode ends in a state for which `terminated` is
+    true, or it is truncated after `episode_length` steps.
 
     A world may also have these attributes, which `rasf.learn` uses:
 
         feature_names       a name for each feature
-        signs               1 (more is better), -1 (a cost) or 0 for each feature, for tasks that are drawn
+        signs               1 (more is better), -1 (a cost) or 0 for each feature, for drawn tasks
         events              indices of rare features that are never negative, such as failures
         failure_feature     index of the feature that counts failures
         observation_bounds  lowest and highest (n, 2) of an observation
@@ -49,21 +49,43 @@ class World(Protocol[State, Noise]):
     def episode_length(self) -> int: ...
 
     def reset(self, key: Array) -> State:
-        """A random first state."""
+        """Return a random start state.
+
+        Args:
+            key: A random key of jax.
+        """
 
     def noise(self, key: Array) -> Noise:
-        """The random part of one step."""
+        """Return the random part of one step.
+
+        Args:
+            key: A random key of jax.
+        """
 
     def advance(self, state: State, action: Array, noise: Noise) -> tuple[State, Array]:
-        """The next state and phi (d,)."""
+        """Return the next state and the features phi (d,).
+
+        Args:
+            state: The state.
+            action: The index of the action.
+            noise: The random part of the step, from `noise`.
+        """
 
     def observe(self, state: State) -> Array:
-        """The observation (n,) of a state."""
+        """Return the observation (n,) of a state.
+
+        Args:
+            state: The state.
+        """
 
     def terminated(self, state: State) -> Array:
-        """Whether the episode ends in this state, by itself."""
+        """Return whether the episode ends in a state; the time limit does not count.
+
+        Args:
+            state: The state.
+        """
 
 
 def is_world(value: object) -> TypeGuard[World]:
-    """Whether a value has all attributes of a world; a class is none."""
+    """Return whether a value has all attributes of a world; a class is not a world."""
     return not isinstance(value, type) and all(hasattr(value, name) for name in _NEEDED)

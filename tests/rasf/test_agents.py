@@ -158,7 +158,7 @@ def test_names_without_a_risk_refuse_one(name):
             check_agent(str(refused.value).rsplit("'", 2)[1], [AVERSE])
     else:
         check_agent(name, [NEUTRAL, AVERSE])
-        with pytest.raises(ValueError, match=rf"^risk .* {name}, .* it can act"):
+        with pytest.raises(ValueError, match=rf"^risk .* {name}, .* can act for it"):
             check_agent(name, [CVaR(0.5)])
 
 

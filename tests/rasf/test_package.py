@@ -31,7 +31,7 @@ def test_every_public_name_loads_and_is_documented():
 
 def test_unknown_name_is_an_attribute_error():
     assert not hasattr(rasf, "nothing_of_the_kind")
-    with pytest.raises(AttributeError, match=r"^rasf\.Promise is called rasf\.Bounds now$"):
+    with pytest.raises(AttributeError, match=r"^rasf\.Promise was renamed to rasf\.Bounds$"):
         _ = rasf.Promise
 
 

@@ -1,1 +1,1 @@
-"""Exact planning: entropic utilities, moments, certificates and rollouts of finite MDPs."""
+"""Exact planning for finite MDPs: entropic utilities, moments, static risk, limits, certificates and rollouts."""

@@ -1,12 +1,12 @@
-"""The entropic Bellman backup of one task, Q(s, a) = U_b[r + g v(s')], sweeps of it, and when to stop them.
+"""The entropic Bellman backup of one task, Q(s, a) = U_b[r + gamma v(s')], sweeps of backups, and a stopping rule.
 
-`Backup` holds a task's rewards beside the dynamics and applies the compiled kernel; the parameter b changes from step
-to step in discounted problems (b = beta gamma^k), so it is an argument. Over a finite horizon of n decisions, tables
+`Backup` holds a task's rewards and the dynamics, and applies the compiled kernel. The parameter b is an argument,
+because it changes from step to step in discounted problems (b = beta gamma^k). Over a horizon of n decisions, tables
 are indexed by the decision h = 0 .. n - 1 (the paper's T is n - 1):
 
     Q_h(s, a) = U_{b_h}[r + gamma Q_{h+1}(s', pi_{h+1}(s'))],      Q_n = 0.
 
-b_h = beta gamma^h is the entropic utility of the discounted return, in units of step h; b_h = beta is the nested
+b_h = beta gamma^h gives the entropic utility of the discounted return, in units of gamma^h. b_h = beta gives the nested
 recursion. The two agree at gamma = 1.
 """
 
@@ -20,41 +20,49 @@ from rasf.arrays import Floats, Ints
 from rasf.mdp import FiniteMDP
 from rasf.planning import kernels
 
-WINDOW = 50  # sweeps over which the rate of an iteration is seen
+WINDOW = 50  # sweeps over which the rate of convergence is estimated
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
 class Backup:
-    """One task's rewards (n,) beside the dynamics."""
+    """One task's rewards (n,) with the dynamics."""
 
     mdp: FiniteMDP
     rewards: Floats
 
     def q(self, value: Floats, beta: float, gamma: float | None = None) -> Floats:
-        """U_beta[r + gamma value(s')], (S, A), for values (S,); gamma defaults to the MDP's."""
+        """Return U_beta[r + gamma value(s')] (S, A) for values (S,); gamma is the MDP's by default."""
         mdp = self.mdp
         return kernels.backup(mdp, self.rewards, value, beta, mdp.gamma if gamma is None else gamma)
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """Least and greatest reward of a step; 0 is among them if there are terminal states."""
+        """The least and the largest reward of a step; the range includes 0 if there are terminal states."""
         rewards = self.rewards if len(self.rewards) else np.zeros(1)
         low, high = float(rewards.min()), float(rewards.max())
         return (min(low, 0.0), max(high, 0.0)) if self.mdp.terminal.any() else (low, high)
 
 
 def follow(q: Floats, policy: Ints) -> Floats:
-    """Values (S,) of acting by policy (S,) in a table (S, A)."""
+    """Return the values (S,) of the actions of policy (S,) in a table (S, A)."""
     return q[np.arange(len(q)), policy]
 
 
 def sweep_back(
     backup: Backup, betas: Floats, last_value: Floats, policy: Ints | None = None, keep: int | None = None
 ) -> tuple[Floats, Ints]:
-    """Tables (keep, S, A) and policies (n, S), from last_value (S,) back over the parameters betas (n,).
+    """Sweep backwards over a horizon of n decisions.
 
-    Without `policy` (n, S) the sweep maximises. `keep` is how many of the first tables to return, all by default.
+    Args:
+        backup: The backup of the task.
+        betas: The parameter of each decision (n,).
+        last_value: Values (S,) after the last decision.
+        policy: A policy (n, S) to evaluate. Default: none, which maximises.
+        keep: How many of the first tables to return. Default: all.
+
+    Returns:
+        Tables (keep, S, A) and the policy (n, S).
     """
     n, mdp = len(betas), backup.mdp
     keep = n if keep is None else keep
@@ -71,10 +79,10 @@ def sweep_back(
 
 
 def remaining_change(change: Floats, earlier: Floats, value: Floats) -> Floats:
-    """What each entry will still change by, if it goes on shrinking as over the last WINDOW sweeps.
+    """Return the total further change of each entry, extrapolated at the rate of the last WINDOW sweeps.
 
-    `change` and `earlier` are the sizes of the changes now and WINDOW sweeps ago; a change that is mere rounding counts
-    as none.
+    `change` and `earlier` are the sizes of the changes now and WINDOW sweeps ago. A change of the size of rounding
+    counts as zero.
     """
     moving = change > _ROUNDING * np.abs(value)
     rate = np.divide(change, earlier, out=np.ones_like(change), where=moving & (earlier > 0)) ** (1 / WINDOW)

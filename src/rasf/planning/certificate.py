@@ -1,20 +1,22 @@
-"""Theorems 1 and 2 as numbers: how far GPI can fall below its best source, and below the optimum.
+"""Theorems 1 and 2 as numbers: bounds on how far GPI is below its best source, and below the optimum.
 
-With source utilities known to within eps, GPI over them satisfies, at decision h of a horizon of n,
+If the utilities of the sources have errors of at most eps, GPI satisfies, at decision h of a horizon of n,
 
     Theorem 1    Q^pi >= max_i Q^i - 2 (n - h) eps
     Theorem 2    |Q^pi - Q*| <= 2 (n - h) (delta_r + eps),    delta_r = min_i max |r - r_i|,
 
-the second for sources that are optimal for their own tasks at the same beta. For discounted returns n - h becomes
-1 / (1 - gamma), and the theorems hold for GPI that knows the discount so far, z = gamma^k; utilities are in units of z.
-At gamma = 1 without a horizon both bounds are infinite unless the errors are 0 and the GPI policy surely ends, or earns
-inf, from every state (ties can make it stay in a loop that is worth as much as leaving it, for ever).
+where the second holds for sources that are optimal for their own tasks at the same beta. For discounted returns n - h
+becomes 1 / (1 - gamma), and the theorems hold for GPI that knows the discount so far, z = gamma^k. Utilities are in
+units of z. At gamma = 1 without a horizon both bounds are infinite, unless the errors are 0 and from every state the
+GPI policy ends with probability one or has utility inf. (By ties it can stay for ever in a loop that has the same
+utility as leaving it.)
 
-There utilities may be inf, and an action that leads to an infinite utility may never earn it. So in states where
-sources earn inf, GPI takes the own action of the first source that does. Then it earns inf, too: the number of that
-source never grows along states of infinite utility, so it is constant in the end, and one source is followed: until its
-growing class is reached (beta > 0, E exp(beta R) diverges), to its class of positive gain (beta = 0), or for ever
-(beta < 0, where each communicating class lies within one of that source, so its spectral radius is below 1 as well).
+At gamma = 1 without a horizon utilities may be inf, and an action that leads to an infinite utility may never attain
+it. So in states where sources have utility inf, GPI takes the action of the first such source. Then GPI has utility inf
+too: along states of infinite utility the index of this source never grows, so from some step on it is constant and one
+source is followed. It is followed to a class where E exp(beta R) diverges (beta > 0), to a class of positive average
+reward (beta = 0), or for ever (beta < 0, where each communicating class lies within one of that source, so that its
+spectral radius is below 1 too).
 """
 
 from __future__ import annotations
@@ -46,11 +48,21 @@ from rasf.transfer import Choice, gpi
 
 @dataclass(frozen=True, repr=False)
 class Certificate:
-    """Bounds of Theorems 1 and 2 beside the true gaps, largest over states and actions.
+    """Bounds of Theorems 1 and 2 and the true gaps, each the largest over states and actions.
 
-    Each is one number, or one per decision (n,) with a horizon, or one per power of gamma (K + 1,) when discounted.
-    `optimality_bound` is infinite where no source is a `Plan` for the same risk. An infinite bound says nothing.
-    `source_utilities` are the exact ones, (K, ..), nan where `evaluate_policy` has no mean.
+    Bounds and gaps are one number, or one per decision (n,) with a horizon, or one per power of gamma (K + 1,) for
+    discounted returns. An infinite bound gives no guarantee.
+
+    Attributes:
+        epsilon: The largest error of the scores.
+        delta_r: The largest difference of rewards between the task and the nearest task of a source.
+        source_bound: The bound of Theorem 1.
+        optimality_bound: The bound of Theorem 2; infinite if no source is a `Plan` for the same risk and setting.
+        source_gap: How far the GPI policy is below the best source.
+        optimality_gap: How far the GPI policy is below the optimum.
+        policy: The GPI policy.
+        source: The selected source policies.
+        source_utilities: The exact utilities (K, ..) of the sources; nan where a total reward has no mean.
     """
 
     epsilon: float
@@ -65,7 +77,7 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        """Whether the true gaps respect the bounds, up to rounding."""
+        """Whether the true gaps are within the bounds, up to rounding."""
         slack = 1e-8 * (1 + np.abs(self.source_bound)) + 1e-8
         return bool(
             (self.source_gap <= self.source_bound + slack).all()
@@ -90,28 +102,28 @@ def certificate(
     epsilon: float | None = None,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> Certificate:
-    """Evaluate what GPI over `sources` guarantees on the task `w`, and what it attains.
+    """Compute the bounds of both theorems for GPI over source policies on a task, and the true gaps.
 
     Args:
         mdp: The dynamics and features.
-        sources: Plans (of any task) or policies, as for `evaluate_policy`.
+        sources: Plans of any tasks, or policies as for `evaluate_policy`.
         w: The task (d,).
-        risk: The entropic utility that the sources are scored by.
-        horizon: The number of decisions; None (default) for gamma below 1 or terminal states.
-        scores: The approximate utilities that GPI acts on, shaped like the exact ones: (K, S, A), (K, n, S, A) with a
-            horizon, (K, K' + 1, S, A) discounted. The exact ones by default.
-        epsilon: The largest error of the scores, if known; measured by default. Understated, it shows in `holds`.
-        tolerance: The largest error of discounted utilities, 1e-10 by default.
+        risk: The entropic utility that scores the sources.
+        horizon: The number of decisions. Default: none, for gamma below 1 or an MDP with terminal states.
+        scores: The approximate utilities by which GPI acts, of the shape of the exact ones: (K, S, A), with a horizon
+            (K, n, S, A), discounted (K, K' + 1, S, A). Default: the exact ones.
+        epsilon: The largest error of the scores. If it is too small, `holds` may be False. Default: measured.
+        tolerance: The largest error of discounted utilities. Default: 1e-10.
 
     Returns:
-        The bounds of both theorems beside the true gaps, and the GPI policy.
+        The bounds of both theorems, the true gaps, and the GPI policy.
 
     Raises:
-        ValueError: For arguments that do not fit, or if the total reward of a policy has no mean (gamma = 1, beta = 0).
+        ValueError: Arguments do not fit, or the total reward of a policy has no mean (gamma = 1, beta = 0).
     """
     require_mdp(mdp)
     if not isinstance(risk, Entropic):
-        raise ValueError(f"the theorems are about Entropic utilities, got {type(risk).__name__}")
+        raise ValueError(f"risk must be Entropic, which the theorems are about, got {type(risk).__name__}")
     if not isinstance(sources, Sequence | np.ndarray) or isinstance(sources, str | bytes) or len(sources) == 0:
         raise ValueError(f"sources must hold at least one plan or policy, got {shown(sources)}")
     check_settings(mdp, horizon, tolerance)
@@ -159,7 +171,7 @@ def certificate(
 
 
 def _largest_error(scores: Floats, exact: Floats) -> float:
-    """The largest error of scores; those that do not fit the exact utilities are refused."""
+    """Return the largest error of scores; refuse scores that do not fit the exact utilities."""
     if scores.shape != exact.shape:
         raise ValueError(f"scores must have shape {exact.shape}, got {scores.shape}")
     if (np.isnan(scores) & ~np.isnan(exact)).any():
@@ -172,12 +184,12 @@ def _largest_error(scores: Floats, exact: Floats) -> float:
 
 
 def _chosen_from(utilities: Floats) -> Floats:
-    """Utilities with those that have no mean last."""
+    """Return utilities with -inf in place of nan, so that an action without a mean is the last choice."""
     return np.where(np.isnan(utilities), -np.inf, utilities)
 
 
 def _earning_infinity(choice: Choice, scores: Floats, policies: Ints) -> Choice:
-    """GPI that takes, where sources (K, S) earn inf, the action of the first of them that does."""
+    """Return a choice that takes the action of the first source policy (K, S) with score inf, where there is one."""
     states = np.arange(scores.shape[1])
     infinite = scores[np.arange(len(scores))[:, None], states, policies] == np.inf
     some, first = infinite.any(axis=0), infinite.argmax(axis=0)
@@ -194,12 +206,12 @@ def _remaining_steps(mdp: FiniteMDP, horizon: int | None, powers: int) -> Floats
 
 
 def _product(steps: Floats, error: float, certain: bool) -> Floats:
-    """The bound; without any error it is 0 even over infinitely many steps, if the policy is certain to end."""
+    """Return the bound; without error it is 0 even over infinitely many steps, if the policy is certain to end."""
     return np.zeros_like(steps) if error == 0 and certain else steps * (error or np.inf)
 
 
 def _largest_gap(wanted: Floats, attained: Floats) -> Floats:
-    """max over (s, a) of wanted - attained; equal infinities have no gap, and -inf is always attained."""
+    """Return max over (s, a) of wanted - attained; equal infinities have no gap, and -inf is always attained."""
     gap = np.subtract(wanted, attained, out=np.zeros_like(wanted), where=(wanted != attained) & (wanted > -np.inf))
     return gap.max(axis=(-2, -1))
 
@@ -207,7 +219,7 @@ def _largest_gap(wanted: Floats, attained: Floats) -> Floats:
 def _nearest_task(
     mdp: FiniteMDP, sources: Sequence[Plan | npt.ArrayLike], w: npt.ArrayLike, risk: Entropic, horizon: int | None
 ) -> float:
-    """delta_r over the sources that are optimal for a task in this very setting; inf if there is none."""
+    """Return delta_r over the sources that are plans for the same risk and setting; inf if there is none."""
     target = mdp.task(w)
     distances = [
         float(np.abs(mdp.phi @ (target - source.w)).max(initial=0.0))

@@ -1,17 +1,20 @@
-"""Discounted problems, gamma < 1. Three objects that must not be confused:
+"""Discounted problems, gamma < 1. Three different objects are computed:
 
-1. The nested recursion Q = U_beta[r + gamma Q'], at beta = 0 the ordinary value: a stationary fixed point (`nested`).
-2. U_beta of a policy's discounted return, and 3. its optimum over policies that know the discount so far, z = gamma^k.
-   On the augmented MDP (s, z) the utility is J(s, a, z) = z q_k(s, a), where
+1. The stationary fixed point of the nested recursion Q = U_beta[r + gamma Q'], at beta = 0 the ordinary value
+   (`nested`).
+2. U_beta of a policy's discounted return (`augmented`).
+3. The optimum of 2 over policies that know the discount so far, z = gamma^k (`augmented`).
 
-       q_k(s, a) = U_{beta gamma^k}[r + gamma q_{k+1}(s', pi_{k+1}(s'))].
+For 2 and 3 the utility on the augmented MDP (s, z) is J(s, a, z) = z q_k(s, a), where
 
-   The parameter vanishes as k grows, so the sweep starts from the risk-neutral fixed point at k = K, with an error of
-   at most |beta| gamma^{2K} range^2 / 8 at k = 0 (Hoeffding), range being that of the discounted return (`augmented`).
+    q_k(s, a) = U_{beta gamma^k}[r + gamma q_{k+1}(s', pi_{k+1}(s'))].
 
-The nested operator is monotone and shifts by gamma c when its argument shifts by c. So from one sweep v -> Tv with
-changes between lo and hi, the fixed point lies in Tv + gamma / (1 - gamma) [lo, hi]: the middle is returned, and half
-the width is a proven error. This needs far fewer sweeps than waiting for the changes themselves to vanish.
+The parameter vanishes as k grows, so the sweep starts from the risk-neutral fixed point at k = K. The error at k = 0 is
+at most |beta| gamma^{2K} range^2 / 8 (Hoeffding), where range is that of the discounted return.
+
+The nested operator T is monotone, and T(v + c) = Tv + gamma c. So if one sweep v -> Tv has changes between lo and hi,
+the fixed point lies in Tv + gamma / (1 - gamma) [lo, hi]. The middle is returned, and half the width is a proven bound
+on its error. This needs far fewer sweeps than waiting for the changes to vanish.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 def nested(backup: Backup, beta: float, policy: Ints | None, tolerance: float) -> tuple[Floats, float, int]:
-    """Values (S,) of the nested recursion, optimal or of `policy` (S,); their proven error; the number of sweeps."""
+    """Return values (S,) of the nested recursion, optimal or of `policy` (S,), an error bound, and the sweeps."""
     gamma, mdp = backup.mdp.gamma, backup.mdp
     low, high = backup.reward_range
     rounding = 8 * _EPS * max(abs(low), abs(high), high - low) / (1 - gamma) ** 2
@@ -58,7 +61,7 @@ def nested(backup: Backup, beta: float, policy: Ints | None, tolerance: float) -
 
 
 def _step(backup: Backup, beta: float, policy: Ints | None, tolerance: float) -> Step:
-    """v -> Tv by the cheapest form that keeps the asked accuracy."""
+    """Return v -> Tv in the cheapest form with the required accuracy."""
     gamma = backup.mdp.gamma
     low, high = backup.reward_range
     if policy is not None:
@@ -73,17 +76,17 @@ def _step(backup: Backup, beta: float, policy: Ints | None, tolerance: float) ->
 
 
 def _linear_step(backup: Backup) -> Step:
-    """Neutral: max_a (E r + gamma P v), with E r computed once."""
+    """Return the neutral step max_a (E r + gamma P v), with E r computed once."""
     mdp = backup.mdp
     mean_reward = backup.q(np.zeros(mdp.n_states), 0.0).reshape(-1)
     return lambda value: kernels.best_linear(mdp, mdp.probability, mean_reward, value, mdp.gamma, smallest=False)
 
 
 def _exponential_step(backup: Backup, beta: float) -> Step:
-    """Entropic as a matrix product, exp(beta Q) = sum p exp(beta r) exp(beta gamma v): one exp and one log a state."""
+    """Return the entropic step by exp(beta Q) = sum p exp(beta r) exp(beta gamma v), one exp and one log per state."""
     mdp = backup.mdp
     low, high = backup.reward_range
-    # exponents are kept at or below zero
+    # keeps exponents at or below zero
     shift = low if beta < 0 else high
     weight = mdp.probability * np.exp(beta * (backup.rewards - shift))
     none = np.zeros(mdp.n_states * mdp.n_actions)
@@ -103,21 +106,21 @@ def _exponential_step(backup: Backup, beta: float) -> Step:
 
 
 def truncation_depth(backup: Backup, beta: float, tolerance: float) -> int:
-    """The least K with |beta| gamma^{2K} range^2 / 8 <= tolerance; refused where it is too large to be swept."""
+    """Return the least K with |beta| gamma^{2K} range^2 / 8 <= tolerance; refuse one that is too large for a sweep."""
     worst = truncation_error(backup, beta, 0)
     if worst <= tolerance:
         return 0
     depth = math.log(max(tolerance / worst, math.ulp(0.0))) / (2 * math.log(backup.mdp.gamma))
     if depth > MOST_DECISIONS:
         raise ValueError(
-            f"gamma = {backup.mdp.gamma!r} is too near 1 for Entropic without a horizon: {depth:.2g} decisions count; "
+            f"gamma = {backup.mdp.gamma!r} is too near 1 for Entropic without a horizon: {depth:.2g} decisions; "
             "use a horizon, a larger tolerance, or gamma = 1 with terminal states"
         )
     return math.ceil(depth)
 
 
 def truncation_error(backup: Backup, beta: float, depth: int) -> float:
-    """|beta| gamma^{2K} range^2 / 8 at depth K."""
+    """Return |beta| gamma^{2K} range^2 / 8 at depth K."""
     low, high = backup.reward_range
     spread = (high - low) / (1 - backup.mdp.gamma)
     return abs(beta) * backup.mdp.gamma ** (2 * depth) * spread**2 / 8
@@ -126,10 +129,19 @@ def truncation_error(backup: Backup, beta: float, depth: int) -> float:
 def augmented(
     backup: Backup, beta: float, policy: Ints | None, tolerance: float, all_tables: bool = False, depth: int = 0
 ) -> tuple[Floats, Ints, float]:
-    """Tables q_k, policies (K + 1, S) and error for the utility of the discounted return.
+    """Compute the entropic utility of the discounted return, of a policy or the optimal one.
 
-    The tables are (K + 1, S, A) with `all_tables`, else q_0 alone, (1, S, A). `policy` (S,) holds at every k,
-    (K' + 1, S) is followed as given and its last row for ever; without it the sweep maximises. K is at least `depth`.
+    Args:
+        backup: The backup of the task.
+        beta: The parameter of the utility.
+        policy: Actions (S,) for every k, or (K' + 1, S), whose last row is repeated. Without a policy the sweep
+            maximises.
+        tolerance: The largest error.
+        all_tables: Return all tables. Default: False, which returns q_0 alone.
+        depth: The least K. Default: 0.
+
+    Returns:
+        Tables q_k (K + 1, S, A) or (1, S, A), the policy (K + 1, S), and a bound on the error.
     """
     mdp = backup.mdp
     depth = max(depth, truncation_depth(backup, beta, tolerance / 2))

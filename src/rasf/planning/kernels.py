@@ -1,7 +1,10 @@
-"""Compiled loops over the transitions of a FiniteMDP; everything else in `planning` is numpy.
+"""Compiled loops over the transitions of a FiniteMDP; the rest of `planning` is numpy.
 
-Loops of plain values are compiled twice: parallel for large problems, serial for small ones, where waking the threads
-costs more than the work (and, beside other processes, far more).
+The loops of backups are compiled twice: parallel for large problems, and serial for small ones, where starting the
+threads costs more than the work (far more on a busy machine).
+
+`excess_step` and `excess_moments` serve `rasf.planning.static`, which defines the excess: the accrued return minus the
+threshold.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from rasf.compiled import compiled, compiled_twice
 from rasf.mdp import FiniteMDP
 from rasf.transfer import preferred
 
-# Below this, mean + (beta / 2) variance equals the utility to rounding.
+# Below this spread, mean + (beta / 2) variance equals the utility to rounding.
 _TINY_SPREAD = 1e-8
 _PARALLEL_TRANSITIONS = 100_000
 # Numba's fallback thread pool aborts when two Python threads enter a parallel kernel at once.
@@ -31,7 +34,7 @@ class _Moves(NamedTuple):
 
     indptr: Ints
     successor: Ints
-    weight: Floats  # the probability, or what stands in its place
+    weight: Floats  # the probability, or a weight in its place
 
 
 def _moves(mdp: FiniteMDP, weight: Floats | None = None) -> _Moves:
@@ -39,16 +42,16 @@ def _moves(mdp: FiniteMDP, weight: Floats | None = None) -> _Moves:
 
 
 def backup(mdp: FiniteMDP, reward: Floats, value: Floats, beta: float, gamma: float) -> Floats:
-    """U_beta[r + gamma value(s')] (S, A) for rewards (n,) and values (S,); 0 in terminal states."""
+    """Return U_beta[r + gamma value(s')] (S, A) for rewards (n,) and values (S,); 0 in terminal states."""
     q = np.empty((mdp.n_states, mdp.n_actions))
     _run(_backup, mdp, _moves(mdp), reward, value, float(beta), float(gamma), q.reshape(-1))
     return q
 
 
 def best_linear(mdp: FiniteMDP, weight: Floats, offset: Floats, x: Floats, scale: float, smallest: bool) -> Floats:
-    """The largest (or smallest) over actions of offset[row] + scale sum_k weight[k] x[successor[k]], (S,).
+    """Return the largest (or smallest) over actions of offset[row] + scale sum_k weight[k] x[successor[k]], (S,).
 
-    One pass over the transitions: a neutral backup as it stands, an entropic one between exp and log.
+    This is a neutral backup, or the part of an entropic one between exp and log, in one pass over the transitions.
     """
     best = np.empty(mdp.n_states)
     _run(_best, mdp, _moves(mdp, weight), offset, x, float(scale), smallest, best)
@@ -75,7 +78,7 @@ def _utility(
     beta: float,
     gamma: float,
 ) -> float:
-    """U_beta of one row, values perhaps infinite; the three regimes of `risk.entropic`."""
+    """Return U_beta of one row, where values may be infinite, by the three forms of `risk.entropic`."""
     if begin == end:
         return 0.0
     mean, low, high = 0.0, np.inf, -np.inf
@@ -129,7 +132,7 @@ def _best(moves: _Moves, offset: Floats, x: Floats, scale: float, smallest: bool
 
 
 class Grids(NamedTuple):
-    """Of every state (S,): least stock and spacing, before a step and after it."""
+    """The least excess and the spacing of every state (S,), before a step and after it."""
 
     low: Floats
     spacing: Floats
@@ -137,35 +140,43 @@ class Grids(NamedTuple):
     next_spacing: Floats
 
 
-def stock_step(mdp: FiniteMDP, gain: Floats, grids: Grids, value: Floats, followed: Ints, policy: Ints) -> Floats:
-    """One step back of `planning.static`: values (S, L, I + 1) by state, stock and source, before it.
+def excess_step(mdp: FiniteMDP, gain: Floats, grids: Grids, value: Floats, followed: Ints, policy: Ints) -> Floats:
+    """Compute one backward step of `planning.static`.
 
-    gain (n,): what a transition adds to the stock. value: the same after the step; the last is the policy's own, which
-    takes the action that is best for any of the sources. followed (I, S): their actions, or -1 for the best. The
-    policy (S, L) is written.
+    Args:
+        mdp: The dynamics.
+        gain: What each transition adds to the excess (n,).
+        grids: The grids of the excess.
+        value: Values (S, L, I + 1) after the step, by state, level and source. The last entry is the value of the
+            policy, which takes the action with the best value of any source.
+        followed: Actions (I, S) of the sources; -1 for the action of the policy.
+        policy: An array (S, L), to which the policy is written.
+
+    Returns:
+        Values (S, L, I + 1) before the step.
     """
     before = np.empty_like(value)
     with _PARALLEL_LOCK:
-        _stock_step(_moves(mdp), gain, grids, value, np.ascontiguousarray(followed), policy, before)
+        _excess_step(_moves(mdp), gain, grids, value, np.ascontiguousarray(followed), policy, before)
     return before
 
 
-def stock_moments(mdp: FiniteMDP, gain: Floats, grids: Grids, moments: Floats, policy: Ints) -> Floats:
-    """One step on: how the moments (S, L, 3) of states and stocks move under a policy (S, L).
+def excess_moments(mdp: FiniteMDP, gain: Floats, grids: Grids, moments: Floats, policy: Ints) -> Floats:
+    """Return the moments (S, L, 3) of states and levels after a step under a policy (S, L).
 
-    They are the probability of a state and level, and on it the integrals of N and N^2, N being the stock that is kept
-    less the true one.
+    The moments are the probability of a state and level, and the integrals of N and N^2 over this event, where N is the
+    excess on the grid minus the true one.
     """
     after = np.zeros_like(moments)
-    _stock_moments(_moves(mdp), gain, grids, moments, policy.astype(np.int64), after)  # one type to compile for
+    _excess_moments(_moves(mdp), gain, grids, moments, policy.astype(np.int64), after)  # one type to compile for
     return after
 
 
 @compiled()
 def _add_between(value: Floats, p: float, offset: float, ratio: float, total: Floats) -> None:
-    """Add p times the values (L, I) between levels, at offset + ratio level, to those (L, I) of every level.
+    """Add p times the values (L, I), interpolated at offset + ratio level, to the total (L, I) of every level.
 
-    Level by level, so that memory is read one number after the other.
+    The loop is by level, so that memory is read in order.
     """
     levels, several = value.shape
     for level in range(levels):
@@ -177,7 +188,7 @@ def _add_between(value: Floats, p: float, offset: float, ratio: float, total: Fl
 
 
 @compiled(parallel=True)
-def _stock_step(
+def _excess_step(
     moves: _Moves, gain: Floats, grids: Grids, value: Floats, followed: Ints, policy: Ints, before: Floats
 ) -> None:
     indptr, successor, probability = moves
@@ -188,7 +199,7 @@ def _stock_step(
         q = np.zeros((n_actions, levels, several))
         for a in range(n_actions):
             row = s * n_actions + a
-            if indptr[row] == indptr[row + 1]:  # the end: all stays as it is
+            if indptr[row] == indptr[row + 1]:  # a terminal state: nothing changes
                 _add_between(
                     value[s], 1.0, (low[s] - next_low[s]) / next_spacing[s], spacing[s] / next_spacing[s], q[a]
                 )
@@ -213,7 +224,7 @@ def _stock_step(
 def _place(
     mass: float, first: float, second: float, x: float, low: float, spacing: float, to: int, after: Floats
 ) -> None:
-    """Share the moments of a stock x out between the two levels of state `to` beside it, so that its mean stays."""
+    """Split the moments of an excess x between the two neighbouring levels of state `to`, which keeps the mean."""
     levels = after.shape[1]
     at = min(max((x - low) / spacing, 0.0), levels - 1.0)
     below = min(int(at), levels - 2)
@@ -225,7 +236,7 @@ def _place(
 
 
 @compiled(nogil=True)
-def _stock_moments(moves: _Moves, gain: Floats, grids: Grids, moments: Floats, policy: Ints, after: Floats) -> None:
+def _excess_moments(moves: _Moves, gain: Floats, grids: Grids, moments: Floats, policy: Ints, after: Floats) -> None:
     indptr, successor, probability = moves
     low, spacing, next_low, next_spacing = grids
     states, levels, _ = moments.shape

@@ -1,12 +1,13 @@
-"""Limits, exactly: the most a task earns while expected sums of features stay within bounds.
+"""Exact planning with limits: the largest return while expected sums of features stay within bounds.
 
     maximise  E sum r    subject to  E sum (feature k) <= L_k,    from one state, over mixtures of policies
 
-A mixture draws one of its policies at the start and keeps to it: with limits the best is in general such a mixture, of
-at most one policy more than there are limits. It is found by *columns*: a linear programme mixes the policies known so
-far and prices the limits, and at these prices a new policy is asked for, until none helps. `limited_gpi` asks GPI over
-its sources, `plan_limited` the planner, which makes it the optimum of the constrained MDP. The sources are columns from
-the start, so GPI with limits is never below the best mixture of its sources that keeps them (docs/theory.md).
+A mixture draws one of its policies at the start and follows it. With limits the optimum is in general such a mixture,
+of at most one policy more than there are limits. It is found by column generation: a linear programme mixes the
+policies found so far, which are its columns, and gives prices of the limits. At these prices a new policy is computed,
+until no new one helps. `limited_gpi` computes it by GPI over its sources. `plan_limited` computes it by `plan`, so that
+the result is the optimum of the constrained MDP. The sources are columns from the start, so GPI with limits is never
+below the best mixture of its sources that keeps the limits (docs/theory.md).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from rasf.planning.moments import successor_moments
 from rasf.planning.plan import check_settings, plan
 from rasf.risk import Entropic
 
-_MOST_ASKED = 200  # policies at prices
+_MOST_POLICIES = 200  # computed at prices
 _SLACK = 1e-9  # of a limit or a return, in units of their size
 
 Oracle = Callable[[Floats], Ints]  # weights (d,) -> a policy (S,) or (horizon, S)
@@ -33,12 +34,17 @@ Oracle = Callable[[Floats], Ints]  # weights (d,) -> a policy (S,) or (horizon, 
 
 @dataclass(frozen=True, repr=False)
 class LimitedPlan:
-    """A mixture of policies, and what it comes to from the start.
+    """A mixture of policies, with its expected return and costs from the start state.
 
-    value: the expected return for w. costs (m,): the expected sums of the limited features. prices (m,): what a unit of
-    each is worth, 0 where a limit does not bind. policies: (S,) or (horizon, S) each, drawn with `probabilities`.
-    sources (I, 1 + m): of each, the return, then the sums of the limited features. kept: whether the limits are kept;
-    if they cannot be, this is the nearest that was found, and `remark` says so.
+    Attributes:
+        value: The expected return for w.
+        costs: The expected sums (m,) of the limited features.
+        prices: The return gained per unit of each limit (m,); 0 for a limit that does not bind.
+        policies: The policies of the mixture, (S,) or (horizon, S) each.
+        probabilities: The probability of each policy.
+        sources: The return of each source, then its sums of the limited features (I, 1 + m).
+        kept: Whether the limits are kept. If not, this is the mixture found that exceeds them least.
+        remark: A sentence on the limits that are not kept; empty if all are.
     """
 
     value: float
@@ -51,9 +57,9 @@ class LimitedPlan:
     remark: str
 
     def __repr__(self) -> str:
-        mixed = f"{len(self.policies)} of them" if len(self.policies) > 1 else "one"
-        told = f"; {self.remark}" if self.remark else ""
-        return f"<LimitedPlan: {self.value:.4g} at costs {self.costs}, prices {self.prices}, by {mixed}{told}>"
+        mixed = f"mixture of {len(self.policies)} policies" if len(self.policies) > 1 else "one policy"
+        remark = f"; {self.remark}" if self.remark else ""
+        return f"<LimitedPlan: {self.value:.4g} at costs {self.costs}, prices {self.prices}, {mixed}{remark}>"
 
 
 def limited_gpi(
@@ -65,9 +71,21 @@ def limited_gpi(
     start: int,
     horizon: int | None = None,
 ) -> LimitedPlan:
-    """The best mixture of the sources and of GPI over them at any prices; sources as for `successor_moments`.
+    """Compute the best mixture of source policies, and of GPI over them at any prices, within limits.
 
-    limits: {feature's index: largest expected sum}, or a `Limit`; sums are discounted by the MDP's gamma.
+    Args:
+        mdp: The dynamics and features.
+        policies: The source policies, each as for `successor_moments`.
+        w: The task (d,).
+        limits: {feature's index: largest expected sum or `Limit`}. Sums are discounted by the MDP's gamma.
+        start: The start state.
+        horizon: The number of decisions. Default: none, for gamma below 1 or policies that end with probability one.
+
+    Returns:
+        The mixture. If no mixture keeps the limits, the one that exceeds them least.
+
+    Raises:
+        ValueError: An argument does not fit.
     """
     columns = _columns(mdp, w, limits, start, horizon)
     actions = mdp.policies(policies, horizon)
@@ -87,7 +105,21 @@ def plan_limited(
     start: int,
     horizon: int | None = None,
 ) -> LimitedPlan:
-    """The best of all policies within the limits, on the task `w` from `start`; see `limited_gpi`."""
+    """Compute the optimal mixture of policies within limits.
+
+    Args:
+        mdp: The dynamics and features.
+        w: The task (d,).
+        limits: {feature's index: largest expected sum or `Limit`}. Sums are discounted by the MDP's gamma.
+        start: The start state.
+        horizon: The number of decisions. Default: none, for gamma below 1 or an MDP with terminal states.
+
+    Returns:
+        The mixture. If no mixture keeps the limits, the one that exceeds them least.
+
+    Raises:
+        ValueError: An argument does not fit.
+    """
     columns = _columns(mdp, w, limits, start, horizon)
 
     def planned(weights: Floats) -> Ints:
@@ -100,33 +132,33 @@ def plan_limited(
 def _columns(
     mdp: FiniteMDP, w: npt.ArrayLike, limits: Mapping[str | int, float | Limit], start: int, horizon: int | None
 ) -> _Columns:
-    """No columns yet; what does not fit is refused before any policy is evaluated."""
+    """Return a set without columns, after a check of the arguments."""
     require_mdp(mdp)
     mdp.rewards(w)
     found = read_limits(limits, mdp.n_features)
     if any(limit.per_episode for limit in found.given) and mdp.gamma < 1:
-        raise ValueError("limits of the exact layer are on sums discounted by gamma; per_episode asks for gamma = 1")
+        raise ValueError(f"limits with per_episode need an MDP with gamma = 1, got gamma = {mdp.gamma:g}")
     mdp.state("start", start)
     check_settings(mdp, horizon)
     return _Columns(mdp, mdp.task(w), found, start, horizon)
 
 
-def _mix(columns: _Columns, sources: Sequence[Ints], ask: Oracle) -> LimitedPlan:
+def _mix(columns: _Columns, sources: Sequence[Ints], solve: Oracle) -> LimitedPlan:
     w, found = columns.w, columns.limits
     for source in sources:
         columns.add(source)
-    columns.add(ask(w))
+    columns.add(solve(w))
     mixed = columns.mixture()
-    for _ in range(_MOST_ASKED):
-        pull = 0.0 if mixed.excess > 0 else 1.0  # until the limits are kept, nothing else counts
-        new = ask(pull * w - found.prices_of(mixed.prices, len(w)))
+    for _ in range(_MOST_POLICIES):
+        scale = 0.0 if mixed.excess > 0 else 1.0  # the return counts once the limits are kept
+        new = solve(scale * w - found.prices_of(mixed.prices, len(w)))
         if not columns.add(new):
             break
         mixed = columns.mixture()
     used = np.flatnonzero(mixed.shares > _SLACK)
     totals = mixed.shares @ columns.table()
     costs = totals[1:]
-    kept = bool((costs <= found.at_most + _SLACK * (1.0 + np.abs(found.at_most))).all())  # beside rounding
+    kept = bool((costs <= found.at_most + _SLACK * (1.0 + np.abs(found.at_most))).all())  # up to rounding
     return LimitedPlan(
         float(totals[0]),
         costs * found.signs,
@@ -156,7 +188,7 @@ class _Columns:
         self._rows: list[Floats] = []
 
     def add(self, policy: Ints) -> bool:
-        """Whether it comes to something that no column comes to yet."""
+        """Add a policy, unless its return and costs equal those of a column; return whether it was added."""
         psi = successor_moments(self._mdp, policy, self._horizon).psi
         first, actions = (psi, policy) if self._horizon is None else (psi[0], policy[0])
         here = first[self._start, actions[self._start]]
@@ -171,10 +203,10 @@ class _Columns:
         return np.array(self._rows)
 
     def mixture(self) -> _Mixture:
-        """The shares that earn the most within the limits; where none keep them, that exceed them least."""
+        """Return the mixture with the largest return within the limits, else the one that exceeds them least."""
         table, at_most = self.table(), self.limits.at_most
         n, m = len(table), len(at_most)
-        unit = np.maximum(np.abs(table[:, 1:] - at_most).max(axis=0), 1e-300)  # limits are compared in these
+        unit = np.maximum(np.abs(table[:, 1:] - at_most).max(axis=0), 1e-300)  # limits are compared in these units
         over = np.hstack([(table[:, 1:] - at_most).T / unit[:, None], -np.eye(m)])
         whole_row = np.hstack([np.ones((1, n)), np.zeros((1, m))])
         least = linprog(np.r_[np.zeros(n), np.ones(m)], over, np.zeros(m), whole_row, [1.0])

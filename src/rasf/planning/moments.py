@@ -1,10 +1,10 @@
-"""Mean and covariance of a policy's feature return, exactly.
+"""Exact mean and covariance of a policy's feature return.
 
     psi(s, a)   = E[phi + gamma psi(s', pi(s'))]
     Sigma(s, a) = E[delta delta' + gamma^2 Sigma(s', pi(s'))],    delta = phi + gamma psi(s', pi(s')) - psi(s, a)
 
 (the covariance Bellman equations, episodic and discounted). With a horizon of n decisions the tables are indexed by the
-decision; without, they solve a linear system. Sigma is the full d x d covariance.
+decision. Without a horizon they solve a linear system. Sigma is the full d x d covariance.
 """
 
 from __future__ import annotations
@@ -22,23 +22,31 @@ from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, ends_surely, states_
 from rasf.transfer import Moments
 
 _SOLVE_TOLERANCE = 1e-12
-_NEARLY_CERTAIN = 2  # successors a state, up to which factors stay as sparse as the chain
+_NEARLY_CERTAIN = 2  # successors per state, up to which factors stay as sparse as the chain
 
 
 def successor_moments(mdp: FiniteMDP, policy: npt.ArrayLike, horizon: int | None = None) -> Moments:
-    """Mean (S, A, d) and covariance (S, A, d, d) of the discounted feature return of `policy` from every (s, a).
+    """Compute the mean and covariance of a policy's discounted feature return.
 
-    With a horizon a leading axis is the decision.
+    Args:
+        mdp: The dynamics and features.
+        policy: Actions (S,), or with a horizon (horizon, S). For gamma below 1 without a horizon also (K + 1, S), as
+            planned with `Entropic`: its last row is repeated, and the moments are those at the first decision.
+        horizon: The number of decisions. Default: none, for gamma below 1 or a policy that ends with probability one.
 
-    `policy` is (S,); (horizon, S) with a horizon; or, for gamma below 1, (K + 1, S) as planned with `Entropic`, whose
-    last row goes on for ever: the moments are those at the first decision. At gamma = 1 the policy must end surely.
+    Returns:
+        psi (S, A, d) and Sigma (S, A, d, d) of taking a in s and following the policy afterwards. With a horizon both
+        have a leading axis for the decision.
+
+    Raises:
+        ValueError: An argument does not fit, or at gamma = 1 without a horizon the policy may never end.
     """
     require_mdp(mdp)
     return feature_moments(mdp, mdp.phi, policy, horizon)
 
 
 def feature_moments(mdp: FiniteMDP, phi: Floats, policy: npt.ArrayLike, horizon: int | None) -> Moments:
-    """The same for other features phi (n, d), aligned with the stored transitions."""
+    """Return `successor_moments` of other features phi (n, d), aligned with the stored transitions."""
     if horizon is not None:
         decisions("horizon", horizon, mdp.n_states * mdp.n_actions * phi.shape[1] ** 2)
     expect = sp.csr_array(
@@ -66,7 +74,7 @@ def feature_moments(mdp: FiniteMDP, phi: Floats, policy: npt.ArrayLike, horizon:
 
 
 def _then_for_ever(mdp: FiniteMDP, phi: Floats, expect: sp.csr_array, policy: Ints) -> Moments:
-    """Moments at the first of the decisions (K + 1, S), the last of which is repeated."""
+    """Return moments at the first decision of a policy (K + 1, S) whose last row is repeated."""
     psi, Sigma = feature_moments(mdp, phi, policy[-1], None)
     states, d = np.arange(mdp.n_states), phi.shape[1]
     last = psi[states, policy[-1]], Sigma[states, policy[-1]].reshape(mdp.n_states, d * d)
@@ -77,7 +85,7 @@ def _then_for_ever(mdp: FiniteMDP, phi: Floats, expect: sp.csr_array, policy: In
 def _over_horizon(
     mdp: FiniteMDP, phi: Floats, expect: sp.csr_array, policy: Ints, after: tuple[Floats, Floats] | None = None
 ) -> Moments:
-    """Moments at each of the decisions (n, S); `after` are the state's moments once they are over, zero by default."""
+    """Return moments at each decision of a policy (n, S); `after` are those of states at its end, zero by default."""
     d = phi.shape[1]
     psi_own, Sigma_own = after or (np.zeros((mdp.n_states, d)), np.zeros((mdp.n_states, d * d)))
     steps = []
@@ -91,7 +99,7 @@ def _over_horizon(
 
 
 def _one_step(mdp: FiniteMDP, phi: Floats, expect: sp.csr_array, psi_own: Floats) -> tuple[Floats, Floats]:
-    """psi (S A, d) and E[delta delta'] (S A, d d), given psi_own (S, d) of the policy's own actions."""
+    """Return psi (S A, d) and E[delta delta'] (S A, d d), given psi_own (S, d) of the policy's own actions."""
     target = phi + mdp.gamma * psi_own[mdp.successor]
     psi = expect @ target
     delta = target - np.repeat(psi, np.diff(mdp.indptr), axis=0)
@@ -100,7 +108,7 @@ def _one_step(mdp: FiniteMDP, phi: Floats, expect: sp.csr_array, psi_own: Floats
 
 
 def _solve(chain: sp.csr_array, discount: float, constant: Floats) -> Floats:
-    """x = constant + discount chain x, by factors where they stay small, by iteration where they might not."""
+    """Solve x = constant + discount chain x, by factorisation if the factors stay small, else by iteration."""
     n = chain.shape[0]
     if n <= DIRECT_SOLVE_STATES or chain.nnz <= _NEARLY_CERTAIN * n:
         return splinalg.splu(sp.csc_array(sp.eye_array(n) - discount * chain)).solve(constant)

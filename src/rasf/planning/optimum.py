@@ -1,18 +1,20 @@
-"""The best policy for the total reward: gamma = 1, no horizon, terminal states.
+"""The optimal policy for the total reward: gamma = 1, no horizon, terminal states.
 
-Policy iteration with exact evaluation. It starts from a policy that surely ends (each state moves towards an end with
-positive probability) and changes an action only for a strict gain. Then every policy on the way has a utility at least
-that of the one before, and a policy that may never end appears only where it earns infinity: an improved class without
-gain would have been there before. Value iteration, in contrast, cannot tell a free loop from the end it never reaches.
+The method is policy iteration with exact evaluation. The first policy ends with probability one: each state moves
+towards an end with positive probability. An action is changed only for a strict gain. So the utility of each policy is
+at least that of the one before. A policy that may never end appears only where its utility is infinite: a class of
+states that it never leaves contains a changed action, and so a strict gain, unless it was closed before. Value
+iteration, in contrast, cannot distinguish a loop without reward from an end that it never reaches.
 
-For beta < 0 the first policy must not be worth -inf where another is not: a change of a single action may not help
-there. The utility of a policy is -inf exactly where y = sum_n M^n 1 is infinite, M = P_pi exp(beta r) between states
-that are not terminal. The least y of all policies is the limit of y <- 1 + min_a M_a y from y = 0, and a policy that is
-greedy for the limit attains it. So if the first policy diverges somewhere, policies that are greedy for the iterates
-are tried, until one diverges nowhere, or only in a set D with M_a y >= y for every action, M_a leading from D to D.
-Then M_pi^n y >= y in D for every policy, so that all of them are worth -inf there.
+For beta < 0 the first policy must not have utility -inf in a state where another policy has a finite one, because
+changing a single action may not help there. The utility of a policy is -inf exactly where y = sum_n M^n 1 is infinite,
+with M = P_pi exp(beta r) between states that are not terminal. The least y of all policies is the limit of
+y <- 1 + min_a M_a y from y = 0, and a policy that is greedy for the limit attains it. So if the first policy diverges
+somewhere, policies that are greedy for the iterates are tried. The search stops at a policy that diverges nowhere, or
+only in a set D with M_a y >= y for every action, where M_a leads from D to D. Then M_pi^n y >= y in D for every policy,
+so that every policy has utility -inf there.
 
-Staying for ever where nothing is paid is worth 0, and is taken where everything else is worth less.
+Staying for ever in states without reward has utility 0, and is chosen where every other action has less.
 """
 
 from __future__ import annotations
@@ -24,12 +26,12 @@ from rasf.mdp import FiniteMDP
 from rasf.planning.bellman import Backup
 from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, Mask, diverges, evaluate, require_reachable_end
 
-_MOST_SWEEPS = 2_000  # and two a state: what is undecided after them is at the edge, and counts as -inf
-_EDGE = 1e-12  # of log y: a growth that is rounding
+_MOST_SWEEPS = 2_000  # plus two per state; states that are undecided after them are borderline, and count as -inf
+_EDGE = 1e-12  # of log y: smaller growth is rounding
 
 
 def optimise(backup: Backup, beta: float, tolerance: float) -> tuple[Floats, Ints, int]:
-    """Optimal utilities (S,), infinite ones included, a policy (S,) that earns them, and the rounds it took."""
+    """Return optimal utilities (S,), perhaps infinite, a policy (S,) that attains them, and the number of rounds."""
     require_reachable_end(backup.mdp)
     stay, can_stay = _free_stay(backup)
     policy = _ending_policy(backup.mdp)
@@ -40,9 +42,9 @@ def optimise(backup: Backup, beta: float, tolerance: float) -> tuple[Floats, Int
 
 
 def _bounded_policy(backup: Backup, beta: float, policy: Ints, stay: Ints, can_stay: Mask) -> Ints:
-    """A policy (S,) that is worth -inf, at beta < 0, only where every policy is; `policy` itself, if it is one.
+    """Return a policy (S,) with utility -inf only where every policy has it, for beta < 0; `policy` itself if it can.
 
-    y is kept as log(y) / beta, so that a sweep is an entropic backup; it is inf at the end, where y = 0.
+    y is stored as log(y) / beta, so that a sweep is an entropic backup. It is inf at the end, where y = 0.
     """
     mdp = backup.mdp
     over = mdp.terminal | can_stay
@@ -64,7 +66,7 @@ def _bounded_policy(backup: Backup, beta: float, policy: Ints, stay: Ints, can_s
 def _improve(
     backup: Backup, beta: float, policy: Ints, stay: Ints, can_stay: Mask, tolerance: float
 ) -> tuple[Floats, Ints, int]:
-    """Policy iteration at one beta."""
+    """Run policy iteration at one beta."""
     rounds = 0
     while True:
         rounds += 1
@@ -72,37 +74,37 @@ def _improve(
         q = backup.q(value, beta, 1.0)
         slack = _slack(value, tolerance)
         better = (q.max(axis=1) > value + slack) & (value < np.inf)
-        rest = can_stay & ~better & (value < -slack)
-        if not (better.any() or rest.any()):
+        staying = can_stay & ~better & (value < -slack)
+        if not (better.any() or staying.any()):
             return value, policy, rounds
-        improved = np.where(better, q.argmax(axis=1), np.where(rest, stay, policy))
-        if (improved == policy).all():  # what looked like a gain is the error of an iterated evaluation
+        improved = np.where(better, q.argmax(axis=1), np.where(staying, stay, policy))
+        if (improved == policy).all():  # the apparent gain is the error of an iterated evaluation
             return value, policy, rounds
         policy = improved
 
 
 def _slack(value: Floats, tolerance: float) -> Floats:
-    """What counts as no gain; relative above 1, and not below the error of an iterated evaluation."""
+    """Return the largest difference that is no gain: relative above 1, at least the error of an iterated evaluation."""
     finite = np.where(np.isfinite(value), value, 0.0)
     least = min(tolerance, 1e-10) if len(value) <= DIRECT_SOLVE_STATES else 2 * tolerance
     return least * np.maximum(1.0, np.abs(finite).max(initial=0.0)) * np.ones_like(value)
 
 
 def _lowest_actions(backup: Backup, beta: float, value: Floats, policy: Ints, tolerance: float) -> Ints:
-    """The policy with ties broken towards the lowest action, if that earns the same."""
+    """Return the policy with ties broken towards the lowest action, if its utility is the same; else `policy`."""
     q = backup.q(value, beta, 1.0)
     lowest = (q >= (value - _slack(value, tolerance))[:, None]).argmax(axis=1)
     lowest = np.where(np.isfinite(value), lowest, policy)
     try:
-        earned = evaluate(backup, beta, lowest, tolerance)
-    except ValueError:  # broken towards a loop whose total reward has no limit
+        attained = evaluate(backup, beta, lowest, tolerance)
+    except ValueError:  # the lowest actions form a loop whose total reward has no limit
         return policy
-    same = np.isclose(earned, value, rtol=1e-9, atol=float(_slack(value, tolerance)[0])) | (earned == value)
+    same = np.isclose(attained, value, rtol=1e-9, atol=float(_slack(value, tolerance)[0])) | (attained == value)
     return lowest if same.all() else policy
 
 
 def _ending_policy(mdp: FiniteMDP) -> Ints:
-    """A policy that ends with probability one: every state moves nearer to an end with positive probability."""
+    """Return a policy that ends with probability one: each state moves nearer to an end with positive probability."""
     state = np.repeat(np.arange(mdp.n_states * mdp.n_actions), np.diff(mdp.indptr)) // mdp.n_actions
     action = np.repeat(np.arange(mdp.n_states * mdp.n_actions), np.diff(mdp.indptr)) % mdp.n_actions
     policy = np.zeros(mdp.n_states, np.int64)
@@ -115,7 +117,7 @@ def _ending_policy(mdp: FiniteMDP) -> Ints:
 
 
 def _free_stay(backup: Backup) -> tuple[Ints, Mask]:
-    """For every state an action that stays, unpaid, among such states for ever; and which states have one."""
+    """Return an action for each state that can stay for ever without reward, and the mask (S,) of these states."""
     mdp = backup.mdp
     row = np.repeat(np.arange(mdp.n_states * mdp.n_actions), np.diff(mdp.indptr))
     inside = ~mdp.terminal

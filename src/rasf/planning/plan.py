@@ -1,4 +1,4 @@
-"""`plan` and `evaluate_policy`: optimal utilities of a task, and utilities of a given policy.
+"""`plan` and `evaluate_policy`: the optimal utilities of a task, and the utilities of a given policy.
 
 | setting | `Entropic` | `NestedEntropic` |
 | --- | --- | --- |
@@ -27,17 +27,26 @@ from rasf.risk import Entropic, MeanVariance, NestedEntropic, Risk
 
 DEFAULT_TOLERANCE = 1e-10
 NEUTRAL = Entropic(0.0)
-_NEUTRAL_BETA = 1e-200  # rewards are at most 1e90
+_NEUTRAL_BETA = 1e-200  # below it |beta| is neutral, as rewards are at most 1e90
 
 
 @dataclass(frozen=True, repr=False)
 class Plan:
     """Optimal utilities and a policy that attains them.
 
-    q, policy: (S, A) and (S,); (n, S, A) and (n, S) with a horizon; for discounted `Entropic`, q at z = 1 (S, A) and a
-    policy per power of gamma (K + 1, S), the last of which goes on for ever. `error` bounds the error of q (0: exact to
-    rounding), `sweeps` counts passes over the transitions (at gamma = 1, rounds of policy iteration). At gamma = 1
-    utilities may be infinite, and `policy` earns them even where actions tie.
+    At gamma = 1 without a horizon utilities may be infinite. `policy` attains them even where actions tie.
+
+    Attributes:
+        q: Utilities (S, A); with a horizon (n, S, A); for discounted `Entropic` those at z = 1 (S, A).
+        policy: Actions (S,); with a horizon (n, S); for discounted `Entropic` (K + 1, S), one row for each power of
+            gamma, where the last row is repeated.
+        w: The task (d,).
+        risk: The risk of the utilities.
+        horizon: The number of decisions, or None.
+        gamma: The discount.
+        error: A bound on the error of q; 0 if it is exact to rounding.
+        sweeps: The number of passes over the transitions; at gamma = 1 without a horizon, of rounds of policy
+            iteration.
     """
 
     q: Floats
@@ -51,7 +60,7 @@ class Plan:
 
     @property
     def value(self) -> Floats:
-        """Optimal utilities of the states, (S,) or (n, S)."""
+        """The optimal utilities of the states, (S,) or (n, S)."""
         return self.q.max(axis=-1)
 
     def __repr__(self) -> str:
@@ -69,21 +78,21 @@ def plan(
     *,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> Plan:
-    """Plan the task `w`: utilities and a policy that are optimal under `Entropic` or `NestedEntropic`.
+    """Compute the optimal utilities and an optimal policy of a task under `Entropic` or `NestedEntropic`.
 
     Args:
         mdp: The dynamics and features.
         w: The task (d,).
-        risk: `Entropic` (at beta = 0 by default) or `NestedEntropic`.
-        horizon: The number of decisions; None (default) for gamma below 1 or terminal states.
-        tolerance: The largest error of discounted utilities, 1e-10 by default.
+        risk: `Entropic` or `NestedEntropic`. Default: `Entropic` at beta = 0.
+        horizon: The number of decisions. Default: none, for gamma below 1 or an MDP with terminal states.
+        tolerance: The largest error of discounted utilities. Default: 1e-10.
 
     Returns:
-        The plan; its arrays are as `Plan` says.
+        The plan.
 
     Raises:
-        ValueError: For arguments that do not fit, a risk without a dynamic programme, or (gamma = 1 without a horizon)
-            states from which no terminal state can be reached.
+        ValueError: Arguments do not fit, the risk has no dynamic programme, or (at gamma = 1 without a horizon) no
+            terminal state can be reached from some states.
     """
     require_mdp(mdp)
     if not isinstance(risk, (Entropic, NestedEntropic)):
@@ -119,22 +128,23 @@ def evaluate_policy(
     *,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> Floats:
-    """Compute the utilities of taking a in s and following `policy` afterwards.
+    """Compute the utilities of taking a in s and following a policy afterwards.
 
     Args:
         mdp: The dynamics and features.
-        policy: (S,); (n, S) with a horizon of n; or (K + 1, S), one row per power of gamma, for discounted `Entropic`.
+        policy: Actions (S,); with a horizon also (n, S); for discounted `Entropic` also (K + 1, S), one row for each
+            power of gamma.
         w: The task (d,).
-        risk: `Entropic` (at beta = 0 by default), `NestedEntropic` or `MeanVariance`.
-        horizon: The number of decisions; None (default) for gamma below 1 or terminal states.
-        tolerance: The largest error of discounted utilities, 1e-10 by default.
+        risk: `Entropic`, `NestedEntropic` or `MeanVariance`. Default: `Entropic` at beta = 0.
+        horizon: The number of decisions. Default: none, for gamma below 1 or an MDP with terminal states.
+        tolerance: The largest error of discounted utilities. Default: 1e-10.
 
     Returns:
-        (S, A), or (n, S, A) with a horizon. At gamma = 1 without a horizon utilities may be infinite, and at beta = 0
-        nan for an action of which the policy's total reward may be inf or -inf: it has no mean.
+        Utilities (S, A), or (n, S, A) with a horizon. At gamma = 1 without a horizon they may be infinite. At beta = 0
+        they are nan for an action after which the total reward may be inf or -inf, so that it has no mean.
 
     Raises:
-        ValueError: For arguments that do not fit, or if the policy's own total reward has no mean (gamma = 1).
+        ValueError: Arguments do not fit, or the total reward of the policy has no mean (gamma = 1).
     """
     require_mdp(mdp)
     check_settings(mdp, horizon, tolerance)
@@ -160,13 +170,13 @@ def evaluate_policy(
 
 
 def augmented_policy(mdp: FiniteMDP, policy: npt.ArrayLike) -> Ints:
-    """A policy (S,) or (K + 1, S), checked."""
+    """Return a policy (S,) or (K + 1, S), checked."""
     given = as_actions(policy)
     return mdp.policy(given, len(given) if given.ndim == 2 else None)
 
 
 def check_settings(mdp: FiniteMDP, horizon: int | None, tolerance: float = DEFAULT_TOLERANCE) -> None:
-    """Refuse a horizon or a tolerance that makes no sense, or tables that do not fit into memory."""
+    """Refuse a horizon or a tolerance out of range, or tables that do not fit into memory."""
     if horizon is not None:
         decisions("horizon", horizon, mdp.n_states * mdp.n_actions)
     if not number("tolerance", tolerance) > 0:
@@ -174,7 +184,7 @@ def check_settings(mdp: FiniteMDP, horizon: int | None, tolerance: float = DEFAU
 
 
 def plain_beta(risk: Entropic | NestedEntropic) -> float:
-    """beta as a float, of a size that planning can serve; below 1e-200 the utility is the mean, to rounding."""
+    """Return beta as a float, at most 1e90 in size; 0 below 1e-200, where the utility is the mean to rounding."""
     beta = float(risk.beta)
     if abs(beta) > LARGEST:
         raise ValueError(f"beta must be at most {LARGEST:g} in size, got {beta:g}")

@@ -1,6 +1,6 @@
-"""Rollouts of a FiniteMDP, many at once; their loop is over arrays of states, since no environment is stepped.
+"""Rollouts of a FiniteMDP, many at once, as operations on arrays of states.
 
-A successor is drawn by inverting the running sum of the stored probabilities: row r owns the stretch of the sum between
+A successor is drawn by inverting the running sum of the stored probabilities. Row r has the interval of the sum between
 its first and last entry, so one binary search serves all rollouts of a step.
 """
 
@@ -26,10 +26,19 @@ class Rollouts(NamedTuple):
 def simulate(
     mdp: FiniteMDP, policy: npt.ArrayLike, start: int, steps: int, episodes: int, seed: int | np.random.Generator
 ) -> Rollouts:
-    """Roll `policy` out for up to `steps` decisions, `episodes` times from `start`.
+    """Roll a policy out from one state.
 
-    `policy` is (S,), or one row a decision; a shorter one goes on with its last row, as plans for discounted `Entropic`
-    do.
+    Args:
+        mdp: The dynamics and features.
+        policy: Actions (S,), or one row for each decision. The last row of a shorter policy is repeated, as in plans
+            for discounted `Entropic`.
+        start: The start state.
+        steps: The largest number of decisions of an episode.
+        episodes: The number of episodes.
+        seed: A seed or a generator.
+
+    Returns:
+        Feature returns and visited states.
     """
     require_mdp(mdp)
     mdp.state("start", start)
@@ -46,7 +55,7 @@ def simulate(
         now = states[:, t]
         states[:, t + 1] = now
         live = ~mdp.terminal[now]
-        draw = rng.random(episodes)[live]  # one draw a rollout and step, so that rollouts do not shift each other
+        draw = rng.random(episodes)[live]  # one draw per rollout and step, so that rollouts do not affect each other
         rows = now[live] * mdp.n_actions + actions[t, now[live]]
         first, last = mdp.indptr[rows], mdp.indptr[rows + 1] - 1
         mark = running[first] + draw * (running[last + 1] - running[first])

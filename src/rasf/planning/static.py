@@ -1,37 +1,40 @@
-"""Static risk: one risk of the whole return, fixed at the start, for policies that remember what was earned.
+"""Static risk: one risk of the whole return, fixed at the start, for policies that know the accrued return.
 
 For a certainty equivalent rho[X] = max_b b + E u(X - b) and a threshold b, the risk of the return is an ordinary
-expected reward, u(c - b) at the end, in the MDP whose state (t, s, c) includes the return c accrued so far. So GPI by
-*stock*,
+expected reward, u(c - b) at the end, in the MDP with states (t, s, c), where c is the accrued return. GPI there,
 
-    a = argmax_a max_i E u(c + gamma^t G_i(s, a) - b),        G_i(s, a) the rest of source i's return,
+    a = argmax_a max_i E u(c + gamma^t G_i(s, a) - b),        G_i(s, a) the remaining return of source i,
 
-is never below the best source: b + E u(G - b) is at least that of every source, whatever b. With b the threshold of
-the best source this gives rho(GPI) >= max_i rho(source i) (docs/theory.md has the proof). That b is safe but timid: GPI
-does better than its sources, so a higher one suits it. Every b keeps its own guarantee, so some are tried and the best
-kept.
+is never below the best source: for every b, its b + E u(G - b) is at least that of every source. With b the threshold
+of the best source this gives rho(GPI) >= max_i rho(source i) (docs/theory.md has the proof). This b is safe but too
+low: GPI does better than its sources, so a higher threshold suits it. The guarantee of each b is for its own
+b + E u(G - b), so others are tried too, and the best is kept.
 
-Everything depends on c - b alone, so tables are kept by *stock* y = c - b, for all thresholds at once:
+Values depend on c and b only by the *excess* y = c - b. So tables are indexed by the excess, for all thresholds at
+once:
 
-    exact   the stocks that can be reached, merged where they are equal, while there are not too many
-    grid    evenly spaced stocks for each step and state, between the least and the most that can be reached there; a
-            stock between two of them becomes one of the two at random, so that its mean stays
+    exact   all accrued returns that can be reached; equal ones are merged. Used if there are not too many
+    grid    evenly spaced levels of the excess for each step and state, between the least and the largest that can be
+            reached. An excess between two levels moves to one of the two at random, so that its mean stays
 
-The grid is an MDP of its own, in which all guarantees hold exactly: for a policy that acts by the stock that is kept.
-Its true return X differs from the kept return X' by rounding, X' = X + N, and `StaticPlan.error` bounds the difference
-of their risks. The mean m and the variance v of X given the last level are carried along the grid. For every b,
+The grid is itself an MDP, in which all guarantees hold exactly for a policy that acts by the excess on the grid. The
+true return X of this policy differs from its return X' on the grid by rounding, X' = X + N, and `StaticPlan.error`
+bounds the difference of their risks. The mean m and the variance v of X given the last level are computed along the
+grid. For every b,
 
     above    E u(X - b) <= E u(m - b), by Jensen's inequality, so that rho[X] <= rho[m]
-    below    E u(X - b) >= E u(m - b) - E cost(m - b, v): (sqrt(v + x^2) - |x|) / 2 times the change of the slope for a
-             kink of u at 0 (Scarf's bound), theta v / 2 for `MonotoneMeanVariance`
-    sources  act regardless of the stock, so that E[N | states] = 0 and E u(X' - b) <= E u(X - b), by Jensen's
-             inequality: what the grid says of a source is never too much, and at most rho[m] less that too little
+    below    E u(X - b) >= E u(m - b) - E cost(m - b, v), where the cost is (sqrt(v + x^2) - |x|) / 2 times the change
+             of slope for a kink of u at 0 (Scarf's bound), and theta v / 2 for `MonotoneMeanVariance`
+    sources  act independently of the excess, so that E[N | states] = 0 and E u(X' - b) <= E u(X - b), by Jensen's
+             inequality: the risk of a source on the grid is never too high, and too low by at most its difference to
+             rho[m]
 
-A policy that acts by the true stock and the nearest level (`StaticPlan.action`) takes another action where a choice is
-close: it has the theorem's guarantee alone, with scores that are off by the slope of u times a spacing.
+`StaticPlan.action` acts by the true excess, at the nearest level, so it can take another action where two have close
+scores. It has the guarantee of the theorem with scores that are wrong by the slope of u times a spacing.
 
-For entropic utility u is exponential, the accrued return is a factor, and choices do not depend on the stock: where
-stocks are too many, the policy and all utilities are exact, and only the law is kept on a grid.
+For entropic utility u is exponential, the accrued return is a factor, and choices do not depend on the excess. If there
+are too many accrued returns, the policy and all utilities are still exact, and only the return distribution is on a
+grid.
 """
 
 from __future__ import annotations
@@ -54,19 +57,19 @@ from rasf.planning.bellman import Backup, sweep_back
 from rasf.risk import Entropic, Risk
 from rasf.risk.certainty import CertaintyEquivalent, static_risk
 
-_MOST_STOCKS = 20_000  # of all steps, up to which they are kept exactly
-_TRIED, _TRIED_ON_GRID = 64, 3  # thresholds, beside those that must be
-_MERGED = 1e-10  # stocks nearer than this, in units of the largest, are the same
+_MOST_ACCRUED = 20_000  # states with accrued returns, over all steps, in an exact solution
+_TRIED, _TRIED_ON_GRID = 64, 3  # thresholds, beside the necessary ones
+_MERGED = 1e-10  # closer accrued returns are equal; in units of the largest reward or return
 _LEVELS, _MOST_LEVELS = 200, 100_000
 _LARGEST_EXPONENT = 600.0  # exp stays normal in float64
 _ROUNDING = 1e-12  # of the largest return
-_TOLERANCE = 1e-3  # of the range of returns: where a discounted problem is cut off
+_TOLERANCE = 1e-3  # of the range of returns: where a discounted problem is truncated
 
-Choose = Callable[[int, int, float], int]  # (step, state, stock) -> action
+Choose = Callable[[int, int, float], int]  # (step, state, excess) -> action
 
 
 class Law(NamedTuple):
-    """Values (n,) in increasing order, and their probabilities."""
+    """A return distribution: values (n,) in increasing order, and their probabilities."""
 
     values: Floats
     probabilities: Floats
@@ -74,12 +77,18 @@ class Law(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class StaticPlan:
-    """A policy on (step, state, accrued return), and what it comes to from the start.
+    """A policy on (step, state, accrued return), with the static risk of its return from the start state.
 
-    risk: the static risk of its return. threshold: the b it acts by. sources: the static risk of each source, if there
-    are any. law: of the return (on a grid, of the one that is kept). error: a proven bound on how far `risk` is from
-    that of the true return of a policy that acts by the kept stock, and `sources` are from the true ones; 0 if exact to
-    rounding. levels: of the grid, or None where stocks are exact. horizon: decisions, after which nothing counts.
+    Attributes:
+        risk: The static risk of the return.
+        threshold: The threshold b by which the policy acts.
+        sources: The static risk of each source policy; empty without sources.
+        law: The return distribution; on a grid, that of the return on the grid.
+        measure: The risk measure.
+        error: A proven bound on the error of `sources`, and on that of `risk` for a policy that acts by the excess on
+            the grid; 0 if they are exact to rounding.
+        levels: The number of levels of the grid, or None for an exact solution.
+        horizon: The number of decisions; later rewards do not count.
     """
 
     risk: float
@@ -93,15 +102,24 @@ class StaticPlan:
     _choose: Choose = field(compare=False)
 
     def action(self, step: int, state: int, accrued: float) -> int:
-        """The action at a step (from 0) in a state, given the accrued return: rewards times gamma^step."""
+        """Return the action in a state, given the accrued return.
+
+        Args:
+            step: The step, from 0.
+            state: The state.
+            accrued: The discounted return so far, the sum of gamma^step times the reward.
+
+        Raises:
+            ValueError: The step is out of range, or the state cannot be reached at this step.
+        """
         if not is_whole(step) or not 0 <= step < self.horizon:
             raise ValueError(f"step must be from 0 to {self.horizon - 1}, got {shown(step)}")
         return self._choose(step, state, number("accrued", accrued) - self.threshold)
 
     def __repr__(self) -> str:
-        kept = "exact" if self.levels is None else f"{self.levels} levels, error {self.error:.2g}"
+        accuracy = "exact" if self.levels is None else f"{self.levels} levels, error {self.error:.2g}"
         beside = f", best source {self.sources.max():.4g}" if len(self.sources) else ""
-        return f"<StaticPlan for {self.measure}: {self.risk:.4g}{beside}, threshold {self.threshold:.4g}, {kept}>"
+        return f"<StaticPlan for {self.measure}: {self.risk:.4g}{beside}, threshold {self.threshold:.4g}, {accuracy}>"
 
 
 def static_gpi(
@@ -115,12 +133,26 @@ def static_gpi(
     search: bool = True,
     levels: int | None = None,
 ) -> StaticPlan:
-    """GPI by stock over the sources, for the static risk of the return on the task `w` from `start`.
+    """Compute GPI over source policies for the static risk of the return from one state.
 
-    policies: of the sources, each (S,), or (horizon, S). horizon: decisions; without one, gamma must be below 1, and
-    what comes after a thousandth of the range of returns is left is left out. search: try other thresholds than that of
-    the best source, too. levels: of the grid on which stocks are kept; None keeps them exactly while they are few,
-    else 200.
+    Args:
+        mdp: The dynamics and features.
+        policies: The source policies, (S,) or (horizon, S) each.
+        w: The task (d,).
+        risk: A certainty equivalent: `CVaR`, `Entropic` with beta <= 0, `MonotoneMeanVariance` or
+            `rasf.risk.PiecewiseLinear`.
+        start: The start state.
+        horizon: The number of decisions. Default: none, for gamma below 1. Later rewards are then left out as soon as
+            they can change the return by at most a thousandth of its range.
+        search: Try other thresholds too, not only that of the best source. Default: True.
+        levels: The number of levels of the grid for accrued returns. Default: exact accrued returns if there are few,
+            else 200 levels.
+
+    Returns:
+        The policy with its static risk, and those of the sources.
+
+    Raises:
+        ValueError: An argument does not fit.
     """
     if not isinstance(search, bool | np.bool_):
         raise ValueError(f"search must be True or False, got {shown(search)}")
@@ -138,24 +170,39 @@ def plan_static(
     horizon: int | None = None,
     levels: int | None = None,
 ) -> StaticPlan:
-    """The best policy of all for the static risk of the return on the task `w` from `start`; see `static_gpi`.
+    """Compute the optimal policy for the static risk of the return from one state.
 
-    Where u has one kink (CVaR, `PiecewiseLinear`) and stocks are exact and few, all thresholds that can matter are
-    tried, and the optimum is exact; else some are, and the best is refined: `.risk` is then what that policy reaches.
+    If u has one kink (`CVaR`, `PiecewiseLinear`) and accrued returns are exact and few, all thresholds that can be
+    optimal are tried, and the optimum is exact. Else some are tried and the best is refined, and `risk` is that of the
+    policy found.
+
+    Args:
+        mdp: The dynamics and features.
+        w: The task (d,).
+        risk: A certainty equivalent, as for `static_gpi`.
+        start: The start state.
+        horizon: The number of decisions, as for `static_gpi`. Default: none, for gamma below 1.
+        levels: The number of levels of the grid, as for `static_gpi`. Default: none.
+
+    Returns:
+        The policy with its static risk.
+
+    Raises:
+        ValueError: An argument does not fit.
     """
     return _solve(_Problem.of(mdp, w, risk, start, horizon), None, True, levels)
 
 
 @dataclass(frozen=True)
 class _Problem:
-    """One task from one state: rewards (n,), and how many decisions count."""
+    """One task from one start state: rewards (n,), and the number of decisions."""
 
     mdp: FiniteMDP
     rewards: Floats
     measure: CertaintyEquivalent
     start: int
     horizon: int
-    cut: float  # the most that what is left out could come to
+    cut: float  # the largest return that truncation leaves out, in size
 
     @classmethod
     def of(cls, mdp: FiniteMDP, w: npt.ArrayLike, risk: Risk, start: int, horizon: int | None) -> _Problem:
@@ -168,11 +215,11 @@ class _Problem:
                 raise ValueError("horizon must be given where gamma is 1: static risk needs the number of decisions")
             horizon = max(1, int(np.ceil(np.log(_TOLERANCE / 2) / np.log(mdp.gamma))))
             if horizon > MOST_DECISIONS:
-                raise ValueError(f"horizon must be given at gamma = {mdp.gamma!r}: {horizon:.2g} decisions would count")
+                raise ValueError(f"horizon must be given at gamma = {mdp.gamma!r}: it needs {horizon:.2g} decisions")
             cut = mdp.gamma**horizon * float(np.abs(rewards).max(initial=0.0)) / (1 - mdp.gamma)
         problem = cls(mdp, rewards, measure, start, decisions("horizon", horizon), cut)
         if isinstance(risk, Entropic):
-            for low, high in _accrued(problem):
+            for low, high in _accrued_ranges(problem):
                 spread = float(high.max() - low.min())
             if abs(risk.beta) * spread > _LARGEST_EXPONENT:
                 raise ValueError(
@@ -191,64 +238,64 @@ def _solve(problem: _Problem, followed: Ints | None, search: bool, levels: int |
     sources = 1 if followed is None else followed.shape[1]
     if levels > _MOST_LEVELS:
         raise ValueError(f"levels must be at most {_MOST_LEVELS:,}, got {levels}")
-    # values by state, level and source, before a step and after it, and actions of a byte by decision, state and level
+    # values by state, level and source before and after a step, and one byte per action by decision, state and level
     table("levels", levels, problem.mdp.n_states * (2 * (sources + 1) + problem.horizon // 8))
     if isinstance(problem.measure, Entropic):
-        return _without_stock(problem, float(problem.measure.beta), followed, levels)
+        return _entropic(problem, float(problem.measure.beta), followed, levels)
     return _on_grid(problem, followed, search, levels)
 
 
 class _Layer(NamedTuple):
-    """The states (m,) and stocks (m,) that can be reached at a step; moves (m A, m') to those of the next."""
+    """The states (m,) and accrued returns (m,) that can be reached at a step; moves (m A, m') to the next layer."""
 
     state: Ints
-    stock: Floats
+    accrued: Floats
     moves: sp.csr_array
 
 
 def _layers(problem: _Problem) -> list[_Layer] | None:
-    """From the start to the end, or None where there are too many."""
+    """Return the layers from the first to the last step, or None if they are too large."""
     mdp, n_actions = problem.mdp, problem.mdp.n_actions
     unit = _MERGED * max(1e-300, float(np.abs(problem.rewards).max(initial=0.0)))
-    state, stock = np.array([problem.start]), np.zeros(1)
+    state, accrued = np.array([problem.start]), np.zeros(1)
     layers, total = [], 1
     for step in range(problem.horizon):
         rows = (state[:, None] * n_actions + np.arange(n_actions)).ravel()
         begin, count = mdp.indptr[rows], np.diff(mdp.indptr)[rows]
-        if len(mdp.successor) == 0 or np.maximum(count, 1).sum() > 20 * _MOST_STOCKS:
+        if len(mdp.successor) == 0 or np.maximum(count, 1).sum() > 20 * _MOST_ACCRUED:
             return None
-        ended = count == 0  # where nothing follows, all stays as it is
+        ended = count == 0  # in terminal states nothing changes
         owner = np.repeat(np.arange(len(rows)), np.maximum(count, 1))
         first = np.concatenate([[0], np.cumsum(np.maximum(count, 1))[:-1]])
         entry = np.minimum(begin[owner] + np.arange(len(owner)) - first[owner], len(mdp.successor) - 1)
         stays = ended[owner]
         to = np.where(stays, state[owner // n_actions], mdp.successor[entry])
         gained = np.where(stays, 0.0, problem.mdp.gamma**step * problem.rewards[entry])
-        reached = stock[owner // n_actions] + gained
+        reached = accrued[owner // n_actions] + gained
         key = np.stack([to, np.rint(reached / unit)], axis=1)
         _, index, child = np.unique(key, axis=0, return_index=True, return_inverse=True)
         total += len(index)
-        if total > _MOST_STOCKS:
+        if total > _MOST_ACCRUED:
             return None
         probability = np.where(stays, 1.0, mdp.probability[entry])
         moves = sp.csr_array((probability, (owner, child.ravel())), shape=(len(rows), len(index)))
-        layers.append(_Layer(state, stock, moves))
-        state, stock = to[index], reached[index]
-    return [*layers, _Layer(state, stock, sp.csr_array((0, 0)))]
+        layers.append(_Layer(state, accrued, moves))
+        state, accrued = to[index], reached[index]
+    return [*layers, _Layer(state, accrued, sp.csr_array((0, 0)))]
 
 
 class _Exact:
-    """Policies on the stocks that can be reached; one is a list of the actions (m,) of every layer."""
+    """The exact solution on layers; a policy is a list of the actions (m,) of every layer."""
 
     def __init__(self, problem: _Problem, layers: list[_Layer]) -> None:
         self._problem, self._layers = problem, layers
 
     def solve(self, followed: Ints | None, search: bool) -> StaticPlan:
-        measure, ends = self._problem.measure, np.unique(self._layers[-1].stock)
+        measure, ends = self._problem.measure, np.unique(self._layers[-1].accrued)
         sources, wanted = np.empty(0), list(ends[np.unique(np.linspace(0, len(ends) - 1, _TRIED).astype(int))])
         if followed is None:
             if len(ends) <= 8 * _TRIED:
-                wanted = list(ends)  # a law's threshold is one of its values, where u has one kink
+                wanted = list(ends)  # if u has one kink, a threshold is one of the values of the return
         else:
             laws = [self._law(self._own(followed[:, i])) for i in range(followed.shape[1])]
             found = [measure.with_threshold(law.probabilities, law.values) for law in laws]
@@ -259,7 +306,7 @@ class _Exact:
         for b in wanted:
             best = self._better(best, b, followed)
         if search and best is not None:
-            for _ in range(_TRIED):  # the threshold of what was reached may be better still
+            for _ in range(_TRIED):  # the threshold of the return distribution found may be better
                 again = self._better(best, float(measure.threshold(best[3].probabilities, best[3].values)), followed)
                 if again is best:
                     break
@@ -278,8 +325,8 @@ class _Exact:
         return (risk, b, policy, law) if best is None or risk > best[0] + 1e-12 * abs(best[0]) else best
 
     def _policy(self, b: float, followed: Ints | None) -> list[Ints]:
-        """By stock over the sources (n, I, S), or the best of all."""
-        last, n_actions = self._layers[-1].stock, self._problem.mdp.n_actions
+        """Return the GPI policy over the sources (n, I, S), or the optimal one, for a threshold."""
+        last, n_actions = self._layers[-1].accrued, self._problem.mdp.n_actions
         several = 1 if followed is None else followed.shape[1]
         value = np.repeat(self._problem.measure.utility(last - b)[:, None], several, axis=1)  # (m, I)
         policy = []
@@ -293,7 +340,7 @@ class _Exact:
         return policy[::-1]
 
     def _own(self, actions: Ints) -> list[Ints]:
-        """A policy (n, S) that knows of no stock."""
+        """Return a source policy (n, S) on the layers."""
         return [actions[step][layer.state] for step, layer in enumerate(self._layers[:-1])]
 
     def _law(self, policy: list[Ints]) -> Law:
@@ -301,24 +348,24 @@ class _Exact:
         for layer, chosen in zip(self._layers, policy, strict=False):
             rows = np.arange(len(layer.state)) * n_actions + chosen
             mass = layer.moves[rows].T @ mass
-        return _merged(self._layers[-1].stock, mass)
+        return _merged(self._layers[-1].accrued, mass)
 
     def _chooser(self, policy: list[Ints], b: float) -> Choose:
         layers, mdp = self._layers, self._problem.mdp
 
-        def choose(step: int, state: int, stock: float) -> int:
+        def choose(step: int, state: int, excess: float) -> int:
             mdp.state("state", state)
             there = np.flatnonzero(layers[step].state == state)
             if not len(there):
                 raise _unreachable(state, step)
-            nearest = there[np.abs(layers[step].stock[there] - (stock + b)).argmin()]
+            nearest = there[np.abs(layers[step].accrued[there] - (excess + b)).argmin()]
             return int(policy[step][nearest])
 
         return choose
 
 
 def _merged(values: Floats, mass: Floats) -> Law:
-    """A law without values that do not occur, each but once, up to rounding."""
+    """Return a return distribution of distinct values, up to rounding, with positive probabilities."""
     order = np.argsort(values)
     values, mass = values[order][mass[order] > 0], mass[order][mass[order] > 0]
     apart = np.diff(values) > _MERGED * np.abs(values).max()
@@ -326,8 +373,8 @@ def _merged(values: Floats, mass: Floats) -> Law:
     return Law(values[first], np.add.reduceat(mass, first))
 
 
-def _without_stock(problem: _Problem, beta: float, followed: Ints | None, levels: int) -> StaticPlan:
-    """The same for entropic utility, exactly: with exponential u what was earned is a factor, and changes no choice."""
+def _entropic(problem: _Problem, beta: float, followed: Ints | None, levels: int) -> StaticPlan:
+    """Solve entropic utility exactly: with exponential u the accrued return is a factor and changes no choice."""
     mdp, n, start = problem.mdp, problem.horizon, problem.start
     backup, nothing = Backup(mdp, problem.rewards), np.zeros(mdp.n_states)
     betas = np.float64(beta) * np.power(mdp.gamma, np.arange(n))
@@ -341,10 +388,10 @@ def _without_stock(problem: _Problem, beta: float, followed: Ints | None, levels
         tables, _ = sweep_back(backup, betas, nothing, policy, keep=1)
     risk = float(tables[0, start, policy[0, start]])
     grid = _Grid.of(problem, levels, thresholds=False)
-    kept = grid.follow(lambda step: np.repeat(policy[step][:, None], levels, axis=1), 0)
-    law = _merged(grid.stocks(n, start), kept.mass)
+    last = grid.follow(lambda step: np.repeat(policy[step][:, None], levels, axis=1), 0)
+    law = _merged(grid.points(n, start), last.mass)
 
-    def choose(step: int, state: int, stock: float) -> int:
+    def choose(step: int, state: int, excess: float) -> int:
         grid.require_reached(step, state)
         return int(policy[step, state])
 
@@ -356,15 +403,15 @@ def _on_grid(problem: _Problem, followed: Ints | None, search: bool, levels: int
     mdp, n, measure = problem.mdp, problem.horizon, problem.measure
     grid = _Grid.of(problem, levels)
     several = 1 if followed is None else followed.shape[1]
-    ends = grid.stocks(n, problem.start)  # the same in every state
-    # by state and level: the values of the sources, and of the policy itself
+    ends = grid.points(n, problem.start)  # the same in every state
+    # by state and level: the values of the sources, then that of the policy
     value = np.broadcast_to(measure.utility(ends)[None, :, None], (mdp.n_states, levels, several + 1)).copy()
     policy = np.zeros((n, mdp.n_states, levels), np.uint8 if mdp.n_actions < 256 else np.int32)
-    none = np.full((1, mdp.n_states), -1, np.int32)  # the best of all follows no source
+    none = np.full((1, mdp.n_states), -1, np.int32)  # the optimal policy follows no source
     for step in range(n - 1, -1, -1):
         own = none if followed is None else followed[step]
-        value = kernels.stock_step(mdp, *grid.move(step), value, own, policy[step])
-    b, at_start = -grid.stocks(0, problem.start), value[problem.start]
+        value = kernels.excess_step(mdp, *grid.move(step), value, own, policy[step])
+    b, at_start = -grid.points(0, problem.start), value[problem.start]
     by_source = b[:, None] + at_start[:, :several]
     tried = {int(by_source.max(axis=1).argmax())}
     if search:
@@ -378,25 +425,25 @@ def _on_grid(problem: _Problem, followed: Ints | None, search: bool, levels: int
 
     walks: list[tuple[Callable[[int], Ints], int]] = [(lambda step: policy[step], level) for level in levels_tried]
     walks += [(followed_by(i), int(level)) for i, level in enumerate(at)]
-    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:  # the kernel holds no lock of Python's
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:  # the kernel releases Python's lock
         walked = list(pool.map(lambda walk: grid.follow(*walk), walks))
-    best: tuple[float, int, Law, _Kept] | None = None
-    for level, kept in zip(levels_tried, walked, strict=False):
-        law = _merged(ends + b[level], kept.mass)
+    best: tuple[float, int, Law, _LastLevels] | None = None
+    for level, last in zip(levels_tried, walked, strict=False):
+        law = _merged(ends + b[level], last.mass)
         risk = float(measure.with_threshold(law.probabilities, law.values)[0])
         if best is None or risk > best[0]:
-            best = risk, level, law, kept
+            best = risk, level, law, last
     assert best is not None
-    risk, chosen, law, kept = best
-    least, most = kept.bounds(measure, float(b[chosen]))
+    risk, chosen, law, last = best
+    least, most = last.bounds(measure, float(b[chosen]))
     off = max(most - risk, risk - least)
-    for source, level, kept in zip(sources, at, walked[len(levels_tried) :], strict=True):
-        off = max(off, kept.bounds(measure, float(b[level]))[1] - source)
+    for source, level, last in zip(sources, at, walked[len(levels_tried) :], strict=True):
+        off = max(off, last.bounds(measure, float(b[level]))[1] - source)
     rounding = _ROUNDING * (1 + measure.steepest(float(ends[0]))) * float(np.abs(law.values).max())
 
-    def choose(step: int, state: int, stock: float) -> int:
+    def choose(step: int, state: int, excess: float) -> int:
         grid.require_reached(step, state)
-        level = int(np.clip(np.rint((stock - grid.low[step, state]) / grid.spacing[step, state]), 0, levels - 1))
+        level = int(np.clip(np.rint((excess - grid.low[step, state]) / grid.spacing[step, state]), 0, levels - 1))
         return int(policy[step, state, level])
 
     error = float(off + rounding + problem.cut)
@@ -405,7 +452,7 @@ def _on_grid(problem: _Problem, followed: Ints | None, search: bool, levels: int
 
 @dataclass(frozen=True)
 class _Grid:
-    """Evenly spaced stocks (L,) for every step and state (n + 1, S): the least, the spacing, whether any is reached."""
+    """Evenly spaced levels (L,) of the excess by step and state (n + 1, S): least, spacing, whether reachable."""
 
     problem: _Problem
     levels: int
@@ -415,16 +462,16 @@ class _Grid:
 
     @classmethod
     def of(cls, problem: _Problem, levels: int, *, thresholds: bool = True) -> _Grid:
-        """For all thresholds among the returns that there can be, or for the threshold 0."""
-        least, most = (np.array(side) for side in zip(*_accrued(problem), strict=True))
+        """Return a grid for all thresholds in the range of returns, or for the threshold 0."""
+        least, most = (np.array(side) for side in zip(*_accrued_ranges(problem), strict=True))
         reached = np.isfinite(least)
         low, high = float(least[-1].min()), float(most[-1].max())
-        least[-1], most[-1] = low, high  # one grid for the law of the return
+        least[-1], most[-1] = low, high  # one grid for the return distribution
         used = np.isfinite(least)
         start, end = (least - high, most - low) if thresholds else (least, most)
         width = np.where(used, end - start, 0.0)
         spacing = np.where(width > 0, width, 1.0) / (levels - 1)
-        if thresholds and high > low:  # 0 is one of the last stocks: there u may have a kink
+        if thresholds and high > low:  # 0 is one of the last levels, as u may have a kink there
             spacing[-1] = (high - low) / ((levels - 1) // 2)
         return cls(problem, levels, np.where(used, start, 0.0), spacing, reached)
 
@@ -432,36 +479,36 @@ class _Grid:
         if not self.reached[step, self.problem.mdp.state("state", state)]:
             raise _unreachable(state, step)
 
-    def stocks(self, step: int, state: int) -> Floats:
+    def points(self, step: int, state: int) -> Floats:
         return self.low[step, state] + self.spacing[step, state] * np.arange(self.levels)
 
     def move(self, step: int) -> tuple[Floats, kernels.Grids]:
-        """What the transitions (n,) of a step add, and the grids before and after it."""
+        """Return what the transitions (n,) of a step add to the excess, and the grids before and after it."""
         gain = self.problem.mdp.gamma**step * self.problem.rewards
         return gain, kernels.Grids(self.low[step], self.spacing[step], self.low[step + 1], self.spacing[step + 1])
 
-    def follow(self, policy: Callable[[int], Ints], level: int) -> _Kept:
-        """What a policy, (S, L) for each step, comes to from a level of the first stocks."""
+    def follow(self, policy: Callable[[int], Ints], level: int) -> _LastLevels:
+        """Return the last levels under a policy, (S, L) for each step, from a level of the first grid."""
         moments = np.zeros((self.problem.mdp.n_states, self.levels, 3))
         moments[self.problem.start, level, 0] = 1.0
         for step in range(self.problem.horizon):
-            moments = kernels.stock_moments(self.problem.mdp, *self.move(step), moments, policy(step))
+            moments = kernels.excess_moments(self.problem.mdp, *self.move(step), moments, policy(step))
         mass, first, second = moments.sum(axis=0).T
         some = np.where(mass > 0, mass, 1.0)
-        threshold = -self.stocks(0, self.problem.start)[level]
-        returns = self.stocks(self.problem.horizon, self.problem.start) + threshold - first / some
-        return _Kept(mass, returns, np.maximum(second / some - (first / some) ** 2, 0.0))
+        threshold = -self.points(0, self.problem.start)[level]
+        returns = self.points(self.problem.horizon, self.problem.start) + threshold - first / some
+        return _LastLevels(mass, returns, np.maximum(second / some - (first / some) ** 2, 0.0))
 
 
-class _Kept(NamedTuple):
-    """At the last levels (L,): their probability, and the mean and variance of the true return on each."""
+class _LastLevels(NamedTuple):
+    """The probabilities of the last levels (L,), and the mean and variance of the true return given each."""
 
     mass: Floats
     mean: Floats
     variance: Floats
 
     def bounds(self, measure: CertaintyEquivalent, threshold: float) -> tuple[float, float]:
-        """Between which rho of the true return lies."""
+        """Return a lower and an upper bound on rho of the true return."""
         some = self.mass > 0
         mass, mean, variance = self.mass[some], self.mean[some], self.variance[some]
         order = np.argsort(mean)
@@ -473,8 +520,8 @@ class _Kept(NamedTuple):
         return max(least(threshold), least(float(best))), float(most)
 
 
-def _accrued(problem: _Problem) -> Iterator[tuple[Floats, Floats]]:
-    """Least and most (S,) that can have been earned before each step and at the end; inf and -inf if unreachable."""
+def _accrued_ranges(problem: _Problem) -> Iterator[tuple[Floats, Floats]]:
+    """Yield the least and largest accrued return (S,) before each step and at the end; inf and -inf if unreachable."""
     mdp = problem.mdp
     state = np.repeat(np.arange(len(mdp.indptr) - 1), np.diff(mdp.indptr)) // mdp.n_actions
     least, most = np.full(mdp.n_states, np.inf), np.full(mdp.n_states, -np.inf)

@@ -1,18 +1,18 @@
-"""Total reward without end: gamma = 1, no horizon, terminal states.
+"""Total reward without a horizon: gamma = 1, terminal states.
 
 For a stationary policy let M = P_pi exp(beta r) between the states that are not terminal. In x = E exp(beta R) the
-Bellman equation is linear, x = M x + b, but its solution is the utility only where M's spectral radius is below 1; a
-linear solver returns finite nonsense elsewhere. So:
+Bellman equation is linear, x = M x + b, but its solution is the utility only where the spectral radius of M is below 1.
+Elsewhere a linear solver returns finite numbers without meaning. So:
 
-* each communicating class is tested by itself. A class of radius >= 1, and every state that can reach one, counts as
-  E exp(beta R) = inf, that is U = sign(beta) inf (at radius 1 exactly, in a class that never ends, the sums may
-  oscillate within bounds: there is no limit, and the sign says that the edge has been reached);
-* a state that can never end, in classes of radius < 1, has E exp(beta R) = 0, that is U = -sign(beta) inf;
-* a class that never ends and never pays counts as the end;
-* the rest is solved, scaled by the utilities themselves so that nothing overflows.
+* each communicating class is tested separately. In a class of radius >= 1, and in every state that can reach one,
+  E exp(beta R) counts as inf, so U = sign(beta) inf. (At a radius of exactly 1, in a class that never ends, the sums
+  may oscillate within bounds and have no limit; U is the same there.)
+* a state that can never end, in classes of radius < 1, has E exp(beta R) = 0, so U = -sign(beta) inf;
+* a class that never ends and has no rewards counts as terminal;
+* the remaining states are solved, scaled by the utilities themselves so that nothing overflows.
 
-At beta = 0 a class that never ends has a mean of +-inf by the sign of its average reward, and none if that is 0. The
-optimum over policies is in `optimum`.
+At beta = 0 a class that never ends has a mean of inf or -inf by the sign of its average reward, and no mean if that is
+0. The optimum over policies is in `optimum`.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from rasf.mdp import FiniteMDP
 from rasf.planning.bellman import WINDOW, Backup, follow, remaining_change
 
 Mask = npt.NDArray[np.bool_]
-DIRECT_SOLVE_STATES = 5_000  # above this, sparse factors may fill up: iterate instead
+DIRECT_SOLVE_STATES = 5_000  # above this, sparse factors may fill in, so iterate
 _RADIUS_TOLERANCE = 1e-12
 _RADIUS_SWEEPS = 1_000
-_SMALL_BETA = 1e-6  # up to it the risk-neutral values may be the better start
-_NEAR_NEUTRAL = 1.0  # the largest exponent, scaled by the risk-neutral values, at which they are
-_TINY_BETA = 1e-290  # below, beta x may be subnormal
+_SMALL_BETA = 1e-6  # up to this |beta| the risk-neutral values may be the better start
+_NEAR_NEUTRAL = 1.0  # the largest exponent, scaled by the risk-neutral values, at which they are the start
+_TINY_BETA = 1e-290  # below this, beta x may be subnormal
 _ROUNDING = 1e-14
 
 
 def states_text(states: Mask) -> str:
-    """The first few states of a mask, for messages."""
+    """Return the first few states of a mask as text, for messages."""
     named = np.flatnonzero(states)
     return ", ".join(map(str, named[:5])) + (f" and {len(named) - 5} more" if len(named) > 5 else "")
 
 
 def require_reachable_end(mdp: FiniteMDP) -> None:
-    """Refuse an MDP in which some state cannot end under any policy."""
+    """Refuse an MDP with a state from which no policy can reach a terminal state."""
     if not mdp.terminal.any():
         raise ValueError("gamma = 1 without a horizon needs terminal states, and the MDP has none")
     rows = np.repeat(np.arange(mdp.n_states), np.diff(mdp.indptr[:: mdp.n_actions]))
@@ -60,33 +60,33 @@ def require_reachable_end(mdp: FiniteMDP) -> None:
 
 
 def ends_surely(mdp: FiniteMDP, policy: Ints) -> Mask:
-    """States (S,) from which `policy` ends with probability one."""
+    """Return the mask (S,) of states from which `policy` ends with probability one."""
     chain = _Chain.of(mdp, policy, np.zeros(len(mdp.successor)))
     stuck = ~_can_reach(chain.graph, mdp.terminal)
     return ~_can_reach(chain.graph, stuck)
 
 
 def diverges(backup: Backup, beta: float, policy: Ints) -> Mask:
-    """States (S,) at which E exp(beta R) of the total reward of `policy` (S,) is infinite, for beta other than 0."""
+    """Return the mask (S,) of states where E exp(beta R) of `policy` (S,) is infinite, for beta other than 0."""
     chain = _Chain.of(backup.mdp, policy, backup.rewards)
-    return chain.exploding(beta, backup.mdp.terminal | chain.never_pays())
+    return chain.exploding(beta, backup.mdp.terminal | chain.unrewarded())
 
 
 def evaluate(backup: Backup, beta: float, policy: Ints, tolerance: float) -> Floats:
-    """Utilities (S,) of the total reward of `policy` (S,), infinite ones included."""
+    """Return utilities (S,) of the total reward of `policy` (S,), which may be infinite."""
     chain = _Chain.of(backup.mdp, policy, backup.rewards)
-    ended = backup.mdp.terminal | chain.never_pays()
+    ended = backup.mdp.terminal | chain.unrewarded()
     value = np.zeros(backup.mdp.n_states)
     if beta == 0:
         infinite = chain.infinite_means(ended)
         value[infinite != 0] = infinite[infinite != 0] * np.inf
-        settled = ended | (infinite != 0)
+        known = ended | (infinite != 0)
     else:
         exploding = chain.exploding(beta, ended)
         endless = ~_can_reach(chain.graph, ended) & ~exploding
         value[exploding], value[endless] = np.sign(beta) * np.inf, -np.sign(beta) * np.inf
-        settled = ended | exploding | endless
-    open_states = np.flatnonzero(~settled)
+        known = ended | exploding | endless
+    open_states = np.flatnonzero(~known)
     if len(open_states) > DIRECT_SOLVE_STATES:
         _iterate(backup, beta, policy, open_states, value, tolerance)
     elif len(open_states):
@@ -95,7 +95,7 @@ def evaluate(backup: Backup, beta: float, policy: Ints, tolerance: float) -> Flo
 
 
 def _iterate(backup: Backup, beta: float, policy: Ints, open_states: Ints, value: Floats, tolerance: float) -> None:
-    """Sweep until the changes to come are small in every state."""
+    """Sweep until the remaining changes are small in every state."""
     earlier = np.zeros(len(open_states))
     largest = float(np.abs(backup.rewards).max())
     while True:
@@ -110,13 +110,13 @@ def _iterate(backup: Backup, beta: float, policy: Ints, open_states: Ints, value
 
 
 def _solve(chain: _Chain, beta: float, open_states: Ints, value: Floats) -> None:
-    """Exact values of the open states, by Newton steps that are scaled by the values so far.
+    """Set the values of the open states to the exact ones, by Newton steps scaled by the current values v.
 
-    With y = exp(beta (v* - v)) the equation is linear, y = M y + b, and exactly solved by one step from any v whose
-    scaling neither over- nor underflows; written for u = (y - 1) / beta it keeps its digits as beta goes to 0, where it
+    With y = exp(beta (v* - v)) the equation is linear, y = M y + b, and one step solves it exactly from any v whose
+    scaling neither over- nor underflows. Written for u = (y - 1) / beta it keeps its digits as beta goes to 0, where it
     becomes v* - v = P (v* - v) + residual. The start is the heaviest path, whose scaling is safe at any size of the
-    exponents. It is of the size 1 / beta, so for small |beta| the risk-neutral values start instead, if all exponents
-    are small when scaled by them.
+    exponents. Its values are of size 1 / beta, so for small |beta| the start is the risk-neutral values instead, if
+    all exponents are small when scaled by them.
     """
     if beta != 0 and not (abs(beta) <= _SMALL_BETA and chain.start_neutral(beta, open_states, value)):
         value[open_states] = chain.dominant_path(beta, open_states, value) / beta
@@ -129,7 +129,7 @@ def _solve(chain: _Chain, beta: float, open_states: Ints, value: Floats) -> None
 
 @dataclass(frozen=True)
 class _Chain:
-    """The Markov chain of a policy: transitions row -> successor with probability and reward, terminal rows empty."""
+    """The Markov chain of a policy: transitions row -> successor with probability and reward; empty if terminal."""
 
     n_states: int
     row: Ints
@@ -148,28 +148,28 @@ class _Chain:
         return cls(mdp.n_states, row, mdp.successor[entries], mdp.probability[entries], rewards[entries], graph, label)
 
     def closed(self) -> Mask:
-        """Classes (C,) that are never left; single states without transitions among them."""
+        """Return the mask (C,) of classes that are never left, including single states without transitions."""
         leaves = self.label[self.row] != self.label[self.successor]
         open_classes = np.zeros(self.label.max() + 1, bool)
         open_classes[self.label[self.row[leaves]]] = True
         return ~open_classes
 
-    def never_pays(self) -> Mask:
-        """States (S,) of closed classes in which every reward is zero."""
-        pays = np.zeros(self.label.max() + 1, bool)
-        pays[self.label[self.row[self.reward != 0]]] = True
-        return (self.closed() & ~pays)[self.label]
+    def unrewarded(self) -> Mask:
+        """Return the mask (S,) of states in closed classes where every reward is zero."""
+        rewarded = np.zeros(self.label.max() + 1, bool)
+        rewarded[self.label[self.row[self.reward != 0]]] = True
+        return (self.closed() & ~rewarded)[self.label]
 
     def exploding(self, beta: float, ended: Mask) -> Mask:
-        """States (S,) that can reach a class of radius 1 or more, of those where something is still paid."""
+        """Return the mask (S,) of states that can reach a class of radius 1 or more, apart from `ended` ones."""
         return _can_reach(self.graph, self.explodes(beta) & ~ended)
 
     def explodes(self, beta: float) -> Mask:
-        """States (S,) of classes in which P exp(beta r) has a spectral radius of 1 or more.
+        """Return the mask (S,) of states in classes where P exp(beta r) has a spectral radius of 1 or more.
 
-        Collatz-Wielandt: for positive u, the ratios (M u) / u enclose the radius. Power iteration in log space, on the
-        lazy matrix (M + I) / 2 so that periodic classes converge too, on all classes at once; what stays undecided is
-        settled by a linear solve, scaled by the iterate.
+        Collatz-Wielandt: for positive u, the ratios (M u) / u enclose the radius. Power iteration runs in log space on
+        all classes at once, with the lazy matrix (M + I) / 2, so that periodic classes converge too. A linear solve,
+        scaled by the iterate, decides the remaining classes.
         """
         inside = self.label[self.row] == self.label[self.successor]
         states, row = np.unique(self.row[inside], return_inverse=True)
@@ -196,7 +196,7 @@ class _Chain:
             if (verdict != 0).all():
                 break
             u += change
-            u -= np.where(verdict != 0, 0.0, most)[label]  # keeps the undecided from drifting off
+            u -= np.where(verdict != 0, 0.0, most)[label]  # keeps undecided classes from drifting
         else:
             # (I - M) y = 1 has a positive solution if and only if the radius is below 1
             n = len(states)
@@ -215,7 +215,7 @@ class _Chain:
         return result
 
     def infinite_means(self, ended: Mask) -> npt.NDArray[np.int8]:
-        """+1, -1 or 0 for each state: the sign of its infinite mean, 0 where the mean is finite."""
+        """Return for each state the sign of its infinite mean, or 0 if the mean is finite."""
         sign = np.zeros(self.n_states, np.int8)
         for c in np.flatnonzero(self.closed()):
             members = self.label == c
@@ -249,9 +249,9 @@ class _Chain:
         return float(np.sum(stationary[index[self.row[inside]]] * self.probability[inside] * self.reward[inside]))
 
     def dominant_path(self, beta: float, open_states: Ints, value: Floats) -> Floats:
-        """log of the largest term of E exp(beta R): the heaviest path to an end, by Bellman-Ford.
+        """Return the log of the largest term of E exp(beta R): the heaviest path to an end, by Bellman-Ford.
 
-        Scaled by it, every weight is at most 1 and every solution at least 1.
+        When scaled by it, every weight is at most 1 and every solution at least 1.
         """
         index = np.full(self.n_states, -1)
         index[open_states] = np.arange(len(open_states))
@@ -270,7 +270,7 @@ class _Chain:
         return best[:-1]
 
     def start_neutral(self, beta: float, open_states: Ints, value: Floats) -> bool:
-        """Set the open values to the risk-neutral ones, if there are any and scaling by them is safe."""
+        """Set the open values to the risk-neutral ones, if these exist and scaling by them is safe; return whether."""
         mine = np.isin(self.row, open_states)
         row, successor = self.row[mine], self.successor[mine]
         if not np.isfinite(value[successor]).all():
@@ -284,13 +284,13 @@ class _Chain:
         return True
 
     def newton_step(self, value: Floats, beta: float, open_states: Ints) -> Floats:
-        """v* - v for the open states, from their present values; exact but for rounding."""
+        """Return v* - v for the open states from their current values, exact to rounding."""
         index = np.full(self.n_states, -1)
         index[open_states] = np.arange(len(open_states))
         mine = index[self.row] >= 0
         row, successor, p = index[self.row[mine]], self.successor[mine], self.probability[mine]
         target = self.reward[mine] + value[successor] - value[self.row[mine]]
-        gone = beta * target == -np.inf  # an endless successor weighs nothing
+        gone = beta * target == -np.inf  # a successor that never ends has exp(beta U) = 0
         target = np.where(gone, 0.0, target)
         weight = np.where(gone, 0.0, p * np.exp(beta * target))
         rise = target if abs(beta) < _TINY_BETA else np.expm1(beta * target) / beta
@@ -310,7 +310,7 @@ def _graph(row: Ints, successor: Ints, n_states: int) -> sp.csr_array:
 
 
 def _can_reach(graph: sp.csr_array, targets: Mask) -> Mask:
-    """States (S,) with a path, perhaps of no step, to a target."""
+    """Return the mask (S,) of states with a path to a target, perhaps of no step."""
     n = graph.shape[0]
     goals = np.flatnonzero(targets)
     # one more node with an edge to every target in the reversed graph

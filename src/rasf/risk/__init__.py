@@ -1,4 +1,4 @@
-"""Risk measures: objects that turn the distribution of a return into one number. `base` says what they share."""
+"""Risk measures: objects that turn a return distribution into one number. `base` defines their interface."""
 
 from rasf.risk.base import Risk
 from rasf.risk.certainty import CertaintyEquivalent

@@ -1,4 +1,4 @@
-"""What a risk measure is.
+"""The interface of risk measures.
 
 A risk turns a return distribution into one number, larger is better. The distribution has one of five forms, each
 batched over leading axes:
@@ -9,8 +9,8 @@ batched over leading axes:
     independent  probs (..., d, N) over atoms (d, N) of d independent features, weighted by w (d,)
     mixture      weights, means and variances (..., M) of M components
 
-`supports` names the forms a risk can score; the others raise one clear sentence. Arrays may be numpy or jax; the answer
-is of the same kind. `beta < 0` is risk averse everywhere.
+`supports` names the forms that a risk can score; the others raise a ValueError. Arrays may be numpy or jax, and the
+result is of the same kind. In every risk `beta < 0` is averse.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rasf.checks import reals, shown
 
 
 def special_function(xp: ModuleType, name: str) -> Callable[..., Array]:
-    """The function `name` of scipy.special, for the array kind `xp`."""
+    """Return the function `name` of scipy.special for the array namespace `xp`."""
     if xp is np:
         import scipy.special
 
@@ -48,7 +48,7 @@ def check_beta(beta: Array) -> None:
 
 
 def concrete(beta: Array) -> float | None:
-    """A risk parameter as a float, or None where jax is tracing it; refuse what is no number."""
+    """Return a risk parameter as a float, or None while jax traces it; refuse a value that is not a number."""
     if not isinstance(beta, str | bytes | bool):
         try:
             return float(beta)
@@ -59,10 +59,10 @@ def concrete(beta: Array) -> float | None:
 
 
 def histogram_moments(probs: Array, atoms: Array) -> tuple[Array, Array]:
-    """Mean and variance (...) of a histogram; the variance is a sum of squares, so it is never negative."""
+    """Return mean and variance (...) of a histogram; the variance is a sum of squares, so it is never negative."""
     xp = array_namespace(probs, atoms)
     probs, atoms = xp.broadcast_arrays(xp.asarray(probs) * 1.0, xp.asarray(atoms) * 1.0)
-    present = probs > 0  # an atom without mass does not count, not even at infinity
+    present = probs > 0  # atoms without mass are ignored, even infinite ones
     mean = xp.sum(probs * xp.where(present, atoms, 0.0), axis=-1)
     centred = xp.where(present, atoms - mean[..., None], 0.0)
     return mean, xp.sum(probs * centred**2, axis=-1)
@@ -72,14 +72,19 @@ class Risk:
     """A risk measure: it turns a return distribution into one number, larger is better.
 
     There is a method for each form of a distribution: samples, a histogram, moments (mean and variance), histograms of
-    independent features, a mixture. `supports` names those that a risk can score. A user's own risk overrides them:
-    `moments` for tables, `independent` for networks with histograms.
+    independent features, a mixture. `supports` names the forms that a risk can score. To define a risk, override their
+    methods: `moments` for tables, `independent` for networks with histograms.
     """
 
     supports: ClassVar[frozenset[str]] = frozenset()
 
     def samples(self, x: Array, weights: Array | None = None) -> Array:
-        """Score samples x (..., n), equally weighted or by `weights` (..., n), which need not sum to one."""
+        """Return the score (...) of samples.
+
+        Args:
+            x: Samples (..., n).
+            weights: Weights (..., n), which need not sum to one. Default: equal weights.
+        """
         if "samples" not in self.supports:
             raise self._unsupported("samples")
         xp = array_namespace(x, weights)
@@ -100,39 +105,76 @@ class Risk:
         return self.histogram(weights / xp.sum(weights, axis=-1, keepdims=True), x)
 
     def histogram(self, probs: Array, atoms: Array) -> Array:
-        """Score probabilities (..., N) over atoms (N,) or (..., N)."""
+        """Return the score (...) of histograms.
+
+        Args:
+            probs: Probabilities (..., N).
+            atoms: Atoms (N,) or (..., N).
+        """
         raise self._unsupported("histogram")
 
     def moments(self, mean: Array, variance: Array) -> Array:
-        """Score a mean and a variance."""
+        """Return the score (...) of return distributions from two moments.
+
+        Args:
+            mean: Means (...).
+            variance: Variances (...).
+        """
         raise self._unsupported("moments")
 
     def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
-        """Score sum_i w_i Z_i of independent features Z_i with histograms probs (..., d, N) over atoms (d, N)."""
+        """Return the score (...) of sum_i w_i Z_i for independent features Z_i.
+
+        Args:
+            probs: Probabilities (..., d, N), a histogram for each feature.
+            atoms: Atoms (d, N).
+            w: The task (d,).
+        """
         raise self._unsupported("independent")
 
     def independent_log(self, log_probs: Array, atoms: Array, w: Array) -> Array:
-        """`independent` of log-probabilities, up to a constant; risks of the far tail keep what exp would lose."""
+        """Return the score of `independent` from log-probabilities.
+
+        Risks that depend on far tails override this method, as exp loses the smallest probabilities.
+
+        Args:
+            log_probs: Log-probabilities (..., d, N), up to a constant for each histogram.
+            atoms: Atoms (d, N).
+            w: The task (d,).
+        """
         xp = array_namespace(log_probs, atoms, w)
         unnormalised = xp.exp(log_probs - xp.max(log_probs, axis=-1, keepdims=True))
         return self.independent(unnormalised / xp.sum(unnormalised, axis=-1, keepdims=True), atoms, w)
 
     def mixture(self, weights: Array, mean: Array, variance: Array) -> Array:
-        """Score a mixture of components with weights, means and variances (..., M)."""
+        """Return the score (...) of mixtures of M components.
+
+        Args:
+            weights: Weights (..., M).
+            mean: Means (..., M).
+            variance: Variances (..., M).
+        """
         raise self._unsupported("mixture")
 
     def at_discount(self, z: Array) -> Self:
-        """The equivalent risk for what remains of the return, discounted by z: ranks X as this risk ranks z X."""
+        """Return the risk that ranks remaining returns X as this risk ranks z X.
+
+        Args:
+            z: The discount so far, gamma^t.
+
+        Raises:
+            ValueError: The risk has no discount-aware form.
+        """
         raise ValueError(f"{type(self).__name__} has no discount-aware form")
 
     def _unsupported(self, form: str) -> ValueError:
-        offered = ", ".join(sorted(self.supports)) or "no law by itself; it is for planning"
+        offered = ", ".join(sorted(self.supports)) or "no distribution by itself; it is for planning"
         return ValueError(f"{type(self).__name__} cannot score {form}; it supports {offered}")
 
 
 @dataclass(frozen=True)
 class BetaRisk(Risk):
-    """A risk with a parameter `beta`; one finite number, below 0 for risk aversion, or a traced scalar of jax."""
+    """A risk with a parameter `beta`: one finite number or a traced scalar of jax, below 0 for risk aversion."""
 
     beta: Array
 
@@ -140,5 +182,5 @@ class BetaRisk(Risk):
         check_beta(self.beta)
 
     def at_discount(self, z: Array) -> Self:
-        """The risk at beta z, since rho_beta[z X] = z rho_{beta z}[X]."""
+        """Return the risk at beta z, because rho_beta[z X] = z rho_{beta z}[X]."""
         return replace(self, beta=self.beta * z)

@@ -1,8 +1,9 @@
-"""Optimised certainty equivalents: rho[X] = max_b b + E u(X - b), what a sure b now and the rest later are worth.
+"""Optimised certainty equivalents: rho[X] = max_b b + E u(X - b).
 
-u is concave and not decreasing, with u(0) = 0 and slope 1 at 0. Part of a random X is taken as a sure b, the rest is
-judged by u; the best split is the *threshold*. Fixed at the start, it turns a risk of the whole return into an ordinary
-expectation, of u of what was earned so far and what is still to come (`rasf.planning.static`).
+u is concave and not decreasing, with u(0) = 0 and slope 1 at 0. A part b of the random X counts as certain, and u
+scores the difference X - b; the best b is the *threshold*. With a threshold that is fixed at the start, the risk of a
+whole return becomes an ordinary expectation: of u of the accrued return plus the remaining return minus the threshold
+(`rasf.planning.static`).
 
     risk                           u(x)                                      threshold
     CVaR(alpha)                    min(x, 0) / alpha                         the alpha-quantile
@@ -10,7 +11,7 @@ expectation, of u of what was earned so far and what is still to come (`rasf.pla
     MonotoneMeanVariance(beta)     x + beta x^2 / 2, flat from its top       a root
     Entropic(beta), beta <= 0      (exp(beta x) - 1) / beta                  the utility itself
 
-Mean-variance is none of them: it may like a smaller return better. `rasf.risk.monotone` has its monotone form.
+Mean-variance is not among them, because it can prefer a smaller return. `rasf.risk.monotone` has its monotone form.
 """
 
 from __future__ import annotations
@@ -24,41 +25,73 @@ _SQRT_OF_TAU = 2.5066282746310002
 
 
 class CertaintyEquivalent(Risk):
-    """A risk of this family; a subclass says what u is. `averse`: u is concave."""
+    """A risk of this family; a subclass defines u, and `averse` says whether u is concave."""
 
     @property
     def averse(self) -> bool:
         return True
 
     def utility(self, x: Array) -> Array:
-        """u (...) of x (...)."""
+        """Return u (...) of numbers.
+
+        Args:
+            x: Numbers (...).
+        """
         raise NotImplementedError
 
     def threshold(self, probs: Array, atoms: Array) -> Array:
-        """The best b (...) for probabilities (..., N) over atoms."""
+        """Return the best b (...) for histograms.
+
+        Args:
+            probs: Probabilities (..., N).
+            atoms: Atoms (N,) or (..., N).
+        """
         raise NotImplementedError
 
     def steepest(self, least: float) -> float:
-        """The largest slope of u from `least` on."""
+        """Return the largest slope of u on an interval without upper end.
+
+        Args:
+            least: The lower end of the interval.
+        """
         raise NotImplementedError
 
     def spread_cost(self, x: Array, variance: Array) -> Array:
-        """A bound (...) on u(x) - E u(Y), for any Y of mean x (...) and this variance (...), in numpy.
+        """Return a bound (...) on u(x) - E u(Y) for any Y with mean x and this variance, in numpy.
 
-        It is infinite unless a subclass knows one.
+        The bound is infinite unless a subclass overrides this method.
+
+        Args:
+            x: Means (...).
+            variance: Variances (...).
         """
         return np.where(np.asarray(variance) > 0, np.inf, 0.0 * x)
 
     def normal(self, mean: Array, std: Array) -> Array:
-        """What orders normal distributions as E u(X) does, (...) of means and standard deviations (...), in numpy."""
+        """Return numbers (...) that order normal distributions as E u(X) does, in numpy.
+
+        Args:
+            mean: Means (...).
+            std: Standard deviations (...).
+        """
         raise NotImplementedError
 
     def normal_threshold(self, mean: Array, std: Array) -> Array:
-        """The best b (...) for normal distributions."""
+        """Return the best b (...) for normal distributions, in numpy.
+
+        Args:
+            mean: Means (...).
+            std: Standard deviations (...).
+        """
         raise NotImplementedError
 
     def with_threshold(self, probs: Array, atoms: Array) -> tuple[Array, Array]:
-        """rho (...), and the threshold (...) at which it is attained."""
+        """Return rho (...) of histograms, and the threshold (...) at which it is attained.
+
+        Args:
+            probs: Probabilities (..., N).
+            atoms: Atoms (N,) or (..., N).
+        """
         b = self.threshold(probs, atoms)
         xp = array_namespace(probs, atoms, b)
         kept = xp.where(xp.asarray(probs) > 0, self.utility(atoms - b[..., None]), 0.0)
@@ -66,17 +99,17 @@ class CertaintyEquivalent(Risk):
 
 
 def static_risk(risk: Risk) -> CertaintyEquivalent:
-    """The risk, if it can be held fixed from the start."""
+    """Return a risk that can be fixed at the start of an episode; refuse any other."""
     if not isinstance(risk, CertaintyEquivalent) or not risk.averse:
         raise ValueError(
-            "risk must be a certainty equivalent to be held fixed: CVaR, Entropic with beta <= 0, "
+            "risk must be a certainty equivalent to be static: CVaR, Entropic with beta <= 0, "
             f"MonotoneMeanVariance or rasf.risk.PiecewiseLinear, got {risk!r}"
         )
     return risk
 
 
 def quantile(probs: Array, atoms: Array, level: float) -> Array:
-    """The least atom (...) at or below which there is a mass of `level`."""
+    """Return the least atom (...) at or below which there is a mass of `level`."""
     xp = array_namespace(probs, atoms)
     probs, atoms = ascending(probs, atoms)
     reached = xp.cumsum(probs, axis=-1) >= level - 1e-12
@@ -86,7 +119,7 @@ def quantile(probs: Array, atoms: Array, level: float) -> Array:
 
 
 def ascending(probs: Array, atoms: Array) -> tuple[Array, Array]:
-    """Both (..., N), in the order of the atoms."""
+    """Return probabilities and atoms (..., N) in increasing order of the atoms."""
     xp = array_namespace(probs, atoms)
     probs, atoms = xp.broadcast_arrays(xp.asarray(probs) * 1.0, xp.asarray(atoms) * 1.0)
     order = xp.argsort(atoms, axis=-1)
@@ -94,16 +127,16 @@ def ascending(probs: Array, atoms: Array) -> tuple[Array, Array]:
 
 
 def kink_cost(x: Array, variance: Array) -> Array:
-    """The most (...) by which E min(Y, 0) is below min(x, 0), for any Y of mean x and this variance (Scarf's bound)."""
+    """Return Scarf's bound (...) on min(x, 0) - E min(Y, 0), for any Y with mean x and this variance."""
     return (np.sqrt(variance + x**2) - np.abs(x)) / 2
 
 
 def below_zero(mean: Array, std: Array) -> Array:
-    """E min(X, 0) of normal distributions."""
+    """Return E min(X, 0) of normal distributions."""
     spread = np.maximum(std, 1e-12)
     return mean * special_function(np, "ndtr")(-mean / spread) - spread * normal_density(mean / spread)
 
 
 def normal_density(t: Array) -> Array:
-    """The density of the standard normal distribution."""
+    """Return the density of the standard normal distribution."""
     return array_namespace(t).exp(-(t**2) / 2) / _SQRT_OF_TAU

@@ -1,9 +1,9 @@
-"""Conditional value at risk: the mean of the worst fraction alpha of the outcomes.
+"""Conditional value at risk: the mean of the worst share alpha of the outcomes.
 
     CVaR_alpha[X] = (1 / alpha) integral_0^alpha F^{-1}(u) du,        alpha = 1 is the mean.
 
-For the normal distribution, m - sd pdf(q) / alpha at the alpha-quantile q. The paper names such risks as an open
-extension: they have no Bellman equation on states alone, but one on states and the accrued return
+For the normal distribution it is m - sd pdf(q) / alpha at the alpha-quantile q. The paper names such risks as an open
+extension. They have no Bellman equation on states alone, but one on states and the accrued return
 (`rasf.planning.static`).
 """
 
@@ -21,12 +21,12 @@ from rasf.risk.base import histogram_moments
 from rasf.risk.certainty import CertaintyEquivalent, ascending, below_zero, kink_cost, quantile
 
 _GRID = 512  # cells of the grid on which distributions are convolved
-_BLOCK = 24  # of the grid's atoms: 24 x 24 are quickly transformed, and quickly summed up block by block
+_BLOCK = 24  # atoms: the grid has a multiple of 24 x 24, for fast Fourier transforms and fast sums over blocks
 
 
 @dataclass(frozen=True)
 class CVaR(CertaintyEquivalent):
-    """Mean of the worst `alpha` of the outcomes, 0 < alpha <= 1."""
+    """The mean of the worst share `alpha` of the outcomes, 0 < alpha <= 1."""
 
     alpha: float
     supports: ClassVar[frozenset[str]] = frozenset({"samples", "histogram", "moments", "independent"})
@@ -36,59 +36,60 @@ class CVaR(CertaintyEquivalent):
             raise ValueError(f"alpha must be in (0, 1], got {self.alpha}")
 
     def histogram(self, probs: Array, atoms: Array) -> Array:
-        """CVaR (...) of probabilities (..., N) over atoms; an atom on the boundary counts in part."""
+        """Return CVaR (...) of probabilities (..., N) over atoms; an atom on the boundary counts in part."""
         return self._ascending(*ascending(probs, atoms))
 
     def _ascending(self, probs: Array, atoms: Array) -> Array:
-        """`histogram` where atoms come in order."""
+        """Return `histogram` for atoms in increasing order."""
         xp = array_namespace(probs, atoms)
         tail = xp.clip(self.alpha - _below(probs), 0.0, probs)
         return xp.sum(tail * xp.where(tail > 0, atoms, 0.0), axis=-1) / xp.sum(tail, axis=-1)
 
     def moments(self, mean: Array, variance: Array) -> Array:
-        """CVaR of the normal distribution with this mean and variance."""
+        """Return CVaR of the normal distribution with this mean and variance."""
         xp = array_namespace(mean, variance)
         positive = xp.asarray(variance) > 0
-        spread = xp.where(positive, xp.sqrt(xp.where(positive, variance, 1.0)), 0.0)  # no slope below zero
+        spread = xp.where(positive, xp.sqrt(xp.where(positive, variance, 1.0)), 0.0)  # no gradient below zero
         return mean - normal_tail_factor(self.alpha) * spread
 
     def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
-        """CVaR (...) of sum_i w_i Z_i, by the convolution of the weighted features' distributions."""
+        """Return CVaR (...) of sum_i w_i Z_i, by convolution of the distributions of the weighted features."""
         return self._ascending(*convolution(probs, atoms, w))
 
     def at_discount(self, z: Array) -> CVaR:
-        """CVaR is positively homogeneous: scaling the return changes no choice."""
+        """Return the same risk: CVaR is positively homogeneous, so scaling the return changes no choice."""
         return self
 
     def utility(self, x: Array) -> Array:
-        """min(x, 0) / alpha; at alpha = 1, where any threshold from the largest outcome on will do, x itself."""
+        """Return min(x, 0) / alpha; at alpha = 1 x itself, with which any threshold gives the mean."""
         return x if self.alpha == 1 else array_namespace(x).minimum(x, 0.0) / self.alpha
 
     def steepest(self, least: float) -> float:
         return 1 / self.alpha
 
     def spread_cost(self, x: Array, variance: Array) -> Array:
-        """Of the kink at 0; none at alpha = 1, where u is linear."""
+        """Return the bound for the kink of u at 0; it is 0 at alpha = 1, where u is linear."""
         return (0.0 if self.alpha == 1 else 1 / self.alpha) * kink_cost(x, variance)
 
     def threshold(self, probs: Array, atoms: Array) -> Array:
-        """The alpha-quantile."""
+        """Return the alpha-quantile."""
         return quantile(probs, atoms, self.alpha)
 
     def normal(self, mean: Array, std: Array) -> Array:
-        """E u(X) of normal distributions."""
+        """Return E u(X) of normal distributions."""
         return mean if self.alpha == 1 else below_zero(mean, std) / self.alpha
 
     def normal_threshold(self, mean: Array, std: Array) -> Array:
-        """The alpha-quantile of normal distributions."""
+        """Return the alpha-quantile of normal distributions."""
         return mean if self.alpha == 1 else mean + std * normal_quantile(self.alpha)
 
 
 @dataclass(frozen=True)
 class PiecewiseLinear(CertaintyEquivalent):
-    """What is above the threshold counts `gain` times, what is below `loss` times; 0 <= gain < 1 < loss.
+    """Outcomes above the threshold count `gain` times, those below it `loss` times; 0 <= gain < 1 < loss.
 
-    gain mean + (1 - gain) CVaR at (1 - gain) / (loss - gain): the mean and the worst cases in one number.
+    This equals gain mean + (1 - gain) CVaR at level (1 - gain) / (loss - gain), so it weighs the mean and the worst
+    cases.
     """
 
     gain: float
@@ -104,15 +105,15 @@ class PiecewiseLinear(CertaintyEquivalent):
         return CVaR((1 - self.gain) / (self.loss - self.gain))
 
     def histogram(self, probs: Array, atoms: Array) -> Array:
-        """rho (...) of probabilities (..., N) over atoms."""
+        """Return rho (...) of probabilities (..., N) over atoms."""
         return self._joined(histogram_moments(probs, atoms)[0], self._tail.histogram(probs, atoms))
 
     def moments(self, mean: Array, variance: Array) -> Array:
-        """Of the normal distribution with this mean and variance."""
+        """Return rho of the normal distribution with this mean and variance."""
         return self._joined(mean, self._tail.moments(mean, variance))
 
     def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
-        """rho (...) of sum_i w_i Z_i."""
+        """Return rho (...) of sum_i w_i Z_i."""
         xp = array_namespace(probs, atoms, w)
         mean = xp.sum(histogram_moments(probs, atoms)[0] * xp.asarray(w), axis=-1)
         return self._joined(mean, self._tail.independent(probs, atoms, w))
@@ -121,11 +122,11 @@ class PiecewiseLinear(CertaintyEquivalent):
         return self.gain * mean + (1 - self.gain) * tail
 
     def at_discount(self, z: Array) -> PiecewiseLinear:
-        """Positively homogeneous, as CVaR is."""
+        """Return the same risk, which is positively homogeneous."""
         return self
 
     def utility(self, x: Array) -> Array:
-        """gain x above 0, loss x below."""
+        """Return gain x above 0 and loss x below."""
         xp = array_namespace(x)
         return self.gain * xp.maximum(x, 0.0) + self.loss * xp.minimum(x, 0.0)
 
@@ -133,39 +134,39 @@ class PiecewiseLinear(CertaintyEquivalent):
         return self.loss
 
     def spread_cost(self, x: Array, variance: Array) -> Array:
-        """Of the kink at 0."""
+        """Return the bound for the kink of u at 0."""
         return (self.loss - self.gain) * kink_cost(x, variance)
 
     def threshold(self, probs: Array, atoms: Array) -> Array:
-        """The quantile of the tail's level."""
+        """Return the quantile at the level of the CVaR."""
         return quantile(probs, atoms, self._tail.alpha)
 
     def normal(self, mean: Array, std: Array) -> Array:
-        """E u(X) of normal distributions."""
+        """Return E u(X) of normal distributions."""
         below = below_zero(mean, std)
         return self.gain * (mean - below) + self.loss * below
 
     def normal_threshold(self, mean: Array, std: Array) -> Array:
-        """The quantile of normal distributions."""
+        """Return the quantile of normal distributions."""
         return self._tail.normal_threshold(mean, std)
 
 
 def convolution(probs: Array, atoms: Array, w: Array) -> tuple[Array, Array]:
-    """The distribution of sum_i w_i Z_i on an even grid: probabilities (..., M), atoms (M,).
+    """Return the distribution of sum_i w_i Z_i on an even grid: probabilities (..., M), atoms (M,).
 
-    Every weighted atom is shared out between its two neighbours on the grid (which keeps the mean and adds at most a
-    quarter of a squared spacing to the variance), and the features' distributions are multiplied as Fourier transforms.
+    The mass of every weighted atom is split between its two neighbours on the grid. This keeps the mean and adds at
+    most a quarter of the squared spacing to the variance. The Fourier transforms of the features are then multiplied.
     """
     xp = array_namespace(probs, atoms, w)
     weighted = xp.asarray(w)[..., :, None] * xp.asarray(atoms) * 1.0  # (d, N)
     least = xp.min(weighted, axis=-1)
     width = xp.sum(xp.max(weighted, axis=-1) - least)
     spacing = xp.where(width > 0, width, 1.0) / _GRID
-    needed = _GRID + 1 + weighted.shape[-2]  # one cell of slack a feature, for sharing out
+    needed = _GRID + 1 + weighted.shape[-2]  # one more cell for each feature, for the split
     size = -(-needed // _BLOCK**2) * _BLOCK**2
     place = (weighted - least[..., None]) / spacing
     share = xp.clip(1 - xp.abs(place[..., None] - xp.arange(size)), 0.0, 1.0)  # (d, N, M)
-    exact = {} if xp is np else {"precision": "highest"}  # a GPU would else round the shares to ten bits
+    exact = {} if xp is np else {"precision": "highest"}  # without this, a GPU rounds the shares to ten bits
     spectrum = xp.fft.rfft(xp.einsum("...dn,dnm->...dm", xp.asarray(probs) * 1.0, share, **exact), axis=-1)
     summed = xp.fft.irfft(xp.prod(spectrum, axis=-2), n=size, axis=-1)
     mass = xp.maximum(summed, 0.0)  # rounding leaves traces below zero
@@ -173,11 +174,11 @@ def convolution(probs: Array, atoms: Array, w: Array) -> tuple[Array, Array]:
 
 
 def _below(probs: Array) -> Array:
-    """The mass (..., N) below each atom, of those in order."""
+    """Return the mass (..., N) below each atom, for atoms in increasing order."""
     xp, n = array_namespace(probs), probs.shape[-1]
     if xp is np or n % _BLOCK:
         return xp.cumsum(probs, axis=-1) - probs
-    # within blocks, and of the blocks before: on a CPU several times quicker than jax's cumsum
+    # sums within blocks plus sums of earlier blocks: several times faster on a CPU than jax's cumsum
     blocks = probs.reshape(*probs.shape[:-1], -1, _BLOCK)
     inside = xp.cumsum(blocks, axis=-1) - blocks
     whole = xp.sum(blocks, axis=-1, keepdims=True)
@@ -185,12 +186,12 @@ def _below(probs: Array) -> Array:
 
 
 def normal_tail_factor(alpha: float) -> float:
-    """pdf(q) / alpha at the alpha-quantile q of the standard normal distribution."""
+    """Return pdf(q) / alpha at the alpha-quantile q of the standard normal distribution."""
     return math.exp(-(normal_quantile(alpha) ** 2) / 2) / math.sqrt(2 * math.pi) / alpha
 
 
 def normal_quantile(alpha: float) -> float:
-    """Of the standard normal distribution."""
+    """Return the alpha-quantile of the standard normal distribution."""
     from scipy.special import ndtri
 
     return float(ndtri(alpha))

@@ -27,14 +27,14 @@ from rasf.risk.entropic import entropic_utility
 from rasf.risk.mean_variance import variance_term
 
 Law = Literal["normal", "laplace", "logistic", "student"]
-_SERIES = 1e-4  # below, four terms are exact to rounding
+_SERIES = 1e-4  # below this, four terms are exact to rounding
 _NEAR = 0.05
 _ZETA = [math.pi**2 / 6, math.pi**4 / 90 / 2, math.pi**6 / 945 / 3]  # zeta(2 k) / k
 _ZETA += [sum(n ** (-2.0 * k) for n in range(1, 200)) / k for k in range(4, 14)]
 
 
 def _laplace_factor(x: Array) -> Array:
-    """-log(1 - h) / h for h = x / 2 = beta^2 v / 2; 1 at 0, inf from h = 1 on."""
+    """Return -log(1 - h) / h for h = x / 2 = beta^2 v / 2; 1 at 0, inf from h = 1 on."""
     xp = array_namespace(x)
     half = x / 2
     near = xp.where(half > _SERIES, 0.0, half)
@@ -44,9 +44,9 @@ def _laplace_factor(x: Array) -> Array:
 
 
 def _logistic_factor(x: Array) -> Array:
-    """log(y / sin y) / (y^2 / 6) for y^2 = 3 x = 3 beta^2 v; 1 at 0, inf from y = pi on.
+    """Return log(y / sin y) / (y^2 / 6) for y^2 = 3 x = 3 beta^2 v; 1 at 0, inf from y = pi on.
 
-    Near 0 by the series log(y / sin y) = sum_k zeta(2 k) / k (y / pi)^{2 k}.
+    Near 0 this is computed by the series log(y / sin y) = sum_k zeta(2 k) / k (y / pi)^{2 k}.
     """
     xp = array_namespace(x)
     u = 3 * x / math.pi**2
@@ -60,12 +60,12 @@ def _logistic_factor(x: Array) -> Array:
 
 
 def elliptical_utility(law: Law, beta: Array, mean: Array, variance: Array) -> Array:
-    """U_beta of an elliptical distribution with this mean and variance; sign(beta) inf outside its domain."""
+    """Return U_beta of an elliptical distribution with this mean and variance; sign(beta) inf outside its domain."""
     xp = array_namespace(beta, mean, variance)
     term = variance_term(beta, xp.asarray(variance) * 1.0)
     if law in ("normal", "student"):
         return mean + term
-    with np.errstate(over="ignore"):  # an infinite x is outside the domain, and says so
+    with np.errstate(over="ignore"):  # an infinite x is outside the domain, where factors are infinite
         x = 2 * beta * term
     factor = _laplace_factor(x) if law == "laplace" else _logistic_factor(x)
     return mean + term * factor
@@ -75,7 +75,7 @@ def _check_law(law: str, beta: Array) -> None:
     if law not in get_args(Law):
         raise ValueError(f"law must be one of {', '.join(get_args(Law))}, got {law!r}")
     if law == "student" and concrete(beta) != 0:
-        raise ValueError(f"the Student law has no entropic utility: beta must be 0, got {beta}")
+        raise ValueError(f"beta must be 0 for a Student distribution, which has no entropic utility, got {beta}")
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,11 @@ class Elliptical(BetaRisk):
         _check_law(self.law, self.beta)
 
     def moments(self, mean: Array, variance: Array) -> Array:
-        """U_beta for this mean and variance; sign(beta) inf outside the domain."""
+        """Return U_beta for this mean and variance; sign(beta) inf outside the domain."""
         return elliptical_utility(self.law, self.beta, mean, variance)
 
     def at_discount(self, z: Array) -> Self:
-        """At beta z; a Student distribution has beta 0 only."""
+        """Return the risk at beta z; for a Student distribution, which has only beta = 0, the same risk."""
         return self if self.law == "student" else super().at_discount(z)
 
 
@@ -113,12 +113,12 @@ class EllipticalMixture(BetaRisk):
             _check_law(law, self.beta)
 
     def mixture(self, weights: Array, mean: Array, variance: Array) -> Array:
-        """U_beta (...) for weights, means and variances (..., M), one column per component."""
+        """Return U_beta (...) for weights, means and variances (..., M), one column per component."""
         xp = array_namespace(self.beta, weights, mean, variance)
         weights, mean, variance = xp.broadcast_arrays(*(xp.asarray(a) * 1.0 for a in (weights, mean, variance)))
         if weights.ndim == 0 or weights.shape[-1] != len(self.laws):
             raise ValueError(f"weights must have {len(self.laws)} columns, one per law, got shape {weights.shape}")
-        variance = xp.where(weights > 0, variance, 0.0)  # a component without weight has no say, however wild
+        variance = xp.where(weights > 0, variance, 0.0)  # components without weight are ignored
         utilities = xp.stack(
             [elliptical_utility(law, self.beta, mean[..., k], variance[..., k]) for k, law in enumerate(self.laws)],
             axis=-1,

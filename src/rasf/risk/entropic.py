@@ -1,6 +1,7 @@
 """Entropic utility: U_beta[X] = (1 / beta) log E exp(beta X), the mean at beta = 0.
 
-Smooth through beta = 0, and without overflow: with the mean m, t = beta (X - m), and x* the atom of largest beta x,
+It is computed smoothly through beta = 0 and without overflow. With the mean m, t = beta (X - m), and x* the atom with
+the largest beta x:
 
     |t| large    U = x* + log E exp(beta (X - x*)) / beta             log-sum-exp
     |t| < 1      U = m + log1p(E expm1(t)) / beta                     no cancellation
@@ -23,7 +24,7 @@ from rasf.risk.certainty import CertaintyEquivalent
 
 
 def entropic_utility(probs: Array, x: Array, beta: Array) -> Array:
-    """U_beta (...) of the distribution that gives x (..., N) the probabilities probs (..., N)."""
+    """Return U_beta (...) of values x (..., N) with probabilities probs (..., N)."""
     xp = array_namespace(probs, x, beta)
     probs, x = xp.broadcast_arrays(xp.asarray(probs) * 1.0, xp.asarray(x) * 1.0)
     present = probs > 0  # an atom without mass must not set the scale
@@ -45,7 +46,7 @@ def entropic_utility(probs: Array, x: Array, beta: Array) -> Array:
 
 
 def entropic_utility_log(log_probs: Array, x: Array, beta: Array) -> Array:
-    """U_beta (...) from log-probabilities (..., N), up to a constant: log sum exp(log p + beta x) / beta."""
+    """Return U_beta (...) from log-probabilities (..., N), up to a constant: log sum exp(log p + beta x) / beta."""
     xp = array_namespace(log_probs, x, beta)
     log_probs, x = xp.broadcast_arrays(xp.asarray(log_probs) * 1.0, xp.asarray(x) * 1.0)
     most = xp.max(log_probs, axis=-1, keepdims=True)
@@ -66,17 +67,17 @@ class Entropic(BetaRisk, CertaintyEquivalent):
     supports: ClassVar[frozenset[str]] = frozenset({"samples", "histogram", "independent"})
 
     def histogram(self, probs: Array, atoms: Array) -> Array:
-        """U_beta (...) of probabilities (..., N) over atoms."""
+        """Return U_beta (...) of probabilities (..., N) over atoms."""
         return entropic_utility(probs, atoms, self.beta)
 
     def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
-        """U_beta (...) of sum_i w_i Z_i by the sum rule."""
+        """Return U_beta (...) of sum_i w_i Z_i, by the sum rule."""
         xp = array_namespace(probs, atoms, w, self.beta)
         weighted = xp.asarray(w)[..., :, None] * xp.asarray(atoms)
         return xp.sum(entropic_utility(probs, weighted, self.beta), axis=-1)
 
     def independent_log(self, log_probs: Array, atoms: Array, w: Array) -> Array:
-        """The same from log-probabilities: a tail of exp(-100) still counts where exp(beta w z) is larger."""
+        """Return `independent` from log-probabilities; a tail of exp(-100) still counts if exp(beta w z) is large."""
         xp = array_namespace(log_probs, atoms, w, self.beta)
         weighted = xp.asarray(w)[..., :, None] * xp.asarray(atoms)
         return xp.sum(entropic_utility_log(log_probs, weighted, self.beta), axis=-1)
@@ -86,23 +87,23 @@ class Entropic(BetaRisk, CertaintyEquivalent):
         return bool(self.beta <= 0)
 
     def utility(self, x: Array) -> Array:
-        """(exp(beta x) - 1) / beta, concave for beta <= 0."""
+        """Return (exp(beta x) - 1) / beta, which is concave for beta <= 0."""
         return x if self.beta == 0 else array_namespace(x).expm1(self.beta * x) / self.beta
 
     def steepest(self, least: float) -> float:
-        """exp(beta x), at the least x."""
+        """Return exp(beta x) at the least x."""
         return float(np.exp(self.beta * least))
 
     def threshold(self, probs: Array, atoms: Array) -> Array:
-        """The utility itself."""
+        """Return the entropic utility, which is the threshold."""
         return self.histogram(probs, atoms)
 
     def normal(self, mean: Array, std: Array) -> Array:
-        """The utility of normal distributions, which orders them as E u(X) does and does not overflow."""
+        """Return the utility of normal distributions, which orders them as E u(X) does and does not overflow."""
         return mean + self.beta / 2 * std**2
 
     def normal_threshold(self, mean: Array, std: Array) -> Array:
-        """The utility itself."""
+        """Return the entropic utility of normal distributions, which is the threshold."""
         return self.normal(mean, std)
 
 
@@ -110,7 +111,8 @@ class Entropic(BetaRisk, CertaintyEquivalent):
 class NestedEntropic(BetaRisk):
     """The recursion Q = U_beta[r + gamma Q'] of Algorithm 3, for planning with gamma < 1.
 
-    A contraction and time-consistent, but not the entropic utility of the discounted return: that is `Entropic`.
+    It is a contraction and time-consistent. It is not the entropic utility of the discounted return, which is
+    `Entropic`.
     """
 
-    at_discount = Risk.at_discount  # none
+    at_discount = Risk.at_discount  # there is no discount-aware form

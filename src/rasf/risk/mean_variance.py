@@ -1,7 +1,7 @@
 """Mean-variance: mean + (beta / 2) variance, the second-order expansion of the entropic utility.
 
-This file owns the sign and the factor of the variance term. The paper's experiments write the bare factor beta instead
-of beta / 2; `from_paper` converts.
+Only this file defines the sign and the factor of the variance term. The paper's experiments have the factor beta in
+place of beta / 2; `from_paper` converts.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from rasf.risk.base import BetaRisk, check_beta, histogram_moments
 
 
 def variance_term(beta: Array, variance: Array) -> Array:
-    """(beta / 2) variance; an estimate below zero counts as zero."""
+    """Return (beta / 2) variance; a negative estimate counts as zero."""
     xp = array_namespace(beta, variance)
-    with np.errstate(over="ignore"):  # a risk beyond all measure: whatever varies at all is out of the question
+    with np.errstate(over="ignore"):  # at an extreme beta any variance may score -inf or inf
         return beta / 2 * xp.maximum(variance, 0.0)
 
 
@@ -30,25 +30,32 @@ class MeanVariance(BetaRisk):
 
     @property
     def variance_weight(self) -> Array:
-        """beta / 2, the factor of the variance; compiled code is given this number."""
+        """The factor of the variance, beta / 2, as compiled code takes it."""
         return self.beta / 2
 
     @classmethod
     def from_paper(cls, beta: float) -> MeanVariance:
-        """The risk of the paper's experiments, which write mean + beta variance."""
+        """Return the risk of the paper's experiments, mean + beta variance.
+
+        Args:
+            beta: The factor of the variance.
+
+        Returns:
+            `MeanVariance(2 * beta)`.
+        """
         check_beta(beta)
         return cls(2 * beta)
 
     def histogram(self, probs: Array, atoms: Array) -> Array:
-        """Score (...) of probabilities (..., N) over atoms."""
+        """Return the score (...) of probabilities (..., N) over atoms."""
         return self.moments(*histogram_moments(probs, atoms))
 
     def moments(self, mean: Array, variance: Array) -> Array:
-        """Score of a mean and a variance."""
+        """Return mean + (beta / 2) variance."""
         return mean + variance_term(self.beta, variance)
 
     def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
-        """Score of sum_i w_i Z_i: means add up, and so do the variances of independent features."""
+        """Return the score of sum_i w_i Z_i; means and variances of independent features add up."""
         xp = array_namespace(probs, atoms, w)
         mean, variance = histogram_moments(probs, atoms)
         return self.moments(xp.sum(mean * w, axis=-1), xp.sum(variance * xp.asarray(w) ** 2, axis=-1))

@@ -1,16 +1,16 @@
 """Monotone mean-variance: mean-variance that never prefers a worse outcome.
 
-Mean-variance prefers a certain loss to a lottery of gains that varies enough. Monotone mean-variance is the certainty
-equivalent (`rasf.risk.certainty`) of the utility
+Mean-variance can prefer a certain loss to a lottery of gains, if the lottery varies enough. Monotone mean-variance is
+the certainty equivalent (`rasf.risk.certainty`) of the utility
 
     u(x) = x - theta x^2 / 2 up to 1 / theta, and constant from there on,      theta = -beta
 
-It equals mean + (beta / 2) variance as long as no outcome lies more than 1 / theta above the mean, and it never falls
-when an outcome rises. With a top k = b + 1 / theta it is
+It equals mean + (beta / 2) variance if no outcome lies more than 1 / theta above the mean, and it never falls when an
+outcome rises. With a top k = b + 1 / theta it is
 
     rho[X] = max_k  k - 1 / (2 theta) - (theta / 2) E[((k - X)^+)^2]
 
-so only outcomes below k count against a choice. For histograms the maximum is found exactly. For a normal distribution
+so only outcomes below k lower the score. For histograms the maximum is found exactly. For a normal distribution
 of mean m and standard deviation s, with g(z) = z Phi(z) + phi(z),
 
     rho = m - (s / 2) (g(-z) + theta s Phi(z)),        g(z) = 1 / (theta s)
@@ -33,14 +33,14 @@ from rasf.risk.cvar import convolution
 
 _STEPS = 4  # of Newton's method: a relative error of 2e-10 at most
 _LEAST_GOAL = 1e-20  # of g; smaller ones have z below -9.3, where float32 has no digits left
-_LEAST_STEEP = 1e-3  # of theta s; below it the cost of a unit of s is theta s to the last digit
+_LEAST_STEEP = 1e-3  # of theta s; below this the cost per unit of s is theta s to the last digit
 
 
 @dataclass(frozen=True)
 class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
     """Mean-variance at `beta` <= 0 that never prefers a dominated choice.
 
-    It has the scale of `MeanVariance`, and is the safe form of it for strong aversion.
+    `beta` has the scale of `MeanVariance`. Under strong aversion this is the safer of the two.
     """
 
     supports: ClassVar[frozenset[str]] = frozenset({"samples", "histogram", "moments", "independent"})
@@ -61,7 +61,7 @@ class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
 
     @property
     def _top(self) -> Array:
-        """Where u becomes constant, 1 / theta; infinity at beta 0."""
+        """The point 1 / theta from which u is constant; infinity at beta 0."""
         if concrete(self.beta) is not None:
             return np.inf if self.beta == 0 else -1 / self.beta
         xp, averse = array_namespace(self.beta), self.beta < 0
@@ -71,11 +71,11 @@ class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
         return max(0.0, 1 + float(self.beta) * least)
 
     def spread_cost(self, x: Array, variance: Array) -> Array:
-        """Return theta / 2 times the variance, as u'' is -theta or 0."""
+        """Return theta / 2 times the variance, because u'' is -theta or 0."""
         return -self.beta / 2 * variance
 
     def threshold(self, probs: Array, atoms: Array) -> Array:
-        """Return where the mean slope of u is 1, solved exactly between two atoms; at beta 0 the mean."""
+        """Return the b at which the mean slope of u is 1, solved exactly between atoms; at beta 0 the mean."""
         xp, theta = array_namespace(probs, atoms, self.beta), -self.beta
         probs, atoms = ascending(probs, atoms)
         mass, moment = xp.cumsum(probs, axis=-1), xp.cumsum(probs * xp.where(probs > 0, atoms, 0.0), axis=-1)
@@ -84,22 +84,22 @@ class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
         some, averse = mass > 0, theta > 0
         theta = xp.where(averse, theta, 1.0)
         root = xp.where(some, (1 - mass + theta * moment) / (theta * xp.where(some, mass, 1.0)), -xp.inf)
-        # with the k least atoms on the slope; the mean slope grows with b, so the first root below the next atom is it
+        # root k assumes that k atoms are below the top; the first root whose top is below the next atom is right
         following = xp.concatenate([atoms[..., 1:], xp.full_like(atoms[..., :1], xp.inf)], axis=-1)
         fits = some & (root + 1 / theta <= following + 1e-12 * (1 + xp.abs(following)))
         first = xp.argmax(fits, axis=-1)
         return xp.where(averse, xp.take_along_axis(root, first[..., None], axis=-1)[..., 0], moment[..., -1])
 
     def histogram(self, probs: Array, atoms: Array) -> Array:
-        """Score (...) of probabilities (..., N) over atoms."""
+        """Return the score (...) of probabilities (..., N) over atoms."""
         return self.with_threshold(probs, atoms)[0]
 
     def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
-        """Score (...) of sum_i w_i Z_i, by the convolution of the weighted features' distributions."""
+        """Return the score (...) of sum_i w_i Z_i, by convolution of the distributions of the weighted features."""
         return self.histogram(*convolution(probs, atoms, w))
 
     def moments(self, mean: Array, variance: Array) -> Array:
-        """Score (...) of the normal distribution with this mean and variance."""
+        """Return the score (...) of the normal distribution with this mean and variance."""
         xp = array_namespace(mean, variance, self.beta)
         positive = xp.asarray(variance) > 0
         spread = xp.sqrt(xp.where(positive, variance, 1.0))
@@ -119,7 +119,7 @@ class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
         return 1 / (2 * c) - c / 2 * ((short**2 + spread**2) * above + short * spread * density)
 
     def normal_threshold(self, mean: Array, std: Array) -> Array:
-        """Return where the mean slope of u is 1 for normal distributions."""
+        """Return the b at which the mean slope of u is 1 for normal distributions."""
         if self.beta == 0:
             return mean
         spread = np.maximum(std, 1e-9)
@@ -136,7 +136,7 @@ def _cost(steep: Array) -> Array:
 def _root(goal: Array) -> Array:
     """Return z (...) with g(z) = goal (...), above 0.
 
-    log g is concave, so Newton's method on it rises to the root from below: at first, or after a step from above.
+    log g is concave, so Newton's method on it approaches the root from below, at the latest after the first step.
     """
     xp = array_namespace(goal)
     goal = xp.maximum(goal, _LEAST_GOAL)

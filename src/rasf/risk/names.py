@@ -1,7 +1,7 @@
 """Risks as text, for files and command lines: `neutral`, `mean-variance:-4`, `entropic:-1`, `cvar:0.1`.
 
-Every risk that policies can be trained for has such a text. Any other is written as its `repr`, which cannot be turned
-back into a risk (a file must not execute anything): it is read as an `UnknownRisk`, which keeps the text.
+Every risk that policies can be trained for has such a text. Any other risk is written as its `repr`. This cannot be
+turned back into a risk, because a file must not execute code. It is read as an `UnknownRisk`, which keeps the text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EXAMPLES = "neutral, monotone:-4, mean-variance:-4, entropic:-1 or cvar:0.1"
 
 @dataclass(frozen=True)
 class UnknownRisk(Risk):
-    """A risk of which a file has only the text, as of a user's own class; it cannot score anything."""
+    """A risk that a file knows only by its text, such as one of a user's class; it cannot score anything."""
 
     text: str
 
@@ -36,14 +36,14 @@ class UnknownRisk(Risk):
 
 
 def is_neutral(risk: Risk) -> bool:
-    """Whether a risk is the mean."""
+    """Return whether a risk is the mean."""
     if isinstance(risk, CVaR):
         return risk.alpha == 1
     return isinstance(risk, MeanVariance | MonotoneMeanVariance | Entropic) and concrete(risk.beta) == 0
 
 
 def risk_from_text(text: str) -> Risk:
-    """The risk that a text names."""
+    """Return the risk that a text names."""
     if not isinstance(text, str):
         raise ValueError(f"risk must be written as {EXAMPLES}, got {text!r}")
     name, colon, number = text.strip().partition(":")
@@ -58,7 +58,7 @@ def risk_from_text(text: str) -> Risk:
 
 
 def stored_risk(text: str) -> Risk:
-    """The risk that a file names; an `UnknownRisk` where its text cannot be read."""
+    """Return the risk that a file names, or an `UnknownRisk` if its text cannot be read."""
     try:
         return risk_from_text(text)
     except ValueError:
@@ -66,7 +66,7 @@ def stored_risk(text: str) -> Risk:
 
 
 def risk_to_text(risk: Risk) -> str:
-    """The text of a risk; its `repr` where no short one is agreed on."""
+    """Return the text of a risk, or its `repr` if it has no text."""
     if isinstance(risk, CVaR):
         return f"cvar:{float(risk.alpha)!r}"
     if isinstance(risk, UnknownRisk):
@@ -78,5 +78,5 @@ def risk_to_text(risk: Risk) -> str:
 
 
 def short_risk(text: str) -> str:
-    """A risk's text without needless digits: mean-variance:-4 for mean-variance:-4.0."""
+    """Return the text of a risk without a final .0, such as mean-variance:-4 for mean-variance:-4.0."""
     return text.removesuffix(".0")

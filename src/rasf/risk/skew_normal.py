@@ -24,7 +24,7 @@ _HALF_NORMAL_MEAN = math.sqrt(2 / math.pi)
 
 
 def _skew_excess(x: Array) -> Array:
-    """log(2 Phi(x)) / x - sqrt(2 / pi); 0 at 0, by its series there."""
+    """Return log(2 Phi(x)) / x - sqrt(2 / pi), near 0 by its series; 0 at 0."""
     xp = array_namespace(x)
     a = _HALF_NORMAL_MEAN
     near = xp.abs(x) < xp.finfo(x.dtype).eps ** 0.2
@@ -43,7 +43,7 @@ class SkewNormal(BetaRisk):
     supports: ClassVar[frozenset[str]] = frozenset({"moments"})
 
     def moments(self, mean: Array, variance: Array, skew: Array = 0.0) -> Array:
-        """U_beta for mean psi . w, variance w' Sigma w and skew delta . w."""
+        """Return U_beta for mean psi . w, variance w' Sigma w and skew delta . w."""
         xp = array_namespace(self.beta, mean, variance, skew)
         skew = xp.asarray(skew) * 1.0
         if xp is np and np.any((1 - 2 / math.pi) * skew**2 > np.maximum(variance, 0.0) * (1 + 1e-12)):

@@ -1,17 +1,17 @@
-"""Numbers from few runs and their uncertainty.
+"""Statistics of few runs, with intervals.
 
-Scores are arrays (runs, tasks), x_it the score of run i on task t, higher being better (negate failures); n runs, T
-tasks. Every interval covers 95 %.
+Scores are arrays (runs, tasks): x_it is the score of run i on task t, and higher is better (negate failures). There are
+n runs and T tasks. Every interval covers 95 %.
 
-- `resampling`: where intervals of few runs are cut, and how much is resampled at a time.
-- `intervals`: one list of values; bootstrap intervals of means, ratios and any statistic, closed forms, and exact
-  intervals of events, which are rare.
-- `comparisons`: runs x tasks; interquartile mean, stratified intervals, one algorithm against another.
+- `resampling`: the quantiles at which intervals of few runs are cut, and the sizes of blocks of resamples.
+- `intervals`: for one list of values: bootstrap intervals of means, ratios and any statistic, closed forms, and exact
+  intervals of rare events.
+- `comparisons`: for runs x tasks: interquartile mean, stratified intervals, and comparisons of two algorithms.
 
-What is resampled: the runs of each task by themselves (stratified; the tasks are fixed, not a sample). That is right if
-the runs of different tasks are independent. Where a run is one seed that goes through all tasks, its scores rise and
-fall together and stratified intervals are too narrow; `whole_runs=True` resamples rows. The same holds where column t
-is not the same task in every run.
+Resampling is stratified: the runs of each task are resampled separately, and the tasks are fixed, not a sample. This is
+right if the runs of different tasks are independent. If a run is one seed that goes through all tasks, its scores are
+correlated, and stratified intervals are too narrow. `whole_runs=True` then resamples whole rows. It is also needed if
+column t is not the same task in every run.
 """
 
 from rasf.statistics.comparisons import (

@@ -1,10 +1,10 @@
-"""Scores (runs, tasks): one number for them, its interval, and one algorithm against another.
+"""Statistics of scores (runs, tasks), their intervals, and comparisons of two algorithms.
 
 Mean: sum_it x_it / (n T). Interquartile mean (IQM): sort all m = n T scores, leave out the floor(m / 4) smallest and as
-many of the largest, and average the others. Robust like a median, and less noisy with few runs. Where m is not a
-multiple of 4, whole scores are left out and none is weighted by a fraction, as do scipy.stats.trim_mean(scores, 0.25,
-axis=None) and published tables of IQMs, so that numbers compare. The price: a bit more than half of the scores count,
-all of them if m < 4, and writing every score down twice can move the IQM slightly.
+many of the largest, and average the others. It is robust like a median, and less noisy with few runs. If m is not a
+multiple of 4, whole scores are left out and none is weighted by a fraction. scipy.stats.trim_mean(scores, 0.25,
+axis=None) and published tables of IQMs do the same, so that numbers can be compared. As a consequence, slightly more
+than half of the scores count (all of them if m < 4), and duplicating every score can change the IQM slightly.
 
 Stratified interval: in each resample, n runs of every task are drawn with replacement among the n of that task.
 
@@ -13,12 +13,13 @@ improvement: that a run of ours beats a run of theirs on a task, mean over tasks
 
     P = 1/T sum_t P_t,    P_t = 1/(n m) sum_ij [x_it > y_jt] + [x_it = y_jt] / 2,
 
-where n m P_t is the statistic U of Mann and Whitney. It says how often, not how much; 1/2 is no improvement.
+where n m P_t is the statistic U of Mann and Whitney. It measures how often ours is better, not by how much; 1/2 is no
+improvement.
 
-Unpaired: the runs of the two are resampled independently. Paired, where run i of both shares its seed (and with it
-tasks and noise): n = m, pairs are resampled, and P_t = 1/n sum_i [x_it > y_it] + [x_it = y_it] / 2. What the pairs
-share cancels in the difference: the interval of a mean is that of the differences x_it - y_it. Note that the
-interquartile mean of the differences, `stratified_interval(x - y)`, is not the difference of interquartile means.
+Unpaired: the runs of the two are resampled independently. Paired, if run i of both has the same seed (and so the same
+tasks and noise): n = m, pairs are resampled, and P_t = 1/n sum_i [x_it > y_it] + [x_it = y_it] / 2. Variation that a
+pair has in common cancels in the difference: the interval of a mean is that of the differences x_it - y_it. Note that
+the interquartile mean of the differences, `stratified_interval(x - y)`, is not the difference of interquartile means.
 """
 
 from __future__ import annotations
@@ -36,12 +37,20 @@ Statistic = Callable[[Floats], Floats]
 
 
 def mean_score(scores: npt.ArrayLike) -> Floats:
-    """Mean over runs and tasks of scores (.., runs, tasks)."""
+    """Return the mean over runs and tasks.
+
+    Args:
+        scores: Scores (.., runs, tasks).
+    """
     return np.asarray(_finite("scores", scores).mean(axis=(-2, -1)))
 
 
 def interquartile_mean(scores: npt.ArrayLike) -> Floats:
-    """Mean of the middle half of all scores (.., runs, tasks)."""
+    """Return the mean of the middle half of all scores.
+
+    Args:
+        scores: Scores (.., runs, tasks).
+    """
     values = _finite("scores", scores)
     ordered = np.sort(values.reshape(*values.shape[:-2], -1), axis=-1)
     left_out = ordered.shape[-1] // 4
@@ -51,7 +60,14 @@ def interquartile_mean(scores: npt.ArrayLike) -> Floats:
 def stratified_interval(
     scores: npt.ArrayLike, statistic: Statistic = interquartile_mean, *, seed: int = 0, whole_runs: bool = False
 ) -> Interval:
-    """Interval of a statistic of scores (runs, tasks); it takes scores (.., runs, tasks) and gives (..)."""
+    """Return the stratified bootstrap interval of a statistic.
+
+    Args:
+        scores: Scores (runs, tasks).
+        statistic: A function of scores (.., runs, tasks) that returns (..). Default: the interquartile mean.
+        seed: The seed of the resamples. Default: 0.
+        whole_runs: Resample whole rows; see `rasf.statistics`. Default: False.
+    """
     return _interval(lambda drawn: _of(statistic, drawn), (_several("scores", scores),), seed, whole_runs)
 
 
@@ -63,7 +79,15 @@ def paired_difference(
     seed: int = 0,
     whole_runs: bool = False,
 ) -> Interval:
-    """Interval of statistic(ours) - statistic(theirs), run i of both (runs, tasks) sharing its seed."""
+    """Return the interval of statistic(ours) - statistic(theirs) for paired runs.
+
+    Args:
+        ours: Scores (runs, tasks).
+        theirs: Scores (runs, tasks) of the other algorithm. Run i of both has the same seed.
+        statistic: A function of scores (.., runs, tasks) that returns (..). Default: the mean.
+        seed: The seed of the resamples. Default: 0.
+        whole_runs: Resample whole rows; see `rasf.statistics`. Default: False.
+    """
     scores = _same_tasks(ours, theirs, paired=True)
     return _interval(lambda x, y: _of(statistic, x) - _of(statistic, y), scores, seed, whole_runs)
 
@@ -71,7 +95,15 @@ def paired_difference(
 def probability_of_improvement(
     ours: npt.ArrayLike, theirs: npt.ArrayLike, *, paired: bool = False, seed: int = 0, whole_runs: bool = False
 ) -> Interval:
-    """Probability that a run of ours (n, tasks) beats one of theirs (m, tasks); paired, the one of the same seed."""
+    """Return the probability that a run of ours beats a run of theirs, with its interval.
+
+    Args:
+        ours: Scores (n, tasks).
+        theirs: Scores (m, tasks) of the other algorithm.
+        paired: Compare only runs of the same index, which have the same seed. Default: False.
+        seed: The seed of the resamples. Default: 0.
+        whole_runs: Resample whole rows; see `rasf.statistics`. Default: False.
+    """
     first, second = _same_tasks(ours, theirs, paired)
     if paired:
         return stratified_interval(_wins(first, second), mean_score, seed=seed, whole_runs=whole_runs)
@@ -83,13 +115,13 @@ def probability_of_improvement(
             _times_drawn(_drawn_runs(generator, block, scores.shape, whole_runs), len(scores))
             for scores, generator in zip((first, second), generators, strict=True)
         )
-        # sums of halves: exact, whatever the order in which they are added
+        # sums of halves are exact in any order
         drawn.append(((mine @ wins) * other).sum(axis=(0, 2)) / wins.size)
     return Interval.of(wins.mean(), drawn, min(len(first), len(second)))
 
 
 def _interval(statistic: Callable[..., Floats], scores: tuple[Floats, ...], seed: int, whole_runs: bool) -> Interval:
-    """Of a statistic of several scores (runs, tasks) that are resampled together."""
+    """Return the interval of a statistic of several scores (runs, tasks) that are resampled together."""
     generator, columns, drawn = np.random.default_rng(seed), np.arange(scores[0].shape[1]), []
     for block in blocks(sum(part.size for part in scores)):
         runs = _drawn_runs(generator, block, scores[0].shape, whole_runs)
@@ -98,26 +130,26 @@ def _interval(statistic: Callable[..., Floats], scores: tuple[Floats, ...], seed
 
 
 def _drawn_runs(generator: np.random.Generator, block: int, shape: tuple[int, int], whole_runs: bool) -> Ints:
-    """Indices (block, runs, tasks) of the runs resampled for every task; (block, runs, 1) of whole runs."""
+    """Return indices (block, runs, tasks) of resampled runs for every task; (block, runs, 1) for whole runs."""
     runs, tasks = shape
     return generator.integers(runs, size=(block, runs, 1 if whole_runs else tasks))
 
 
 def _times_drawn(drawn: Ints, runs: int) -> Floats:
-    """How often every run was drawn, (tasks, block, runs), from indices (block, runs, tasks)."""
+    """Return how often every run was drawn, (tasks, block, runs), from indices (block, runs, tasks)."""
     block, _, tasks = drawn.shape
     cells = (np.arange(tasks) * block + np.arange(block)[:, None, None]) * runs + drawn
     return np.bincount(cells.ravel(), minlength=tasks * block * runs).reshape(tasks, block, runs).astype(np.float64)
 
 
 def _wins(ours: Floats, theirs: Floats) -> Floats:
-    """1 where ours is more, 1/2 where they are equal, 0 where it is less."""
+    """Return 1 where ours is larger, 1/2 where both are equal, 0 where ours is smaller."""
     twice: Ints = np.add(ours > theirs, ours >= theirs, dtype=np.int64)
     return twice / 2
 
 
 def _of(statistic: Statistic, scores: Floats) -> Floats:
-    """The statistic, refused if it is not one number for each (runs, tasks)."""
+    """Return the statistic of scores; refuse one that is not one number for each (runs, tasks)."""
     found = np.asarray(statistic(scores), np.float64)
     if found.shape != scores.shape[:-2]:
         raise ValueError(
@@ -127,7 +159,7 @@ def _of(statistic: Statistic, scores: Floats) -> Floats:
 
 
 def _finite(name: str, scores: npt.ArrayLike) -> Floats:
-    """Scores (.., runs, tasks) as float64, none of the axes empty."""
+    """Return finite scores (.., runs, tasks) as float64, with no empty axis."""
     try:
         found = np.asarray(scores)
         if found.dtype.kind not in "biuf":
@@ -145,7 +177,7 @@ def _finite(name: str, scores: npt.ArrayLike) -> Floats:
 
 
 def _several(name: str, scores: npt.ArrayLike) -> Floats:
-    """Scores (runs, tasks) of at least two runs, which an interval needs."""
+    """Return scores (runs, tasks) of at least two runs, as an interval needs."""
     values = _finite(name, scores)
     if values.ndim != 2:
         raise ValueError(f"{name} must be an array (runs, tasks), got shape {values.shape}.")
@@ -155,7 +187,7 @@ def _several(name: str, scores: npt.ArrayLike) -> Floats:
 
 
 def _same_tasks(ours: npt.ArrayLike, theirs: npt.ArrayLike, paired: bool) -> tuple[Floats, Floats]:
-    """Scores (n, tasks) and (m, tasks) of two algorithms on the same tasks; paired, run i of both shares its seed."""
+    """Return scores (n, tasks) and (m, tasks) of two algorithms on the same tasks; n = m if they are paired."""
     first, second = _several("ours", ours), _several("theirs", theirs)
     if first.shape[1] != second.shape[1]:
         raise ValueError(f"theirs must have the tasks of ours, {first.shape[1]}, got {second.shape[1]}.")

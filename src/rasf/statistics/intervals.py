@@ -1,24 +1,26 @@
-"""Intervals for one list of values (n,): by the bootstrap, and in closed form where that takes too long.
+"""Intervals for one list of values (n,): by the bootstrap, and in closed form where the bootstrap takes too long.
 
-Standard error of the mean, as the paper draws: s / sqrt(n) with s^2 = sum_i (x_i - mean)^2 / (n - 1). For scores
-(runs, tasks), that of a task is over axis 0 and that of the mean over tasks is of `scores.mean(axis=1)`.
+The standard error of the mean, as in the paper's figures, is s / sqrt(n) with s^2 = sum_i (x_i - mean)^2 / (n - 1). For
+scores (runs, tasks) that of a task is over axis 0, and that of the mean over tasks is the one of `scores.mean(axis=1)`.
 
-The closed form of a mean is mean +- t standard errors, t Student's quantile (1.96 for many values). With a few hundred
-values it agrees with the bootstrap's to some percent; with few values of a skewed distribution it is too narrow, as the
-bootstrap's is. Both are a point where all values are equal, which is no interval: n equal values do not say how
-probable another value is. Events, such as failures, are rare enough for that to matter. They have other intervals:
+The closed form for a mean is mean +- t standard errors, with t Student's quantile (1.96 for many values). With a few
+hundred values it agrees with the bootstrap to a few percent. With few values of a skewed distribution both are too
+narrow. If all values are equal, both are a point, although n equal values do not say how probable another value is.
+This matters for rare events, such as failures, so events have other intervals:
 
-    share      k of n trials, by Clopper and Pearson: all p at which k or fewer, and k or more, have a probability of at
-               least 2.5 %. Quantiles of beta distributions; 0 of n gives [0, 1 - 0.025^(1/n)]: 0 of 100, [0, 0.036]
-    events     the mean number in an episode. At most one in each: the share of episodes with one. Else the smallest
-               interval that holds the normal one and s [low, high], the share of episodes with an event times the mean
-               number s in those (1 if there are none)
-    difference of events, episode by episode: with m the events that are more and l those that are less, each with an
-               interval as above, m - l by Newcombe's rule, low = m - l - sqrt((m - m_low)^2 + (l_high - l)^2) and high
-               likewise, or the normal interval where that is wider
+    share       k of n trials, by Clopper and Pearson: all p at which k or fewer, and k or more, have a probability of
+                at least 2.5 %. The ends are quantiles of beta distributions; 0 of n gives [0, 1 - 0.025^(1/n)], which
+                is [0, 0.036] for 0 of 100
+    events      the mean number of events in an episode. If no episode has more than one, this is the share of episodes
+                with one. Else it is the smallest interval that holds the normal one and s [low, high], where
+                [low, high] is the interval of the share of episodes with events, and s their mean number of events
+                (1 if there are none). Counts of both signs have the normal interval
+    difference  of the numbers of events in the same episodes. Let m and l be the means of the positive and of the
+                negative parts of the differences, with intervals as above. The interval of m - l is by Newcombe's rule,
+                low = m - l - sqrt((m - m_low)^2 + (l_high - l)^2) and high likewise, extended to hold the normal one
 
-Clopper and Pearson's is chosen since it covers at least 95 % for every p and n; Wilson's and Jeffreys' are shorter and
-cover 95 % on average over p, but less for some rare events.
+Clopper and Pearson's interval is used because it covers at least 95 % for every p and n. Wilson's and Jeffreys' are
+shorter and cover 95 % on average over p, but less for some rare events.
 """
 
 from __future__ import annotations
@@ -37,7 +39,13 @@ _TAIL = (1 - COVERED) / 2
 
 
 class Interval(NamedTuple):
-    """An estimate with its 95 % interval; the ends are nan where none can be told."""
+    """An estimate with its 95 % interval.
+
+    Attributes:
+        estimate: The estimate.
+        low: The lower end; nan if it is unknown.
+        high: The upper end; nan if it is unknown.
+    """
 
     estimate: float
     low: float
@@ -48,11 +56,19 @@ class Interval(NamedTuple):
         return f"{self.estimate:.3g} [{', '.join(ends)}]"
 
     def holding(self, other: Interval) -> Interval:
-        """Return the smallest interval that holds this one and another one, with this one's estimate."""
+        """Return the smallest interval that holds this one and another, with this one's estimate.
+
+        Args:
+            other: The other interval.
+        """
         return Interval(self.estimate, min(self.low, other.low), max(self.high, other.high))
 
     def minus(self, other: Interval) -> Interval:
-        """Return the difference of two independent estimates, by Newcombe's rule."""
+        """Return this estimate minus an independent one, with its interval by Newcombe's rule.
+
+        Args:
+            other: The estimate that is subtracted.
+        """
         estimate = self.estimate - other.estimate
         below = math.hypot(self.estimate - self.low, other.high - other.estimate)
         above = math.hypot(self.high - self.estimate, other.estimate - other.low)
@@ -60,36 +76,70 @@ class Interval(NamedTuple):
 
     @classmethod
     def of(cls, estimate: Floats | float, drawn: list[Floats], n: int) -> Interval:
-        """From the statistic of n values and, block by block, of their resamples."""
+        """Return the interval of a statistic, given the statistic of its resamples.
+
+        Args:
+            estimate: The statistic of the values.
+            drawn: The statistics of the resamples, in blocks.
+            n: The number of values.
+        """
         low, high = np.quantile(np.concatenate(drawn), tails(n))
         return cls(float(estimate), float(low), float(high))
 
 
 def standard_error(values: Floats, axis: int = 0) -> Floats:
-    """Of the mean over `axis`; zeros for a single value."""
+    """Return the standard error of the mean; zeros for a single value.
+
+    Args:
+        values: Values of any shape.
+        axis: The axis of the mean. Default: 0.
+    """
     n = values.shape[axis]
     return values.std(axis=axis, ddof=1) / np.sqrt(n) if n > 1 else np.zeros_like(values.mean(axis=axis))
 
 
 def mean_interval(values: Floats, seed: int = 0) -> Interval:
-    """Bootstrap interval of the mean of values (n,)."""
+    """Return the bootstrap interval of a mean.
+
+    Args:
+        values: Values (n,).
+        seed: The seed of the resamples. Default: 0.
+    """
     return interval_of(values, lambda drawn: drawn.mean(axis=-1), seed)
 
 
 def interval_of(values: Floats, statistic: Callable[[Floats], Floats], seed: int = 0) -> Interval:
-    """Bootstrap interval of a statistic of values (n,); it takes values (.., n) and gives (..)."""
+    """Return the bootstrap interval of a statistic.
+
+    Args:
+        values: Values (n,).
+        statistic: A function of values (.., n) that returns (..).
+        seed: The seed of the resamples. Default: 0.
+    """
     return joint_interval(statistic, values, seed=seed)
 
 
 def ratio_interval(numerator: Floats, denominator: Floats, seed: int = 0) -> Interval:
-    """Bootstrap interval of the ratio of means of paired values (n,)."""
+    """Return the bootstrap interval of a ratio of means of paired values.
+
+    Args:
+        numerator: Values (n,).
+        denominator: Values (n,), paired with those of the numerator.
+        seed: The seed of the resamples. Default: 0.
+    """
     return joint_interval(
         lambda top, bottom: top.mean(axis=-1) / bottom.mean(axis=-1), numerator, denominator, seed=seed
     )
 
 
 def joint_interval(statistic: Callable[..., Floats], *values: Floats, seed: int = 0) -> Interval:
-    """Bootstrap interval of a statistic of lists (n,) whose entries belong together; it takes (.., n) of each."""
+    """Return the bootstrap interval of a statistic of several lists with paired entries.
+
+    Args:
+        statistic: A function of one array (.., n) for each list that returns (..).
+        *values: Lists of values (n,). Entries of the same index are resampled together.
+        seed: The seed of the resamples. Default: 0.
+    """
     n, generator, drawn = len(values[0]), np.random.default_rng(seed), []
     for block in blocks(n):
         chosen = generator.integers(n, size=(block, n))
@@ -98,20 +148,35 @@ def joint_interval(statistic: Callable[..., Floats], *values: Floats, seed: int 
 
 
 def mean_of_the_worst(values: Floats, share: float) -> Floats:
-    """CVaR (..) of values (.., n), as `CVaR.samples` has it, but in a tenth of its time; the last may count in part."""
+    """Return the mean of the worst share of values, the same as `CVaR.samples` in a tenth of its time.
+
+    Args:
+        values: Values (.., n).
+        share: The share of the values. A value on its boundary counts in part.
+
+    Returns:
+        The means (..).
+    """
     n = values.shape[-1]
     part = np.clip(share * n - np.arange(n), 0.0, 1.0)
     return np.asarray(np.sort(values, axis=-1) @ (part / part.sum()))
 
 
 def slopes(values: Floats) -> Floats:
-    """Least-squares slope of each row (n, T) against 0 .. T - 1."""
+    """Return the least-squares slope of each row against 0 .. T - 1.
+
+    Args:
+        values: Rows (n, T).
+
+    Returns:
+        The slopes (n,).
+    """
     time: Floats = np.arange(values.shape[1]) - (values.shape[1] - 1) / 2
     return np.asarray(values @ time / (time @ time))
 
 
 def normal_mean(values: Floats) -> Interval:
-    """The mean of values (n,) in closed form; that of one value is a point."""
+    """Return the mean of values (n,) with its interval in closed form; for one value the interval is a point."""
     n = len(values)
     return around(float(values.mean()), float(values.var(ddof=1)) / n if n > 1 else 0.0, n)
 
@@ -120,14 +185,14 @@ def share_interval(events: float, trials: float) -> Interval:
     """Return the share of trials with an event, with Clopper and Pearson's interval, which is exact at 0 and 1 too.
 
     Args:
-        events: number of trials with an event, from 0 to `trials`; a mean of several counts need not be whole.
-        trials: number of independent trials, above 0.
+        events: The number of trials with an event, from 0 to `trials`. It may be fractional, as a mean of counts.
+        trials: The number of independent trials, above 0.
 
     Returns:
         The share with an interval that covers it in at least 95 % of samples.
 
     Raises:
-        ValueError: if `events` is not within 0 and `trials`.
+        ValueError: `events` is not between 0 and `trials`, or `trials` is not above 0.
     """
     if not 0 <= events <= trials or trials <= 0:
         raise ValueError(f"events must lie between 0 and the {trials} trials, got {events}")
@@ -137,11 +202,12 @@ def share_interval(events: float, trials: float) -> Interval:
 
 
 def event_interval(counts: Floats, size: float = 1.0) -> Interval:
-    """Return the mean number of events in an episode, with an interval that is not a point where there are none.
+    """Return the mean number of events in an episode, with an interval that is not a point if there are no events.
 
     Args:
-        counts: events (n,) of each episode, or sums of what they count.
-        size: what an event counts, where no episode has one; nan if that is not known, and the ends are nan then.
+        counts: Numbers of events (n,), one for each episode, or sums of a feature that counts events.
+        size: How much one event adds to a count; used if no episode has an event. If it is nan, for unknown, so are the
+            ends of the interval then. Default: 1.
 
     Returns:
         The mean with its interval; see the module's header.
@@ -162,14 +228,14 @@ def event_interval(counts: Floats, size: float = 1.0) -> Interval:
 
 
 def event_difference(ours: Floats, theirs: Floats) -> Interval:
-    """Return the mean of ours - theirs, events (n,) of the same episodes, with its interval.
+    """Return the mean difference of numbers of events in the same episodes under two policies.
 
     Args:
-        ours: events (n,) of each episode.
-        theirs: events (n,) of the same episodes, acted in otherwise.
+        ours: Numbers of events (n,), one for each episode.
+        theirs: Numbers of events (n,) of the other policy in the same episodes.
 
     Returns:
-        The mean difference with its interval; see the module's header.
+        The mean of ours - theirs with its interval; see the module's header.
     """
     difference = ours - theirs
     more, less = (event_interval(np.maximum(sign * difference, 0.0)) for sign in (1.0, -1.0))
@@ -177,6 +243,6 @@ def event_difference(ours: Floats, theirs: Floats) -> Interval:
 
 
 def around(estimate: float, squared_error: float, n: int) -> Interval:
-    """Return estimate +- t standard errors of n values; `squared_error` is that of the estimate, squared."""
+    """Return estimate +- t standard errors of n values; `squared_error` is the square of the standard error."""
     half = float(stdtrit(max(n - 1, 1), 1 - _TAIL)) * math.sqrt(squared_error)
     return Interval(estimate, estimate - half, estimate + half)

@@ -55,7 +55,7 @@ def test_prices_are_a_control_and_sums_are_shown(trained, command, here):
     for given, sentence in {
         "oops": "price must be written as collision=4 or collision=4,10",
         "1=much": "price must be written as collision=4 or collision=4,10",
-        "7=4": "prices must be on a feature, a number from 0 to 1, got 7",
+        "7=4": "prices must name a feature: a number from 0 to 1, got 7",
         "1=4,4": "prices of 1 must be one or more different numbers",
     }.items():
         code, _, err = command(*ASK, "--price", given)

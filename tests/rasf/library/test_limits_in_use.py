@@ -118,7 +118,7 @@ def test_scores_tell_prices_and_what_is_expected(library):
 
 def test_what_cannot_be_kept_is_said_and_the_nearest_taken(library):
     found = library.scores(0, W, limits={0: 0.5})  # both ways take a step at least
-    assert found.remarks[0].startswith("0 at most 0.5 cannot be kept: the nearest is ")
+    assert found.remarks[0].startswith("0 at most 0.5 cannot be kept: the nearest sum is ")
     assert "cannot be kept" in repr(found)
     report = library.evaluate(gamble(failing=(2,)), W, limits={0: 0.5}, episodes=3)
     assert any("cannot be kept" in remark for remark in report.remarks())
@@ -211,5 +211,5 @@ def test_several_limits_and_some_episodes_over(library):
 def test_bad_input(library):
     with pytest.raises(ValueError, match="needs a library that was calibrated"):
         library.act(0, W, limits={2: Limit(0.1, per_episode=True)})
-    with pytest.raises(ValueError, match="limits must be on a feature, a number from 0 to 2, got 'failure'"):
+    with pytest.raises(ValueError, match="limits must name a feature: a number from 0 to 2, got 'failure'"):
         library.evaluate(gamble(), W, limits={"failure": 0.1})

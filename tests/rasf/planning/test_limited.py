@@ -120,15 +120,15 @@ def test_what_cannot_be_kept():
     found = plan_limited(mdp, [1.0, 1.0, 1.0, 0.0], {3: least - 0.5}, start=0)
     assert not found.kept
     assert found.costs[0] == pytest.approx(least)
-    assert found.remark == f"3 at most {least - 0.5:g} cannot be kept: the nearest is {least:.4g}"
+    assert found.remark == f"3 at most {least - 0.5:g} cannot be kept: the nearest sum is {least:.4g}"
     assert "cannot be kept" in repr(found)
 
 
 def test_bad_input():
     mdp = random_mdp(np.random.default_rng(5))
-    with pytest.raises(ValueError, match="one source at least"):
+    with pytest.raises(ValueError, match="at least one policy"):
         limited_gpi(mdp, [], np.ones(D), {3: 1.0}, start=0)
     with pytest.raises(ValueError, match="start must be a state"):
         plan_limited(mdp, np.ones(D), {3: 1.0}, start=99)
-    with pytest.raises(ValueError, match="per_episode asks for gamma = 1"):
+    with pytest.raises(ValueError, match="per_episode need gamma = 1"):
         plan_limited(mdp, np.ones(D), {3: rasf.Limit(1.0, per_episode=True)}, start=0)

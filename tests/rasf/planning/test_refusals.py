@@ -114,9 +114,9 @@ def test_tables_that_no_memory_holds():
 
 def test_sources():
     given = (None, 3, "ab", [])
-    refused("policies must hold one", *each(lambda x: rasf.limited_gpi(MDP, x, [1.0], {0: 1.0}, start=0), *given))
+    refused("policies must hold at", *each(lambda x: rasf.limited_gpi(MDP, x, [1.0], {0: 1.0}, start=0), *given))
     by_stock = {"w": [1.0], "risk": CVaR(0.5), "start": 0, "horizon": 3}
-    refused("policies must hold one", *each(lambda x: rasf.static_gpi(ENDING, x, **by_stock), *given))
+    refused("policies must hold at", *each(lambda x: rasf.static_gpi(ENDING, x, **by_stock), *given))
     refused("sources must hold", *each(lambda x: rasf.certificate(ENDING, x, [1.0], Entropic(-0.1)), *given))
     refused("search must be", *each(lambda x: rasf.static_gpi(ENDING, [[0, 0]], search=x, **by_stock), "maybe", None))
 

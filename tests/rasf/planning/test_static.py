@@ -333,7 +333,7 @@ def test_many_states_go_on_a_grid():
         ({"horizon": None}, "horizon must be given where gamma is 1"),
         ({"horizon": 0}, "horizon must be"),
         ({"levels": 2}, "levels must be"),
-        ({"policies": []}, "policies must hold one source"),
+        ({"policies": []}, "policies must hold at least one"),
         ({"policies": [[0, 1]]}, "policy must have shape"),
         ({"w": [1.0]}, "w must have shape"),
     ],
