@@ -130,5 +130,5 @@ def test_bad_input():
         limited_gpi(mdp, [], np.ones(D), {3: 1.0}, start=0)
     with pytest.raises(ValueError, match="start must be a state"):
         plan_limited(mdp, np.ones(D), {3: 1.0}, start=99)
-    with pytest.raises(ValueError, match="per_episode need gamma = 1"):
+    with pytest.raises(ValueError, match="per_episode need an MDP with gamma = 1"):
         plan_limited(mdp, np.ones(D), {3: rasf.Limit(1.0, per_episode=True)}, start=0)

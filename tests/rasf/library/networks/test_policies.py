@@ -173,7 +173,7 @@ def test_many_weightings_are_not_confused():
 def test_a_risk_that_a_law_cannot_serve_is_refused():
     obs = observations(1)
     for law, risk, sentence in (
-        ("point", MeanVariance(-1.0), "risk must be neutral, as MeanVariance"),
+        ("point", MeanVariance(-1.0), "risk must be neutral, such as MeanVariance"),
         ("point", CVaR(0.1), "risk must be neutral"),
         ("residual", Entropic(-1.0), "risk must .*got Entropic"),
         ("histogram", SkewNormal(-1.0), "risk must .*got SkewNormal"),
