@@ -1,1 +1,1 @@
-"""Environments: the paper's grid, four-room and reacher, and any Gymnasium environment as a source of features."""
+"""Environments: the paper's grid, four-room and reacher, and adapters from Gymnasium environments to features."""

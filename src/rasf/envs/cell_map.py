@@ -1,4 +1,4 @@
-"""Maps drawn in text, one symbol per cell, on which an agent moves: what the grid and the four rooms have in common."""
+"""Text maps with one symbol per cell, on which an agent moves; shared by the grid and the four rooms."""
 
 from __future__ import annotations
 
@@ -11,13 +11,18 @@ START, GOAL, EMPTY = "S", "G", "."
 
 
 class CellMap:
-    """A map `layout` with one start S and a goal G; cell (i, j) is number i columns + j, and blanks do not count."""
+    """A map `layout` with one start S and a goal G; cell (i, j) has number i columns + j, and blanks are ignored."""
 
     layout: str
     wall: ClassVar[str]
 
     def check_map(self, is_known: Callable[[str], bool], known: str) -> None:
-        """Refuse a map that is not a rectangle, has a symbol that is not known, not one start, or no goal."""
+        """Raise ValueError unless the map is a rectangle of known symbols with one start and a goal.
+
+        Args:
+            is_known: returns whether a symbol is known.
+            known: the known symbols in words, for the message.
+        """
         if not self.rows or len({len(row) for row in self.rows}) != 1:
             raise ValueError("layout must have rows of equal length")
         for symbol in sorted(set(self.cells)):
@@ -34,12 +39,12 @@ class CellMap:
 
     @cached_property
     def cells(self) -> str:
-        """The symbols in order of the cells."""
+        """The symbols in the order of the cells."""
         return "".join(self.rows)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """The numbers of rows and columns."""
         return len(self.rows), len(self.rows[0])
 
     @property
@@ -47,7 +52,7 @@ class CellMap:
         return self.cells.index(START)
 
     def move(self, cell: int, action: int) -> int:
-        """Where a move leads: off the grid or into a wall it stays."""
+        """Return the cell after a move; a move off the grid or into a wall stays."""
         rows, columns = self.shape
         down, right = tuple(MOVES.values())[action]
         i, j = cell // columns + down, cell % columns + right

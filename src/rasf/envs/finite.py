@@ -1,6 +1,6 @@
-"""A finite MDP as a Gymnasium environment whose reward is the vector of features, so that a model can be acted in.
+"""A finite MDP as a Gymnasium environment, so that policies can act in a model.
 
-Observations are the numbers of the states.
+Observations are the numbers of the states, and the reward is the vector of features.
 """
 
 from __future__ import annotations
@@ -17,10 +17,15 @@ from rasf.mdp import FiniteMDP
 
 
 class FiniteEnv(gym.Env[np.int64, np.int64]):
-    """Steps through the transitions of an MDP from one of its states; terminal states end the episode.
+    """Episodes in an MDP from a start state; terminal states end the episode.
 
-    feature_names: what the features are called. signs: of the weights that make sense. A step whose feature named
-    "failure" is above 0 is named a failure.
+    If a feature has the name "failure", steps in which it is above 0 are reported as failures.
+
+    Args:
+        mdp: the model.
+        start: the start state.
+        feature_names: names of the features.
+        signs: signs (d,) of the weights: 1 (more is better), -1 (a cost) or 0 (either).
     """
 
     metadata: ClassVar[Header] = {"render_modes": []}
@@ -36,13 +41,13 @@ class FiniteEnv(gym.Env[np.int64, np.int64]):
         self._state = start
 
     def reset(self, *, seed: int | None = None, options: Header | None = None) -> tuple[np.int64, Header]:
-        """Back to the start."""
+        """Begin an episode in the start state."""
         super().reset(seed=seed)
         self._state = self.start
         return np.int64(self._state), {}
 
     def step(self, action: np.int64) -> tuple[np.int64, Floats32, bool, bool, Header]:
-        """One transition; the reward is phi (d,)."""
+        """Take a transition; the reward is phi (d,)."""
         if not self.action_space.contains(action):
             raise ValueError(f"action must be 0 to {self.mdp.n_actions - 1}, got {action}")
         row = self._state * self.mdp.n_actions + int(action)

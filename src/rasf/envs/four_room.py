@@ -1,16 +1,16 @@
-"""The four-room world: rooms with objects of three classes, a goal, and traps that fire now and then.
+"""The four-room world: rooms with objects of several classes, a goal, and traps that fire at random.
 
 `S` start, `G` goal, `X` wall, `T` trap, `1` to `9` objects of that class, `.` empty. A move off the grid or into a wall
-stays. Whenever the agent's cell after the step is a trap (staying included) the trap fires with probability
-`trap_probability`: a failure, and the end. Entering the goal ends the episode. An object is collected once per episode.
+stays. If the agent is in a trap after a step (also after staying), the trap fires with probability `trap_probability`,
+which is a failure and ends the episode. Entering the goal ends the episode. An object is collected once per episode.
 
     phi = (collected class 1, .., collected class C, reached the goal, failed),   at most one of them 1
 
-so a task is w = (reward of class 1, .., class C, 1, -2) in the paper. A state is the cell and the collected flags, as
-one number: cell + cells * flags.
+A task of the paper is w = (reward of class 1, .., class C, 1, -2). A state combines the cell and the collected flags
+in one number: cell + cells * flags.
 
 `FourRoomEnv` is the same world for Gymnasium, `rasf/FourRoom-v0`, in MO-Gymnasium's convention (the reward is phi).
-It truncates by itself, and is registered without `max_episode_steps`, so that there is one limit to set.
+It truncates episodes itself and is registered without `max_episode_steps`, so that there is only one time limit.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ WALL, TRAP, CLASSES = "X", "T", "123456789"
 _SYMBOLS = START + GOAL + WALL + TRAP + EMPTY + CLASSES
 _PLAIN, _TRAP, _GOAL = 0, 1, 2
 
-_PIXELS, _SAMPLES = 32, 4  # pixels a cell, samples a pixel in each direction
+_PIXELS, _SAMPLES = 32, 4  # pixels per cell, samples per pixel in each direction
 _FLOOR, _LINE, _AGENT, _HALO = (252, 252, 250), (228, 228, 226), (25, 25, 25), (255, 255, 255)
 _BACKGROUNDS = {START: (222, 228, 236), WALL: (84, 88, 96), TRAP: (252, 219, 211), GOAL: (222, 242, 226)}
 _CLASS_COLOURS = (
@@ -67,11 +67,11 @@ _CLASS_COLOURS = (
 
 
 class RoomArrays(NamedTuple):
-    """The map as arrays, for compiled code: the `WorldArrays` of the four rooms."""
+    """The `WorldArrays` of the four rooms, for compiled code."""
 
-    destination: Ints  # (cells, 4) cell after each move
-    object_at: Ints  # (cells,) object in the cell, or -1
-    class_of: Ints  # (objects,)
+    destination: Ints  # (cells, 4) the cell after each move
+    object_at: Ints  # (cells,) the object in the cell, or -1
+    class_of: Ints  # (objects,) the class of each object, from 0
     kind: Ints  # (cells,) plain, trap or goal
     trap_probability: float
     start: int
@@ -79,17 +79,17 @@ class RoomArrays(NamedTuple):
     columns: int
 
     def first_state(self) -> int:
-        """Return the start, with nothing collected."""
+        """Return the start state, in which nothing is collected."""
         return self.start
 
     def next_state(self, state: int, action: int, draw: float) -> tuple[int, int, bool]:
-        """Move; kind 1 + i of a step is feature i, kind 0 none."""
+        """Take a step; kind 1 + i means that feature i is 1, kind 0 that none is."""
         cells = len(self.kind)
         cell, flags, feature, terminated = step(self, state % cells, state // cells, action, draw)
         return cell + cells * flags, 1 + feature, terminated
 
     def number(self, state: int, i: int) -> int:
-        """Return the row, the column, then a collected flag for each object."""
+        """Return entry i of the observation: row, column, then a collected flag for each object."""
         cell = state % len(self.kind)
         if i == 0:
             return cell // self.columns
@@ -98,9 +98,18 @@ class RoomArrays(NamedTuple):
 
 @compiled(_nrt=False, forceinline=True)
 def step(world: RoomArrays, origin: Whole, flags: int, action: int, draw: float) -> tuple[int, int, int, bool]:
-    """One move: the new cell and flags, the feature that is 1 (-1: none), and whether the episode has terminated.
+    """Take a step.
 
-    `draw` in [0, 1) decides whether a trap fires.
+    Args:
+        world: the map.
+        origin: the cell of the agent.
+        flags: the collected flags, one bit for each object.
+        action: index of a move.
+        draw: uniform number in [0, 1) that decides whether a trap fires.
+
+    Returns:
+        The new cell, the new flags, the index of the feature that is 1 (-1 if none is), and whether the episode
+        terminated.
     """
     cell: int = world.destination[origin, action]
     if world.kind[cell] == _TRAP:
@@ -121,7 +130,13 @@ _plain_step = getattr(step, "py_func", step)
 
 @dataclass(frozen=True)
 class FourRoom(CellMap):
-    """The map, the traps' probability and the step limit; a `TabularWorld`."""
+    """The parameters of the world; a `TabularWorld`.
+
+    Attributes:
+        layout: The map, in the symbols of the module. Default: the paper's.
+        trap_probability: Probability that a trap fires. Default: 0.05.
+        step_limit: Steps after which an episode is truncated. Default: 200.
+    """
 
     layout: str = PAPER_MAP
     trap_probability: float = 0.05
@@ -137,7 +152,7 @@ class FourRoom(CellMap):
 
     @property
     def n_classes(self) -> int:
-        """The largest digit on the map."""
+        """The number C of object classes, the largest digit on the map."""
         return max((int(symbol) for symbol in self.cells if symbol in CLASSES), default=0)
 
     @property
@@ -150,7 +165,7 @@ class FourRoom(CellMap):
 
     @property
     def kinds(self) -> Floats:
-        """Features (1 + d, d) of every kind of step: none, then each by itself."""
+        """Features (1 + d, d) of every kind of step: zeros, then each unit vector."""
         return np.concatenate([np.zeros((1, self.n_features)), np.eye(self.n_features)])
 
     @property
@@ -160,18 +175,29 @@ class FourRoom(CellMap):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many values each number of an observation can have."""
+        """The number of values of each entry of an observation."""
         return (*self.shape, *(2 for symbol in self.cells if symbol in CLASSES))
 
     def task(self, class_rewards: npt.ArrayLike, goal: float = 1.0, failure: float = -2.0) -> Floats:
-        """Weights w of the task with these rewards."""
+        """Return the weights w (d,) of a task.
+
+        Args:
+            class_rewards: rewards (C,) for an object of each class.
+            goal: reward for the goal. Default: 1.
+            failure: reward for a failure. Default: -2.
+        """
         rewards = np.asarray(class_rewards, np.float64)
         if rewards.shape != (self.n_classes,):
             raise ValueError(f"class_rewards must have shape ({self.n_classes},), got {rewards.shape}")
         return np.concatenate([rewards, [goal, failure]])
 
     def random_tasks(self, count: int, rng: np.random.Generator) -> Floats:
-        """Tasks (count, d) with class rewards uniform in [-1, 1], as in the paper."""
+        """Return weights (count, d) with class rewards drawn uniformly from [-1, 1], as in the paper.
+
+        Args:
+            count: number of tasks.
+            rng: generator of the random numbers.
+        """
         rewards = rng.uniform(-1, 1, (count, self.n_classes))
         return np.concatenate([rewards, np.tile(self.task(np.zeros(self.n_classes))[-2:], (count, 1))], axis=1)
 
@@ -184,7 +210,7 @@ class FourRoom(CellMap):
         cells = self.cells
         destination = [[self.move(cell, action) for action in range(len(MOVES))] for cell in range(len(cells))]
         objects = [cell for cell, symbol in enumerate(cells) if symbol in CLASSES]
-        object_at = np.full(len(cells), -1, np.int64)  # wide, since flags are shifted by it
+        object_at = np.full(len(cells), -1, np.int64)  # int64, since flags are shifted by it
         object_at[objects] = np.arange(len(objects))
         kinds = {TRAP: _TRAP, GOAL: _GOAL}
         return RoomArrays(
@@ -200,7 +226,14 @@ class FourRoom(CellMap):
 
 
 class FourRoomEnv(gym.Env[Ints, np.int64]):
-    """Observation (row, column, one collected flag an object); actions left, up, right, down."""
+    """Four rooms with observations (row, column, a collected flag for each object); actions left, up, right, down.
+
+    Args:
+        layout: the map, in the symbols of the module. Default: the paper's.
+        trap_probability: probability that a trap fires. Default: 0.05.
+        step_limit: steps after which an episode is truncated. Default: 200.
+        render_mode: None, "ansi" or "rgb_array". Default: None.
+    """
 
     metadata: ClassVar[Header] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 8}
 
@@ -223,7 +256,12 @@ class FourRoomEnv(gym.Env[Ints, np.int64]):
         self._cell, self._flags, self._steps, self._running = self._world.start, 0, 0, False
 
     def random_tasks(self, count: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
-        """Tasks (count, d) of the paper's distribution."""
+        """Return weights (count, d) drawn from the paper's distribution.
+
+        Args:
+            count: number of tasks.
+            rng: generator of the random numbers.
+        """
         return self.rooms.random_tasks(count, rng)
 
     @property
@@ -232,13 +270,13 @@ class FourRoomEnv(gym.Env[Ints, np.int64]):
         return self.rooms
 
     def reset(self, *, seed: int | None = None, options: Header | None = None) -> tuple[Ints, Header]:
-        """Back to the start, with every object back in its place; `options` are not used."""
+        """Begin an episode at the start with all objects in place; `options` are not used."""
         super().reset(seed=seed)
         self._cell, self._flags, self._steps, self._running = self._world.start, 0, 0, True
         return self._observation(), self._info(failure=False)
 
     def step(self, action: np.int64) -> tuple[Ints, Floats32, bool, bool, Header]:
-        """One move; the reward is phi (d,)."""
+        """Take a step; the reward is phi (d,)."""
         if not self.action_space.contains(action):
             raise ValueError(f"action must be 0 to {len(ACTIONS) - 1}, got {action!r}")
         if not self._running:
@@ -254,7 +292,7 @@ class FourRoomEnv(gym.Env[Ints, np.int64]):
         return self._observation(), phi, terminated, truncated, self._info(failure=bool(phi[-1]))
 
     def render(self) -> str | npt.NDArray[np.uint8] | None:
-        """The map without the collected objects, as text with the agent as A, or as an image."""
+        """Return the map without collected objects, as text with the agent as A, or as an image."""
         rows, columns = self.rooms.shape
         symbols = [EMPTY if self._collected(cell) else symbol for cell, symbol in enumerate(self.rooms.cells)]
         if self.render_mode == "ansi":
@@ -280,8 +318,8 @@ class FourRoomEnv(gym.Env[Ints, np.int64]):
 
 @functools.cache
 def _tile(symbol: str, agent: bool) -> npt.NDArray[np.uint8]:
-    """One cell's picture (pixels, pixels, 3). Each class has a shape of its own, so colour is not needed to tell."""
-    # x and y in (-1, 1), finer than the pixels, which then take the mean: smooth edges
+    """Return the image of a cell (pixels, pixels, 3). Each class has its own shape, so colour is not needed."""
+    # x and y in (-1, 1) on a finer grid, which is averaged for smooth edges
     line = (np.arange(_PIXELS * _SAMPLES) + 0.5) / (_PIXELS * _SAMPLES) * 2 - 1
     y, x = line[:, None], line[None, :]
     from_axes, from_sides, radius = np.abs(x) + np.abs(y), np.maximum(np.abs(x), np.abs(y)), np.hypot(x, y)

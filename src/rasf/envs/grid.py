@@ -1,15 +1,15 @@
 """Grid worlds with traps, as finite MDPs: the paper's motivating example.
 
-Moves succeed with probability 1 - slip, else a uniformly random move is made; a move off the grid or into a wall stays.
-Goal and traps end the episode. Features: one for every step, one for the goal, one per class of trap:
+A move succeeds with probability 1 - slip; otherwise the move is uniformly random. A move off the grid or into a wall
+stays. Goal and traps end the episode. Features: one for every step, one for the goal, one per class of trap:
 
     phi = (1, [s' is the goal], [s' is a trap of class 1], [s' is a trap of class 2], ...)
 
-so a task is w = (-step cost, goal reward, -cost of class 1, -cost of class 2, ...); rewards add up, and reaching the
-goal nets the goal reward minus the cost of the step.
+so a task is w = (-step cost, goal reward, -cost of class 1, -cost of class 2, ...). Rewards add up: reaching the goal
+gives the goal reward minus the cost of the step.
 
 `GridEnv` is the same grid for Gymnasium, `rasf/Grid-v0`, in MO-Gymnasium's convention (the reward is the vector phi),
-registered with a limit of 35 steps, the paper's.
+registered with the paper's time limit of 35 steps.
 """
 
 from __future__ import annotations
@@ -44,7 +44,12 @@ _TRAP_COLOUR, _AGENT_COLOUR = (214, 96, 77), (49, 104, 172)
 
 @dataclass(frozen=True)
 class Grid(CellMap):
-    """A map of one symbol a cell: S start, G goal, # wall, . empty, any other letter a class of trap."""
+    """A map with one symbol per cell: S start, G goal, # wall, . empty; every other letter is a class of traps.
+
+    Attributes:
+        layout: The map. Default: that of the paper's figure 1.
+        slip: Probability that a move is replaced by a random one. Default: 0.2.
+    """
 
     layout: str = FIGURE_1_MAP
     slip: float = 0.2
@@ -60,14 +65,24 @@ class Grid(CellMap):
         return sorted(set(self.cells) - {START, GOAL, WALL, EMPTY})
 
     def task(self, costs: npt.ArrayLike, goal: float = 20.0, step: float = 1.0) -> Floats:
-        """Weights w of the task with these trap costs, goal reward and step cost."""
+        """Return the weights w (d,) of a task.
+
+        Args:
+            costs: cost of each class of traps, in alphabetical order.
+            goal: reward for the goal. Default: 20.
+            step: cost of a step. Default: 1.
+        """
         given = np.asarray(costs, np.float64)
         if given.shape != (len(self.traps),):
             raise ValueError(f"costs must have one entry per class of trap, {', '.join(self.traps)}, got {given.shape}")
         return np.concatenate([[-step, goal], -given])
 
     def features(self, successor: int) -> Floats:
-        """phi of a step that arrives at `successor`."""
+        """Return the features (d,) of a step.
+
+        Args:
+            successor: the state after the step.
+        """
         phi = np.zeros(2 + len(self.traps))
         phi[0] = 1.0
         symbol = self.cells[successor]
@@ -78,7 +93,11 @@ class Grid(CellMap):
         return phi
 
     def mdp(self, gamma: float = 1.0) -> FiniteMDP:
-        """The grid as a FiniteMDP; walls count as terminal, since they are never reached."""
+        """Return the grid as a FiniteMDP; walls, which are never reached, are terminal states.
+
+        Args:
+            gamma: discount. Default: 1.
+        """
         ends = [s for s, symbol in enumerate(self.cells) if symbol not in (START, EMPTY)]
         return FiniteMDP.from_transitions(self._transitions(), len(self.cells), len(MOVES), ends, gamma)
 
@@ -96,7 +115,12 @@ class Grid(CellMap):
                     yield s, a, to, p, self.features(to)
 
     def route(self, policy: npt.NDArray[np.integer], steps: int = 100) -> list[int]:
-        """The states that `policy` (S,) means to visit from the start: every move succeeds."""
+        """Return the states that a policy visits from the start if every move succeeds.
+
+        Args:
+            policy: the action (S,) of each state.
+            steps: largest number of steps; the route also ends where it repeats a state. Default: 100.
+        """
         path = [self.start]
         while self.cells[path[-1]] in (START, EMPTY) and len(path) <= steps:
             path.append(self.move(path[-1], int(policy[path[-1]])))
@@ -106,7 +130,13 @@ class Grid(CellMap):
 
 
 class GridEnv(gym.Env[np.int64, np.int64]):
-    """One cell a state; actions left, up, right, down; goal and traps end the episode."""
+    """A grid with the cell's number as observation and the actions left, up, right, down.
+
+    Args:
+        layout: the map, as in `Grid`. Default: that of the paper's figure 1.
+        slip: probability that a move is replaced by a random one. Default: 0.2.
+        render_mode: None, "ansi" or "rgb_array". Default: None.
+    """
 
     metadata: ClassVar[Header] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}
 
@@ -118,19 +148,19 @@ class GridEnv(gym.Env[np.int64, np.int64]):
         self.action_space = gym.spaces.Discrete(len(MOVES))
         self.reward_dim = 2 + len(self.grid.traps)
         self.reward_space = gym.spaces.Box(0.0, 1.0, (self.reward_dim,), np.float32)
-        self.signs = (-1, 1, *(-1 for _ in self.grid.traps))  # steps and traps cost, the goal pays
+        self.signs = (-1, 1, *(-1 for _ in self.grid.traps))  # steps and traps are costs, the goal is a reward
         traps = len(self.grid.traps)
         self.feature_names = ("step", "goal", *(f"trap {i + 1}" if traps > 1 else "trap" for i in range(traps)))
         self._state = self.grid.start
 
     def reset(self, *, seed: int | None = None, options: Header | None = None) -> tuple[np.int64, Header]:
-        """Back to the start."""
+        """Begin an episode at the start."""
         super().reset(seed=seed)
         self._state = self.grid.start
         return np.int64(self._state), {}
 
     def step(self, action: np.int64) -> tuple[np.int64, Floats32, bool, bool, Header]:
-        """One move; the reward is phi (d,)."""
+        """Take a step; the reward is phi (d,)."""
         if not self.action_space.contains(action):
             raise ValueError(f"action must be 0 to {len(MOVES) - 1}, got {action}")
         slipped = self.np_random.random() < self.grid.slip
@@ -142,7 +172,7 @@ class GridEnv(gym.Env[np.int64, np.int64]):
         return np.int64(self._state), phi, failed or symbol == GOAL, False, {"failure": failed}
 
     def render(self) -> str | npt.NDArray[np.uint8] | None:
-        """The map as text with the agent as A, or as an image."""
+        """Return the map as text with the agent as A, or as an image."""
         rows, columns = self.grid.shape
         if self.render_mode == "ansi":
             cells = list(self.grid.cells)

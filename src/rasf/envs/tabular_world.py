@@ -1,12 +1,12 @@
-"""Worlds that compiled learners of tables step themselves: the `TabularWorld` protocol.
+"""The `TabularWorld` protocol: worlds that the compiled loops of tabular learners can step.
 
-A world describes itself in Python (`TabularWorld`), and gives compiled loops its arrays: a `NamedTuple` with three
-methods (`WorldArrays`). The methods are plain Python that numba can compile, and a loop that calls them is compiled
-with them. So a learner is written once, for all worlds, and nothing is lost by the call. Of a world that is not in
-rasf's packages loops are compiled in every process, because the cache on disk notices changes in rasf's files only.
+A world describes itself in Python (`TabularWorld`) and provides arrays for compiled loops, as a `NamedTuple` with three
+methods (`WorldArrays`). The methods are Python code that numba can compile, and they are compiled into the loops that
+call them. So a learner is written once for all worlds, at no cost in speed. For a world outside rasf's packages, loops
+are compiled in every process, because the cache on disk only notices changes in rasf's files.
 
-A state is one whole number from 0. A step has a *kind*: features are a row of the table `kinds`, which has few rows, so
-that models can count them.
+A state is a whole number from 0. Each step has a *kind*, and its features are the row of this kind in the table
+`kinds`. The table has few rows, so that models can count the kinds.
 """
 
 from __future__ import annotations
@@ -24,16 +24,30 @@ from rasf.compiled import Function, compiled
 
 
 class WorldArrays(Protocol):
-    """The numbers and arrays of a world, a `NamedTuple`, and how it moves."""
+    """The numbers and arrays of a world, a `NamedTuple`, and its transitions."""
 
     def first_state(self) -> int:
-        """Return the state in which an episode begins."""
+        """Return the start state of an episode."""
 
     def next_state(self, state: int, action: int, draw: float) -> tuple[int, int, bool]:
-        """Return the next state, the step's kind, and whether the episode terminated; `draw` in [0, 1) is chance."""
+        """Take a step.
+
+        Args:
+            state: the state.
+            action: the action, from 0.
+            draw: uniform random number in [0, 1), the only randomness of the step.
+
+        Returns:
+            The next state, the kind of the step, and whether the episode terminated.
+        """
 
     def number(self, state: int, i: int) -> int:
-        """Return number i of a state's observation."""
+        """Return an entry of the observation of a state.
+
+        Args:
+            state: the state.
+            i: index of the entry.
+        """
 
 
 class TabularWorld(Protocol):
@@ -44,8 +58,8 @@ class TabularWorld(Protocol):
         n_actions: The number of actions.
         step_limit: Steps after which an episode is truncated.
         kinds: Features (K, d) of every kind of step, no two alike.
-        failure: The kind of step that is a failure, or None.
-        sizes: (n,) how many values each number of an observation can have, from 0.
+        failure: The kind of the steps that are failures, or None.
+        sizes: Number of values (n,) of each entry of an observation; values start at 0.
     """
 
     @property
@@ -89,7 +103,7 @@ def _number(world: BaseNamedTuple, state: object, i: object) -> object:
 
 
 def loop_for(loop: Function, world: WorldArrays) -> Function:
-    """Return a compiled loop that steps this world; see the header for worlds that are not rasf's."""
+    """Return the loop, compiled for this world; the module describes worlds outside rasf's packages."""
     return loop if type(world).__module__.startswith(("rasf.", "rasf_")) else _not_cached(loop)
 
 
@@ -108,7 +122,7 @@ def observations(world: TabularWorld, states: Ints) -> Floats:
 
 @compiled(_nrt=False)
 def write_numbers(world: WorldArrays, states: Ints, found: Floats) -> None:
-    """Write the observations (S, n) of states (S,)."""
+    """Write the observations (S, n) of states (S,) to `found`."""
     for s in range(found.shape[0]):
         for i in range(found.shape[1]):
             found[s, i] = world.number(states[s], i)

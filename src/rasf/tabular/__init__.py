@@ -1,1 +1,1 @@
-"""Tabular learners: (Ra)SFQL, (Ra)PRQL and Q-learning, compiled."""
+"""Tabular learners, compiled: (Ra)SFQL, and planning on a model learned from counts."""

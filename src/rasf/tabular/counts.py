@@ -1,10 +1,11 @@
-"""Counts of what followed every state and action, and backups on them, compiled.
+"""Counts of the outcomes of every state and action, and value backups on them, compiled.
 
-A `Model` is arrays; its owner numbers the states (rows), the feature vectors (kinds) and the groups of states that are
-alike. Outcomes of a row and action are a linked list, and so are those that lead to a row: what a transition
-changes is put on a worklist, a state is backed up, and if its value moves by more than a threshold, the states that
-lead to it follow. What the law of an action is, with its prior, its doubts and untried actions, is said in
-`rasf.tabular.model`."""
+A `Model` consists of arrays. Its owner numbers the states (rows), the feature vectors (kinds) and the groups of similar
+states. The outcomes of a row and action form a linked list, and so do the outcomes that lead to a row. A state whose
+counts change is put on a worklist and backed up. If its value moves by more than a threshold, its predecessors are put
+on the worklist, too. `rasf.tabular.model` defines the outcome distribution of an action: its prior, and the optimism
+about actions with few tries or none.
+"""
 
 from __future__ import annotations
 
@@ -15,52 +16,52 @@ import numpy as np
 from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
 
-MOST_ENDINGS = 8  # kinds of endings that the prior knows, the first ones that were seen
+MOST_ENDINGS = 8  # kinds of endings that the prior covers: the first ones that are observed
 
 
 class Model(NamedTuple):
     """R rows (states), O outcomes, K kinds of features, G groups, A actions."""
 
     tries: Ints  # (R, A) int32
-    first: Ints  # (R, A) int32, the first outcome, or -1
+    first: Ints  # (R, A) int32, the first outcome in the list of a row and action, or -1
     group: Ints  # (R,) int32
-    before: Ints  # (R,) int32, the first outcome that leads here, or -1
+    before: Ints  # (R,) int32, the first outcome in the list of those that lead to the row, or -1
     value: Floats  # (R,)
     score: Floats  # (R, A)
     best: Ints  # (R,) int32
-    queued: Ints  # (R,) bool, whether it is on the worklist
-    worklist: Ints  # (R,) int32, a ring
-    source: Ints  # (O,) int32, the row of the outcome
-    successor: Ints  # (O,) int32, the row after it, or -1: the end
+    queued: Ints  # (R,) bool, whether the row is on the worklist
+    worklist: Ints  # (R,) int32, a ring buffer
+    source: Ints  # (O,) int32, the row in which the action was taken
+    successor: Ints  # (O,) int32, the next row, or -1 at termination
     kind: Ints  # (O,) int32
-    times: Ints  # (O,) int32, how often it came
-    next_outcome: Ints  # (O,) int32, of the same row and action
-    next_before: Ints  # (O,) int32, that leads to the same row
-    reward: Floats  # (K,) of the task
-    ending: Ints  # (K,) int32, the number of a kind among the endings, or -1
+    times: Ints  # (O,) int32, how often the outcome was observed
+    next_outcome: Ints  # (O,) int32, the next outcome of the same row and action, or -1
+    next_before: Ints  # (O,) int32, the next outcome that leads to the same row, or -1
+    reward: Floats  # (K,) in the current task
+    ending: Ints  # (K,) int32, the index of a kind among the endings, or -1
     group_tries: Floats  # (G, A)
     group_endings: Floats  # (G, A, MOST_ENDINGS)
-    used: Ints  # (6,) see below
+    used: Ints  # (6,) counters, see below
 
 
 ROWS, OUTCOMES, HEAD, LENGTH, BACKUPS, ENDINGS = range(6)  # entries of `used`
 
 
 class Rule(NamedTuple):
-    """What a backup needs beside the model."""
+    """Parameters of a backup."""
 
     beta: float
     gamma: float
-    untried: float  # worth of an action that was not tried
-    least: int  # tries below which an action counts as one that was not, where others have more
-    doubt: float  # tries of that worth that are added to those of every action
-    prior: float
-    threshold: float
+    untried: float  # value of an untried action
+    least: int  # an action with fewer tries counts as untried, unless no action of the row has as many
+    doubt: float  # weight of the untried value, in tries, in the score of a tried action
+    prior: float  # weight of the group's endings, in tries
+    threshold: float  # changes of a value up to this size are not propagated
 
 
 @compiled(_nrt=False, forceinline=True)
 def add(beta: float, total: float, largest: float, weight: float, x: float) -> tuple[float, float]:
-    """Add an outcome to a running sum: of weight x, or of weight exp(beta x - largest)."""
+    """Add an outcome to a running sum of weight x, or of weight exp(beta x - largest) if beta is not 0."""
     if beta == 0.0:
         return total + weight * x, 0.0
     exponent = beta * x
@@ -71,7 +72,7 @@ def add(beta: float, total: float, largest: float, weight: float, x: float) -> t
 
 @compiled(_nrt=False)
 def backup(model: Model, rule: Rule, row: int) -> float:
-    """Score the actions of a row anew; how much its value moved."""
+    """Recompute the action scores and the value of a row, and return the absolute change of the value."""
     n_actions = model.tries.shape[1]
     group = model.group[row]
     top, chosen = -np.inf, 0
@@ -84,9 +85,10 @@ def backup(model: Model, rule: Rule, row: int) -> float:
         if tries < least:
             tries = 0
         known = model.group_tries[group, action]
-        # the law is (1 - prior) of what was seen, and prior of the group's endings, else of what was seen not to end
+        # the outcome distribution: with weight 1 - prior the observed outcomes, with weight prior the group's endings;
+        # the rest of the prior's weight goes to the observed outcomes that do not end the episode
         prior = rule.prior / (rule.prior + tries) if rule.prior > 0 else 0.0
-        total, largest, goes_on = 0.0, -np.inf, prior
+        total, largest, continuing = 0.0, -np.inf, prior
         seen = tries / (tries + rule.doubt) if tries > 0 else 1.0
         if seen < 1.0:
             total, largest = add(rule.beta, total, largest, 1.0 - seen, rule.untried)
@@ -96,15 +98,15 @@ def backup(model: Model, rule: Rule, row: int) -> float:
                 if e >= 0 and model.reward[kind] < 0.0 and model.group_endings[group, action, e] > 0:
                     weight = prior * model.group_endings[group, action, e] / known
                     total, largest = add(rule.beta, total, largest, seen * weight, model.reward[kind])
-                    goes_on -= weight
-        goes_on = max(goes_on, 0.0)
+                    continuing -= weight
+        continuing = max(continuing, 0.0)
         if tries == 0:
-            total, largest = add(rule.beta, total, largest, 1.0 - prior + goes_on, rule.untried)
+            total, largest = add(rule.beta, total, largest, 1.0 - prior + continuing, rule.untried)
         else:
-            went_on = 0
+            continued = 0
             o = model.first[row, action]
             while o >= 0:
-                went_on += model.times[o] if model.successor[o] >= 0 else 0
+                continued += model.times[o] if model.successor[o] >= 0 else 0
                 o = model.next_outcome[o]
             o = model.first[row, action]
             while o >= 0:
@@ -112,9 +114,9 @@ def backup(model: Model, rule: Rule, row: int) -> float:
                 weight = (1.0 - prior) * model.times[o] / tries
                 if after >= 0:
                     x += rule.gamma * model.value[after]
-                    weight += goes_on * model.times[o] / went_on
-                elif went_on == 0:
-                    weight += goes_on * model.times[o] / tries
+                    weight += continuing * model.times[o] / continued
+                elif continued == 0:
+                    weight += continuing * model.times[o] / tries
                 total, largest = add(rule.beta, total, largest, seen * weight, x)
                 o = model.next_outcome[o]
         score = total if rule.beta == 0.0 else (largest + np.log(total)) / rule.beta
@@ -129,7 +131,7 @@ def backup(model: Model, rule: Rule, row: int) -> float:
 
 @compiled(_nrt=False)
 def put(model: Model, row: int) -> None:
-    """On the worklist."""
+    """Put a row on the worklist, unless it is there already."""
     if not model.queued[row]:
         model.queued[row] = True
         model.worklist[(model.used[HEAD] + model.used[LENGTH]) % len(model.worklist)] = row
@@ -138,7 +140,7 @@ def put(model: Model, row: int) -> None:
 
 @compiled(_nrt=False)
 def work(model: Model, rule: Rule, most: int) -> None:
-    """Back up what is on the worklist, and what follows from it, `most` times at most."""
+    """Back up the rows on the worklist until it is empty, at most `most` times."""
     done = 0
     while model.used[LENGTH] > 0 and done < most:
         row = model.worklist[model.used[HEAD]]
@@ -155,13 +157,13 @@ def work(model: Model, rule: Rule, most: int) -> None:
 
 @compiled(_nrt=False, forceinline=True)
 def has_room(model: Model) -> bool:
-    """Whether there is room for two more states and their outcomes."""
+    """Return whether there is room for two more states and their outcomes."""
     return model.used[ROWS] + 2 <= len(model.value) and model.used[OUTCOMES] + 2 <= len(model.kind)
 
 
 @compiled(_nrt=False)
 def add_row(model: Model, rule: Rule, group: int) -> int:
-    """A new state; its number."""
+    """Add a state to a group and return its row."""
     row = model.used[ROWS]
     model.used[ROWS] += 1
     model.group[row] = group
@@ -171,7 +173,7 @@ def add_row(model: Model, rule: Rule, group: int) -> int:
 
 @compiled(_nrt=False)
 def count(model: Model, row: int, action: int, kind: int, after: int) -> int:
-    """One transition; after = -1 is the end. The number of its outcome."""
+    """Count a transition and return the number of its outcome; `after` is the next row, or -1 at termination."""
     group = model.group[row]
     model.group_tries[group, action] += 1.0
     if after < 0:
@@ -200,14 +202,24 @@ def count(model: Model, row: int, action: int, kind: int, after: int) -> int:
 
 @compiled(_nrt=False)
 def count_all(model: Model, rows: Ints, actions: Ints, kinds: Ints, afters: Ints, outcomes: Ints) -> None:
-    """Many transitions, for whose outcomes there must be room; `outcomes` (N,) are their numbers."""
+    """Count transitions and write the numbers of their outcomes to `outcomes` (N,); there must be room for them."""
     for n in range(len(rows)):
         outcomes[n] = count(model, rows[n], actions[n], kinds[n], afters[n])
 
 
 @compiled(_nrt=False)
 def explore(model: Model, row: int, action: int, epsilon: float, margin: float, whether: float, which: float) -> int:
-    """This action, or at times one that is nearly as good as the best; two uniform numbers decide."""
+    """Return `action`, or with probability epsilon a random action whose score is within `margin` of the best.
+
+    Args:
+        model: the model.
+        row: the row of the state.
+        action: the action without exploration.
+        epsilon: probability of exploring.
+        margin: largest difference from the best score.
+        whether: uniform number in [0, 1) that decides whether to explore.
+        which: uniform number in [0, 1) that selects the action.
+    """
     if whether >= epsilon:
         return action
     bar, able = model.value[row] - margin, 0
@@ -224,7 +236,7 @@ def explore(model: Model, row: int, action: int, epsilon: float, margin: float, 
 
 @compiled(_nrt=False)
 def outcome_actions(first: Ints, next_outcome: Ints, actions: Ints) -> None:
-    """The action of every outcome."""
+    """Write the action of every outcome to `actions` (O,)."""
     for row in range(first.shape[0]):
         for action in range(first.shape[1]):
             o = first[row, action]
@@ -234,7 +246,7 @@ def outcome_actions(first: Ints, next_outcome: Ints, actions: Ints) -> None:
 
 
 def new_model(n_actions: int, rows: int = 256, outcomes: int = 1024) -> Model:
-    """A model without counts, with room for rows and outcomes."""
+    """Return a model without counts, with room for these numbers of rows and outcomes."""
     return Model(
         tries=np.zeros((rows, n_actions), np.int32),
         first=np.full((rows, n_actions), -1, np.int32),
@@ -264,7 +276,7 @@ _BY_OUTCOME = ("source", "successor", "kind", "times", "next_outcome", "next_bef
 
 
 def grown(model: Model) -> Model:
-    """With twice the room; the worklist, a ring, begins at 0 again."""
+    """Return the model with twice the room; the worklist, a ring buffer, starts at index 0 again."""
     rows, outcomes = 2 * len(model.value), 2 * len(model.kind)
     larger = new_model(model.tries.shape[1], rows, outcomes)
     for name in (*_BY_ROW, *_BY_OUTCOME):

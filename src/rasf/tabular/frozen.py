@@ -1,26 +1,26 @@
-"""Frozen tabular policies: what learners have learned, packed for storing, scoring and acting.
+"""Frozen tabular policies: the tables of trained learners, packed for storing, scoring and acting.
 
-Policies come in groups, one for each learner that trained some. A *cell* is a state as one group knows it. For every
-action of a cell the policies of the group that have learned something there are listed in stretches that hold the same
+Policies are grouped by the learner that trained them. A *cell* is a state in the table of one group. For every action
+of a cell, the policies that have learned something there are listed as ranges of consecutive policies with the same
 numbers, psi (d) and the learned entries of Sigma:
 
-    state s    cells states[s] .. states[s + 1], by group
-    cell c     of group[c]; for action a, entries[c A + a] .. entries[c A + a + 1], by policy
-    entry e    the numbers value[e] (m,) of the group's policies first[e], .., last[e]
+    state s    cells states[s] .. states[s + 1], ordered by group
+    cell c     belongs to group[c]; its action a has entries[c A + a] .. entries[c A + a + 1], ordered by policy
+    entry e    numbers value[e] (m,) of the group's policies first[e], .., last[e]
 
-A policy in no stretch still holds the noise it began with, Sigma = 0; or, where the group's noise is NO_NOISE, it has
-nothing to say there, and takes no part. That is a function of the learner's seed, the row
-it gave the state and the policy, so it is drawn again where it is needed, and scored as the learner's own GPI would:
-acting with frozen policies is acting with the learner. Most of a row's policies are such, and few of the others have
-tried every action, so a four-room run of 128 tasks takes half the learner's memory.
+A policy in no range still has its initial noise as psi, and Sigma = 0. If the group's noise is NO_NOISE, the policy is
+skipped at this cell instead. The noise is a function of the learner's seed, its row for the state, and the policy. It
+is recomputed where needed and scored as in the learner's own GPI, so frozen policies act exactly as the learner does.
+Most policies of a row have only noise, and few of the others have tried every action. So a four-room run of 128 tasks
+takes half the learner's memory.
 
-Scores need the mean w . psi and the variance, linear in the entries of Sigma too. Where the risk is mean +
-variance_weight variance, `greedy` does all in one pass; for others `slot_moments` lists the moments, the risk turns
-them into values, and `best_of` chooses. Noise is certain (no variance), so of all noise only the largest mean counts.
+Scores need the mean w . psi and the variance, which is linear in the entries of Sigma. For a risk of the form mean +
+variance_weight variance, `greedy` finds the action in one pass. For other risks, `slot_moments` lists the moments, the
+risk maps them to values, and `best_of` selects the actions. Noise has no variance, so only its largest mean matters.
 
-States are found by the numbers of an observation, in a hash map on rows of float64 (open addressing with linear
-probing, at most half full). Rows are compared by their bits, so a row finds itself and nothing else; the encoder of
-observations gives equal observations equal bits (-0.0 is 0.0).
+States are looked up by the numbers of an observation, in a hash map on rows of float64 (open addressing with linear
+probing, at most half full). Rows are compared bit by bit, so a row matches only itself. The encoder of observations
+gives equal observations equal bits (-0.0 becomes 0.0).
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from rasf.tabular.learner import SuccessorLearner
 from rasf.tabular.table import BASE, COUNT, Rule, Table, drawn_psi, largest_noise
 from rasf.transfer import preferred
 
-NO_NOISE = -1.0  # of a group whose policies say nothing where they have learned nothing
+NO_NOISE = -1.0  # noise scale of a group whose policies are skipped where they have learned nothing
 
 
 class Frozen(NamedTuple):
-    """S states, C cells, E entries, G groups, A actions; see the header."""
+    """S states, C cells, E entries, G groups, A actions; see the docstring of the module."""
 
     states: Ints  # (S + 1,) int64
     group: Ints  # (C,) int32
-    row: Ints  # (C,) int32, as the learner numbered it
+    row: Ints  # (C,) int32, the learner's row for the state
     entries: Ints  # (C A + 1,) int64
-    first: Ints  # (E,) int16, within the group
+    first: Ints  # (E,) int16, numbered within the group
     last: Ints  # (E,) int16
     value: Floats32  # (E, m)
     policies: Ints  # (G + 1,) int64: the group's policies are policies[g] .. policies[g + 1]
@@ -63,7 +63,7 @@ class StateIndex(NamedTuple):
 
 
 class PreparedTask(NamedTuple):
-    """A task and a risk, ready for compiled code, and the greedy actions that were found so far."""
+    """A task and a risk in the form that compiled code needs, and the greedy actions found so far."""
 
     state_index: StateIndex
     frozen: Frozen
@@ -71,30 +71,30 @@ class PreparedTask(NamedTuple):
     w: Floats  # (d,)
     square: Floats  # (m - d,) the variance is square . (learned entries of Sigma)
     size: float  # |w|_1
-    linear: bool  # whether the risk is mean + variance_weight variance; else the caller must score states
+    linear: bool  # whether the risk is mean + variance_weight variance; otherwise the caller must score states
     variance_weight: float
     known: Ints  # (S,) uint16, 1 + the greedy action of a state, 0 if not yet found
 
 
 def as_bits(numbers: Floats) -> Ints:
-    """float64 numbers as uint64, contiguous and not writable: compiled code then sees one type of array only."""
+    """Return float64 numbers as uint64, contiguous and read-only, so that compiled code sees one array type only."""
     bits = np.ascontiguousarray(numbers, np.float64).view(np.uint64)
     bits.setflags(write=False)
     return bits
 
 
 def make_index(keys: Floats) -> tuple[StateIndex, Ints]:
-    """The map of the distinct rows of keys (N, n), numbered as they first come, and the state (N,) of every row."""
+    """Return a map of the distinct rows of keys (N, n), numbered by first occurrence, and each row's state (N,)."""
     bits, state = as_bits(keys), np.empty(len(keys), np.int64)
     slots = np.full(1 << max(2 * len(keys) - 1, 1).bit_length(), -1, np.int32)
     distinct = enter_all(bits, slots, state)
-    if distinct < len(keys):  # the slots hold rows of `keys`, and the index is to have each state once
+    if distinct < len(keys):  # the slots refer to rows of `keys`: build the index again with each state once
         return make_index(keys[np.unique(state, return_index=True)[1]])[0], state
     return StateIndex(bits, slots), state
 
 
 def states_of(index: StateIndex, numbers: Floats) -> npt.NDArray[np.int64]:
-    """The states (B,) of observations' numbers (B, n), -1 where there is none."""
+    """Return the states (B,) of observations with these numbers (B, n), -1 for unknown observations."""
     state = np.empty(len(numbers), np.int64)
     find_all(index, as_bits(numbers), state)
     return state
@@ -102,9 +102,9 @@ def states_of(index: StateIndex, numbers: Floats) -> npt.NDArray[np.int64]:
 
 @compiled(_nrt=False, forceinline=True)
 def slot_of_row(bits: Ints, slots: Ints, row: Ints) -> int:
-    """Where a row stands in the map, or would stand."""
+    """Return the slot of a row in the map, or the free slot where it belongs."""
     h = np.uint64(0x9E3779B97F4A7C15)
-    for i in range(len(row)):  # small whole numbers differ in the high bits only, so these are folded down
+    for i in range(len(row)):  # small whole numbers differ in the high bits only: fold these down
         h = (h ^ row[i]) * np.uint64(0xD6E8FEB86659FD93)
         h ^= h >> np.uint64(32)
     h *= np.uint64(0xD6E8FEB86659FD93)
@@ -117,7 +117,7 @@ def slot_of_row(bits: Ints, slots: Ints, row: Ints) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def same_row(one: Ints, other: Ints) -> bool:
-    """Whether two rows have the same bits."""
+    """Return whether two rows have the same bits."""
     same = True
     for i in range(len(one)):
         same = same and one[i] == other[i]
@@ -126,7 +126,7 @@ def same_row(one: Ints, other: Ints) -> bool:
 
 @compiled(_nrt=False)
 def enter_all(bits: Ints, slots: Ints, state: Ints) -> int:
-    """Enter every row under its own number; `state` says of each which distinct row it is, the result how many."""
+    """Enter all rows in the map, write their states to `state` (N,), and return the number of distinct rows."""
     distinct = 0
     for n in range(len(bits)):
         slot = slot_of_row(bits, slots, bits[n])
@@ -141,27 +141,27 @@ def enter_all(bits: Ints, slots: Ints, state: Ints) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def find(index: StateIndex, row: Ints) -> int:
-    """The state of a row, or -1."""
+    """Return the state of a row, or -1."""
     return int(index.slots[slot_of_row(index.bits, index.slots, row)])
 
 
 @compiled(_nrt=False)
 def find_all(index: StateIndex, rows: Ints, state: Ints) -> None:
-    """The state (B,) of every row (B, n), or -1."""
+    """Write the state of every row (B, n), or -1, to `state` (B,)."""
     for n in range(len(rows)):
         state[n] = find(index, rows[n])
 
 
 @compiled(_nrt=False, forceinline=True)
 def noise_number(frozen: Frozen, cell: int, policy: Whole, A: int, a: int, i: int) -> float:
-    """What a policy of the cell's group holds before it learns there."""
+    """Return feature i of the initial psi of a policy of the cell's group for action a."""
     g = frozen.group[cell]
     return drawn_psi(frozen.seed[g], frozen.noise[g], frozen.row[cell], policy, A, a, i)
 
 
 @compiled(_nrt=False, forceinline=True)
 def noise_mean(task: PreparedTask, cell: int, policy: Whole, a: int) -> float:
-    """psi . w of a policy of the cell's group that has learned nothing there."""
+    """Return psi . w of a policy of the cell's group that has learned nothing there."""
     mean = 0.0
     for i in range(len(task.w)):
         mean += task.w[i] * noise_number(task.frozen, cell, policy, task.n_actions, a, i)
@@ -170,7 +170,7 @@ def noise_mean(task: PreparedTask, cell: int, policy: Whole, a: int) -> float:
 
 @compiled(_nrt=False, forceinline=True)
 def entry_mean(task: PreparedTask, e: int) -> float:
-    """psi . w."""
+    """Return psi . w of an entry."""
     mean = 0.0
     for i in range(len(task.w)):
         mean += task.w[i] * task.frozen.value[e, i]
@@ -179,7 +179,7 @@ def entry_mean(task: PreparedTask, e: int) -> float:
 
 @compiled(_nrt=False, forceinline=True)
 def entry_variance(task: PreparedTask, e: int) -> float:
-    """w' Sigma w, not clipped; two strands that do not wait for each other."""
+    """Return w' Sigma w of an entry, not clipped at 0; two independent sums are faster than one."""
     even = odd = 0.0
     d, n, square, value = len(task.w), len(task.square), task.square, task.frozen.value
     for k in range(0, n - 1, 2):
@@ -192,7 +192,7 @@ def entry_variance(task: PreparedTask, e: int) -> float:
 
 @compiled(_nrt=False)
 def best_noise(task: PreparedTask, cell: int, a: int) -> float:
-    """The largest mean among the policies of the cell that hold noise; -inf if none does."""
+    """Return the largest mean among the policies of the cell that have only noise, -inf if there are none."""
     frozen, A = task.frozen, task.n_actions
     g, best, policy = frozen.group[cell], -np.inf, np.int64(0)
     if frozen.noise[g] < 0.0:
@@ -210,7 +210,7 @@ def best_noise(task: PreparedTask, cell: int, a: int) -> float:
 
 @compiled(_nrt=False)
 def greedy(task: PreparedTask, state: int) -> int:
-    """argmax_a max_k of mean + variance_weight variance, ties to the lowest action."""
+    """Return argmax_a max_k of mean + variance_weight variance; ties go to the lowest action."""
     frozen, A, best, action = task.frozen, task.n_actions, -np.inf, 0
     for cell in range(frozen.states[state], frozen.states[state + 1]):
         for a in range(A):
@@ -221,7 +221,7 @@ def greedy(task: PreparedTask, state: int) -> int:
     for cell in range(frozen.states[state], frozen.states[state + 1]):
         noise = frozen.noise[frozen.group[cell]]
         if noise < 0.0 or largest_noise(noise) * task.size < best:
-            continue  # no noise can be as good
+            continue  # noise cannot reach the best score
         for a in range(A):
             score = best_noise(task, cell, a)
             if preferred(score, a, best, action):
@@ -231,7 +231,7 @@ def greedy(task: PreparedTask, state: int) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def act_one(task: PreparedTask, row: Ints) -> int:
-    """The greedy action at an observation (n,), 0 at a state never visited; -1 - state if the caller must score it."""
+    """Return the greedy action at an observation (n,), 0 if it is unknown, -1 - state if the caller must score it."""
     state = find(task.state_index, row)
     if state < 0:
         return 0
@@ -244,14 +244,24 @@ def act_one(task: PreparedTask, row: Ints) -> int:
 
 @compiled(_nrt=False)
 def act_all(task: PreparedTask, rows: Ints, actions: Ints) -> None:
-    """`act_one` for observations (B, n)."""
+    """Write the result of `act_one` for observations (B, n) to `actions` (B,)."""
     for n in range(len(rows)):
         actions[n] = act_one(task, rows[n])
 
 
 @compiled(_nrt=False)
 def slot_moments(task: PreparedTask, states: Ints, mean: Floats, variance: Floats, ends: Ints) -> int:
-    """Moments of all that counts at `states` (n,), one action after the other; `ends` (n A,) tells them apart."""
+    """List the moments of all candidates at `states` (n,), and return how many there are.
+
+    The candidates of a state and action are the entries of its cells, and the best noise of each cell.
+
+    Args:
+        task: the task and risk.
+        states: states (n,) to score.
+        mean: the means are written here, ordered by state and action.
+        variance: the variances are written here, in the same order.
+        ends: the end of the list of each state and action is written here, (n A,).
+    """
     frozen, A, used = task.frozen, task.n_actions, 0
     for n in range(len(states)):
         for a in range(A):
@@ -269,7 +279,7 @@ def slot_moments(task: PreparedTask, states: Ints, mean: Floats, variance: Float
 
 @compiled(_nrt=False)
 def best_of(values: Floats, ends: Ints, A: int, states: Ints, known: Ints) -> None:
-    """Note the greedy action of every state from the values of `slot_moments`; ties go to the lowest action."""
+    """Store greedy actions in `known`, given the values of the candidates from `slot_moments`; ties as in `greedy`."""
     k = 0
     for n in range(len(states)):
         best, action = -np.inf, 0
@@ -283,9 +293,14 @@ def best_of(values: Floats, ends: Ints, A: int, states: Ints, known: Ints) -> No
 
 @compiled(_nrt=False)
 def policy_moments(task: PreparedTask, states: Ints, mean: Floats, variance: Floats, has_cell: Ints) -> None:
-    """Mean and variance (K, B, A), not clipped, of every policy at `states` (B,); zeros at -1 and where no cell is.
+    """Write the mean and the variance, not clipped at 0, of every policy at some states.
 
-    has_cell (K, B) says which policies' group knows the state. A policy that has nothing to say has the mean nan.
+    Args:
+        task: the task; its risk is not used.
+        states: states (B,), -1 for unknown ones.
+        mean: zeros (K, B, A), which stay zero where a policy has no cell; nan is written where a policy is skipped.
+        variance: zeros (K, B, A), likewise.
+        has_cell: False (K, B); set to True where the policy's group has a cell for the state.
     """
     frozen, A = task.frozen, task.n_actions
     for b in range(len(states)):
@@ -310,7 +325,7 @@ def policy_moments(task: PreparedTask, states: Ints, mean: Floats, variance: Flo
 
 @compiled(_nrt=False)
 def mark_learned(frozen: Frozen, A: int, d: int, learned: Bools) -> None:
-    """learned (S,): whether any policy has changed its first numbers; taken for granted where these were zero."""
+    """Set learned (S,) where any policy has changed its initial numbers, and in all states if these are zeros."""
     for state in range(len(learned)):
         for cell in range(frozen.states[state], frozen.states[state + 1]):
             noise = frozen.noise[frozen.group[cell]]
@@ -321,15 +336,15 @@ def mark_learned(frozen: Frozen, A: int, d: int, learned: Bools) -> None:
                     if learned[state]:
                         break
                     for k in range(frozen.value.shape[1]):
-                        begun = noise_number(frozen, cell, np.int64(frozen.first[e]), A, a, k) if k < d else 0.0
-                        learned[state] = learned[state] or frozen.value[e, k] != begun
+                        initial = noise_number(frozen, cell, np.int64(frozen.first[e]), A, a, k) if k < d else 0.0
+                        learned[state] = learned[state] or frozen.value[e, k] != initial
 
 
 def freeze(learner: SuccessorLearner) -> Frozen:
-    """All that a learner has learned; state s is row s of its table.
+    """Return the policies of a learner in packed form; state s is row s of its table.
 
-    The learner keeps an entry for all actions of a stretch of policies, and copies it when one policy learns one
-    action. So the entries are taken apart by action here.
+    An entry of the learner covers all actions of a range of policies, and is copied when one policy learns one action.
+    Packed entries cover one action each.
     """
     if learner.task < 0:
         raise ValueError("learner must have begun a task, got one without policies")
@@ -352,7 +367,7 @@ def freeze(learner: SuccessorLearner) -> Frozen:
 
 
 def _one_group(entries: Ints, first: Ints, last: Ints, value: Floats32, A: int, policies: int) -> Frozen:
-    """Entries of one group whose cells are the states; where nothing was learned, it has nothing to say."""
+    """Return a table with one group, which has a cell for every state and no noise."""
     S = (len(entries) - 1) // A
     return Frozen(
         states=np.arange(S + 1),
@@ -369,14 +384,22 @@ def _one_group(entries: Ints, first: Ints, last: Ints, value: Floats32, A: int, 
 
 
 def freeze_tables(values: Floats32, known: Bools) -> Frozen:
-    """Policies whose numbers (K, S, A, m) are known where `known` (S, A) says so, with nothing to say elsewhere."""
+    """Pack policies that are given as arrays.
+
+    Args:
+        values: psi and entries of Sigma (K, S, A, m).
+        known: where the policies have learned something (S, A); they are skipped elsewhere.
+
+    Returns:
+        The packed policies, in one group.
+    """
     K, S, A, _ = values.shape
     begins = np.ones((K, S, A), np.bool_)
-    begins[1:] = (values[1:] != values[:-1]).any(axis=3)  # a stretch of policies with the same numbers is one entry
+    begins[1:] = (values[1:] != values[:-1]).any(axis=3)  # consecutive policies with the same numbers share an entry
     begins &= known
     order = np.moveaxis(begins, 0, 2)  # by state, action, policy
     s, a, first = np.nonzero(order)
-    # a stretch ends before the next one of the same state and action begins
+    # a range ends before the next range of the same state and action begins
     same = np.zeros(len(first), np.bool_)
     same[:-1] = (s[1:] == s[:-1]) & (a[1:] == a[:-1])
     last = np.where(same, np.append(first[1:], 0) - 1, K - 1)
@@ -387,9 +410,17 @@ def freeze_tables(values: Floats32, known: Bools) -> Frozen:
 
 @compiled(_nrt=False)
 def pack(table: Table, rule: Rule, source: Ints, ends: Ints, newest: int, found: Frozen) -> int:
-    """Write the entries found, from the table's entries `source` in the order of rows and policies; their number.
+    """Pack the entries of a learner's table and return how many packed entries there are.
 
-    What is a policy's own noise is left out; neighbours with the same numbers become one stretch.
+    Entries with a policy's initial noise are left out. Neighbouring policies with the same numbers share an entry.
+
+    Args:
+        table: the learner's table.
+        rule: the learner's constants, which determine the noise.
+        source: entries of the table, ordered by row and policy.
+        ends: the end (S,) of each row's part of `source`.
+        newest: the newest policy.
+        found: arrays with enough room, to which the packed entries are written.
     """
     entries, first, last, value = found.entries, found.first, found.last, found.value
     A, m = len(table.actions), len(table.numbers)
@@ -418,21 +449,30 @@ def pack(table: Table, rule: Rule, source: Ints, ends: Ints, newest: int, found:
 
 @compiled(_nrt=False, forceinline=True)
 def is_noise(table: Table, rule: Rule, entry: int, row: int, policy: int, a: int) -> bool:
-    """Whether an entry's numbers for action a are those that the policy began with."""
+    """Return whether an entry's numbers for action a are the initial ones of the policy."""
     d, A, same = len(table.features), len(table.actions), True
     for k in range(len(table.numbers)):
-        begun = drawn_psi(rule.seed, rule.noise_scale, row, policy, A, a, k) if k < d else 0.0
-        same = same and table.value[entry, a, k] == begun
+        initial = drawn_psi(rule.seed, rule.noise_scale, row, policy, A, a, k) if k < d else 0.0
+        same = same and table.value[entry, a, k] == initial
     return same
 
 
 def merge(keys: Sequence[Floats], tables: Sequence[Frozen], A: int) -> tuple[Floats, Frozen]:
-    """One table of all states (keys (S, n) of each table) and of all groups, the tables' one after the other."""
+    """Merge tables into one with all their states and groups.
+
+    Args:
+        keys: the observations (S, n) of each table's states.
+        tables: the tables; their groups and policies are numbered in this order.
+        A: the number of actions.
+
+    Returns:
+        The observations of the states of the merged table, and the table.
+    """
     groups = np.cumsum([0, *(len(table.seed) for table in tables)])
     policies = np.cumsum([0, *(table.policies[-1] for table in tables)])
     index, state = make_index(np.concatenate(keys))
     cells = np.concatenate([np.diff(table.states) for table in tables])
-    # cells come by table, state and group, so that a stable sort by state keeps the groups in order
+    # cells are ordered by table, state and group, so a stable sort by state keeps the groups in order
     owner = np.repeat(state, cells)
     order = np.argsort(owner, kind="stable")
     counts = np.concatenate([np.diff(table.entries) for table in tables]).reshape(-1, A)

@@ -1,6 +1,7 @@
-"""Which states are alike in how actions end there: by the numbers of their observation that endings depend on.
+"""Groups of states in which actions end episodes at similar rates.
 
-Both questions, which numbers and how far the states of a group agree, are put to the data by marginal likelihoods.
+A group has equal values in those entries of the observation that endings depend on. Marginal likelihoods decide which
+entries these are, and how far the states of a group agree.
 """
 
 from __future__ import annotations
@@ -12,17 +13,22 @@ from scipy.special import betaln, gammaln
 
 from rasf.arrays import Floats, Ints
 
-STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # of a prior, in tries
-_MOST_NUMBERS = 3  # of an observation, that a group is made of
-_PAIRED = 20  # numbers that are tried in pairs
-_SURE = 8.0  # nats
+STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # candidate weights of a prior, in tries
+_MOST_NUMBERS = 3  # entries of an observation that define the groups
+_PAIRED = 20  # entries that are tested in pairs
+_SURE = 8.0  # nats of evidence
 
 
 def numbers_that_matter(keys: Floats, tries: Floats, endings: Floats) -> tuple[int, ...]:
-    """The numbers of an observation that tell best how actions end, of keys (S, n); () where none does.
+    """Return the indices of the observation entries that best predict how actions end, () if none does.
 
-    tries (S, A), endings (S, A, E). One number after the other is added, or two at once, since a row may matter with
-    its column only, as long as the evidence rises by more than the choice among them raises it by chance.
+    Entries are added one at a time, or two at once, since a row may matter only together with its column. Selection
+    stops when the gain in evidence is no larger than what selecting the best of many candidates gives by chance.
+
+    Args:
+        keys: observations (S, n) of the states.
+        tries: how often each action was taken in each state (S, A).
+        endings: how many of these tries ended in each way (S, A, E).
     """
     codes = [np.unique(column, return_inverse=True)[1] for column in keys.T]
     able = [i for i, code in enumerate(codes) if code.max(initial=0) > 0]
@@ -53,11 +59,18 @@ def numbers_that_matter(keys: Floats, tries: Floats, endings: Floats) -> tuple[i
 
 
 def strength(tries: Floats, failures: Floats, rate: Floats, most: float) -> float:
-    """Of a prior with these rates (S, A): how many tries it is worth, `most` at most.
+    """Return the weight, in tries, of a prior with given failure rates.
 
-    From a Beta law for the failures of every state and action: the least under which they are nearly as likely as under
-    any. Many where states of a group are alike, few where they are not, and while little is known: a strong prior at
-    the rate of states that are not alike makes all of them look dangerous, and nothing would ever be found out.
+    Failures are modelled as beta-binomial for every state and action. The result is the smallest weight under which
+    the data are nearly as likely as under the best one. It is large if the states of a group are alike, and small if
+    they differ or little is known. A strong prior at a rate pooled over different states would make all of them look
+    dangerous and prevent exploration.
+
+    Args:
+        tries: how often each action was taken in each state (S, A).
+        failures: how many of these tries failed (S, A).
+        rate: failure rates of the prior (S, A).
+        most: the largest weight.
     """
     there = (tries > 0) & (rate > 0) & (rate < 1)
     n, k, p = tries[there], failures[there], rate[there]
@@ -72,10 +85,10 @@ def strength(tries: Floats, failures: Floats, rate: Floats, most: float) -> floa
 
 
 def _evidence(ids: Ints, tries: Floats, endings: Floats) -> float:
-    """Log of the marginal likelihood of all endings for groups ids (S,): a Dirichlet law for each group and action.
+    """Return the log marginal likelihood of all endings for groups ids (S,), Dirichlet-multinomial by group and action.
 
-    Its mean is the rate in all of the data and its weight one try, so a group in which nothing ended costs little, and
-    endings that come together in few groups pay.
+    The prior has the rates of all data as its mean and a weight of one try. So a group without endings costs little,
+    and endings that are concentrated in few groups raise the evidence.
     """
     _, ids = np.unique(ids, return_inverse=True)
     groups, A = int(ids.max(initial=0)) + 1, tries.shape[1]

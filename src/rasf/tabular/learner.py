@@ -1,11 +1,11 @@
 """`SuccessorLearner`: (Ra)SFQL with its tables, for compiled worlds and for any environment.
 
-The learner owns the policies; a task begins with `begin_task`, which adds one. A `TabularWorld` runs inside the
-compiled loop (`lead`). Other environments are stepped from Python: `add_row`, `choose`, `learn` call the same kernels,
-one transition at a time. With a row for every (h, observation) and an end after the last decision the same learner is
-the episodic, time-indexed form that Algorithm 1 prints.
+The learner owns the policies; `begin_task` adds one for a new task. A `TabularWorld` runs inside the compiled loop
+(`lead`). Other environments are stepped from Python: `add_row`, `choose` and `learn` call the same kernels, one
+transition at a time. With a row for every (h, observation) and a termination after the last decision, the same learner
+is the episodic, time-indexed form of Algorithm 1 as printed.
 
-Same seed, same bits: every random number is a function of (seed, task) or (seed, row, policy).
+The same seed gives the same bits: every random number is a function of (seed, task) or (seed, row, policy).
 """
 
 from __future__ import annotations
@@ -24,14 +24,23 @@ from rasf.tabular.table import Rule, SigmaForm, add_row, used_part
 
 _TRAINING, _WEIGHTS = 0, 1  # streams of random numbers
 _MOST_TASKS = 2**15 - 1  # policies are numbered in 16 bits
-_LARGEST_FEATURE = 1e9  # its square, discounted over time, stays a float32
+_LARGEST_FEATURE = 1e9  # the discounted sum of its squares fits in float32
 _NEUTRAL = MeanVariance(0.0)
 
 
 class SuccessorLearner:
-    """All policies learned so far, and the means to learn more; SFQL is the neutral risk."""
+    """(Ra)SFQL on tables: one policy for each task so far. With the neutral risk it is SFQL.
 
-    STATE = ("used_memory", "task")  # for checkpoints; in a compiled world call `enter` first
+    Args:
+        n_features: number d of features.
+        n_actions: number of actions.
+        settings: settings of the agent.
+        seed: seed of all random numbers.
+        max_tasks: largest number of tasks.
+        risk: the risk that policies are trained for. Default: neutral.
+    """
+
+    STATE = ("used_memory", "task")  # attributes in a checkpoint; in a compiled world call `enter` before they are set
 
     def __init__(
         self,
@@ -67,12 +76,12 @@ class SuccessorLearner:
 
     @property
     def states(self) -> int:
-        """How many states have a row in the table."""
+        """The number of states in the table."""
         return int(self.memory.table.used[0])
 
     @property
     def used_memory(self) -> sfql.Memory:
-        """The memory without the room that is not in use yet."""
+        """The memory without unused room."""
         return self.memory._replace(table=used_part(self.memory.table))
 
     @used_memory.setter
@@ -80,7 +89,11 @@ class SuccessorLearner:
         self.memory = memory
 
     def begin_task(self, w: npt.ArrayLike | None = None) -> None:
-        """Add a policy, a copy of the last, and learn it from now on; `w` (d,) if the weights are given."""
+        """Add a policy, a copy of the last one, and learn it from now on.
+
+        Args:
+            w: weights (d,) of the task. Default: None, to learn them from rewards, starting from small random weights.
+        """
         if self.task + 1 == len(self.memory.w):
             raise ValueError(f"the learner was made for {len(self.memory.w)} tasks")
         if w is None:
@@ -92,23 +105,36 @@ class SuccessorLearner:
         sfql.start_task(self.memory, self.task, weights)
 
     def enter(self, world: TabularWorld) -> None:
-        """Make this the learner's world; the rows of its table are states of it."""
+        """Set the world of the learner; the rows of its table are states of this world."""
         check_world(world, self.n_features, self.n_actions, self.world)
         if self.world is None and self.states > 0:
             raise ValueError(OTHER_WORLD)
         self.world = world
 
     def learn_task(self, world: TabularWorld, w: npt.ArrayLike, steps: int) -> TaskOutcome:
-        """Begin a task of a compiled world with weights w (d,), and learn it for `steps` transitions."""
+        """Begin a task in a compiled world, learn it for `steps` transitions, and return its outcome.
+
+        Args:
+            world: the world.
+            w: weights (d,) that rewards are computed with; the learner gets them unless `learn_w` is set.
+            steps: number of transitions.
+        """
         weights = checks.weights("w", w, self.n_features)
         self.enter(world)
         self.begin_task(None if self.settings.learn_w else weights)
         return outcome(world, self.lead(world, weights, steps))
 
     def lead(self, world: TabularWorld, w: Floats, steps: int, number: int = 0) -> Stretch:
-        """Learn the current task, which pays by the weights w (d,), from the start; others can `follow` the stretch.
+        """Act and learn in the current task from the start of an episode.
 
-        number: which stretch of the task this is, so that chances differ.
+        Args:
+            world: the world.
+            w: weights (d,) that rewards are computed with.
+            steps: number of transitions.
+            number: index of this stretch within the task, which selects its random numbers. Default: 0.
+
+        Returns:
+            The stretch, from which other learners can learn by `follow`.
         """
         self.enter(world)
         stream = [self.seed, self.task, _TRAINING, number] if number else [self.seed, self.task, _TRAINING]
@@ -121,7 +147,7 @@ class SuccessorLearner:
         return stretch
 
     def follow(self, world: TabularWorld, stretch: Stretch) -> None:
-        """Learn the current task from the stretch of another learner."""
+        """Learn the current task off-policy, from the transitions of another learner."""
         self.enter(world)
         mine = stretch._replace(progress=np.zeros_like(stretch.progress))
         while mine.progress[STEP] < len(mine.path):
@@ -129,13 +155,13 @@ class SuccessorLearner:
             sfql.follow_path(self.memory, self.task, mine)
 
     def keys(self) -> Floats:
-        """The observations (S, n) of the rows' states, in a compiled world."""
+        """Return the observations (S, n) of the states in the table; only in a compiled world."""
         if self.world is None:
-            raise ValueError("learner must have learned in a compiled world, got one without states of it")
+            raise ValueError("learner must have learned in a compiled world, got one without a world")
         return observations(self.world, self.memory.rows.state[: self.states])
 
     def add_row(self) -> int:
-        """A row for a state of a Python environment that is seen for the first time; rows are numbered from 0."""
+        """Add a row for a new state of a Python environment and return its number; rows are numbered from 0."""
         if self.task < 0:
             raise ValueError("no task has begun; call begin_task first")
         if self.world is not None:
@@ -144,16 +170,16 @@ class SuccessorLearner:
         return int(add_row(self.memory.table, self.memory.rule, self.task))
 
     def choose(self, row: int) -> tuple[int, int, int]:
-        """Greedy action at a row, the policy that drives it, and its slot (to be handed to `learn`)."""
+        """Return the greedy action at a row, the selected source policy, and its slot; `learn` needs all three."""
         return sfql.choose(self.memory, self.task, row)
 
     def best_score(self, row: int) -> float:
-        """The score of the greedy action at a row that `choose` has just looked at."""
+        """Return the score of the greedy action at a row; call `choose` for the row first."""
         return float(self.memory.table.best[row].max())
 
     @property
     def weights(self) -> Floats:
-        """The current task's weights (d,), as they are known."""
+        """The weights (d,) of the current task: those given, or those learned so far."""
         return self.memory.w[self.task]
 
     def learn(
@@ -165,7 +191,19 @@ class SuccessorLearner:
         reward: float,
         next_row: int | None,
     ) -> None:
-        """One transition; `chosen` is what `choose` gave at the row, next_row None after the end (not a truncation)."""
+        """Learn from one transition.
+
+        Args:
+            row: row of the state.
+            action: the action taken.
+            chosen: the result of `choose` at the row.
+            phi: features (d,) of the step.
+            reward: reward of the step, which only learned weights need.
+            next_row: row of the next state, None at termination. A truncated step has one.
+
+        Raises:
+            ValueError: if phi has another shape, or phi or reward is not finite or too large.
+        """
         self._make_room()
         features = np.asarray(phi, np.float64)
         if features.shape != (self.n_features,):

@@ -1,34 +1,35 @@
-"""A model from counts, planned while it is learned: all experience is kept, and every task begins with what is known.
+"""A model learned from counts, with incremental planning; every task begins with the counts of all earlier ones.
 
 For every state and action the outcomes (phi, next state or end) are counted. Features do not depend on the task, so the
-model serves all of them. It is planned for one (w, risk) at a time, by the nested entropic recursion
+model serves all tasks. The learner plans for one (w, risk) at a time, by the nested entropic recursion
 
     Q(s, a) = (1 / beta) log E exp(beta (phi . w + gamma V(s'))),    V(s) = max_a Q(s, a),    the mean at beta = 0,
 
-a contraction. `MeanVariance(beta)` and `NestedEntropic(beta)` are both planned so: the first is the second order of the
-other in beta, and has no recursion of its own.
+which is a contraction. It plans both `MeanVariance(beta)` and `NestedEntropic(beta)`: mean-variance is the second-order
+expansion of entropic utility in beta, and has no recursion of its own.
 
-What the counts do not say (settings and constants are those of `ModelSettings`):
+Counts are complemented as follows (settings and constants are those of `ModelSettings`):
 
-- An action that was never tried in a state is worth `optimism` times the largest reward known. One that was tried once
-  may yet have outcomes that were not seen: while a task is learned, `doubt` tries of that worth are added to its own.
-- Bad endings are rare and must not come as a surprise: an action that failed in none of ten tries is not safe. States
-  that are alike in those numbers of the observation that failures depend on are a group. A failure is an ending with a
-  reward below 0 by the task at hand. To the counts of (s, a) are added some tries that failed as often as those of the
-  same action in the whole group, and went on as the others did. Which numbers matter, and how many tries are added,
-  `prior` at most, is found from the data (`groups`): few where the states of a group are not alike. An untried action
-  fails as its group does, too. Until numbers that matter are found, and where none does, there is no prior: at the rate
-  of all states every one would look dangerous, and nothing be found out.
-- Exploration minds the risk: it takes, with probability epsilon, one of the actions whose score is within `margin`
-  times the largest reward of the best one.
-- Weights that are not given (`learn_w`) are learned from the rewards; until one is known it is taken to be good, by
-  `curiosity` standard deviations of what the tasks before had (`weight_belief`).
+- Optimism: an action that was never tried in a state has the value `optimism` times the largest known reward. An action
+  with few tries may have outcomes that were not observed yet. So during learning, `doubt` tries with the optimistic
+  value are added to those of every tried action.
+- A prior for failures: a failure is an ending whose reward is below 0 in the current task. Failures are rare, and an
+  action without a failure in ten tries is not yet safe. States that agree in the observation entries that failures
+  depend on form a group. Virtual tries are added to those of (s, a). They fail at the rate of the same action in the
+  whole group, and otherwise follow the observed outcomes that do not end the episode. The entries and the number of
+  virtual tries, at most `prior`, are estimated from the data (`groups`). The number is small if the states of a group
+  differ. An untried action also fails at the rate of its group. If no such entries are found, there is no prior: the
+  rate of all states would make every state look dangerous and prevent exploration.
+- Risk-aware exploration: with probability epsilon, the action is drawn from those whose score is within `margin` times
+  the largest reward of the best score.
+- Learned weights (`learn_w`): weights that are not given are learned from rewards. Rewards with unknown weights are
+  assumed to be high, by `curiosity` standard deviations, given the weights of earlier tasks (`weight_belief`).
 
-A policy that will learn no more is planned without optimism: an action that was never tried, or fewer than
-`least_tries` times, is taken only where no other was.
+A final policy is planned without optimism. An action that was tried fewer than `least_tries` times is taken only if no
+other action of the state was tried as often.
 
-Planning is incremental (`counts`): what a transition changes is followed backwards as far as values move by more than
-`tolerance` times the largest reward.
+Planning is incremental (`counts`): after a transition, changes are propagated to predecessors as long as values move by
+more than `tolerance` times the largest reward.
 """
 
 from __future__ import annotations
@@ -54,25 +55,32 @@ from rasf.tabular.settings import ModelSettings
 from rasf.tabular.stretch import STEP, TaskOutcome, check_world, enlarged, new_rows, new_stretch, outcome
 from rasf.tabular.weight_belief import WeightBelief
 
-_FIRST_LOOK = 1_000  # steps until groups are made, and then again at every doubling
-_MOST_WORK = 2_000  # backups a state when a task begins: a bound that convergence does not need
-_MOST_AT_ONCE = 10_000  # backups after a step; what is left is done after the next ones
-_DEVIATION = 1e-2  # of the largest reward, by which a reward differs from what was believed
-_STREAM = 0  # of random numbers
+_FIRST_LOOK = 1_000  # steps until groups are first computed; they are computed again at every doubling
+_MOST_WORK = 2_000  # backups per state of a full plan: an upper bound that convergence does not reach
+_MOST_AT_ONCE = 10_000  # backups after a step; the rest of the worklist waits for the next steps
+_DEVIATION = 1e-2  # share of the largest reward: smaller errors of a reward are ignored
+_STREAM = 0  # stream of random numbers
 _NEUTRAL = MeanVariance(0.0)
 
 
 def recursion_beta(risk: Risk) -> float:
-    """Of the recursion by which a risk is planned."""
+    """Return beta of the entropic recursion for a risk."""
     if not isinstance(risk, MeanVariance | NestedEntropic):
         raise ValueError(f"risk must be MeanVariance or NestedEntropic to be planned, got {risk!r}")
     return float(concrete(risk.beta) or 0.0)
 
 
 class ModelLearner:
-    """Counts, and plans on them; rows are states, numbered in the order in which they are added."""
+    """A learner that counts transitions and plans on the counts; rows are states in the order in which they are added.
 
-    STATE = (  # for checkpoints; in a compiled world call `enter` first
+    Args:
+        n_features: number d of features.
+        n_actions: number of actions.
+        settings: settings of the agent.
+        seed: seed of all random numbers.
+    """
+
+    STATE = (  # attributes in a checkpoint; in a compiled world call `enter` before they are set
         "kinds", "_kind_of", "numbers", "_group_of", "prior", "beta", "steps", "_w", "_belief", "_given",
         "_least_tries", "planning_seconds", "_seconds_a_backup", "_model", "rows",
     )  # fmt: skip
@@ -82,30 +90,31 @@ class ModelLearner:
         self.n_features, self.n_actions = n_features, n_actions
         self.kinds = np.zeros((0, n_features))
         self._kind_of: dict[bytes, int] = {}
-        self.numbers: tuple[int, ...] = ()  # of an observation, that groups are made of
+        self.numbers: tuple[int, ...] = ()  # indices of the observation entries that define groups
         self._group_of: dict[bytes, int] = {}
-        self.prior = min(STRENGTHS[0], float(settings.prior))  # until it was looked at
+        self.prior = min(STRENGTHS[0], float(settings.prior))  # until it is estimated
         self.beta, self.steps = 0.0, 0
         self._w = np.zeros(n_features)
         self._belief = WeightBelief(n_features, settings.curiosity) if settings.learn_w else None
-        self._given = False  # whether the weights of the task at hand are known
-        self._least_tries: int | None = None  # of a plan that is not for learning
+        self._given = False  # whether the weights of the current task are given
+        self._least_tries: int | None = None  # of a final plan; None while learning
         self.planning_seconds, self._seconds_a_backup = 0.0, 0.0
         self.world: TabularWorld | None = None
-        self.rows = new_rows(0, n_actions)  # of the states of a compiled world
+        self.rows = new_rows(0, n_actions)  # map from states of a compiled world to rows
         self._model = counts.new_model(n_actions)
 
     @property
     def states(self) -> int:
+        """The number of states."""
         return int(self._model.used[ROWS])
 
     @property
     def backups(self) -> int:
-        """How many there were so far, a measure of the work of planning."""
+        """The number of backups so far, a measure of the work of planning."""
         return int(self._model.used[BACKUPS])
 
     def kind(self, phi: npt.ArrayLike) -> int:
-        """The number of a feature vector; a new one is noted."""
+        """Return the number of a feature vector phi (d,); a new one is added."""
         features = np.ascontiguousarray(phi, np.float64) + 0.0  # -0.0 is 0.0
         found = self._kind_of.setdefault(features.tobytes(), len(self.kinds))
         if found == len(self.kinds):
@@ -116,48 +125,58 @@ class ModelLearner:
 
     @property
     def unit(self) -> float:
-        """The largest reward known, in absolute terms; 1 while there is none."""
+        """The largest absolute reward known, 1 if there is none."""
         largest = float(np.abs(self._model.reward).max(initial=0.0))
         return largest if largest > 0 else 1.0
 
     @property
     def weights(self) -> Floats:
-        """The weights (d,) of the task at hand, as far as they are known."""
+        """The weights (d,) of the current task: those given, or those learned so far."""
         return self._w if self._belief is None or self._given else self._belief.mean
 
     def _rewards(self) -> Floats:
-        """Of every kind of features."""
+        """Return the reward of every kind of features; optimistic if weights are learned."""
         if self._belief is None or self._given:
             return np.asarray(self.kinds @ self._w)
         return self._belief.rewards(self.kinds)
 
     def _unsure(self) -> Bools:
-        """Of which kinds of features the reward is yet to be learned."""
+        """Return for which kinds of features the reward is uncertain."""
         if self._belief is None or self._given:
             return np.zeros(len(self.kinds), np.bool_)
         return np.asarray(self._belief.errors(self.kinds) > _DEVIATION * self.unit)
 
     def begin_task(self, w: npt.ArrayLike | None) -> None:
-        """A task with the weights w (d,), or with weights that are to be learned; `plan` is next."""
+        """Begin a task; call `plan` next.
+
+        Args:
+            w: weights (d,), or None to learn them from rewards.
+
+        Raises:
+            ValueError: if w is None and the settings do not have learn_w=True.
+        """
         if w is not None:
             self._w, self._given = checks.weights("w", w, self.n_features), True
         elif self._belief is None:
-            raise ValueError("w must be given where settings do not say learn_w=True")
+            raise ValueError("w must be given unless the settings have learn_w=True")
         else:
             self._belief.begin_task()
             self._given = False
         self._model = self._model._replace(reward=self._rewards())
 
     def plan(self, risk: Risk = _NEUTRAL, least_tries: int | None = None) -> None:
-        """Plan all that is known for the task at hand and a risk, and learn with that plan from now on.
+        """Plan for the current task and a risk, and learn with this plan from now on.
 
-        least_tries: for a policy that will learn no more; see the header.
+        Args:
+            risk: a `MeanVariance` or `NestedEntropic`. Default: neutral.
+            least_tries: for a final policy, the number of tries below which an action is avoided. Default: None, to
+                plan with optimism for learning.
         """
         self.beta, self._least_tries = recursion_beta(risk), least_tries
         self._plan_anew()
 
     def observe_reward(self, phi: npt.ArrayLike, reward: float) -> None:
-        """Learn weights that were not given; where rewards turn out to be others, all is planned anew."""
+        """Update weights that are not given by the reward of a step, and plan again if rewards change."""
         if self._belief is None or self._given:
             return
         features, believed = np.asarray(phi, np.float64), self._model.reward
@@ -172,7 +191,7 @@ class ModelLearner:
     def _plan_anew(self) -> None:
         begin, model, n = time.perf_counter(), self._model, self.states
         model.used[HEAD], model.used[LENGTH] = 0, n
-        model.worklist[:n] = np.arange(n)[::-1]  # states that were found late are often near the end
+        model.worklist[:n] = np.arange(n)[::-1]  # last states first: they are often near the end of an episode
         model.queued[:n] = True
         before = self.backups
         counts.work(model, self.rule, _MOST_WORK * n)
@@ -183,35 +202,42 @@ class ModelLearner:
 
     @property
     def rule(self) -> Rule:
-        """For the task that is learned."""
+        """The parameters of backups for the current task and plan."""
         chosen, unit = self.settings, self.unit
         untried, least, doubt = chosen.optimism * unit, 0, chosen.doubt
         if self._least_tries is not None:
             untried, least, doubt = -unit / (1 - chosen.gamma), self._least_tries, 0.0
-        # the rate of states that nothing tells apart would make all of them look dangerous
+        # without groups, the failure rate of all states would make every state look dangerous
         prior = self.prior if self.numbers else 0.0
         return Rule(self.beta, chosen.gamma, untried, least, doubt, prior, chosen.tolerance * unit)
 
     def add_row(self, group: int = 0) -> int:
-        """A new state; its number."""
+        """Add a state to a group and return its row."""
         self._make_room()
         return int(counts.add_row(self._model, self.rule, group))
 
     def best_action(self, row: int) -> int:
-        """The action that is best by the plan."""
+        """Return the best action of a row in the plan."""
         return int(self._model.best[row])
 
     def explore(self, row: int, action: int, whether: float, which: float) -> int:
-        """This action, or at times one that is nearly as good as the best; two uniform numbers decide."""
+        """Return `action`, or with probability epsilon a nearly best one; see `rasf.tabular.counts.explore`."""
         chosen = self.settings
         return int(counts.explore(self._model, row, action, chosen.epsilon, chosen.margin * self.unit, whether, which))
 
     def value(self, row: int) -> float:
-        """The plan's utility of a state."""
+        """Return the utility of a row in the plan."""
         return float(self._model.value[row])
 
     def learn(self, row: int, action: int, phi: npt.ArrayLike, next_row: int | None) -> None:
-        """One transition; no next row is the end."""
+        """Learn from one transition and update the plan.
+
+        Args:
+            row: row of the state.
+            action: the action taken.
+            phi: features (d,) of the step.
+            next_row: row of the next state, None at termination.
+        """
         kind = self.kind(phi)
         self._make_room()
         begin = time.perf_counter()
@@ -223,9 +249,17 @@ class ModelLearner:
         self.steps += 1
 
     def learn_all(self, rows: Ints, actions: Ints, phi: Floats, next_rows: Ints, keys: Floats) -> Ints:
-        """Transitions (N,) at once, as from a log; next row -1 is the end. keys (S, n) are the numbers of the states.
+        """Count many transitions, such as those of a log, without planning; call `begin_task` and `plan` next.
 
-        The number of every transition's outcome. Nothing is planned yet: `begin_task` and `plan` are next.
+        Args:
+            rows: rows (N,) of the states.
+            actions: actions (N,).
+            phi: features (N, d).
+            next_rows: rows (N,) of the next states, -1 at termination.
+            keys: observations (S, n) of all states.
+
+        Returns:
+            The number (N,) of the outcome of each transition.
         """
         while self.states < len(keys):
             self.add_row()
@@ -241,7 +275,7 @@ class ModelLearner:
         return outcomes
 
     def resampled(self, times: Ints) -> ModelLearner:
-        """A learner that has seen each outcome `times` (O,) instead, with the same groups and prior."""
+        """Return a learner with `times` (O,) as the counts of the outcomes, and the same groups and prior."""
         other, n = copy.copy(self), self.states
         actions, model = self._actions(), self._model
         seen, tries = model.times.copy(), np.zeros_like(model.tries)
@@ -252,7 +286,7 @@ class ModelLearner:
         return other
 
     def regroup(self, keys: Sequence[Floats] | Floats) -> bool:
-        """Make groups anew where it is time; keys (S, n) are the numbers of the states. Whether they have changed."""
+        """Compute the groups again if it is time, and return whether they changed; keys (S, n) are the observations."""
         return self._is_time() and self._regroup(np.asarray(keys))
 
     def _is_time(self) -> bool:
@@ -268,7 +302,7 @@ class ModelLearner:
         return changed
 
     def weigh_prior(self) -> None:
-        """How many tries the prior is worth, from what is known of failures by the task at hand."""
+        """Estimate the weight of the prior from the failures in the current task."""
         if not self.numbers:
             return
         (tries, endings), model, is_failure = self._endings(), self._model, np.zeros(MOST_ENDINGS)
@@ -279,7 +313,7 @@ class ModelLearner:
         self.prior = strength(tries, failures, of_group, float(self.settings.prior))
 
     def group_of(self, key: Floats) -> int:
-        """The group of a state with these numbers (n,)."""
+        """Return the group of a state with this observation (n,)."""
         if not self.numbers:
             return 0
         alike = np.ascontiguousarray(key[list(self.numbers)]).tobytes()
@@ -293,13 +327,13 @@ class ModelLearner:
         return group
 
     def set_groups(self, ids: Ints, groups: int) -> None:
-        """Set the group (S,) of every state, below `groups`; pooled counts and the plan are made anew."""
+        """Set the group (S,) of every state, one of 0 .. groups - 1, and recompute pooled counts and the plan."""
         self._model.group[: self.states] = ids
         self._model = self._pooled(ids, groups)
         self._plan_anew()
 
     def _pooled(self, ids: Ints, groups: int) -> Model:
-        """The model, with what the states of each group saw together."""
+        """Return the model with counts pooled by group."""
         tries, endings = self._endings()
         pooled = np.zeros((groups, self.n_actions)), np.zeros((groups, self.n_actions, MOST_ENDINGS))
         np.add.at(pooled[0], ids, tries)
@@ -307,7 +341,7 @@ class ModelLearner:
         return self._model._replace(group_tries=pooled[0], group_endings=pooled[1])
 
     def _endings(self) -> tuple[Floats, Floats]:
-        """Tries (S, A), and how many of them ended in each way (S, A, MOST_ENDINGS)."""
+        """Return the tries (S, A), and how many of them ended in each way (S, A, MOST_ENDINGS)."""
         model, n, o = self._model, self.states, int(self._model.used[OUTCOMES])
         endings = np.zeros((n, self.n_actions, MOST_ENDINGS))
         action = self._actions()
@@ -317,26 +351,26 @@ class ModelLearner:
         return model.tries[:n].astype(float), endings
 
     def _actions(self) -> Ints:
-        """The action (O,) of every outcome."""
+        """Return the action (O,) of every outcome."""
         model, n = self._model, self.states
         actions = np.empty(int(model.used[OUTCOMES]), np.int64)
         counts.outcome_actions(model.first[:n], model.next_outcome, actions)
         return actions
 
     def _make_room(self) -> None:
-        """For two more states and their outcomes."""
+        """Make room for two more states and their outcomes."""
         model = self._model
         if not counts.has_room(model):
             self._model = counts.grown(model)
         if self.world is not None and len(self.rows.state) < len(self._model.value):
             self.rows = enlarged(self.rows, len(self._model.value), self.states)
 
-    # --- what is known, as a process
+    # --- the model as a FiniteMDP
 
     def finite_mdp(self) -> FiniteMDP:
-        """What is known as a `FiniteMDP`, with the prior's failures by the task at hand; the last state is the end.
+        """Return the model as a `FiniteMDP`, with the prior's failures in the current task; the last state is terminal.
 
-        An action that was never tried ends at once, with no features but those of the group's failures.
+        An action that was never tried terminates at once, with zero features, or those of a failure of its group.
         """
         model, n, A, d = self._model, self.states, self.n_actions, self.n_features
         o = int(model.used[OUTCOMES])
@@ -349,17 +383,17 @@ class ModelLearner:
         of_kind = np.flatnonzero((model.ending >= 0) & (model.reward < 0))
         share = model.group_endings[model.group[:n]].reshape(n * A, -1)[:, model.ending[of_kind]]
         ends = np.where(pooled[:, None] > 0, prior[:, None] * share / np.maximum(pooled, 1.0)[:, None], 0.0)
-        goes_on = np.maximum(np.where(flat > 0, prior, 1.0) - ends.sum(axis=1), 0.0)
+        continuing = np.maximum(np.where(flat > 0, prior, 1.0) - ends.sum(axis=1), 0.0)
         on = model.successor[:o] >= 0
-        went_on = np.bincount(row, weights=times * on, minlength=n * A)
+        continued = np.bincount(row, weights=times * on, minlength=n * A)
         p = (1 - prior[row]) * times / np.maximum(flat[row], 1.0)
-        p += np.where(on, goes_on[row] * times / np.maximum(went_on[row], 1.0), 0.0)
-        p += np.where((went_on[row] == 0) & ~on, goes_on[row] * times / np.maximum(flat[row], 1.0), 0.0)
+        p += np.where(on, continuing[row] * times / np.maximum(continued[row], 1.0), 0.0)
+        p += np.where((continued[row] == 0) & ~on, continuing[row] * times / np.maximum(flat[row], 1.0), 0.0)
         at, e = np.nonzero(ends)
         untried = np.flatnonzero(flat == 0)
         rows = np.concatenate([row, at, untried])
         successor = np.concatenate([np.where(on, model.successor[:o], n), np.full(len(at) + len(untried), n)])
-        probability = np.concatenate([p, ends[at, e], goes_on[untried]])
+        probability = np.concatenate([p, ends[at, e], continuing[untried]])
         phi = np.concatenate([self.kinds[model.kind[:o]], self.kinds[of_kind[e]], np.zeros((len(untried), d))])
         order = np.argsort(rows, kind="stable")
         indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=(n + 1) * A))])
@@ -367,29 +401,45 @@ class ModelLearner:
         return FiniteMDP(P, phi[order], terminal=[n], gamma=self.settings.gamma)
 
     def policy(self, w: npt.ArrayLike, risk: Risk = _NEUTRAL, least_tries: int = 1) -> Ints:
-        """Actions (S + 1,) for the weights w and a risk on all that is known by now."""
+        """Return the best actions (S + 1,), one for each state of `finite_mdp`.
+
+        Args:
+            w: weights (d,) of the task, which becomes the current one.
+            risk: a `MeanVariance` or `NestedEntropic`. Default: neutral.
+            least_tries: number of tries below which an action is avoided. Default: 1.
+        """
         self.begin_task(w)
         self.weigh_prior()
         self.plan(risk, least_tries)
         return np.append(self._model.best[: self.states], 0).astype(np.int64)
 
     def tried(self, least_tries: int = 1) -> Bools:
-        """Which actions (S, A) were tried so often, or as often as any in a state where none was."""
+        """Return which actions (S, A) have `least_tries`, or the most tries in a state where none has that many."""
         tries = self._model.tries[: self.states]
         return np.asarray((tries >= np.minimum(least_tries, tries.max(axis=1, keepdims=True))) & (tries > 0))
 
     # --- compiled worlds
 
     def enter(self, world: TabularWorld) -> None:
-        """Make this the learner's world; its rows are states of it."""
+        """Set the world of the learner; its rows are states of this world."""
         check_world(world, self.n_features, self.n_actions, self.world)
         if self.world is None:
             self.world = world
             for phi in world.kinds:
-                self.kind(phi)  # of a learner without kinds, they are those of the world
+                self.kind(phi)  # in a learner without kinds, their numbers become those of the world
 
     def lead(self, world: TabularWorld, w: npt.ArrayLike, risk: Risk, steps: int) -> TaskOutcome:
-        """Learn the task at hand, at a risk, for `steps` transitions from the start; it pays by the weights w (d,)."""
+        """Act and learn in the current task from the start of an episode.
+
+        Args:
+            world: the world.
+            w: weights (d,) that rewards are computed with.
+            risk: the risk to plan for.
+            steps: number of transitions.
+
+        Returns:
+            Total reward, failures and episodes.
+        """
         self.enter(world)
         self.plan(risk)
         draws = np.random.default_rng([self.seed, self.steps, _STREAM]).random((steps, 3))
@@ -400,13 +450,13 @@ class ModelLearner:
             self._make_room()
             before, begin, backups = int(stretch.progress[STEP]), time.perf_counter(), self.backups
             look = min(steps, before + _until_look(self.steps))
-            surprising = run(arrays, self._model, self.rule, self.rows, self._watch(), stretch, look)
+            unexpected = run(arrays, self._model, self.rule, self.rows, self._watch(), stretch, look)
             self.steps += int(stretch.progress[STEP]) - before
-            # compiled code has no clock: as many backups as there were, each as long as those that were timed
+            # compiled code has no clock: the planning time is estimated from the number of backups
             spent = time.perf_counter() - begin
             self.planning_seconds += min(spent, (self.backups - backups) * self._seconds_a_backup)
-            if surprising >= 0:
-                self.observe_reward(self.kinds[surprising], stretch.rewards[surprising])
+            if unexpected >= 0:
+                self.observe_reward(self.kinds[unexpected], stretch.rewards[unexpected])
             if self._is_time() and self._regroup(self.keys()):
                 self._number_groups()
         return outcome(world, stretch)
@@ -418,7 +468,7 @@ class ModelLearner:
         return model_loop.Watch(numbers, sizes, self._unsure(), margin, deviation, _MOST_AT_ONCE)
 
     def _number_groups(self) -> None:
-        """Groups by the number that compiled code gives them, which knows no table of keys."""
+        """Number the groups as compiled code does, by the values of their observation entries."""
         assert self.world is not None
         keys, ids, groups = self.keys(), np.zeros(self.states, np.int64), 1
         for number in self.numbers:
@@ -427,13 +477,13 @@ class ModelLearner:
         self.set_groups(ids, groups)
 
     def keys(self) -> Floats:
-        """The observations (S, n) of the rows' states, in a compiled world."""
+        """Return the observations (S, n) of all states; only in a compiled world."""
         assert self.world is not None
         return observations(self.world, self.rows.state[: self.states])
 
 
 def _until_look(steps: int) -> int:
-    """Steps until groups are made anew."""
+    """Return the steps until groups are computed again."""
     look = _FIRST_LOOK
     while look <= steps:
         look *= 2

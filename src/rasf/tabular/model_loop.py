@@ -1,4 +1,4 @@
-"""A model learned in a compiled world, in one loop: act, step, count, plan."""
+"""The loop that learns a model in a compiled world: act, step, count, plan."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from rasf.tabular.stretch import STATE, STEP, Rows, Stretch, advance, enter, slo
 
 
 class Watch(NamedTuple):
-    """What the loop needs beside the model."""
+    """Parameters of the loop."""
 
-    numbers: Ints  # of an observation, that make a group of states
-    sizes: Ints  # (n,) how many values each number of an observation can have
-    unsure: Bools  # (K,) the kinds of step whose reward is yet to be learned
-    margin: float  # by which an action that is explored may be worse than the best
-    deviation: float  # by which a reward differs from the model's
-    most: int  # backups that follow a step
+    numbers: Ints  # indices of the observation entries that define groups
+    sizes: Ints  # (n,) how many values each observation entry can have
+    unsure: Bools  # (K,) whether the reward of a kind of step is uncertain
+    margin: float  # largest difference from the best score at which an action is explored
+    deviation: float  # largest error of the model's reward
+    most: int  # largest number of backups after a step
 
 
 @compiled(_nrt=False)
 def run(world: WorldArrays, model: Model, rule: Rule, rows: Rows, watch: Watch, stretch: Stretch, until: int) -> int:
-    """Learn until step `until` of the stretch, or until the model's arrays are used up.
+    """Learn until step `until` of the stretch, or until the model's arrays are full.
 
-    Where a kind of step is paid otherwise than the model believes, or its reward is yet to be learned, the loop stops,
-    and the kind is returned, else -1. Kinds are those of the model, too.
+    The loop also stops after a step whose reward differs from the model's or is uncertain. It returns the kind of this
+    step, otherwise -1. World and model number the kinds alike.
     """
     row = -1
     for n in range(stretch.progress[STEP], until):
@@ -51,7 +51,7 @@ def run(world: WorldArrays, model: Model, rule: Rule, rows: Rows, watch: Watch, 
 
 @compiled(_nrt=False)
 def row_of(world: WorldArrays, model: Model, rule: Rule, rows: Rows, watch: Watch, state: int) -> int:
-    """The row of a state; a new one is added, with its group."""
+    """Return the row of a state; a new state is added to its group."""
     slot = slot_of(rows.keys, state)
     if rows.keys[slot] == -1:
         group = 0

@@ -1,19 +1,20 @@
-"""Scores of a table's rows under a task, and the caches that make them cheap.
+"""Scores of a table's rows in a task, and the caches that make them cheap.
 
 A score is linear in an entry: psi . w + (beta / 2) w' Sigma w = coef . entry, with coefficients computed once per w.
-Each row caches the scores and the best of them for every action. When w has moved a little since the scores were
-computed, none of them can have moved by more than `drift`,
+Each row caches its scores and the best score of every action. After w has moved, a cached score is off by at most
+`drift`,
 
     |change of a score| <= |change of w|_1 (max |psi| + |beta| max |Sigma| max |w|_1),
 
-so only entries within that of the best are scored anew. That is exact: ties and near ties are always recomputed.
+so only entries within `drift` of the best are scored again. The result is exact: ties and near ties are always
+recomputed.
 
-GPI asks for the best action only. So an action's best score is made exact only if the old one could be the row's best
-now; updates mark what they may have changed, and the next visit makes it exact again.
+GPI needs only the best action. So the best score of an action is recomputed only if it could be the best of the row.
+Updates mark the cached scores that they may have changed, and the next visit recomputes these.
 
-`best_action` breaks ties as `rasf.transfer.gpi`. `greedy`, by which the learner acts, has the order of Algorithm 1:
-c in argmax_i max_a score_i, then a in argmax_a score_c. Equally good ways to a goal do tie exactly, so results of SFQL
-depend on the order.
+`best_action` breaks ties as `rasf.transfer.gpi` does. `greedy`, by which the learner acts, has the order of Algorithm
+1: c in argmax_i max_a score_i, then a in argmax_a score_c. Equally good paths to a goal do tie exactly, so results of
+SFQL depend on this order.
 """
 
 from __future__ import annotations
@@ -41,20 +42,20 @@ from rasf.tabular.table import (
 )
 from rasf.transfer import preferred
 
-# Entries of `now`: where w stands
+# Entries of `now`, which describes how w has changed
 NOW_VERSION = 0  # counts changes of w
-TASK_VERSION = 1  # the version with which the task began; older scores are of another w altogether
+TASK_VERSION = 1  # the version at the beginning of the task; older scores are of another task
 PATH = 2  # length of the path of w within the task, in the 1-norm
 STEEPNESS = 3  # |beta| times the largest |w|_1 so far
 SIZE = 4  # the largest |w|_1 so far
 
-_LIGHT = 0.02  # a drift beyond this is not worth the search for what it leaves unchanged
+_LIGHT = 0.02  # with a larger drift, scoring all entries is faster than searching for those to recompute
 _ROUNDING = 1e-12
 
 
 @compiled(_nrt=False, forceinline=True)
 def drift(table: Table, row: int, now: Floats) -> float:
-    """How far a cached score of the row may be from the present one; 0 if w has not moved."""
+    """Return an upper bound of the error of the row's cached scores; 0 if w has not moved."""
     if table.bound[row, SCORED_VERSION] == now[NOW_VERSION]:
         return 0.0
     moved = now[PATH] - table.bound[row, SCORED_AT]
@@ -64,7 +65,7 @@ def drift(table: Table, row: int, now: Floats) -> float:
 
 @compiled(_nrt=False, forceinline=True)
 def ensure_fresh(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) -> None:
-    """Bring the row's best action up to date with w and the entries."""
+    """Update the best action of a row to the current w and entries."""
     if table.row[row, VERSION] == now[NOW_VERSION]:
         return
     margin = drift(table, row, now)
@@ -72,18 +73,18 @@ def ensure_fresh(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) 
         score_all(table, rule, row, coef, now)
         margin = 0.0
     table.row[row, VERSION] = np.int64(now[NOW_VERSION])
-    lead = best_action(table, row)
-    recompute_best(table, rule, row, lead, margin, coef, now)
-    best = table.best[row, lead]
+    top = best_action(table, row)
+    recompute_best(table, rule, row, top, margin, coef, now)
+    best = table.best[row, top]
     for a in range(len(table.actions)):
-        if a != lead and table.best[row, a] + margin >= best:
+        if a != top and table.best[row, a] + margin >= best:
             recompute_best(table, rule, row, a, margin, coef, now)
             best = max(best, table.best[row, a])
 
 
 @compiled(_nrt=False)
 def score_all(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) -> None:
-    """Score every entry of the row anew; every action is exact then, unless there is noise, which is only bounded."""
+    """Score every entry of a row; the best scores are then exact, unless there is noise, which is only bounded."""
     base, version = table.row[row, BASE], np.int64(now[NOW_VERSION])
     table.bound[row, SCORED_AT], table.bound[row, SCORED_VERSION] = now[PATH], now[NOW_VERSION]
     noisy = table.row[row, NOISE_COUNT] > 0
@@ -98,7 +99,7 @@ def score_all(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) -> 
             if preferred(score, policy, table.best[row, a], table.best_policy[row, a]):
                 table.best[row, a], table.best_slot[row, a], table.best_policy[row, a] = score, k, policy
     if noisy:
-        size = 0.0  # not now[SIZE]: a roll-out scores with coefficients of its own
+        size = 0.0  # not now[SIZE]: coefficients of roll-outs may differ from those of the task
         for i in range(len(table.features)):
             size += abs(coef[i])
         for a in range(len(table.actions)):
@@ -109,7 +110,7 @@ def score_all(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) -> 
 
 @compiled(_nrt=False, forceinline=True)
 def entry_score(table: Table, entry: int, coef: Floats, a: int) -> float:
-    """coef . entry for one action; psi and three strands of Sigma are summed apart, not waiting for each other."""
+    """Return coef . entry for one action; four independent sums are faster than one."""
     d, m = len(table.features), len(table.numbers)
     mean = first = second = third = 0.0
     for k in range(d):
@@ -126,7 +127,7 @@ def entry_score(table: Table, entry: int, coef: Floats, a: int) -> float:
 
 @compiled(_nrt=False)
 def recompute_best(table: Table, rule: Rule, row: int, a: int, margin: float, coef: Floats, now: Floats) -> None:
-    """Make the best score for action a exact, ties to the lowest policy; scores that may matter are computed anew."""
+    """Make the best score of action a exact; ties go to the lowest policy, and only candidates are scored again."""
     if table.exact_version[row, a] == now[NOW_VERSION]:
         return
     base, slot = table.row[row, BASE], max(table.best_slot[row, a], 0)
@@ -157,7 +158,7 @@ def recompute_best(table: Table, rule: Rule, row: int, a: int, margin: float, co
 
 @compiled(_nrt=False, forceinline=True)
 def noise_score(table: Table, rule: Rule, row: int, policy: Whole, a: int, coef: Floats) -> float:
-    """The score of a policy that still holds its noise."""
+    """Return the score of a policy that still has its initial noise."""
     score = 0.0
     for i in range(len(table.features)):
         score += coef[i] * drawn_psi(rule.seed, rule.noise_scale, row, policy, len(table.actions), a, i)
@@ -166,7 +167,7 @@ def noise_score(table: Table, rule: Rule, row: int, policy: Whole, a: int, coef:
 
 @compiled(_nrt=False)
 def score_noise(table: Table, rule: Rule, row: int, a: int, coef: Floats, now: Floats) -> None:
-    """Score the row's noise for action a and keep the best, ties to the lowest policy."""
+    """Score the noise of a row for action a and store the best; ties go to the lowest policy."""
     base = table.row[row, NOISE_BASE]
     best, holder = -np.inf, np.int64(-1)
     for policy in table.noise_policy[base : base + table.row[row, NOISE_COUNT]]:
@@ -179,7 +180,7 @@ def score_noise(table: Table, rule: Rule, row: int, a: int, coef: Floats, now: F
 
 @compiled(_nrt=False, forceinline=True)
 def greedy(table: Table, row: int) -> tuple[int, int, int]:
-    """Action, driving policy and its slot on an up-to-date row; ties to the lowest policy, then action (see above)."""
+    """Return action, selected policy and slot of an up-to-date row; ties go to the lowest policy, then action."""
     action = 0
     for a in range(1, len(table.actions)):
         before = table.best[row, action], table.best_policy[row, action]
@@ -191,7 +192,7 @@ def greedy(table: Table, row: int) -> tuple[int, int, int]:
 
 @compiled(_nrt=False, forceinline=True)
 def best_action(table: Table, row: int) -> int:
-    """argmax_b max_j of the scores on an up-to-date row, ties to the lowest action as in `transfer.gpi`."""
+    """Return argmax_b max_j of the scores of an up-to-date row; ties go to the lowest action as in `transfer.gpi`."""
     action = 0
     for a in range(1, len(table.actions)):
         if preferred(table.best[row, a], a, table.best[row, action], action):
@@ -201,7 +202,7 @@ def best_action(table: Table, row: int) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def greedy_of_slot(table: Table, rule: Rule, row: int, slot: int, coef: Floats) -> int:
-    """argmax_b of one policy's scores under coefficients of its own; ties to the lowest action."""
+    """Return argmax_b of the scores of one policy under its own coefficients; ties go to the lowest action."""
     action, best = 0, -np.inf
     for a in range(len(table.actions)):
         if slot >= 0:
@@ -215,7 +216,7 @@ def greedy_of_slot(table: Table, rule: Rule, row: int, slot: int, coef: Floats) 
 
 @compiled(_nrt=False)
 def from_noise(table: Table, rule: Rule, row: int, policy: int, coef: Floats) -> int:
-    """Turn a policy's noise at the row into an entry, since it is about to learn; that changes no score."""
+    """Turn a policy's noise at a row into an entry, without changing a score, and return the slot of the entry."""
     base, last = table.row[row, NOISE_BASE], table.row[row, NOISE_BASE] + table.row[row, NOISE_COUNT] - 1
     where = base
     while table.noise_policy[where] != policy:
@@ -237,7 +238,7 @@ def from_noise(table: Table, rule: Rule, row: int, policy: int, coef: Floats) ->
 
 @compiled(_nrt=False, forceinline=True)
 def own_slot(table: Table, rule: Rule, row: int, policy: int, slot: int, newest_policy: int, coef: Floats) -> int:
-    """An entry that belongs to `policy` alone, given the slot that begins with it."""
+    """Return the slot of an entry of `policy` alone, split from `slot`, whose range of policies begins with it."""
     if slot < 0:
         return from_noise(table, rule, row, policy, coef)
     if policy == newest_policy or table.last_policy[table.row[row, BASE] + slot] == policy:
@@ -254,7 +255,7 @@ def own_slot(table: Table, rule: Rule, row: int, policy: int, slot: int, newest_
 
 @compiled(_nrt=False, forceinline=True)
 def update_cache(table: Table, row: int, slot: int, a: int, coef: Floats, now: Floats) -> None:
-    """After an update of one entry's action: its score, and the row's best."""
+    """Update the cached scores of a row after one action of one entry has changed."""
     entry = table.row[row, BASE] + slot
     score = entry_score(table, entry, coef, a)
     table.score[entry, a] = score

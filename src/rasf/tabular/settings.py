@@ -1,6 +1,6 @@
 """Settings of the agents that learn tables.
 
-What is not a field but a constant of the class is not for users: research changes it in a subclass.
+Class constants are not settings for users; research code changes them in a subclass.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from rasf import checks
 
 @dataclass(frozen=True)
 class TableSettings:
-    """Settings of "sfql" and "rasfql", (Ra)SFQL on tables. The defaults are the paper's, but for `learn_w`.
+    """Settings of "sfql" and "rasfql", (Ra)SFQL on tables. The defaults are the paper's, except that of `learn_w`.
 
     Attributes:
         gamma: Discount, above 0 and up to 1. Default: 0.95.
         epsilon: Probability of a random action. Default: 0.12.
         alpha: Learning rate of psi, the mean of the feature return. Default: 0.5.
-        alpha_sigma: Learning rate of Sigma, its covariance. Default: 0.1.
+        alpha_sigma: Learning rate of Sigma, the covariance of the feature return. Default: 0.1.
         alpha_w: Learning rate of the weights, if they are learned. Default: 0.5.
-        learn_w: Learn the weights of a task from its rewards instead of being given them. Default: False.
-        covariance: Learn Sigma also for policies that are trained for a neutral risk, so that they can act at any.
-            Default: True; False for "sfql".
+        learn_w: Whether the weights of a task are learned from its rewards instead of given. Default: False.
+        covariance: Whether Sigma is also learned for policies trained for the neutral risk, so that they can act at
+            any risk. Default: True; False for "sfql".
     """
 
     gamma: float = 0.95
@@ -34,9 +34,9 @@ class TableSettings:
     learn_w: bool = False
     covariance: bool = True
 
-    noise_scale: ClassVar[float] = 0.01  # psi begins as uniform noise of this size
-    shared_noise: ClassVar[bool] = False  # all policies begin with the same noise, as Algorithm 1 prints
-    diagonal: ClassVar[bool] = False  # of Sigma, learn the diagonal alone
+    noise_scale: ClassVar[float] = 0.01  # initial psi is uniform noise of this size
+    shared_noise: ClassVar[bool] = False  # whether all policies start with the same noise, as in Algorithm 1
+    diagonal: ClassVar[bool] = False  # whether only the diagonal of Sigma is learned
 
     def __post_init__(self) -> None:
         for name in ("alpha", "alpha_sigma", "alpha_w", "epsilon", "gamma"):
@@ -49,18 +49,18 @@ class TableSettings:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """Settings of "rasf-model", which counts transitions and plans on the counts; `rasf.tabular.model` has the rules.
+    """Settings of "rasf-model", which counts transitions and plans on the counts; see `rasf.tabular.model`.
 
     Attributes:
         gamma: Discount, between 0 and 1. Default: 0.95.
         epsilon: Probability of exploring. Default: 0.03.
-        margin: By how much an action that is explored may be worse than the best, in units of the largest reward
-            known; a large value explores all actions. Default: 0.1.
-        optimism: What an untried action is taken to be worth, in units of the largest reward known. A higher value
-            explores more; where rewards go on for ever, 1 / (1 - gamma) is the most that there can be. Default: 0.3.
-        prior: How many tries, at most, the failures of similar states count for in a state of their own. 0: none.
-            Default: 20.
-        learn_w: Learn the weights of a task from its rewards instead of being given them. Default: False.
+        margin: Largest difference from the best score at which an action is explored, in units of the largest known
+            reward. A large value explores all actions. Default: 0.1.
+        optimism: Value of an untried action, in units of the largest known reward. A higher value explores more. In
+            these units no return exceeds 1 / (1 - gamma). Default: 0.3.
+        prior: Largest weight, in tries, that failures in similar states have in the estimate for a state. With 0,
+            states are estimated separately. Default: 20.
+        learn_w: Whether the weights of a task are learned from its rewards instead of given. Default: False.
     """
 
     gamma: float = 0.95
@@ -70,9 +70,9 @@ class ModelSettings:
     prior: float = 20.0
     learn_w: bool = False
 
-    doubt: ClassVar[float] = 1.0  # tries as good as the optimism that are added while a task is learned
-    tolerance: ClassVar[float] = 1e-3  # of the largest reward, up to which a change of a value is not passed on
-    curiosity: ClassVar[float] = 1.0  # standard deviations by which an unknown weight is taken to be good
+    doubt: ClassVar[float] = 1.0  # tries with the optimistic value that are added to every tried action during learning
+    tolerance: ClassVar[float] = 1e-3  # of the largest reward: smaller changes of a value are not propagated
+    curiosity: ClassVar[float] = 1.0  # standard deviations of optimism about rewards with unknown weights
 
     def __post_init__(self) -> None:
         for name in ("gamma", "epsilon"):

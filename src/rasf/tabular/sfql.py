@@ -1,14 +1,14 @@
 """(Ra)SFQL, Algorithm 1 of the paper: successor features and their covariance, learned online, transferred by GPI.
 
-One step, in this order (the printed order, with the readings that make it definite):
+One step has this order (as printed in the paper; where the paper leaves a choice, it is fixed here):
 
-    c, a    driving policy and action by GPI over all policies at s under the old w_t, epsilon-greedy
+    c, a    selected policy and action by GPI over all policies at s under the old w_t, epsilon-greedy
     w_t     += alpha_w (r - phi . w_t) phi          (or w_t is given)
     a'      argmax_b max_j score_j(s', b) under the new w_t
     psi, Sigma of the current policy at (s, a), bootstrapped with a'
     psi, Sigma of policy c != t at (s, a), bootstrapped with its own greedy action under its frozen w_c
 
-Terminated: no bootstrap. Truncated (the step limit, the change of task): bootstrap. SFQL is beta = 0.
+After termination there is no bootstrapping; after truncation (step limit, change of task) there is. SFQL is beta = 0.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from rasf.tabular.table import (
 
 
 class Memory(NamedTuple):
-    """All that a learner of at most K policies holds."""
+    """The state of a learner of at most K policies."""
 
     rule: Rule
     table: Table
     rows: Rows
     w: Floats  # (K, d) weights of every policy; row t is being learned
-    coef: Floats  # (K, m) the scores' coefficients, frozen once a task is over
-    now: Floats  # (5,) where w_t stands; the entries are named in `scores`
-    after: Floats  # (m,) scratch
-    delta: Floats  # (d,) scratch
+    coef: Floats  # (K, m) coefficients of the scores; they stay fixed after their task
+    now: Floats  # (5,) how w_t has changed; `scores` names the entries
+    after: Floats  # (m,) work space
+    delta: Floats  # (d,) work space
 
 
 def new_memory(rule: Rule, n_features: int, n_actions: int, max_policies: int) -> Memory:
-    """No policies and no states yet; room for states is taken as it is needed."""
+    """Return a memory without policies and states."""
     table = new_table(n_features, n_actions, rule.sigma)
     d, m = len(table.features), len(table.numbers)
     rows, w, coef = new_rows(0, n_actions), np.zeros((max_policies, d)), np.zeros((max_policies, m))
@@ -59,7 +59,7 @@ def new_memory(rule: Rule, n_features: int, n_actions: int, max_policies: int) -
 
 
 def with_room(memory: Memory, t: int) -> Memory:
-    """The memory with room for whatever the next step of task t may need; growing by much keeps this rare."""
+    """Return the memory with enough room for the next step of task t; arrays grow by large factors, so rarely."""
     if has_room(memory, t):
         return memory
     table, rows = reserve(memory.table, 64, 16 * (t + 2), 64 * (t + 1)), memory.rows
@@ -70,7 +70,7 @@ def with_room(memory: Memory, t: int) -> Memory:
 
 @compiled(_nrt=False)
 def start_task(memory: Memory, t: int, w: Floats) -> None:
-    """Begin task t from the weights w (d,)."""
+    """Begin task t with the weights w (d,)."""
     for i in range(len(w)):
         memory.w[t, i] = w[i]
     set_coefficients(memory.w[t], memory.rule, memory.coef[t])
@@ -84,7 +84,7 @@ def start_task(memory: Memory, t: int, w: Floats) -> None:
 
 @compiled(_nrt=False, forceinline=True)
 def choose(memory: Memory, t: int, row: int) -> tuple[int, int, int]:
-    """Greedy action at a row, the policy that drives it, and that policy's slot."""
+    """Return the greedy action at a row, the selected policy, and the slot of this policy."""
     scores.ensure_fresh(memory.table, memory.rule, row, memory.coef[t], memory.now)
     return scores.greedy(memory.table, row)
 
@@ -100,37 +100,48 @@ def learn(
     reward: float,
     next_row: int,
 ) -> None:
-    """Learn from one transition, of which `choose` gave `chosen` at the row; next_row is -1 after the end."""
+    """Learn from one transition.
+
+    Args:
+        memory: the state of the learner.
+        t: the current task.
+        row: row of the state.
+        action: the action taken.
+        chosen: the result of `choose` at the row.
+        phi: features (d,) of the step.
+        reward: reward of the step; used if weights are learned.
+        next_row: row of the next state, -1 at termination.
+    """
     if memory.rule.alpha_w > 0.0:
         learn_weights(memory, t, phi, reward)
-    _, driver, driver_slot = chosen
+    _, source, source_slot = chosen
     rule, table, coef, now, after = memory.rule, memory.table, memory.coef[t], memory.now, memory.after
     if next_row >= 0:
         scores.ensure_fresh(table, rule, next_row, coef, now)
-        lead = scores.best_action(table, next_row)
-        read(table, rule, next_row, table.row[next_row, NEWEST], lead, after)
+        next_greedy = scores.best_action(table, next_row)
+        read(table, rule, next_row, table.row[next_row, NEWEST], next_greedy, after)
     else:
         for k in range(len(after)):
             after[k] = 0.0
     slot = newest_slot(table, row, t)
     learn_entry(table, rule, row, slot, action, phi, after, memory.delta)
     scores.update_cache(table, row, slot, action, coef, now)
-    if driver == t:
+    if source == t:
         return
     if next_row >= 0:
-        next_slot = table.best_slot[next_row, lead]
-        if table.best_policy[next_row, lead] != driver:  # often it drives on
-            next_slot = find_policy(table, next_row, driver)
-        next_action = scores.greedy_of_slot(table, rule, next_row, next_slot, memory.coef[driver])
+        next_slot = table.best_slot[next_row, next_greedy]
+        if table.best_policy[next_row, next_greedy] != source:  # often the same policy is selected again
+            next_slot = find_policy(table, next_row, source)
+        next_action = scores.greedy_of_slot(table, rule, next_row, next_slot, memory.coef[source])
         read(table, rule, next_row, next_slot, next_action, after)
-    slot = scores.own_slot(table, rule, row, driver, driver_slot, t, coef)
+    slot = scores.own_slot(table, rule, row, source, source_slot, t, coef)
     learn_entry(table, rule, row, slot, action, phi, after, memory.delta)
     scores.update_cache(table, row, slot, action, coef, now)
 
 
 @compiled(_nrt=False, forceinline=True)
 def learn_weights(memory: Memory, t: int, phi: Floats, reward: float) -> None:
-    """One step of stochastic gradient descent on (r - phi . w)^2 / 2; caches go stale only if w changes."""
+    """Take one step of stochastic gradient descent on (r - phi . w)^2 / 2."""
     w, alpha_w = memory.w[t], memory.rule.alpha_w
     error = reward
     for i in range(len(phi)):
@@ -154,17 +165,17 @@ def learn_weights(memory: Memory, t: int, phi: Floats, reward: float) -> None:
 
 @compiled(_nrt=False, forceinline=True)
 def row_of(memory: Memory, t: int, state: int) -> int:
-    """The row of a state, made if it is new."""
+    """Return the row of a state; a new state is added."""
     rows = memory.rows
     slot = slot_of(rows.keys, state)
     if rows.keys[slot] == -1:
         enter(rows, slot, state, add_row(memory.table, memory.rule, t))
-    return int(np.int64(rows.values[slot]))  # rows are int64 everywhere, or numba compiles all twice
+    return int(np.int64(rows.values[slot]))  # rows are int64 everywhere, else numba compiles all functions twice
 
 
 @compiled(_nrt=False, forceinline=True)
 def row_after(memory: Memory, t: int, row: int, action: int, state: int) -> int:
-    """The row of the state after an action, or -1 after the end; most often it is that of the last time."""
+    """Return the row of the next state, -1 at termination; the next row of the last time is tried first."""
     if state < 0:
         return -1
     rows = memory.rows
@@ -177,7 +188,7 @@ def row_after(memory: Memory, t: int, row: int, action: int, state: int) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def has_room(memory: Memory, t: int) -> bool:
-    """Whether the pools can take whatever one more step may need."""
+    """Return whether the pools have room for one more step."""
     table = memory.table
     return (
         table.used[0] + 2 <= len(memory.rows.successor)
@@ -189,7 +200,7 @@ def has_room(memory: Memory, t: int) -> bool:
 
 @compiled(_nrt=False)
 def run_task(world: WorldArrays, memory: Memory, t: int, stretch: Stretch) -> None:
-    """Learn task t in a compiled world until the stretch is done or the pools are used up."""
+    """Act and learn in task t in a compiled world, until the stretch is done or the pools are full."""
     draws, n_actions = stretch.draws, len(memory.table.actions)
     row = -1
     for n in range(stretch.progress[STEP], len(draws)):
@@ -209,7 +220,7 @@ def run_task(world: WorldArrays, memory: Memory, t: int, stretch: Stretch) -> No
 
 @compiled(_nrt=False)
 def follow_path(memory: Memory, t: int, stretch: Stretch) -> None:
-    """Learn task t from the path of a stretch that another learner took, until it or the pools are used up."""
+    """Learn task t from the path of another learner's stretch, until its end or until the pools are full."""
     path, progress = stretch.path, stretch.progress
     for n in range(progress[STEP], len(path)):
         if not has_room(memory, t):

@@ -1,4 +1,7 @@
-"""What learners share in a compiled world: the rows of its states, and the steps of a stretch of a task."""
+"""Data that learners share in a compiled world: the rows of its states, and the steps of a stretch.
+
+A stretch is a sequence of steps in one task, of one or several episodes.
+"""
 
 from __future__ import annotations
 
@@ -11,27 +14,27 @@ from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
 from rasf.envs.tabular_world import TabularWorld, WorldArrays
 
-OTHER_WORLD = "the learner has learned in another world; make a new one for this"
+OTHER_WORLD = "the learner has learned in another world; make a new learner for this world"
 
 
 class Rows(NamedTuple):
-    """States of a compiled world and their rows: an open-addressing map, at most a quarter full."""
+    """A map from states of a compiled world to rows: open addressing, at most a quarter full."""
 
-    keys: Ints  # (H,) state, or -1
-    values: Ints  # (H,) int32, row
-    state: Ints  # (R,) of each row
-    successor: Ints  # (R, A) int32, the row after the last time that the action was taken there, or -1
+    keys: Ints  # (H,) the state in each slot, or -1
+    values: Ints  # (H,) int32, the row of the state in each slot
+    state: Ints  # (R,) the state of each row
+    successor: Ints  # (R, A) int32, the next row when the action was last taken there, or -1
 
 
 def new_rows(n_rows: int, n_actions: int) -> Rows:
-    """An empty map with room for n_rows states."""
+    """Return an empty map with room for n_rows states."""
     size = 1 << int(4 * n_rows - 1).bit_length()
     successor = np.full((n_rows, n_actions), -1, np.int32)
     return Rows(np.full(size, -1), np.zeros(size, np.int32), np.zeros(n_rows, np.int64), successor)
 
 
 def enlarged(rows: Rows, n_rows: int, used: int) -> Rows:
-    """The map with room for n_rows states, of which `used` are in it."""
+    """Return the map with room for n_rows states; the first `used` rows are copied."""
     larger = new_rows(n_rows, rows.successor.shape[1])
     enter_all(larger, rows.state[:used])
     larger.successor[:used] = rows.successor[:used]
@@ -40,14 +43,14 @@ def enlarged(rows: Rows, n_rows: int, used: int) -> Rows:
 
 @compiled(_nrt=False)
 def enter_all(rows: Rows, states: Ints) -> None:
-    """Enter states in the order of their rows, from 0."""
+    """Enter states as rows 0, 1, .."""
     for row in range(len(states)):
         enter(rows, slot_of(rows.keys, states[row]), states[row], row)
 
 
 @compiled(_nrt=False, forceinline=True)
 def enter(rows: Rows, slot: int, state: int, row: int) -> None:
-    """Enter a state at the slot that `slot_of` gave for it."""
+    """Enter a state at its slot, as returned by `slot_of`."""
     rows.keys[slot], rows.values[slot], rows.state[row] = state, row, state
     for a in range(rows.successor.shape[1]):
         rows.successor[row, a] = -1
@@ -55,7 +58,7 @@ def enter(rows: Rows, slot: int, state: int, row: int) -> None:
 
 @compiled(_nrt=False, forceinline=True)
 def slot_of(keys: Ints, state: int) -> int:
-    """Where a state stands in the map, or would stand."""
+    """Return the slot of a state in the map, or the free slot where it belongs."""
     mask = len(keys) - 1
     slot = np.int64((np.uint64(state) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)) & mask
     while keys[slot] != state and keys[slot] != -1:
@@ -67,21 +70,21 @@ STEP, STATE, TAKEN, EPISODES = range(4)  # entries of `Stretch.progress`
 
 
 class Stretch(NamedTuple):
-    """Some steps of a task in a compiled world, which a loop takes until it is out of memory or they are done."""
+    """Steps of a task in a compiled world. A loop takes them until all are done or the learner's arrays are full."""
 
-    kinds: Floats  # (K, d) the world's
-    rewards: Floats  # (K,) that the task pays for a step of each kind
+    kinds: Floats  # (K, d) features of each kind of step
+    rewards: Floats  # (K,) reward of each kind of step in the task
     step_limit: int
     epsilon: float
-    draws: Floats  # (steps, 3) uniform: explore or not, which action, the world's chance
-    path: Ints  # (steps, 4) is written: state, action, kind, next state or -1 after the end
-    progress: Ints  # (4,) steps so far, the present state, steps of the episode, finished episodes
+    draws: Floats  # (steps, 3) uniform: whether to explore, which action, the world's random number
+    path: Ints  # (steps, 4) output: state, action, kind, next state or -1 at termination
+    progress: Ints  # (4,) steps so far, current state, steps of the episode, finished episodes
     total: Floats  # (1,) sum of the rewards
     counts: Ints  # (K,) steps of each kind
 
 
 class TaskOutcome(NamedTuple):
-    """What one task of training saw: total reward, failures, finished episodes."""
+    """Total reward, number of failures and number of finished episodes of a stretch."""
 
     total: float
     failures: int
@@ -89,7 +92,7 @@ class TaskOutcome(NamedTuple):
 
 
 def new_stretch(world: TabularWorld, w: Floats, epsilon: float, draws: Floats) -> Stretch:
-    """A stretch from the start of an episode, of a task with the weights w (d,)."""
+    """Return a stretch from the start of an episode, in a task with weights w (d,)."""
     kinds, progress = world.kinds, np.zeros(4, np.int64)
     progress[STATE] = world.world().first_state()
     rewards, path = kinds @ w, np.zeros((len(draws), 4), np.int64)
@@ -98,14 +101,14 @@ def new_stretch(world: TabularWorld, w: Floats, epsilon: float, draws: Floats) -
 
 
 def outcome(world: TabularWorld, stretch: Stretch) -> TaskOutcome:
-    """What a stretch saw."""
+    """Return the totals of a stretch."""
     failures = 0 if world.failure is None else int(stretch.counts[world.failure])
     return TaskOutcome(float(stretch.total[0]), failures, int(stretch.progress[EPISODES]))
 
 
 @compiled(_nrt=False, forceinline=True)
 def advance(world: WorldArrays, stretch: Stretch, action: int) -> tuple[int, int, bool]:
-    """Take a step: its kind, the next state or -1 after the end, and whether the episode is over."""
+    """Take a step; return its kind, the next state or -1 at termination, and whether the episode is over."""
     progress, n = stretch.progress, stretch.progress[STEP]
     stretch.path[n, 0], stretch.path[n, 1] = progress[STATE], action
     state, kind, terminated = world.next_state(progress[STATE], action, stretch.draws[n, 2])
@@ -123,7 +126,7 @@ def advance(world: WorldArrays, stretch: Stretch, action: int) -> tuple[int, int
 
 
 def check_world(world: TabularWorld, n_features: int, n_actions: int, known: TabularWorld | None) -> None:
-    """Refuse sizes that do not fit, since compiled code does not check bounds, and another world than the known."""
+    """Raise ValueError if sizes differ, or if the world is not the `known` one. Compiled code does not check bounds."""
     if (world.n_features, world.n_actions) != (n_features, n_actions):
         raise ValueError(
             f"the world has {world.n_features} features and {world.n_actions} actions, "

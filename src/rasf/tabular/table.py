@@ -1,25 +1,26 @@
-"""Successor-feature tables of many policies, stored so that the number of policies hardly matters.
+"""Successor-feature tables of many policies, in a form whose cost hardly depends on the number of policies.
 
-For every visited state (a row) and every policy j the table holds, per action, psi (d) and the entries of Sigma that
-are learned: none, the diagonal (d), or the upper triangle (d (d + 1) / 2) of the symmetric matrix. A policy starts as a
-copy of the one before it, and most rows of most policies are never updated again, so a row keeps one *entry* per
-stretch of consecutive policies that hold the same numbers:
+For every visited state (a row), policy and action, the table holds psi (d) and the learned entries of Sigma: none, the
+diagonal (d), or the upper triangle (d (d + 1) / 2) of the symmetric matrix. A policy starts as a copy of the one before
+it, and most rows of most policies are never updated again. So a row has one *entry* for each range of consecutive
+policies with the same numbers:
 
     entry k of a row belongs to the policies first_policy[k], .., last_policy[k]
 
-Updating one policy splits its stretch; the others keep the old numbers, as separate tables would. New policies join the
-last stretch for free. With independent initial noise, the policies that exist when a state is first seen each hold
-noise of their own there, a function of the seed, row and policy: it is drawn again when it is needed, and becomes an
-entry when its policy is updated.
+An update of one policy splits its range; the other policies keep the old numbers, as in separate tables. New policies
+join the last range without cost. With independent initial noise, each policy that exists when a state is first visited
+has its own noise there, a function of the seed, row and policy. It is recomputed when needed, and becomes an entry when
+the policy is updated.
 
-Scores, and the caches that keep them cheap, are in `scores`.
+Scores and their caches are in `scores`.
 
-All functions here are compiled and work in place; `used` counts what is taken of each pool, and `reserve` enlarges.
-They are compiled without reference counting (`_nrt=False`): a call would otherwise count every array of the table up
-and down. So they must not allocate, and copy by loops. What every step calls is inlined (`forceinline`): a call would
-otherwise pass some hundred numbers, the shapes and strides of the table's arrays. Each of the two took most of the
-time. Numbers are stored as float32, one action's together, so that a step waits for little memory; arithmetic is
-float64. New memory is slow too, since the system clears it: blocks that a row has outgrown are used again.
+All functions here are compiled and work in place. `used` counts the used part of each pool, and `reserve` enlarges the
+pools. The functions are compiled without reference counting (`_nrt=False`), because a call would otherwise count every
+array of the table up and down. So they must not allocate, and copy by loops. Functions that every step calls are
+inlined (`forceinline`), because a call would otherwise pass about a hundred numbers, the shapes and strides of the
+table's arrays. Each of the two would dominate the run time. Numbers are stored as float32, those of one action
+together, to reduce memory traffic; arithmetic is float64. Allocation is slow too, since the system clears new memory,
+so blocks that a row has outgrown are used again.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ _UNROLLED = (5, 4)  # features and actions of the paper's world: a fifth faster;
 
 
 class SigmaForm(IntEnum):
-    """Which entries of Sigma are learned; files say it by the name in lower case."""
+    """Which entries of Sigma are learned; files contain the name in lower case."""
 
     NONE = 0
     DIAGONAL = 1
     FULL = 2
 
     def entries(self, n_features: int) -> int:
-        """How many entries are learned."""
+        """Return the number of entries that are learned."""
         return (0, n_features, n_features * (n_features + 1) // 2)[self]
 
     def __str__(self) -> str:
@@ -58,40 +59,40 @@ BASE = 0  # where the row's block of entries begins
 COUNT = 1  # entries in use
 CAPACITY = 2  # entries the block can hold
 NEWEST = 3  # offset of the entry of the newest policies
-OWN_NOISE = 4  # policies below this drew noise of their own
-NOISE_BASE = 5  # where the list of those that still hold it begins
-NOISE_COUNT = 6
-VERSION = 7  # of w, for which the row's best action holds; -1 if it must be found again
+OWN_NOISE = 4  # policies below this number have their own initial noise
+NOISE_BASE = 5  # where the list of policies that still have their noise begins
+NOISE_COUNT = 6  # length of this list
+VERSION = 7  # version of w for which the row's best action is known; -1 if it must be recomputed
 
 # Columns of `Table.bound`
-SCORED_AT = 0  # length of w's path when all scores of the row were computed
-SCORED_VERSION = 1  # of w, at that moment: w may move by less than the path can tell
+SCORED_AT = 0  # length of the path of w when all scores of the row were computed
+SCORED_VERSION = 1  # version of w at that time: w may move by less than the rounding of the path length
 LARGEST_PSI = 2
 LARGEST_SIGMA = 3
 
 
 class Table(NamedTuple):
-    """R rows, E entries, N policies with noise of their own; m = d + learned entries of Sigma."""
+    """R rows, E entries, N policies with their own noise; m = d + learned entries of Sigma."""
 
     row: Ints  # (R, 8) the columns above
     bound: Floats  # (R, 4) the columns above
-    best: Floats  # (R, A) largest score over the policies; if not exact, none was above it when it was computed
-    best_slot: Ints  # (R, A) offset of its entry; -1 - policy if that is noise
-    best_policy: Ints  # (R, A) lowest policy that attains it
+    best: Floats  # (R, A) largest score over the policies; an upper bound at the time of computation if not exact
+    best_slot: Ints  # (R, A) offset of the entry with this score; -1 - policy for noise
+    best_policy: Ints  # (R, A) lowest policy with this score
     exact_version: Ints  # (R, A) version of w for which these three are exact, or -1
-    noise_best: Floats  # (R, A) largest score among the noise; if no policy is named, none was above it
-    noise_best_policy: Ints  # (R, A) the lowest that attains it, or -1
-    noise_scored_at: Floats  # (R, A) length of w's path at that moment
-    noise_version: Ints  # (R, A) version of w at that moment
+    noise_best: Floats  # (R, A) largest score of noise; an upper bound if noise_best_policy is -1
+    noise_best_policy: Ints  # (R, A) lowest policy with this score, or -1
+    noise_scored_at: Floats  # (R, A) length of the path of w at that time
+    noise_version: Ints  # (R, A) version of w at that time
     first_policy: Ints  # (E,)
-    last_policy: Ints  # (E,) of the newest stretch: ANY_LATER
-    next_free: Ints  # (E,) at the first entry of a free block: the next one of its size, or -1
+    last_policy: Ints  # (E,) ANY_LATER for the newest range
+    next_free: Ints  # (E,) at the first entry of a free block: the next free block of its size, or -1
     value: Floats  # (E, A, m) float32
     score: Floats  # (E, A)
     noise_policy: Ints  # (N,)
     used: Ints  # (3,) rows, entries, noise policies in use
     free: Ints  # (16,) the first free block of 2^k entries, or -1
-    features: Sized  # these three only for their lengths d, A and m; see `_length`
+    features: Sized  # these three have the lengths d, A and m, and their content is not used; see `_length`
     actions: Sized
     numbers: Sized
 
@@ -102,7 +103,7 @@ class Rule(NamedTuple):
     gamma: float
     alpha: float
     alpha_sigma: float
-    alpha_w: float  # 0 where the weights are given
+    alpha_w: float  # 0 if the weights are given
     variance_weight: float  # beta / 2
     sigma: int  # a SigmaForm
     noise_scale: float
@@ -111,7 +112,7 @@ class Rule(NamedTuple):
 
 
 def new_table(n_features: int, n_actions: int, sigma: int) -> Table:
-    """An empty table; memory is taken as it is used."""
+    """Return a table without rows, entries and noise."""
     m = n_features + SigmaForm(sigma).entries(n_features)
     known = (n_features, n_actions) == _UNROLLED
     return Table(
@@ -140,21 +141,21 @@ def new_table(n_features: int, n_actions: int, sigma: int) -> Table:
 
 
 def _length(n: int, known: bool) -> Sized:
-    """Something of length n: of a tuple's, the compiler knows it and unrolls the loops over it."""
+    """Return an object of length n: for a tuple, the compiler knows the length and unrolls loops over it."""
     return (0,) * n if known else np.zeros(n)
 
 
-_POOLS = [0] * 10 + [1] * 5 + [2]  # which entry of `used` counts the rows of each of the first arrays
+_POOLS = [0] * 10 + [1] * 5 + [2]  # for each of the first arrays, the entry of `used` that counts its rows
 
 
 def used_part(table: Table) -> Table:
-    """The table without the room that is not in use yet; arrays are views."""
+    """Return the table without unused room; arrays are views."""
     names = zip(table._fields[: len(_POOLS)], _POOLS, strict=True)
     return table._replace(**{name: getattr(table, name)[: table.used[pool]] for name, pool in names})
 
 
 def reserve(table: Table, rows: int, entries: int, noise: int) -> Table:
-    """The table with room for this many more of each; the same object if there is room already."""
+    """Return the table with room for this many more of each; the same object if there is room already."""
     wanted = table.used + np.array([rows, entries, noise])
     have = (len(table.row), len(table.first_policy), len(table.noise_policy))
     if all(need <= held for need, held in zip(wanted, have, strict=True)):
@@ -163,7 +164,7 @@ def reserve(table: Table, rows: int, entries: int, noise: int) -> Table:
     for name, pool in zip(table._fields[: len(_POOLS)], _POOLS, strict=True):
         if wanted[pool] > have[pool]:
             array = getattr(table, name)
-            # what is not touched takes no memory, what is copied is touched twice: so grow by much
+            # growing is expensive as it copies, and untouched memory is free: grow by a large factor
             larger[name] = np.empty((max(4 * have[pool], int(wanted[pool])), *array.shape[1:]), array.dtype)
             larger[name][: table.used[pool]] = array[: table.used[pool]]
     return table._replace(**larger)
@@ -171,7 +172,7 @@ def reserve(table: Table, rows: int, entries: int, noise: int) -> Table:
 
 @compiled(_nrt=False, forceinline=True)
 def initial_noise(seed: int, row: int, policy: Whole, k: int) -> float:
-    """A number in [-1, 1), a function of its arguments alone (splitmix64 finaliser), exact in float32."""
+    """Return a number in [-1, 1), exact in float32, as a hash of the arguments (splitmix64 finaliser)."""
     z = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(row) * np.uint64(0xBF58476D1CE4E5B9)
     z += np.uint64(policy) * np.uint64(0x94D049BB133111EB) + np.uint64(k + 1) * np.uint64(0xD6E8FEB86659FD93)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -182,13 +183,13 @@ def initial_noise(seed: int, row: int, policy: Whole, k: int) -> float:
 
 @compiled(_nrt=False, forceinline=True)
 def drawn_psi(seed: int, scale: float, row: int, policy: Whole, A: int, a: int, i: int) -> float:
-    """Number i of what a policy holds for action a of A before it is updated, rounded as it is stored."""
+    """Return feature i of the initial psi of a policy for action a of A, rounded as in the table."""
     return np.float64(np.float32(scale * initial_noise(seed, row, policy, i * A + a)))
 
 
 @compiled(_nrt=False)
 def set_coefficients(w: Floats, rule: Rule, coef: Floats) -> None:
-    """coef (m,) such that coef . entry is the score under w (d,): w, and `transfer.packed_weights` for Sigma."""
+    """Write coef (m,) such that coef . entry is the score under w (d,): w, and `transfer.packed_weights` for Sigma."""
     d = len(w)
     for i in range(d):
         coef[i] = w[i]
@@ -203,7 +204,7 @@ def set_coefficients(w: Floats, rule: Rule, coef: Floats) -> None:
 
 @compiled(_nrt=False)
 def add_row(table: Table, rule: Rule, newest_policy: int) -> int:
-    """A row for a state seen for the first time, while policies 0 .. newest_policy exist."""
+    """Add a row for a new state while policies 0 .. newest_policy exist, and return its number."""
     row = table.used[0]
     table.used[0] += 1
     entry = take_block(table, np.int64(_FIRST_CAPACITY))
@@ -224,13 +225,13 @@ def add_row(table: Table, rule: Rule, newest_policy: int) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def largest_noise(scale: float) -> float:
-    """No initial number of this scale is larger, rounded to float32 or not."""
+    """Return an upper bound of the absolute initial numbers of this scale, also after rounding to float32."""
     return scale * (1.0 + 1e-6)
 
 
 @compiled(_nrt=False)
 def fill_with_noise(table: Table, rule: Rule, row: int, policy: int, entry: int) -> None:
-    """Give an entry a policy's first numbers at a row; Sigma is 0."""
+    """Set an entry to the initial numbers of a policy at a row; Sigma is 0."""
     d, A = len(table.features), len(table.actions)
     for a in range(A):
         for i in range(d):
@@ -241,7 +242,7 @@ def fill_with_noise(table: Table, rule: Rule, row: int, policy: int, entry: int)
 
 @compiled(_nrt=False)
 def take_block(table: Table, capacity: Whole) -> int:
-    """The first entry of a block of `capacity` entries, a power of 2: one that was given back, or a new one."""
+    """Return the first entry of a free block with `capacity` entries, a power of 2; released blocks come first."""
     size = size_class(capacity)
     block = table.free[size]
     if block >= 0:
@@ -254,7 +255,7 @@ def take_block(table: Table, capacity: Whole) -> int:
 
 @compiled(_nrt=False)
 def size_class(capacity: Whole) -> int:
-    """k for 2^k."""
+    """Return k for a capacity of 2^k."""
     k = 0
     while capacity >> k > 1:
         k += 1
@@ -263,7 +264,7 @@ def size_class(capacity: Whole) -> int:
 
 @compiled(_nrt=False)
 def copy(table: Table, source: int, target: int) -> None:
-    """Copy an entry's numbers and scores."""
+    """Copy the numbers and scores of an entry."""
     for a in range(len(table.actions)):
         for k in range(len(table.numbers)):
             table.value[target, a, k] = table.value[source, a, k]
@@ -272,7 +273,7 @@ def copy(table: Table, source: int, target: int) -> None:
 
 @compiled(_nrt=False)
 def append(table: Table, row: int, source: Whole) -> int:
-    """One more entry in the row, a copy of the entry at offset `source`; its offset."""
+    """Add a copy of the entry at offset `source` to a row, and return its offset."""
     count = table.row[row, COUNT]
     if count == table.row[row, CAPACITY]:
         old, new = table.row[row, BASE], take_block(table, 2 * count)
@@ -290,7 +291,7 @@ def append(table: Table, row: int, source: Whole) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def find_policy(table: Table, row: int, policy: int) -> int:
-    """The slot of one policy in the row: offset of its entry, or -1 - policy while it holds its own noise."""
+    """Return the slot of a policy in a row: the offset of its entry, or -1 - policy while it has its initial noise."""
     base = table.row[row, BASE]
     for k in range(table.row[row, COUNT]):
         if table.first_policy[base + k] <= policy <= table.last_policy[base + k]:
@@ -300,7 +301,7 @@ def find_policy(table: Table, row: int, policy: int) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def read(table: Table, rule: Rule, row: int, slot: int, a: int, out: Floats) -> None:
-    """Copy one action's numbers (m,) of a slot."""
+    """Write the numbers (m,) of one action of a slot to `out`."""
     d, m = len(table.features), len(table.numbers)
     if slot >= 0:
         entry = table.row[row, BASE] + slot
@@ -315,7 +316,7 @@ def read(table: Table, rule: Rule, row: int, slot: int, a: int, out: Floats) -> 
 
 @compiled(_nrt=False, forceinline=True)
 def newest_slot(table: Table, row: int, policy: int) -> int:
-    """An entry that belongs to the newest policy alone, split off if it shares one."""
+    """Return the offset of the newest policy's own entry; it is split off if it is shared."""
     newest = table.row[row, NEWEST]
     if table.first_policy[table.row[row, BASE] + newest] == policy:
         return newest
@@ -331,9 +332,19 @@ def newest_slot(table: Table, row: int, policy: int) -> int:
 def learn_entry(
     table: Table, rule: Rule, row: int, slot: int, a: int, phi: Floats, after: Floats, delta: Floats
 ) -> None:
-    """psi += alpha delta, Sigma += alpha_sigma (delta delta' + gamma^2 Sigma' - Sigma), delta from the old psi.
+    """Update psi += alpha delta and Sigma += alpha_sigma (delta delta' + gamma^2 Sigma' - Sigma).
 
-    `after` (m,) holds psi' and Sigma' at the successor, zeros after the end; `delta` (d,) is scratch.
+    Here delta = phi + gamma psi' - psi, with psi before the update.
+
+    Args:
+        table: the table.
+        rule: constants of the learning rule.
+        row: row of the state.
+        slot: offset of the entry.
+        a: the action.
+        phi: features (d,) of the step.
+        after: psi' and Sigma' (m,) at the next state, zeros at termination.
+        delta: work space (d,).
     """
     entry, d = table.row[row, BASE] + slot, len(table.features)
     value = table.value

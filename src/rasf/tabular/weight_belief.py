@@ -1,9 +1,9 @@
-"""What is believed of a task's weights while they are learned from rewards, r = phi . w.
+"""The belief about a task's weights while they are learned from rewards, r = phi . w.
 
-A normal law: before a reward is seen, the mean and covariance of the tasks before, and every reward narrows it, exactly
-where rewards have no noise. What is not yet known is taken to be good, one standard deviation above its mean by
-default, so that it is found out; weights that were the same in all tasks, as the price of a failure, need not be found
-out again.
+The belief is a normal distribution. A task begins with the mean and covariance of the weights of earlier tasks. Every
+reward updates the belief by linear regression with nearly no noise. Rewards of uncertain weights are estimated
+optimistically, by default one standard deviation above their mean, so that they are explored. Weights that were equal
+in all earlier tasks, such as the cost of a failure, have a narrow distribution and need little exploration.
 """
 
 from __future__ import annotations
@@ -12,13 +12,18 @@ import numpy as np
 
 from rasf.arrays import Floats
 
-_NOISE = 1e-4  # standard deviation of a reward's error, in units of the largest weight known
+_NOISE = 1e-4  # standard deviation of the noise of a reward, in units of the largest known weight
 
 
 class WeightBelief:
-    """Mean (d,) and covariance (d, d) of the weights of the task at hand."""
+    """Mean (d,) and covariance (d, d) of the weights of the current task.
 
-    STATE = ("mean", "covariance", "_before", "_begun")  # for checkpoints
+    Args:
+        n_features: number d of features.
+        curiosity: standard deviations by which estimated rewards exceed their mean.
+    """
+
+    STATE = ("mean", "covariance", "_before", "_begun")  # attributes in a checkpoint
 
     def __init__(self, n_features: int, curiosity: float) -> None:
         self.curiosity = curiosity
@@ -28,11 +33,11 @@ class WeightBelief:
 
     @property
     def scale(self) -> float:
-        """The largest weight known; 1 while there is none."""
+        """The largest absolute weight known, 1 if there is none."""
         return float(max((np.abs(w).max() for w in (*self._before, self.mean) if np.any(w)), default=1.0))
 
     def begin_task(self) -> None:
-        """The weights of the task that ends are one more example of what weights are like."""
+        """Add the weights of the last task to the earlier ones, and reset the belief to their mean and covariance."""
         if self._begun:
             self._before.append(self.mean)
         self._begun = True
@@ -41,20 +46,21 @@ class WeightBelief:
             return
         seen = np.array(self._before)
         self.mean = seen.mean(axis=0)
-        # the less is known, the wider; a weight that never changed can yet change
+        # wider after few tasks: a weight that was equal in all of them may still change
         self.covariance = np.atleast_2d(np.cov(seen.T, ddof=0)) + (self.scale / n) ** 2 * np.eye(d)
 
     def observe(self, phi: Floats, reward: float) -> None:
+        """Update the belief by the reward of a step with features phi (d,)."""
         along = self.covariance @ phi
         spread = phi @ along + (_NOISE * self.scale) ** 2
         self.mean = self.mean + along * ((reward - phi @ self.mean) / spread)
         self.covariance = self.covariance - np.outer(along, along) / spread
 
     def errors(self, phi: Floats) -> Floats:
-        """Standard deviations of the rewards of features (.., d)."""
+        """Return the standard deviations (..) of the rewards of features (.., d)."""
         variance = np.einsum("...i,ij,...j->...", phi, self.covariance, phi)
         return np.sqrt(np.maximum(variance, 0.0))
 
     def rewards(self, phi: Floats) -> Floats:
-        """Of features (.., d), as good as they may well be."""
+        """Return optimistic rewards (..) of features (.., d)."""
         return np.asarray(phi @ self.mean + self.curiosity * self.errors(phi))

@@ -312,7 +312,7 @@ def test_settings_that_no_file_can_keep_are_not_made_up():
     ({"env": "nothing-v0"}, "env must"),
     ({"env": 7}, "env must"),
     ({"env_kwargs": 3}, "env_kwargs must be a dict of arguments by name, got 3"),
-    ({"failure": lambda step: "no"}, r"what failure\(step\) returns must be True or False, got 'no'"),
+    ({"failure": lambda step: "no"}, r"the result of failure\(step\) must be True or False, got 'no'"),
     ({"env": random_world(0, S=5, d=3)}, "env must have the observations that the library was trained with"),
     ({"env": random_world(0, d=2)}, "env must have the n_features that the library was trained with, 3, got 2"),
     ({"env": random_world(0, A=3, d=3)}, "env must have the n_actions that the library was trained with, 2, got 3"),

@@ -552,7 +552,7 @@ def test_an_environment_that_breaks_in_the_middle_is_refused_and_nothing_is_writ
     said = {
         "features": "the features of a step must be finite",
         "shape": r"the environment's reward must be features of shape \(2,\), got shape \(1,\)",
-        "observation": "the environment gave an observation that its space does not allow: obs must be finite",
+        "observation": "the environment gave an observation that is not in its space: obs must be finite",
     }[broken]
     one_line(lambda: rasf.learn(world, tasks=2, steps_per_task=100, **options).save("library.rasf"), said)
     assert list(tmp_path.iterdir()) == []

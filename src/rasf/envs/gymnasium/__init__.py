@@ -1,1 +1,1 @@
-"""Gymnasium environments as sources of features: spaces, encoded observations, one environment or many."""
+"""Adapters from Gymnasium environments to features: spaces, encoded observations, single and vector environments."""

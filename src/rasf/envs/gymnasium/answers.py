@@ -1,4 +1,4 @@
-"""What environments, and functions of their steps, may answer: each answer is checked, or refused in one sentence."""
+"""Checks of what environments, and functions of their steps, return; each failed check is a one-sentence error."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from rasf.arrays import Floats
 from rasf.checks import floats
 
 Info: TypeAlias = dict[str, Any]
-Phi: TypeAlias = Callable[..., npt.ArrayLike]  # of (obs, action, next_obs, info), and of what `phi_asks` finds
+Phi: TypeAlias = Callable[..., npt.ArrayLike]  # of (obs, action, next_obs, info), and of further parameters
 WholeStep: TypeAlias = Callable[[object, object, object, Info, object, object, object], npt.ArrayLike]
 T = TypeVar("T")
-MAX_COUNT = 2**15  # actions, features: tables number both in 16 bits
-MAX_FEATURE = 1e18  # whose square is still small in float32, which networks use
-_ASKED = ("reward", "terminated", "truncated")  # what phi gets only by name
+MAX_COUNT = 2**15  # of actions and of features: tables number both in 16 bits
+MAX_FEATURE = 1e18  # its square is well within float32, which networks use
+_OPTIONAL = ("reward", "terminated", "truncated")  # parameters that phi gets only by name
 _ANSWERS = {"reset": ("obs", "info"), "step": ("obs", "reward", "terminated", "truncated", "info")}
 
 
 def checked_reset(env: gymnasium.Env | gymnasium.vector.VectorEnv, seed: int | list[int] | None) -> Any:
-    """What `env.reset` gives, if it is as Gymnasium has it."""
+    """Reset an environment and return the checked result (obs, info)."""
     try:
         return checked("reset", env.reset(seed=seed))
     except TypeError as error:
         if "argument 'seed'" not in str(error):
             raise
-        raise ValueError(f"the environment's reset must take a seed, as Gymnasium has it: {error}") from None
+        raise ValueError(f"the environment's reset must take a seed, as in Gymnasium: {error}") from None
 
 
 def checked(call: str, answer: object) -> Any:
-    """What an environment's reset or step gave, unless it is not as Gymnasium has it, as in the old Gym."""
+    """Return the result of an environment's "reset" or "step", or raise ValueError if it is not as in Gymnasium."""
     wanted = _ANSWERS[call]
     if not isinstance(answer, tuple | list) or len(answer) != len(wanted) or not isinstance(answer[-1], Mapping):
         got = f"{len(answer)} values" if isinstance(answer, tuple) else type(answer).__name__
-        raise ValueError(f"the environment's {call} must return ({', '.join(wanted)}), as Gymnasium has it, got {got}")
+        raise ValueError(f"the environment's {call} must return ({', '.join(wanted)}), as in Gymnasium, got {got}")
     return answer
 
 
 def space_of(env: gymnasium.Env | gymnasium.vector.VectorEnv, name: str) -> gymnasium.Space:
-    """Return the space that an environment has under this name, or refuse one that has none."""
+    """Return the space in this attribute of an environment, or raise ValueError if there is none."""
     found = getattr(env, name, None)
     if not isinstance(found, gymnasium.Space):
         got = "none" if found is None else f"a {type(found).__module__}.{type(found).__name__}"
@@ -53,45 +53,46 @@ def space_of(env: gymnasium.Env | gymnasium.vector.VectorEnv, name: str) -> gymn
 
 
 def flag(name: str, value: object) -> bool:
-    """Return a yes or no that an environment or a rule gave: True, False, 0 or 1, also of numpy; refuse all else."""
+    """Return a flag as bool: True, False, 0 or 1, also of numpy; raise ValueError for anything else."""
     if getattr(value, "ndim", 0) or not (value == 0 or value == 1):
         raise ValueError(f"{name} must be True or False, got {value!r:.60}")
     return bool(value)
 
 
 def kept(obs: T) -> T:
-    """A copy: an environment may write its next observation into the same array."""
-    return obs.copy() if isinstance(obs, np.ndarray) else copy.deepcopy(obs)  # the same for an array, and quicker
+    """Return a copy of an observation: an environment may write its next one into the same array."""
+    return obs.copy() if isinstance(obs, np.ndarray) else copy.deepcopy(obs)  # the same for an array, and faster
 
 
 def allowed(encode: Callable[[object], T], obs: object) -> T:
-    """What an encoder makes of an environment's observation, unless its space does not allow it."""
+    """Return the encoded observation of an environment, or raise ValueError if it is not in its space."""
     try:
         return encode(obs)
     except ValueError as error:
-        raise ValueError(f"the environment gave an observation that its space does not allow: {error}") from None
+        raise ValueError(f"the environment gave an observation that is not in its space: {error}") from None
 
 
 def own_randomness(env: gymnasium.Env) -> None:
-    """Make minecart draw its ores from its own generator; its scipy distributions use numpy's global one, unseeded."""
+    """Make minecart draw its ores from its own generator; its scipy distributions use numpy's global generator."""
     for mine in getattr(env.unwrapped, "mines", ()):
-        for law in getattr(mine, "distributions", ()):
-            law.random_state = env.unwrapped.np_random
+        for distribution in getattr(mine, "distributions", ()):
+            distribution.random_state = env.unwrapped.np_random
 
 
 def actions_of(space: gymnasium.Space) -> list[np.int64]:
-    """Return the environment's own numbers of the actions 0, 1, ..; refuse a space that is not Discrete, or too big."""
+    """Return the environment's own numbers of the actions 0, 1, ..; raise ValueError unless the space is Discrete."""
     if not isinstance(space, gymnasium.spaces.Discrete):
-        raise ValueError(f"the action space must be Discrete, got {type(space).__name__}: no other actions are served")
+        raise ValueError(f"the action space must be Discrete, got {type(space).__name__}: no others are supported")
     if space.n > MAX_COUNT:
         raise ValueError(f"the action space must have at most {MAX_COUNT} actions, got {space.n}")
     return [np.int64(space.start + i) for i in range(int(space.n))]
 
 
 def phi_asks(phi: Phi) -> tuple[str, ...]:
-    """Return which of reward, terminated and truncated phi has as parameters beside its first four.
+    """Return which of reward, terminated and truncated are parameters of phi after its first four.
 
-    What is no function that can be called with (obs, action, next_obs, info) and these is refused.
+    Raises:
+        ValueError: if phi cannot be called with (obs, action, next_obs, info) and these.
     """
     if not callable(phi):
         raise ValueError(f"phi must be a function phi(obs, action, next_obs, info), got {type(phi).__name__}")
@@ -99,26 +100,26 @@ def phi_asks(phi: Phi) -> tuple[str, ...]:
         signature = inspect.signature(phi)
     except (TypeError, ValueError):  # some compiled functions have none
         return ()
-    asked = tuple(name for name in list(signature.parameters)[4:] if name in _ASKED)
+    asked = tuple(name for name in list(signature.parameters)[4:] if name in _OPTIONAL)
     try:
         signature.bind(None, None, None, None, **dict.fromkeys(asked))
     except TypeError:
         raise ValueError(
             "phi must be a function phi(obs, action, next_obs, info), with further parameters only if they are named "
-            f"{', '.join(_ASKED)} or have a default, got phi{signature}"
+            f"{', '.join(_OPTIONAL)} or have a default, got phi{signature}"
         ) from None
     return asked
 
 
 def phi_caller(phi: Phi) -> WholeStep:
-    """Return a function of (obs, action, next_obs, info, reward, terminated, truncated) that calls phi as it asks.
+    """Return a function of (obs, action, next_obs, info, reward, terminated, truncated) that calls phi as needed.
 
-    The signature of phi is looked at here, once, and refused as by `phi_asks`.
+    The signature of phi is inspected here, once; `phi_asks` describes the errors.
     """
     asked = phi_asks(phi)
     if not asked:
         return lambda obs, action, next_obs, info, *_: phi(obs, action, next_obs, info)
-    places = [(name, _ASKED.index(name)) for name in asked]
+    places = [(name, _OPTIONAL.index(name)) for name in asked]
 
     def call(obs: object, action: object, next_obs: object, info: Info, *more: object) -> npt.ArrayLike:
         return phi(obs, action, next_obs, info, **{name: more[place] for name, place in places})
@@ -127,7 +128,7 @@ def phi_caller(phi: Phi) -> WholeStep:
 
 
 def phi_bounds(phi: Phi, given: npt.ArrayLike | None = None) -> Floats | None:
-    """Return bounds (d, 2), given or the function's own, infinite where open; None where nothing is declared."""
+    """Return the bounds (d, 2) of phi, given or its attribute, infinite where open; None if there are none."""
     name, found = ("phi.bounds", getattr(phi, "bounds", None)) if given is None else ("bounds", given)
     if found is None:
         return None
@@ -138,14 +139,14 @@ def phi_bounds(phi: Phi, given: npt.ArrayLike | None = None) -> Floats | None:
 
 
 def checked_bounds(bounds: Floats) -> Floats:
-    """Return bounds (d, 2) of features, or refuse those of none or of too many."""
+    """Return bounds (d, 2) of features, or raise ValueError if there are no features or too many."""
     if not 1 <= len(bounds) <= MAX_COUNT:
         raise ValueError(f"the features must be 1 to {MAX_COUNT}, got {len(bounds)}")
     return bounds
 
 
 def numbers_of(features: npt.ArrayLike) -> Floats:
-    """Return features or a reward as float64, whatever type of real numbers they were written in."""
+    """Return features or rewards as float64, or raise ValueError if they are not real numbers."""
     try:
         found = np.asarray(features)
         if found.dtype.kind in "biufO":
@@ -156,8 +157,8 @@ def numbers_of(features: npt.ArrayLike) -> Floats:
 
 
 def check_features(features: Floats) -> None:
-    """Refuse features that are nan or so large that their variance could not be held in single precision."""
-    if np.count_nonzero(np.abs(features) <= MAX_FEATURE) < features.size:  # as quick as it gets for a few numbers
+    """Raise ValueError if features are nan, or so large that their variance would not fit in single precision."""
+    if np.count_nonzero(np.abs(features) <= MAX_FEATURE) < features.size:  # the fastest way for a few numbers
         raise ValueError(
             f"the features of a step must be finite, within {MAX_FEATURE:g} of 0, the environment gave "
             f"{features.tolist()!s:.200}"
@@ -165,7 +166,7 @@ def check_features(features: Floats) -> None:
 
 
 def wrong_features(shape: tuple[int, ...], n_features: int | None, phi: Phi | None) -> str:
-    """What to say of features of another shape than (d,)."""
+    """Return the error message for features of another shape than (d,)."""
     wanted = "(d,)" if n_features is None else f"({n_features},)"
     if phi is not None:
         return f"phi must return features of shape {wanted}, got shape {shape}"

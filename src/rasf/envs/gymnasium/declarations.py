@@ -1,12 +1,12 @@
-"""`FeatureSource`: what an environment, its wrappers or phi declare of the features, by attributes.
+"""`FeatureSource`: declarations about the features, as attributes of an environment, its wrappers or phi.
 
-    signs            (d,) of the weights that make sense: 1 (more is better), -1 (a cost), 0 (either)
+    signs            signs (d,) of the weights: 1 (more is better), -1 (a cost), 0 (either)
     feature_names    d different words
-    events           indices of the features that occur at most once an episode
-    random_tasks     random_tasks(count, rng), weights (count, d) from the environment's own distribution
+    events           indices of the features that occur at most once per episode
+    random_tasks     random_tasks(count, rng) returns weights (count, d) from the environment's own distribution
 
-Each is looked up in `owners`, outermost first: the wrappers down to the one that makes the reward. What lies below that
-wrapper describes another reward.
+Each attribute is looked up in `owners`, outermost first: the wrappers down to the one that makes the reward. Attributes
+below that wrapper describe another reward.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from rasf.arrays import Floats, Ints
 from rasf.checks import is_whole, task_weights
 from rasf.envs.gymnasium.encoder import Encoder
 
-_MAXIMISED = "mo_gymnasium"  # in this package's environments costs are negative, so that more of each is better
+_MAXIMISED = "mo_gymnasium"  # in this package, costs are negative features, so more of each feature is better
 
 
 def checked_signs(given: object, n_features: int) -> Ints:
-    """Return signs (d,) as integers, or refuse them."""
+    """Return signs (d,) as integers, or raise ValueError if they are not 1, -1 or 0."""
     try:
         signs = np.array(given)
     except ValueError:  # ragged
@@ -34,17 +34,17 @@ def checked_signs(given: object, n_features: int) -> Ints:
 
 
 def _entries(found: object) -> list[object] | None:
-    """The entries of a list, a tuple or an array; None of anything else."""
+    """Return the entries of a list, a tuple or an array; None for anything else."""
     return [*found] if isinstance(found, list | tuple | np.ndarray) else None
 
 
 class FeatureSource:
-    """What one environment with features and several have in common. A wrong declaration is a ValueError."""
+    """Base of single and vector environments with features. A wrong declaration raises ValueError."""
 
     encoder: Encoder
     n_actions: int
-    declared_bounds: Floats  # (d, 2) of the features in a step, infinite where open
-    owners: Sequence[object]  # of declarations, outermost first
+    declared_bounds: Floats  # (d, 2) bounds of the features in a step, infinite where open
+    owners: Sequence[object]  # objects with declarations, outermost first
 
     @property
     def n_features(self) -> int:
@@ -52,16 +52,16 @@ class FeatureSource:
 
     @property
     def bounds(self) -> Floats | None:
-        """Bounds (d, 2) of the features, where all of them are declared."""
+        """Bounds (d, 2) of the features, None unless all are declared."""
         return self.declared_bounds if np.isfinite(self.declared_bounds).all() else None
 
     def _declared(self, name: str) -> object:
-        """The outermost attribute of this name that is not None; None where no owner has one."""
+        """Return the outermost attribute of this name that is not None; None if no owner has one."""
         return next((found for owner in self.owners if (found := getattr(owner, name, None)) is not None), None)
 
     @property
     def signs(self) -> Ints | None:
-        """The signs (d,) of the weights that make sense: 1, -1, or 0 for either; None where they are not known."""
+        """Signs (d,) of the weights: 1, -1, or 0 for either; None if they are not known."""
         found = self._declared("signs")
         if found is not None:
             return checked_signs(found, self.n_features)
@@ -70,7 +70,7 @@ class FeatureSource:
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """The declared names of the features; None where there are none."""
+        """The declared names of the features, None if there are none."""
         found, d = self._declared("feature_names"), self.n_features
         if found is None:
             return None
@@ -82,7 +82,7 @@ class FeatureSource:
 
     @property
     def events(self) -> tuple[int, ...]:
-        """The indices of the features that are declared to occur at most once an episode."""
+        """The indices of the features that are declared to occur at most once per episode."""
         found, d = self._declared("events"), self.n_features
         if found is None:
             return ()
@@ -96,7 +96,7 @@ class FeatureSource:
         return tuple(indices)
 
     def random_tasks(self, count: int, rng: np.random.Generator) -> Floats | None:
-        """Weights (count, d) from the environment's own distribution of tasks; None where it has none."""
+        """Return weights (count, d) from the environment's own distribution of tasks; None if it has none."""
         draw, name = self._declared("random_tasks"), "the environment's random_tasks"
         if draw is None:
             return None

@@ -1,4 +1,4 @@
-"""What a library says of the environment it was trained in; importable, and read from files, without Gymnasium."""
+"""The description of a training environment in a library; it needs no Gymnasium, also when read from a file."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from rasf.world import World
 
 _MOST = 2**53
 _NOTHING = type(None)
-INTERFACE = ("observations", "n_actions", "n_features")  # what must agree for policies to act in an environment
-_JSON: dict[str, tuple[type, ...]] = {  # types in a file; whole numbers are at least 1, but for first_action
+INTERFACE = ("observations", "n_actions", "n_features")  # fields that must agree for policies to act in an environment
+_JSON: dict[str, tuple[type, ...]] = {  # types in a file; whole numbers are at least 1, except first_action
     "id": (str, _NOTHING),
     "kwargs": (dict,),
     "observations": (dict,),
@@ -29,18 +29,25 @@ _JSON: dict[str, tuple[type, ...]] = {  # types in a file; whole numbers are at 
     "phi": (str, _NOTHING),
     "max_episode_steps": (int, _NOTHING),
 }
-_LATER = {"feature_names": (list, _NOTHING)}  # which older files do not have
+_LATER = {"feature_names": (list, _NOTHING)}  # fields that older files do not have
 
 
 @dataclass(frozen=True)
 class EnvironmentDescription:
-    """An environment as its policies know it.
+    """The properties of an environment that its policies depend on.
 
-    id, kwargs: what `gymnasium.make` was given; None without an id, and "<type>" for a value that is not JSON.
-    observations: the space, as `rasf.envs.gymnasium.spaces.describe` writes it. first_action: the environment's own
-    number of action 0. bounds: lowest and highest of each feature in a step, where all are declared. phi: the name of
-    the function that computed the features; None if they are the environment's own reward. feature_names: their
-    names, where declared. from_file: whether the description was read from a file, which is not trusted.
+    Attributes:
+        id: The id given to `gymnasium.make`, None without an id.
+        kwargs: The keyword arguments given to `gymnasium.make`; "<type>" stands for a value that is not JSON.
+        observations: The observation space, as `rasf.envs.gymnasium.spaces.describe` returns it.
+        n_actions: The number of actions.
+        first_action: The environment's own number of action 0.
+        n_features: The number d of features.
+        bounds: Lowest and highest value of each feature in a step, None unless all are declared.
+        phi: The name of the function that computed the features; None if they are the environment's own reward.
+        max_episode_steps: The time limit in Gymnasium's registration, None if there is none.
+        feature_names: The declared names of the features, None if there are none. Default: None.
+        from_file: Whether the description was read from a file, which is not trusted. Default: False.
     """
 
     id: str | None
@@ -60,26 +67,27 @@ class EnvironmentDescription:
         return self.id or "an environment without id"
 
     def make_kwargs(self, **changes: object) -> Header:
-        """Give the keyword arguments that make this environment again.
+        """Return the keyword arguments that make this environment again.
 
-        This is the one way from what a file says to `gymnasium.make`. Of a description from a file, only settings that
-        `rasf.envs.gymnasium.file_settings` accepts are used.
+        All settings from a file pass through this method before they reach `gymnasium.make`. Only settings that
+        `rasf.envs.gymnasium.file_settings` accepts are taken from a file.
 
         Args:
             changes: settings of the user, which replace those of the description.
 
         Returns:
-            Keyword arguments of `gymnasium.make`. Those that the registration of the id has anyway are left out.
+            Keyword arguments of `gymnasium.make`. For a description from a file, those that are equal to the
+            registration of the id are left out.
 
         Raises:
-            ValueError: if the description holds a setting that could not be kept, or one that a file may not choose.
+            ValueError: if the description has a setting that could not be stored, or one that a file may not choose.
         """
         limit = {} if self.max_episode_steps is None else {"max_episode_steps": self.max_episode_steps}
         kept = {name: value for name, value in self.kwargs.items() if name not in changes}
         lost = [name for name, value in kept.items() if isinstance(value, str) and value.startswith("<")]
         if lost:
             raise ValueError(
-                f"env must be an environment or a function that makes one: the library could not keep {', '.join(lost)}"
+                f"env must be an environment or a function that makes one: the library lacks {', '.join(lost)}"
             )
         if self.from_file and self.id is not None:
             kept = self._accepted(self.id, kept)
@@ -88,7 +96,7 @@ class EnvironmentDescription:
     def _accepted(self, env_id: str, settings: Header) -> Header:
         from rasf.envs.registration import registered_kwargs
 
-        if ":" in env_id:  # Gymnasium would import what stands before it
+        if ":" in env_id:  # Gymnasium would import the module before it
             raise ValueError(f"env must be given by you: the file's id names a module to import, {env_id!r:.60}")
         registered = registered_kwargs(env_id)
         changed = {
@@ -105,24 +113,37 @@ class EnvironmentDescription:
         return changed
 
     def difference(self, other: EnvironmentDescription, names: Iterable[str] | None = None) -> str | None:
-        """The first field, of all or of those named, in which two descriptions differ."""
+        """Return the name of the first field in which two descriptions differ, None if there is none.
+
+        Args:
+            other: the other description.
+            names: names of the fields to compare. Default: all.
+        """
         return next((name for name in names or _JSON if getattr(self, name) != getattr(other, name)), None)
 
     def to_json(self) -> Header:
-        """As a file's header has it."""
+        """Return the description as JSON, for the header of a file."""
         bounds = None if self.bounds is None else [list(ends) for ends in self.bounds]
         names = {} if self.feature_names is None else {"feature_names": list(self.feature_names)}
         return {name: getattr(self, name) for name in _JSON} | {"bounds": bounds} | names
 
     @classmethod
     def from_json(cls, header: Header) -> EnvironmentDescription:
-        """The description in a header, which is not trusted: all is checked, the observations by their `Encoder`."""
+        """Return the description in the header of a file, which is not trusted.
+
+        Args:
+            header: the JSON of a description. All fields are checked; `Encoder` checks the observations.
+
+        Raises:
+            ValueError: if a field is wrong.
+            KeyError: if a field is missing.
+        """
         for name, kinds in (_JSON | _LATER).items():
             value = header.get(name) if name in _LATER else header[name]
             least = -_MOST if name == "first_action" else 1
             if type(value) not in kinds or (type(value) is int and not least <= value <= _MOST):
                 raise ValueError(f"the {name} of its environment cannot be {value!r:.60}")
-        if ":" in (header["id"] or ""):  # Gymnasium would import what stands before it
+        if ":" in (header["id"] or ""):  # Gymnasium would import the module before it
             raise ValueError(f"its environment's id must not name a module, got {header['id']!r:.60}")
         bounds = header["bounds"]
         if bounds is not None:
@@ -133,14 +154,14 @@ class EnvironmentDescription:
         if names is not None:
             each = all(type(name) is str for name in names)
             if not each or not len(names) == len({*names}) == header["n_features"]:
-                raise ValueError(f"the feature_names of its environment must be a word for each, got {names!r:.60}")
+                raise ValueError(f"the feature_names of its environment must be one per feature, got {names!r:.60}")
             names = tuple(names)
         known: Header = {name: header[name] for name in _JSON}
         return cls(**known | {"bounds": bounds, "feature_names": names, "from_file": True})
 
 
 def world_description(world: World) -> EnvironmentDescription:
-    """What a library keeps of a world; with the id of the registered environment, where it has one."""
+    """Return the description of a world, with the id of the same registered environment if there is one."""
     bounds = np.asarray(world.feature_bounds, np.float32).tolist()
     env_id, kwargs = getattr(world, "registered", (None, {}))
     names = getattr(world, "feature_names", None)
@@ -159,14 +180,14 @@ def world_description(world: World) -> EnvironmentDescription:
 
 
 def observation_bounds(world: World) -> tuple[Floats32, Floats32]:
-    """The lowest and the highest (n,) of a world's observations; infinite where it declares none."""
+    """Return the lowest and highest observations (n,) of a world; infinite if it declares no bounds."""
     unbounded = np.tile([-np.inf, np.inf], (world.observation_size, 1))
     low, high = np.asarray(getattr(world, "observation_bounds", unbounded), np.float32).T
     return low, high
 
 
 def plain(value: object) -> object:
-    """A value as JSON gives it back (a tuple becomes a list); "<type>" where it cannot be written."""
+    """Return a value as JSON restores it (a tuple becomes a list); "<type>" if it cannot be written."""
     try:
         return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError):
@@ -174,7 +195,7 @@ def plain(value: object) -> object:
 
 
 def spec_fields(spec: object, phi: object) -> Header:
-    """The fields of a description that Gymnasium's `EnvSpec` and the function phi say; both may be None."""
+    """Return the fields of a description that come from Gymnasium's `EnvSpec` and from phi; both may be None."""
     return {
         "id": getattr(spec, "id", None),
         "kwargs": {str(name): plain(value) for name, value in getattr(spec, "kwargs", {}).items()},

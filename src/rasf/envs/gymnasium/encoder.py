@@ -1,14 +1,14 @@
-"""Observations as numbers: what a table's key and a network's input are made of.
+"""Observations as numbers: the keys of tables and the inputs of networks.
 
 An `Encoder` is made from a Gymnasium observation space and turns an observation into numbers in two ways:
 
-    key      float64 (size,)         exact, what identifies a state in a table: a Discrete is one number, arrays are
+    key      float64 (size,)         the exact identity of a state in a table: a Discrete is one number, arrays are
                                      flattened, Dict and Tuple concatenated in the space's order; -0.0 becomes 0.0
-    vector   float32 (vector_size,)  what a network sees: Discrete and MultiDiscrete one-hot, the rest as is, as
-                                     `gymnasium.spaces.flatten` does
+    vector   float32 (vector_size,)  the input of a network: Discrete and MultiDiscrete one-hot, the rest unchanged, as
+                                     in `gymnasium.spaces.flatten`
 
-Both have a batched form: (n, ..) arrays for array spaces, and dicts or tuples of such arrays for Dict and Tuple, as
-Gymnasium's vector environments give them. An encoder is described in JSON and made from it without Gymnasium.
+Both have a batched form: (n, ..) arrays for array spaces, and dicts or tuples of such arrays for Dict and Tuple, as in
+Gymnasium's vector environments. An encoder has a JSON description, from which it is made without Gymnasium.
 """
 
 from __future__ import annotations
@@ -31,38 +31,41 @@ MAX_FEW_BITS = 62
 
 
 class Encoder:
-    """Keys and vectors of one observation space; see the module."""
+    """Keys and vectors for the observations of one space.
+
+    Args:
+        description: the space as JSON, which is not trusted: all of it is checked.
+    """
 
     def __init__(self, description: Header) -> None:
-        """From a space as JSON, which is not trusted: everything is checked."""
         self._leaves = leaves(description)
         self._description = dict(description)
         self.size = sum(leaf.size for leaf in self._leaves)
         self.vector_size = sum(leaf.vector_size for leaf in self._leaves)
         if not 0 < self.size <= MAX_SIZE:
             raise ValueError(f"an observation must have 1 to {MAX_SIZE} numbers, got {self.size}")
-        # of a Discrete space, lowest and highest choice: a key outside is refused, since no table would know it
+        # lowest and highest value of a Discrete space: keys outside are refused, since no table can contain them
         self._choices: tuple[int, int] | None = None
         if description["kind"] == "discrete":
             self._choices = (description["start"], description["start"] + description["n"] - 1)
 
     @classmethod
     def of(cls, space: gymnasium.Space) -> Encoder:
-        """The encoder of a Gymnasium space."""
+        """Return the encoder of a Gymnasium space."""
         return cls(describe(space))
 
     def describe(self) -> Header:
-        """The space, as JSON."""
+        """Return the space as JSON."""
         return dict(self._description)
 
     @property
     def integers(self) -> bool:
-        """Whether every number is a whole one from a bounded range, so that states can recur exactly."""
+        """Whether all numbers are whole and bounded, so that states can recur exactly."""
         return all(leaf.ways is not None for leaf in self._leaves)
 
     @property
     def n_possible(self) -> int | None:
-        """How many observations are possible; None where they cannot be counted or are more than 2^62."""
+        """The number of possible observations; None if they are not countable or more than 2^62."""
         ways = [way for leaf in self._leaves for way in leaf.ways or ()]
         if not self.integers or sum(entries * math.log2(values) for values, entries in ways) > MAX_FEW_BITS:
             return None
@@ -70,17 +73,17 @@ class Encoder:
 
     @property
     def images(self) -> list[tuple[int, ...]]:
-        """The shapes of the parts that are images."""
+        """The shapes of those parts that are images."""
         return [leaf.shape for leaf in self._leaves if leaf.image]
 
     @property
     def vector_dtype(self) -> np.dtype[np.generic]:
-        """The smallest type that holds a vector as it is: bytes for images."""
+        """The smallest type that holds a vector without loss: bytes for images."""
         images = self._description["kind"] == "box" and self._description["dtype"] == "uint8"
         return np.dtype(np.uint8 if images else np.float32)
 
     def is_batch(self, obs: object) -> bool:
-        """Whether this is a batch; refuses what is neither one observation nor a batch."""
+        """Return whether this is a batch; raise ValueError if it is neither one observation nor a batch."""
         answers = set()
         for leaf in self._leaves:
             shape = _pick(leaf, obs).shape
@@ -89,28 +92,28 @@ class Encoder:
                 raise ValueError(f"{leaf.name} must have shape {wanted}, got {shape}")
             answers.add(shape != leaf.shape)
         if len(answers) > 1:
-            raise ValueError("obs must be one observation or a batch, got an array of a batch beside one of a single")
+            raise ValueError("obs must be one observation or a batch, got a mixture of both")
         return answers.pop()
 
     def check(self, obs: object) -> None:
-        """Refuse what is not one observation with finite numbers."""
+        """Raise ValueError unless this is one observation with finite numbers."""
         for leaf, array in self._arrays(obs, batch=False):
             _require_finite(leaf, array)
 
     def key(self, obs: object) -> Floats:
-        """The exact numbers (size,) of one observation, a table's key."""
+        """Return the key (size,) of one observation."""
         return self._keys(self._arrays(obs, batch=False))[0]
 
     def batch_keys(self, obs: object) -> Floats:
-        """The keys (n, size) of a batch."""
+        """Return the keys (n, size) of a batch."""
         return self._keys(self._arrays(obs, batch=True))
 
     def vector(self, obs: object) -> Floats32:
-        """The network input (vector_size,) of one observation."""
+        """Return the network input (vector_size,) of one observation."""
         return _joined([_inputs(*pair) for pair in self._arrays(obs, batch=False)])[0]
 
     def batch_vectors(self, obs: object) -> Floats32:
-        """The network inputs (n, vector_size) of a batch."""
+        """Return the network inputs (n, vector_size) of a batch."""
         return _joined([_inputs(*pair) for pair in self._arrays(obs, batch=True)])
 
     def _keys(self, arrays: list[tuple[Leaf, np.ndarray]]) -> Floats:
@@ -126,7 +129,7 @@ class Encoder:
         return keys
 
     def _arrays(self, obs: object, batch: bool) -> list[tuple[Leaf, np.ndarray]]:
-        """Each leaf's arrays (n, ..) in a batch, or those (1, ..) of one observation."""
+        """Return each leaf with its array (n, ..) in a batch, or (1, ..) in one observation."""
         arrays = []
         for leaf in self._leaves:
             array = _pick(leaf, obs)
@@ -144,7 +147,7 @@ def _joined(parts: list[np.ndarray]) -> np.ndarray:
 
 
 def _pick(leaf: Leaf, obs: object) -> np.ndarray:
-    """The leaf's array in an observation."""
+    """Return the array of a leaf in an observation."""
     value, name = obs, "obs"
     for key in leaf.path:
         if isinstance(key, str):
@@ -165,7 +168,7 @@ def _pick(leaf: Leaf, obs: object) -> np.ndarray:
 
 
 def all_finite(numbers: np.ndarray) -> bool:
-    """Whether there is no nan and nothing infinite; of the few numbers of a step, counting is quicker than `all`."""
+    """Return whether all numbers are finite; for the few numbers of a step, counting is faster than `all`."""
     return np.count_nonzero(np.isfinite(numbers)) == numbers.size
 
 
@@ -175,14 +178,14 @@ def _require_finite(leaf: Leaf, array: np.ndarray) -> None:
 
 
 def _inputs(leaf: Leaf, array: np.ndarray) -> Floats32:
-    """The leaf's part (n, vector_size) of network inputs, from a batch of arrays."""
+    """Return a leaf's part (n, vector_size) of the network inputs of a batch."""
     rows = array.reshape(len(array), leaf.size)
     if leaf.hot is not None:
         return _one_hot(leaf, leaf.hot, rows)
     if array.dtype == np.float32:
         inputs = rows.copy()
     else:
-        with np.errstate(over="ignore"):  # what is beyond float32 is refused below
+        with np.errstate(over="ignore"):  # numbers beyond float32 are refused below
             inputs = rows.astype(np.float32)
     _require_finite(leaf, inputs)
     return inputs

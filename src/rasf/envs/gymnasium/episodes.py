@@ -1,7 +1,7 @@
-"""Episodes in Gymnasium environments: the one loop that steps them for whatever acts (`episodes`).
+"""Episodes in Gymnasium environments: `episodes` is the loop that steps them, for any way of acting.
 
-Several episodes run in parallel, one per environment, all at the same step. Single environments and a user's vector
-environment answer alike (`rasf.envs.gymnasium.vector`, which says what an episode is there).
+Several episodes run in parallel, one per environment, all at the same step. Single environments and vector environments
+have the same interface, in `rasf.envs.gymnasium.vector`, which also defines an episode of a vector environment.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rasf.envs.gymnasium.vector import FeatureVector
 
 
 class Transition(NamedTuple):
-    """A step of an episode; over: whether it was the last one, by itself or because it reached the step limit."""
+    """A step of an episode; over: whether it is the last one, by termination, truncation or the limit of steps."""
 
     episode: int
     t: int
@@ -23,13 +23,20 @@ class Transition(NamedTuple):
     over: bool
 
 
-Act = Callable[[int, dict[int, object]], Iterable[int]]  # step t, observations by episode -> their actions, in order
+Act = Callable[[int, dict[int, object]], Iterable[int]]  # step t, observations by episode -> actions in this order
 
 
 def episodes(environments: FeatureVector, seeds: Iterable[int], act: Act, max_steps: int) -> Iterator[list[Transition]]:
-    """Run an episode for each seed, as many at a time as there are environments; episodes are cut at max_steps.
+    """Run an episode for each seed, as many in parallel as there are environments.
 
-    After every step in parallel, the transitions of the episodes that were running are yielded.
+    Args:
+        environments: the environments.
+        seeds: a seed for each episode.
+        act: returns the actions, given the step and the observations by episode.
+        max_steps: steps after which an episode is cut.
+
+    Yields:
+        After every parallel step, the transitions of the running episodes.
     """
     waiting, first = iter(seeds), 0
     while some := list(islice(waiting, len(environments))):

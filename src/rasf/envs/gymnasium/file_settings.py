@@ -1,9 +1,9 @@
-"""Settings of an environment that a file may choose: bounded plain values of environments that are known here.
+"""Settings of an environment that a file may choose: bounded plain values, for the environments listed here.
 
-A library or a log names its environment and the keyword arguments that made it, and is not trusted. Some
-arguments of known environments import a module (`other_vehicles_type` of highway-env), open a file (`config` of
-minecart, `xml_file` of MuJoCo) or ask for any amount of work (`vehicles_count`). `refused` therefore compares what a
-file says with a list of what is accepted. Everything else must come from the user.
+The file of a library or a log contains the id of its environment and the keyword arguments that made it, and is not
+trusted. Some arguments of known environments import a module (`other_vehicles_type` of highway-env), open a file
+(`config` of minecart, `xml_file` of MuJoCo) or allow unlimited work (`vehicles_count`). Therefore, `refused` compares
+the settings of a file with a list of accepted values. All other settings must come from the user.
 """
 
 from __future__ import annotations
@@ -17,9 +17,14 @@ Rules: TypeAlias = "dict[str, Rule | Rules]"
 
 
 def refused(env_id: str | None, settings: Mapping[str, object]) -> tuple[str, object] | None:
-    """Find the first setting that a file may not choose: its name, such as config.vehicles_count, and its value.
+    """Return the first setting that a file may not choose, None if all are accepted.
 
-    settings: keyword arguments of the environment with this id, as JSON has them. None if all are accepted.
+    Args:
+        env_id: the environment's id, None without an id.
+        settings: keyword arguments of the environment, as read from JSON.
+
+    Returns:
+        The name of the setting, such as config.vehicles_count, and its value.
     """
     name = re.sub(r"-v\d+$", "", env_id or "")
     return _first_refused(_ANY | _ENVIRONMENTS.get(name, {}), settings)
@@ -139,7 +144,7 @@ _MOUNTAIN_CAR: Rules = {
     "goal_velocity": _ANY_NUMBER,
     **dict.fromkeys(("add_speed_objective", "remove_move_penalty", "merge_move_penalty"), _flag),
 }
-_ENVIRONMENTS: dict[str, Rules] = {  # by id, without the version
+_ENVIRONMENTS: dict[str, Rules] = {  # by id without the version
     "rasf/Grid": {"layout": _MAP, "slip": _SHARE},
     "rasf/FourRoom": {"layout": _MAP, "trap_probability": _SHARE, "step_limit": _whole(1, 100_000)},
     "rasf/Inventory": {"capacity": _whole(1, 30), "demand": _list_of(_SHARE, 1, 30)},

@@ -1,13 +1,13 @@
-"""`Recorder`: a wrapper that keeps every step of an environment in a folder, to learn from it later.
+"""`Recorder`: a wrapper that writes every step of an environment to a folder, for offline learning.
 
-    part-000000.rasf, ..    some thousand steps each, whole or absent, in the checksummed container of `rasf.files`
-    lock                    held by the one process that records
+    part-000000.rasf, ..    some thousand steps each, written atomically, with the checksums of `rasf.files`
+    lock                    held by the process that records
 
-A part holds obs and next_obs (N, n) as an `Encoder`'s keys, action (N,) counted from 0, phi (N, d), terminated,
-truncated and episode (N,), and failure (N,) where the environment names failures; its header describes the environment.
-A process that is killed loses the steps since the last part. A later recorder goes on in the same folder, if its
-environment is the same; an episode that was cut off counts as truncated. A step that a log cannot hold (an action or a
-flag that is none, features that are not finite) is refused, and its episode is cut there.
+A part has obs and next_obs (N, n) as keys of an `Encoder`, action (N,) counted from 0, phi (N, d), terminated,
+truncated and episode (N,), and failure (N,) if the environment reports failures. Its header describes the environment.
+A process that is killed loses the steps since the last part. A later recorder with the same environment can continue in
+the same folder; an episode that was cut off counts as truncated. A step that a log cannot contain (a wrong action or
+flag, features that are not finite) is refused, and its episode is cut there.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _FLAGS = ("terminated", "truncated", "failure")
 
 
 def parts_of(folder: Path) -> list[Path]:
-    """The parts of a log, in order."""
+    """Return the files of the parts of a log, in order."""
     found = {int(match[1]): path for path in folder.iterdir() if (match := _PART.fullmatch(path.name))}
     return [found[number] for number in sorted(found)]
 
 
 def read_part(path: Path) -> tuple[EnvironmentDescription, Arrays]:
-    """A part of a log, with the environment that it says it comes from."""
+    """Return a part of a log, with the description of its environment."""
     header, arrays = load_file(path)
     if header.get("kind") != "log" or not isinstance(header.get("environment"), dict):
         raise ValueError(f"{path} is not a part of a log")
@@ -52,20 +52,21 @@ def read_part(path: Path) -> tuple[EnvironmentDescription, Arrays]:
 
 
 class Recorder(gymnasium.Wrapper):
-    """A wrapper that passes everything through, and keeps every step in a folder.
+    """A wrapper that writes every step to a folder and does not change the environment.
 
-    `close`, or the end of a `with` block, writes the steps that are left. A closed recorder takes no further steps.
+    `close`, or the end of a `with` block, writes the remaining steps. A closed recorder takes no further steps.
 
     Args:
         env: the environment, with discrete actions.
-        folder: where parts of the log are written; made if it does not exist.
-        phi: as for `rasf.learn`, where the features are not the environment's own reward; that reward is passed on as
-            it is.
-        steps_per_part: steps after which a part is written, 5,000 by default.
-        seconds_per_part: seconds after which a part is written, 30 by default.
+        folder: the folder for the parts of the log; it is made if it does not exist.
+        phi: function that computes the features of a step, as for `rasf.learn`. The environment's reward is returned
+            unchanged. Default: None, if the reward is the vector of features.
+        steps_per_part: steps after which a part is written. Default: 5,000.
+        seconds_per_part: seconds after which a part is written. Default: 30.
 
     Raises:
-        ValueError: an argument is wrong, another recorder writes to the folder, or its log is of another environment.
+        ValueError: if an argument is wrong, another recorder writes to the folder, or its log is of another
+            environment.
     """
 
     def __init__(
@@ -98,15 +99,15 @@ class Recorder(gymnasium.Wrapper):
             busy = f"folder must be for one recorder at a time; another one writes to {self.folder}"
             raise ValueError(busy) from None
         try:
-            self._part, self._episode = self._go_on()
+            self._part, self._episode = self._resume()
         except BaseException:
             self._lock.release()
             raise
         self._rows: list[tuple[object, ...]] = []
-        self._since, self._obs, self._names_failures = time.monotonic(), None, False
+        self._since, self._obs, self._reports_failures = time.monotonic(), None, False
 
-    def _go_on(self) -> tuple[int, int]:
-        """The numbers of the next part and the last episode; another environment than before is refused."""
+    def _resume(self) -> tuple[int, int]:
+        """Return the numbers of the next part and the last episode; raise ValueError for another environment."""
         last = parts_of(self.folder)[-1:]
         if not last:
             return 0, -1
@@ -119,38 +120,38 @@ class Recorder(gymnasium.Wrapper):
             )
         episode = arrays.get("episode", np.zeros(0)).reshape(-1)
         if episode.dtype != np.int64 or not 0 <= episode.max(initial=0) < _MOST_EPISODES:
-            raise ValueError(f"{last[0]} is damaged: it must have the numbers of its episodes")
+            raise ValueError(f"{last[0]} is damaged: it must have the number of each episode")
         return int(last[0].stem.removeprefix("part-")) + 1, int(episode.max(initial=-1))
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[object, Info]:
-        """Begin an episode; one that was not over is cut off."""
+        """Begin an episode; a running episode is cut off."""
         self._require_open()
         self._obs = None
         obs, info = answers.checked("reset", self.env.reset(seed=seed, options=options))
         self._episode += 1
         self._obs = copy.deepcopy(obs)  # an environment may write its next observation into the same array
-        self._names_failures |= "failure" in info
+        self._reports_failures |= "failure" in info
         return obs, info
 
     def step(self, action: object) -> tuple[object, object, bool, bool, Info]:
-        """Take the environment's step, and keep it.
+        """Take a step in the environment and record it.
 
         Args:
             action: one of the environment's own actions.
 
         Returns:
-            What the environment's step returns.
+            The result of the environment's step.
 
         Raises:
-            ValueError: the recorder is closed, no episode is running, the action is none of the environment's (which
-                is not stepped then), or a log cannot hold what the environment returned.
-            OSError: a part cannot be written.
+            ValueError: if the recorder is closed, no episode is running, the action is not one of the environment's
+                (which is then not stepped), or a log cannot contain the result of the step.
+            OSError: if a part cannot be written.
         """
         self._require_open()
         if self._obs is None:
             raise ValueError("no episode is running: call reset() before step()")
         number = self._number_of(action)
-        before, self._obs = self._obs, None  # where the step is refused, the episode is cut
+        before, self._obs = self._obs, None  # if the step is refused, the episode is cut
         obs, reward, terminated, truncated, info = answers.checked("step", self.env.step(action))
         given = {"terminated": terminated, "truncated": truncated, 'info["failure"]': info.get("failure", False)}
         ends = tuple(answers.flag(f"the environment's {name}", value) for name, value in given.items())
@@ -161,7 +162,7 @@ class Recorder(gymnasium.Wrapper):
         if not all_finite(phi):
             raise ValueError(f"the features of a step must be finite, got {phi.tolist()!r:.80}")
         keys = answers.allowed(self._encoder.key, before), answers.allowed(self._encoder.key, obs)
-        self._names_failures |= "failure" in info
+        self._reports_failures |= "failure" in info
         self._rows.append((*keys, number, phi, *ends, self._episode))
         if not (ends[0] or ends[1]):
             self._obs = copy.deepcopy(obs)
@@ -170,7 +171,7 @@ class Recorder(gymnasium.Wrapper):
         return obs, reward, terminated, truncated, info
 
     def _number_of(self, action: object) -> int:
-        """The action, counted from 0; it may be a number of Python, numpy or the like."""
+        """Return the action, counted from 0; it may be a number of Python, numpy or a similar package."""
         first, last = self.description.first_action, self.description.first_action + self.description.n_actions - 1
         try:
             array = np.asarray(action)
@@ -182,14 +183,14 @@ class Recorder(gymnasium.Wrapper):
 
     def _require_open(self) -> None:
         if not self._lock.is_locked:
-            raise ValueError(f"the recorder of {self.folder} is closed: make another one to record more")
+            raise ValueError(f"the recorder of {self.folder} is closed: make a new one to record more")
 
     def flush(self) -> None:
         """Write the steps since the last part.
 
         Raises:
-            ValueError: the recorder is closed.
-            OSError: the part cannot be written; the error names it, and the steps are kept for another try.
+            ValueError: if the recorder is closed.
+            OSError: if the part cannot be written; the error names it, and the steps are kept for another attempt.
         """
         self._require_open()
         if self._rows:
@@ -197,7 +198,7 @@ class Recorder(gymnasium.Wrapper):
             arrays: Arrays = {"obs": np.array(obs), "next_obs": np.array(next_obs), "phi": np.array(phi)}
             arrays |= {"action": np.array(action, np.int32), "episode": np.array(episode, np.int64)}
             arrays |= {name: np.array(flag) for name, flag in zip(_FLAGS, flags, strict=True)}
-            if not self._names_failures:
+            if not self._reports_failures:
                 del arrays["failure"]
             header = {"kind": "log", "environment": self.description.to_json()}
             save_file(self.folder / f"part-{self._part:06d}.rasf", header, arrays)
@@ -205,10 +206,10 @@ class Recorder(gymnasium.Wrapper):
         self._since = time.monotonic()
 
     def close(self) -> None:
-        """Write the steps that are left, and close the environment; also where writing fails.
+        """Write the remaining steps and close the environment, also if writing fails.
 
         Raises:
-            OSError: the last part cannot be written; the error names it, and its steps are lost.
+            OSError: if the last part cannot be written; the error names it, and its steps are lost.
         """
         try:
             if self._lock.is_locked:

@@ -1,15 +1,15 @@
-"""A Gymnasium environment as a source of features: phi(s, a, s') beside what Gymnasium says of a step.
+"""A Gymnasium environment with features: every step also has phi(s, a, s').
 
 The features are the environment's own vector reward (MO-Gymnasium's convention). `FeatureReward` gives any environment
-such a reward, from a function `phi(obs, action, next_obs, info)`; `action` is the environment's own number there. If
-phi has parameters named `reward`, `terminated` or `truncated` as well, it gets those of the step by name.
-Actions of a `FeatureEnvironment` are 0 to n_actions - 1, whatever the space starts with.
+such a reward, from a function `phi(obs, action, next_obs, info)`, where `action` is the environment's own number. If
+phi also has parameters named `reward`, `terminated` or `truncated`, these are passed by name. The actions of a
+`FeatureEnvironment` are 0 to n_actions - 1, whatever the first number of the space.
 
-    bounds          (d, 2), lowest and highest of each feature in a step, from `reward_space`; None where one has none
-    failure         what the environment names in info["failure"]; `reports_failures` says whether it ever did
-    terminated      a true end, nothing is earned after it; `truncated` only stops the clock. Both are passed on as is.
+    bounds          (d, 2), lowest and highest of each feature in a step, from `reward_space`; None unless all are known
+    failure         info["failure"] of a step; `reports_failures` is whether any step so far had it
+    terminated      the end of the task, after which rewards are zero; `truncated` is a time limit. Both are unchanged.
 
-What an environment gets wrong (nan, another shape than declared) is refused in the step where it happens.
+A wrong value (nan, another shape than declared) raises ValueError in the step in which it occurs.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class FeatureReward(gymnasium.Wrapper):
 
     Args:
         env: the environment; its own reward may be anything.
-        phi: the function of a step. Parameters named `reward`, `terminated` or `truncated` beside the four are given
-            what the environment returned.
-        bounds: (d, 2), lowest and highest of each feature in a step, infinite where open; by default those that the
-            function has as an attribute `bounds`. They become the `reward_space`. Without any, one step is taken here,
-            to count the features.
+        phi: the function of a step. If it has further parameters named `reward`, `terminated` or `truncated`, these
+            are passed by name.
+        bounds: lowest and highest value (d, 2) of each feature in a step, infinite where open. They become the
+            `reward_space`. Default: the attribute `bounds` of phi. Without either, one step is taken here to count the
+            features.
 
     Raises:
         ValueError: if phi is not such a function, does not return a vector, or the bounds are not (d, 2).
@@ -76,7 +76,7 @@ class FeatureReward(gymnasium.Wrapper):
         return obs, info
 
     def step(self, action: object) -> tuple[object, Floats, bool, bool, Info]:
-        """The environment's step, with the features in place of its reward."""
+        """Take a step, and return the features in place of the reward."""
         obs, reward, terminated, truncated, info = answers.checked("step", self.env.step(action))
         features = answers.numbers_of(self._features(self._obs, action, obs, info, reward, terminated, truncated))
         self._obs = answers.kept(obs)
@@ -84,21 +84,21 @@ class FeatureReward(gymnasium.Wrapper):
 
 
 class Step(NamedTuple):
-    """What one step led to; phi is float64 (d,), info what else the environment said."""
+    """The result of a step; phi is float64 (d,)."""
 
     obs: Any
     phi: Floats
     terminated: bool
     truncated: bool
     failure: bool
-    info: Info = {}  # noqa: RUF012, never written to
+    info: Info = {}  # noqa: RUF012, never changed
 
 
 FailureRule: TypeAlias = Callable[[Step], bool]
 
 
 class FeatureEnvironment(FeatureSource):
-    """One environment with features; made by `open_environment`."""
+    """A single environment with features; `open_environment` makes one."""
 
     def __init__(self, env: gymnasium.Env, phi: Phi | None = None) -> None:
         self.env = env
@@ -108,15 +108,15 @@ class FeatureEnvironment(FeatureSource):
         self._stepped = env if phi is None else FeatureReward(env, phi)
         self.owners = tuple(owners_of(self._stepped))
         self._phi = next((each.phi for each in layers_of(self._stepped) if isinstance(each, FeatureReward)), None)
-        self.has_phi = self._phi is not None  # or the features are the environment's own reward
-        self.reports_failures = self.counts_failures = self._running = False  # counts: by a rule
-        self.tape: Tape | None = None  # records resets and actions, where training writes checkpoints
+        self.has_phi = self._phi is not None  # otherwise the features are the environment's own reward
+        self.reports_failures = self.counts_failures = self._running = False  # counts_failures: whether a rule decides
+        self.tape: Tape | None = None  # records resets and actions if training writes checkpoints
         self._failure: FailureRule | None = None
         declared = declared_bounds(self._stepped)
         self.declared_bounds = answers.checked_bounds(_open_bounds(env, None) if declared is None else declared)
 
     def reset(self, seed: int | None = None) -> Any:
-        """Begin an episode; the first observation."""
+        """Begin an episode and return the first observation."""
         if self.tape is not None:
             self.tape.begin(seed)
         obs, info = answers.checked_reset(self._stepped, seed)
@@ -129,10 +129,14 @@ class FeatureEnvironment(FeatureSource):
         return obs
 
     def step(self, action: int) -> Step:
-        """Take one of the actions 0 to n_actions - 1; refuse it where no episode is running.
+        """Take a step.
 
-        Refused, too, is an answer of the environment's that is not Gymnasium's: an observation outside its space,
-        features that are not d finite numbers, an end or a failure that is neither True nor False.
+        Args:
+            action: 0 to n_actions - 1.
+
+        Raises:
+            ValueError: if no episode is running, the action is wrong, or the environment returns an observation of
+                the wrong shape or with nan, features that are not d finite numbers, or a wrong flag.
         """
         if not self._running:
             raise ValueError("no episode is running: call reset() before step()")
@@ -160,7 +164,7 @@ class FeatureEnvironment(FeatureSource):
         return judged(Step(obs, features, terminated, truncated, failed, info), self._failure)
 
     def count_failures(self, rule: FailureRule) -> None:
-        """Call those steps failures that a rule says, from now on, whatever the environment names."""
+        """Define failures by a rule from now on, in place of the environment's own info["failure"]."""
         self._failure, self.reports_failures, self.counts_failures = checked_rule(rule), True, True
 
     def close(self) -> None:
@@ -168,20 +172,26 @@ class FeatureEnvironment(FeatureSource):
 
     @property
     def time_limit(self) -> int | None:
-        """The steps after which an episode is truncated, if that is known."""
+        """The steps after which an episode is truncated, None if unknown."""
         return time_limit_of(self.env)
 
     def describe(self) -> EnvironmentDescription:
-        """What a library keeps of the environment."""
+        """Return the description of the environment that a library stores."""
         return describe_environment(self, self.env.spec, self._actions[0], self._phi)
 
 
 def open_environment(env: Environment, phi: Phi | None = None, **kwargs: object) -> FeatureEnvironment:
-    """Open an environment with features: an id, a `gymnasium.Env`, a function that makes one, or a `rasf.World`.
+    """Open an environment with features.
 
-    phi: the function of a step that computes the features, as for `FeatureReward`; by default they are the
-    environment's own vector reward. kwargs: arguments of `gymnasium.make`, only for an id. An environment that cannot
-    be made, or has no features, no discrete actions or no observations that are served, is refused.
+    Args:
+        env: an id, a `gymnasium.Env`, a function that makes one, or a `rasf.World`.
+        phi: function that computes the features of a step, as for `FeatureReward`. Default: None, if they are the
+            environment's own vector reward.
+        **kwargs: arguments of `gymnasium.make`, only for an id.
+
+    Raises:
+        ValueError: if the environment cannot be made, or has no features, no discrete actions or an observation space
+            that is not supported.
     """
     if kwargs and not isinstance(env, str):
         raise ValueError(f"{', '.join(kwargs)} can only be given with an environment's id")
@@ -206,10 +216,17 @@ def open_environment(env: Environment, phi: Phi | None = None, **kwargs: object)
 
 
 def estimate_bounds(env: FeatureEnvironment, steps: int = 2000, seed: int = 0, margin: float = 0.5) -> Floats:
-    """Bounds (d, 2) of the features from `steps` random steps, where the environment declares none.
+    """Estimate the bounds (d, 2) of the features from random steps; declared bounds are kept.
 
-    What was seen is widened on both sides by `margin` times its range, at least by a thousandth of its size or of 1.
-    Declared ends are kept: a short random walk may never see the rare feature that matters.
+    The range of the observed features is widened on both sides. A short random walk may miss rare features, so declared
+    bounds are better.
+
+    Args:
+        env: the environment, which is reset.
+        steps: number of steps. Default: 2,000.
+        seed: seed of the episodes and actions. Default: 0.
+        margin: widening on each side, in units of the observed range. It is at least a thousandth of the largest
+            absolute value, or of 1 if that is larger. Default: 0.5.
     """
     steps, margin = whole("steps", steps), number("margin", margin, 0.0)
     rng = np.random.default_rng(seed)
@@ -227,39 +244,39 @@ def estimate_bounds(env: FeatureEnvironment, steps: int = 2000, seed: int = 0, m
 
 
 def make(env_id: str, kwargs: Info) -> gymnasium.Env:
-    """`gymnasium.make`, with MO-Gymnasium's ids; the checker is off because it does not know vector rewards."""
+    """Make an environment by its id, also one of MO-Gymnasium; the checker is off, as it rejects vector rewards."""
     if ":" not in env_id:
-        is_registered(env_id)  # which imports MO-Gymnasium if need be
+        is_registered(env_id)  # imports MO-Gymnasium if necessary
     try:
         return gymnasium.make(env_id, disable_env_checker=True, **kwargs)
     except gymnasium.error.UnregisteredEnv:
         hint = "" if find_spec("mo_gymnasium") else "; for MO-Gymnasium's ids install rasf[mo]"
         known = "an id that Gymnasium or MO-Gymnasium knows, or MODULE:ID to import its module"
         raise ValueError(f"env must be {known}, got {env_id!r:.80}{hint}") from None
-    except Exception as error:  # whatever the environment's own code raises
+    except Exception as error:  # any error of the environment's own code
         reason = " ".join(str(error).split())
         if isinstance(error, LookupError) or not reason:
             reason = f"{type(error).__name__} {reason}".rstrip()
         raise ValueError(f"env {env_id!r} cannot be made: {reason}") from error
 
 
-# --- what single and vector environments share
+# --- shared by single and vector environments
 
 
 def checked_rule(rule: FailureRule) -> FailureRule:
-    """Return a rule of failures, or refuse what is no function."""
+    """Return a rule for failures, or raise ValueError if it is not a function."""
     if not callable(rule):
         raise ValueError(f"failure must be a function of a step, got {type(rule).__name__}")
     return rule
 
 
 def judged(step: Step, rule: FailureRule | None) -> Step:
-    """Return a step with the failure that a rule says, if there is a rule."""
-    return step if rule is None else step._replace(failure=answers.flag("what failure(step) returns", rule(step)))
+    """Return the step with its failure decided by the rule, if there is one."""
+    return step if rule is None else step._replace(failure=answers.flag("the result of failure(step)", rule(step)))
 
 
 def seeds_from(seed: int, n: int) -> list[int]:
-    """n seeds, of environments or episodes, from one; fewer are the first of them."""
+    """Return n seeds derived from one; the first seeds do not depend on n."""
     return [int(word) for word in np.random.SeedSequence(seed).generate_state(n)]
 
 
@@ -272,25 +289,25 @@ def layers_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Iterator[gymna
 
 
 def time_limit_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> int | None:
-    """The steps after which an episode is truncated, as far as an environment or its wrappers tell.
+    """Return the steps after which an episode is truncated, None if unknown.
 
-    They tell it by `gymnasium.wrappers.TimeLimit`, by the registration, or by an attribute `max_episode_steps` or
-    `max_steps`.
+    The limit is the smallest of those in `gymnasium.wrappers.TimeLimit`, in the registration, and in the attributes
+    `max_episode_steps` and `max_steps` of the environment and its wrappers.
     """
     layers = list(layers_of(env))
     if isinstance(layers[-1], gymnasium.vector.SyncVectorEnv):
         return time_limit_of(layers[-1].envs[0])
     names = ("_max_episode_steps", "max_episode_steps", "max_steps")
-    told: list[Any] = [getattr(each, name, None) for name in names for each in (*layers, env.spec)]
-    return min((int(limit) for limit in told if is_whole(limit) and limit > 0), default=None)
+    limits: list[Any] = [getattr(each, name, None) for name in names for each in (*layers, env.spec)]
+    return min((int(limit) for limit in limits if is_whole(limit) and limit > 0), default=None)
 
 
 def owners_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Iterator[object]:
-    """Yield what may declare something of the reward (`declarations`), outermost first.
+    """Yield the objects whose attributes may describe the reward (`declarations`), outermost first.
 
-    These are the wrappers down to the one that makes the reward: a `FeatureReward`, whose phi follows, or one with a
-    `reward_space` of its own. Without such a wrapper the environment itself follows, and after a vector environment the
-    first of its environments.
+    These are the wrappers down to the one that makes the reward: a `FeatureReward`, which is followed by its phi, or a
+    wrapper with its own `reward_space`. Without such a wrapper, the environment itself follows. A vector environment is
+    followed by the first of its environments.
     """
     for layer in layers_of(env):
         yield layer
@@ -303,9 +320,9 @@ def owners_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Iterator[objec
 
 
 def declared_bounds(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Floats | None:
-    """Bounds (d, 2), infinite where open, of a vector reward; None where nothing is declared.
+    """Return the bounds (d, 2) of a vector reward, infinite where open; None if there is no `reward_space`.
 
-    A wrapper that changes the reward may declare its own `reward_space`: the outermost one counts.
+    A wrapper that changes the reward may have its own `reward_space`: the outermost one is used.
     """
     reward_space = next((each.reward_space for each in layers_of(env) if hasattr(each, "reward_space")), None)
     low, high = getattr(reward_space, "low", None), getattr(reward_space, "high", None)
@@ -315,7 +332,7 @@ def declared_bounds(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Floats |
 
 
 def _open_bounds(env: gymnasium.Env, phi: Phi | None) -> Floats:
-    """Infinite bounds (d, 2) of the features, which only a step can count."""
+    """Return infinite bounds (d, 2) of the features; a step is taken to count them."""
     answers.checked_reset(env, 0)
     features = answers.numbers_of(answers.checked("step", env.step(answers.actions_of(env.action_space)[0]))[1])
     if features.ndim != 1 or features.size == 0:
@@ -326,7 +343,7 @@ def _open_bounds(env: gymnasium.Env, phi: Phi | None) -> Floats:
 def describe_environment(
     env: FeatureSource, spec: gymnasium.envs.registration.EnvSpec | None, first_action: np.int64, phi: Phi | None
 ) -> EnvironmentDescription:
-    """The description of environments that Gymnasium made by this spec, or by none."""
+    """Return the description of environments that Gymnasium made from this spec, None for others."""
     return EnvironmentDescription(
         **spec_fields(spec, phi),
         observations=env.encoder.describe(),

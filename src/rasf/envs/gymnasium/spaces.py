@@ -1,8 +1,8 @@
-"""Observation spaces as JSON, and the arrays that an observation of such a space holds.
+"""Observation spaces as JSON, and the arrays in an observation of such a space.
 
     describe(space)       a Gymnasium space as a JSON object: {"kind": ..., sizes and bounds}
-    leaves(description)   its arrays in order, each with the path that leads to it; everything is checked, because a
-                          description may come from an untrusted file: nothing is allocated beyond what it lists
+    leaves(description)   its arrays in order, each with its path. All fields are checked, because a description may
+                          come from an untrusted file; memory use is bounded by the length of the description
 
 The parts of a Dict are listed as [key, space] pairs, since their order matters and JSON objects may be sorted.
 """
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     import gymnasium
 
 Path = tuple[str | tuple[int, int], ...]  # keys of Dicts, (index, length) of Tuples
-MAX_SIZE = 2**31  # numbers an observation may have
-MAX_CHOICES = 2**53  # whole numbers beyond it are not exact in float64, which tables use
+MAX_SIZE = 2**31  # largest number of entries of an observation
+MAX_CHOICES = 2**53  # larger whole numbers are not exact in float64, which tables use
 MAX_DEPTH = 16
 DTYPES = [np.dtype(code).name for code in "?bBhHiIlLqQefdg"]
 Bound = int | float | None
-Bounds = Bound | list[Bound]  # of all entries of a Box, or of each
+Bounds = Bound | list[Bound]  # one for all entries of a Box, or one for each
 ACCEPTED = "Discrete, MultiDiscrete, MultiBinary, Box, Dict or Tuple"
 
 
 class Hot(NamedTuple):
-    """Entries (size,) that a network sees one-hot: how many values, the first, where their inputs begin."""
+    """One-hot entries (size,) of a network input: number of values, first value, index of the first input."""
 
     choices: npt.NDArray[np.int64]
     start: npt.NDArray[np.int64]
@@ -41,19 +41,19 @@ class Hot(NamedTuple):
 
 
 class Leaf(NamedTuple):
-    """One array of the observation."""
+    """An array in the observation."""
 
     path: Path
     shape: tuple[int, ...]
     size: int
     vector_size: int
     hot: Hot | None
-    ways: tuple[tuple[int, int], ...] | None  # (n, k): k entries with n possible values; None where not countable
-    image: bool = False  # a Box of three sides, or of two in bytes
+    ways: tuple[tuple[int, int], ...] | None  # (n, k): k entries with n possible values each; None if not countable
+    image: bool = False  # a Box of three dimensions, or of two dimensions in bytes
 
     @property
     def name(self) -> str:
-        """How a message calls it."""
+        """The name of the array in messages."""
         return _name(self.path)
 
 
@@ -62,7 +62,7 @@ def _name(path: Path) -> str:
 
 
 def leaves(description: object, path: Path = ()) -> list[Leaf]:
-    """The arrays that a description names, checked."""
+    """Return the arrays of a description, or raise ValueError if it is wrong."""
     if not isinstance(description, Mapping) or len(path) > MAX_DEPTH:
         raise ValueError(f"a space's description must be an object at most {MAX_DEPTH} deep, got {description!r:.60}")
     kind = description.get("kind")
@@ -141,37 +141,37 @@ def _shape(description: Mapping[str, object]) -> tuple[int, ...]:
     if not isinstance(shape, list) or any(not is_whole(side) or not 1 <= side <= MAX_SIZE for side in shape):
         raise ValueError(f"a space's shape must list whole numbers of at least 1, got {shape!r:.60}")
     if len(shape) > 32 or math.prod(shape) > MAX_SIZE:
-        raise ValueError(f"a space's shape must have at most 32 sides and {MAX_SIZE} entries, got {shape!r:.60}")
+        raise ValueError(f"a space's shape must have at most 32 dimensions and {MAX_SIZE} entries, got {shape!r:.60}")
     return tuple(shape)
 
 
 def describe(space: gymnasium.Space) -> Header:
-    """Return a Gymnasium observation space as JSON; refuse one with a part that is not served, such as Text."""
-    unserved = next(_unserved(space), None)
-    if unserved is None:
+    """Return a Gymnasium observation space as JSON; raise ValueError if a part is not supported, such as Text."""
+    unsupported = next(_unsupported(space), None)
+    if unsupported is None:
         return _described(space)
-    path, kind = unserved
+    path, kind = unsupported
     wanted = f"the observation space must be {ACCEPTED}, got {kind}"
     if not path:
         raise ValueError(wanted)
-    kept = [key for key, part in _parts(space) if not [*_unserved(part)]]
+    kept = [key for key, part in _parts(space) if not [*_unsupported(part)]]
     way_out = f"; leave it out with gymnasium.wrappers.FilterObservation(env, {kept})" if kept else ""
     raise ValueError(f"{wanted} at {_name(path)}{way_out}")
 
 
 def _parts(space: gymnasium.Space) -> list[tuple[str | int, gymnasium.Space]]:
-    """The spaces of a Dict or a Tuple, each with its key; none of any other."""
+    """Return the spaces of a Dict or a Tuple, each with its key; [] for other spaces."""
     parts = getattr(space, "spaces", ())
     return [*(parts.items() if isinstance(parts, Mapping) else enumerate(parts))]
 
 
-def _unserved(space: gymnasium.Space, path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Yield the path and the kind of each part that is not served."""
+def _unsupported(space: gymnasium.Space, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Yield the path and the kind of each part that is not supported."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict | spaces.Tuple):
         for key, part in _parts(space):
-            yield from _unserved(part, (*path, str(key)))
+            yield from _unsupported(part, (*path, str(key)))
     elif not isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary | spaces.Box):
         yield path, type(space).__name__
 
@@ -196,13 +196,13 @@ def _described(space: gymnasium.Space) -> Header:
 
 
 def describe_box(low: np.ndarray, high: np.ndarray) -> Header:
-    """The description of a Box with these bounds."""
+    """Return the description of a Box with these bounds."""
     ends = {"low": _compact(low), "high": _compact(high)}
     return {"kind": "box", "shape": list(low.shape), "dtype": low.dtype.name, **ends}
 
 
 def _compact(ends: np.ndarray) -> Bounds:
-    """Bounds as one number if they are all the same, else a list; null where infinite."""
+    """Return bounds as one number if all are equal, otherwise as a list; None stands for infinite ones."""
     flat = ends.reshape(-1)
     listed = (flat[:1] if (flat == flat[0]).all() else flat).tolist()
     plain = [None if isinstance(entry, float) and not math.isfinite(entry) else entry for entry in listed]

@@ -1,15 +1,15 @@
-"""`Tape`: what it takes to bring an environment back to its present state in another process, without its internals.
+"""`Tape`: a record from which an environment is restored in another process, without access to its internals.
 
 Gymnasium's environments are deterministic given the seed of `reset` and the actions. So a tape records the seed of the
-first reset and all actions. For a single environment it also records the state of the environment's own generator
+first reset and all actions. For a single environment, it also records the state of the environment's own generator
 (`np_random`) before each later reset. Then only the running episode has to be replayed:
 
-    restore    set the generator, reset, repeat the actions of the running episode, and compare
-    else       if observation or generator differ: reset with the first seed, repeat all actions, and compare again
+    1. set the generator, reset, repeat the actions of the running episode, and compare
+    2. if observation or generator differ: reset with the first seed, repeat all actions, and compare again
 
-The first way is tried on a copy, because a wrapper may have a memory that outlives episodes, such as the mean of all
-observations. An environment that cannot be copied repeats all actions, and so does a vector environment. An environment
-that is still elsewhere is not deterministic given its seed, and is refused.
+The first way is tried on a copy, because a wrapper may have state that outlives episodes, such as the mean of all
+observations. Vector environments, and environments that cannot be copied, repeat all actions. If the result still
+differs, the environment is not deterministic given its seed, and ValueError is raised.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     _Env: TypeAlias = FeatureEnvironment | VectorEnvAdapter
 
-_ELSEWHERE = (
-    "the environment cannot be brought back to where the checkpoint was written: the same seed and actions led to "
+_NOT_RESTORED = (
+    "the environment cannot be restored to the state of the checkpoint: the same seed and actions led to "
     "another state; remove the checkpoint to train from the start"
 )
 
@@ -38,7 +38,7 @@ _ELSEWHERE = (
 class Tape:
     """The seed and actions of an environment, single or vector, since its last reset with a seed.
 
-    It records from now on. obs: the last observation, as the environment gave it.
+    Recording begins when the tape is made. `obs` is the last observation of the environment.
     """
 
     def __init__(self, env: _Env) -> None:
@@ -46,12 +46,12 @@ class Tape:
         self._each = (env.num_envs,) if hasattr(env, "num_envs") else ()  # shape of the actions of a step
         self.obs: object = None
         self._seed = 0
-        self._generator: Header | None = None  # its state before the last reset, if that had no seed
+        self._generator: Header | None = None  # its state before the last reset, None if that reset had a seed
         self._actions, self._resets = array("i"), array("q")
         env.tape = self
 
     def begin(self, seed: int | None) -> None:
-        """The environment is about to be reset."""
+        """Record a reset; called before the environment is reset."""
         if seed is not None:
             self._seed, self._generator = seed, None
             self._actions, self._resets = array("i"), array("q")
@@ -60,11 +60,11 @@ class Tape:
         self._resets.append(len(self._actions) // math.prod(self._each))
 
     def add(self, actions: Iterable[int]) -> None:
-        """The environment took a step; a single one has one action."""
+        """Record the actions of a step, one for each environment."""
         self._actions.extend(actions)
 
     def state(self) -> Header:
-        """What `restore` needs."""
+        """Return the data that `restore` needs."""
         return {
             "seed": self._seed,
             "generator": self._generator,
@@ -76,21 +76,21 @@ class Tape:
         }
 
     def restore(self, state: Header) -> None:
-        """Bring the environment back to where another process had it."""
+        """Bring the environment to a state that was recorded in another process."""
         env, env.tape = self._env, None
         generator = state.get("generator")
-        enough = generator is not None and self._replayed(_copy(env), state, generator)
-        if not self._replayed(env, state, generator if enough else None):
-            raise ValueError(_ELSEWHERE)
+        episode_suffices = generator is not None and self._replayed(_copy(env), state, generator)
+        if not self._replayed(env, state, generator if episode_suffices else None):
+            raise ValueError(_NOT_RESTORED)
         self._seed, self._generator = state["seed"], generator
         self._actions = array("i", state["actions"].ravel().tolist())
         self._resets = array("q", np.asarray(state["resets"]).tolist())
         env.reports_failures, env.tape = state["reports_failures"], self
 
     def _replayed(self, env: _Env | None, state: Header, generator: Header | None) -> bool:
-        """Repeat the running episode from the generator's state, or without one all; whether that leads to the state.
+        """Repeat the recorded actions in an environment, and return whether this leads to the recorded state.
 
-        env: the environment or a copy of it; None, which leads nowhere, where it cannot be copied.
+        With the state of a generator, only the running episode is repeated. The result is False if env is None.
         """
         if env is None:
             return False
@@ -103,25 +103,25 @@ class Tape:
                 self.obs, seed = env.reset(seed), None
                 for action in actions[begin:end]:
                     self.obs = env.step(action).obs
-        except ValueError:  # such as a step after an end that came too early
+        except ValueError:  # such as a step after an episode that ended earlier than recorded
             return False
         return np.array_equal(self._numbers(env), state["obs"]) and _generator(env) == state.get("generator_now")
 
     def _numbers(self, env: _Env) -> np.ndarray:
-        """The last observation; a vector environment's are network inputs already."""
+        """Return the last observation as numbers; those of a vector environment are network inputs already."""
         return env.encoder.key(self.obs) if _is_single(env) else np.asarray(self.obs)
 
 
 def tapes(env: FeatureVector) -> list[Tape]:
-    """Tapes for all environments that networks learn from."""
+    """Return tapes for all environments that networks learn from."""
     return [Tape(one) for one in env.environments] if hasattr(env, "environments") else [Tape(env)]
 
 
 def _copy(env: _Env) -> _Env | None:
-    """A copy to try things on; None where the environment cannot be copied."""
+    """Return a copy, None if the environment cannot be copied."""
     try:
         return copy.deepcopy(env)
-    except Exception:  # whatever an environment holds: simulators raise errors of their own
+    except Exception:  # any error: simulators raise their own
         return None
 
 
@@ -130,6 +130,6 @@ def _is_single(env: _Env) -> TypeGuard[FeatureEnvironment]:
 
 
 def _generator(env: _Env) -> Header | None:
-    """The state of a single environment's generator, if it is the kind that Gymnasium gives to environments."""
+    """Return the state of a single environment's generator if it is a PCG64, which Gymnasium uses; otherwise None."""
     found = getattr(env.env.unwrapped.np_random, "bit_generator", None) if _is_single(env) else None
     return dict(found.state) if isinstance(found, np.random.PCG64) else None

@@ -1,15 +1,16 @@
-"""Environments stepped together, as a deep learner wants them: flat observations (n, m) and features (n, d), float32.
+"""Several environments stepped together for networks: flat observations (n, m) and features (n, d), float32.
 
 `open_vector` takes an id or a factory, and steps n copies in this process (`SyncEnvs`), or a vector environment of
-Gymnasium (`VectorEnvAdapter`), which says in metadata["autoreset_mode"] how it resets:
+Gymnasium (`VectorEnvAdapter`), whose metadata["autoreset_mode"] declares how it resets:
 
-    SyncEnvs     reset at an end; every step counts
-    SAME_STEP    likewise; the last successor and info are in info["final_obs"] and info["final_info"], because the rest
-                 of `info` is about the new episode
-    NEXT_STEP    the step after an end only resets: its action is ignored, and it is marked as not valid
-    DISABLED     reset here at an end, by the mask options={"reset_mask": ...}
+    SyncEnvs     resets in the last step of an episode; every step is valid
+    SAME_STEP    likewise; info["final_obs"] and info["final_info"] are about the last step, the rest of `info` about
+                 the new episode
+    NEXT_STEP    the step after an episode only resets: its action is ignored, and it is not valid
+    DISABLED     reset here after the last step, by the mask options={"reset_mask": ...}
 
-In all of them `next_obs` is the successor of the step, also at an episode's end, and `obs` what to act on next.
+In all cases `next_obs` is the successor of the step, also at the end of an episode, and `obs` is the observation for
+the next action.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ if TYPE_CHECKING:
     from rasf.envs.gymnasium.tape import Tape
 
 NEXT_STEP, SAME_STEP, DISABLED = "NextStep", "SameStep", "Disabled"
-_Answer = tuple[object, npt.ArrayLike, Bools, Bools, Info]  # of a vector environment's step
-_MOST_ENVS = 10_000  # copies of an environment in this process
+_Answer = tuple[object, npt.ArrayLike, Bools, Bools, Info]  # result of a vector environment's step
+_MOST_ENVS = 10_000  # largest number of copies of an environment in this process
 
 
 class VectorStep(NamedTuple):
-    """What one step of n environments led to; next_obs and obs are (n, m), phi is (n, d), the masks are (n,)."""
+    """The result of a step of n environments; next_obs and obs are (n, m), phi is (n, d), the masks are (n,)."""
 
     next_obs: Floats32
     phi: Floats32
@@ -66,10 +67,11 @@ class VectorStep(NamedTuple):
 
 
 class _Vector(FeatureSource):
-    """n environments, to learn from (`reset`, `step`) or for episodes in parallel (`reset_each`, `step_each`).
+    """n environments, for learning (`reset`, `step`) or for episodes in parallel (`reset_each`, `step_each`).
 
-    An episode is the first one after a reset, in each environment. An environment that ends early waits, so that short
-    episodes are not counted more often than long ones; a vector environment steps on, and its steps are dropped.
+    With `step_each`, only the first episode of each environment after a reset is used, so that short episodes are not
+    counted more often than long ones. A single environment that ends early waits; a vector environment continues, and
+    its steps are dropped.
     """
 
     num_envs: int
@@ -88,7 +90,7 @@ class _Vector(FeatureSource):
 
 
 class SyncEnvs(_Vector):
-    """Single environments, one after the other, reset right when they end."""
+    """Single environments that are stepped one after the other, and reset when an episode ends."""
 
     def __init__(self, environments: Sequence[FeatureEnvironment]) -> None:
         self.environments = environments
@@ -96,7 +98,7 @@ class SyncEnvs(_Vector):
         self.num_envs, self.encoder, self.n_actions = len(environments), first.encoder, first.n_actions
         self.declared_bounds, self.owners = first.declared_bounds, first.owners
         self._valid = np.ones(self.num_envs, np.bool_)
-        self._valid.flags.writeable = False  # every step gives the same one
+        self._valid.flags.writeable = False  # shared by all steps
 
     @property
     def time_limit(self) -> int | None:
@@ -107,13 +109,13 @@ class SyncEnvs(_Vector):
         return any(environment.reports_failures for environment in self.environments)
 
     def reset(self, seed: int | None = None) -> Floats32:
-        """Begin n episodes, with the seeds `seeds_from` gives."""
+        """Begin n episodes, with seeds from `seeds_from`, and return the first observations (n, m)."""
         seeds = [None] * self.num_envs if seed is None else seeds_from(seed, self.num_envs)
         pairs = zip(self.environments, seeds, strict=True)
         return np.stack([self.encoder.vector(environment.reset(seed)) for environment, seed in pairs])
 
     def step(self, actions: npt.ArrayLike) -> VectorStep:
-        """Every step counts: `valid` is True everywhere."""
+        """Take a step in every environment, given actions (n,); `valid` is True everywhere."""
         n, over = self.num_envs, []
         next_obs = obs = np.empty((n, self.encoder.vector_size), np.float32)
         phi = np.empty((n, self.n_features), np.float32)
@@ -135,7 +137,7 @@ class SyncEnvs(_Vector):
         return [environment.reset(seed) for environment, seed in zip(self.environments, seeds, strict=False)]
 
     def step_each(self, actions: Mapping[int, int]) -> dict[int, Step]:
-        """Take an action in each of these episodes, by their place, and return the steps."""
+        """Take a step in some environments, given their actions by index, and return the steps."""
         return {i: self.environments[i].step(action) for i, action in actions.items()}
 
     def close(self) -> None:
@@ -147,19 +149,19 @@ class SyncEnvs(_Vector):
 
 
 class VectorEnvAdapter(_Vector):
-    """A user's `gymnasium.vector.VectorEnv`, in whichever way it resets."""
+    """A user's `gymnasium.vector.VectorEnv`, with any of Gymnasium's modes of reset."""
 
     def __init__(self, env: gymnasium.vector.VectorEnv, phi: Phi | None) -> None:
         mode = env.metadata.get("autoreset_mode")
         self._mode = getattr(mode, "value", mode)
         if self._mode not in (NEXT_STEP, SAME_STEP, DISABLED):
             raise ValueError(
-                f"a vector environment must say in metadata['autoreset_mode'] how it resets, got {self._mode!r}"
+                f"a vector environment must declare in metadata['autoreset_mode'] how it resets, got {self._mode!r}"
             )
         if phi is None and self._mode == NEXT_STEP and isinstance(env.unwrapped, gymnasium.vector.AsyncVectorEnv):
-            # it joins the rewards of all environments, and those of a reset are single zeros
+            # it stacks the rewards of all environments, but a reset has the scalar reward 0
             raise ValueError(
-                "an asynchronous vector environment has room for rewards that are vectors only if it resets in the "
+                "an asynchronous vector environment supports rewards that are vectors only if it resets in the "
                 "same step: make it with autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP"
             )
         self.env, self.num_envs, self._phi = env, int(env.num_envs), phi
@@ -172,14 +174,14 @@ class VectorEnvAdapter(_Vector):
         self._ended = np.zeros(self.num_envs, np.bool_)
         self._raw: object = None
         self._rule: FailureRule | None = None
-        self.tape: Tape | None = None  # records resets and actions, where training writes checkpoints
+        self.tape: Tape | None = None  # records resets and actions if training writes checkpoints
         declared = declared_bounds(env) if phi is None else answers.phi_bounds(phi)
         if declared is None:
             declared = np.tile([-np.inf, np.inf], (self._probe(), 1))
         self.declared_bounds = answers.checked_bounds(declared)
 
     def reset(self, seed: int | None = None) -> Floats32:
-        """Begin n episodes; the vector environment deals out the seed."""
+        """Begin n episodes and return the first observations (n, m); the vector environment distributes the seed."""
         if self.tape is not None:
             self.tape.begin(seed)
         obs = self._observed(self._reset(seed), as_vectors=True)
@@ -188,7 +190,7 @@ class VectorEnvAdapter(_Vector):
         return obs
 
     def step(self, actions: npt.ArrayLike) -> VectorStep:
-        """One step; empty steps have no features, no end and no failure."""
+        """Take a step, given actions (n,); where it is not valid, features are 0 and flags False."""
         step, _ = self._step(actions, as_vectors=True)
         if self.tape is not None:
             self.tape.add(np.asarray(actions).tolist())
@@ -196,19 +198,20 @@ class VectorEnvAdapter(_Vector):
         return step._replace(phi=step.phi.astype(np.float32))
 
     def reset_each(self, seeds: Sequence[int]) -> list[object]:
-        """As `SyncEnvs`; classes other than Gymnasium's own take one seed only, the first."""
+        """Begin episodes as `SyncEnvs` does; classes other than Gymnasium's own get only the first seed."""
         own = isinstance(self.env.unwrapped, gymnasium.vector.SyncVectorEnv | gymnasium.vector.AsyncVectorEnv)
         listed = [*seeds, *[seeds[-1]] * (self.num_envs - len(seeds))]
         return self._observed(self._reset(listed if own else seeds[0]), as_vectors=False)[: len(seeds)]
 
     def step_each(self, actions: Mapping[int, int]) -> dict[int, Step]:
+        """Take a step in all environments, and return the steps of those with actions."""
         step, info = self._step([actions.get(i, 0) for i in range(self.num_envs)], as_vectors=False)
         parts, ended = (step.next_obs, step.phi, *map(np.ndarray.tolist, step[2:5])), step.terminated | step.truncated
-        steps = zip(*parts, (self._told(info, i, over) for i, over in enumerate(ended.tolist())), strict=True)
+        steps = zip(*parts, (self._info_of(info, i, over) for i, over in enumerate(ended.tolist())), strict=True)
         return {i: judged(Step(*each), self._rule) for i, each in enumerate(steps) if i in actions}
 
     def judge_each(self, rule: FailureRule) -> None:
-        """Have a rule say which steps of `step_each` are failures, whatever the environments name."""
+        """Define the failures of `step_each` by a rule, in place of info["failure"]."""
         self._rule, self.reports_failures = checked_rule(rule), True
 
     def _reset(self, seed: int | list[int] | None) -> object:
@@ -222,7 +225,7 @@ class VectorEnvAdapter(_Vector):
         return raw
 
     def _step(self, actions: npt.ArrayLike, as_vectors: bool) -> tuple[VectorStep, Info]:
-        """Take a step, with observations as `_observed` has them."""
+        """Take a step; `_observed` defines the form of the observations."""
         taken = np.array(self._checked(actions), np.int64)
         answer = self._advance(taken)
         next_raw, _, terminated, truncated, info = answer
@@ -250,7 +253,7 @@ class VectorEnvAdapter(_Vector):
         return time_limit_of(self.env)
 
     def describe(self) -> EnvironmentDescription:
-        """As of a single environment; the settings of a vector environment are not known."""
+        """Return the description of a single environment; the settings of a vector environment are not known."""
         return replace(describe_environment(self, self.env.spec, self._start, self._phi), kwargs={})
 
     def _advance(self, actions: Ints) -> _Answer:
@@ -262,14 +265,14 @@ class VectorEnvAdapter(_Vector):
             if "array element with a sequence" not in str(error):
                 raise
             raise ValueError(
-                "this vector environment has no room for rewards that are vectors; give an id with num_envs, or "
+                "this vector environment does not support rewards that are vectors; give an id with num_envs, or "
                 "MO-Gymnasium's MOSyncVectorEnv"
             ) from error
         ends = self._flags("terminated", terminated), self._flags("truncated", truncated)
         return raw, reward, *ends, info
 
     def _flags(self, name: str, given: npt.ArrayLike) -> Bools:
-        """What each environment says of itself (n,)."""
+        """Return flags (n,), checked."""
         found = np.array(given)
         if found.shape != (self.num_envs,):
             raise ValueError(f"the environment's {name} must be {self.num_envs} flags, got shape {found.shape}")
@@ -278,7 +281,7 @@ class VectorEnvAdapter(_Vector):
         return np.array([answers.flag(f"the environment's {name}", each) for each in found.tolist()])
 
     def _features(self, actions: Ints, answer: _Answer, valid: Bools) -> Floats:
-        """The features (n, d) of a step; 0 where it only resets."""
+        """Return the features (n, d) of a step; 0 where it only resets."""
         phi, wanted = np.zeros((self.num_envs, self.n_features)), (self.n_features,)
         if self._phi_of_step is None:
             reward = answers.numbers_of(answer[1])
@@ -295,25 +298,25 @@ class VectorEnvAdapter(_Vector):
         return phi
 
     def _phi_rows(self, which: Sequence[int], actions: Ints, answer: _Answer) -> Iterator[Floats]:
-        """Yield what phi returns for a step, in each of these environments."""
+        """Yield the features (d,) by phi of a step in each of these environments."""
         assert self._phi_of_step is not None
         next_raw, reward, terminated, truncated, info = answer
         before, after, rewards = self._rows(self._raw), self._rows(next_raw), np.asarray(reward)
         for i in which:
             ends = bool(terminated[i]), bool(truncated[i])
             seen = self._final(info, i) if self._mode == SAME_STEP and any(ends) else after[i]
-            told = self._told(info, i, any(ends))
-            features = self._phi_of_step(before[i], actions[i] + self._start, seen, told, rewards[i], *ends)
+            info_i = self._info_of(info, i, any(ends))
+            features = self._phi_of_step(before[i], actions[i] + self._start, seen, info_i, rewards[i], *ends)
             yield answers.numbers_of(features)
 
     def _failures(self, info: Info, ended: Bools) -> Bools:
-        """What was named in this step, in `final_info` where `_told` looks there."""
-        failure = self._named_in(info)
+        """Return the failures (n,) of a step; at an end under SAME_STEP, those in `final_info`."""
+        failure = self._failures_in(info)
         if self._mode == SAME_STEP and ended.any():
-            failure = np.where(ended, self._named_in(info.get("final_info", {})), failure)
+            failure = np.where(ended, self._failures_in(info.get("final_info", {})), failure)
         return failure
 
-    def _named_in(self, info: Info) -> Bools:
+    def _failures_in(self, info: Info) -> Bools:
         if "failure" not in info:
             return np.zeros(self.num_envs, np.bool_)
         self.reports_failures = True
@@ -322,20 +325,20 @@ class VectorEnvAdapter(_Vector):
             failure = np.where(info.get("_failure", True), failure, False)
         return self._flags("info['failure']", failure)
 
-    def _told(self, info: Info, i: int, ended: bool) -> Info:
-        """What environment i said of the step; under SAME_STEP, `info` is about the new episode where one ended."""
-        told = _row(info, i)
-        return told.get("final_info", {}) if self._mode == SAME_STEP and ended else told
+    def _info_of(self, info: Info, i: int, ended: bool) -> Info:
+        """Return the info of environment i for a step; at an end under SAME_STEP, that in `final_info`."""
+        info_i = _row(info, i)
+        return info_i.get("final_info", {}) if self._mode == SAME_STEP and ended else info_i
 
     def _final(self, info: Info, i: int) -> object:
-        """The successor that ended episode i."""
+        """Return the last observation of the episode that ended in environment i."""
         final = _row(info, i).get("final_obs")
         if final is None:
             raise ValueError("a vector environment that resets in the same step must give info['final_obs'] at an end")
         return final
 
     def _observed(self, raw: object, as_vectors: bool) -> Any:
-        """The n observations of a batch, checked: network inputs (n, m), or a list."""
+        """Return the n observations of a batch, checked: network inputs (n, m), or a list."""
         if as_vectors:
             found: Any = answers.allowed(self.encoder.batch_vectors, raw)
         else:
@@ -347,7 +350,7 @@ class VectorEnvAdapter(_Vector):
         return found
 
     def _probe(self) -> int:
-        """The number of features, where only a step can tell."""
+        """Take a step and return the number of features."""
         self.reset(seed=0)
         actions = np.zeros(self.num_envs, np.int64)
         answer = self._advance(actions)
@@ -359,7 +362,7 @@ class VectorEnvAdapter(_Vector):
         return features.shape[1]
 
     def _rows(self, raw: object) -> list[object]:
-        """The single observations of a batch."""
+        """Return the single observations of a batch."""
         return list(gymnasium.vector.utils.iterate(self.env.observation_space, raw))
 
     def _keep(self, raw: object) -> None:
@@ -367,12 +370,12 @@ class VectorEnvAdapter(_Vector):
 
 
 def _row(info: Info, i: int) -> Info:
-    """What a vector environment's info says of environment i; `_key` masks those that said anything."""
-    said: Info = {}
+    """Return the info of environment i; the mask `_key` marks the environments with an entry `key`."""
+    found: Info = {}
     for key, value in info.items():
         if not (key.startswith("_") and key[1:] in info) and (f"_{key}" not in info or info[f"_{key}"][i]):
-            said[key] = _row(value, i) if isinstance(value, dict) else value[i]
-    return said
+            found[key] = _row(value, i) if isinstance(value, dict) else value[i]
+    return found
 
 
 FeatureVector = SyncEnvs | VectorEnvAdapter
@@ -381,9 +384,17 @@ FeatureVector = SyncEnvs | VectorEnvAdapter
 def open_vector(
     env: Environment | gymnasium.vector.VectorEnv, num_envs: int | None = None, phi: Phi | None = None, **kwargs: object
 ) -> FeatureVector:
-    """n environments from an id (`kwargs` go to `gymnasium.make`), a factory, an environment, or a `VectorEnv`.
+    """Open environments with features that are stepped together.
 
-    `num_envs` is 1 unless given; a VectorEnv has its own number, and one environment cannot be copied.
+    Args:
+        env: an id, a function that makes an environment, an environment, or a `VectorEnv`.
+        num_envs: number of environments. Default: 1, or that of the `VectorEnv`. A single environment cannot be copied.
+        phi: function that computes the features of a step, as for `FeatureReward`. Default: None, if they are the
+            environment's own vector reward.
+        **kwargs: arguments of `gymnasium.make`, only for an id.
+
+    Raises:
+        ValueError: if the environments cannot be opened.
     """
     if not isinstance(env, gymnasium.vector.VectorEnv):
         n = 1 if num_envs is None else whole("num_envs", num_envs)
@@ -396,7 +407,7 @@ def open_vector(
 
 
 def sync_envs(first: FeatureEnvironment, n: int, env: Environment, phi: Phi | None, kwargs: Info) -> SyncEnvs:
-    """The environment `first` and n - 1 more that are opened as it was, from an id or a factory."""
+    """Return the environment `first` and n - 1 more, opened in the same way from an id or a factory."""
     if n > _MOST_ENVS:
         raise ValueError(f"num_envs must be at most {_MOST_ENVS}, got {n}")
     if n > 1 and isinstance(env, gymnasium.Env):

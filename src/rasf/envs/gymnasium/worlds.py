@@ -1,4 +1,4 @@
-"""A world in jax (`rasf.World`) as an environment of Gymnasium."""
+"""A world in jax (`rasf.World`) as a Gymnasium environment."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rasf.world import Noise, State, World
 
 
 def world_environment(world: World) -> gymnasium.Env:
-    """The world as an environment: the registered one, where it has one, else one that steps it in jax."""
+    """Return a world's registered environment if there is one, otherwise an environment that steps it in jax."""
     env_id, kwargs = getattr(world, "registered", (None, {}))
     return WorldEnv(world) if env_id is None else gymnasium.make(env_id, **kwargs)
 
 
 class WorldEnv(gymnasium.Env[Floats32, np.int64]):
-    """A world, stepped one step at a time; the reward is the vector of features."""
+    """A world that is stepped in jax, one step at a time; the reward is the vector of features."""
 
     metadata: ClassVar[dict[str, object]] = {"render_modes": []}
 
@@ -43,17 +43,17 @@ class WorldEnv(gymnasium.Env[Floats32, np.int64]):
 
     @property
     def compiled_world(self) -> World:
-        """The world itself, which the fused driver trains in."""
+        """The world itself, for the fused driver."""
         return self._world
 
     def reset(self, *, seed: int | None = None, options: Header | None = None) -> tuple[Floats32, Header]:
-        """A random first state; `options` are not used."""
+        """Begin an episode in a random start state; `options` are not used."""
         super().reset(seed=seed)
         self._state, self._steps = self._reset(self._key()), 0
         return np.asarray(self._observe(self._state), np.float32), {}
 
     def step(self, action: int) -> tuple[Floats32, Floats32, bool, bool, Header]:
-        """One step; the reward is phi (d,)."""
+        """Take a step; the reward is phi (d,)."""
         if self._state is None:
             raise gymnasium.error.ResetNeeded("no episode is running: call reset() before step()")
         self._state, phi, obs, terminated = self._advance(self._state, int(action), self._key())
@@ -70,6 +70,6 @@ class WorldEnv(gymnasium.Env[Floats32, np.int64]):
 
 
 def _advanced(world: World[State, Noise], state: State, action: Array, key: Array) -> tuple[State, Array, Array, Array]:
-    """The next state, phi, the observation, and whether the episode ends."""
+    """Return the next state, phi, the observation, and whether the episode terminates."""
     state, phi = world.advance(state, action, world.noise(key))
     return state, phi, world.observe(state), world.terminated(state)

@@ -1,14 +1,14 @@
 """The arm of the paper's reacher, in closed form: two links in a plane, driven by two torques.
 
-State (.., 4) = q1, q2, w1, w2: the angle of the shoulder, that of the elbow, and their speeds. One step of length DT is
+State (.., 4) = q1, q2, w1, w2: the angles of shoulder and elbow, and their angular velocities. One step of length DT is
 semi-implicit Euler on M(q) dw = tau - damping, with
 
     a1 = I + m lc^2 + (m + mf) L1^2     a2 = I + m lc^2 + mf Lt^2 + If     a3 = L1 (m lc + mf Lt)
     M11 = a1 + a2 + 2 a3 cos q2         M12 = a2 + a3 cos q2               M22 = a2
 
-Air drags every link and the tip, in proportion to v (1 + |v|), for translation and rotation. The elbow stops at +-3
-rad, and speeds at +-100 rad/s: without these two, random torques blow the integration up. `tests/rasf/envs` holds the
-step to recorded pybullet trajectories and to MuJoCo. Arrays may be numpy or jax.
+Every link and the tip have drag in proportion to v (1 + |v|), for translation and rotation. The elbow stops at +-3 rad,
+and speeds are clipped at +-100 rad/s: without these two limits, random torques make the integration diverge.
+`tests/rasf/envs` compares the step with recorded pybullet trajectories and with MuJoCo. Arrays may be numpy or jax.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def _single(number: float) -> float:
     return float(np.float32(number))
 
 
-# Single-precision numbers in Bullet, as its recorded trajectories show: with the rounding, and the masses that follow
-# from it, a step agrees with them to 2e-13, without it to 3e-6.
+# Bullet has these numbers in single precision. With the same rounding, also in the masses, a step agrees with Bullet's
+# recorded trajectories to 2e-13; without it to 3e-6.
 LINK = _single(0.1)  # length of the upper link
 TIP = _single(0.11)  # elbow to tip
 CENTRE = _single(0.05)  # joint to the centre of a link
@@ -34,9 +34,9 @@ DAMPING = _single(0.04)
 _LINK_RADIUS = _single(0.01)
 
 DT = 0.0165
-TORQUE = 0.05  # of a full action
+TORQUE = 0.05  # of an action of 1
 _DENSITY, _TIP_RADIUS, _MARGIN = 1000.0, 0.01, 0.04
-# a capsule; its inertia, about its centre, is Bullet's: that of the box around the capsule and its collision margin
+# a capsule; its inertia about the centre is that of the box around the capsule and its collision margin, as in Bullet
 LINK_MASS = _DENSITY * math.pi * _LINK_RADIUS**2 * (LINK + 4 / 3 * _LINK_RADIUS)
 LINK_INERTIA = LINK_MASS / 3 * ((_LINK_RADIUS + _MARGIN) ** 2 + (_LINK_RADIUS + LINK / 2 + _MARGIN) ** 2)
 # a ball
@@ -44,8 +44,8 @@ TIP_MASS = _DENSITY * 4 / 3 * math.pi * _TIP_RADIUS**3
 TIP_INERTIA = 2 / 5 * TIP_MASS * _TIP_RADIUS**2
 ELBOW_LIMIT = 3.0
 MAX_SPEED = 100.0
-_TINY = 1e-30  # below rounding, and gives the root a gradient at rest
-_SOFT_DEPTH, _SOFT_GAIN = 0.04, 0.2  # how the limit pushes back: gently near its edge, not at all beyond
+_TINY = 1e-30  # below rounding; makes the square root differentiable at rest
+_SOFT_DEPTH, _SOFT_GAIN = 0.04, 0.2  # the limit pushes back gently near its edge, and not at all beyond
 
 _A1 = LINK_INERTIA + LINK_MASS * CENTRE**2 + (LINK_MASS + TIP_MASS) * LINK**2
 _A2 = LINK_INERTIA + LINK_MASS * CENTRE**2 + TIP_MASS * TIP**2 + TIP_INERTIA
@@ -61,13 +61,13 @@ class Inertia(NamedTuple):
 
 
 def inertia(q2: Array) -> Inertia:
-    """The mass matrix at the elbow's angle q2."""
+    """Return the mass matrix at the elbow's angle q2."""
     cos = array_namespace(q2).cos(q2)
     return Inertia(_A1 + _A2 + 2 * _A3 * cos, _A2 + _A3 * cos, _A2)
 
 
 def drag(state: Array) -> tuple[Array, Array]:
-    """The torques (d1, d2) by which the air resists, before the factor DAMPING."""
+    """Return the torques (d1, d2) of the drag, before the factor DAMPING."""
     xp = array_namespace(state)
     q2, w1, w2 = state[..., 1], state[..., 2], state[..., 3]
     sin, cos, w = xp.sin(q2), xp.cos(q2), w1 + w2
@@ -85,18 +85,24 @@ def drag(state: Array) -> tuple[Array, Array]:
 
 
 def speeds_allowed(q2: Array, w1: Array, w2: Array) -> tuple[Array, Array]:
-    """The speeds after the elbow's limit, decided by its angle at the start of the step, and after the top speed."""
+    """Return the speeds after the elbow's limit and the largest speed have been applied.
+
+    Args:
+        q2: angle of the elbow at the start of the step, which decides whether the limit applies.
+        w1: speed of the shoulder.
+        w2: speed of the elbow.
+    """
     xp = array_namespace(q2, w1, w2)
     depth, side, m = xp.abs(q2) - ELBOW_LIMIT, xp.sign(q2), inertia(q2)
     outward = xp.where(depth <= _SOFT_DEPTH, -_SOFT_GAIN * depth / DT, 0.0)
     stopped = (depth >= 0) & (side * w2 > outward)
     elbow = xp.where(stopped, side * outward, w2)
-    shoulder = w1 - m.m12 / m.m11 * (elbow - w2)  # a push on the elbow alone
+    shoulder = w1 - m.m12 / m.m11 * (elbow - w2)  # the push acts on the elbow only
     return xp.clip(shoulder, -MAX_SPEED, MAX_SPEED), xp.clip(elbow, -MAX_SPEED, MAX_SPEED)
 
 
 def physics(state: Array, action: Array) -> Array:
-    """The state (.., 4) one step after `state` (.., 4) under the torques `action` (.., 2) in [-1, 1]."""
+    """Return the state (.., 4) one step after `state` (.., 4) under the torques `action` (.., 2) in [-1, 1]."""
     xp = array_namespace(state, action)
     q1, q2, w1, w2 = (state[..., i] for i in range(4))
     h = _A3 * xp.sin(q2)
@@ -112,7 +118,7 @@ def physics(state: Array, action: Array) -> Array:
 
 
 def tip_position(state: Array) -> Array:
-    """Where the tip is, (.., 2)."""
+    """Return the position (.., 2) of the tip in a state (.., 4)."""
     xp = array_namespace(state)
     q1, q12 = state[..., 0], state[..., 0] + state[..., 1]
     return xp.stack([LINK * xp.cos(q1) + TIP * xp.cos(q12), LINK * xp.sin(q1) + TIP * xp.sin(q12)], axis=-1)

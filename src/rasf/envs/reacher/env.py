@@ -1,7 +1,7 @@
 """`rasf/Reacher-v0`: the reacher for Gymnasium, in MO-Gymnasium's convention (the reward is the vector phi).
 
-The arguments are those of `Reacher`, and so is the rule of a step; in numpy and double precision here, with the arm in
-closed form or inside MuJoCo. The environment never terminates and truncates by itself, so it is registered without
+Arguments and dynamics are those of `Reacher`, here in numpy and double precision, with the arm in closed form or inside
+MuJoCo. Episodes never terminate. The environment truncates them itself, so it is registered without
 `max_episode_steps`.
 """
 
@@ -21,20 +21,27 @@ from rasf.envs.reacher.world import START_ANGLES, TORQUES, TRAINING_TARGETS, Noi
 from rasf.files import Header
 
 ENGINES = ("closed_form", "mujoco")
-_PIXELS, _MARGIN = 480, 0.02  # of the picture, and metres around all there is to see
+_PIXELS, _MARGIN = 480, 0.02  # size of the image, and metres of margin around the scene
 _PAPER, _REACH, _REACH_EDGE = (255, 255, 255), (240, 243, 247), (205, 211, 219)
 _RISK, _RISK_EDGE, _TARGET = (213, 94, 0), (190, 80, 0), (0, 100, 165)
 _ARM, _JOINT, _TIP = (70, 74, 82), (176, 182, 190), (0, 0, 0)
 
 
 class ReacherEnv(gym.Env[Floats32, np.int64]):
-    """Observation as `Reacher.observe`; action 3 i + j gives the shoulder torque i - 1 and the elbow torque j - 1."""
+    """The reacher with the observations of `Reacher.observe`.
+
+    Action 3 i + j gives the shoulder the torque i - 1 and the elbow the torque j - 1.
+
+    Args:
+        engine: simulation of the arm, "closed_form" or "mujoco". Default: "closed_form".
+        render_mode: None or "rgb_array". Default: None.
+        **world: arguments of `Reacher`.
+    """
 
     metadata: ClassVar[Header] = {"render_modes": ["rgb_array"], "render_fps": 60}
     preferred_agent = Reacher.preferred_agent
 
     def __init__(self, *, engine: str = "closed_form", render_mode: str | None = None, **world: Any) -> None:
-        """engine: of the arm, closed_form or mujoco. world: the arguments of `Reacher`."""
         one_of("engine", engine, ENGINES)
         one_of("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         self.world = Reacher(**world)
@@ -43,7 +50,7 @@ class ReacherEnv(gym.Env[Floats32, np.int64]):
         self.engine, self.render_mode = engine, render_mode
         self._physics: Callable[..., Floats] = physics
         if engine == "mujoco":
-            from rasf.envs.reacher.mujoco import MujocoArm  # an extra, loaded only on request
+            from rasf.envs.reacher.mujoco import MujocoArm  # an optional dependency
 
             self._physics = MujocoArm().step
         low, high = self.world.observation_bounds.T.astype(np.float32)
@@ -57,18 +64,18 @@ class ReacherEnv(gym.Env[Floats32, np.int64]):
 
     @property
     def compiled_world(self) -> Reacher | None:
-        """The world that computes the same in jax; none for the arm inside MuJoCo."""
+        """The same world in jax; None for the arm inside MuJoCo."""
         return self.world if self.engine == "closed_form" else None
 
     def reset(self, *, seed: int | None = None, options: Header | None = None) -> tuple[Floats32, Header]:
-        """A random start, at rest; `options` are not used."""
+        """Begin an episode at random angles, at rest; `options` are not used."""
         super().reset(seed=seed)
         angles = self.np_random.uniform(*START_ANGLES.T)
         self._state, self._steps, self._running = np.concatenate([angles, np.zeros(2)]), 0, True
         return self._observation(), self._info(tip_position(self._state), failure=False)
 
     def step(self, action: np.int64) -> tuple[Floats32, Floats32, bool, bool, Header]:
-        """One step; the reward is phi (d,)."""
+        """Take a step; the reward is phi (d,)."""
         if not self.action_space.contains(action):
             raise ValueError(f"action must be 0 to {len(TORQUES) - 1}, got {action!r}")
         if not self._running:
@@ -82,7 +89,7 @@ class ReacherEnv(gym.Env[Floats32, np.int64]):
         return self._observation(), phi.astype(np.float32), False, truncated, self._info(tip, failure=bool(phi[-1]))
 
     def render(self) -> npt.NDArray[np.uint8] | None:
-        """The arm over the targets: training targets are discs, test targets rings, risky circles are shaded."""
+        """Return an image of arm and targets: training targets are discs, test targets rings, risky circles shaded."""
         if self.render_mode is None:
             return None
         if self._picture is None:
@@ -98,7 +105,7 @@ class ReacherEnv(gym.Env[Floats32, np.int64]):
 
 
 class _Picture:
-    """A picture of the world without its arm, on which shapes are painted; sizes of marks are in pixels."""
+    """An image of the world, on which the arm is drawn; sizes of marks are in pixels."""
 
     def __init__(self, world: Reacher) -> None:
         positions, risky = world.target_positions(), list(world.risky)
@@ -112,7 +119,7 @@ class _Picture:
         _paint(self._colours, outside, _REACH)
         _paint(self._colours, np.abs(outside) - 0.5, _REACH_EDGE)
         if risky:
-            # the circles are one region: where two overlap, the risk is not doubled
+            # the circles are shaded as one region, because overlaps do not double the risk
             outside = np.min([self._away(positions[i]) for i in risky], axis=0) - self._scale * world.radius
             _paint(self._colours, outside, _RISK, 0.22)
             _paint(self._colours, np.abs(outside) - 1, _RISK_EDGE, 0.8)
@@ -123,7 +130,7 @@ class _Picture:
                 _paint(self._colours, away - 4, _PAPER)
 
     def with_arm(self, state: Floats) -> npt.NDArray[np.uint8]:
-        """The picture (pixels, pixels, 3) with the arm in this state."""
+        """Return the image (pixels, pixels, 3) with the arm in this state."""
         shoulder, tip = np.zeros(2), tip_position(state)
         elbow = LINK * np.array([np.cos(state[0]), np.sin(state[0])])
         colours = self._colours.copy()
@@ -135,7 +142,7 @@ class _Picture:
         return colours.round().astype(np.uint8)
 
     def _away(self, start: npt.ArrayLike, end: npt.ArrayLike | None = None) -> Floats:
-        """Every pixel's distance to a place of the world, or to a segment between two."""
+        """Return the distance of every pixel from a point of the world, or from a segment between two points."""
         x, y = self._scale * np.asarray(start, float)
         right, up = self._line[None, :] - x, -self._line[:, None] - y
         if end is not None:
@@ -151,7 +158,7 @@ def _outlined(colours: Floats, away: Floats, radius: float, colour: tuple[int, i
 
 
 def _paint(colours: Floats, outside: Floats, colour: tuple[int, int, int], opacity: float = 1.0) -> None:
-    # a pixel on the edge takes its share of the colour: smooth edges
+    # a pixel on the edge is mixed in proportion, for smooth edges
     touched = outside < 0.5
     share = opacity * np.minimum(0.5 - outside[touched], 1)[:, None]
     colours[touched] += share * (np.array(colour) - colours[touched])

@@ -1,7 +1,7 @@
-"""The arm of `rasf.envs.reacher.arm` inside MuJoCo: the same constants, MuJoCo's own equations of motion.
+"""The arm of `rasf.envs.reacher.arm` in MuJoCo, with the same constants and MuJoCo's equations of motion.
 
-The model has neither contact, limits, damping nor armature of its own. Drag enters as an applied force; so does the
-push that takes the speeds MuJoCo would reach to those the arm allows (the elbow's limit and the top speed).
+The MuJoCo model has no contacts, limits, damping or armature. Drag is an applied force. A second applied force enforces
+the elbow's limit and the largest speed, by correcting the speeds that MuJoCo would reach.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MODEL = f"""
 
 
 class MujocoArm:
-    """One simulated arm, placed anew for every step."""
+    """A simulated arm, which is set to the given state in every step."""
 
     def __init__(self) -> None:
         self._model = mujoco.MjModel.from_xml_string(MODEL)
@@ -60,7 +60,7 @@ class MujocoArm:
         self._push = np.zeros(2)
 
     def step(self, state: npt.NDArray[np.float64], action: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """The state (4,) one step after `state` (4,) under the torques `action` (2,) in [-1, 1]."""
+        """Return the state (4,) one step after `state` (4,) under the torques `action` (2,) in [-1, 1]."""
         model, data = self._model, self._data
         data.qpos[:], data.qvel[:], data.ctrl[:] = state[:2], state[2:], action
         data.qfrc_applied[:] = -arm.DAMPING * np.array(arm.drag(state))

@@ -1,12 +1,12 @@
-"""The paper's reacher: an arm that holds its tip at a target, where some targets lie in risky circles. Pure JAX.
+"""The paper's reacher in pure JAX: an arm moves its tip to a target; some targets lie in risky circles.
 
-Nine actions: each joint's torque is -1, 0 or 1, plus Gaussian noise, clipped. Features phi in R^13 of the tip after the
-step: 1 - 4 |tip - target_g| for the 12 targets, and 1 on failure. A failure happens with `failure_probability` on every
-step that ends in a risky circle, whichever task is active; the episode goes on. The task of target g is
-w = e_g - 3 e_13.
+There are nine actions: each joint has the torque -1, 0 or 1, plus Gaussian noise, clipped. The features phi in R^13
+depend on the tip after the step: 1 - 4 |tip - target_g| for the 12 targets, and 1 for a failure. In every task, each
+step that ends in a risky circle is a failure with `failure_probability`; a failure does not end the episode. The task
+of target g is w = e_g - 3 e_13.
 
-A state is the arm's (q1, q2, w1, w2); `Reacher` holds the parameters, and keys are explicit. `step` draws its noise
-from a key; `noise` and `advance` are its two halves, for loops that draw all noise beforehand.
+A state is the arm's (q1, q2, w1, w2). `Reacher` has the parameters, and random keys are explicit. `step` draws its
+noise from a key. `noise` and `advance` are the two parts of a step, for loops that draw all noise in advance.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ELBOW_SCALE, _SPEED_SCALE = 3.0, 0.1
 
 
 class Noise(NamedTuple):
-    """What chance adds to one step: to the torques (2,), and a uniform number that decides on failure."""
+    """The randomness of one step: noise of the torques (2,), and a uniform number that decides on failure."""
 
     torque: Array
     failure: Array
@@ -43,10 +43,18 @@ class Noise(NamedTuple):
 
 @dataclass(frozen=True)
 class Reacher:
-    """The parameters of the world.
+    """The reacher with its parameters.
 
-    observation: "raw" (q1, 0.1 w1, q2 / 3, 0.1 w2), q1 unbounded, as the paper's code; "wrapped", q1 in [-pi, pi);
-    "sincos", the sines and cosines of both angles in place of the angles.
+    Attributes:
+        targets: Positions (x, y) of the targets, in metres. Default: the paper's 4 training and 8 test targets.
+        risky: Indices of the targets at the centres of risky circles. Default: the paper's.
+        radius: Radius of the risky circles, in metres. Default: 0.06.
+        failure_probability: Probability of a failure in a step that ends in a risky circle. Default: 0.035.
+        failure_cost: Cost of a failure in `tasks`. Default: 3.
+        action_noise: Standard deviation of the noise of each torque. Default: 0.03.
+        episode_length: Steps after which an episode is truncated. Default: 500.
+        observation: "raw" is (q1, 0.1 w1, q2 / 3, 0.1 w2) with unbounded q1, as in the paper's code; "wrapped" has q1
+            in [-pi, pi); "sincos" has the sines and cosines of both angles in place of the angles. Default: "raw".
     """
 
     targets: tuple[tuple[float, float], ...] = TRAINING_TARGETS + TEST_TARGETS
@@ -72,7 +80,7 @@ class Reacher:
         n = len(positions)
         if not (isinstance(risky, Sequence) and all(checks.is_whole(index) and 0 <= index < n for index in risky)):
             raise ValueError(f"risky must hold indices of the {n} targets, got {risky!r}")
-        # lists and arrays too become what can be hashed
+        # lists and arrays become tuples, so that the world is hashable
         object.__setattr__(self, "targets", tuple((float(x), float(y)) for x, y in positions))
         object.__setattr__(self, "risky", tuple(map(int, risky)))
         checks.number("failure_probability", self.failure_probability, 0.0, 1.0)
@@ -94,14 +102,14 @@ class Reacher:
 
     @property
     def feature_bounds(self) -> Floats:
-        """The paper's bounds (d, 2) of every feature: [-1, 1], wider for far targets, and [0, 1] for failure."""
+        """Bounds (d, 2) of the features: the paper's [-1, 1], wider for far targets, and [0, 1] for failure."""
         lowest = 1 - 4 * (np.hypot(*self.target_positions().T) + LINK + TIP)
         return np.array([*((min(-1.0, low), 1.0) for low in lowest), (0.0, 1.0)])
 
     @property
     def observation_bounds(self) -> Floats:
-        """The bounds (n, 2) of every number in an observation of an episode."""
-        turn, speed = DT * MAX_SPEED, _SPEED_SCALE * MAX_SPEED  # turn: the most in one step, also beyond the limit
+        """Bounds (n, 2) of the entries of an observation within an episode."""
+        turn, speed = DT * MAX_SPEED, _SPEED_SCALE * MAX_SPEED  # turn: the largest in a step, also beyond the limit
         shoulder = np.pi if self.observation == "wrapped" else np.pi + self.episode_length * turn
         high = [shoulder, speed, (ELBOW_LIMIT + turn) / _ELBOW_SCALE, speed]
         if self.observation == "sincos":
@@ -109,7 +117,11 @@ class Reacher:
         return np.array([(-bound, bound) for bound in high])
 
     def tasks(self, targets: tuple[int, ...] | None = None) -> Floats:
-        """Weights (n, d) of the tasks of these targets, by default all."""
+        """Return the weights (n, d) of the tasks of some targets.
+
+        Args:
+            targets: indices (n,) of the targets. Default: all.
+        """
         chosen = range(len(self.targets)) if targets is None else targets
         weights = np.zeros((len(chosen), self.n_features))
         weights[np.arange(len(chosen)), list(chosen)] = 1.0
@@ -118,7 +130,7 @@ class Reacher:
 
     @property
     def signs(self) -> tuple[int, ...]:
-        """Of the weights that make sense: being near a target is sought, a failure is not."""
+        """Signs (d,) of the weights: 1 for closeness to a target, -1 for failure."""
         return (*(1 for _ in self.targets), -1)
 
     @property
@@ -128,7 +140,7 @@ class Reacher:
 
     @property
     def registered(self) -> tuple[str | None, Header]:
-        """The id and the keyword arguments of the same environment in Gymnasium's registry; none for a subclass."""
+        """The id and keyword arguments of the same environment in Gymnasium's registry; (None, {}) for a subclass."""
         if type(self) is not Reacher:
             return None, {}
         return "rasf/Reacher-v0", {
@@ -137,72 +149,126 @@ class Reacher:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """What a step counts: how near each target is, and whether there was a failure."""
+        """The names of the features: one for each target, and "failure"."""
         return (*(f"target {i + 1}" for i in range(len(self.targets))), "failure")
 
     @property
     def events(self) -> tuple[int, ...]:
-        """The features that are never negative and mostly zero: failures."""
+        """The indices of rare non-negative features: that of failures."""
         return (self.n_features - 1,)
 
     def target_positions(self, targets: tuple[int, ...] | None = None) -> Floats:
-        """Positions (n, 2) of these targets, by default all."""
+        """Return the positions (n, 2) of some targets.
+
+        Args:
+            targets: indices (n,) of the targets. Default: all.
+        """
         positions = np.array(self.targets)
         return positions if targets is None else positions[list(targets)]
 
     def reset(self, key: Array) -> Array:
-        """A random start (4,), at rest."""
+        """Return a random start state (4,), at rest.
+
+        Args:
+            key: random key.
+        """
         low, high = jnp.asarray(START_ANGLES.T)
         angles = jax.random.uniform(key, (2,), minval=low, maxval=high)
         return jnp.concatenate([angles, jnp.zeros(2)])
 
     def noise(self, key: Array) -> Noise:
-        """The chance part of one step."""
+        """Draw the randomness of one step.
+
+        Args:
+            key: random key.
+        """
         torque_key, failure_key = jax.random.split(key)
         return Noise(self.action_noise * jax.random.normal(torque_key, (2,)), jax.random.uniform(failure_key))
 
     def advance(
         self, state: Array, action: Array, noise: Noise, physics: Callable[[Array, Array], Array] = physics
     ) -> tuple[Array, Array]:
-        """The next state (4,) and the features (d,) of taking the action with this index, under these physics."""
+        """Take a step with given noise.
+
+        Args:
+            state: state (4,) of the arm.
+            action: index of the action.
+            noise: the randomness of the step.
+            physics: function of state and torques (2,) that returns the next state. Default: the closed form.
+
+        Returns:
+            The next state (4,) and the features (d,).
+        """
         xp = array_namespace(state, noise.torque)
         next_state = physics(state, xp.clip(xp.asarray(TORQUES, state.dtype)[action] + noise.torque, -1.0, 1.0))
         return next_state, self.features(self.tip(state, next_state), noise.failure)
 
     def tip(self, state: Array, next_state: Array) -> Array:
-        """The tip (.., 2) whose features the step from `state` to `next_state` yields."""
+        """Return the tip (.., 2) that the features of a step depend on: that of the next state.
+
+        Args:
+            state: states (.., 4) before the step; subclasses may use them.
+            next_state: states (.., 4) after the step.
+        """
         return tip_position(next_state)
 
     def terminated(self, state: Array) -> Array:
-        """Never: episodes end by their length."""
+        """Return False: episodes end only by their length.
+
+        Args:
+            state: state (4,) of the arm; not used.
+        """
         return array_namespace(state).zeros((), bool)
 
     def step(self, key: Array, state: Array, action: Array) -> tuple[Array, Array]:
-        """`advance` with the noise of this key."""
+        """Take a step with random noise, and return the next state (4,) and the features (d,).
+
+        Args:
+            key: random key of the noise.
+            state: state (4,) of the arm.
+            action: index of the action.
+        """
         return self.advance(state, action, self.noise(key))
 
     def features(self, tip: Array, chance: Array) -> Array:
-        """phi (.., d) with the tip at (.., 2), where `chance` in [0, 1) decides whether a risky step fails."""
+        """Return the features (.., d) of a step.
+
+        Args:
+            tip: positions (.., 2) of the tip.
+            chance: uniform numbers (..) in [0, 1) that decide whether a step in a risky circle fails.
+        """
         xp = array_namespace(tip)
         distances = self.distances(tip)
         failed = self.in_circle(tip) & (xp.asarray(chance) < self.failure_probability)
         return xp.concatenate([1 - 4 * distances, failed[..., None] * xp.ones_like(distances[..., :1])], axis=-1)
 
     def distances(self, tip: Array) -> Array:
-        """From the tip (.., 2) to every target, (.., n)."""
+        """Return the distances (.., n) from the tip to every target.
+
+        Args:
+            tip: positions (.., 2) of the tip.
+        """
         xp = array_namespace(tip)
         away = tip[..., None, :] - xp.asarray(np.array(self.targets), tip.dtype)
         return xp.sqrt(xp.sum(away**2, axis=-1))
 
     def in_circle(self, tip: Array) -> Array:
-        """Whether the tip (.., 2) is in any risky circle."""
+        """Return whether the tip is in a risky circle, (..).
+
+        Args:
+            tip: positions (.., 2) of the tip.
+        """
         xp = array_namespace(tip)
         if not self.risky:
             return xp.zeros(tip.shape[:-1], bool)
         return xp.any(self.distances(tip)[..., np.array(self.risky)] <= self.radius, axis=-1)
 
     def observe(self, state: Array) -> Array:
-        """The observation (.., n) of a state (.., 4)."""
+        """Return the observations (.., n) of states.
+
+        Args:
+            state: states (.., 4) of the arm.
+        """
         xp = array_namespace(state)
         q1, q2, w1, w2 = (state[..., i] for i in range(4))
         speeds = [_SPEED_SCALE * w1, _SPEED_SCALE * w2]

@@ -117,7 +117,7 @@ BAD = [
     (NESTED, np.zeros(10), "obs must be a dict with the key 'flags'"),
     (NESTED, {"flags": [0, 0, 0]}, "obs must be a dict with the key 'kinds'"),
     (spaces.Tuple((spaces.Discrete(2), spaces.Discrete(2))), (1,), "obs must be a tuple of 2"),
-    (spaces.Tuple((spaces.Discrete(2), spaces.Discrete(2))), (1, [0, 1]), "a batch beside one of a single"),
+    (spaces.Tuple((spaces.Discrete(2), spaces.Discrete(2))), (1, [0, 1]), "got a mixture of both"),
 ]
 
 

@@ -216,7 +216,7 @@ def test_what_cannot_be_opened_says_why(monkeypatch):
 
     refused(r"reward is one number, not a vector of features; give phi", Corridor())
     refused(r"reward is one number", "CartPole-v1")
-    refused("action space must be Discrete, got Box: no other actions are served", "Pendulum-v1", corridor_phi)
+    refused("action space must be Discrete, got Box: no others are supported", "Pendulum-v1", corridor_phi)
     two = Answers(LINE, [[0.0]], [1.0], spaces.MultiDiscrete([2, 2]))
     refused("action space must be Discrete, got MultiDiscrete: no other", two)
     refused("phi must be a function", Corridor(), [1, 2])
@@ -238,7 +238,7 @@ def test_what_cannot_be_opened_says_why(monkeypatch):
 @pytest.mark.parametrize(
     ("observations", "reward", "message"),
     [
-        ([[0.0], [np.nan]], [1.0, 2.0], "observation that its space does not allow: obs must be finite"),
+        ([[0.0], [np.nan]], [1.0, 2.0], "observation that is not in its space: obs must be finite"),
         ([[0.0], [1.0, 2.0]], [1.0, 2.0], r"must be one observation of shape \(1,\), got shape \(2,\)"),
         ([[0.0], [1.0]], [1.0, np.nan], r"features of a step must be finite, within 1e\+18 of 0, the environment gave"),
         ([[0.0], [1.0]], [1.0, np.inf], "features of a step must be finite"),
@@ -291,13 +291,13 @@ FIRST, THEN = (np.zeros(1), {}), (np.zeros(1), [1.0], False, False, {})
 @pytest.mark.parametrize(
     ("env", "message"),
     [
-        (OldGym(np.zeros(1), THEN), r"reset must return \(obs, info\), as Gymnasium has it, got ndarray$"),
-        (OldGym((np.zeros(1), 0.5), THEN), r"reset must return \(obs, info\), as Gymnasium has it, got 2 values$"),
+        (OldGym(np.zeros(1), THEN), r"reset must return \(obs, info\), as in Gymnasium, got ndarray$"),
+        (OldGym((np.zeros(1), 0.5), THEN), r"reset must return \(obs, info\), as in Gymnasium, got 2 values$"),
         (
             OldGym(FIRST, THEN[:3] + THEN[4:]),
             r"step must return \(obs, reward, terminated, truncated, info\), .* got 4",
         ),
-        (Unseeded(FIRST, THEN), "the environment's reset must take a seed, as Gymnasium has it: .*reset"),
+        (Unseeded(FIRST, THEN), "the environment's reset must take a seed, as in Gymnasium: .*reset"),
     ],
 )
 def test_the_old_gym_style_is_refused_in_a_sentence(env, message):
@@ -602,7 +602,7 @@ def test_ends_and_failures_must_be_yes_or_no():
         env = open_environment(Saying())
         env.count_failures(lambda step, given=given: given)
         env.reset()
-        with pytest.raises(ValueError, match=r"^what failure\(step\) returns must be True or False, got"):
+        with pytest.raises(ValueError, match=r"^the result of failure\(step\) must be True or False, got"):
             env.step(0)
 
 
@@ -664,7 +664,7 @@ def test_an_old_gymnasium_is_named_at_the_first_use():
     assert gym.__version__ == version("gymnasium")
     code = "import gymnasium; gymnasium.__version__ = '0.29.1'; import rasf; rasf.learn('rasf/Grid-v0', tasks=1)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    said = "rasf needs Gymnasium 1.1 or newer, but 0.29.1 is installed, perhaps because another package asked for it"
+    said = "rasf needs Gymnasium 1.1 or newer, but 0.29.1 is installed, perhaps because another package required it"
     assert said in ended.stderr.splitlines()[-1]
 
 

@@ -207,7 +207,7 @@ def test_what_cannot_be_opened_says_why():
     refused("must make the same environment every time", lambda: changing(next(lengths)), 2)
     silent = Cycle()
     silent.metadata = {}
-    refused(r"must say in metadata\['autoreset_mode'\] how it resets, got None", silent)
+    refused(r"must declare in metadata\['autoreset_mode'\] how it resets, got None", silent)
     refused(r"phi must return features of shape \(d,\), got shape \(1, 2\)", two, phi=lambda *_: [[1, 2]])
 
 
@@ -233,7 +233,7 @@ def test_bad_steps_are_refused_when_they_happen():
 
     box = spaces.Box(-np.inf, np.inf, (1,), np.float64)
     for observations, features, message in (
-        ([[0.0], [np.nan]], [1.0], "observation that its space does not allow: obs must be finite"),
+        ([[0.0], [np.nan]], [1.0], "observation that is not in its space: obs must be finite"),
         ([[0.0], [1.0]], [np.nan], "features of a step must be finite"),
         ([[0.0], [1.0]], [1.0, 2.0], r"phi must return features of shape \(1,\), got shape \(2,\)"),
     ):

@@ -187,7 +187,7 @@ def test_a_step_that_no_log_can_hold_is_refused_and_cuts_its_episode(tmp_path):
             ({"truncated": "never"}, "truncated must be"),
             ({"phi": [1.0, np.nan, 0.0]}, "must be finite"),
             ({"phi": 1.0}, "one number"),
-            ({"obs": 99}, "does not allow"),
+            ({"obs": 99}, "is not in its space"),
         ):
             odd.change = {}
             env.reset(seed=0)
