@@ -1,1 +1,1 @@
-"""The command line: one module per command, and what they share."""
+"""The command line: a module for each command, and shared modules."""

@@ -1,4 +1,4 @@
-"""`rasf calibrate`: act with a library, and write into its file how far predictions and outcomes are apart."""
+"""`rasf calibrate`: act with a library, and add to its file how far predictions are from realised values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPTIONS = ("episodes", "seed", "max_steps", "phi", "tasks")
 
 @command(CALIBRATION)
 def calibrate(values: Header) -> None:
-    """Act with a library on tasks and risks, and keep how far predictions were off, for bounds such as "at most 4 %".
+    """Act with a library on tasks and risks, and save the errors of predictions, for bounds such as "at most 4 %".
 
     Example: `rasf calibrate rooms.rasf --episodes 9000 --risk neutral --risk mean-variance:-4 --plot reliability.png`
     """

@@ -1,6 +1,6 @@
-"""`rasf evaluate`: the outcomes of a library for given weightings and risks, from the same start states.
+"""`rasf evaluate`: evaluate a library for given weights and risks, from the same start states.
 
-Without weightings it describes the library.
+Without weights it describes the library.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STANDARD_OUTPUT = Path("-")
 
 @command(EVALUATION)
 def evaluate(values: Header) -> None:
-    """Act with a library on weightings and risks chosen now, and compare; without --w, say what the library is.
+    """Act with a library for given weights and risks, and compare the results; without --w, describe the library.
 
     Example: `rasf evaluate gathering.rasf`
 
@@ -72,7 +72,7 @@ class _Job(NamedTuple):
     library: PolicyLibrary
     env: str
     env_kwargs: dict[str, object]  # empty: as in training
-    w: Floats | list[Floats]  # (n, d); none: to be described only
+    w: Floats | list[Floats]  # (n, d); empty: only describe the library
     risks: list[Risk]
     options: Header
     json: Path | None
@@ -80,12 +80,12 @@ class _Job(NamedTuple):
 
     @property
     def discounted(self) -> bool:
-        """Whether the risk is that of the discounted return."""
+        """Whether discounted returns are shown."""
         return bool(self.options["discount_aware"] or self.options["static"])
 
 
 def _job(values: Header) -> _Job:
-    """Read the arguments; whatever is known to be wrong before acting is refused here."""
+    """Read the arguments, and refuse invalid ones before acting."""
     from rasf.library.file import load
     from rasf.limits import Limit
     from rasf.risk.certainty import static_risk
@@ -100,12 +100,12 @@ def _job(values: Header) -> _Job:
 
         check_plot(plot)
         if not 1 <= len(weights) <= MOST_PANELS:
-            raise ValueError(f"plot shows 1 to {MOST_PANELS} weightings, got {len(weights)} by --w")
+            raise ValueError(f"plot shows 1 to {MOST_PANELS} tasks, got {len(weights)} by --w")
     library = load(values["file"])
     unused = [name for name in ("env", "env_kwargs", "risk", "price", *_OPTIONS, *_LIMITS) if name in values]
     if not len(weights) and unused:
         flag = next(row.flag for row in EVALUATION if row.name == unused[0])
-        raise ValueError(f"{flag} is for acting, which takes weightings: give --w, {library.n_features} numbers")
+        raise ValueError(f"{flag} is for acting, which needs weights: give --w, {library.n_features} numbers")
     if len(weights) and weights.shape[1] != library.n_features:
         raise ValueError(f"w must be {library.n_features} numbers, got {weights.shape[1]}")
     risks = values.get("risk") or library.risks()
@@ -134,7 +134,7 @@ def _job(values: Header) -> _Job:
 
 
 def _compare(job: _Job) -> list[Comparison]:
-    """A comparison for each weighting; the seed gives all of them the same start states."""
+    """A comparison for each task; all have the same start states, by the seed."""
     if not len(job.w):
         return []
     from rasf.envs.gymnasium.single import make
@@ -165,7 +165,7 @@ def _source(job: _Job) -> str:
 def _write_json(job: _Job, compared: list[Comparison]) -> None:
     from rasf.files import write_text
 
-    told = {
+    results = {
         "file": str(job.file),
         "library": job.library.describe() | {"gamma": job.library.gamma},
         "env": job.env or None,
@@ -176,7 +176,7 @@ def _write_json(job: _Job, compared: list[Comparison]) -> None:
             for w, each in zip(job.w, compared, strict=True)
         ],
     }
-    finite = json.loads(json.dumps(told), parse_constant=lambda _: None)  # JSON knows no nan
+    finite = json.loads(json.dumps(results), parse_constant=lambda _: None)  # JSON has no nan
     text = json.dumps(finite, indent=1) + "\n"
     if job.json == _STANDARD_OUTPUT:
         sys.stdout.write(text)
@@ -185,7 +185,7 @@ def _write_json(job: _Job, compared: list[Comparison]) -> None:
 
 
 def _printed(value: object) -> object:
-    """A function by its name, limits by their words, the rest as it is."""
+    """Functions by name, limits as text, other values unchanged."""
     if isinstance(value, dict):
         return {name: part if isinstance(part, list) else str(part) for name, part in value.items()}
     return f"{value.__module__}:{getattr(value, '__name__', type(value).__name__)}" if callable(value) else value

@@ -1,7 +1,7 @@
-"""The command line: one command a file, gathered here, with those that other packages offer as `rasf.commands`.
+"""The command line: the commands of this package, and those of other packages with entry points `rasf.commands`.
 
-Bad input ends in one sentence on standard error and a non-zero exit, never in a traceback. Ctrl-C ends a command with
-130, at once unless there is something to stop or to keep.
+An error is one sentence on standard error and a non-zero exit code, without a traceback. Ctrl-C ends a command with
+code 130, at once unless there is something to stop or to save.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ for command in (train, evaluate, calibrate):
     app.command()(command)
 for offered in entry_points(group="rasf.commands"):
     found = offered.load()
-    if isinstance(found, typer.Typer):  # a command with commands of its own
+    if isinstance(found, typer.Typer):  # a command with subcommands
         app.add_typer(found, name=offered.name)
     else:
         app.command(offered.name)(found)
@@ -60,7 +60,7 @@ def main() -> None:
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except ValueError as error:
         _fail(str(error))
-    except Exception as error:  # an environment of the user's may raise anything
+    except Exception as error:  # a user's environment may raise anything
         if "RASF_TRACEBACK" in os.environ:
             raise
         _fail(f"{type(error).__name__}: {' '.join(str(error).split())}; RASF_TRACEBACK=1 shows where")

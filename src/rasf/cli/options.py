@@ -1,6 +1,6 @@
-"""Commands made of declared arguments: an option for each, a TOML file with the same names (`--config`), or both.
+"""Commands from declared arguments: an option for each, and a TOML file with the same names (`--config`).
 
-A value passes the same reader wherever it comes from. Flags win over the file.
+Options and the file use the same readers. Options take precedence over the file.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from rasf.library.arguments.declared import FLAG, Argument, given_at, read_value
 if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
 
-_CONFIG = Argument("config", "A TOML file with these names; flags win over it.", readers.path)
+_CONFIG = Argument("config", "A TOML file with the names of these options, which override it.", readers.path)
 
 
 def command(arguments: tuple[Argument, ...]) -> Callable[[Callable[[Header], None]], Callable[..., None]]:
-    """Make a command of a function of its values, which gets those that are given, read, by the arguments' names.
+    """Make a command from a function that takes the given values, by the names of their arguments.
 
     Args:
-        arguments: Those with a flag become options. Flags that give the same argument exclude each other.
+        arguments: Those with a flag become options. Flags of the same argument exclude each other.
 
     Returns:
         A decorator; the docstring of the function is the command's help.
@@ -57,7 +57,7 @@ def _identifier(row: Argument) -> str:
 
 
 def _parameter(row: Argument) -> Parameter:
-    """What typer makes an option of."""
+    """The parameter that typer turns into an option."""
     repeated = " May be repeated." if row.many else ""
     default = f" Default: {row.default}." if row.default else ""
     words = f"{row.help}{repeated}{default}"
@@ -71,7 +71,7 @@ def _parameter(row: Argument) -> Parameter:
 
 
 def _gathered(rows: Mapping[str, Argument], given: Header, config: Path | None) -> Header:
-    """The values by the arguments' names; a flag excludes what the file says by another flag of the same argument."""
+    """The values by the names of arguments; a flag replaces values of the same argument in the file."""
     flags = read_values(rows, {flag: list(one) if isinstance(one, tuple) else one for flag, one in given.items()})
     values = {} if config is None else _read_config(config, rows)
     named = {rows[flag].name for flag in flags}
@@ -98,7 +98,7 @@ def _read_config(path: Path, rows: Mapping[str, Argument]) -> Header:
 
 
 def own_environment(library: PolicyLibrary) -> str:
-    """The id of the environment a library was trained on; `load` has seen to it that it names no module."""
+    """Return the id of the environment that a library was trained on; `load` checks that it names no module."""
     from rasf.envs.registration import is_registered
 
     env_id = library.environment.id
@@ -108,17 +108,17 @@ def own_environment(library: PolicyLibrary) -> str:
         )
     if not is_registered(env_id):
         raise ValueError(
-            f"env must be given as MODULE:{env_id}, where MODULE is the one that registers it: neither Gymnasium nor "
-            "MO-Gymnasium (rasf[mo]) knows that id"
+            f"env must be given as MODULE:{env_id}, where MODULE registers it, because neither Gymnasium nor "
+            "MO-Gymnasium (rasf[mo]) has this id"
         )
     return env_id
 
 
 def arguments_like(library: PolicyLibrary, env_id: str, given: Header) -> Header:
-    """Arguments of an environment: those of the library's own where it is the same, changed as given."""
+    """Return keyword arguments of an environment; for the library's own they change those of training."""
     return library.environment.make_kwargs(**given) if env_id == library.environment.id else given
 
 
 def silence_box_warnings() -> None:
-    """Keep two harmless warnings of MO-Gymnasium's spaces out of the progress."""
+    """Silence two harmless warnings of MO-Gymnasium's spaces."""
     warnings.filterwarnings("ignore", message=r".*Box (low|high)'s precision lowered by casting to float32")

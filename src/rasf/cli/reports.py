@@ -1,4 +1,4 @@
-"""What `rasf evaluate` prints: comparisons of risks and descriptions of libraries, readable in 100 columns."""
+"""The output of `rasf evaluate` and `rasf calibrate`, for 100 columns: comparisons, descriptions, calibrations."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 _ENDS = ("", "_low", "_high")
 _SHOWN = 12  # policies
-_BESIDE = 6  # sums of features, which fit into 100 columns
+_BESIDE = 6  # sums of features that fit into 100 columns
 
 
 def print_comparison(compared: Comparison, discounted: bool) -> None:
-    """Tables for one weighting, measures and sums of features, one row per risk; intervals are 95 %."""
+    """Print tables for one task, measures and sums of features, with a row for each risk; intervals are 95 %."""
     from rasf.library.evaluation import WORST
 
     first = next(iter(compared.reports.values()))
@@ -46,7 +46,7 @@ def print_comparison(compared: Comparison, discounted: bool) -> None:
 
 
 def _print_table(title: str | None, corner: str, heads: Sequence[str], cells: dict[str, list[Interval]]) -> None:
-    """Intervals below heads, a row for each risk."""
+    """Print a table of intervals, with a row for each risk."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column(corner, no_wrap=True)
     for head in heads:
@@ -57,7 +57,7 @@ def _print_table(title: str | None, corner: str, heads: Sequence[str], cells: di
 
 
 def print_calibration(found: Calibration) -> None:
-    """A table of what was predicted and what was realised, by risk, and sentences on predictions that are off."""
+    """Print a table of predicted and realised values, by risk, and sentences on predictions that are off."""
     heading, *rows = found.rows()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, name in enumerate(heading):
@@ -86,11 +86,11 @@ def _remarks(compared: Comparison, of: str) -> Iterator[str]:
         for remark in report.remarks():
             yield f"{short_risk(risk)}: {remark}"
     if all(report.failures is None for report in compared.reports.values()):
-        yield "failures are not counted: the environment names none in info['failure']"
+        yield "failures are not counted: the environment reports none in info['failure']"
 
 
 def print_library(file: Path, library: PolicyLibrary) -> None:
-    """What a library is, and what to ask of it."""
+    """Print a description of a library, and how to evaluate it."""
     from rasf.risk.names import risk_to_text
 
     described = library.environment
@@ -106,41 +106,41 @@ def print_library(file: Path, library: PolicyLibrary) -> None:
         say(f"note: {note}")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     totals = [name for name in ("return", "failures") if name in library.history]
-    promises = all(f"value{end}" in library.history for end in _ENDS)  # of a library from a log
-    for heading in ("policy", "w", "risk", *totals, *["promised"] * promises):
+    from_log = all(f"value{end}" in library.history for end in _ENDS)
+    for heading in ("policy", "w", "risk", *totals, *["predicted"] * from_log):
         table.add_column(heading, justify="left" if heading in ("w", "risk") else "right")
     for number, policy in enumerate(library.policies[:_SHOWN]):
         seen = [_number(library.history[name][number]) for name in totals]
-        if promises:
+        if from_log:
             seen.append(_interval(*(float(library.history[f"value{end}"][number]) for end in _ENDS)))
         table.add_row(str(number), _weights(policy.w), printable(short_risk(risk_to_text(policy.risk))), *seen)
     console.print(table)
     if len(library.policies) > _SHOWN:
         say(f"and {len(library.policies) - _SHOWN} more")
     if totals:
-        over = "the log" if promises else "training"
+        over = "the log" if from_log else "training"
         say(f"{' and '.join(totals)} {'are totals' if len(totals) > 1 else 'is a total'} over {over}")
-    if promises:
-        say("promised is the risk's value of the discounted return from where the log's episodes began, 95 %")
+    if from_log:
+        say("predicted is the risk's value of the discounted return from the first states of the log's episodes, 95 %")
     say(_how_to_evaluate(file, library))
 
 
 def _how_to_evaluate(file: Path, library: PolicyLibrary) -> str:
-    """A sentence with the command to type next, or why there is none."""
+    """A sentence with the command that evaluates a library, or why it needs phi."""
     from rasf.envs.registration import is_registered
 
     phi, env_id = library.environment.phi, library.environment.id
     if phi is not None:
         return f"It can be evaluated with --phi MODULE:NAME, because its features come from a function, {phi}"
     known = env_id is not None and is_registered(env_id)
-    need = f"weightings of {library.n_features} numbers" + ("" if known else " and the module of its environment")
+    need = f"weights of {library.n_features} numbers" + ("" if known else " and the module of its environment")
     option = "" if known else f"--env MODULE:{env_id or 'ID'} "
     weights = ",".join(["1", *["0.5"] * (library.n_features - 1)])
     return f"To evaluate it, give {need}: rasf evaluate {file} {option}--w {weights}"
 
 
 def _made(provenance: object) -> Iterator[str]:
-    """A line for each training; a file may say anything here."""
+    """A line for each training; the provenance in a file may be anything."""
     if not isinstance(provenance, dict):
         return
     parts = provenance.get("merged")
@@ -151,10 +151,8 @@ def _made(provenance: object) -> Iterator[str]:
     made_with = provenance.get("versions")
     version = made_with.get("rasf", "?") if isinstance(made_with, dict) else "?"
     said = f"made {provenance.get('made', '?')} by rasf {version}, seed {provenance.get('seed', '?')}, "
-    from_log = provenance.get("log")
-    steps = (
-        f"{provenance.get('steps_per_task', '?')} steps per task" if from_log is None else f"from the log {from_log}"
-    )
+    log = provenance.get("log")
+    steps = f"{provenance.get('steps_per_task', '?')} steps per task" if log is None else f"from the log {log}"
     said += f"{steps}, {provenance.get('seconds', '?')} s"
     yield said + ("" if provenance.get("complete", True) else ", stopped early")
 
@@ -168,7 +166,7 @@ def _signed(interval: Interval) -> str:
 
 
 def _number(value: float) -> str:
-    """Three digits, or whole numbers up to 99999; a dash for what is not known."""
+    """Three digits, or whole numbers up to 99999; a dash for nan."""
     if math.isnan(value):
         return "-"
     value += 0.0  # -0.0 is 0.0

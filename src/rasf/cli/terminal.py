@@ -1,6 +1,6 @@
-"""What the commands share on the terminal: results on standard output, progress and complaints on standard error.
+"""The terminal: results on standard output, progress and errors on standard error, and Ctrl-C.
 
-And Ctrl-C: it ends a command at once, or stops it in order where there is something to stop or to keep.
+Ctrl-C ends a command at once, or stops it in order if there is something to stop or to save.
 """
 
 from __future__ import annotations
@@ -27,41 +27,41 @@ from rich.progress import (
 from rasf.files import is_stream
 
 INTERRUPTED = 130
-console = Console(emoji=False)  # it would make a thumb of the end of "mean-variance:-1:"
+console = Console(emoji=False)  # else the end of "mean-variance:-1:" becomes an emoji
 
 
 def on_stderr() -> Console:
-    """Where progress and complaints go."""
+    """Return the console for progress and errors."""
     return Console(stderr=True, emoji=False)
 
 
 def counted() -> Progress:
-    """Progress over a number of equal pieces of work."""
+    """Return a progress bar over a count, such as episodes."""
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(SpinnerColumn(), TextColumn("{task.description}"), *columns, console=on_stderr())
 
 
 def say(sentence: str) -> None:
-    """Print a sentence as it is, wrapped by the terminal only."""
+    """Print a sentence without markup; only the terminal wraps it."""
     console.print(printable(sentence), markup=False, highlight=False, soft_wrap=True)
 
 
 def counted_policies(number: int) -> str:
-    """How many policies, in words."""
+    """Return the number of policies in words."""
     return "1 policy" if number == 1 else f"{number} policies"
 
 
 def printable(text: object) -> str:
-    """Text from a file or an environment, without what could drive the terminal."""
+    """Return text from a file or an environment without control characters."""
     return "".join(letter if letter.isprintable() else "?" for letter in str(text))
 
 
 def check_writable(name: str, path: Path) -> Path:
-    """Refuse a file that could not be written in the end: better known before the work.
+    """Refuse a file that cannot be written, before the work begins.
 
     Args:
-        name: the option that an error names.
-        path: the file; a symlink is followed, and a device or a pipe (/dev/null, /dev/stdout) is accepted as it is.
+        name: the option, for the error message.
+        path: the file. A symlink is followed; a device or a pipe (/dev/null, /dev/stdout) is accepted.
 
     Returns:
         `path`.
@@ -76,13 +76,13 @@ def check_writable(name: str, path: Path) -> Path:
         raise ValueError(f"{name} cannot be written: {path}: {error.strerror}") from None
     folder = Path(os.path.realpath(path)).parent if path.is_symlink() else path.parent
     if not folder.is_dir():
-        raise ValueError(f"{name} must be in a folder that exists; {folder} is none")
+        raise ValueError(f"{name} must be in a folder that exists; {folder} does not")
     check_folder(name, folder)
     return path
 
 
 def check_folder(name: str, folder: Path) -> Path:
-    """Refuse a folder that cannot be written to, or made."""
+    """Refuse a folder that cannot be written to or created."""
     there = next(each for each in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(each))
     try:
         with tempfile.TemporaryFile(dir=there):
@@ -92,16 +92,16 @@ def check_folder(name: str, folder: Path) -> Path:
 
 
 def check_plot(plot: Path) -> None:
-    """Refuse a figure that is not a .png, or that cannot be written to."""
+    """Refuse a figure that is not a .png or cannot be written."""
     if plot.suffix != ".png":
         raise ValueError(f"plot must end in .png, got {plot}")
     check_writable("plot", plot)
 
 
 class Interrupt:
-    """Ctrl-C asks to stop; the second time `undo` is called and the process ends. An exception could crash JAX.
+    """Ctrl-C requests a stop; a second Ctrl-C calls `undo` and ends the process, as an exception could crash JAX.
 
-    While a file is `saving`, the second is an exception after all, so that no half of it is left.
+    While a file is saved (`saving`), the second Ctrl-C is an exception, so that no incomplete file is left.
     """
 
     def __init__(self, bar: Progress, undo: Callable[[], None]) -> None:
@@ -129,9 +129,9 @@ class Interrupt:
 
 @contextmanager
 def leaving_at_once() -> Iterator[None]:
-    """Meanwhile Ctrl-C ends the process with 130 and no word, until `interruptible`; where it is ignored, it stays so.
+    """In this context Ctrl-C ends the process silently with code 130, until `interruptible`; if ignored, it stays so.
 
-    Python's own answer, an exception, gets lost where a library calls back: JAX does, at each collection of garbage.
+    Python's exception can get lost in callbacks of a library, such as JAX's at each garbage collection.
     """
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.SIG_IGN:
@@ -143,7 +143,7 @@ def leaving_at_once() -> Iterator[None]:
 
 
 def interruptible() -> None:
-    """From here on there is something to stop or to keep: let Ctrl-C be an exception again."""
+    """Make Ctrl-C an exception again, because there is something to stop or to save."""
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,12 +1,12 @@
-"""`rasf train`: learn a library on an environment, watch it learn, keep it.
+"""`rasf train`: train a library on an environment or from a log, show the progress, and save the library.
 
-Before the work, a rehearsal: the same call with one step per task. It finds what would fail after hours (weights of the
-wrong size, networks that do not fit the library they should join), draws the tasks and chooses the agent.
+Training is preceded by a rehearsal, the same call with one step per task. It finds errors that would occur after hours
+(weights of the wrong size, networks that do not fit the library that grows), and it gives the number of policies.
 
-Ctrl-C stops soon and keeps what was learned; a second one leaves at once and writes no library. An existing library is
-replaced only with `--overwrite`, and keeps its log until the new one is saved. While training runs there are three
-more files beside `--out`: the log under the name LOG.part, OUT.checkpoint, and a lock. A run that was killed goes on
-from the checkpoint when the same command is given again, to the same bits.
+Ctrl-C stops training soon and saves what was learned; a second Ctrl-C exits at once without a library. An existing
+library is replaced only with `--overwrite`, and keeps its log until the new library is saved. During training there are
+three more files beside `--out`: the log named LOG.part, OUT.checkpoint, and a lock. A run that was killed resumes from
+the checkpoint when the same command is given again, with bit-identical results.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SCALARS = (
 def train(values: Header) -> None:
     """Train a library of policies on an environment with discrete actions.
 
-    Ctrl-C stops and saves what was learned so far; a second Ctrl-C leaves at once. A run that was killed goes on from
+    Ctrl-C stops and saves what was learned so far; a second Ctrl-C exits at once. A run that was killed resumes from
     its last checkpoint when the same command is given again.
 
     Example: `rasf train resource-gathering-v0 --tasks 8 --risk mean-variance:-4 --gamma .9 --out gathering.rasf`
@@ -77,7 +77,7 @@ def train(values: Header) -> None:
 class _Job(NamedTuple):
     """The arguments of a training, and its files.
 
-    The log has another name while training runs, so that an existing library keeps its own until it is replaced.
+    The log has another name during training, so that an existing library keeps its log until it is replaced.
     """
 
     env: str
@@ -107,13 +107,13 @@ class _Job(NamedTuple):
 
 
 def _train_from(values: Header) -> None:
-    """Learn from a log, and say what it covers and what each policy is predicted to earn."""
+    """Learn from a log, and print what it covers and the predicted return of each policy."""
     from rasf.library.logs.learn import learn_from
 
     known = given_at(TRAINING, LOG)
     useless = sorted(row.flag for row in TRAINING if FLAG in row.where and row.name in values and row.name not in known)
     if useless:
-        raise ValueError(f"{', '.join(useless)} cannot be given with --from: a log was recorded already")
+        raise ValueError(f"{', '.join(useless)} cannot be given with --from, because no environment is stepped")
     out, settings = _new_file(values), _settings(values)
     given = {name: value for name, value in values.items() if name not in ("out", "overwrite", "settings")}
     if "env" in given:
@@ -133,25 +133,25 @@ def _train_from(values: Header) -> None:
 
 
 def _new_file(values: Header) -> Path:
-    """The file of the library; it can be written, and there are tasks to learn."""
+    """The path of the library; refuses one that cannot be written, and missing tasks."""
     if "out" not in values:
-        raise ValueError("out must say where to save the library, such as --out gathering.rasf")
+        raise ValueError("out must be given, the file of the library, such as --out gathering.rasf")
     if "tasks" not in values:
-        raise ValueError("tasks must be given: --tasks 8 draws them, --w 1,0,.1 or --tasks-file FILE name them")
+        raise ValueError("tasks must be given: --tasks 8 draws them, --w 1,0,.1 or --tasks-file FILE gives them")
     out = check_writable("out", values["out"])
     if is_stream(out):
         raise ValueError(f"out must be a file in a folder, got {out}")
     grown = "base_library" in values and values["base_library"].resolve() == out.resolve()
     if out.exists() and not (grown or values.get("overwrite")):
         raise ValueError(
-            f"out must be a new file, and {out} exists; replace it with --overwrite, or go on from it with "
+            f"out must be a new file, and {out} exists; replace it with --overwrite, or add to its policies with "
             f"--grow {out} --out OTHER"
         )
     return out
 
 
 def _job(values: Header) -> _Job:
-    """The training that the values ask for; refuses all that is known to be wrong without the environment."""
+    """Read the arguments, and refuse those that are invalid without opening the environment."""
     out = _new_file(values)
     beside = out.with_suffix(".log.jsonl") if out.suffix == ".rasf" else out.with_name(f"{out.name}.log.jsonl")
     log = check_writable("log", values.get("log", beside))
@@ -177,12 +177,12 @@ def _job(values: Header) -> _Job:
 
 
 def _settings(values: Header) -> Header:
-    """The settings of the agent; arguments that have a flag, or that only Python can give, are refused."""
+    """The settings of the agent; refuses arguments that have a flag or that only Python can give."""
     settings: Header = values.get("settings", {})
     taken = {row.name for row in TRAINING if FLAG in row.where or row.read is None}
     for name in settings:
         if name in taken:
-            raise ValueError(f"set must name a setting of the agent; {name} is none, or has an option of its own")
+            raise ValueError(f"set must name a setting of the agent; {name} is none, or has its own option")
     if isinstance(settings.get("widths"), int):  # of --set widths=64
         settings |= {"widths": [settings["widths"]]}
     return settings
@@ -196,12 +196,12 @@ def _train(job: _Job, policies: int, steps: int) -> None:
     say(f"{job.env}: {counted_policies(policies)}, {steps:,} steps a task{all_from_one}")
     with _lock(job.out) as unlock:
         if job.checkpoint.exists():
-            say(f"an earlier run of this training was interrupted: it goes on from {job.checkpoint}")
+            say(f"an earlier run of this training was interrupted; it resumes from {job.checkpoint}")
         try:
             library, stopped_at = _learned(job, policies, steps, unlock)
         except OtherTraining as error:
             if not job.overwrite:
-                raise ValueError(f"{error}, or start anew with --overwrite") from None
+                raise ValueError(f"{error}, or start again with --overwrite") from None
             job.checkpoint.unlink()
             library, stopped_at = _learned(job, policies, steps, unlock)
         job.checkpoint.unlink(missing_ok=True)
@@ -219,7 +219,7 @@ def _train(job: _Job, policies: int, steps: int) -> None:
 
 
 def _learned(job: _Job, policies: int, steps: int, unlock: Callable[[], None]) -> tuple[PolicyLibrary, str]:
-    """Train and save the library; the library, and where Ctrl-C stopped it, "" if it did not."""
+    """Train and save the library; return it, and where Ctrl-C stopped the training, else ""."""
     from rasf.library.checkpoint import Checkpoint
     from rasf.library.progress import ScalarLog, TrainingLog
     from rasf.library.progress_bar import in_words, training_bar
@@ -253,7 +253,7 @@ def _learned(job: _Job, policies: int, steps: int, unlock: Callable[[], None]) -
 
 
 def _save(library: PolicyLibrary, out: Path) -> None:
-    """Save a library; where that fails, as on a full disk, save it in a temporary folder and say so."""
+    """Save a library; if that fails, as on a full disk, save it in a temporary folder and raise an error."""
     try:
         library.save(out)
     except OSError as error:
@@ -264,7 +264,7 @@ def _save(library: PolicyLibrary, out: Path) -> None:
 
 @contextmanager
 def _lock(out: Path) -> Iterator[Callable[[], None]]:
-    """Hold the right to write a library; gives the function that ends it at once. A killed process holds nothing."""
+    """Lock the path of a library; yields a function that unlocks it. The lock of a killed process is released."""
     from filelock import FileLock, Timeout
 
     path = out.absolute().with_name(f".{out.name}.lock")
@@ -272,7 +272,7 @@ def _lock(out: Path) -> Iterator[Callable[[], None]]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise ValueError(f"out must be for one training at a time; another one writes to {out}") from None
+        raise ValueError(f"out must be of one training at a time; another one is writing to {out}") from None
 
     def unlock() -> None:
         path.unlink(missing_ok=True)

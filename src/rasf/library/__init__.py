@@ -1,1 +1,1 @@
-"""The policy library: what a user trains, keeps and acts with."""
+"""Policy libraries: training, acting, evaluation, calibration and files."""

@@ -1,14 +1,14 @@
-"""Checkpoints of a training: what a killed run needs to continue to the same bits.
+"""Checkpoints of training, from which a killed run resumes with bit-identical results.
 
 A trainer names its stateful parts, and `Checkpoint` writes their state to one file every few minutes. A part is one of
 
-    an object with `STATE`      the attributes that training changes; each is a part itself
-    an object with `state()` and `restore(state)`, where attributes alone do not do
+    an object with `STATE`      the names of the attributes that training changes; each attribute is a part
+    an object with `state()` and `restore(state)`, if attributes are not enough
     an array of numpy or jax, a generator of random numbers, a number, text, None, or a list, tuple or dict of parts
 
-A file never decides what is made: reading restores *into* the parts that the trainer has built from the arguments, and
-types come from there. A checkpoint also carries a label, which says what determines the training's numbers. One with
-another label is refused.
+State is restored *into* the parts that the trainer has made from its arguments; types come from these parts, never from
+the file. A checkpoint also has a label with everything that determines the results of training. A checkpoint with a
+different label is refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rasf import checks
 from rasf.files import Arrays, Header, load_file, save_file
 
 SECONDS = 120.0  # between two checkpoints
-_SHARE = 20  # writing takes at most one part in so many of the time
+_SHARE = 20  # writing takes at most 1 / _SHARE of the time
 _KIND = "checkpoint"
 _log = logging.getLogger("rasf")
 
@@ -43,10 +43,10 @@ class Checkpoint:
     """The checkpoint file of one training; without a path nothing is written.
 
     Args:
-        path: The file. If it exists, `begin` restores from it.
-        seconds: Time between two writes. Writing never takes more than a twentieth of the time.
-        parts: Further parts to keep, by name, beside those of the trainer.
-        keep: Leave the file in place when training has ended; by default `finish` removes it.
+        path: The file. If it exists, `begin` restores from it. Default: none.
+        seconds: Time between two writes. Writing never takes more than a twentieth of the time. Default: 120.
+        parts: Parts by name, in addition to those of the trainer. Default: none.
+        keep: Whether `finish` leaves the file in place. Default: False.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class Checkpoint:
         self._given, self._keep = dict(parts or {}), keep
         self._parts: dict[str, object] = {}
         self.label: Header = {}
-        self.seconds_before = 0.0  # that earlier processes spent on this training
+        self.seconds_before = 0.0  # spent on this training by earlier processes
         self._started = self._next = time.monotonic()
 
     def begin(self, **parts: object) -> bool:
-        """Name the parts of the training; if the file exists, restore them.
+        """Set the parts of the training; if the file exists, restore them.
 
         Returns:
             Whether the parts were restored.
@@ -92,12 +92,12 @@ class Checkpoint:
         return self.path is not None and time.monotonic() >= self._next
 
     def tick(self) -> None:
-        """Write the file if it is time to; call this where all parts are consistent."""
+        """Write the file if it is due; call this where all parts are consistent."""
         if self.due:
             self.write()
 
     def write(self) -> None:
-        """Write the file now. A write that fails leaves the last file, and training continues."""
+        """Write the file now. If that fails, the last file is kept, and training continues."""
         assert self.path is not None
         begin, arrays = time.monotonic(), Arrays()
         state = _encoded(self._parts, "state", arrays)
@@ -111,7 +111,7 @@ class Checkpoint:
         self._next = now + max(self._seconds, _SHARE * (now - begin))
 
     def finish(self) -> None:
-        """Remove the file, unless it is to be kept: training has ended."""
+        """Remove the file at the end of training, unless it is to be kept."""
         if self.path is not None and not self._keep:
             self.path.unlink(missing_ok=True)
 
@@ -135,7 +135,7 @@ class Checkpoint:
 
 
 def digest(*arrays: np.ndarray) -> str:
-    """A short text that identifies arrays, for labels."""
+    """Return a short hash of arrays, for labels."""
     found = hashlib.sha256()
     for array in arrays:
         plain = np.ascontiguousarray(array)
@@ -180,7 +180,7 @@ def _encoded(value: object, name: str, arrays: Arrays) -> object:
 
 
 def _restored(live: object, stored: object, arrays: Arrays) -> object:
-    """What a part was, with the types of the live one; objects and generators are changed in place."""
+    """Return the stored state with the types of the part `live`; objects and generators are changed in place."""
     if not isinstance(stored, dict):
         return stored
     ((kind, held),) = stored.items()
@@ -215,7 +215,7 @@ def _array(live: object, held: np.ndarray) -> object:
     if isinstance(live, np.ndarray) and held.dtype != live.dtype:
         raise TypeError(f"an array of {live.dtype} cannot be restored from {held.dtype}")
     if not _is_jax(live):
-        return np.array(held)  # what is read from a file cannot be written to
+        return np.array(held)  # arrays from a file are read-only
     import jax.numpy as jnp
 
     wanted = jnp.asarray(live)
@@ -225,7 +225,7 @@ def _array(live: object, held: np.ndarray) -> object:
 
 
 def _sequence(live: object, held: list[object], arrays: Arrays) -> object:
-    """A list, a tuple or a NamedTuple, as the live one is; a list where there is none."""
+    """Return a list, a tuple or a NamedTuple, of the type of `live`; a list if `live` is None."""
     if isinstance(live, tuple) and hasattr(live, "_make"):
         return live._make(_restored(one, each, arrays) for one, each in zip(live, held, strict=True))
     known = list(live) if isinstance(live, list | tuple) and len(live) == len(held) else [None] * len(held)

@@ -1,14 +1,14 @@
-"""What acting with a library leads to: the measures of episodes, with intervals.
+"""Reports of episodes that a library acted in: measures with intervals.
 
     return        sum_t r_t, undiscounted, and sum_t gamma^t r_t, discounted, with r_t = phi_t . w
     variance      over episodes
     CVaR          the mean of the worst tenth of the episodes
-    failures      steps on which the environment, or the caller's rule, names a failure
+    failures      steps that the environment, or the caller's rule, marks as failures
     sums          of every feature over an episode, undiscounted
 
-Intervals of failures, and of sums that are 0 in some episodes, are those of events: 0 failures in 100 episodes are
-0 [0, 0.036]. All others are bootstrap intervals of the mean. They are a point where all episodes are alike, and a
-remark says so. Several risks have the same start states, so `Comparison` takes differences pair by pair.
+Failures, and sums that are 0 in some episodes, have intervals of events: 0 failures in 100 episodes are 0 [0, 0.036].
+All other intervals are by the bootstrap. If all returns are equal, these intervals have width 0, and a remark says so.
+All risks have the same start states, so `Comparison` takes paired differences.
 """
 
 from __future__ import annotations
@@ -40,38 +40,38 @@ from rasf.statistics import (
 if TYPE_CHECKING:
     from rasf.library.calibration.bounds import Bounds
 
-WORST = 0.1  # the share of episodes that CVaR looks at
-_FEW = 20  # episodes: with fewer, returns are not compared with predictions
-_NEAR, _ALIKE = 0.25, 1.25  # standard deviations between means, and a factor between spreads, that do not matter
-_SURELY = 1.5  # times an interval of 95 %, where each of several features is looked at
+WORST = 0.1  # share of the episodes in CVaR
+_FEW = 20  # episodes; with fewer, returns are not compared with predictions
+_NEAR, _ALIKE = 0.25, 1.25  # tolerated: a difference of means in standard deviations, a ratio of spreads
+_SURELY = 1.5  # factor on intervals of 95 %, as several features are compared
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Report:
-    """n episodes of one task by one rule; arrays have a row for each episode."""
+    """The results of n episodes of one task by one acting rule; arrays have a row for each episode."""
 
     rule: ActingRule
     memory: Memory  # of the rule, at the end of the episodes
     phi: Floats  # (n, d) sums of the features
     discounted_phi: Floats  # (n, d) the same, discounted
-    failures: Floats | None  # (n,) steps with a failure; None where none are named
+    failures: Floats | None  # (n,) steps with a failure; None if the environment reports none
     lengths: Ints  # (n,)
-    truncated: Bools  # (n,) whether an episode was cut: sums stop there, predictions look past it
-    rest: Floats  # (n,) the discounted return that is predicted beyond a cut, else 0
-    unseen: float  # share of the decisions at observations that no policy knew
-    starts: npt.NDArray[Any]  # (n, ..) first observations, as the policies see them
+    truncated: Bools  # (n,) whether the episode was truncated, so that sums lack the remaining steps
+    rest: Floats  # (n,) predicted remaining return of a truncated episode, discounted; else 0
+    unseen: float  # share of the decisions at observations that no policy has seen
+    starts: npt.NDArray[Any]  # (n, ..) first observations, encoded for the policies
     names: tuple[str, ...] = ()  # of the features
-    sizes: Floats | None = None  # (d,) what one event of each feature counts, nan where that is not known
+    sizes: Floats | None = None  # (d,) value of one event of each feature, nan if unknown
     bounds: Bounds | None = None  # the bounds of a calibrated library
 
     @property
     def w(self) -> Floats:
-        """The weights (d,) by which returns are counted."""
+        """The weights (d,) of the task, by which returns are computed."""
         return self.rule.task
 
     @property
     def acting_w(self) -> Floats | None:
-        """The weights (d,) by which actions were chosen, where prices made them others than `w`."""
+        """The weights (d,) by which actions were chosen, if prices changed them; else None."""
         return None if self.rule.w is self.w else self.rule.w
 
     @property
@@ -102,7 +102,7 @@ class Report:
         found = {}
         for name, values in (("return", self.returns), ("discounted", self.discounted)):
             found[name] = mean_interval(values)
-            # from the first value on, so that equal returns have no variance at all
+            # less the first value, so that equal returns have variance 0 exactly
             found[f"{name}_variance"] = interval_of(values - values[0], lambda drawn: drawn.var(axis=-1, ddof=1))
             found[f"{name}_cvar"] = interval_of(values, partial(mean_of_the_worst, share=WORST))
         if self.truncated.any():
@@ -119,7 +119,7 @@ class Report:
         """The mean sum of every feature over an episode, undiscounted, with its interval, by the feature's name.
 
         A sum that is 0 in all episodes has an interval only if the environment declares the feature's bounds in a step,
-        one of them 0: else nothing says how much a rare event counts, and the ends are nan.
+        one of them 0. Otherwise the value of one rare event is unknown, and the ends of the interval are nan.
         """
         return {name: _of_sums(self.phi[:, i], self._size(i)) for i, name in enumerate(self.feature_names)}
 
@@ -131,7 +131,7 @@ class Report:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The names of the features; "feature 0" and so on where they have none."""
+        """The names of the features; "feature 0" and so on if they have none."""
         return self.names or tuple(f"feature {i}" for i in range(len(self.w)))
 
     @property
@@ -139,7 +139,7 @@ class Report:
         return len(self.returns)
 
     def limited(self) -> dict[str, Floats]:
-        """The sums (n,) that are limited, by name: discounted or of the episode, as the limit is."""
+        """Return the sums (n,) that are limited, by name: discounted, or undiscounted for limits per episode."""
         if self.limits is None:
             return {}
         named = zip(self.limits.names, self.limits.features, self.limits.given, strict=True)
@@ -156,20 +156,20 @@ class Report:
 
     @property
     def not_kept(self) -> list[str]:
-        """A sentence for every episode whose limits could not be kept."""
+        """A sentence for each episode whose limits could not be kept."""
         return list(filter(None, self.rule.not_kept(self.memory)))
 
     def describe(self) -> Header:
-        """The summary as JSON."""
-        told: Header = {}
+        """Return the summary as JSON."""
+        optional: Header = {}
         if self.limits is not None:
-            told["limits"] = dict(zip(self.limits.names, map(str, self.limits.given), strict=True))
-            told["prices"] = self.prices
+            optional["limits"] = dict(zip(self.limits.names, map(str, self.limits.given), strict=True))
+            optional["prices"] = self.prices
         if self.bounds is not None:
-            told["bounds"] = self.bounds.describe()
+            optional["bounds"] = self.bounds.describe()
         if self.acting_w is not None:
-            told["acting_w"] = self.acting_w.tolist()
-        return told | {
+            optional["acting_w"] = self.acting_w.tolist()
+        return optional | {
             "w": self.w.tolist(),
             "risk": risk_to_text(self.risk),
             "gamma": self.gamma,
@@ -182,15 +182,16 @@ class Report:
 
     @property
     def realised(self) -> Floats:
-        """Discounted returns (n,), with what is predicted beyond a cut: what predictions at the start are about."""
+        """Discounted returns (n,), with the predicted remaining return of truncated episodes."""
         return self.discounted + self.rest
 
     @cached_property
     def misprediction(self) -> str | None:
-        """A sentence on how the returns differ from what was predicted at their starts; None if by chance or little.
+        """A sentence on how returns differ from predictions at the start states; None if by chance or by little.
 
-        It names the feature whose discounted sum is predicted worst too, unless an episode was cut. Returns above the
-        prediction are no fault: it is of the selected policy, and acting may change to a better one later.
+        The sentence also names the feature whose discounted sum is predicted worst, unless an episode was truncated.
+        Returns above the prediction are not an error: the prediction assumes that the selected policy acts to the end,
+        and GPI may change to a better one.
         """
         predicted = self.rule.predict(self.starts, features=range(len(self.w)))
         mean, spread = predicted.overall()
@@ -212,33 +213,33 @@ class Report:
         return None if not said else f"of discounted returns, {' and '.join(said)}: calibrate, or train for more steps"
 
     def _mispredicted_sum(self, predicted: Floats) -> list[str]:
-        """On the feature whose mean discounted sum was predicted (d,) most too favourably, by more than chance."""
+        """A clause on the feature whose predicted mean discounted sum (d,) is too favourable by most, beyond chance."""
         worst, said = _NEAR, list[str]()
-        for i, told in enumerate(predicted.tolist()):
+        for i, mean in enumerate(predicted.tolist()):
             sums = self.discounted_phi[:, i]
             got, spread = _of_sums(sums, self._size(i)), float(sums.std(ddof=1))
-            allowed = _SURELY * (got.high - got.estimate if told > got.estimate else got.estimate - got.low)
-            off = abs(told - got.estimate)
-            favourable = (told - got.estimate) * self.w[i] > 0
+            allowed = _SURELY * (got.high - got.estimate if mean > got.estimate else got.estimate - got.low)
+            off = abs(mean - got.estimate)
+            favourable = (mean - got.estimate) * self.w[i] > 0
             if (
                 favourable and off > max(allowed, worst * spread) and spread > 0
-            ):  # nan: the size of an event is not known
-                worst, said = off / spread, [f"{told:.3g} of {self.feature_names[i]} was predicted and {got} realised"]
+            ):  # nan if the value of an event is unknown
+                worst, said = off / spread, [f"{mean:.3g} of {self.feature_names[i]} was predicted and {got} realised"]
         return said
 
     def remarks(self) -> list[str]:
-        """Sentences on unseen observations, truncated episodes, prices, limits that are not kept, and other weights."""
+        """Return sentences on unseen observations, truncated episodes, prices, limits not kept, and changed weights."""
         found, truncated = [], int(self.truncated.sum())
         if self.acting_w is not None:
             for i in np.flatnonzero(self.acting_w != self.w):
-                weighed = f"{self.acting_w[i]:g} in place of {self.w[i]:g}"
-                found.append(f"acts as if {self.feature_names[i]} were weighed {weighed}")
+                weights = f"{self.acting_w[i]:g} instead of {self.w[i]:g}"
+                found.append(f"acts as if the weight of {self.feature_names[i]} were {weights}")
         if (self.returns == self.returns[0]).all():
             found.append(
                 f"all {self.episodes} returns are equal: an interval of width 0 holds only if nothing is random"
             )
         if self.unseen > 0:
-            found.append(f"{self.unseen:.1%} of the decisions were at observations that no policy knows")
+            found.append(f"{self.unseen:.1%} of the decisions were at observations that no policy has seen")
         if self.bounds is not None:
             found += self.bounds.remarks
         elif self.misprediction is not None:
@@ -247,7 +248,7 @@ class Report:
             found.append("prices: " + ", ".join(f"{name} {price:.4g}" for name, price in self.prices.items()))
         found += self.not_kept[:1]
         if truncated:
-            found.append(f"{truncated} of {self.episodes} episodes were cut off by a time limit")
+            found.append(f"{truncated} of {self.episodes} episodes were truncated by a time limit")
         return found
 
     def __str__(self) -> str:
@@ -268,32 +269,32 @@ class Comparison:
 
     def __post_init__(self) -> None:
         if any(report.failures is not None for report in self.reports.values()):
-            # some environments name a failure only when it happens
+            # some environments report failures only when one happens
             for name, report in self.reports.items():
                 if report.failures is None:
                     self.reports[name] = replace(report, failures=np.zeros(report.episodes))
 
     def difference(self, name: str, measure: str = "return") -> Interval:
-        """Return by how much a row exceeds the first one, episode by episode.
+        """Return the mean of the differences between a row and the first row, episode by episode.
 
         Args:
-            name: of the row.
-            measure: return, discounted, failures, or the name of a feature, for its sum.
+            name: the name of the row.
+            measure: return, discounted, failures, or the name of a feature, for its sum. Default: return.
 
         Returns:
             The mean difference with its interval.
 
         Raises:
-            ValueError: if there is no such row or measure.
+            ValueError: there is no such row or measure.
         """
         one_of("name", name, self.reports)
         mine, first = [_of(report, measure) for report in (self.reports[name], next(iter(self.reports.values())))]
         return event_difference(mine, first) if measure == "failures" else mean_interval(mine - first)
 
     def remarks(self) -> list[str]:
-        """A sentence for every risk that, as realised, is worse than acting neutrally, by that risk's own measure.
+        """Return a sentence for each row whose realised risk is worse than that of the neutral row's returns.
 
-        It needs a neutral row. Rows with limits or prices are left out: they are not to be better by their risk.
+        There are none without a neutral row. Rows with limits or prices are left out, as they serve another purpose.
         """
         plain = {name: one for name, one in self.reports.items() if one.limits is None and one.acting_w is None}
         neutral = next((one for one in plain.values() if is_neutral(one.risk)), None)
@@ -306,13 +307,13 @@ class Comparison:
             if worse.low > 0:
                 own, theirs = float(score(report.realised)), float(score(neutral.realised))
                 found.append(
-                    f"{name} realised {own:.4g} by its own measure of the discounted return, acting neutrally "
+                    f"{name} realised {own:.4g} by its own measure of the discounted return, and neutral acting "
                     f"{theirs:.4g}: act neutrally, or train for more steps"
                 )
         return found
 
     def rows(self) -> list[list[str]]:
-        """A table: a header, then a row per risk."""
+        """Return a table of the measures: a header, then a row for each risk."""
         every = list(dict.fromkeys(name for report in self.reports.values() for name in report.measures))
         body = [
             [name, *(str(report.measures[m]) if m in report.measures else "-" for m in every)]
@@ -321,13 +322,13 @@ class Comparison:
         return [["risk", *every], *body]
 
     def sums(self) -> list[list[str]]:
-        """A table of the sums of the features over an episode: a header, then a row per risk."""
+        """Return a table of the sums of features over an episode: a header, then a row for each risk."""
         names = next(iter(self.reports.values())).feature_names
         body = [[row, *map(str, report.sums.values())] for row, report in self.reports.items()]
         return [["sums of features", *names], *body]
 
     def describe(self) -> Header:
-        """The summary as JSON."""
+        """Return the summary as JSON."""
         return {name: report.describe() for name, report in self.reports.items()}
 
     def __str__(self) -> str:
@@ -342,17 +343,17 @@ def _of(report: Report, measure: str) -> Floats:
     found = sums | {"return": report.returns, "discounted": report.discounted, "failures": report.failures}
     values = found.get(measure) if isinstance(measure, str) else None
     if values is None:
-        known = f"return, discounted, failures where they are named, or a feature ({', '.join(sums)})"
+        known = f"return, discounted, failures if they are reported, or a feature ({', '.join(sums)})"
         raise ValueError(f"measure must be {known}, got {measure!r}")
     return values
 
 
 def _of_sums(sums: Floats, size: float) -> Interval:
-    """The mean of sums (n,) of a feature over episodes: by how many have any, where some have none."""
+    """The mean of the sums (n,) of a feature; with the interval of events if some sums are 0."""
     return mean_interval(sums) if (sums != 0).all() else event_interval(sums, size)
 
 
 def aligned(rows: list[list[str]]) -> list[str]:
-    """Lines of a table, columns below one another."""
+    """Return the lines of a table with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(n) for cell, n in zip(row, widths, strict=True)).rstrip() for row in rows]

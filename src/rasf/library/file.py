@@ -1,9 +1,9 @@
-"""Policy libraries as files: a container of `rasf.files` whose header says what the library is.
+"""Policy libraries as files, in the container format of `rasf.files`.
 
     header     environment, sources, policies (w and risk of each), agent, notes, provenance; calibration, if any
     arrays     sources/.. the return distributions, history/.. of training, calibration/.. predictions and outcomes
 
-A file is not trusted even if its checksums are right: all of it is checked; nothing in it is ever executed.
+A file is not trusted, even if its checksums are correct: all of it is validated, and nothing in it is executed.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _PLACES = ("sources/", "history/", "calibration/")
 
 
 def save(library: PolicyLibrary, path: str | PathLike[str], precision: str = "single") -> None:
-    """Write a library, whole or not at all.
+    """Write a library to a file, completely or not at all.
 
     Args:
-        library: what to write.
-        path: a file; a symlink is followed, and a device or a pipe is written to as it is.
-        precision: "single", or "half" for the weights of networks.
+        library: the library.
+        path: the file. A symlink is followed; a device or a pipe is written to directly.
+        precision: of the weights of networks, "single" or "half". Default: "single".
 
     Raises:
-        ValueError: `path` is not the name of a file that can be written to.
+        ValueError: `path` cannot be the path of a file.
         OSError: the file cannot be written; the error names it.
     """
     target = as_path(path)
@@ -45,7 +45,18 @@ def save(library: PolicyLibrary, path: str | PathLike[str], precision: str = "si
 
 
 def load(path: str | PathLike[str]) -> PolicyLibrary:
-    """The library in a file; a damaged, foreign or future one is refused."""
+    """Load a library from a file.
+
+    Args:
+        path: a file that `PolicyLibrary.save` wrote.
+
+    Returns:
+        The library.
+
+    Raises:
+        ValueError: the file is damaged, is not a library, or is of a later version of rasf.
+        FileNotFoundError: there is no such file.
+    """
     header, arrays = load_file(path)
     try:
         return _restored(header, arrays)
@@ -62,7 +73,7 @@ def _restored(header: Header, arrays: Arrays) -> PolicyLibrary:
     policies = tuple(_policy(each, environment.n_features) for each in header["policies"])
     history, unknown = _under(arrays, "history/"), {name for name in arrays if not name.startswith(_PLACES)}
     if unknown:
-        raise ValueError(f"it holds {min(unknown)!r}, which is none of its sources, history and calibration")
+        raise ValueError(f"its array {min(unknown)!r} belongs to none of its sources, history and calibration")
     if any(part.shape[:1] != (len(policies),) for part in history.values()):
         raise ValueError("its history must have an entry for each policy")
     if not all(isinstance(note, str) for note in header["notes"]):
@@ -106,8 +117,8 @@ def _under(arrays: Arrays, prefix: str) -> Arrays:
 
 
 def versions() -> dict[str, str]:
-    """What a library is made with."""
+    """Return the versions of rasf, Python and the packages that training depends on."""
     import rasf
 
-    found = (name for name in ("numpy", "jax", "gymnasium") if find_spec(name))  # a GPU machine may lack the last
+    found = (name for name in ("numpy", "jax", "gymnasium") if find_spec(name))  # gymnasium may not be installed
     return {"rasf": rasf.__version__, "python": platform.python_version()} | {name: version(name) for name in found}

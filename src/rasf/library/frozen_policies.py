@@ -1,7 +1,7 @@
 """Frozen policies of a library: distributions of their feature returns, scored for any weights and risk.
 
-`TablePolicies` holds psi and Sigma of tabular policies, `NetworkPolicies` networks. Both have this interface. The
-`Encoder` turns an observation into a table's key or a network's input.
+`TablePolicies` holds psi and Sigma of tabular policies, `NetworkPolicies` holds networks. Both have the interface
+`FrozenPolicies`. An `Encoder` turns an observation into a table's key or a network's input.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 class Scores(NamedTuple):
     """GPE of K policies at B observations for one task and risk.
 
-    values, mean and std (the standard deviation; nan where it is not learned) have shape (K, B, A); seen (B,) is False
-    where no policy has data.
+    Attributes:
+        values: Values of the risk (K, B, A).
+        mean: Means (K, B, A) of the return.
+        std: Standard deviations (K, B, A) of the return; nan if not learned.
+        seen: Whether any policy has data (B,).
     """
 
     values: Floats
@@ -37,12 +40,19 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """The scores behind a choice; `np.asarray` of it are the values.
+    """The scores behind a choice; `np.asarray` of it gives the values.
 
-    values, mean, std: (K, A), or (K, B, A) for a batch. action, source and seen: one, or (B,). source is the selected
-    source policy, whose value is the largest at the action. With limits, by the name of the feature: prices, and the
-    expected sum at the choice, one, or (B,) each; and a remark where a limit cannot be kept. bounds: those of a
-    calibrated library, for one observation.
+    Attributes:
+        values: Values of the risk (K, A), or (K, B, A) for a batch.
+        mean: Means of the return, of the same shape.
+        std: Standard deviations of the return, of the same shape; nan if not learned.
+        seen: Whether any policy has data; one, or (B,).
+        action: The action; one, or (B,).
+        source: The selected source policy; one, or (B,).
+        prices: The price of each limit, by the name of the feature; one, or (B,).
+        expected: The expected sum of each limited feature at the choice, by name; one, or (B,).
+        remarks: A sentence for each observation at which a limit cannot be kept, else an empty text.
+        bounds: The bounds of a calibrated library, for one observation.
     """
 
     values: Floats
@@ -57,7 +67,7 @@ class Explanation:
     bounds: Bounds | None = None
 
     def first(self) -> Explanation:
-        """Of a batch, the first observation alone."""
+        """Return the explanation of the first observation of a batch."""
         return Explanation(
             values=self.values[:, 0],
             mean=self.mean[:, 0],
@@ -85,7 +95,7 @@ class Explanation:
 
 
 class FrozenPolicies(Protocol):
-    """Frozen policies; `obs` (B, n) are numbers for tables and network inputs for networks, w (d,) is valid."""
+    """The interface of frozen policies. `obs` (B, n) are keys of tables or inputs of networks; w (d,) is validated."""
 
     @property
     def family(self) -> Family: ...
@@ -109,34 +119,34 @@ class FrozenPolicies(Protocol):
     def gamma(self) -> float: ...  # the discount of the learned returns
 
     @property
-    def limit(self) -> int: ...  # steps of the episodes whose returns were learned; 0 if returns go on
+    def limit(self) -> int: ...  # steps of an episode, at which learned returns end; 0 for continuing returns
 
     def check(self, risk: Risk) -> None:
-        """Refuse a risk that these policies cannot score."""
+        """Raise a ValueError for a risk that these policies cannot score."""
 
     def scores(self, obs: np.ndarray, w: Floats, risk: Risk) -> Scores:
-        """GPE of every policy."""
+        """Return the scores of every policy (GPE)."""
 
     def laws(self, obs: np.ndarray, w: Floats) -> tuple[Floats, Floats] | None:
-        """Probabilities (K, B, A, M) of returns (M,); None where no more than mean and variance is known."""
+        """Return probabilities (K, B, A, M) of returns (M,), or None if only mean and variance are known."""
 
     def seen(self, obs: np.ndarray) -> Bools:
-        """Where (B,) a policy has data; networks always have an answer."""
+        """Return whether any policy has data (B,); always True for networks."""
 
     def act(self, obs: np.ndarray, w: Floats, risk: Risk) -> Ints:
-        """Actions (B,) by GPI; ties go to the lowest."""
+        """Return actions (B,) by GPI; ties go to the lowest action."""
 
     def act_one(self, obs: np.ndarray, w: Floats, risk: Risk) -> int:
-        """The action for one observation (n,), quickly."""
+        """Return the action for one observation (n,); faster than a batch of one."""
 
     def arrays(self, precision: str = "single") -> Arrays:
-        """The arrays to store, beside `describe`; networks may be stored in precision "half"."""
+        """Return the arrays of the library's file; the weights of networks may have precision "half"."""
 
     def describe(self) -> Header:
-        """Sizes and kind, as JSON."""
+        """Return sizes and kind, as JSON."""
 
     def shared_settings(self) -> dict[str, Any]:
-        """Settings of the agent, by name, that policies must share to be in one library."""
+        """Return the settings of the agent, by name, that must be the same for all policies of a library."""
 
     def merge(self, parts: Sequence[Any]) -> Any:
-        """The policies of several sources of this kind, one after the other."""
+        """Return the policies of several sources of this kind, concatenated."""

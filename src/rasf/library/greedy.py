@@ -1,11 +1,11 @@
-"""How good the greedy policy is during training: from time to time, a few episodes without exploration.
+"""Evaluation of the greedy policies during training: ten times, in a few episodes without exploration.
 
-They take place in an environment of their own, so they do not change the training. They cost at most a twentieth of its
-steps: ten times a two-hundredth. Random actions are measured first, in episodes of the same length. A policy that earns
-no more than they do after half of the steps has learned nothing, and its library says so.
+The episodes run in a separate environment and do not change training. They take at most a twentieth of its steps: ten
+times a two-hundredth. Random actions are evaluated once, in as many steps. If in the second half of training no policy
+earns more than random actions, a note of the library says so.
 
-Networks predict the distribution of the return at the start of each episode. Predictions of the second half of training
-are compared with the discounted returns that followed, and the library says so if they differ by more than chance.
+Networks predict the return distribution at the start of each episode. Predictions of the second half of training are
+compared with the realised discounted returns, and a note says so if they differ by more than chance.
 """
 
 from __future__ import annotations
@@ -23,20 +23,25 @@ from rasf.envs.gymnasium.single import FeatureEnvironment
 from rasf.envs.gymnasium.vector import SyncEnvs
 
 TIMES = 10
-_SHARE = 200  # of the steps, one part at a time
-_LEAST, _MOST = 50, 2_000  # steps at a time
-_FAIR = 0.5  # share of the training after which something should be learned
-_CLEARLY = 1.0  # standard errors
-_SURELY = 3.0  # standard errors, of predictions
-_FEW = 5  # episodes of a policy: with fewer its spread is not known
-_NEAR, _ALIKE = 0.25, 1.25  # standard deviations between means, and a factor between spreads, that do not matter
+_SHARE = 200  # a check takes 1 / _SHARE of the steps of training
+_LEAST, _MOST = 50, 2_000  # steps of a check
+_FAIR = 0.5  # share of training, after which results are judged
+_CLEARLY = 1.0  # standard errors by which policies should earn more than random actions
+_SURELY = 3.0  # standard errors by which predictions may differ from returns
+_FEW = 5  # episodes of a policy, the fewest for an estimate of its spread
+_NEAR, _ALIKE = 0.25, 1.25  # tolerated: a difference of means in standard deviations, a ratio of spreads
 
 
 class Greedy(NamedTuple):
-    """A greedy policy: its action for an observation after t steps, and its predictions at the start of an episode.
+    """A greedy policy.
 
-    predict: mean and standard deviation of the return discounted by gamma; None where that is not known. whole: whether
-    an episode that a time limit cuts is what is predicted.
+    Attributes:
+        act: Returns the action for an observation after t steps.
+        predict: Returns mean and standard deviation of the discounted return from a start; None if they are not
+            learned. Default: None.
+        gamma: The discount of predicted returns. Default: 1.
+        whole: Whether predicted returns end at the time limit, so that truncated episodes can be compared with them.
+            Default: False.
     """
 
     act: Callable[[Any, int], int]
@@ -46,8 +51,8 @@ class Greedy(NamedTuple):
 
 
 class _Episodes(NamedTuple):
-    """n episodes: features (n, d), failures (n,), first observations, and which of them (n,) can be compared with the
-    predictions at their start; discounted: features (n, d)."""
+    """Sums of features (n, d), failures (n,) and first observations of n episodes; which of them (n,) can be compared
+    with predictions; discounted sums (n, d)."""
 
     phi: Floats
     failures: Floats
@@ -57,9 +62,12 @@ class _Episodes(NamedTuple):
 
 
 class GreedyCheck:
-    """Checks the policies of one training run; `make` opens the environment for it at the first check.
+    """Checks of the policies of one training run.
 
-    steps: those of the whole training; short ones are not checked.
+    Args:
+        make: Opens the environment for the checks, at the first of them.
+        steps: The steps of the whole training; a short training is not checked.
+        seed: Seed of the episodes.
     """
 
     STATE = ("_rng", "_due", "_looked", "_random_phi", "_foreseen")  # for checkpoints
@@ -68,12 +76,20 @@ class GreedyCheck:
         self._make, self._rng = make, np.random.default_rng([seed, 41])
         self._steps, self._due = min(_MOST, steps // _SHARE), 0
         self._random_phi: Floats | None = None
-        self._looked: dict[int, list[tuple[float, float, float]]] = {}  # by policy: share, return, what chance allows
-        # by policy, of the second half: mean and standard deviation as predicted, and the return that followed
+        # by policy: share of training, greedy return, and the return that it should exceed
+        self._looked: dict[int, list[tuple[float, float, float]]] = {}
+        # by policy, of the second half of training: predicted mean and standard deviation, realised return
         self._foreseen: dict[int, list[tuple[float, float, float]]] = {}
 
     def look(self, share: float, policy: int, w: Floats, greedy: Greedy) -> dict[str, float]:
-        """What a policy earns for w, if it is time to look: extras of progress."""
+        """Return what a policy earns, as extras of progress; nothing if no check is due.
+
+        Args:
+            share: The share of training that is done.
+            policy: The number of the policy.
+            w: The weights (d,) of its task.
+            greedy: The policy.
+        """
         if self._steps < _LEAST or share * TIMES < self._due + 1:
             return {}
         self._due = int(share * TIMES)
@@ -87,15 +103,15 @@ class GreedyCheck:
         return returns | {"greedy_episodes": float(len(phi))} | named | self._compare(share, policy, w, greedy, found)
 
     def _compare(self, share: float, policy: int, w: Floats, greedy: Greedy, found: _Episodes) -> dict[str, float]:
-        """What was predicted at the starts of whole episodes, and the mean discounted return that followed."""
+        """The means of predictions at the starts of episodes and of their realised discounted returns."""
         if greedy.predict is None or not found.whole.any():
             return {}
-        told = [greedy.predict(found.starts[i]) for i in np.flatnonzero(found.whole)]
+        pairs = [greedy.predict(found.starts[i]) for i in np.flatnonzero(found.whole)]
         returns = (found.discounted @ w)[found.whole]
         if share > _FAIR:
-            pairs = zip(told, returns.tolist(), strict=True)
-            self._foreseen.setdefault(policy, []).extend((mean, std, got) for (mean, std), got in pairs)
-        return {"predicted": float(np.mean([mean for mean, _ in told])), "greedy_discounted": float(returns.mean())}
+            both = zip(pairs, returns.tolist(), strict=True)
+            self._foreseen.setdefault(policy, []).extend((mean, std, got) for (mean, std), got in both)
+        return {"predicted": float(np.mean([mean for mean, _ in pairs])), "greedy_discounted": float(returns.mean())}
 
     @cached_property
     def _env(self) -> FeatureEnvironment:
@@ -103,13 +119,13 @@ class GreedyCheck:
 
     @property
     def _random(self) -> Floats:
-        """Features (n, d) of episodes of random actions, which are run once."""
+        """Sums of features (n, d) in episodes of random actions, which are run once."""
         if self._random_phi is None:
             self._random_phi = self._run(Greedy(lambda *_: int(self._rng.integers(self._env.n_actions)))).phi
         return self._random_phi
 
     def remarks(self) -> list[str]:
-        """What to say after training, if its policies have learned nothing, or predict what does not come true."""
+        """Return sentences for the notes, if policies have learned nothing or their predictions are wrong."""
         return [one for one in (self._learned_nothing(), self._foresaw_wrongly()) if one is not None]
 
     def _learned_nothing(self) -> str | None:
@@ -118,7 +134,7 @@ class GreedyCheck:
             return None
         return (
             "the greedy policies earned no more than random actions in the second half of training: try more steps, "
-            "a larger gamma, more exploration (epsilon), or see whether the features can tell good from bad"
+            "a larger gamma, more exploration (epsilon), or check whether the features tell good outcomes from bad"
         )
 
     def _foresaw_wrongly(self) -> str | None:
@@ -127,7 +143,7 @@ class GreedyCheck:
             return None
         off, ratios = [], []
         for means, stds, returns in every:
-            rounding = 1e-4 * max(1.0, np.abs(returns).max())  # so that what does not vary can be compared too
+            rounding = 1e-4 * max(1.0, np.abs(returns).max())  # so that returns without variance can be compared too
             spread = float(np.hypot(returns.std(ddof=1), rounding))
             off.append((returns - means) / spread)
             ratios.append((np.mean(stds**2) + means.var() + rounding**2) / spread**2)
@@ -135,7 +151,7 @@ class GreedyCheck:
         ratio, chance = float(np.mean(ratios) ** 0.5), np.exp(_SURELY / (2 * n) ** 0.5)
         said = []
         if abs(mean) > max(_NEAR, _SURELY / n**0.5):
-            said.append(f"{abs(mean):.1f} standard deviations {'above' if mean > 0 else 'below'} what was predicted")
+            said.append(f"{abs(mean):.1f} standard deviations {'above' if mean > 0 else 'below'} the prediction")
         if not 1 / (_ALIKE * chance) < ratio < _ALIKE * chance:
             said.append(
                 f"spread {'less' if ratio > 1 else 'more'} than predicted, by a factor of {max(ratio, 1 / ratio):.1f}"
@@ -148,7 +164,7 @@ class GreedyCheck:
         )
 
     def _run(self, greedy: Greedy) -> _Episodes:
-        """Episodes, each cut off where the steps for this check end."""
+        """Run episodes until the steps of a check are used up."""
         seeds = (int(self._rng.integers(2**31)) for _ in range(self._steps))
         nothing, starts, whole = np.zeros(self._env.n_features), list[Any](), list[bool]()
         phi, discounted, failures = [nothing], [nothing], [0]
@@ -164,7 +180,7 @@ class GreedyCheck:
             if transition.over:
                 phi, discounted, failures = [*phi, nothing], [*discounted, nothing], [*failures, 0]
                 whole.append(step.terminated or (greedy.whole and step.truncated))
-        n = max(1, len(phi) - 1)  # an episode that was cut counts only if there is no other
+        n = max(1, len(phi) - 1)  # an unfinished episode counts only if there is no other
         return _Episodes(
             np.array(phi[:n]), np.array(failures[:n], np.float64), starts, np.array((whole or [False])[:n]),
             np.array(discounted[:n]),

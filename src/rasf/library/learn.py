@@ -1,9 +1,8 @@
 """`learn`: train a library of policies on any Gymnasium or MO-Gymnasium environment with discrete actions.
 
-There is one policy for each task and risk. Tasks follow one another or are interleaved, and policies learned before
-help to explore, by GPI. Decisions on the way (which agent, which weights, which support) are kept in the library's
-`notes`.
-`library/arguments/` declares the arguments and makes the environment, the agent, tasks and settings of them.
+There is one policy for each task and risk. Tasks are trained in sequence or interleaved, and earlier policies take
+part in exploration by GPI. Automatic choices (agent, weights, support) are recorded in the library's `notes`.
+`library/arguments/` declares the arguments, and makes the environment, the agent and the tasks from them.
 """
 
 from __future__ import annotations
@@ -69,75 +68,103 @@ def learn(
 ) -> PolicyLibrary:
     """Train a library of policies on an environment with discrete actions.
 
-    There is one policy for each task and risk. All of them learn from every step. `rasf/FourRoom-v0` (tables) and
-    worlds that jax compiles (networks, on the device that jax has) have compiled loops, which are used unless an
-    argument needs single steps.
+    There is one policy for each task and risk, and all policies learn from every step. The training loop is compiled
+    for `rasf/FourRoom-v0` (tables) and for worlds written in jax (networks), unless an argument needs single steps.
 
     Args:
-        env: The id of an environment. Or a `gymnasium.Env`, or a function that makes one; for networks also a
-            `gymnasium.vector.VectorEnv`, or a world that jax compiles, such as a `rasf.envs.reacher.Reacher`. Its
+        env: The id of an environment. A `gymnasium.Env` or a function that returns one is accepted too. Networks also
+            accept a `gymnasium.vector.VectorEnv`, or a world written in jax such as a `rasf.envs.reacher.Reacher`. The
             reward must be the vector of features, unless `phi` is given.
-        tasks: Reward weights (n, d), or a number of tasks to draw. They are drawn from the environment's own
-            distribution (`random_tasks`), or uniformly with the given signs.
+        tasks: Reward weights (n, d), or a number of tasks to draw. Tasks are drawn from the environment's own
+            distribution (`random_tasks`), or uniformly from [0, 1] with the given `signs` if it has none.
         agent: One of auto, sfql, rasfql, rasf-model, sfc51, rasfc51, sfdqn, sfdqn-residual, rasfdqn. The first three
-            after auto learn tables, the others networks. auto chooses by the observations and says why in `notes`.
-            Default: auto.
-        risk: The risk that policies are trained for, or several. With several, each of them acts for its share of
-            `steps_per_task`. Default: neutral.
+            after auto learn tables, the others networks. auto chooses by the observations, and the reason is in
+            `notes`. Default: auto.
+        risk: The risk that policies are trained for, or several. With several risks, each one acts for an equal share
+            of `steps_per_task`. Default: neutral.
         steps_per_task: Steps of the environment for each task. Default: 20,000 for tables, 200,000 for the paper's
             networks, 100,000 for rasfdqn.
         gamma: Discount. Default: 0.95 for tables, 0.9 for the paper's networks, 0.99 for rasfdqn.
-        seed: Seed of everything random; the same seed gives the same bits. Default: 0.
-        phi: `phi(obs, action, next_obs, info)` gives the features (d,) in place of the reward. It may also have
-            parameters named `reward`, `terminated` and `truncated`. Attributes `bounds`, `signs` and `feature_names` of
-            the function are used where they exist. Default: none.
-        signs: Signs (d,) of the weights, for tasks that are drawn: 1 (more is better), -1 (a cost) or 0 (either). The
-            attribute `signs` of the environment, a wrapper or `phi` declares them; they are 1 for MO-Gymnasium's
-            environments. Default: those that the environment declares.
-        num_envs: Environments that networks learn from in parallel. Default: 1.
-        learn_w: Tables learn the weights from the rewards, as in the paper, and are not given them. Default: False.
-        support: Bounds (d, 2) of the discounted feature returns, for histograms. Default: from the bounds of a step.
-        once: Indices of features that occur at most once an episode, such as a crash. For histograms their return is
-            bounded by their value in one step; rasfdqn treats them as `events`. Default: none.
-        extra_tasks: Additional weights (m, d), or how many to draw, for which networks learn policies off-policy. They
-            learn from the same steps, at every risk. Default: 0.
-        env_kwargs: Keyword arguments of the environment. They are for an id. Default: none.
-        failure: `failure(step)` says whether a `rasf.Step` was a failure. An environment reports failures in
+        seed: Seed of all random numbers; the same seed gives bit-identical results. Default: 0.
+        phi: `phi(obs, action, next_obs, info)` returns the features (d,), which replace the reward. It may also have
+            parameters named `reward`, `terminated` and `truncated`. The function's attributes `bounds`, `signs` and
+            `feature_names` are used if present. Default: none.
+        signs: Signs (d,) of the weights of drawn tasks: 1 (more is better), -1 (a cost) or 0 (either). The attribute
+            `signs` of the environment, a wrapper or `phi` declares them; they are 1 for MO-Gymnasium's environments.
+            Default: those that the environment declares.
+        num_envs: Number of environments that networks learn from in parallel. Default: 1.
+        learn_w: Tables learn the weights from the rewards, as in the paper, instead of being given them. Default:
+            False.
+        support: Bounds (d, 2) of the discounted feature returns, for histograms. Default: derived from the bounds of
+            the features.
+        once: Indices of features that occur at most once per episode, such as a crash. With histograms, the return of
+            such a feature is bounded by its value in one step. rasfdqn treats these features as `events`. Default:
+            none.
+        extra_tasks: Additional weights (m, d), or a number to draw, for which networks learn policies off-policy. These
+            policies learn from the same steps, one for each risk, and never act in training. Default: 0.
+        env_kwargs: Keyword arguments of the environment. They require `env` to be an id. Default: none.
+        failure: `failure(step)` returns whether a `rasf.Step` is a failure. Environments report failures in
             `info["failure"]`. Default: what the environment reports.
         base_library: A library whose policies take part in exploration by GPI and do not change. Default: none.
-        callback: A function that is called with a `rasf.TrainingProgress` now and then. If it returns True, training
-            stops, and the library has what was learned so far. Default: none.
-        checkpoint: A file to which the state of training is written now and then. If the process is killed, the same
-            call with the same file continues from there, to the same bits. The file is removed at the end. Default:
-            none.
-        checkpoint_seconds: Seconds between two checkpoints, from which a killed training resumes. Default: 120.
-        progress: Show a bar with the steps a second, the time left and the greedy returns. True and False decide for
-            any output. Default: on a terminal and in a notebook.
-        **settings: Settings of the agent. An unknown name is refused with the list of known ones.
+        callback: A function that is called periodically with a `rasf.TrainingProgress`. If it returns True, training
+            stops, and the library learned so far is returned. Default: none.
+        checkpoint: A file to which the state of training is written periodically. If the process is killed, the same
+            call with the same file resumes training, with bit-identical results. The file is removed at the end.
+            Default: none.
+        checkpoint_seconds: Seconds between two checkpoints, from which a killed run resumes. Default: 120.
+        progress: Show a bar with steps per second, the time left and the greedy returns. True shows it on any output,
+            False on none. Default: on a terminal and in a notebook.
+        **settings: Settings of the agent. They are listed below; an unknown name is an error that lists them.
 
-    Settings of tables ("sfql", "rasfql"), with defaults:
-        epsilon 0.12, alpha 0.5, alpha_sigma 0.1, alpha_w 0.5, covariance True (False for "sfql"); see
-        `rasf.TableSettings`.
-    Settings of "rasf-model", with defaults:
-        epsilon 0.03, margin 0.1, optimism 0.3, prior 20.0; see `rasf.ModelSettings`.
-    Settings of networks, with the defaults of the paper's agents and of "rasfdqn" where they differ:
-        widths (256, 256) / (64, 64), learning_rate 1e-3 / 2e-3, batch 32 / 64, epsilon 0.1 / 0.05, exploration 0 / 0.2
-        (share of training in which epsilon falls from 1), target_period 1000 / 250 updates, updates 1.0 for each step,
-        n_step 1 / 5, warmup 0 / 500 random steps that scale inputs and features, prioritised 0 / 0.5 (share of a batch
-        by prioritised replay), replay 0 (steps kept; 0 keeps all), average 0 / 1000 (averaged weights act), decay False
-        / True (of the learning rate), interleaved False / True (tasks interleaved), shared False / True (layers before
-        the heads), freeze 0 (share of training, at its end, with frozen policies), objects 0 (numbers of an object, if
-        an observation is a list of objects), epsilon_z False (exploration by repeated actions), frequency 0 (a first
-        layer of sines), atoms 51 (of histograms), events () (rare non-negative features, "rasfdqn"), horizon
-        "continuing" / "episode" (returns go on beyond a time limit, or end there, and networks see the time left),
-        episode_length 0 (the time limit in steps, if the environment does not declare it), averse_episodes 0.5 (share
-        of training episodes that act risk-averse, "rasfdqn"); see `rasf.NetworkSettings`.
+    Settings of tables, "sfql" and "rasfql" (see also rasf.TableSettings):
+        epsilon: Probability of a random action. Default: 0.12.
+        alpha: Learning rate of psi. Default: 0.5.
+        alpha_sigma: Learning rate of Sigma. Default: 0.1.
+        alpha_w: Learning rate of the weights, with `learn_w`. Default: 0.5.
+        covariance: Learn Sigma also for neutral policies. Default: True, False for "sfql".
+
+    Settings of "rasf-model" (see also rasf.ModelSettings):
+        epsilon: Probability of exploring. Default: 0.03.
+        margin: How much worse than the best action an explored action may be, in units of the largest known reward.
+            Default: 0.1.
+        optimism: Assumed value of an untried action, in units of the largest known reward. Default: 0.3.
+        prior: Largest number of tries for which failures in similar states count. Default: 20.
+
+    Settings of networks (see also rasf.NetworkSettings); a second default is that of "rasfdqn":
+        widths: Units of the hidden layers. Default: (256, 256) / (64, 64).
+        shared: All policies share the hidden layers. Default: False / True.
+        objects: How many numbers describe an object, if an observation is a list of objects. Default: 0.
+        frequency: Spread of the frequencies of a first layer of sines; 0 for tanh. Default: 0.
+        horizon: "continuing": returns go on beyond a time limit. "episode": returns end there, and networks see the
+            time left. Default: "continuing" / "episode".
+        episode_length: The time limit in steps, if the environment does not declare it. Default: 0.
+        learning_rate: Learning rate of Adam. Default: 1e-3 / 2e-3.
+        decay: The learning rate decreases linearly. Default: False / True.
+        batch: Transitions in an update. Default: 32 / 64.
+        updates: Updates for each step of the environment. Default: 1.
+        target_period: Updates between copies to the target networks. Default: 1000 / 250.
+        n_step: Steps over which features are summed before bootstrapping. Default: 1 / 5.
+        average: Number of updates over which the weights of the acting networks are averaged. Default: 0 / 1000.
+        warmup: Random steps before the first update, which scale inputs and features. Default: 0 / 500.
+        replay: Steps that the replay keeps; 0 keeps all. Default: 0.
+        prioritised: Share of a batch drawn by prioritised replay. Default: 0 / 0.5.
+        epsilon: Probability of a random action. Default: 0.1 / 0.05.
+        exploration: Share of training in which epsilon decreases from 1 to its value. Default: 0 / 0.2.
+        epsilon_z: Explore by repeated actions (epsilon-z-greedy). Default: False.
+        interleaved: Tasks are interleaved instead of trained in sequence. Default: False / True.
+        freeze: Share of training, at its end, in which policies are frozen. Default: 0.
+        atoms: Atoms of each histogram, for "sfc51" and "rasfc51". Default: 51.
+        events: Indices of rare features that are never negative, for "rasfdqn". Default: those of `once`, or else those
+            that the environment declares.
+        averse_episodes: Share of training episodes that act with a drawn level of aversion, for "rasfdqn". Default:
+            0.5.
 
     Returns:
-        A `PolicyLibrary`. `history` has the return and failures of each policy in training, `notes` what was decided.
+        A `PolicyLibrary`. Its `history` has the return and the failures of each policy in training, its `notes` the
+        automatic choices.
 
     Raises:
-        ValueError: An argument is wrong; nothing was trained. Or the environment broke its own declarations.
+        ValueError: An argument is invalid, and nothing was trained; or the environment violates its own declarations.
     """
     begin = time.perf_counter()
     if callback is not None and not callable(callback):
@@ -150,7 +177,7 @@ def learn(
     risks = checked_risks(risk)
     seed, num_envs = checks.whole("seed", seed, 0), checks.whole("num_envs", num_envs)
     if agent != "auto":
-        check_risks(library_agent(agent), risks)  # before an environment is opened
+        check_risks(library_agent(agent), risks)  # before the environment is opened
     with ExitStack() as closing:
         given = GivenEnvironment(env, phi, checks.keywords("env_kwargs", env_kwargs), failure, num_envs, closing)
         world, spec, notes = given.open(agent, risks, seed)
@@ -199,7 +226,7 @@ def learn(
             more = {"bounds": bounds, "support": support, "once": single}
         trained = train(training, **more)
         notes += [] if greedy is None else greedy.remarks()
-        if world.reports_failures:  # perhaps only after some policies, whose failures are nan
+        if world.reports_failures:  # may begin after some policies; their failures are nan
             for one in trained:
                 np.nan_to_num(one.history["failures"], copy=False)
         seconds = saver.seconds_before + time.perf_counter() - begin
@@ -215,7 +242,7 @@ def learn(
 def _base(
     base_library: PolicyLibrary, described: EnvironmentDescription, spec: AgentSpec, risks: list[Risk]
 ) -> FrozenPolicies:
-    """The policies of a library that can advise: with the same observations and actions, and for these risks."""
+    """Return the policies of the base library, if its environment, family and risks allow them to take part in GPI."""
     if not isinstance(base_library, PolicyLibrary):
         raise ValueError(f"base_library must be a policy library, got {type(base_library).__name__}")
     different = base_library.environment.difference(described, INTERFACE)

@@ -1,11 +1,11 @@
-"""`PolicyLibrary`: policies trained once, to act for any reward weights w at any risk that they can score.
+"""`PolicyLibrary`: trained policies that act for any reward weights w at any risk that they can score.
 
     act        argmax_a max_k risk[w . Z_k(obs, a)]        GPI over all source policies
     scores     the same numbers before the maximum, and the selected source policy
 
-Z_k is the discounted feature return of policy k, whose distribution its `FrozenPolicies` hold. `rule` is the one place
-where keyword arguments become a way to act (`rasf.library.acting`). Only `calibrate` changes a library; `grow` and
-`merge` give new ones.
+Z_k is the discounted feature return of policy k, whose distribution is in `FrozenPolicies`. `rule` turns keyword
+arguments into an acting rule (`rasf.library.acting`). Only `calibrate` changes a library; `grow` and `merge` return new
+ones.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NEUTRAL = MeanVariance(0.0)
 Encode: TypeAlias = Callable[[object], np.ndarray]
 GivenLimits: TypeAlias = Mapping[str | int, float | Limit]
 GivenPrices: TypeAlias = Mapping[str | int, float]
-_LONGEST = 10_000  # steps of an episode, where nothing else ends it
+_LONGEST = 10_000  # default of `max_steps`
 
 
 class SourcePolicy(NamedTuple):
@@ -55,10 +55,17 @@ class SourcePolicy(NamedTuple):
 
 
 class PolicyLibrary:
-    """Policies and how to act by them; `rasf.learn` and `rasf.load` make one.
+    """Policies that act for any task; made by `rasf.learn`, `rasf.learn_from` and `rasf.load`.
 
-    history: measures of the training, one entry per policy, by name. notes: decisions of the training, in sentences.
-    calibration: the result of `calibrate`, or None.
+    Attributes:
+        sources: The frozen policies.
+        environment: The description of the environment that they were trained in.
+        policies: The task and the risk of each policy.
+        agents: The agents that trained the policies.
+        history: Measures of training by name, an entry for each policy.
+        notes: Sentences on the automatic choices of training.
+        provenance: Time, versions, seed and settings of training.
+        calibration: The result of `calibrate`, or None.
     """
 
     def __init__(
@@ -110,11 +117,11 @@ class PolicyLibrary:
 
     @property
     def gamma(self) -> float:
-        """The discount the policies were trained with."""
+        """The discount that the policies were trained with."""
         return self.sources.gamma
 
     def describe(self) -> Header:
-        """All but the numbers learned, as JSON; the header of the library's file."""
+        """Return all but the arrays as JSON, as in the header of the library's file."""
         return {
             "environment": self.environment.to_json(),
             "sources": self.sources.describe(),
@@ -125,7 +132,15 @@ class PolicyLibrary:
         } | ({} if self.calibration is None else {"calibration": self.calibration.describe()})
 
     def encode(self, obs: object, t: int | Ints = 0) -> np.ndarray:
-        """What the policies see of an observation, or of a batch, after t steps of the episode."""
+        """Return an observation as keys of tables or inputs of networks.
+
+        Args:
+            obs: an observation, or a batch of them.
+            t: steps of the episode so far, one or (B,). Default: 0.
+
+        Returns:
+            Numbers (n,), or (B, n) for a batch.
+        """
         seen = self._encode_batch(obs) if self.is_batch(obs) else self._encode(obs)
         if not self.sources.limit:
             return seen
@@ -142,11 +157,11 @@ class PolicyLibrary:
         """Return the action for one observation, or actions (B,) for a batch, as the environment numbers them.
 
         Args:
-            obs: an observation, or a batch of them. Where no policy knows it, a tabular library takes the first action.
+            obs: an observation, or a batch of them. If no policy has seen it, a tabular library takes the first action.
             w: weights (d,) of the task.
-            risk: the risk to act for; neutral by default.
-            limits: {feature's name or index: largest expected sum from here on}; where they cannot be kept, the action
-                is the nearest to that. For limits over a whole episode see `actor`.
+            risk: the risk to act for. Default: neutral.
+            limits: {feature's name or index: largest expected discounted sum from here on}. If they cannot be kept, the
+                action exceeds them as little as possible. For limits over a whole episode see `actor`. Default: none.
             t: steps of the episode so far, one or (B,). Policies with the horizon "episode" depend on it; others do
                 not. Default: 0.
 
@@ -170,9 +185,12 @@ class PolicyLibrary:
     ) -> Explanation:
         """Return value, mean and standard deviation of every policy and action, and the selected source policy.
 
-        The arguments are those of `act`. With limits, there are also their prices from here on, and the sums that the
-        choice expects. For one observation that was seen in training, a calibrated library gives bounds too, as if an
-        episode began there.
+        Args:
+            obs, w, risk, limits, t: as for `act`.
+
+        Returns:
+            The scores. With limits, also their prices and the expected sums at the choice. For one observation that was
+            seen in training, a calibrated library also gives bounds, as if an episode began there.
         """
         explained, rule, encoded = self._explain(obs, w, risk, limits, t)
         if self.is_batch(obs):
@@ -184,16 +202,16 @@ class PolicyLibrary:
     def _explain(
         self, obs: object, w: npt.ArrayLike, risk: Risk, limits: GivenLimits | None, t: int | Ints
     ) -> tuple[Explanation, ActingRule, np.ndarray]:
-        """Of one observation or a batch, as a batch; by which rule, and the observations as the policies see them."""
+        """The scores of one observation or a batch, as for a batch; the acting rule; the encoded observations."""
         encoded = np.atleast_2d(self.encode(obs, t))
         rule = self.rule(w, risk, limits=limits)
         found, memory = self.sources.scores(encoded, rule.w, risk), rule.begin(encoded)
         source, action = np.divmod(rule.choose(encoded, memory, found.values), self.sources.n_actions)
-        told = (rule.prices(memory), rule.expected(memory), tuple(rule.not_kept(memory)))
-        return Explanation(*found, action + self._first_action, source, *told), rule, encoded
+        of_limits = (rule.prices(memory), rule.expected(memory), tuple(rule.not_kept(memory)))
+        return Explanation(*found, action + self._first_action, source, *of_limits), rule, encoded
 
     def risks(self) -> list[Risk]:
-        """Neutral, and the risks that the policies were trained for, as far as the library can act for them."""
+        """Return the neutral risk and the risks of training, without those that the library cannot act for."""
         found = []
         for risk in dict.fromkeys([NEUTRAL, *(policy.risk for policy in self.policies)]):
             with suppress(ValueError):
@@ -213,19 +231,19 @@ class PolicyLibrary:
         acting: type[ActingRule] | None = None,
         names: Sequence[str] | None = None,
     ) -> ActingRule:
-        """Return how to act for a task.
+        """Return the acting rule for a task.
 
         Args:
             w: weights (d,) of the task.
             risk: the risk to act for.
             static, discount_aware, limits, prices, acting: as for `evaluate`.
-            names: of the features, where the library's environment has none.
+            names: names of the features, if the library's environment has none. Default: none.
 
         Returns:
-            The rule; of a calibrated library, it keeps limits with the certainty of the calibration.
+            The rule. In a calibrated library it keeps limits with a probability of 95 %.
 
         Raises:
-            ValueError: if the library cannot act so; the sentence says why.
+            ValueError: the library cannot act in this way.
         """
         from rasf.library.acting.gpi import DiscountAware, PerStateRisk
         from rasf.library.acting.limited import WithinLimits
@@ -252,12 +270,12 @@ class PolicyLibrary:
         return found if read is None else WithinLimits.of(found, read, self.policies)
 
     def _limits(self, given: GivenLimits, risk: Risk, names: Sequence[str] | None) -> Limits:
-        """The limits on predictions that keep the limits that are given."""
+        """The limits as bounds on predictions, which a calibration tightens."""
         read = read_limits(given, self.n_features, names)
         if self.calibration is not None:
             return self.calibration.tightened(read, risk, self.gamma)
         if any(limit.per_episode for limit in read.given) and self.gamma < 1:
-            raise ValueError("a limit per_episode needs a library that was calibrated: laws are discounted")
+            raise ValueError("a limit per_episode needs a calibrated library, because predicted sums are discounted")
         return read
 
     def _weights(self, w: npt.ArrayLike) -> Floats:
@@ -267,7 +285,7 @@ class PolicyLibrary:
             most = checks.HEAVIEST
             raise ValueError(
                 f"w must be within {-most:g} and {most:g}, so that scores do not overflow, got {w!r:.80}; "
-                "only ratios of weights matter to a neutral choice, so they can be scaled"
+                "a neutral choice depends only on ratios of weights, so they can be scaled"
             )
         return found
 
@@ -280,15 +298,15 @@ class PolicyLibrary:
         static: bool | None = None,
         acting: type[ActingRule] | None = None,
     ) -> Actor:
-        """Return an actor for episodes, which acts by what was fixed at their first observations; see `rasf.Actor`.
+        """Return an actor, which keeps the state of episodes such as the accrued return; see `rasf.Actor`.
 
         Args:
             w: weights (d,) of the task.
-            risk: the risk to act for; neutral by default.
-            limits: {feature's name or index: largest expected sum of the episode, discounted}.
-            static: act for the risk of the whole return, given the accrued return, which is the default; else the risk
-                is scored per state, as `act` does.
-            acting: another way to act, as for `evaluate`.
+            risk: the risk to act for. Default: neutral.
+            limits: {feature's name or index: largest expected discounted sum of the episode}. Default: none.
+            static: act for the static risk of the whole return, else for the per-state risk, as `act` does. Default:
+                True, unless `acting` is given.
+            acting: another acting rule, as for `evaluate`. Default: none.
 
         Returns:
             The actor.
@@ -320,31 +338,32 @@ class PolicyLibrary:
 
         Args:
             env: an id, an environment, a function that makes one, or a `gymnasium.vector.VectorEnv`, whose environments
-                run in parallel. One of another class than Gymnasium's `SyncVectorEnv` and `AsyncVectorEnv` takes one
-                seed for all of its environments: there, each batch of episodes starts from the seed of its first.
-            w: weights (d,) of the task, by which returns are counted.
-            risk: the risk to act for; neutral by default.
-            episodes: how many, at least 2; 100 by default.
-            seed: from it each episode has a seed of its own; 0 by default.
-            phi: the features, as for `learn`.
-            discount_aware: score step t with the risk of a return that counts gamma^t times.
-            static: hold the risk fixed from the beginning of an episode, as `actor` does.
-            limits: as for `actor`; the report has their prices.
-            prices: {feature's name or index: what a unit of it costs in addition}: actions are chosen for w less the
-                prices, and returns are counted by w. A feature that is below 0 where it harms has a negative price.
-            acting: another way to act, in place of `static` and `discount_aware`: a subclass of
-                `rasf.library.acting.rule.ActingRule`.
-            failure: failure(step) says on which steps there was a failure, where the environment does not name them in
+                run in parallel. A vector environment of another class than Gymnasium's `SyncVectorEnv` and
+                `AsyncVectorEnv` takes one seed for all its environments: the seed of the first episode of each batch.
+            w: weights (d,) of the task, by which returns are computed.
+            risk: the risk to act for. Default: neutral.
+            episodes: number of episodes, at least 2. Default: 100.
+            seed: the seeds of all episodes are derived from it. Default: 0.
+            phi: the features, as for `rasf.learn`. Default: the environment's reward.
+            discount_aware: score step t with the risk of gamma^t times the return, as in the paper's guarantee.
+                Default: False.
+            static: act for the static risk of the whole return, as `actor` does. Default: False.
+            limits: as for `actor`; the report has their prices. Default: none.
+            prices: {feature's name or index: additional cost of a unit}. Actions are chosen for w less the prices, and
+                returns are computed with w. The price of a cost that is a negative feature is negative. Default: none.
+            acting: another acting rule, in place of `static` and `discount_aware`: a subclass of
+                `rasf.library.acting.rule.ActingRule`. Default: none.
+            failure: failure(step) returns whether a step is a failure. Default: what the environment reports in
                 info["failure"].
-            max_steps: longer episodes are truncated, and the report says how many.
-            env_kwargs: arguments of an environment named by its id; by default those that the library was trained
-                with, where it is the same.
+            max_steps: steps after which an episode is truncated. Default: 10,000.
+            env_kwargs: keyword arguments of an environment that is given by its id. Default: those of training, if it
+                is the same environment.
 
         Returns:
             The report.
 
         Raises:
-            ValueError: if an argument is not as described, or the library cannot act so in this environment.
+            ValueError: an argument is invalid, or the library cannot act in this way in this environment.
         """
         from rasf.library.trials import Trials
 
@@ -377,25 +396,27 @@ class PolicyLibrary:
         env_kwargs: Header | None = None,
         callback: Callable[[str, int], None] | None = None,
     ) -> Comparison:
-        """Evaluate several risks from the same start states, and beside them the control of re-priced weights.
+        """Evaluate several risks from the same start states, and with `prices` also the control of re-priced weights.
 
-        The control answers whether risk does more than a price: acting neutrally for weights in which what harms costs
-        more, with returns counted by w. A risk is worth its name if it has fewer failures at the same return.
+        The control shows whether a risk does more than a price: it acts neutrally for weights in which a harmful
+        feature costs more. A risk is useful if it has fewer failures than the control at the same return.
 
         Args:
-            env: as for `evaluate`, like all that is not named here.
-            w: weights (d,) of the task.
+            env: as for `evaluate`.
+            w: weights (d,) of the task, by which returns are computed.
             risks: a list of risks, or a dict of them by name.
-            episodes: for each of them.
-            prices: {feature's name or index: price or list of prices}; every price adds a row, such as
-                "price collision 4", that acts neutrally, without limits, for w less the price of that feature.
-            callback: callback(row's name, episodes over), after every step; it may raise to stop.
+            episodes: number of episodes for each row. Default: 100.
+            seed, phi, discount_aware, static, limits, acting, failure, max_steps, env_kwargs: as for `evaluate`.
+            prices: {feature's name or index: price or list of prices}. Every price adds a row, such as "price collision
+                4", that acts neutrally, without limits, for w less the price of that feature. Default: none.
+            callback: called after every step with the name of a row and the number of episodes that are over; it may
+                raise to stop. Default: none.
 
         Returns:
             A report for every risk and every price.
 
         Raises:
-            ValueError: if an argument is not as described, or the library cannot act so in this environment.
+            ValueError: an argument is invalid, or the library cannot act in this way in this environment.
         """
         from rasf.library.evaluation import Comparison
         from rasf.library.trials import Trials, named_risks, priced_rows
@@ -418,25 +439,27 @@ class PolicyLibrary:
         env_kwargs: Header | None = None,
         callback: Callable[[int], None] | None = None,
     ) -> Calibration:
-        """Measure how far predictions and outcomes are apart, and keep it: the one call that changes a library.
+        """Compare predictions with realised values, and keep the result; no other method changes a library.
 
-        Afterwards `scores` and `evaluate` give bounds that hold in 95 % of the cases (`bounds`), and limits are kept
-        with that certainty.
+        Afterwards `scores` and `evaluate` give bounds that hold with a probability of 95 % (`bounds`), and limits are
+        kept with this probability.
 
         Args:
-            env: as for `evaluate`, like `phi`, `max_steps` and `env_kwargs`.
-            episodes: in all, for every task at every risk, and half of them within a limit too; 4,000 by default.
-            tasks: weights (n, d), or how many to draw from the environment's own distribution, or else between those
-                that the policies were trained for; by default as many as leave 20 episodes to each, 10 to 60.
-            risks: by default neutral, and those that the policies were trained for.
-            seed: of the tasks and the episodes; 0 by default.
-            callback: callback(episodes over), which may raise to stop.
+            env, phi, max_steps, env_kwargs: as for `evaluate`.
+            episodes: total number of episodes. Every task is tried at every risk, and half as many queries again within
+                a limit. Default: 4,000.
+            tasks: weights (n, d), or a number to draw. They are drawn from the environment's own distribution, or
+                between the tasks of the policies if it has none. Default: 10 to 60, with 20 episodes for each query if
+                possible.
+            risks: the risks. Default: neutral, and those that the policies were trained for.
+            seed: seed of the tasks and the episodes. Default: 0.
+            callback: called with the number of episodes that are over; it may raise to stop. Default: none.
 
         Returns:
-            The calibration; printed, it says where predictions are off, and what to try.
+            The calibration. Its text says which predictions are wrong, and what to try.
 
         Raises:
-            ValueError: if an argument is not as described, or episodes are too few for so many tasks and risks.
+            ValueError: an argument is invalid, or episodes are too few for so many tasks and risks.
         """
         from rasf.library.calibration.measure import calibrate
         from rasf.library.trials import Trials
@@ -456,47 +479,82 @@ class PolicyLibrary:
         env: Environment | None = None,
         phi: Phi | None = None,
     ) -> Estimate:
-        """Return what acting by this library would earn, estimated from a log alone; data as for `learn_from`."""
+        """Return what acting by this library would earn, estimated from a log alone.
+
+        Args:
+            data: a log, as for `rasf.learn_from`.
+            w: weights (d,) of the task.
+            risk: the risk to act for. Default: neutral.
+            resamples: bootstrap resamples of the episodes, for intervals. Default: 100.
+            seed: seed of the resamples. Default: 0.
+            env, phi: as for `rasf.learn_from`.
+
+        Returns:
+            The estimate, with intervals.
+        """
         from rasf.library.logs.learn import evaluate_from
 
         return evaluate_from(self, data, w, risk, resamples=resamples, seed=seed, env=env, phi=phi)
 
     def grow(self, env: Environment, tasks: npt.ArrayLike | int, **options: Any) -> PolicyLibrary:
-        """Return a library with further tasks, learned as by `rasf.learn` with the old policies as sources.
+        """Return a library with further tasks; in their training the old policies take part in exploration by GPI.
 
-        Settings that must be the same in one library, such as gamma and the sizes of networks, are taken over.
+        Args:
+            env: the environment of the library.
+            tasks: weights (n, d), or a number of tasks to draw.
+            **options: further arguments of `rasf.learn`. Settings that must be the same in one library, such as gamma
+                and the sizes of networks, are those of the library.
+
+        Returns:
+            A library with the old and the new policies.
+
+        Raises:
+            ValueError: an argument is invalid, or the environment or a setting differs from the library's.
         """
         from rasf.library.learn import learn
 
         if "base_library" in options:
-            raise ValueError("base_library cannot be given to grow: it is the library that grows")
+            raise ValueError("base_library cannot be given to grow, which uses the library itself")
         fixed = self.sources.shared_settings()
         for name, value in fixed.items():
             given = options.get(name, value)
             if (tuple(given) if isinstance(given, list) else given) != value:
-                raise ValueError(f"{name} must be that of the library that grows, {value}, got {given}")
+                raise ValueError(f"{name} must be that of the library, {value}, got {given}")
         like_mine = {"agent": self.agents[0].name} | options | fixed
         more = learn(env, tasks=tasks, base_library=self, **like_mine)
         different = self.environment.difference(more.environment)
         if different is not None:
             mine, given = getattr(self.environment, different), getattr(more.environment, different)
-            own = f"env must be the one that the library was trained in for it to grow, with {different} {mine!r:.60}"
+            own = f"env must be the one that the library was trained in, with {different} {mine!r:.60}"
             raise ValueError(f"{own}, got {given!r:.60}")
         return merge([self, more])
 
     def save(self, path: str | PathLike[str], *, precision: str = "single") -> None:
-        """Write the library, whole or not at all; networks may be kept in precision "half"."""
+        """Write the library to a file, completely or not at all.
+
+        Args:
+            path: the file.
+            precision: of the weights of networks, "single" or "half". Default: "single".
+        """
         from rasf.library.file import save
 
         save(self, path, precision)
 
     def require_phi(self, given: str | None) -> None:
-        """Refuse an environment without the features that the library was trained with."""
+        """Raise a ValueError if the library was trained with phi and none is given.
+
+        Args:
+            given: the name of phi, or None.
+        """
         if given is None and self.environment.phi is not None:
-            raise ValueError(f"phi must be given, as in training, where it was {self.environment.phi}")
+            raise ValueError(f"phi must be given, because the library was trained with phi {self.environment.phi}")
 
     def check_environment(self, found: EnvironmentDescription) -> None:
-        """Refuse an environment that is not like the one trained in."""
+        """Raise a ValueError for an environment that differs from the one of training.
+
+        Args:
+            found: the description of the environment.
+        """
         self.require_phi(found.phi)
         different = self.environment.difference(found, INTERFACE)
         if different is not None:
@@ -505,21 +563,31 @@ class PolicyLibrary:
 
 
 def merge(libraries: Sequence[PolicyLibrary]) -> PolicyLibrary:
-    """One library with the policies of all; they must be of the same environment and kind. It is not calibrated."""
+    """Merge libraries of the same environment and kind.
+
+    Args:
+        libraries: the libraries.
+
+    Returns:
+        A library with the policies of all. It is not calibrated.
+
+    Raises:
+        ValueError: the libraries differ in their environment, names of features or kind.
+    """
     if not isinstance(libraries, list | tuple) or not all(isinstance(each, PolicyLibrary) for each in libraries):
         raise ValueError(f"libraries must be a list of policy libraries, got {libraries!r:.80}")
     if not libraries:
-        raise ValueError("libraries must hold one at least")
+        raise ValueError("libraries must have at least one library, got none")
     first = libraries[0]
     for other in libraries[1:]:
         different = first.environment.difference(other.environment)
         if different is not None:
-            raise ValueError(f"libraries to merge must be of one environment, but their {different} differ")
+            raise ValueError(f"libraries must be of one environment, but their {different} differ")
         if type(other.sources) is not type(first.sources):
-            raise ValueError("libraries to merge must both be tabular or both be networks")
+            raise ValueError("libraries must all be tabular or all be networks")
     named = {library.environment.feature_names for library in libraries} - {None}
     if len(named) > 1:
-        raise ValueError("libraries to merge must call their features the same, but their feature_names differ")
+        raise ValueError("libraries must have the same names of features, but their feature_names differ")
     common = [name for name in first.history if all(name in library.history for library in libraries)]
     return PolicyLibrary(
         first.sources.merge([library.sources for library in libraries]),

@@ -1,7 +1,7 @@
-"""Where training stands: what a callback is shown, what is logged of it, and what training ends with.
+"""Progress of training: the argument of callbacks, logs, and the result of a trainer.
 
-A log is JSON lines, one for each time the callback is shown something, written at once; `docs/cli.md` says what is in a
-line. What is not known (the loss of a table, failures that the environment does not report) or not finite is null.
+A log has a line of JSON for each call of the callback, written immediately; `docs/cli.md` lists the fields. A value
+that is unknown (the loss of a table, failures that the environment does not report) or not finite is null.
 """
 
 from __future__ import annotations
@@ -38,11 +38,18 @@ _log = logging.getLogger("rasf")
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """Which policy learns, its steps, rewards and failures so far, and what it learns for.
+    """The progress of one policy, as a callback receives it.
 
-    failures: nan where the environment has not named any. share: of all training, that is done. extras: what else is
-    known, by the names of the log: loss, clipped_below and clipped_above of networks, means of the last episodes, what
-    greedy and random episodes earned, the share of the time that the environment took.
+    Attributes:
+        policy: The number of the policy.
+        step: Its steps so far.
+        total: The sum of its rewards so far.
+        failures: Its failures so far; nan if the environment has not reported any.
+        extras: Further values by their names in the log: loss, clipped_below and clipped_above of networks, means over
+            recent episodes, returns of greedy and random episodes, the share of time that the environment takes.
+        w: The weights of its task.
+        risk: Its risk.
+        share: The share of all training that is done.
     """
 
     policy: int
@@ -56,7 +63,7 @@ class TrainingProgress:
 
 
 class EpisodeMeter:
-    """Means of the episodes of n environments that ended since they were last read, and the time that steps took."""
+    """Mean return and length of the episodes of n environments that ended since the last read; time of their steps."""
 
     STATE = ("_rewards", "_lengths", "_ended")  # for checkpoints
 
@@ -66,14 +73,14 @@ class EpisodeMeter:
         self._ended: list[tuple[float, float]] = []
 
     def timed(self, step: Callable[[], Made]) -> Made:
-        """What a step gives; its time is the environment's."""
+        """Return the result of `step`, and count its time as the environment's."""
         begin = self._clock()
         found = step()
         self._in_environment += self._clock() - begin
         return found
 
     def add(self, rewards: npt.ArrayLike, ended: npt.ArrayLike, counted: npt.ArrayLike = True) -> None:
-        """A step of each environment: rewards (n,), which episodes ended (n,), and which steps count (n,)."""
+        """Add a step of each environment: rewards (n,), which episodes ended (n,), and which steps count (n,)."""
         self._rewards += np.where(counted, rewards, 0.0)
         self._lengths += np.asarray(counted)
         if np.count_nonzero(ended):
@@ -82,7 +89,7 @@ class EpisodeMeter:
                 self._rewards[i] = self._lengths[i] = 0.0
 
     def read(self) -> dict[str, float]:
-        """As extras of progress; begins anew."""
+        """Return the means as extras of progress, and start again."""
         now = self._clock()
         found = {"environment_share": self._in_environment / max(now - self._begin, 1e-9)}
         if self._ended:
@@ -96,10 +103,15 @@ Callback = Callable[[TrainingProgress], bool | None]
 
 
 class Reporter:
-    """Shows a callback where the training of some tasks (n, d) for one risk stands, until it answers True.
+    """Reports the training for one risk to a callback, until it returns True.
 
-    risks lead in turn, each for its share of a task's `steps`; `place` is that of this one among them. further:
-    policies that learn beside and never lead.
+    Args:
+        callback: The callback, or None.
+        tasks: Weights (n, d).
+        risks: All risks, which act in turn, each for its share of the steps.
+        place: The index of this risk.
+        steps: Steps of a task.
+        further: The number of additional tasks, whose policies never act. Default: 0.
     """
 
     def __init__(
@@ -125,7 +137,7 @@ class Reporter:
         extras: Mapping[str, float] = {},
         share: float | None = None,
     ) -> bool:
-        """Whether to stop; what was learned so far is kept. share: of all training, where tasks do not follow."""
+        """Report the progress of a task; return whether to stop. `share` of training is given if tasks interleave."""
         if self._callback is not None:
             n, stretch = len(self._tasks), task * self._risks + self._place
             if share is None:
@@ -141,7 +153,7 @@ class Reporter:
 
 
 class Trained(NamedTuple):
-    """Policies of the first tasks: return distributions, weights (n, d) as used, and history with an entry for each."""
+    """Policies learned for one risk, for the tasks that were begun: their weights (n, d), and history of each."""
 
     sources: FrozenPolicies
     weights: Floats
@@ -149,9 +161,9 @@ class Trained(NamedTuple):
 
 
 class TrainingLog:
-    """A log in a file, which replaces what the file held, unless a checkpoint of the same training is restored.
+    """A log file. It replaces an existing file, unless a checkpoint of the same training is restored.
 
-    A line that cannot be written, as on a full disk, is said once and ends the log; training continues.
+    If a line cannot be written, as on a full disk, the log ends with one warning, and training continues.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -159,7 +171,7 @@ class TrainingLog:
         self._file: BinaryIO | None = path.open("ab")
         self._size = 0  # bytes of whole lines
         self._begin = self._then = clock()
-        self._last: dict[int, tuple[int, float]] = {}  # step and return of every policy: they may take turns
+        self._last: dict[int, tuple[int, float]] = {}  # last step and return of each policy
 
     def __enter__(self) -> Self:
         return self
@@ -169,11 +181,11 @@ class TrainingLog:
             self._file.close()
 
     def state(self) -> Header:
-        """For checkpoints."""
+        """Return the state for checkpoints."""
         return {"size": self._size, "seconds": self._then - self._begin, "last": self._last}
 
     def restore(self, state: Header) -> None:
-        """Continue after the lines that were there when a checkpoint was written."""
+        """Continue after the lines that existed when the checkpoint was written."""
         self._size = state["size"]
         if not self._stream:
             self._size = min(self._size, self._path.stat().st_size)
@@ -187,7 +199,7 @@ class TrainingLog:
             return
         try:
             if not self._stream and self._path.stat().st_size != self._size:
-                self._file.truncate(self._size)  # lines of another run, or after the checkpoint
+                self._file.truncate(self._size)  # removes lines of another run, or after the checkpoint
             self._file.write(line)
             self._file.flush()
             self._size += len(line)
@@ -195,13 +207,13 @@ class TrainingLog:
             _log.warning("%s cannot be written: %s; training continues", self._path, error.strerror or error)
             if not self._stream:
                 with suppress(OSError):
-                    os.truncate(self._path, self._size)  # no half of a line
+                    os.truncate(self._path, self._size)  # removes an incomplete line
             with suppress(OSError):
                 self._file.close()
             self._file = None
 
     def add(self, progress: TrainingProgress) -> Header:
-        """Write a line; what it says, by name."""
+        """Write a line, and return its fields."""
         step_before, total_before = self._last.get(progress.policy, (0, 0.0))
         self._last[progress.policy] = progress.step, progress.total
         then, now = self._then, self._clock()
@@ -229,7 +241,7 @@ class TrainingLog:
 
 
 def seconds_left(seconds: float, share: float) -> float:
-    """Until training ends, if the rest goes as quickly as this share did; nan at the start."""
+    """Return the seconds until training ends, at the speed so far; nan at the start."""
     return seconds * (1 - share) / share if share > 0 else math.nan
 
 
@@ -238,7 +250,7 @@ def _known(value: float) -> float | None:
 
 
 class ScalarLog:
-    """Scalars for TensorBoard (extra `tensorboard`): event files under `folder`, one folder per lane."""
+    """Scalars for TensorBoard (extra `tensorboard`): event files in `folder`, a subfolder for each lane (policy)."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -250,7 +262,7 @@ class ScalarLog:
         self._failed = False
 
     def write(self, lane: str, step: int, scalars: Mapping[str, float]) -> None:
-        """Add the scalars of one lane at one step; what cannot be written is said once and ends the log."""
+        """Add the scalars of one lane at one step. If they cannot be written, the log ends with one warning."""
         if self._failed:
             return
         try:

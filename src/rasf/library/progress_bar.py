@@ -1,4 +1,4 @@
-"""The progress bar of a training: share done, steps a second, time left, and how good the policies are so far."""
+"""The progress bar of training: share done, steps per second, time left, and returns so far."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MUCH_CLIPPED = 0.01
 
 
 class _Rate(ProgressColumn):
-    """Steps a second."""
+    """Steps per second."""
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
@@ -33,14 +33,14 @@ class _Rate(ProgressColumn):
 
 
 def training_bar(console: Console, transient: bool = False) -> Progress:
-    """A bar over steps, with their rate and the time left."""
+    """Return a bar over steps, with their rate and the time left."""
     columns = (BarColumn(bar_width=20), TaskProgressColumn(), _Rate(), TextColumn("left:"), TimeRemainingColumn())
     shown = (SpinnerColumn(), TextColumn("{task.description}", markup=False), *columns)
     return Progress(*shown, console=console, transient=transient)
 
 
 def in_words(progress: TrainingProgress, policies: int) -> str:
-    """What the bar says beside the share: the returns of the policy at hand, and how much mass was clipped."""
+    """Return the text of the bar: the returns of the current policy, and the clipped mass of histograms."""
     known = {name: value for name, value in progress.extras.items() if math.isfinite(value)}
     said = f"policy {progress.policy + 1} of {policies}"
     if "greedy_return" in known:
@@ -59,9 +59,13 @@ def in_words(progress: TrainingProgress, policies: int) -> str:
 def shown_on_bar(
     callback: Callback | None, progress: bool | None, steps: int, policies: int
 ) -> Iterator[Callback | None]:
-    """The callback, which also moves a bar on standard error while the context lasts.
+    """Yield a callback that calls the given one and moves a bar on standard error.
 
-    progress: show the bar; None shows it on a terminal and in a notebook. steps, policies: of the whole training.
+    Args:
+        callback: The callback, or None.
+        progress: Whether to show the bar; None shows it on a terminal and in a notebook.
+        steps: Steps of the whole training.
+        policies: Policies of the whole training.
     """
     console = Console(stderr=True, emoji=False)
     if progress is False or (progress is None and not (console.is_terminal or console.is_jupyter)):

@@ -1,4 +1,4 @@
-"""From the arguments of `learn` to a library: the trainer of an agent, what it is given, and what is made of it."""
+"""The steps around training: the choice of a trainer, its inputs (`Training`), and the library made of its results."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _Settings = TypeVar("_Settings", bound="DataclassInstance")
 
 @dataclass(frozen=True)
 class Training:
-    """A training, whichever agent learns.
+    """The inputs of a trainer, the same for all agents.
 
-    world: One environment for tables, several or a compiled world for networks.
+    world: One environment for tables; several, or a compiled world, for networks.
     tasks: Weights (n, d), learned in this order or interleaved.
     extra_tasks: Weights (m, d) of additional tasks that networks learn off-policy.
     risks: There is a policy for each task and risk. Each risk acts for its share of `steps_per_task`.
-    reports: One for each risk.
-    notes: A trainer adds what it decides.
+    reports: A reporter for each risk.
+    notes: Trainers append a sentence for each automatic choice.
     base: Policies that take part in exploration by GPI and do not change.
-    greedy: Measures the greedy policies now and then; None if no second environment can be made.
+    greedy: Evaluates the greedy policies periodically; None if no second environment can be made.
     """
 
     world: Opened
@@ -62,9 +62,18 @@ class Training:
 def trainer_of(
     spec: AgentSpec, given: Mapping[str, object], learn_w: bool = False
 ) -> tuple[DataclassInstance, Callable[..., list[Trained]]]:
-    """Return an agent's settings, and the function that trains it: a `Training` to what was learned for each risk.
+    """Return the settings of an agent, and the function that trains it.
 
-    `given` are the settings that the caller chose, by name; unknown or wrong ones are refused.
+    Args:
+        spec: The agent.
+        given: The settings that the caller chose, by name.
+        learn_w: Whether tables learn the weights from the rewards. Default: False.
+
+    Returns:
+        The settings, and a function from a `Training` to a `Trained` for each risk.
+
+    Raises:
+        ValueError: A setting is unknown or invalid, or networks are to learn the weights.
     """
     if spec.plans:
         from rasf.library.tables.model import ModelSettings, train_model
@@ -95,12 +104,12 @@ _RENAMED = {
 
 
 def setting_names(base: DataclassInstance) -> list[str]:
-    """Return the settings that a caller may choose."""
+    """Return the sorted names of the settings."""
     return sorted(one.name for one in fields(base))
 
 
 def with_settings(base: _Settings, given: Mapping[str, object]) -> _Settings:
-    """Return settings with changes by name; unknown names are refused."""
+    """Return `base` with the given settings changed; an unknown name is a ValueError."""
     known = setting_names(base)
     unknown = sorted(set(given) - set(known))
     for name in unknown:
@@ -111,7 +120,7 @@ def with_settings(base: _Settings, given: Mapping[str, object]) -> _Settings:
     plain = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
     try:
         changed = replace(base, **plain)
-        hash(changed)  # an agent is a key of what jax has made for it
+        hash(changed)  # compiled functions are cached by their agent
     except TypeError as error:
         raise ValueError(f"settings must be numbers, or sizes such as widths=(64, 64): {error}") from None
     return changed
@@ -120,7 +129,7 @@ def with_settings(base: _Settings, given: Mapping[str, object]) -> _Settings:
 def provenance_of(
     seed: int, settings: Mapping[str, object], seconds: float, complete: bool = True, **more: object
 ) -> Header:
-    """Return what a library keeps of its origin; `settings` are those that the caller chose."""
+    """Return the provenance of a library: time, versions, seed, the settings that the caller chose, duration."""
     made = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     chosen = {name: repr(value) for name, value in settings.items()}
     of_training = {"settings": chosen, "seconds": round(seconds, 1), "complete": complete}
@@ -135,7 +144,7 @@ def library_of(
     notes: Sequence[str],
     provenance: Header,
 ) -> PolicyLibrary:
-    """Return one library of what was learned for each risk; a training that was stopped may lack the last ones."""
+    """Return one library with the policies of all risks; a training that was stopped may lack the last risks."""
     libraries = [
         PolicyLibrary(
             found.sources, environment, tuple(SourcePolicy(tuple(w), risk) for w in found.weights.tolist()), (spec,),

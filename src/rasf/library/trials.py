@@ -1,6 +1,6 @@
-"""Episodes of a library in environments: opened, run by an acting rule, reported.
+"""Episodes of a library: environments are opened, an acting rule acts, and a report is made.
 
-Episode i begins from a seed of its own, whatever acts: several rules have the same start states.
+The seed of episode i does not depend on the rule, so several rules have the same start states.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MOST_EPISODES = 10_000_000
 
 @dataclass(frozen=True)
 class Trials:
-    """Where, how often and from which seed to act; the arguments of `PolicyLibrary.evaluate` with these names."""
+    """The environment and the number, seed and length of episodes: arguments of `PolicyLibrary.evaluate`."""
 
     env: AnyEnvironment
     episodes: int
@@ -56,7 +56,7 @@ class Trials:
 
     @contextmanager
     def opened(self, library: PolicyLibrary) -> Iterator[FeatureVector]:
-        """The environments, several in parallel; they are closed at the end, except the caller's own."""
+        """Yield environments that run in parallel; at the end they are closed, except the caller's own."""
         env, kwargs = self.env, checks.keywords("env_kwargs", self.env_kwargs)
         if isinstance(env, gymnasium.vector.VectorEnv):
             vector = open_vector(env, None, self.phi, **kwargs)
@@ -91,20 +91,27 @@ class Trials:
         rows: Mapping[str, Row],
         callback: Callable[[str, int], None] | None,
     ) -> dict[str, Report]:
-        """Act for w by the risk and the ways of every row, all from the same start states."""
+        """Return the report of each row, all from the same start states.
+
+        Args:
+            library: The library that acts.
+            w: Weights (d,) of the task.
+            rows: By name, a risk and further arguments of `PolicyLibrary.rule`.
+            callback: Called after every step with the name of a row and the number of episodes that are over, or None.
+        """
         check_callback(callback)
         seeds = seeds_from(self.seed, self.episodes)
         by_name = any(ways.get("limits") or ways.get("prices") for _, ways in rows.values())
         if not by_name or library.environment.feature_names is not None:
-            for risk, ways in rows.values():  # before an environment is opened
+            for risk, ways in rows.values():  # invalid arguments are refused before an environment is opened
                 library.rule(w, risk, **ways)
         found = {}
         with self.opened(library) as environments:
             names = environments.feature_names
             rules = {name: library.rule(w, risk, names=names, **ways) for name, (risk, ways) in rows.items()}
             for name, rule in rules.items():
-                told = None if callback is None else partial(callback, name)
-                report = run_rule(library, environments, rule, seeds, self.max_steps, told)
+                for_row = None if callback is None else partial(callback, name)
+                report = run_rule(library, environments, rule, seeds, self.max_steps, for_row)
                 if library.calibration is not None:
                     report = replace(report, bounds=library.calibration.bounds_of(rule, report.starts))
                 found[name] = report
@@ -119,15 +126,16 @@ def run_rule(
     max_steps: int,
     callback: Callable[[int], None] | None = None,
 ) -> Report:
-    """Return the report of an episode for each seed.
+    """Run an episode for each seed.
 
     Args:
-        library: the library that acts.
-        environments: where it acts.
-        rule: how it acts.
-        seeds: one for each episode.
-        max_steps: longer episodes are cut.
-        callback: callback(episodes over), after every step; an exception of it ends the work.
+        library: the library, which encodes observations.
+        environments: the environments, which run in parallel.
+        rule: the acting rule.
+        seeds: the seed of each episode.
+        max_steps: steps after which an episode is truncated.
+        callback: called after every step with the number of episodes that are over; it may raise to stop. Default:
+            none.
 
     Returns:
         The report.
@@ -165,7 +173,7 @@ def run_rule(
 
 
 class _Run:
-    """A rule in episodes; of each batch that runs in parallel: first observations, and the rule's memory."""
+    """A rule during episodes: the first observations and the memory of each batch of parallel episodes."""
 
     def __init__(self, library: PolicyLibrary, rule: ActingRule) -> None:
         self._library, self._rule, self._first = library, rule, 0
@@ -188,11 +196,11 @@ class _Run:
         return found
 
     def observe(self, rewards: Floats) -> None:
-        """Take in the rewards of the episodes that acted."""
+        """Add the rewards of the episodes that acted."""
         self.memories[-1].advance(rewards, self._rule.sources.gamma, self._rows)
 
     def remaining(self, episode: int, obs: Any, t: int) -> float:
-        """The predicted mean return after t steps of an episode, 0 at its end or where no policy knows `obs`."""
+        """The predicted mean return after t steps; 0 at the time limit, or if no policy has seen `obs`."""
         if t >= self._rule.sources.limit > 0:
             return 0.0
         encoded, memory = self._library.encode(obs, t)[None], self.memories[-1].of(np.array([episode - self._first]))
@@ -202,19 +210,19 @@ class _Run:
 
 
 def named_risks(risks: Sequence[Risk] | Mapping[str, Risk]) -> dict[str, Risk]:
-    """Risks by name: a dict as it is, those of a list by their own names."""
+    """Return risks by name: a dict unchanged, those of a list by their own names."""
     if isinstance(risks, Risk | str) or not isinstance(risks, Mapping | Sequence) or not risks:
         raise ValueError(f"risks must be a list of risks, or a dict of them by name, got {risks!r:.80}")
     named = dict(risks) if isinstance(risks, Mapping) else {risk_to_text(risk): risk for risk in risks}
     if len(named) < len(risks):
         raise ValueError(f"risks must differ in their names, {', '.join(named)}; a dict can name them")
     if not all(isinstance(name, str) for name in named):
-        raise ValueError(f"risks must be named by words, got {', '.join(map(repr, named))}")
+        raise ValueError(f"risks must have names that are text, got {', '.join(map(repr, named))}")
     return named
 
 
 def priced_rows(library: PolicyLibrary, prices: Mapping[str | int, float | Sequence[float]] | None) -> dict[str, Row]:
-    """The rows of `compare` for prices: each acts neutrally, at one price."""
+    """Return the rows of `compare` for prices, each of which acts neutrally at one price."""
     if prices is None:
         return {}
     if not isinstance(prices, Mapping) or not prices:
@@ -228,19 +236,19 @@ def priced_rows(library: PolicyLibrary, prices: Mapping[str | int, float | Seque
         label = names[feature_index("prices", key, library.n_features, names)] if names else key
         rows: dict[str, Row] = {f"price {label} {value:g}": (NEUTRAL, {"prices": {key: value}}) for value in values}
         if len(rows) < len(values) or rows.keys() & found.keys():
-            raise ValueError(f"prices must name a feature once, and prices that differ, got {prices!r:.80}")
+            raise ValueError(f"prices must name each feature once, with different prices, got {prices!r:.80}")
         found |= rows
     return found
 
 
 def check_callback(callback: object) -> None:
-    """Refuse what cannot be called."""
+    """Raise a ValueError unless `callback` is None or can be called."""
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be a function, got {type(callback).__name__}")
 
 
 def _sizes_of_events(bounds: Floats) -> Floats:
-    """What an event counts (d,), of features with bounds (d, 2) in a step: the bound that is not 0, nan if both are."""
+    """The value (d,) of one event of each feature, by the bounds (d, 2) of a step: the end that is not 0, else nan."""
     low, high = bounds.T
     size = np.where(low == 0, high, np.where(high == 0, low, np.nan))
     return np.where(np.isfinite(size), size, np.nan)

@@ -3,10 +3,10 @@
     r_t = phi_t . w + noise,    w_hat = argmin sum (r_t - phi_t . w)^2,
     covariance s^2 (Phi' Phi)^-1,    s^2 = RSS / (n - rank)
 
-The data is kept as the triangular factor of [Phi r], which new rows are folded into: as accurate as a solution with all
-data at once, and as small after a million steps as after ten. Where the observed features span fewer than d dimensions,
-the data does not determine w: `determined` is False, the weights are the smallest that fit, and errors are infinite in
-the directions that were not observed.
+The data is kept as the triangular factor of a QR decomposition of [Phi r], which is updated with new rows. The estimate
+is as accurate as from all data at once, and the memory does not grow with the number of steps. If the observed features
+span fewer than d dimensions, the data does not determine w: `determined` is False, the estimate is the least-squares
+solution of the smallest norm, and standard errors are infinite in the directions that were not observed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,20 @@ import numpy.typing as npt
 from rasf.arrays import Floats
 from rasf.checks import LARGEST, numbers, shown, table, whole
 
-_RANK_TOLERANCE = 1e-10  # of singular values, after every feature was scaled to unit length
+_RANK_TOLERANCE = 1e-10  # of singular values, with every feature scaled to unit length
 
 
 @dataclass(frozen=True)
 class WeightEstimate:
-    """w (d,), its covariance (d, d) within the directions seen, and the directions (n, d) that were not."""
+    """Estimated weights with their uncertainty.
+
+    Attributes:
+        w: The estimate (d,).
+        covariance: Its covariance (d, d), within the observed directions.
+        noise_variance: The variance s^2 of the noise; nan if there are no more samples than observed directions.
+        unseen: Orthonormal directions (n, d) of the features that were not observed.
+        samples: The number of rewards.
+    """
 
     w: Floats
     covariance: Floats
@@ -39,11 +47,18 @@ class WeightEstimate:
 
     @property
     def standard_error(self) -> Floats:
-        """Of every weight, (d,): infinite where the data says nothing about it; nan with no data to spare for noise."""
+        """Standard error (d,) of each weight: infinite if the data does not determine it; nan if the noise is."""
         return self.error_of(np.eye(len(self.w)))
 
     def error_of(self, phi: npt.ArrayLike) -> Floats:
-        """Standard error (..) of the expected reward phi . w of features (.., d); infinite outside what was seen."""
+        """Return the standard error of the expected reward phi . w.
+
+        Args:
+            phi: Features (.., d).
+
+        Returns:
+            Standard errors (..), infinite for features outside the observed directions.
+        """
         features = numbers("phi", phi)
         if features.shape[-1:] != self.w.shape or not np.isfinite(features).all():
             raise ValueError(f"phi must be finite, of shape (.., {len(self.w)}), got {shown(phi)}")
@@ -56,12 +71,16 @@ class WeightEstimate:
 
     def __str__(self) -> str:
         shown = ", ".join(f"{w:.4g} +- {e:.2g}" for w, e in zip(self.w, self.standard_error, strict=True))
-        seen = "" if self.determined else f"; {len(self.unseen)} of {len(self.w)} directions were never seen"
+        seen = "" if self.determined else f"; {len(self.unseen)} of {len(self.w)} directions were not observed"
         return f"w = ({shown}) from {self.samples} samples{seen}"
 
 
 class WeightLearner:
-    """Estimates w of d features from data that arrives in parts."""
+    """Estimate the weights of d features from data that arrives in parts.
+
+    Args:
+        d: The number of features.
+    """
 
     def __init__(self, d: int) -> None:
         self.d, self.samples = whole("d", d), 0
@@ -71,11 +90,19 @@ class WeightLearner:
     def __repr__(self) -> str:
         found = self.estimate()
         w = np.array2string(found.w, precision=4, threshold=8)
-        seen = "" if found.determined else f", {len(found.unseen)} of {self.d} directions never seen"
+        seen = "" if found.determined else f", {len(found.unseen)} of {self.d} directions not observed"
         return f"<WeightLearner: w = {w} from {self.samples} samples{seen}>"
 
     def update(self, phis: npt.ArrayLike, rewards: npt.ArrayLike) -> WeightLearner:
-        """Take in features (n, d) and rewards (n,), or one of each."""
+        """Add data to the estimate.
+
+        Args:
+            phis: Features (n, d), or (d,) of one step.
+            rewards: Rewards (n,), or one reward.
+
+        Returns:
+            The learner itself.
+        """
         features, returned = np.atleast_2d(numbers("phis", phis)), np.atleast_1d(numbers("rewards", rewards))
         if features.ndim != 2 or features.shape[1] != self.d:
             raise ValueError(f"phis must have shape (n, {self.d}), got {np.shape(phis)}")
@@ -101,15 +128,26 @@ class WeightLearner:
         outside = vt[~seen] / scale
         unseen = np.linalg.qr(outside.T)[0].T if len(outside) else outside  # orthonormal
         inverse = vt[seen].T / size[seen] / scale[:, None]
-        inverse = inverse - unseen.T @ (unseen @ inverse)  # so that the weights are the smallest that fit
-        left = u[:, ~seen].T @ z  # what no weights explain, beside the factor's last entry
+        inverse = inverse - unseen.T @ (unseen @ inverse)  # for the solution of the smallest norm
+        left = u[:, ~seen].T @ z  # the residual, together with the factor's last entry
         spare = self.samples - int(seen.sum())
         noise = float((rest**2 + left @ left) / spare) if spare > 0 else float("nan")
         return WeightEstimate(inverse @ (u[:, seen].T @ z), noise * inverse @ inverse.T, noise, unseen, self.samples)
 
 
 def infer_weights(phis: npt.ArrayLike, rewards: npt.ArrayLike) -> WeightEstimate:
-    """Estimate the weights w of rewards (n,) that are linear in features (n, d), and how sure that is."""
+    """Estimate the weights w of rewards that are linear in features, with standard errors.
+
+    Args:
+        phis: Features (n, d).
+        rewards: Rewards (n,).
+
+    Returns:
+        The estimate.
+
+    Raises:
+        ValueError: The shapes do not agree, or a number is not finite or too large.
+    """
     features = numbers("phis", phis)
     if features.ndim != 2 or features.size == 0:
         raise ValueError(f"phis must have shape (n, d) with n and d at least 1, got {features.shape}")

@@ -149,7 +149,7 @@ def test_a_calibrated_library_has_a_limit_and_a_promise(library):
     scene = LibraryScene(calibrated)
     assert scene.limit.name == "failure at most, 95 % sure"
     assert scene.limit.low == 0.0 < scene.limit.high
-    assert "asks of neutral" in dict(scene.facts())["promises"]
+    assert "queries at neutral" in dict(scene.facts())["promises"]
     assert dict(LibraryScene(library).facts())["promises"] == "not calibrated"
     ways = Ways(limit=0.1, static=False)
     found = scene.evaluate(W, RISKS, 20, 3, lambda share: None, ways=ways)

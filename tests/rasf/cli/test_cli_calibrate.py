@@ -22,7 +22,7 @@ def test_calibrate_writes_what_it_found_and_evaluate_promises(trained, command, 
     code, out, err = command("evaluate", "coin.rasf", "--w", "1,-1", "--risk", "neutral", "--risk", "mean-variance:-9")
     assert code == 0, err
     assert "neutral: bounds, mean at least" in out
-    assert "mean-variance:-9.0 lies beyond what was calibrated" in out
+    assert "mean-variance:-9.0 is outside the calibrated range" in out
     code, out, _ = command("evaluate", "coin.rasf", "--w", "1,-.1", "--limit", "1=0.1/episode", "--json", "-")
     report = json.loads(out)["comparisons"][0]["risks"]["neutral"]
     assert report["limits"] == {"1": "at most 0.1 an episode"}
@@ -55,7 +55,7 @@ def test_limits_on_the_command_line(trained, command):
         (("--limit", "1=0.1", "--limit", "1=0.2"), "limit must give 1 once"),
         (("--limit", "1=0.1", "--floor", "1=0"), "a feature must have a limit or a floor, and 1 has both"),
         (("--limit", "failure=0.1"), "a number from 0 to 1, got 'failure'"),
-        (("--limit", "1=0.1/episode"), "needs a library that was calibrated"),
+        (("--limit", "1=0.1/episode"), "needs a calibrated library"),
     ],
 )
 def test_bad_limits(trained, command, options, sentence):

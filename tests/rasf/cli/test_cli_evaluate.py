@@ -48,7 +48,7 @@ def test_prices_are_a_control_and_sums_are_shown(trained, command, here):
     assert rows["price 1 10"]["sums"] == {name: list(interval) for name, interval in report.sums.items()}
     assert "sums of features" in out
     assert "price 1 10 against neutral, episode by episode" in out
-    assert "price 1 10: acts as if feature 1 were weighed -11 in place of -1" in " ".join(out.split())
+    assert "price 1 10: acts as if the weight of feature 1 were -11 instead of -1" in " ".join(out.split())
     (here / "ask.toml").write_text('file = "coin.rasf"\nw = [1, -1]\njson = "-"\nepisodes = 4\n[price]\n1 = 4\n')
     asked = json.loads(command("evaluate", "--config", "ask.toml", "--risk", "neutral")[1])
     assert list(asked["comparisons"][0]["risks"]) == ["neutral", "price 1 4"]
@@ -213,9 +213,9 @@ def test_evaluate_refuses_in_one_sentence(subtests, trained, command, here):
         (("coin.rasf", "--w", "1,0", "--env", "resource-gathering-v0"), "that the library was trained with"),
         (("coin.rasf", "--w", "1,0", "--plot", "returns.pdf"), "plot must end in .png"),
         (("coin.rasf", "--w", "1,0", "--plot", "no/returns.png"), "plot must be in a folder that exists"),
-        (("coin.rasf", "--env", "coin:Coin-v0"), "env is for acting, which takes weightings: give --w, 2 numbers"),
+        (("coin.rasf", "--env", "coin:Coin-v0"), "env is for acting, which needs weights: give --w, 2 numbers"),
         (("coin.rasf", "--risk", "neutral"), "risk is for acting"),
-        (("coin.rasf", "--plot", "returns.png"), "plot shows 1 to 12 weightings, got 0"),
+        (("coin.rasf", "--plot", "returns.png"), "plot shows 1 to 12 tasks, got 0"),
         (("coin.rasf", "--w", "1,0", "--json", "no/found.json"), "json must be in a folder that exists"),
         (("no.rasf",), "no.rasf does not exist"),
         (("coin.py",), "coin.py"),

@@ -138,7 +138,7 @@ def test_a_library_that_is_there_stays_unless_asked_otherwise(trained, command, 
     code, _, err = command("train", "--config", "coin.toml")
     assert code == 1
     assert err == (
-        "rasf: out must be a new file, and coin.rasf exists; replace it with --overwrite, or go on from it with "
+        "rasf: out must be a new file, and coin.rasf exists; replace it with --overwrite, or add to its policies with "
         "--grow coin.rasf --out OTHER\n"
     )
     assert (here / "coin.rasf").read_bytes() == before
@@ -209,7 +209,7 @@ def test_once_is_a_support_of_its_own(command, here):
         assert code != 0
         assert any(words in one for one in said), said
     code, *said = command(*deep, "--overwrite", "--agent", "sfdqn", "--once", "1")
-    assert any("once is for histograms and for events" in one for one in said), said
+    assert any("once is for agents with histograms or events" in one for one in said), said
 
 
 # --- refusals
@@ -217,7 +217,7 @@ def test_once_is_a_support_of_its_own(command, here):
 
 def test_train_refuses_in_one_sentence_and_leaves_nothing(subtests, command, here):
     for arguments, words in [
-        (("coin:Coin-v0", "--w", "1,0"), "out must say where to save"),
+        (("coin:Coin-v0", "--w", "1,0"), "out must be given, the file of the library"),
         (("coin:Coin-v0", "--out", "a.rasf"), "tasks must be given"),
         (("--w", "1,0", "--out", "a.rasf"), "env must be given"),
         (("coin:Coin-v0", "--w", "1,0", "--tasks", "3", "--out", "a.rasf"), "only one of tasks, tasks-file, w"),
@@ -466,7 +466,7 @@ def test_a_killed_training_goes_on_to_the_same_bits(begin, here):
         process.communicate()
         assert (here / "a.rasf").read_text() == (here / "a.log.jsonl").read_text() == "old"
     out = finished(begin_command(begin, *command, "--out", "a.rasf", "--overwrite"))
-    assert "it goes on from a.rasf.checkpoint" in out
+    assert "it resumes from a.rasf.checkpoint" in out
     assert files_in(here) == {"a.rasf", "a.log.jsonl"}
     finished(begin_command(begin, *command, "--out", "b.rasf"))
     killed, whole = load(here / "a.rasf"), load(here / "b.rasf")
@@ -487,7 +487,7 @@ def test_a_checkpoint_of_another_training_is_refused_or_replaced(begin, command,
     wait_for(process, (here / "a.rasf.checkpoint").exists)
     code, _, err = command(*arguments, "--env-arg", "pause=0.001")
     assert code == 1
-    assert "out must be for one training at a time; another one writes to a.rasf" in err
+    assert "out must be of one training at a time; another one is writing to a.rasf" in err
     process.kill()
     process.communicate()
     code, _, err = command(*arguments, "--seed", "5")
@@ -577,7 +577,7 @@ def test_a_library_is_learned_from_a_log(coin_log, command, here):
     code, out, _ = command("evaluate", "a.rasf")
     assert code == 0
     assert "from the log log" in out
-    assert "promised" in out
+    assert "predicted is the risk's value" in out
 
 
 @pytest.mark.parametrize(
@@ -586,7 +586,7 @@ def test_a_library_is_learned_from_a_log(coin_log, command, here):
         (("--from", "none", "--w", "1,-1"), "none does not exist"),
         (("--from", "log", "--w", "1"), "tasks must be weights of shape (n, 2)"),
         (("--from", "log", "--w", "1,-1", "--num-envs", 2, "--support", "0,1"), "num-envs, support cannot be given"),
-        (("--from", "log", "--w", "1,-1", "--set", "tasks=3"), "tasks is none, or has an option"),
+        (("--from", "log", "--w", "1,-1", "--set", "tasks=3"), "tasks is none, or has its own option"),
         (("--from", "log"), "tasks must be given"),
         (("FrozenLake-v1", "--from", "log", "--w", "1,-1"), "reward is one number"),
         (("resource-gathering-v0", "--from", "log", "--w", "1,-1"), "the log is of another environment"),

@@ -216,7 +216,7 @@ def test_bad_input(library):
     with pytest.raises(ValueError, match="choose one"):
         library.evaluate(Coins, [1.0], CVaR(0.5), episodes=2, static=True, discount_aware=True)
     actor = library.actor([1.0], CVaR(0.5))
-    with pytest.raises(ValueError, match="observe must follow act"):
+    with pytest.raises(ValueError, match="observe must be called once after each act"):
         actor.observe(1.0)
     actor.act([0, 0])
     with pytest.raises(ValueError, match="obs must be of 2 episodes"):
@@ -225,7 +225,7 @@ def test_bad_input(library):
         actor.observe([1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="must be finite"):
         actor.observe([np.nan, 1.0])
-    with pytest.raises(ValueError, match="what a step brought must be numbers, got 'x'"):
+    with pytest.raises(ValueError, match="gained must be numbers, got 'x'"):
         actor.observe("x")
     with pytest.raises(ValueError, match="over must have shape"):
         actor.reset([True])

@@ -1,4 +1,4 @@
-"""Calibration: bounds that hold for asks that were not among those tried, and that say when they were not tried."""
+"""Calibration: bounds that hold for queries that were not among those tried, and that say when they were not tried."""
 
 from dataclasses import replace
 
@@ -43,7 +43,7 @@ def test_what_is_measured(library):
     np.testing.assert_allclose(found.realised[:, 3], found.realised[:, 4])
     assert np.abs(found.realised[free, 0] - found.predicted[free, 0]).mean() < 0.4
     assert "predicted" in str(found)
-    assert "60 asks of neutral, mean-variance:-1.0, 900 episodes" in repr(found)
+    assert "60 queries at neutral, mean-variance:-1.0, 900 episodes" in repr(found)
 
 
 def test_predictions_are_of_the_driving_policy(library):
@@ -119,7 +119,7 @@ def test_few_asks_are_remarked_on(trained):
     few = replace_library(trained)
     few.calibrate(Coin, 60, tasks=4, risks=[NEUTRAL, AVERSE])
     (remark,) = few.scores(0, W).bounds.remarks
-    assert remark == "only 4 asks of neutral were tried, and 95.0% need 19: the bounds are those of the worst"
+    assert remark == "only 4 queries at neutral were tried, and 95.0% need 19: the bounds are the largest errors"
 
 
 def replace_library(library):
@@ -200,7 +200,7 @@ def test_small_errors_are_not_told_where_nothing_is_random(library):
 def test_beyond_what_was_calibrated_there_is_a_remark(library):
     assert library.scores(0, W, MeanVariance(-0.5)).bounds.remarks == ()
     (remark,) = library.scores(0, W, MeanVariance(-9.0)).bounds.remarks
-    assert "lies beyond what was calibrated, mean-variance:-1.0 to neutral" in remark
+    assert "is outside the calibrated range, mean-variance:-1.0 to neutral" in remark
     assert "cvar:0.1 was not calibrated" in library.scores(0, W, CVaR(0.1)).bounds.remarks[0]
     assert remark in library.evaluate(Coin, W, MeanVariance(-9.0), episodes=3).remarks()
     assert library.scores(0, W, Entropic(0.0)).bounds.remarks == ()
@@ -213,7 +213,7 @@ def test_costs_below_zero_are_at_least_so_much():
 
 def test_ways_that_were_not_tried_are_remarked_on(library):
     static = library.evaluate(Coin, W, CVaR(0.5), episodes=3, static=True)
-    assert "it was calibrated with risks scored afresh at every step, which this is not" in static.remarks()
+    assert "the calibration is for per-state risks, which this acting rule does not use" in static.remarks()
 
 
 def test_limits_are_kept_with_the_certainty_of_the_calibration(library):
@@ -224,7 +224,7 @@ def test_limits_are_kept_with_the_certainty_of_the_calibration(library):
         assert within.failures.mean() <= 0.2
     rule, loose = (one.rule([1.0, -0.5], NEUTRAL, limits={1: 0.4}) for one in (library, replace_library(library)))
     assert rule.limits.at_most[0] <= loose.limits.at_most[0] == 0.4
-    with pytest.raises(ValueError, match="0 an episode was not calibrated"):
+    with pytest.raises(ValueError, match="0 per episode was not calibrated"):
         library.act(0, W, limits={0: Limit(0.2, per_episode=True)})
 
 
@@ -283,7 +283,7 @@ def test_bad_input(trained):
         trained.calibrate(Coin, 20, risks=NEUTRAL)
     with pytest.raises(ValueError, match="tasks must be weights of shape"):
         trained.calibrate(Coin, 20, tasks=[[1.0]])
-    with pytest.raises(ValueError, match="tasks must be two at least"):
+    with pytest.raises(ValueError, match="tasks must be at least two"):
         trained.calibrate(Coin, 20, tasks=[[1.0, 1.0]])
     trained.calibrate(Coin, 40, tasks=[[1.0, -1.0], [1.0, 0.0]], risks=RISKS, callback=told.append)
     assert told[-1] == 36

@@ -245,11 +245,11 @@ def test_steps_may_be_limited_and_unseen_states_are_counted(wide):
 def test_what_is_printed_says_what_no_policy_knew_and_what_was_cut(library):
     few = rasf.learn(gamble(start=0), tasks=[[0, 0, 1]], agent="rasfql", steps_per_task=1, epsilon=0.0)
     report = few.evaluate(gamble(start=0), [0, 0, 1], NEUTRAL, 10)
-    unseen = f"{report.unseen:.1%} of the decisions were at observations that no policy knows"
+    unseen = f"{report.unseen:.1%} of the decisions were at observations that no policy has seen"
     assert str(report).splitlines()[-1] == unseen
     both = few.compare(gamble(start=0), [0, 0, 1], [NEUTRAL, AVERSE], 10, max_steps=1)
     cut = int(both.reports["neutral"].truncated.sum())
-    assert str(both).splitlines()[7] == f"neutral: {cut} of 10 episodes were cut off by a time limit"
+    assert str(both).splitlines()[7] == f"neutral: {cut} of 10 episodes were truncated by a time limit"
     assert len(str(both).splitlines()) == 9
     assert "are equal" not in str(both)
     plain = library.evaluate(gamble(), [0.0, 1.0, -9.0], MeanVariance(-50.0), 4)
@@ -364,7 +364,7 @@ def test_prices_are_a_control(library):
     np.testing.assert_array_equal(dear.phi, library.evaluate(gamble(), [0.0, 1.0, -9.0], NEUTRAL, 40).phi)
     np.testing.assert_array_equal(dear.w, w)
     assert dear.describe()["acting_w"] == [0.0, 1.0, -9.0]
-    assert "acts as if feature 2 were weighed -9 in place of 0" in str(dear)
+    assert "acts as if the weight of feature 2 were -9 instead of 0" in str(dear)
     assert neutral.acting_w is None
     alone = library.evaluate(gamble(), w, NEUTRAL, 40, prices={2: 9})
     np.testing.assert_array_equal(alone.phi, dear.phi)
@@ -400,10 +400,10 @@ def test_bad_arguments_of_acting_are_refused_in_a_sentence(library):
         "seed must be a whole number": {"seed": -1},
         "w must be within -1e.15 and 1e.15": {"w": [1e308, 1.0, 1.0]},
         "risks must be a list of risks": {"risks": "neutral"},
-        "risks must be named by words, got 1": {"risks": {1: NEUTRAL}},
+        "risks must have names that are text, got 1": {"risks": {1: NEUTRAL}},
         "static must be True or False, got 'x'": {"static": "x"},
         "prices must be a dict": {"prices": [4.0]},
-        "prices must name a feature once": {"prices": {2: 1, "2": 1}},
+        "prices must name each feature once": {"prices": {2: 1, "2": 1}},
         "prices of 2 must be one or more different numbers": {"prices": {2: []}},
         "a price of 2 must be a number": {"prices": {2: ["x"]}},
         "a price of 2 must be a finite number": {"prices": {2: float("nan")}},
@@ -676,9 +676,8 @@ def test_compare_names_risks_that_are_worse_than_neutral_by_their_own_measure(wi
     assert [one.split()[0] for one in found.remarks()] == ["mean-variance:-2.0", "cvar:0.2"]
     for remark, risk in zip(found.remarks(), risks[1:], strict=True):
         own, neutral = (risk.samples(found.reports[row].realised) for row in (remark.split()[0], "neutral"))
-        assert (
-            f"realised {own:.4g} by its own measure of the discounted return, acting neutrally {neutral:.4g}" in remark
-        )
+        said = f"by its own measure of the discounted return, and neutral acting {neutral:.4g}"
+        assert f"realised {own:.4g} {said}" in remark
         assert remark in str(found)
     assert wide.compare(world(), w, risks[1:], 60, acting=Clumsy).remarks() == []  # nothing neutral to compare with
     assert wide.compare(world(), w, [NEUTRAL, MeanVariance(-1e-6)], 60).remarks() == []

@@ -199,7 +199,7 @@ def test_what_does_not_fit_is_not_merged():
         "their n_features differ": learned(world=random_world(2, d=3), tasks=1, steps_per_task=8),
         "their bounds differ": learned(world=random_world(3), steps_per_task=8),
         "their (bounds|phi) differ": learned(phi=lambda *_: [0.0, 1.0], steps_per_task=8),
-        "must both be tabular or both be networks": learned(steps_per_task=8, **NETS),
+        "must all be tabular or all be networks": learned(steps_per_task=8, **NETS),
         "the same gamma": learned(gamma=0.5, steps_per_task=8),
         "the same sigma": learned(agent="sfql", steps_per_task=8),
     }

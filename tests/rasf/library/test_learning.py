@@ -189,7 +189,7 @@ def phi_of_two(obs, action, next_obs, info):
 def test_a_number_of_tasks_needs_signs_so_that_costs_are_not_rewarded():
     world, cost = random_world(0, d=2), random_world(0, d=2)
     del world.signs
-    said = r"tasks=8 cannot be drawn, because nothing says which of the 2 features are costs: give weights \(n, 2\), or"
+    said = r"tasks=8 cannot be drawn, because it is unknown which of the 2 features are costs: give weights \(n, 2\)"
     for options in ({}, {"phi": phi_of_two}, {"agent": "auto"}, DEEP):
         one_line(lambda options=options: rasf.learn(world, tasks=8, steps_per_task=1, **options), said)
     one_line(
@@ -295,7 +295,7 @@ def test_a_rule_may_say_what_a_failure_is(options):
 
 
 def test_a_rule_is_for_environments_that_show_their_steps():
-    with pytest.raises(ValueError, match="failure is for single environments"):
+    with pytest.raises(ValueError, match="failure is for single Gymnasium environments"):
         rasf.learn(Reacher(), tasks=1, steps_per_task=4, failure=lambda step: True)
 
 

@@ -209,7 +209,7 @@ def test_several_limits_and_some_episodes_over(library):
 
 
 def test_bad_input(library):
-    with pytest.raises(ValueError, match="needs a library that was calibrated"):
+    with pytest.raises(ValueError, match="needs a calibrated library"):
         library.act(0, W, limits={2: Limit(0.1, per_episode=True)})
     with pytest.raises(ValueError, match="limits must name a feature: a number from 0 to 2, got 'failure'"):
         library.evaluate(gamble(), W, limits={"failure": 0.1})

@@ -109,10 +109,10 @@ class Coins(gym.Env):
     [
         ((0.0, 1.0), None),
         ((0.1, 1.1), None),  # too little to matter
-        ((0.6, 1.0), "standard deviations below what was predicted:"),
-        ((-0.6, 1.0), "standard deviations above what was predicted:"),
+        ((0.6, 1.0), "standard deviations below the prediction:"),
+        ((-0.6, 1.0), "standard deviations above the prediction:"),
         ((0.0, 3.0), "spread less than predicted, by a factor of 3.0:"),
-        ((0.6, 0.3), "below what was predicted and spread more than predicted, by a factor of 3"),
+        ((0.6, 0.3), "below the prediction and spread more than predicted, by a factor of 3"),
     ],
 )
 def test_predictions_of_training_are_compared_with_what_follows(told, said):
@@ -137,7 +137,7 @@ def test_returns_are_compared_discounted_and_only_of_whole_episodes():
     assert seen["greedy_discounted"] == pytest.approx(0.81)
     assert remarks == []
     _, remarks = look(Corridor, Greedy(lambda *_: 1, lambda _: (1.0, 0.0), 0.9))
-    assert "below what was predicted" in remarks[0]
+    assert "below the prediction" in remarks[0]
     assert "predicted" not in look(Corridor, Greedy(lambda *_: 1))[0]
 
     def limited():
@@ -245,7 +245,7 @@ def test_imagined_weightings_are_learned_and_never_practised():
         assert {one.policy for one in seen} == {0, 1, 2 + count, 3 + count}  # those of the tasks lead
         assert [one.risk for one in library.policies] == [risks[0]] * (2 + count) + [risks[1]] * (2 + count)
         assert np.isnan(library.history["return"]).tolist() == 2 * ([False] * 2 + [True] * count)
-        assert any("never practised" in note for note in library.notes)
+        assert any("learned off-policy" in note for note in library.notes)
         seen.clear()
     np.testing.assert_allclose([one.w for one in library.policies[2:4]], [one.w for one in library.policies[6:8]])
     with pytest.raises(ValueError, match="extra_tasks is for networks"):

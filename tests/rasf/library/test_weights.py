@@ -75,7 +75,7 @@ def test_says_what_the_data_does_not_determine():
     np.testing.assert_array_equal(np.isinf(found.standard_error), [False, True, True, True])
     assert found.error_of([0.0, 0.0, 1.0, 1.0]) < 1e-6  # the sum of the last two is known
     assert np.isinf(found.error_of([0.0, 0.0, 1.0, -1.0]))
-    assert "2 of 4 directions were never seen" in str(found)
+    assert "2 of 4 directions were not observed" in str(found)
 
 
 def test_intervals_cover_as_often_as_they_say():
@@ -126,7 +126,7 @@ def test_bad_sizes_for_the_learner():
 
 def test_a_learner_is_one_line():
     learner = rasf.WeightLearner(2).update([1.0, 2.0], 5.0)
-    assert repr(learner) == "<WeightLearner: w = [1. 2.] from 1 samples, 1 of 2 directions never seen>"
+    assert repr(learner) == "<WeightLearner: w = [1. 2.] from 1 samples, 1 of 2 directions not observed>"
     assert repr(learner.update([1.0, 0.0], 1.0)) == "<WeightLearner: w = [1. 2.] from 2 samples>"
     assert "\n" not in repr(rasf.WeightLearner(100))
 

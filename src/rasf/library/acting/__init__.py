@@ -1,1 +1,1 @@
-"""Ways to act with a library: one class each, built by `PolicyLibrary.rule`."""
+"""Ways to act with a library: a class for each, made by `PolicyLibrary.rule`."""

@@ -1,4 +1,4 @@
-"""`Actor`: acts through episodes by a rule, in a loop that the caller steps."""
+"""`Actor`: acts by a rule in an episode loop of the caller."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ if TYPE_CHECKING:
 
 
 class Actor:
-    """Acts for one task, for one episode or for several at once, by what was fixed at the first observation.
+    """Acts for one task, in one episode or in B parallel episodes; made by `PolicyLibrary.actor`.
 
-    `act` takes an observation, or a batch of as many as there are episodes. `observe` takes what a step gave: its
-    features (d,) or its reward, or (B, d) or (B,). `reset` follows the end of an episode. Of every episode: accrued,
-    discount, threshold (of a static risk), and `prices` of the limits, by name.
+    The threshold of a static risk and the prices of limits are fixed at the first observation of an episode. In every
+    step call `act`, then `observe` with the features or the reward of the step. At the end of an episode call `reset`.
     """
 
     def __init__(self, library: PolicyLibrary, rule: ActingRule) -> None:
@@ -28,30 +27,34 @@ class Actor:
 
     @property
     def accrued(self) -> Floats:
-        """The discounted return so far, (B,)."""
+        """The accrued return (B,)."""
         return self._memory.accrued
 
     @property
     def discount(self) -> Floats:
-        """gamma^t, (B,)."""
+        """The discount gamma^t after t steps, (B,)."""
         return self._memory.discount
 
     @property
     def threshold(self) -> Floats:
-        """b of a static risk, (B,); 0 for other rules."""
+        """The threshold b (B,) of a static risk; 0 for other rules."""
         return self._memory.own.get("threshold", np.zeros(len(self.accrued)))
 
     @property
     def prices(self) -> dict[str, Floats]:
-        """What a unit of each limited feature costs, (B,) each."""
+        """The price (B,) of each limit, by the name of the feature."""
         return self._rule.prices(self._memory) if len(self._fresh) else {}
 
     def remarks(self) -> list[str]:
-        """A sentence for every episode whose limits cannot be kept; it goes by the nearest that can."""
+        """Return a sentence for each episode whose limits cannot be kept, and are exceeded as little as possible."""
         return list(filter(None, self._rule.not_kept(self._memory))) if len(self._fresh) else []
 
     def reset(self, over: npt.ArrayLike | None = None) -> None:
-        """Begin anew: all episodes, or those that are over (B,)."""
+        """Start new episodes.
+
+        Args:
+            over: Which episodes (B,) are over. Default: all.
+        """
         if over is None:
             self._memory, self._fresh = Memory.fresh(0), np.ones(0, np.bool_)
             self._steps: Ints = np.zeros(0, np.int64)  # of the episodes so far
@@ -62,7 +65,14 @@ class Actor:
         self._fresh = self._fresh | mask
 
     def act(self, obs: object) -> int | Ints:
-        """The action for one observation, or actions (B,), as the environment numbers them."""
+        """Return the action for one observation, or actions (B,), as the environment numbers them.
+
+        Args:
+            obs: An observation, or a batch with one for each episode.
+
+        Raises:
+            ValueError: The number of observations has changed without a reset.
+        """
         library = self._library
         batch = library.is_batch(obs)
         encoded = np.atleast_2d(library.encode(obs))
@@ -71,7 +81,7 @@ class Actor:
             self._steps = np.zeros(len(encoded), np.int64)
         if len(encoded) != len(self._fresh):
             raise ValueError(
-                f"obs must be of {len(self._fresh)} episodes, as before, got {len(encoded)}; or reset first"
+                f"obs must be of {len(self._fresh)} episodes, as before, got {len(encoded)}; reset changes that"
             )
         if self._fresh.any():
             self._memory.put(self._fresh, self._rule.begin(encoded[self._fresh]))
@@ -82,22 +92,29 @@ class Actor:
         return numbered if batch else int(numbered[0])
 
     def observe(self, gained: npt.ArrayLike) -> None:
-        """Take in the features of a step, or its reward."""
+        """Add a step to the accrued return.
+
+        Args:
+            gained: Features (d,) or the reward of the step; (B, d) or (B,) for B episodes.
+
+        Raises:
+            ValueError: The shape is wrong, a number is not finite, or `act` was not called before.
+        """
         try:
             given = np.asarray(gained, np.float64)
         except (TypeError, ValueError):
-            raise ValueError(f"what a step brought must be numbers, got {gained!r:.80}") from None
+            raise ValueError(f"gained must be numbers, got {gained!r:.80}") from None
         if not len(self._fresh) or self._fresh.any():
-            raise ValueError("observe must follow act, once for each")
+            raise ValueError("observe must be called once after each act")
         n, d = len(self.accrued), len(self._rule.w)
         if not np.isfinite(given).all():
-            raise ValueError(f"what a step brought must be finite, got {gained!r}")
+            raise ValueError(f"gained must be finite, got {gained!r}")
         if given.size == n * d and given.shape in ((d,), (n, d)):
             rewards = given.reshape(n, d) @ self._rule.w
         elif given.size == n and given.shape in ((), (n,)):
             rewards = given.reshape(n)
         else:
             wanted = f"features ({n}, {d}) or rewards ({n},)" if n > 1 else f"features ({d},) or a reward"
-            raise ValueError(f"what a step brought must be {wanted}, got shape {given.shape}")
+            raise ValueError(f"gained must be {wanted}, got shape {given.shape}")
         self._memory.advance(rewards, self._library.gamma)
         self._steps += 1

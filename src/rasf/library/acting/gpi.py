@@ -9,7 +9,7 @@ from rasf.library.acting.rule import ActingRule, Memory, Observations
 
 
 class PerStateRisk(ActingRule):
-    """The risk of the remaining return, scored in every state alike: the paper's rule."""
+    """Act for the per-state risk of the remaining return: the paper's rule."""
 
     @property
     def per_state(self) -> bool:
@@ -23,7 +23,7 @@ class PerStateRisk(ActingRule):
 
 
 class DiscountAware(PerStateRisk):
-    """At step t, the risk of a return that counts gamma^t times: the rule of the paper's guarantee."""
+    """Act at step t for the risk of gamma^t times the remaining return: the rule of the paper's guarantee."""
 
     @property
     def per_state(self) -> bool:

@@ -1,6 +1,6 @@
-"""Acting within limits: the best value of all (i, a) whose expected costs are within the budget (`rasf.limits`).
+"""Acting within limits: the best policy and action (i, a) of those whose expected costs are within the budget.
 
-Following the selected policy is always within the budget. The values are those of another rule.
+`rasf.limits` defines the budget; following the selected policy is always within it. Another rule gives the values.
 """
 
 from __future__ import annotations
@@ -21,9 +21,14 @@ from rasf.risk import Risk
 class WithinLimits(ActingRule):
     """The choices of a rule, within m limits.
 
-    `memory.own` has, beside that of the rule: the selected policy `source` (B,), -1 before the first choice; `spare`
-    (B, m), the part of the budget that the last choice left, at first the limits; and of the first choice `prices` and
-    expected `costs` (B, m), and whether they `kept` all limits (B,).
+    To `memory.own` of the rule it adds the selected policy `source` (B,), -1 before the first choice; `spare` (B, m),
+    the part of the budget that the last choice left, at first the limits; and, of the first choice, its `prices` and
+    expected `costs` (B, m), and whether it `kept` all limits (B,).
+
+    Attributes:
+        base: The rule that gives the values.
+        given: The limits.
+        own: The weights and the risk by which each source policy acts.
     """
 
     base: ActingRule
@@ -32,19 +37,21 @@ class WithinLimits(ActingRule):
 
     @classmethod
     def of(cls, base: ActingRule, limits: Limits, policies: Sequence[tuple[Sequence[float], Risk]]) -> WithinLimits:
-        """Return a rule within limits; policies: the weights and the risk by which each source acts itself."""
+        """Return `base` within limits; `policies`: weights and risk of each source policy."""
         own = [(w, acting_risk(risk)) for w, risk in policies]
         return cls(base.sources, base.w, base.risk, base.task, base, limits, own)
 
     def __post_init__(self) -> None:
-        """Refuse policies whose own actions cannot be scored: the budget depends on them."""
+        """Refuse policies whose own actions cannot be scored, because the budget depends on them."""
         if self.sources.gamma == 0:
             raise ValueError("limits need a library whose gamma is above 0")
         for i, (_, risk) in enumerate(self.own):
             try:
                 self.sources.check(risk)
             except ValueError:
-                raise ValueError(f"limits need policies whose own risk can be scored, {i} has {risk!r}") from None
+                raise ValueError(
+                    f"limits need policies whose own risk can be scored, but policy {i} has {risk!r}"
+                ) from None
 
     @property
     def limits(self) -> Limits:
@@ -98,16 +105,16 @@ class WithinLimits(ActingRule):
         return dict(zip(self.limits.names, (memory.own["costs"] * self.limits.signs).T, strict=True))
 
     def not_kept(self, memory: Memory) -> list[str]:
-        told = map(self.limits.not_kept, memory.own["costs"])
-        return ["" if kept else sentence for kept, sentence in zip(memory.own["kept"], told, strict=True)]
+        sentences = map(self.limits.not_kept, memory.own["costs"])
+        return ["" if kept else sentence for kept, sentence in zip(memory.own["kept"], sentences, strict=True)]
 
     def _costs(self, obs: Observations) -> Floats:
-        """The expected sums (K, B, A, m) of the limited features, in the sign in which they are costs."""
+        """The expected sums (K, B, A, m) of the limited features, with the signs that make them costs."""
         each = np.eye(self.sources.n_features)[self.limits.features] * self.limits.signs[:, None]
         return np.stack([self.sources.scores(obs, one, NEUTRAL).mean for one in each], axis=-1)
 
     def _budget(self, obs: Observations, memory: Memory, costs: Floats) -> Floats:
-        """The largest expected costs (B, m): at first the limits, then those of the selected policy, and the spare."""
+        """The budget (B, m): at first the limits, later the costs of the selected policy plus the spare part."""
         source, spare = memory.own["source"], memory.own["spare"]
         budget = spare.copy()
         for i in set(source[source >= 0].tolist()):
@@ -118,6 +125,6 @@ class WithinLimits(ActingRule):
 
 
 def _by_episode(of_actions: Floats) -> Floats:
-    """(K, B, A, ..) as (B, K A, ..)."""
+    """Reshape (K, B, A, ..) to (B, K A, ..)."""
     K, B, A = of_actions.shape[:3]
     return np.moveaxis(of_actions, 1, 0).reshape(B, K * A, *of_actions.shape[3:])

@@ -1,12 +1,12 @@
-"""An acting rule: how policies choose actions for a task, what they carry through an episode, and what they predict.
+"""Acting rules: how policies choose actions for a task, and what they predict.
 
-A rule is a frozen object. What changes in an episode is its `Memory`:
+A rule is immutable. The state of episodes is in a `Memory`:
 
     memory = rule.begin(obs)                        at the first observations (B, n) of B episodes
     actions = rule.act(obs, memory)                 at every step; then, with the rewards (B,) of the step,
     memory.advance(rewards, gamma)
 
-A further way to act is a further subclass of `ActingRule` that has `values`, and whatever else differs from here.
+A new way to act is a subclass of `ActingRule` that defines `values`, and overrides other methods if needed.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from rasf.risk import MeanVariance, Risk
 from rasf.transfer import gpi
 
 NEUTRAL = MeanVariance(0.0)
-Observations = npt.NDArray[np.generic]  # (B, n), as the policies see them
-Choose = Callable[[Floats], Ints]  # of values (K, B, A), choices (B,) as policy A + action
+Observations = npt.NDArray[np.generic]  # (B, n), encoded for the policies
+Choose = Callable[[Floats], Ints]  # from values (K, B, A) to choices (B,), numbered policy * A + action
 
 
 @dataclass
 class Memory:
-    """State of B episodes: accrued return (by `w`) and gamma^t, (B,) each; own: further arrays (B, ..) of the rule."""
+    """State of B episodes: accrued return for `w` and gamma^t, (B,) each; own: further arrays (B, ..) of the rule."""
 
     accrued: Floats
     discount: Floats
@@ -40,18 +40,18 @@ class Memory:
 
     @classmethod
     def fresh(cls, episodes: int, **own: npt.NDArray[Any]) -> Memory:
-        """The state before the first action."""
+        """Return the state before the first action."""
         return cls(np.zeros(episodes), np.ones(episodes), own)
 
     @classmethod
     def joined(cls, parts: Sequence[Memory]) -> Memory:
-        """The episodes of all parts, one after the other."""
+        """Return the episodes of all parts, concatenated."""
         own = {name: np.concatenate([part.own[name] for part in parts]) for name in parts[0].own}
         accrued, discount = zip(*((part.accrued, part.discount) for part in parts), strict=True)
         return cls(np.concatenate(accrued), np.concatenate(discount), own)
 
     def of(self, rows: Ints | Bools) -> Memory:
-        """Some of the episodes, copied."""
+        """Return a copy of some of the episodes."""
         own = {name: part[rows] for name, part in self.own.items()}
         return replace(self, accrued=self.accrued[rows], discount=self.discount[rows], own=own)
 
@@ -62,16 +62,19 @@ class Memory:
             part[rows] = others.own[name]
 
     def advance(self, rewards: Floats, gamma: float, rows: Ints | slice = slice(None)) -> None:
-        """Take in the rewards of a step, of all episodes or of some."""
+        """Add the rewards of a step, of all episodes or of some."""
         self.accrued, self.discount = self.accrued.copy(), self.discount.copy()
         self.accrued[rows] += self.discount[rows] * rewards
         self.discount[rows] *= gamma
 
 
 class Prediction(NamedTuple):
-    """Of B observations: mean and standard deviation (B,) of the task's discounted return, sums (B, n) of features.
+    """Predictions at B observations.
 
-    The standard deviation is nan where the policies have learned means only.
+    Attributes:
+        mean: Mean of the task's discounted return (B,).
+        std: Its standard deviation (B,); nan if the policies have learned means only.
+        sums: Expected discounted sums of features (B, n).
     """
 
     mean: Floats
@@ -79,19 +82,19 @@ class Prediction(NamedTuple):
     sums: Floats
 
     def overall(self) -> tuple[float, float]:
-        """The mean over the observations, and the spread of each with that between them."""
+        """Return mean and standard deviation of the return of an episode from a random observation of these."""
         return float(self.mean.mean()), float(np.sqrt((self.std**2).mean() + self.mean.var()))
 
 
 @dataclass(frozen=True, eq=False)
 class ActingRule(ABC):
-    """How policies act for one task; see the module's header. Choices are numbered as policy A + action.
+    """How policies act for one task; see the module's header. Choices are numbered policy * A + action.
 
     Args:
         sources: the policies.
         w: weights (d,) by which actions are chosen.
         risk: the risk to act for.
-        task: weights (d,) by which returns are counted; others than `w` where features are re-priced.
+        task: weights (d,) of the task, by which returns are computed; they differ from `w` if features are re-priced.
     """
 
     sources: FrozenPolicies
@@ -105,12 +108,12 @@ class ActingRule(ABC):
 
     @property
     def limits(self) -> Limits | None:
-        """The limits that are kept, if there are any."""
+        """The limits that the rule keeps, or None."""
         return None
 
     @property
     def per_state(self) -> bool:
-        """Whether the risk is that of the remaining return, scored in every state alike, as in calibrations."""
+        """Whether the rule acts for a per-state risk, as calibrations do."""
         return False
 
     def begin(self, obs: Observations, choose: Choose | None = None) -> Memory:
@@ -118,7 +121,7 @@ class ActingRule(ABC):
 
         Args:
             obs: first observations (B, n).
-            choose: which of the values (K, B, A) there are chosen, where that is not left to the rule.
+            choose: chooses from the values (K, B, A) at these observations. Default: the rule's own choice.
 
         Returns:
             The memory before the first action.
@@ -127,10 +130,10 @@ class ActingRule(ABC):
 
     @abstractmethod
     def values(self, obs: Observations, memory: Memory) -> Floats:
-        """What orders policies and actions at observations (B, n): values (K, B, A), -inf where a policy knows none."""
+        """Return values (K, B, A), to be maximised, at observations (B, n); -inf where a policy has no data."""
 
     def means(self, obs: Observations) -> Floats | None:
-        """What decides between values (K, B, A) that are equal but for rounding; None: the lowest index."""
+        """Return means (K, B, A) that decide between values equal up to rounding; None for the lowest index."""
         return None
 
     def choose(self, obs: Observations, memory: Memory, values: Floats) -> Ints:
@@ -155,15 +158,15 @@ class ActingRule(ABC):
     def predict(
         self, obs: Observations, memory: Memory | None = None, features: Sequence[int] | Ints = ()
     ) -> Prediction:
-        """Return what is predicted from observations on, by the policy that the rule selects at each of them.
+        """Return predictions for the policy and the action that the rule selects at each observation.
 
         Args:
             obs: observations (B, n).
-            memory: of the episodes; by default they begin here. It may be updated.
-            features: those whose expected discounted sums are wanted.
+            memory: the memory of the episodes, which may be updated. Default: episodes begin here.
+            features: indices of the features whose expected sums are predicted. Default: none.
 
         Returns:
-            The prediction: that the selected policy follows the selected action.
+            The prediction, which assumes that the selected policy acts after the selected action.
         """
         chosen, rows = self.select(obs, self.begin(obs) if memory is None else memory), np.arange(len(obs))
         at = (chosen // self.sources.n_actions, rows, chosen % self.sources.n_actions)
@@ -173,23 +176,23 @@ class ActingRule(ABC):
         return Prediction(found.mean[at], found.std[at], np.stack(sums, axis=1) if sums else np.zeros((len(obs), 0)))
 
     def prices(self, memory: Memory) -> dict[str, Floats]:
-        """The prices (B,) of the limits, by name."""
+        """Return the prices (B,) of the limits, by the name of the feature."""
         return {}
 
     def expected(self, memory: Memory) -> dict[str, Floats]:
-        """What the first choice was expected to sum up (B,) of the limited features, by name."""
+        """Return the expected sums (B,) of the limited features at the first choice, by name."""
         return {}
 
     def not_kept(self, memory: Memory) -> list[str]:
-        """For every episode a sentence on the limits that cannot be kept, empty where they can."""
+        """Return for each episode a sentence on limits that cannot be kept, empty if all can."""
         return []
 
 
 def is_best(values: Floats, axis: int) -> Bools:
-    """Where values are the largest along an axis, but for rounding."""
+    """Return where values are the largest along an axis, up to rounding."""
     return values >= nearly(values.max(axis=axis, keepdims=True))
 
 
 def nearly(best: Floats) -> Floats:
-    """The least value that equals the best but for rounding."""
+    """Return the least value that equals the best up to rounding."""
     return best - 1e-9 * np.maximum(np.abs(best), 1e-300)

@@ -1,10 +1,10 @@
-"""A static risk: of the whole return, fixed at the first observation.
+"""Static risk: the risk of the whole return, fixed at the first observation.
 
     threshold    b, of the return distribution that is best at the first observation
     action       argmax_a max_i E u(accrued - b + gamma^t G_i(s, a))      u and b: see `rasf.risk.certainty`
 
-which is GPI in the problem whose state has the accrued return too (docs/theory.md). Histograms of networks give the
-distribution of G_i. Of tables and of networks of moments it is taken to be normal, with their mean and variance.
+This is GPI in the problem whose state also has the accrued return (docs/theory.md). Histograms of networks give the
+distribution of G_i. For tables and networks of moments, a normal distribution with their mean and variance is assumed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rasf.risk.certainty import CertaintyEquivalent, static_risk
 
 
 class StaticRisk(ActingRule):
-    """The risk of the whole return; `memory.own` has its threshold (B,)."""
+    """Act for the risk of the whole return; `memory.own` has its threshold (B,)."""
 
     def __post_init__(self) -> None:
         static_risk(self.risk)
@@ -38,7 +38,7 @@ class StaticRisk(ActingRule):
         return self._returns(obs).utilities(self._risk, so_far[:, None], memory.discount[:, None])
 
     def means(self, obs: Observations) -> Floats:
-        """The mean decides where no outcome matters to the risk any more, as above CVaR's threshold."""
+        """Return means, which decide if the risk does not depend on the outcome, as above CVaR's threshold."""
         return self._returns(obs).means()
 
     @property
@@ -46,12 +46,12 @@ class StaticRisk(ActingRule):
         return static_risk(self.risk)
 
     def _returns(self, obs: Observations) -> _Histograms | _Normals:
-        """The distributions of the remaining return, of K policies at B observations for A actions."""
+        """The distributions of the remaining return, for K policies, B observations and A actions."""
         histograms = self.sources.laws(obs, self.w)
         if histograms is not None:
             return _Histograms(*histograms)
         found = self.sources.scores(obs, self.w, NEUTRAL)
-        known = np.isfinite(found.values)  # a table may know a state of some policies only
+        known = np.isfinite(found.values)  # in a table, only some policies may have data for a state
         if np.isnan(found.std[known]).any():
             raise ValueError("a static risk needs the spread of returns, which these policies have not learned")
         return _Normals(found.mean, np.where(known, found.std, 0.0), known)
@@ -67,19 +67,19 @@ class _Histograms(NamedTuple):
         return np.asarray((self.probs * self.atoms).sum(axis=-1))
 
     def certain(self, risk: CertaintyEquivalent) -> tuple[Floats, Floats]:
-        """Certainty equivalents (K, B, A), and their thresholds."""
+        """Return certainty equivalents (K, B, A), and their thresholds."""
         value, b = risk.with_threshold(self.probs, self.atoms)
         return np.asarray(value), np.asarray(b)
 
     def utilities(self, risk: CertaintyEquivalent, so_far: Floats, z: Floats) -> Floats:
-        """What orders actions as E u(so_far + z G) does, (K, B, A); both are (B, 1)."""
-        if isinstance(risk, Entropic):  # what was earned is a factor of all actions alike, which might overflow
+        """Return values (K, B, A) that rank actions as E u(so_far + z G) does; both arguments are (B, 1)."""
+        if isinstance(risk, Entropic):  # so_far is a common factor, which might overflow
             return np.asarray(risk.histogram(self.probs, z[..., None] * self.atoms))
         return np.asarray((self.probs * risk.utility(so_far[..., None] + z[..., None] * self.atoms)).sum(axis=-1))
 
 
 class _Normals(NamedTuple):
-    """Normal distributions by mean and standard deviation (K, B, A); known: where there is one."""
+    """Normal distributions by mean and standard deviation (K, B, A); known: where a policy has data."""
 
     mean: Floats
     std: Floats
@@ -89,13 +89,13 @@ class _Normals(NamedTuple):
         return np.where(self.known, self.mean, -np.inf)
 
     def certain(self, risk: CertaintyEquivalent) -> tuple[Floats, Floats]:
-        """As of histograms."""
+        """See `_Histograms.certain`."""
         b = np.asarray(risk.normal_threshold(self.mean, self.std))
         value = b if isinstance(risk, Entropic) else b + np.asarray(risk.normal(self.mean - b, self.std))
         return np.where(self.known, value, -np.inf), b
 
     def utilities(self, risk: CertaintyEquivalent, so_far: Floats, z: Floats) -> Floats:
-        """As of histograms."""
+        """See `_Histograms.utilities`."""
         if isinstance(risk, Entropic):
             so_far = np.zeros_like(so_far)
         return np.where(self.known, risk.normal(so_far + z * self.mean, z * self.std), -np.inf)

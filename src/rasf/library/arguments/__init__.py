@@ -1,1 +1,1 @@
-"""The arguments of training: declared once, read from text, and made into an environment, an agent, tasks, settings."""
+"""The arguments of training: their declaration, their readers, and the environment, agent and tasks made from them."""

@@ -1,9 +1,9 @@
 """The arguments of training and of evaluation, each declared once.
 
 `rasf.learn` and `rasf.learn_from`, `rasf train` with its configuration files, and sweeps take these arguments. A row of
-`TRAINING` says what an argument means, how its value is read from text or TOML, and where it can be given. Options of
-the command line, checks of sweep files and refusals of `--from` follow from the rows. The docstring of `learn` begins
-each argument with the row's sentence and ends it with the row's default; a test compares them.
+`TRAINING` says what an argument means, how its value is read from text or TOML, and where it can be given. The options
+of the command line, the checks of sweep files and the errors of `--from` are made from the rows. In the docstring of
+`learn`, each argument begins with the row's sentence and ends with the row's default; a test compares them.
 """
 
 from __future__ import annotations
@@ -40,9 +40,16 @@ _KINDS: Mapping[object, type] = {
 class Argument:
     """An argument.
 
-    name: in Python and in sweeps; several flags may give the same argument. help: one sentence. read: makes a value of
-    text or TOML; None if only Python can give it. default: in words. flag: on the command line; the name with dashes by
-    default. many: the flag may be repeated. positional: not a flag but a word of the command.
+    Attributes:
+        name: The name in Python and in sweeps. Several flags may give the same argument.
+        help: One sentence.
+        read: Makes a value from text or TOML; None if only Python can give it.
+        where: Where the argument can be given. Default: a flag.
+        default: The default in words.
+        flag: The flag on the command line. Default: the name with dashes.
+        metavar: The form of a value, for the help. Default: none.
+        many: Whether the flag may be repeated. Default: False.
+        positional: Whether it is a positional argument of the command. Default: False.
     """
 
     name: str
@@ -60,20 +67,20 @@ class Argument:
 
     @property
     def kind(self) -> type:
-        """The type of a flag's value; of each, if it may be repeated."""
+        """The type of the flag's value, or of each of its values if it may be repeated."""
         return _KINDS.get(self.read.func if isinstance(self.read, partial) else self.read, str)
 
 
 def given_at(arguments: tuple[Argument, ...], where: Where) -> dict[str, Argument]:
-    """Return the arguments that can be given at a place, by name; flags by their spelling."""
+    """Return the arguments that can be given at a place, by name; for `FLAG` by flag."""
     return {row.flag if where is FLAG else row.name: row for row in arguments if where in row.where}
 
 
 def read_values(rows: Mapping[str, Argument], given: Mapping[str, object], prefix: str = "") -> Header:
-    """Return values, as TOML or flags give them, read by the rows of the same names; others stay as they are.
+    """Return values from TOML or flags, read by the rows of the same names; values without a reader are unchanged.
 
     Raises:
-        ValueError: A value is not what its row reads; the sentence begins with `prefix` and the name.
+        ValueError: A row cannot read its value; the message begins with `prefix` and the name.
     """
     readable = {name: row.read for name, row in rows.items() if row.read is not None}
     return {
@@ -100,46 +107,46 @@ TRAINING = (
              "20,000 for tables, 200,000 for the paper's networks, 100,000 for rasfdqn"),
     Argument("gamma", "Discount.", number, _ANYWHERE,
              "0.95 for tables, 0.9 for the paper's networks, 0.99 for rasfdqn"),
-    Argument("seed", "Seed of everything random; the same seed gives the same bits.", readers.seed, LEARN | LOG | FLAG,
-             "0"),
-    Argument("phi", "`phi(obs, action, next_obs, info)` gives the features (d,) in place of the reward.",
+    Argument("seed", "Seed of all random numbers; the same seed gives bit-identical results.", readers.seed,
+             LEARN | LOG | FLAG, "0"),
+    Argument("phi", "`phi(obs, action, next_obs, info)` returns the features (d,), which replace the reward.",
              readers.function, LEARN | LOG | FLAG, "none", metavar=_MODULE),
-    Argument("signs", "Signs (d,) of the weights, for tasks that are drawn: 1 (more is better), -1 (a cost) or 0 "
+    Argument("signs", "Signs (d,) of the weights of drawn tasks: 1 (more is better), -1 (a cost) or 0 "
              "(either).", readers.signs, _ANYWHERE, "those that the environment declares", metavar="1,-1,0"),
-    Argument("num_envs", "Environments that networks learn from in parallel.", whole, _ENV_ONLY, "1"),
-    Argument("learn_w", "Tables learn the weights from the rewards, as in the paper, and are not given them.",
+    Argument("num_envs", "Number of environments that networks learn from in parallel.", whole, _ENV_ONLY, "1"),
+    Argument("learn_w", "Tables learn the weights from the rewards, as in the paper, instead of being given them.",
              readers.flag, LEARN | SWEEP, "False"),
     Argument("support", "Bounds (d, 2) of the discounted feature returns, for histograms.", readers.weights, _ENV_ONLY,
-             "from the bounds of a step", metavar="LOW,HIGH", many=True),
-    Argument("once", "Indices of features that occur at most once an episode, such as a crash.", readers.indices,
+             "derived from the bounds of the features", metavar="LOW,HIGH", many=True),
+    Argument("once", "Indices of features that occur at most once per episode, such as a crash.", readers.indices,
              _ENV_ONLY, "none", metavar="2,3"),
-    Argument("extra_tasks", "Additional weights (m, d), or how many to draw, for which networks learn policies "
+    Argument("extra_tasks", "Additional weights (m, d), or a number to draw, for which networks learn policies "
              "off-policy.", partial(whole, least=0), _ENV_ONLY, "0"),
     Argument("env_kwargs", "Keyword arguments of the environment.", readers.table, LEARN | SWEEP, "none"),
     _ENV_ARG,
-    Argument("failure", "`failure(step)` says whether a `rasf.Step` was a failure.", readers.function, LEARN | FLAG,
+    Argument("failure", "`failure(step)` returns whether a `rasf.Step` is a failure.", readers.function, LEARN | FLAG,
              "what the environment reports", metavar=_MODULE),
     Argument("base_library", "A library whose policies take part in exploration by GPI and do not change.", None, LEARN,
              "none"),
     Argument("base_library", "A library to add policies to; its policies take part in exploration by GPI.",
              readers.path, flag="grow"),
-    Argument("callback", "A function that is called with a `rasf.TrainingProgress` now and then.", None, LEARN, "none"),
-    Argument("checkpoint", "A file to which the state of training is written now and then.", None, LEARN, "none"),
-    Argument("checkpoint_seconds", "Seconds between two checkpoints, from which a killed training resumes.",
+    Argument("callback", "A function that is called periodically with a `rasf.TrainingProgress`.", None, LEARN, "none"),
+    Argument("checkpoint", "A file to which the state of training is written periodically.", None, LEARN, "none"),
+    Argument("checkpoint_seconds", "Seconds between two checkpoints, from which a killed run resumes.",
              partial(number, low=0.0), LEARN | FLAG, "120"),
-    Argument("progress", "Show a bar with the steps a second, the time left and the greedy returns.", None, LEARN,
+    Argument("progress", "Show a bar with steps per second, the time left and the greedy returns.", None, LEARN,
              "on a terminal and in a notebook"),
     Argument("settings", "Settings of the agent.", None, LEARN | LOG),
     Argument("settings", "A setting of the agent, such as epsilon=.2 or widths=32,32.", readers.assignments, flag="set",
              metavar="name=value", many=True),
     Argument("data", "A log to learn from, in place of an environment: a Recorder's folder, .npz, .parquet, minari:ID.",
              readers.text, LOG | FLAG, flag="from", metavar="LOG"),
-    Argument("least_tries", "Trials of an action below which it is avoided.", whole, LOG, "5"),
-    Argument("resamples", "Resamples of the episodes for intervals.", partial(whole, least=0), LOG, "100"),
-    Argument("max_bytes", "The most memory that a log's numbers may take.", whole, LOG, "1 GiB"),
+    Argument("least_tries", "Number of tries below which an action is avoided.", whole, LOG, "5"),
+    Argument("resamples", "Bootstrap resamples of the episodes, for intervals.", partial(whole, least=0), LOG, "100"),
+    Argument("max_bytes", "Largest memory for the numbers of a log.", whole, LOG, "1 GiB"),
     Argument("out", "Where to save the library, such as gathering.rasf.", readers.path, FLAG | LOG),
-    Argument("overwrite", "Replace a library that --out names, if there is one.", readers.flag, FLAG | LOG),
-    Argument("log", "A file for JSON lines of training.", readers.path, FLAG, "beside --out"),
+    Argument("overwrite", "Replace the library at --out, if there is one.", readers.flag, FLAG | LOG),
+    Argument("log", "A file for the log of training, in JSON lines.", readers.path, FLAG, "beside --out"),
     Argument("tensorboard", "A folder for TensorBoard scalars.", readers.path),
 )  # fmt: skip
 
@@ -148,7 +155,7 @@ _ENV = Argument("env", "The id of an environment to act in.", readers.text, FLAG
 _RISK = Argument("risk", "The risk to act at, or several.", readers.risks, FLAG | SWEEP,
                  "neutral, and those trained for", metavar="cvar:0.1", many=True)  # fmt: skip
 _PHI = Argument("phi", "The features, for a library that was trained with phi.", readers.function, metavar=_MODULE)
-_MAX_STEPS = Argument("max_steps", "Steps after which an episode is cut.", whole, FLAG | SWEEP)
+_MAX_STEPS = Argument("max_steps", "Steps after which an episode is truncated.", whole, FLAG | SWEEP)
 EVALUATION = (
     _FILE, _ENV, _ENV_ARG,
     Argument("tasks", "Reward weights (n, d).", readers.weights_or_file, SWEEP, "the tasks trained on"),
@@ -156,33 +163,34 @@ EVALUATION = (
     _RISK,
     Argument("episodes", "Episodes for each task and risk.", partial(whole, least=2), FLAG | SWEEP, "100"),
     _PHI,
-    Argument("failure", "`failure(step)` says whether a step was a failure.", readers.function, FLAG,
+    Argument("failure", "`failure(step)` returns whether a step is a failure.", readers.function, FLAG,
              "what the environment reports", metavar=_MODULE),
     _MAX_STEPS,
     Argument("seed", "Seed of the start states.", readers.seed, FLAG | SWEEP, "0"),
-    Argument("discount_aware", "Let risk fade as gamma^t, as in the paper's guarantee; shows discounted returns.",
+    Argument("discount_aware", "At step t, score the risk of gamma^t times the return, as in the paper's guarantee; "
+             "shows discounted returns.",
              readers.flag, FLAG | SWEEP),
-    Argument("static", "Hold a risk such as cvar:0.1 fixed from the start of an episode; shows discounted returns.",
-             readers.flag),
-    Argument("limit", "The most of a feature, by name or number, as an expected discounted return; with /episode as a "
-             "plain sum, after `rasf calibrate`.", readers.limits, metavar="failure=.05", many=True),
-    Argument("floor", "The least of a feature, as --limit: for costs that are negative features.", readers.limits,
+    Argument("static", "Act for the static risk of the whole return; shows discounted returns.", readers.flag),
+    Argument("limit", "The largest expected sum of a feature, by its name or index: discounted, or with /episode "
+             "undiscounted, which needs a calibrated library.", readers.limits, metavar="failure=.05", many=True),
+    Argument("floor", "The smallest expected sum of a feature, written as for --limit; for costs that are negative "
+             "features.", readers.limits,
              metavar="2=-.05", many=True),
-    Argument("price", "As a control, also act neutrally with a unit of a feature priced so much higher (below 0 for "
-             "costs that are negative features); returns are counted by --w.", readers.prices,
+    Argument("price", "As a control, also act neutrally with this additional cost for a unit of a feature (below 0 for "
+             "costs that are negative features); returns are computed with --w.", readers.prices,
              metavar="collision=4,10", many=True),
-    Argument("json", "Write the numbers as JSON.", readers.path, metavar="FILE|-"),
-    Argument("plot", "Draw the returns.", readers.path, metavar="FILE.png"),
+    Argument("json", "A file for the numbers as JSON; - for standard output.", readers.path, metavar="FILE|-"),
+    Argument("plot", "A file for a figure of the returns.", readers.path, metavar="FILE.png"),
 )  # fmt: skip
 CALIBRATION = (
     _FILE,
     Argument("out", "A file to write the library to.", readers.path, FLAG, "FILE itself", metavar="FILE"),
     _ENV, _ENV_ARG,
-    Argument("episodes", "Episodes in all.", partial(whole, least=2), FLAG, "4000"),
+    Argument("episodes", "Total number of episodes.", partial(whole, least=2), FLAG, "4000"),
     Argument("tasks", "A number of tasks to draw.", partial(whole, least=2), FLAG, "10 to 60"),
     Argument("tasks", "Reward weights of one task, in place of drawn ones.", readers.weights, flag="w",
              metavar="1,0,.1", many=True),
     _RISK, _PHI, _MAX_STEPS,
     Argument("seed", "Seed of the tasks and the start states.", readers.seed, FLAG, "0"),
-    Argument("plot", "Draw predictions against realised returns.", readers.path, metavar="FILE.png"),
+    Argument("plot", "A file for a figure of predicted and realised values.", readers.path, metavar="FILE.png"),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The environment that `learn` is given: opened once for tables, several times for networks; and the agent for it."""
+"""The environment of `learn`, opened once for tables and `num_envs` times for networks, and the choice of an agent."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
     Learnable: TypeAlias = Environment | gymnasium.vector.VectorEnv | World
 
-_NETWORKS, _PAPERS_NETWORKS = "rasfdqn", "rasfc51"  # that "auto" chooses
-_MARGIN = 0.5  # of the range of the features seen, on either side
-_FEW = 100_000  # observations that surely fit a table
-_LONG = 48  # numbers of an observation, the key of a state in a table: a flattened view of 7 x 7 cells has more
-_RECURRING = 20_000  # steps of the random walk that looks for recurring observations
-_NEW = 0.2  # the largest share of new observations in the second half of that walk for a table
-_WALK = 2_000  # steps of the random walk that looks for bounds
+_NETWORKS, _PAPERS_NETWORKS = "rasfdqn", "rasfc51"  # the networks that "auto" chooses
+_MARGIN = 0.5  # added to estimated bounds on either side, as a share of their range
+_FEW = 100_000  # possible observations, up to which a table is chosen
+_LONG = 48  # numbers of an observation, up to which a table is chosen; a flattened view of 7 x 7 cells has more
+_RECURRING = 20_000  # steps of the random walk that tests whether observations recur
+_NEW = 0.2  # largest share of new observations in the second half of that walk, for a table
+_WALK = 2_000  # steps of the random walk that estimates bounds, and of a first test whether observations recur
 
 
 @dataclass(frozen=True)
 class GivenEnvironment:
-    """The arguments of `learn` about the environment; all environments that are made here are closed by `closing`."""
+    """The arguments of `learn` about the environment; `closing` closes all environments that are opened here."""
 
     env: Learnable
     phi: Phi | None
@@ -83,7 +83,7 @@ class GivenEnvironment:
         return first, spec, notes
 
     def greedy_check(self, steps: int, seed: int) -> GreedyCheck | None:
-        """Return what measures the policies while they are learned; None if no second environment can be made."""
+        """Return the evaluation of greedy policies in training; None if no second environment can be made."""
         env = self.env
         if is_world(env) and find_spec("gymnasium") is None:
             return None
@@ -114,10 +114,10 @@ def _notes_on_images(world: FeatureVector) -> list[str]:
 
 
 def count_failures(world: Opened, rule: FailureRule) -> None:
-    """Have a rule count failures; it needs single environments, whose observations it sees."""
+    """Count failures by a rule, which needs the observations of single environments."""
     for one in getattr(world, "environments", [world]):
         if not hasattr(one, "count_failures"):
-            raise ValueError("failure is for single environments, got one that counts them itself")
+            raise ValueError("failure is for single Gymnasium environments; others report failures themselves")
         one.count_failures(rule)
 
 
@@ -149,21 +149,21 @@ def _of_networks(agent: str, given: str) -> AgentSpec:
 
 
 def networks_for(risks: Sequence[Risk]) -> AgentSpec:
-    """Return our networks, or the paper's if ours cannot be trained for these risks."""
+    """Return rasfdqn, or rasfc51 if rasfdqn cannot be trained for these risks."""
     ours = AGENTS[_NETWORKS]
     return ours if all(isinstance(risk, ours.risks) for risk in risks) else AGENTS[_PAPERS_NETWORKS]
 
 
 def choose_agent(env: FeatureEnvironment, seed: int, risks: Sequence[Risk] = ()) -> tuple[AgentSpec, str]:
-    """Choose the agent that the environment prefers, tables if observations are few or surely recur, else networks.
+    """Choose the agent that the environment prefers, else tables if observations are few or recur, else networks.
 
-    Tables need short observations of whole numbers that are no images, at most 100,000 possible ones or few new ones
-    late in a long random walk.
+    Tables need observations of whole numbers: at most 100,000 possible ones, or short ones that are not images and of
+    which few are new late in a long random walk.
 
     Args:
-        env: The environment; it may be reset and walked in. Its attribute `preferred_agent` names an agent.
-        seed: Seed of the walk.
-        risks: That the policies are trained for, which the networks must serve.
+        env: The environment; it may be reset and stepped. Its attribute `preferred_agent` names an agent.
+        seed: Seed of the random walk.
+        risks: The risks that policies are trained for. Default: none.
 
     Returns:
         The agent, and the reason in words.
@@ -173,12 +173,12 @@ def choose_agent(env: FeatureEnvironment, seed: int, risks: Sequence[Risk] = ())
     if preferred is not None:
         return library_agent(preferred), "the environment names it"
     if not encoder.integers:
-        return networks, "its observations are not whole numbers of a bounded range, which recur exactly"
+        return networks, "its observations are not whole numbers of a bounded range, so they may not recur exactly"
     if encoder.n_possible is not None and encoder.n_possible <= _FEW:
         return table, f"it has at most {encoder.n_possible} observations"
     if encoder.images:
         shape = encoder.images[0]
-        return networks, f"its observations are images, of shape {shape}, which tables cannot generalise from"
+        return networks, f"its observations are images of shape {shape}, from which tables cannot generalise"
     if encoder.size > _LONG:
         return networks, f"its observations have {encoder.size} numbers each, too many for a table's keys"
     rng, seen, half = np.random.default_rng(seed), set(), 0

@@ -1,6 +1,6 @@
 """Values that a user writes in a flag, a configuration or a sweep file.
 
-A reader takes the name of a value, for its error, and the value: as TOML has it, or as text such as 1,0,.1. Flags are
+A reader takes the name of a value, for its error message, and the value as TOML or as text such as 1,0,.1. Flags are
 text where TOML has lists and tables:
 
     --w 1,0,.1 --w 0,1,.1               w = [[1, 0, 0.1], [0, 1, 0.1]]
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Part = TypeVar("Part")
 _SUFFIXES = (".csv", ".json", ".npy")
-_LARGEST_SEED = 2**32 - 1  # that all generators take
+_LARGEST_SEED = 2**32 - 1  # accepted by all generators
 _WORDS = {"true": True, "false": False, "none": None}
 
 
@@ -95,7 +95,7 @@ def weights_in_file(name: str, value: object) -> Floats:
             return weights("it", [line for line in file.read_text("utf-8").splitlines() if line.strip()])
         if file.suffix == ".npy":
             with open(file, "rb") as opened:
-                npy_memory(opened, file.stat().st_size)  # or refused: the head may declare more than there is
+                npy_memory(opened, file.stat().st_size)  # refuses a header that declares more data than the file has
         found = np.load(file) if file.suffix == ".npy" else json.loads(file.read_text("utf-8"))
         if np.ndim(found) != 2:
             raise ValueError(f"it has shape {np.shape(found)}")
@@ -210,7 +210,7 @@ def _each_once(name: str, pairs: list[tuple[str, Part]]) -> dict[str, Part]:
 
 
 def _value(written: str) -> object:
-    """What JSON or Python make of a text, or the text itself: 3, .5, true, [1, 2] or 1,2, words."""
+    """Return the value of a text, such as 3, .5, true, [1, 2] or 1,2; other text stays as it is."""
     if written.lower() in _WORDS:
         return _WORDS[written.lower()]
     for reader in (int, float, json.loads, lambda part: json.loads(f"[{part}]" if "," in part else "")):
@@ -219,7 +219,7 @@ def _value(written: str) -> object:
     return written
 
 
-# --- risks, and what lies in a module
+# --- risks, and functions in a module
 
 
 def risks(name: str, value: object) -> list[Risk]:
@@ -236,7 +236,7 @@ def risks(name: str, value: object) -> list[Risk]:
 
 
 def import_environment(typed: str) -> str:
-    """Return the id that a user typed; of `module:Id-v0` the module is imported, also from the working directory."""
+    """Return the id of an environment; for `module:Id-v0` import the module, also from the working directory."""
     module, colon, env_id = typed.rpartition(":")
     if colon:
         imported(module, f"env {typed!r} cannot be made")
@@ -244,7 +244,7 @@ def import_environment(typed: str) -> str:
 
 
 def function(name: str, value: object) -> Callable[..., object]:
-    """Read a function, written MODULE:NAME; the module may lie in the working directory."""
+    """Read a function, written MODULE:NAME; the module may be in the working directory."""
     module, colon, found = text(name, value).rpartition(":")
     if not colon:
         raise ValueError(f"{name} must be written MODULE:NAME, such as my_features:phi, got {value!r}")
@@ -255,15 +255,15 @@ def function(name: str, value: object) -> Callable[..., object]:
 
 
 def imported(module: str, otherwise: str) -> ModuleType:
-    """Import a module that a user names, also from the working directory; `otherwise` begins the error."""
+    """Import a module that a user names, also from the working directory; an error message begins with `otherwise`."""
     add_cwd_to_path()
     try:
         return import_module(module)
-    except Exception as error:  # whatever a module of the user's may raise
+    except Exception as error:  # a user's module may raise anything
         raise ValueError(f"{otherwise}: {type(error).__name__}: {error}") from error
 
 
 def add_cwd_to_path() -> None:
-    """Let imports look in the working directory too; spawned workers inherit it."""
+    """Add the working directory to the import path; spawned workers inherit it."""
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())

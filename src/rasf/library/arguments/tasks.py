@@ -22,7 +22,7 @@ _MOST_TASKS = 2**15 - 1  # tables number policies in 16 bits
 
 
 def checked_risks(given: Risk | Sequence[Risk]) -> list[Risk]:
-    """Return one or several risks as a list; every neutral one becomes the same, which all agents can train for."""
+    """Return the risks as a list; neutral risks become `MeanVariance(0)`, which all agents can train for."""
     if not isinstance(given, Risk | list | tuple) or given in ([], ()):
         raise ValueError(f"risk must be a rasf risk such as MeanVariance(-4.0), or a list of them, got {given!r}")
     risks = [given] if isinstance(given, Risk) else list(given)
@@ -38,23 +38,23 @@ def drawn_tasks(
     signs: Ints | None = None,
     name: str = "tasks",
 ) -> Floats:
-    """Return weights, given or drawn.
+    """Return the weights of tasks, given or drawn.
 
     Args:
         tasks: Weights (n, d), or their number n.
         d: The number of features.
-        of_its_own: The environment's own distribution of tasks; it returns None if there is none.
+        of_its_own: Draws from the environment's own distribution of tasks; it returns None if there is none.
         seed: Seed of the drawing.
-        notes: Gains a sentence on what was drawn.
-        signs: Signs (d,) of the weights that make sense, 1, -1, or 0 for either; None if they are not known.
-        name: Of the argument, for messages.
+        notes: A list to which a sentence on drawn weights is appended.
+        signs: Signs (d,) of the weights: 1, -1, or 0 for either; None if they are not known. Default: None.
+        name: The name of the argument, for error messages. Default: "tasks".
 
     Returns:
-        Weights (n, d); drawn ones come from the environment's distribution, or are uniform with these signs.
+        Weights (n, d). Drawn weights come from the environment's distribution, or are uniform with these signs.
 
     Raises:
-        ValueError: The weights are not (n, d) finite numbers, or a number of them is to be drawn and neither a
-            distribution nor signs are known: positive weights would reward costs.
+        ValueError: The weights are not (n, d) finite numbers; or weights are to be drawn, and neither a distribution
+            nor signs are known, so that a positive weight might reward a cost.
     """
     if not isinstance(tasks, int | np.integer):
         return checks.task_weights(name, tasks, d)
@@ -66,7 +66,7 @@ def drawn_tasks(
         return checks.task_weights("the environment's random_tasks", own, d)
     if signs is None:
         raise ValueError(
-            f"{name}={count} cannot be drawn, because nothing says which of the {d} features are costs: give weights "
+            f"{name}={count} cannot be drawn, because it is unknown which of the {d} features are costs: give weights "
             f"(n, {d}), or signs, one of 1 (more is better), -1 (a cost) and 0 (either) for each feature, as an "
             "argument or as an attribute of the environment, a wrapper or phi"
         )
@@ -92,7 +92,7 @@ def additional_tasks(
     if spec.family is not Family.NETWORKS:
         raise ValueError(f"extra_tasks is for networks; {spec} learns tables")
     found = drawn_tasks(given, world.n_features, world.random_tasks, seed, notes, signs, "extra_tasks")
-    notes.append(f"{len(found)} further weightings were learned from the same steps, and never practised")
+    notes.append(f"{len(found)} additional tasks were learned off-policy, from the same steps")
     return found
 
 
@@ -102,5 +102,5 @@ def checked_once(given: Sequence[int], d: int, spec: AgentSpec) -> list[int]:
     if not listed or len({*given}) < len(given):
         raise ValueError(f"once must hold indices of the {d} features, from 0 and each once, got {given!r:.60}")
     if len(given) and spec.law not in (LawKind.HISTOGRAM, LawKind.MEAN_LOW_RANK):
-        raise ValueError(f"once is for histograms and for events; {spec} has neither")
+        raise ValueError(f"once is for agents with histograms or events; {spec} has neither")
     return [int(i) for i in given]

@@ -1,1 +1,1 @@
-"""Calibration of a library: how far its predictions are from realised outcomes, and bounds that allow for that."""
+"""Calibration of a library: the errors of its predictions, and bounds that allow for them."""

@@ -1,10 +1,11 @@
-"""Calibrated bounds: what they say, and how they follow from the errors of queries that were tried.
+"""Calibrated bounds, from the errors of the queries of a calibration.
 
-Bounds are order statistics of the errors, as conformal ones are: of further queries that are drawn as those of the
-calibration were, 95 % keep them, whatever the distribution of the errors. But errors vary between queries and by chance
-within one. The spread of the second part is known, and errors are shrunk by it, so that the bound is on the expectation
-of a query and not on the few episodes that were run. That is a model, and it costs some certainty where a few queries
-are far off and chance is large (92 % in a simulation where a tenth are; tests have it).
+Bounds are order statistics of the errors, as in conformal prediction: of further queries from the same distribution,
+95 % keep their bound, whatever the distribution of the errors. Errors vary between queries, and also by chance, because
+each query has few episodes. The standard error of the second part is known, and errors are shrunk by it, so that a
+bound is on the expectation of a query instead of the mean of few episodes. The shrinkage is a model. It costs some
+coverage if few queries have large errors and chance is large (92 % in a simulation in the tests, with a tenth of such
+queries).
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from rasf.arrays import Floats
 from rasf.files import Header
 
 LEVEL = 0.95
-AT_THE_LEVEL = 1.6448536270  # spreads above the mean that hold 95 % of a normal distribution
+AT_THE_LEVEL = 1.6448536270  # standard deviations above the mean, below which 95 % of a normal distribution lie
 AT_LEAST = ("mean", "cvar")  # quantities that are bounded from below
-_ALIKE = 0.25
+_ALIKE = 0.25  # least share of the variance of errors that is between queries
 
 
 class Bound(NamedTuple):
-    """The expected value, corrected by the calibration, and what holds with 95 % each: at least `low`, at most `high`.
+    """An expected value, corrected by the calibration, and bounds below and above, which hold with 95 % each.
 
     low <= expected <= high.
     """
@@ -43,9 +44,9 @@ class Bounds:
     remarks: tuple[str, ...] = ()
 
     def sides(self) -> dict[str, str]:
-        """The side of each bound that matters: at least so much return, at most so much of a cost.
+        """Return the relevant side of each bound in words: a lower bound of mean and CVaR, else an upper bound.
 
-        Costs that are counted below zero are at least so much.
+        Costs that are negative features have a lower bound.
         """
         below = {name for name, bound in self.by_quantity.items() if bound.low < 0 >= bound.high}
         return {
@@ -54,7 +55,7 @@ class Bounds:
         }
 
     def lines(self) -> list[str]:
-        """A line for each bound."""
+        """Return a line for each bound."""
         return [
             f"{name:20s} {side} ({LEVEL:.0%}), expected {self.by_quantity[name].expected:.4g}"
             for name, side in self.sides().items()
@@ -64,36 +65,36 @@ class Bounds:
         return "\n".join([*self.lines(), *self.remarks])
 
     def sentence(self) -> str:
-        """The bounds in one line."""
+        """Return the bounds in one line."""
         return ", ".join(f"{name} {side}" for name, side in self.sides().items()) + f" ({LEVEL:.0%} each)"
 
     def describe(self) -> Header:
-        """As JSON."""
+        """Return the bounds as JSON."""
         return {name: bound._asdict() for name, bound in self.by_quantity.items()} | {"remarks": list(self.remarks)}
 
 
 def bounds_of_errors(errors: Floats, by_chance: Floats, level: float) -> tuple[Floats, Floats]:
-    """Return bounds that errors of further queries keep.
+    """Return bounds on the errors of further queries.
 
     Args:
-        errors: of n queries in q quantities, (n, q).
-        by_chance: the spread (n, q) of each error that a few episodes cause.
-        level: the share of further queries that is to keep each bound.
+        errors: errors of n queries in q quantities, (n, q).
+        by_chance: the standard error (n, q) of each of them, due to few episodes.
+        level: the share of further queries that keep each bound.
 
     Returns:
         The lower and the upper bounds (q,).
     """
     n, ordered = len(errors), np.sort(shrunk(errors, by_chance), axis=0)
     rank = min(n, int(np.ceil((n + 1) * level)))
-    unsure = AT_THE_LEVEL * np.sqrt(errors.var(axis=0, ddof=1) / n)  # of the centre
+    unsure = AT_THE_LEVEL * np.sqrt(errors.var(axis=0, ddof=1) / n)  # the error of the mean
     return ordered[n - rank] - unsure, ordered[rank - 1] + unsure
 
 
 def shrunk(errors: Floats, by_chance: Floats) -> Floats:
-    """Errors (n, q) shrunk to their mean by the share of chance in them; by_chance (n, q) are spreads.
+    """Return errors (n, q) shrunk to their mean by the share of chance; by_chance (n, q) are standard errors.
 
-    The variance between queries is that of the errors without chance, but a quarter of it at least: where few episodes
-    leave all to chance, nothing says that queries are alike.
+    The variance between queries is the variance of the errors less that by chance, but at least a quarter of the
+    first: if most of it is by chance, it is unknown how much queries differ.
     """
     noise, centre, variance = by_chance**2, errors.mean(axis=0), errors.var(axis=0, ddof=1)
     between = np.maximum(variance - noise.mean(axis=0), _ALIKE * variance)
@@ -102,5 +103,5 @@ def shrunk(errors: Floats, by_chance: Floats) -> Floats:
 
 
 def enough(level: float) -> int:
-    """The fewest queries whose worst but a share 1 - level is an order statistic."""
+    """Return the fewest queries for a bound of this level; with fewer, the bound is the largest error."""
     return int(np.ceil(level / (1 - level) - 1e-9))

@@ -1,18 +1,18 @@
-"""`Calibration`: how far predictions and realised outcomes of a library are apart, and bounds that allow for it.
+"""`Calibration`: the errors of a library's predictions against realised values, and bounds that allow for them.
 
 A *query* is a task, a risk and perhaps a limit. At the first observations of its episodes the selected policy predicts
-mean, spread and CVaR of the discounted return, and sums of the features that are costs. Some episodes give outcomes.
-Predictions are off because acting switches between policies, which they do not know of, because the choice of the best
-prediction is biased upwards, and because return distributions are learned. Errors are compared on one scale
-(`quantities.py`), and bounds are their order statistics (`bounds.py`). With fewer than 19 queries the worst error is
-taken, and a remark says so.
+mean, standard deviation (spread) and CVaR of the discounted return, and sums of the features that are costs. The
+episodes give the realised values. Predictions have errors because they ignore that GPI switches between policies,
+because the best of several predictions is biased upwards, and because return distributions are learned. Errors are put
+on one scale (`quantities.py`), and bounds are their order statistics (`bounds.py`). With fewer than 19 queries, the
+largest error is taken, and a remark says so.
 
-The expected value is the prediction corrected by the median error: the same order statistic at 50 %, so it lies within
-its bounds, which a raw prediction that is always too high does not. Where predictions are off on average, by more than
-chance and by enough to matter, a sentence says by how much and what to try.
+The expected value is the prediction corrected by the median error. It lies within its bounds, as a prediction that is
+always too high does not. If the mean error is significant and large enough to matter, a sentence gives its size and
+advice.
 
-Each risk has bounds of its own, since strong aversion chooses spreads that are too small. Between two risks the wider
-bounds hold, and beyond all of them there is a remark.
+Each risk has its own bounds, because strong aversion selects policies whose predicted spread is too small. Between two
+calibrated risks the wider bounds hold. Beyond all calibrated risks there is a remark.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ from rasf.risk.names import is_neutral, risk_to_text, stored_risk
 
 _STRICT = 0.975  # limits are tightened to this level, so that 95 % are kept despite sampling noise
 _LIMITED = "within limits"
-_OFF_SPREADS, _OFF_TIMES = 0.25, 1.5  # how far predictions may be off: of returns, in spreads; of others, as a factor
-_NEGLIGIBLE = 0.02  # an error of predictions, in units of returns or costs
+_OFF_SPREADS, _OFF_TIMES = 0.25, 1.5  # tolerated errors: of returns in spreads, of others as a factor
+_NEGLIGIBLE = 0.02  # error of predictions, as a share of returns or costs
 _TRY = (
-    "what may help: more steps_per_task, tasks nearer to those that are asked for, n_step=1 for networks (returns of "
+    "what may help: more steps_per_task, training tasks nearer to the queries, n_step=1 for networks (returns of "
     "several steps are partly those of other policies), a gamma whose 1 / (1 - gamma) steps cover an episode; bounds "
-    "and expectations allow for these errors"
+    "and expected values allow for these errors"
 )
 _TRY_GAMMA = (
-    "sums of an episode are predicted by discounted ones: a gamma whose 1 / (1 - gamma) steps cover an episode brings "
-    "both together; bounds and expectations allow for the difference"
+    "sums of an episode are predicted by discounted ones: with a gamma whose 1 / (1 - gamma) steps cover an episode "
+    "they differ less; bounds and expected values allow for the difference"
 )
 
 
 class _Errors(NamedTuple):
-    """Lower and upper bounds of errors and their middle, (q,) each; and remarks on them."""
+    """Lower bounds, upper bounds and medians of errors, (q,) each; and remarks on them."""
 
     low: Floats
     high: Floats
@@ -71,21 +71,32 @@ class _Errors(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Calibration:
-    """J queries with predictions and realised outcomes, (J, q) each, and the bounds that follow.
+    """J queries with predictions and realised values of q quantities, and the bounds that follow from them.
 
-    costs: the features that are costs, each once discounted and once of the whole episode; signs: how they count.
-    spread: a typical one of the discounted return. error: what chance does to the outcomes, on the scale of errors.
+    Attributes:
+        risks: The risk of each query, as text.
+        limited: Whether the query has a limit (J,).
+        w: The weights of the queries (J, d).
+        predicted: Predictions (J, q).
+        realised: Realised values (J, q).
+        error: Standard errors (J, q) of the realised values, on the scale of errors.
+        names: The names of the c features that are costs.
+        costs: Their indices (c,).
+        signs: The signs (c,) that make them costs.
+        spread: A typical standard deviation of the discounted return.
+        episodes: The number of all episodes.
+        seed: The seed.
     """
 
-    risks: tuple[str, ...]  # of the queries
-    limited: Bools  # (J,)
-    w: Floats  # (J, d)
+    risks: tuple[str, ...]
+    limited: Bools
+    w: Floats
     predicted: Floats
     realised: Floats
     error: Floats
-    names: tuple[str, ...]  # of the costs
-    costs: Ints  # (c,)
-    signs: Floats  # (c,)
+    names: tuple[str, ...]
+    costs: Ints
+    signs: Floats
     spread: float
     episodes: int
     seed: int
@@ -102,10 +113,10 @@ class Calibration:
         return tuple(dict.fromkeys(self.risks))
 
     def __repr__(self) -> str:
-        return f"<Calibration: {len(self.risks)} asks of {', '.join(self.covered)}, {self.episodes} episodes in all>"
+        return f"<Calibration: {len(self.risks)} queries at {', '.join(self.covered)}, {self.episodes} episodes in all>"
 
     def groups(self) -> dict[str, Bools]:
-        """Which queries (J,) have bounds of their own: those of each risk, and those within limits."""
+        """Return the queries (J,) that share bounds: those of each risk, and those within limits."""
         each = {risk: (np.array(self.risks) == risk) & ~self.limited for risk in self.covered}
         found = each | {_LIMITED: self.limited}
         return {name: mask for name, mask in found.items() if mask.sum() > 1}
@@ -121,7 +132,7 @@ class Calibration:
 
     @cached_property
     def _bounds(self) -> dict[tuple[float, str], tuple[Floats, Floats]]:
-        """Lower and upper bound (q,) of the errors, by level and group."""
+        """Lower and upper bounds (q,) of the errors, by level and group."""
         return {
             (level, name): bounds_of_errors(self._errors[mask], self.error[mask], level)
             for name, mask in self.groups().items()
@@ -129,41 +140,56 @@ class Calibration:
         }
 
     def bounds_of(self, rule: ActingRule, obs: npt.NDArray[Any]) -> Bounds:
-        """Return the bounds for acting by a rule from observations (B, n) on, on average over them."""
+        """Return the bounds for episodes that begin at some observations.
+
+        Args:
+            rule: The acting rule.
+            obs: First observations (B, n), encoded for the policies.
+
+        Returns:
+            Bounds of means over the observations.
+        """
         predicted = predicted_quantities(rule, obs, self.costs)
         errors = self._errors_of(rule.risk, rule.limits is not None)
         remarks = errors.remarks
         if not rule.per_state:
-            remarks = (*remarks, "it was calibrated with risks scored afresh at every step, which this is not")
+            remarks = (*remarks, "the calibration is for per-state risks, which this acting rule does not use")
         ends = np.sort([self._scale.outcomes(predicted, part) for part in (errors.low, errors.high)], axis=0)
         expected = np.clip(self._scale.outcomes(predicted, errors.middle), *ends)  # rounding
         bounds = (Bound(float(mean), *map(float, pair)) for mean, pair in zip(expected, ends.T, strict=True))
         return Bounds(dict(zip(self.quantities, bounds, strict=True)), remarks)
 
     def bounds(self, group: str) -> Floats:
-        """The bounds (J, q) of a group at its predictions, on the side that matters."""
+        """Return the relevant bound of each query and quantity, at the bounds of a group.
+
+        Args:
+            group: The name of the group, as in `groups`.
+
+        Returns:
+            Bounds (J, q).
+        """
         predicted = Quantities.read(self.predicted)
         low, high = (self._scale.outcomes(predicted, part) for part in self._bounds[LEVEL, group])
         return np.where(np.isin(self.quantities, AT_LEAST), low, high)
 
     def _errors_of(self, risk: Risk, limited: bool, sure: float = LEVEL) -> _Errors:
-        """The bounds of the errors for a risk: its own, or the widest of those next to it."""
-        asked, groups = risk_to_text(risk), self.groups()
+        """The bounds of the errors for a risk: its own, or the widest of the neighbouring risks."""
+        name, groups = risk_to_text(risk), self.groups()
         known = [text for text in self.covered if text in groups] or list(groups)
         kind, level = _kind(risk)
         levels = {text: own for text in known for of, own in [_kind(stored_risk(text))] if of is kind or own == 0.0}
         remarks: tuple[str, ...] = ()
         if limited and _LIMITED in groups:
-            chosen = [_LIMITED]  # of all risks together: errors are those of what a limit selects
+            chosen = [_LIMITED]  # all risks together: the errors are those of choices within a limit
             if not _between(level, levels.values()):
                 remarks = (
-                    f"{asked} within limits was not calibrated: the bounds are those of other risks within limits",
+                    f"{name} within limits was not calibrated: the bounds are those of other risks within limits",
                 )
-        elif asked in known:
-            chosen = [asked]
-        elif not any(own != 0.0 for own in levels.values()):  # nothing of its kind
+        elif name in known:
+            chosen = [name]
+        elif not any(own != 0.0 for own in levels.values()):  # no risk of its kind
             chosen = known
-            remarks = (f"{asked} was not calibrated: the widest bounds of {', '.join(known)} are shown",)
+            remarks = (f"{name} was not calibrated: the widest bounds of {', '.join(known)} are shown",)
         else:
             least, most = min(levels.values()), max(levels.values())
             near = {max((own for own in levels.values() if own <= level), default=least)}
@@ -171,23 +197,29 @@ class Calibration:
             chosen = [text for text, own in levels.items() if own in near]
             if not _between(level, levels.values()):
                 ends = " to ".join(sorted(levels, key=lambda text: levels[text])[:: max(1, len(levels) - 1)])
-                remarks = (f"{asked} lies beyond what was calibrated, {ends}: bounds are those of the end",)
+                remarks = (f"{name} is outside the calibrated range, {ends}: the bounds are those of its end",)
         fewest = min(int(groups[text].sum()) for text in chosen)
         if fewest < enough(sure):
-            asks = f"only {fewest} asks of {', '.join(chosen)} were tried"
-            remarks = (*remarks, f"{asks}, and {sure:.1%} need {enough(sure)}: the bounds are those of the worst")
+            tried = f"only {fewest} queries at {', '.join(chosen)} were tried"
+            remarks = (*remarks, f"{tried}, and {sure:.1%} need {enough(sure)}: the bounds are the largest errors")
         low, high = zip(*(self._bounds[sure, text] for text in chosen), strict=True)
         middles = [np.median(shrunk(self._errors[groups[text]], self.error[groups[text]]), axis=0) for text in chosen]
         return _Errors(np.min(low, axis=0), np.max(high, axis=0), np.mean(middles, axis=0), remarks)
 
     def tightened(self, limits: Limits, risk: Risk, gamma: float) -> Limits:
-        """The limits on predictions that keep limits on outcomes; features that are not calibrated stay as they are."""
+        """Return limits on predictions that keep the given limits on realised values.
+
+        Args:
+            limits: The limits. Those on features that were not calibrated are unchanged.
+            risk: The risk to act for.
+            gamma: The discount of the library.
+        """
         high = Quantities.read(self._errors_of(risk, True, _STRICT).high)
         at_most, features = limits.at_most.copy(), self.costs.tolist()
         for k, (feature, limit) in enumerate(zip(limits.features.tolist(), limits.given, strict=True)):
             if feature not in features or limits.signs[k] != self.signs[features.index(feature)]:
                 if limit.per_episode and gamma < 1:
-                    raise ValueError(f"{limits.names[k]} an episode was not calibrated: its limit must be discounted")
+                    raise ValueError(f"{limits.names[k]} per episode was not calibrated: its limit must be discounted")
                 continue
             errors = high.episode_costs if limit.per_episode else high.costs
             root = np.sqrt(max(at_most[k], 0.0)) - errors[features.index(feature)]
@@ -195,9 +227,9 @@ class Calibration:
         return limits._replace(at_most=at_most)
 
     def rows(self) -> list[list[str]]:
-        """A table: by risk, means of predictions and outcomes over its queries, and how many keep their bound.
+        """Return a table: by risk, mean predictions and realised values, and the share of queries within bounds.
 
-        The bound of a query is that of all others.
+        The bound of a query is computed from all others.
         """
         body = []
         for name, mask in self.groups().items():
@@ -205,14 +237,14 @@ class Calibration:
             for quantity, each, kept in zip(self.quantities, means, self.coverage(mask), strict=True):
                 shown = (f"{part.copy().mean():.4g}" for part in each)
                 body.append([name, quantity, str(int(mask.sum())), *shown, f"{kept:.0%}"])
-        return [["acting", "quantity", "asks", "predicted", "realised", "within its bound"], *body]
+        return [["acting", "quantity", "queries", "predicted", "realised", "within its bound"], *body]
 
     def remarks(self) -> list[str]:
-        """Return a sentence for every quantity whose predictions are off, at the risk where they are most, and advice.
+        """Return a sentence for each quantity whose predictions are off, at the risk of the largest error, and advice.
 
-        Off are means over queries whose error is more than two of its standard errors, and more than a quarter of the
-        realised spread (mean, CVaR) or a factor of 1.5 (spread, costs). An error below a fiftieth of the return, or of
-        the largest cost, does not count: where nothing is random, every error is many spreads.
+        A quantity is off if the mean error over queries is more than two standard errors, and more than a quarter of
+        the realised spread (mean, CVaR) or a factor of 1.5 (spread, costs). Errors below a fiftieth of the return, or
+        of the largest cost, do not count, because in a deterministic environment every error is many spreads.
         """
         worst: dict[str, tuple[float, str]] = {}
         for name, mask in self.groups().items():
@@ -224,17 +256,24 @@ class Calibration:
                 if not is_sure:
                     continue
                 scale = returns if quantity in RETURNS else float(np.abs(outcomes).max())
-                size, told = _misfit(quantity, predicted[mask].mean(), outcomes[mask].mean(), spread, scale)
+                size, words = _misfit(quantity, predicted[mask].mean(), outcomes[mask].mean(), spread, scale)
                 if size > max(1.0, worst.get(quantity, (1.0, ""))[0]):
                     at = name if name == _LIMITED else f"at {name}"
-                    worst[quantity] = size, f"predictions of {quantity} are off: {at}, {told}"
+                    worst[quantity] = size, f"predictions of {quantity} are off: {at}, {words}"
         if not worst:
             return []
         of_episodes = all(quantity.endswith(AN_EPISODE) for quantity in worst)
-        return [*(told for _, told in worst.values()), _TRY_GAMMA if of_episodes else _TRY]
+        return [*(words for _, words in worst.values()), _TRY_GAMMA if of_episodes else _TRY]
 
     def coverage(self, mask: Bools) -> Floats:
-        """The share (q,) of some queries whose outcome kept the bound of the others."""
+        """Return the share of queries whose realised value kept the bound computed from the others.
+
+        Args:
+            mask: The queries (J,).
+
+        Returns:
+            Shares (q,); nan for fewer than three queries.
+        """
         errors, by_chance, inside = self._errors[mask], self.error[mask], []
         from_below = np.isin(self.quantities, AT_LEAST)
         for j in range(len(errors)):
@@ -242,7 +281,7 @@ class Calibration:
             if others.sum() < 2:
                 return np.full(errors.shape[1], np.nan)
             low, high = bounds_of_errors(errors[others], by_chance[others], LEVEL)
-            slack = AT_THE_LEVEL * by_chance[j]  # what chance alone may add to so few episodes
+            slack = AT_THE_LEVEL * by_chance[j]  # allowance for the chance of few episodes
             inside.append(np.where(from_below, errors[j] >= low - slack, errors[j] <= high + slack))
         return np.mean(inside, axis=0)
 
@@ -250,7 +289,7 @@ class Calibration:
         return "\n".join([*aligned(self.rows()), *self.remarks()])
 
     def describe(self) -> Header:
-        """All but the arrays, as JSON."""
+        """Return all but the arrays, as JSON."""
         return {
             "risks": list(self.risks),
             "names": list(self.names),
@@ -260,18 +299,30 @@ class Calibration:
         }
 
     def arrays(self) -> Arrays:
-        """What must be stored, beside `describe`."""
+        """Return the arrays to store."""
         return {name: getattr(self, name) for name in _ARRAYS}
 
     @classmethod
     def restore(cls, header: Mapping[str, Any], arrays: Arrays, n_features: int) -> Calibration:
-        """The calibration with this description and these arrays, all of which are checked."""
+        """Return a calibration from a file, after validating all of it.
+
+        Args:
+            header: The result of `describe`.
+            arrays: The result of `arrays`.
+            n_features: The number of features d.
+
+        Returns:
+            The calibration.
+
+        Raises:
+            ValueError: The description or an array is invalid.
+        """
         if {*header} != {f.name for f in fields(cls)} - {*_ARRAYS} or {*arrays} != {*_ARRAYS}:
-            raise ValueError("its calibration must have exactly the parts of one")
+            raise ValueError("its calibration must have exactly the fields of a calibration")
         risks, names = header["risks"], header["names"]
         for words in (risks, names):
             if type(words) is not list or not all(type(word) is str for word in words):
-                raise ValueError(f"the words of its calibration must be a list of them, got {words!r:.60}")
+                raise ValueError(f"risks and names of its calibration must be lists of text, got {words!r:.60}")
         J, c = len(risks), len(names)
         q = len(RETURNS) + 2 * c
         shapes = {"limited": (J,), "w": (J, n_features), "costs": (c,), "signs": (c,)}
@@ -280,9 +331,9 @@ class Calibration:
             if arrays[name].shape != wanted or arrays[name].dtype != kind or not np.isfinite(arrays[name]).all():
                 raise ValueError(f"{name} of its calibration must be finite numbers of shape {wanted}")
         if c and not (arrays["costs"].min() >= 0 and arrays["costs"].max() < n_features):
-            raise ValueError("the costs of its calibration must be features")
+            raise ValueError("the costs of its calibration must be indices of features")
         if J < 2 or not np.isin(arrays["signs"], (-1.0, 1.0)).all():
-            raise ValueError("its calibration must have two asks at least, and signs of 1 or -1")
+            raise ValueError("its calibration must have at least two queries, and signs of 1 or -1")
         predicted, realised = (Quantities.read(arrays[name]) for name in ("predicted", "realised"))
         if min(predicted.spread.min(), realised.spread.min(), arrays["error"].min()) < 0:
             raise ValueError("the spreads of its calibration must not be negative")
@@ -290,11 +341,11 @@ class Calibration:
         numbers: Header = {name: whole(name, header[name], 0) for name in ("episodes", "seed")}
         found = cls(risks=tuple(risks), names=tuple(names), spread=spread, **numbers | arrays)
         if not found.groups():
-            raise ValueError("its calibration must have tried some risk twice")
+            raise ValueError("its calibration must have two queries at the same risk")
         with np.errstate(all="ignore"):
             comparable = np.isfinite([*found._bounds.values()]).all()
         if len({*found.quantities}) < q or not comparable:
-            raise ValueError("its calibration must have numbers that can be compared, each by a name of its own")
+            raise ValueError("its calibration must have comparable numbers and different names")
         return found
 
 
@@ -302,7 +353,7 @@ _ARRAYS = ("limited", "w", "predicted", "realised", "error", "costs", "signs")
 
 
 def _misfit(quantity: str, predicted: float, realised: float, spread: float, scale: float) -> tuple[float, str]:
-    """How far a mean prediction is off, 1 being as far as it may be, and in words; 0 below a fiftieth of the scale."""
+    """The error of a mean prediction, in units of the tolerated one, and in words; 0 below a fiftieth of `scale`."""
     said, found = (0.0 if abs(value) < 1e-9 * scale else float(value) for value in (predicted, realised))
     least, most = sorted((abs(said), abs(found)))
     if most - least <= _NEGLIGIBLE * scale:
@@ -323,11 +374,11 @@ def _between(level: float, levels: Iterable[float]) -> bool:
 
 
 def _kind(risk: Risk) -> tuple[type[Risk] | None, float]:
-    """What a risk is called and how strong it is, 0 for none."""
+    """The class of a risk and its level, 0 for neutral."""
     if is_neutral(risk):
         return MeanVariance, 0.0
     if isinstance(risk, MeanVariance | Entropic):
         return type(risk), float(risk.beta)
     if isinstance(risk, CVaR):
-        return CVaR, float(risk.alpha) - 1.0  # so that the mean is 0, and strong is far below
+        return CVaR, float(risk.alpha) - 1.0  # 0 is the mean, -1 the strongest
     return None, np.nan

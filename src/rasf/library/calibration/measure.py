@@ -1,4 +1,4 @@
-"""Measuring a calibration: queries are drawn and tried, and predictions are held against the outcomes."""
+"""Measuring a calibration: queries are drawn and tried, and predictions are compared with realised values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Roll = Callable[[ActingRule, int], Report]  # a rule and a seed -> episodes
 
 @dataclass(frozen=True)
 class _Tried:
-    """A query that is to be tried: a task at a risk, perhaps within limits."""
+    """A query: a task at a risk, perhaps within limits."""
 
     w: Floats
     risk: Risk
@@ -43,7 +43,7 @@ class _Tried:
 
 
 class _Compared(NamedTuple):
-    """Of one query: predictions and outcomes (q,), and what chance does to the outcomes, on the scale of errors."""
+    """Of one query: predictions, realised values and their standard errors on the scale of errors, (q,) each."""
 
     predicted: Floats
     realised: Floats
@@ -69,7 +69,7 @@ def calibrate(
     with trials.opened(library) as environments:
         weights = calibration_tasks(library, environments.random_tasks, tasks, trials, len(risks))
         if len(weights) < 2:
-            raise ValueError(f"tasks must be two at least, to see how they differ, got {len(weights)}")
+            raise ValueError(f"tasks must be at least two, as errors differ between tasks, got {len(weights)}")
         _check_episodes(trials.episodes, len(weights), len(risks))
         queries = len(weights) * len(risks)
         per_query = trials.episodes // (queries + queries // 2)
@@ -121,7 +121,7 @@ def _try(library: PolicyLibrary, roll: Roll, tried: list[_Tried], seed: int, per
 
 
 def _compare(report: Report, costs: Ints, scale: Scale, seed: int) -> _Compared:
-    """Predictions and outcomes of one query."""
+    """Compare predictions and realised values of one query."""
     predicted = predicted_quantities(report.rule, report.starts, costs)
     sums = np.concatenate([report.discounted_phi[:, costs], report.phi[:, costs]], axis=1)
     size, returns, n, width = np.abs(sums.mean(axis=0)), report.discounted, report.episodes, scale.width(predicted)
@@ -139,7 +139,7 @@ def _compare(report: Report, costs: Ints, scale: Scale, seed: int) -> _Compared:
 
 
 def _check_episodes(episodes: int, tasks: int, risks: int) -> None:
-    """Refuse fewer episodes than each query needs, half as many again being tried within a limit."""
+    """Refuse too few episodes; half as many queries again are tried within a limit."""
     least = _FEWEST * (tasks * risks + tasks * risks // 2)
     if episodes < least:
         raise ValueError(f"episodes must be at least {least} for {tasks} tasks and {risks} risks, got {episodes}")
@@ -148,8 +148,8 @@ def _check_episodes(episodes: int, tasks: int, risks: int) -> None:
 def cost_features(library: PolicyLibrary, sums: Floats) -> tuple[Ints, Floats]:
     """Return the features that are costs for every policy's task, and the sign that makes each of them one.
 
-    The sums (n, d) of a cost over episodes have one sign, and every task counts them against it. A feature that never
-    occurred is a cost if tasks count it below zero.
+    The sums (n, d) of a cost over episodes have one sign, and the weights of every task have the opposite sign or are
+    0. A feature that never occurred is a cost if its weights are negative.
     """
     w = np.array([policy.w for policy in library.policies])
     positive, negative = (sums >= 0).all(axis=0), (sums <= 0).all(axis=0)
@@ -163,13 +163,13 @@ def cost_features(library: PolicyLibrary, sums: Floats) -> tuple[Ints, Floats]:
 def calibration_tasks(
     library: PolicyLibrary, draw: Draw, given: npt.ArrayLike | int | None, trials: Trials, risks: int
 ) -> Floats:
-    """Weights (n, d): given, or drawn from the environment's distribution, or between those of the policies."""
+    """Return weights (n, d): given, or drawn from the environment's distribution, or between those of the policies."""
     if given is not None and not is_whole(given):
         return task_weights("tasks", given, library.n_features)
     most = trials.episodes // (_ENOUGH * risks * 3 // 2)
     n = min(_MOST_TASKS, max(_FEWEST_TASKS, most)) if given is None else given
     rng, count = np.random.default_rng([trials.seed, 79]), whole("tasks", n, 2)
-    _check_episodes(trials.episodes, count, risks)  # before so many are drawn
+    _check_episodes(trials.episodes, count, risks)  # before they are drawn
     found = draw(count, rng)
     if found is not None:
         return found

@@ -1,4 +1,4 @@
-"""The quantities that are predicted and realised for a query, and the scale on which their errors are alike.
+"""The quantities that are predicted and realised for a query, and the scale on which their errors are comparable.
 
 mean, CVaR    difference / (predicted spread + typical spread)          spread, costs    difference of roots
 """
@@ -15,12 +15,12 @@ from rasf.library.acting.rule import ActingRule
 
 RETURNS = ("mean", "spread", "cvar")
 AN_EPISODE = " an episode"
-NO_SPREAD = 1e-12  # of worlds without any chance
-_NORMAL_CVAR = 1.7549833193  # spreads below the mean, of the worst tenth of a normal distribution
+NO_SPREAD = 1e-12  # the least unit of returns, for deterministic environments
+_NORMAL_CVAR = 1.7549833193  # of a normal distribution, the mean less that of its worst tenth, in standard deviations
 
 
 class Quantities(NamedTuple):
-    """Mean, spread and CVaR (..) of the discounted return; sums (.., c) of the costs, discounted and of the episode.
+    """Mean, spread and CVaR (..) of the discounted return; sums (.., c) of the costs, discounted and undiscounted.
 
     Arrays (.., q) have them in this order, q = 3 + 2 c.
     """
@@ -33,13 +33,13 @@ class Quantities(NamedTuple):
 
     @classmethod
     def read(cls, array: Floats) -> Quantities:
-        """The quantities of an array (.., q)."""
+        """Return the quantities of an array (.., q)."""
         c = (array.shape[-1] - len(RETURNS)) // 2
         mean, spread, cvar = np.moveaxis(array[..., :3], -1, 0)
         return cls(mean, spread, cvar, array[..., 3 : 3 + c], array[..., 3 + c :])
 
     def array(self) -> Floats:
-        """All of them (.., q)."""
+        """Return an array (.., q)."""
         returns = np.stack(np.broadcast_arrays(self.mean, self.spread, self.cvar), axis=-1)
         return np.concatenate([returns, self.costs, self.episode_costs], axis=-1)
 
@@ -51,16 +51,16 @@ class Scale(NamedTuple):
     signs: Floats
 
     def width(self, predicted: Quantities) -> Array:
-        """The unit (..) of returns."""
+        """Return the unit (..) of returns."""
         return np.maximum(predicted.spread + self.spread, NO_SPREAD)
 
     def errors(self, realised: Quantities, predicted: Quantities) -> Floats:
-        """Realised less predicted (.., q)."""
+        """Return realised less predicted values (.., q), scaled."""
         width = self.width(predicted)
         return self._scaled(realised, width) - self._scaled(predicted, width)
 
     def outcomes(self, predicted: Quantities, errors: Floats) -> Floats:
-        """The quantities (.., q) that differ from predictions by errors (q,)."""
+        """Return the quantities (.., q) that differ from predictions by scaled errors (q,)."""
         width = self.width(predicted)
         scaled = Quantities.read(self._scaled(predicted, width) + errors)
         roots = (scaled.spread, scaled.costs, scaled.episode_costs)
@@ -76,15 +76,15 @@ class Scale(NamedTuple):
 
 
 def predicted_quantities(rule: ActingRule, obs: npt.NDArray[Any], costs: Ints) -> Quantities:
-    """Return what a rule predicts at first observations, on average over them.
+    """Return the predictions of a rule for episodes that begin at some observations.
 
     Args:
-        rule: how to act, with its risk, limits and weights.
-        obs: first observations (B, n).
+        rule: the acting rule.
+        obs: first observations (B, n), each equally likely.
         costs: the features that are costs.
 
     Returns:
-        The quantities; sums of costs over an episode are predicted by the discounted ones.
+        The quantities. Undiscounted sums of costs are predicted by the discounted ones.
     """
     found = rule.predict(obs, features=costs)
     mean, spread = found.overall()

@@ -67,7 +67,7 @@ def test_same_seed_same_bits(log):
     for name in first.history:
         np.testing.assert_array_equal(first.history[name], second.history[name])
     assert (np.sign([policy.w for policy in first.policies]) == (-1, 1, -1)).all()
-    with pytest.raises(ValueError, match="tasks=2 cannot be drawn, because nothing says which of the 3 features are"):
+    with pytest.raises(ValueError, match="tasks=2 cannot be drawn, because it is unknown which of the 3 features"):
         rasf.learn_from(log, tasks=2)
 
 
