@@ -1,1 +1,1 @@
-"""The risk explorer: a local page on which a person turns the dial and sees what a library does, and why."""
+"""The risk explorer: a local web page that shows how a library acts for any task and risk, and why."""

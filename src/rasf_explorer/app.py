@@ -1,8 +1,8 @@
-"""`rasf explore`: a local page, made with NiceGUI, served by uvicorn.
+"""The server of `rasf explore`: a local page, made with NiceGUI, served by uvicorn.
 
-NiceGUI serves its own scripts and style sheets, so nothing is fetched from the internet. The server listens on this
-machine only, unless told otherwise; then paths of this machine cannot be opened from the page. Only its own page may
-talk to it (`own_origin`).
+NiceGUI serves its own scripts and style sheets, so nothing is fetched from the internet. By default the server listens
+on a local address. On any other address, the page cannot open paths of this machine. Requests from pages of other
+origins are refused (`own_origin`).
 """
 
 from __future__ import annotations
@@ -35,9 +35,19 @@ def serve(
     seed: int = 0,
     ready: Callable[[str], object] | None = None,
 ) -> None:
-    """Serve the explorer until it is interrupted; `ready` is told the address. Port 0 takes a free one.
+    """Serve the explorer until it is interrupted.
 
-    env: the id of an environment for the library, in place of the one it names.
+    Args:
+        library: The library of the first view; None for only the built-in views.
+        env: Id of the library's environment, in place of the one that the library names. Default: none.
+        host: Address to listen on. Default: 127.0.0.1.
+        port: Port to listen on; 0 takes a free one. Default: 8080.
+        show: Whether to open the page in a browser. Default: True.
+        seed: Seed of the library that is trained at the start. Default: 0.
+        ready: Called with the URL once the server listens. Default: none.
+
+    Raises:
+        ValueError: The address cannot be used, or NiceGUI is not installed.
     """
     whole("seed", seed, 0)
     listening = _listen(host, port)
@@ -73,7 +83,7 @@ def serve(
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
     def ended() -> None:
-        # threads that nobody stops would keep the process alive until their work is done
+        # running threads would keep the process alive until their work is done
         views.close()
         for shell in list(shells):
             shell.close()
@@ -83,21 +93,21 @@ def serve(
     server_app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     server_app.add_middleware(OwnOriginMiddleware)
     if is_local(host):
-        # a stranger's page whose name is made to lead to this machine would ask under that name
+        # against DNS rebinding: requests under the host name of another page are refused
         names = ["localhost", "127.0.0.1", "::1", "[::1]", host]
         server_app.add_middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
     ui.run_with(
         server_app, title="rasf explorer", favicon=_STATIC / "favicon.svg", dark=None, language="en-US", tailwind=False,
         show_welcome_message=False, reconnect_timeout=10.0,
     )  # fmt: skip
-    # on one machine, packing a picture takes longer than sending it
+    # on one machine, compressing a picture takes longer than sending it
     config = uvicorn.Config(server_app, log_level="warning", timeout_graceful_shutdown=1, ws_per_message_deflate=False)
     with listening, contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listening])
 
 
 def page_style() -> str:
-    """The page's style sheet, with the palette of the pictures."""
+    """Return the page's style sheet, with the palette of the pictures."""
     light, dark = palette.variables(palette.LIGHT), palette.variables(palette.DARK)
     return f"body{{{light}}}body.body--dark{{{dark}}}" + (_STATIC / "explorer.css").read_text()
 
@@ -108,15 +118,15 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        # the name could not be looked up, or leads elsewhere
+        # the name could not be resolved, or belongs to another machine
         if error.errno is None or error.errno < 0 or error.errno == errno.EADDRNOTAVAIL:
             raise ValueError(f"host must be a name or an address of this machine, got {host!r}") from None
         why = os.strerror(error.errno)
-        raise ValueError(f"{host}, port {port}, cannot be used: {why}; --port takes another one") from None
+        raise ValueError(f"{host}, port {port}, cannot be used: {why}; choose another port with --port") from None
 
 
 def is_local(host: str) -> bool:
-    """Whether nobody but this machine can connect there."""
+    """Return whether only this machine can connect to an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

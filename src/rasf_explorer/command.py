@@ -1,4 +1,4 @@
-"""`rasf explore`: the risk explorer, a page served on this machine."""
+"""The command `rasf explore`, which serves the risk explorer on this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def explore(
     ] = None,
     env: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:ID", help="FILE's environment, where it takes importing a module of yours."),
+        typer.Option(metavar="MODULE:ID", help="Environment of FILE, if a module of yours must be imported for it."),
     ] = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; others can connect if it is not local.")
@@ -27,7 +27,7 @@ def explore(
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the library trained at the start.")] = 0,
 ) -> None:
-    """Turn the dial, see what changes: a page on which you set rewards and risk, and see what a library does, and why.
+    """Explore a library on a local web page: set reward weights and risk, and see how the library acts, and why.
 
     Example: `rasf explore my-library.rasf --port 8081`
 
@@ -35,16 +35,16 @@ def explore(
     """
     interruptible()
     if env is not None and file is None:
-        raise ValueError(f"env must be given with the file of a library, got {env!r} alone")
+        raise ValueError(f"env must be given together with the file of a library, got only env {env!r}")
     if find_spec("nicegui") is None:
         raise ValueError("the explorer needs the extra packages of pip install 'rasf[explorer]'")
     from rasf.library.file import load
     from rasf_explorer.app import is_local, serve
 
     def ready(address: str) -> None:
-        console.print(f"the explorer is at {address}; Ctrl-C ends it", highlight=False)
+        console.print(f"the explorer is at {address}; press Ctrl-C to stop it", highlight=False)
         if not is_local(host):
-            console.print("others who reach this machine can connect and use it, too", highlight=False)
+            console.print("any machine that reaches this address can connect and use it", highlight=False)
 
     library, env_id = None if file is None else load(file), None if env is None else import_environment(env)
     serve(library, env=env_id, host=host, port=port, show=browser, seed=seed, ready=ready)

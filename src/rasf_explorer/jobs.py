@@ -1,12 +1,12 @@
-"""Work in threads, so that the page never waits: two rules for what becomes of work that is overtaken.
+"""Work in threads, so that the page never blocks, with two rules for new calls during a running one.
 
-    CancelPrevious   a new call tells the old one to stop and drops its answer: rollouts, frontiers
-    Coalesce         the old one is finished and shown, then only the newest of those that wait is begun: while a
-                     slider moves, something new is seen all the time, and nothing piles up
+    CancelPrevious   a new call stops the running one and drops its result: rollouts, frontiers
+    Coalesce         the running call finishes and its result is shown; of the waiting calls only the newest runs. While
+                     a slider moves, the page keeps updating, and no queue grows
 
-Both are used from one event loop. Work of `CancelPrevious` gets `stop`, which says True once nobody waits for its
-answer, and may raise `Stopped`. An error becomes a sentence for `say`; `run` then gives None, as for work that was
-overtaken.
+Both are used from one event loop. Work of `CancelPrevious` gets a function `stop`, which returns True once the result
+is no longer needed; the work may then raise `Stopped`. An error becomes a sentence for `say`, and `run` returns None,
+as it does for work that was superseded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def sentence_of(error: Exception) -> str:
-    """What a visitor is told; surprises go to the log as well."""
+    """Return the message that the page shows for an error; unexpected errors are logged as well."""
     if isinstance(error, ValueError | OSError):
         return " ".join(str(error).split())
     _LOG.error("the explorer met an error", exc_info=error)
@@ -45,30 +45,46 @@ async def _in_thread(say: Say, wanted: Stop, work: Callable[..., T], *args: obje
 
 
 class CancelPrevious:
-    """One piece of work at a time is wanted: the last that was asked for."""
+    """Run only the latest call; stop the one before."""
 
     def __init__(self, say: Say) -> None:
         self._say, self._stopped = say, threading.Event()
 
     async def run(self, work: Callable[..., T], *args: object) -> T | None:
-        """The answer of `work(*args, stop)`, or None if it was overtaken, stopped or failed."""
+        """Run work in a thread, and stop the call before.
+
+        Args:
+            work: Called as `work(*args, stop)`.
+            *args: Arguments of the work.
+
+        Returns:
+            The result, or None if the call was superseded, stopped or failed.
+        """
         self.stop()
         mine = self._stopped = threading.Event()
         return await _in_thread(self._say, lambda: not mine.is_set(), work, *args, mine.is_set)
 
     def stop(self) -> None:
-        """Give up what is under way."""
+        """Stop the running call."""
         self._stopped.set()
 
 
 class Coalesce:
-    """One piece of work runs, at most one waits: the newest."""
+    """Run one call at a time; of the waiting calls keep only the newest."""
 
     def __init__(self, say: Say) -> None:
         self._say, self._turn, self._asked, self._open = say, asyncio.Lock(), 0, True
 
     async def run(self, work: Callable[..., T], *args: object) -> T | None:
-        """The answer of `work(*args)`, or None if a newer call came while it waited, or it failed."""
+        """Run work in a thread after the running call.
+
+        Args:
+            work: Called as `work(*args)`.
+            *args: Arguments of the work.
+
+        Returns:
+            The result, or None if a newer call replaced it while it waited, or if it failed.
+        """
         self._asked += 1
         mine = self._asked
         async with self._turn:
@@ -77,19 +93,19 @@ class Coalesce:
             return await _in_thread(self._say, lambda: self._open, work, *args)
 
     def close(self) -> None:
-        """Begin nothing any more and drop what is under way."""
+        """Start no more calls, and drop the result of the running one."""
         self._open = False
 
 
 class Reports:
-    """Progress from a thread, shown in the event loop that made this; what comes too quickly is left out."""
+    """Progress of a thread, shown in the event loop that created this object; quick reports are merged."""
 
     def __init__(self, show: Callable[..., object]) -> None:
         self._show, self._loop, self._waiting = show, asyncio.get_running_loop(), threading.Event()
         self._last: tuple[object, ...] = ()
 
     def __call__(self, *args: object) -> None:
-        """From any thread: show this soon, unless something newer comes first."""
+        """Show a report soon, unless a newer one replaces it; may be called from any thread."""
         self._last = args
         if not self._waiting.is_set():
             self._waiting.set()

@@ -1,9 +1,9 @@
-"""ASGI middleware of the explorer: answers to its own page only, and rules for the browser on every answer.
+"""ASGI middleware of the explorer: refuses requests of other origins, and adds security headers to every response.
 
 A page of another site can open a socket to a server on this machine, or show the explorer in a frame and catch clicks.
-Browsers send `Origin` with sockets, so a request whose origin is not the host that it asks is refused. The content
-security policy keeps scripts, connections and pictures to this server and forbids frames. Inline scripts and `eval`
-stay allowed, because NiceGUI builds its page with them.
+Browsers send `Origin` with sockets, so a request is refused if its origin is not the host that it is sent to. The
+content security policy restricts scripts, connections and pictures to this server, and forbids frames. Inline scripts
+and `eval` are allowed, because NiceGUI needs them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HEADERS = {
 
 
 class OwnOriginMiddleware:
-    """Refuses requests and sockets of another origin with 403, and adds `HEADERS` to every answer."""
+    """Refuse requests and sockets of another origin with 403, and add `HEADERS` to every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -48,7 +48,7 @@ class OwnOriginMiddleware:
             return
         asked = Headers(scope=scope)
         if "origin" in asked and not is_own(asked["origin"], asked.get("host", "")):
-            if scope["type"] == "websocket":  # closed before it is accepted, which the server answers with 403
+            if scope["type"] == "websocket":  # closed before it is accepted: the server responds with 403
                 await send({"type": "websocket.close", "code": 1008})
             else:
                 await PlainTextResponse("requests of another origin are refused", 403)(scope, receive, send)
@@ -63,7 +63,7 @@ class OwnOriginMiddleware:
 
 
 def is_own(origin: str, host: str) -> bool:
-    """Whether a browser's `Origin` is the host that is asked, both as their headers have them."""
+    """Return whether the header `Origin` of a browser names the same host as the header `Host`."""
     try:
         found = urlsplit(origin)
     except ValueError:

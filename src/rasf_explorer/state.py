@@ -1,9 +1,9 @@
-"""What a visitor has set, and the link that says so.
+"""The settings of a visitor, and the link that stores them.
 
     ?view=grid&w=-1.0,20.0,-20.0,0.0&risk=entropic:-0.1&seed=0&cell=20&layer=drivers
 
-A state goes into a link and comes back exactly: numbers are written as Python writes them. A link is a stranger's text:
-what does not fit the scene is left at the scene's own default, and a sentence says so.
+A link restores a state exactly: numbers are written as Python's `repr` writes them. Links are untrusted text: a value
+that does not fit the scene is replaced by the scene's default, with a message.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 from rasf_explorer.scenes.scene import ArmScene, MapScene, Scene, Ways
 
-MOST = 2**31  # larger seeds, steps and contexts are nobody's
+MOST = 2**31  # largest accepted seed, rollout and step
 T = TypeVar("T")
 
 
@@ -28,22 +28,22 @@ class State:
     w: tuple[float, ...]
     family: str
     level: float
-    cell: int | None = None  # on a map: the one whose scores are shown
-    tip: tuple[float, float] | None = None  # of an arm, in metres, likewise
+    cell: int | None = None  # on a map: the cell whose scores are shown
+    tip: tuple[float, float] | None = None  # of an arm: the tip position (m) whose scores are shown
     context: int = 0
     seed: int = 0
     layer: str = ""
-    rollout: int = 0  # the one played back, and how far
-    step: int = 0
+    rollout: int = 0  # the rollout that is played back
+    step: int = 0  # the step of it that is shown
     limit: float | None = None
-    static: bool = False  # the risk of the whole return, not of the rest
+    static: bool = False  # the risk of the whole return, not of the remaining one
 
     @property
     def ways(self) -> Ways:
         return Ways(self.limit, self.static)
 
     def to_query(self) -> str:
-        """The link's query; what is not set is left out."""
+        """Return the link's query; values that are not set are left out."""
         said = {
             "view": self.view,
             "w": ",".join(map(repr, self.w)),
@@ -61,13 +61,13 @@ class State:
         return urlencode({name: value for name, value in said.items() if value is not None}, safe=",:")
 
     def rolled(self) -> str:
-        """The beginning of the query, on which rollouts depend."""
+        """Return the query with only those values that rollouts depend on."""
         task = State(self.view, self.w, self.family, self.level)
         return replace(task, seed=self.seed, limit=self.limit, static=self.static).to_query()
 
 
 def default_state(view: str, scene: Scene, seed: int = 0) -> State:
-    """The scene as it is met first."""
+    """Return the initial state of a scene."""
     family, layer = scene.families[0], next(iter(scene.layers))
     cell = int(scene.layout.start) if isinstance(scene, MapScene) else None
     return State(
@@ -76,12 +76,22 @@ def default_state(view: str, scene: Scene, seed: int = 0) -> State:
 
 
 def from_query(query: Mapping[str, str], view: str, scene: Scene, seed: int = 0) -> tuple[State, list[str]]:
-    """The state that a link asks for, and a sentence for each thing in it that could not be had."""
+    """Read a link.
+
+    Args:
+        query: The link's query, by name.
+        view: Key of the view.
+        scene: The scene of the view.
+        seed: Default seed. Default: 0.
+
+    Returns:
+        The state, and a message for each value that was replaced by its default.
+    """
     usual = default_state(view, scene, seed)
     complaints: list[str] = []
 
     def read(name: str, accepted: str, reader: Callable[[str], T | None], otherwise: T) -> T:
-        """What the link says by that name; a reader raises ValueError, or gives None, where it is not accepted."""
+        """Return a value of the link, or `otherwise` if the reader raises ValueError or returns None."""
         if name not in query:
             return otherwise
         try:
@@ -91,7 +101,7 @@ def from_query(query: Mapping[str, str], view: str, scene: Scene, seed: int = 0)
         if found is not None:
             return found
         got = query[name] if len(query[name]) <= 60 else query[name][:60] + "..."
-        complaints.append(f"The link's {name} must be {accepted}, got {got!r}; the usual is shown instead.")
+        complaints.append(f"The link's {name} must be {accepted}, got {got!r}; the default is shown instead.")
         return otherwise
 
     def weights(text: str) -> tuple[float, ...] | None:
@@ -123,7 +133,7 @@ def from_query(query: Mapping[str, str], view: str, scene: Scene, seed: int = 0)
     if isinstance(scene, MapScene):
         layout = scene.layout
         most, most_context = layout.rows * layout.columns - 1, 2 ** len(layout.objects) - 1
-        free = f"a whole number from 0 to {most} that is no wall"
+        free = f"a whole number from 0 to {most} that is not a wall"
         state = replace(state, cell=read("cell", free, lambda text: _whole(text, most, layout.walls), usual.cell))
     elif isinstance(scene, ArmScene):
         state = replace(state, tip=read("tip", "two numbers of at most 1 metre", tip, usual.tip))
@@ -133,7 +143,7 @@ def from_query(query: Mapping[str, str], view: str, scene: Scene, seed: int = 0)
         family=family,
         level=level,
         limit=read("limit", _range_of(scene), limit, None),
-        static=read("static", "1, at a risk that can be held fixed such as cvar", static, False),
+        static=read("static", "1, with a risk that can be static, such as cvar", static, False),
         context=read("context", f"a whole number from 0 to {most_context}", lambda t: _whole(t, most_context), 0),
         seed=read("seed", f"a whole number from 0 to {MOST}", lambda text: _whole(text, MOST), seed),
         layer=read(
@@ -146,7 +156,7 @@ def from_query(query: Mapping[str, str], view: str, scene: Scene, seed: int = 0)
 
 
 def _range_of(scene: Scene) -> str:
-    """Which limits a link may set."""
+    """Describe which limits a link may set."""
     slider = scene.limit
     return "left out here" if slider is None else f"a number from {slider.low:g} to below {slider.high:g}"
 

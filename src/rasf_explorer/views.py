@@ -1,9 +1,9 @@
-"""The views that all visitors share: scenes that are made in the background, once, when somebody first looks.
+"""The views that all visitors share: scenes that are made once, in the background, when they are first opened.
 
-A view is made by a function of `tick`, which hears the share done, and `stop`. Visitors see its progress, and each of
-them may give it up, for all, or begin it again; what goes wrong is kept as one sentence. Opened files become further
-views. Their keys, which links name, follow from what the library is: a link never shows another library's numbers, and
-a file that is opened twice is one view.
+A view is made by a function of `tick`, to which it reports the share done, and `stop`. Visitors see its progress. Each
+visitor may cancel it for all, or start it again. An error is kept as one sentence. Opened files become further views.
+Links name the key of a view, which is a hash of the library's description: a link never shows the numbers of another
+library, and a file that is opened twice is one view.
 """
 
 from __future__ import annotations
@@ -26,7 +26,13 @@ Make = Callable[[Callable[[float], None], Stop], Scene]
 
 
 class View:
-    """A scene to be: `scene` once it is there, `error` if it was given up or failed, else `share` of the way."""
+    """A scene that is made in the background.
+
+    Attributes:
+        scene: The scene; None until it is ready.
+        error: Why it was cancelled or failed; None otherwise.
+        share: The share of the work done; None if it is not known.
+    """
 
     def __init__(self, key: str, title: str, making: str, library: str, make: Make) -> None:
         self.key, self.title, self.making = key, title, making
@@ -38,7 +44,7 @@ class View:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Make the scene, unless that is done or under way; what was given up or failed is begun again."""
+        """Start to make the scene, unless it is ready or being made; start again if it was cancelled or failed."""
         if self._thread is None or self.error is not None:
             self.error, self.share, self._stopped = None, None, threading.Event()
             stop = self._stopped.is_set
@@ -46,7 +52,7 @@ class View:
             self._thread.start()
 
     def stop(self) -> None:
-        """Give it up, for all visitors."""
+        """Cancel the making of the scene, for all visitors."""
         self._stopped.set()
 
     def _work(self, stop: Stop) -> None:
@@ -55,7 +61,7 @@ class View:
             scene.warm(stop)
             self.scene = scene
         except Stopped:
-            self.error = f"{self.title} was given up."
+            self.error = f"{self.title} was cancelled."
         except Exception as error:
             self.error = f"{self.title} could not be made. {sentence_of(error)}"
 
@@ -64,12 +70,12 @@ class View:
 
 
 class Views:
-    """All views by key, those of files first."""
+    """All views by key, the first opened file first."""
 
     def __init__(self, library: PolicyLibrary | None, seed: int, env: str | None = None) -> None:
         self._by_key: dict[str, View] = {}
         if library is not None:
-            self.add_library(library, "the file given", env)
+            self.add_library(library, "the given file", env)
         self._by_key |= {view.key: view for view in _usual(seed)}
 
     def __iter__(self) -> Iterator[View]:
@@ -79,41 +85,59 @@ class Views:
         return self._by_key.get(key)
 
     def first(self) -> View:
-        """What is shown where nothing else is asked for."""
+        """Return the view that is shown by default."""
         return next(iter(self))
 
     def add_library(self, library: PolicyLibrary, name: str, env: str | None = None) -> View:
-        """The view of a library from a file, in its own environment or `env`; the first file's comes before all."""
-        # from what the library was trained for, with and when; not from its numbers, which may be gigabytes
+        """Add the view of a library from a file, unless it exists.
+
+        Args:
+            library: The library.
+            name: Where it comes from, for the provenance.
+            env: Id of its environment. Default: the one that the library names.
+
+        Returns:
+            The view.
+        """
+        # a hash of the description only, since the arrays may be gigabytes
         key = _FILE + hashlib.sha256(json.dumps(library.describe(), sort_keys=True).encode()).hexdigest()[:8]
         if key not in self._by_key:
             short = (library.environment.id or "library").removeprefix("rasf/").removesuffix("-v0")
             made_from = f"{name}: {library!r}"
             view = View(
-                key, f"{short} (file)", "Looking at the library.", made_from, lambda tick, stop: scene_of(library, env)
+                key, f"{short} (file)", "Opening the library.", made_from, lambda tick, stop: scene_of(library, env)
             )
             is_first = not any(map(is_of_a_file, self._by_key))
             self._by_key = {key: view, **self._by_key} if is_first else {**self._by_key, key: view}
         return self._by_key[key]
 
     def remove(self, view: View) -> None:
-        """Forget a view; who looks at it goes on."""
+        """Remove a view; a page that shows it keeps working."""
         view.stop()
         self._by_key = {key: kept for key, kept in self._by_key.items() if kept is not view}
 
     def close(self) -> None:
-        """End all background work."""
+        """Stop all background work."""
         for view in self:
             view.stop()
 
 
 def is_of_a_file(key: str) -> bool:
-    """Whether a view of that key would show a library from a file."""
+    """Return whether the key is that of a library from a file."""
     return key.startswith(_FILE)
 
 
 def scene_of(library: PolicyLibrary, env: str | None = None) -> Scene:
-    """The most telling scene; the generic one where a library does not fit its environment's own, or acts in `env`."""
+    """Return the scene that fits a library.
+
+    Args:
+        library: The library.
+        env: Id of the environment to act in. Default: the one that the library names.
+
+    Returns:
+        The scene of the library's environment; the generic `LibraryScene` if there is none, if the library does not fit
+        it, or if `env` is another environment.
+    """
     from rasf_explorer.scenes.driving import ROADS, DrivingScene
     from rasf_explorer.scenes.library import LibraryScene
 
@@ -130,7 +154,7 @@ def scene_of(library: PolicyLibrary, env: str | None = None) -> Scene:
                 return ReacherScene(library)
             if environment.id in ROADS:
                 return DrivingScene(library)
-    except (ValueError, TypeError, AttributeError, LookupError):  # a file may hold settings of any kind
+    except (ValueError, TypeError, AttributeError, LookupError):  # a file may hold any settings
         pass
     return LibraryScene(library, env)
 
@@ -163,12 +187,12 @@ def _usual(seed: int) -> list[View]:
 
         return scene_of(shipped_driver())
 
-    trained = f"trained on the spot, seed {seed}"
-    training = "Training a library on the spot. The grid is there at once, in the meantime."
-    loading = "Loading the networks, and asking them what no slider changes."
+    trained = f"trained at the start, seed {seed}"
+    training = "Training a library. In the meantime, the grid is ready."
+    loading = "Loading the networks, and computing the values that no slider changes."
     return [
         View("four-room", "Four rooms", training, trained, four_room),
-        View("grid", "Grid", "Planning the sources.", "planned exactly", grid),
+        View("grid", "Grid", "Planning the source policies.", "planned exactly", grid),
         View("reacher", "Reacher", loading, "shipped reacher networks", reacher),
-        View("highway", "Highway", "Loading the networks, and the traffic.", "shipped highway networks", highway),
+        View("highway", "Highway", "Loading the networks and the traffic.", "shipped highway networks", highway),
     ]

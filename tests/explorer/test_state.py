@@ -101,7 +101,7 @@ def test_what_does_not_fit_is_said_in_one_sentence_and_left_at_its_default(subte
             assert state == default_state("here", MAP)
             (complaint,) = complaints
             assert complaint.startswith(f"The link's {name} must be ")
-            assert complaint.endswith("the usual is shown instead.")
+            assert complaint.endswith("the default is shown instead.")
             assert "\n" not in complaint
 
 

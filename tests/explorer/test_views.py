@@ -50,7 +50,7 @@ def test_a_view_that_nobody_waits_for_is_given_up():
     view = View("key", "Title", "Making ...", "", endless)
     view.begin()
     view.stop()
-    assert ended(view).error == "Title was given up."
+    assert ended(view).error == "Title was cancelled."
 
 
 def test_a_view_that_was_given_up_or_failed_is_begun_again():
@@ -70,7 +70,7 @@ def test_a_view_that_was_given_up_or_failed_is_begun_again():
     view = View("key", "Title", "Making ...", "", make)
     view.begin()
     view.stop()
-    assert ended(view).error == "Title was given up."
+    assert ended(view).error == "Title was cancelled."
     view.begin()
     assert ended(view).error == "Title could not be made. not yet"
     view.begin()

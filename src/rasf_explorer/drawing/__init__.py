@@ -1,1 +1,1 @@
-"""Pictures of the explorer, as SVG text made from numbers alone."""
+"""Pictures of the explorer: functions from numbers to SVG text."""

@@ -1,8 +1,8 @@
-"""The reacher's arm over its targets and risky circles, and GPI's objective wherever the tip may rest.
+"""The reacher's arm over its targets and risky circles, and GPI's objective over tip positions.
 
-The page's script moves the arm, so its parts are fixed: `line.link1` from shoulder to elbow, `line.link2` from elbow to
-tip, `circle.tip`, `circle.elbow`, and `polyline.trail`; all in units of the viewBox, as `to_view` gives them. y points
-up in the world and down in the picture. Targets are numbered as in the environment, from 0.
+The page's script moves the arm, so the names of its parts are fixed: `line.link1` from shoulder to elbow, `line.link2`
+from elbow to tip, `circle.tip`, `circle.elbow`, and `polyline.trail`. All are in units of the viewBox, as `to_view`
+returns them. y points up in the world and down in the picture. Targets are numbered as in the environment, from 0.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ _MARGIN, _LEFT, _INNER = 8.0, 12.0, 416.0
 
 
 def to_view(arm: Arm, xy: npt.ArrayLike) -> Floats:
-    """Places (.., 2) in metres as places (.., 2) in units of the viewBox."""
+    """Convert positions (.., 2) in metres to units of the viewBox."""
     scale, height = _fit(arm)
     return np.asarray(xy, np.float64) * (scale, -scale) + (WIDTH / 2, height / 2)
 
 
 def from_view(arm: Arm, xy: npt.ArrayLike) -> Floats:
-    """The way back: where in the world a click was."""
+    """Convert positions (.., 2) in units of the viewBox, such as a click, to metres."""
     scale, height = _fit(arm)
     return (np.asarray(xy, np.float64) - (WIDTH / 2, height / 2)) / (scale, -scale)
 
 
 def _fit(arm: Arm) -> tuple[float, float]:
-    """Units per metre, and the height: all circles and the stretched arm have room."""
+    """Return units per metre, and the height of the picture, so that all circles and the stretched arm fit."""
     risky = np.isin(np.arange(len(arm.targets)), arm.risky)[:, None]
     far = np.abs(arm.targets) + np.where(risky, arm.radius, 0.02)
     wide, high = np.maximum(far.max(axis=0, initial=0.0), sum(arm.links) + 0.01)
@@ -64,9 +64,19 @@ def draw_arm(
     selected: npt.ArrayLike | None = None,
     id_prefix: str = "arm",
 ) -> str:
-    """The arm at a step of a rollout: elbows and tips (T, 2) in metres, failures (T,); without one, it is stretched.
+    """Draw the arm.
 
-    `target` is marked as the one that counts most; `selected`, a place in metres, has a frame.
+    Args:
+        arm: Geometry and targets.
+        field: The objective, drawn as heat; None for none.
+        rollout: Elbows and tips (T, 2) in metres, failures (T,). Default: none; the arm is stretched.
+        step: The step of the rollout. Default: 0.
+        target: The target to mark as that with the largest weight. Default: none.
+        selected: A position in metres to frame. Default: none.
+        id_prefix: Start of all ids in the picture. Default: "arm".
+
+    Returns:
+        The picture, as SVG text.
     """
     elbow, tip, tips, failed = np.array([arm.links[0], 0.0]), np.array([sum(arm.links), 0.0]), np.zeros((0, 2)), None
     if rollout is not None:
@@ -90,9 +100,9 @@ def draw_arm(
     said = [f"An arm with its tip at ({shown(tip[0])}, {shown(tip[1])}) metres, among {len(arm.targets)} targets."]
     if arm.risky:
         said.append(f"It may fail within {shown(arm.radius)} m of targets {', '.join(map(str, arm.risky))}.")
-    said += [] if target is None else [f"Most counts target {target}."]
+    said += [] if target is None else [f"Target {target} has the largest weight."]
     said += [] if heat is None else [heat.in_words()]
-    said += [] if failed is None else [f"Failures on the way: {int(failed.sum())}."]
+    said += [] if failed is None else [f"Failures in the rollout: {int(failed.sum())}."]
     return picture(
         WIDTH,
         above + height,
@@ -105,7 +115,7 @@ def draw_arm(
 
 
 class _Heat:
-    """An objective with some finite value, as heat."""
+    """An objective with at least one finite value, as heat."""
 
     def __init__(self, field: Field, low: float, high: float) -> None:
         self.field, self.low, self.high = field, low, high
@@ -118,8 +128,8 @@ class _Heat:
         return None if ends is None else cls(field, *ends)
 
     def squares(self, arm: Arm) -> str:
-        """One path for each step of the scale, a square for each tip."""
-        side = self.field.cell * _fit(arm)[0] * 1.02  # a little over, so that no paper shines between
+        """Draw a square for each tip position, in one path for each step of the scale."""
+        side = self.field.cell * _fit(arm)[0] * 1.02  # overlapping, so that no gaps show
         squares = [""] * palette.HEAT
         for (x, y), value in zip(to_view(arm, self.field.tips), self.field.value, strict=True):
             if np.isfinite(value):
@@ -143,7 +153,7 @@ class _Heat:
             return f"The objective is {shown(self.low)} everywhere."
         place = ", ".join(map(shown, self.field.tips[self.best]))
         driver = int(self.field.driver[self.best])
-        return f"The objective is largest, {shown(self.high)}, with the tip at ({place}); policy {driver} drives there."
+        return f"The objective is largest, {shown(self.high)}, with the tip at ({place}), by policy {driver}."
 
 
 def _circles(arm: Arm, id_prefix: str) -> str:
@@ -191,7 +201,7 @@ def _links(arm: Arm, elbow: Floats, tip: Floats) -> str:
 
 
 def _legend(arm: Arm, heat: _Heat | None, chosen: bool, fails: bool, id_prefix: str) -> tuple[str, float]:
-    """Markup and height of what stands below the arm."""
+    """Return markup and height of the legend below the arm."""
     risky = element("circle", class_="risky", r=9, fill=f"url(#{id_prefix}-risk)")
     items = [
         (arm.training > 0, element("circle", class_="target trained", r=8), "trained target"),

@@ -11,11 +11,23 @@ import numpy.typing as npt
 
 from rasf_explorer.drawing.svg import element, picture, shown, text
 
-SIZE = 12.5  # of words in charts
+SIZE = 12.5  # of text in charts
 
 
 def round_ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers at equal steps, the first at or below low, the last at or above high."""
+    """Return evenly spaced round numbers that cover a range.
+
+    Args:
+        low: Lower end of the range.
+        high: Upper end of the range.
+        about: Approximate number of steps. Default: 5.
+
+    Returns:
+        The numbers; the first is at most `low`, the last at least `high`.
+
+    Raises:
+        ValueError: An end is not finite, or `low` is above `high`.
+    """
     if not (math.isfinite(low) and math.isfinite(high)) or low > high:
         raise ValueError(f"low and high must be finite and in order, got {low} and {high}")
     if high - low < 1e-9 * max(abs(low), abs(high), 1e-3):
@@ -29,7 +41,7 @@ def round_ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def finite_range(values: npt.ArrayLike) -> tuple[float, float] | None:
-    """The smallest and the largest finite value, if there is any."""
+    """Return the smallest and the largest finite value, or None if there is none."""
     every = np.asarray(values, np.float64)
     every = every[np.isfinite(every)]
     return (float(every.min()), float(every.max())) if every.size else None
@@ -37,21 +49,21 @@ def finite_range(values: npt.ArrayLike) -> tuple[float, float] | None:
 
 @dataclass(frozen=True)
 class Scale:
-    """A map from values to the viewBox."""
+    """A linear map from values to coordinates of the viewBox."""
 
     ticks: Sequence[float]
     start: float  # where the first tick lies
     end: float
 
     def __call__(self, value: float) -> float:
-        """The place of a value, kept within the axis."""
+        """Return the coordinate of a value, clipped to the axis."""
         first, last = self.ticks[0], self.ticks[-1]
         share = (min(max(value, first), last) - first) / (last - first)
         return self.start + share * (self.end - self.start)
 
 
 def tick_words(ticks: Sequence[float]) -> list[str]:
-    """The ticks' numbers, all with as many decimals as their distance needs."""
+    """Format ticks, all with as many decimals as their distance needs."""
     step = abs(ticks[1] - ticks[0])
     largest = max(abs(ticks[0]), abs(ticks[-1]))
     if largest >= 1e6 or largest < 1e-4:
@@ -61,7 +73,18 @@ def tick_words(ticks: Sequence[float]) -> list[str]:
 
 
 def x_axis(scale: Scale, y: float, top: float, label: str, middle: float) -> str:
-    """Numbers below, thin lines through the chart, the label in words."""
+    """Draw an x axis.
+
+    Args:
+        scale: From values to x.
+        y: Height of the axis.
+        top: Upper end of the grid lines.
+        label: Label below the numbers.
+        middle: Centre of the label.
+
+    Returns:
+        Markup.
+    """
     parts = [element("line", class_="axis", x1=scale.start, x2=scale.end, y1=y, y2=y)]
     for tick, word in zip(scale.ticks, tick_words(scale.ticks), strict=True):
         x = scale(tick)
@@ -72,7 +95,18 @@ def x_axis(scale: Scale, y: float, top: float, label: str, middle: float) -> str
 
 
 def y_axis(scale: Scale, x: float, right: float, label: str, said: Callable[[float], str] | None = None) -> str:
-    """Numbers at the left, thin lines through the chart, the label above."""
+    """Draw a y axis.
+
+    Args:
+        scale: From values to y.
+        x: Left end of the grid lines, with the numbers beside it.
+        right: Right end of the grid lines.
+        label: Label above the axis.
+        said: Formats a tick. Default: as `tick_words`.
+
+    Returns:
+        Markup.
+    """
     words = tick_words(scale.ticks) if said is None else [said(tick) for tick in scale.ticks]
     parts = []
     for tick, word in zip(scale.ticks, words, strict=True):
@@ -84,6 +118,6 @@ def y_axis(scale: Scale, x: float, right: float, label: str, said: Callable[[flo
 
 
 def empty_chart(width: float, note: str, title: str, id_prefix: str) -> str:
-    """A chart that has nothing to show says why."""
+    """Draw a chart without data, which says why."""
     body = text(note, width / 2, 60, class_="soft", text_anchor="middle")
     return picture(width, 110, body, kind="chart", title=title, description=note, id_prefix=id_prefix)

@@ -1,7 +1,7 @@
-"""Return against failures as the dial runs over its range: what caution costs.
+"""The chart of return against failures over the levels of a dial.
 
-Points are joined in the order of the dial. Its ends say "averse" and "seeking", the neutral level is a square, the
-present one has a ring, and only its own words. Thin bars are 95 % intervals.
+Points are joined in the order of the levels. The ends are labelled "averse" and "seeking", the neutral level is a
+square, and the current level has a ring and only its own label. Thin bars are 95 % intervals.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from rasf_explorer.scenes.frontier import Frontier, Point
 
 _INSET = 12.0  # room for the ring of a point without failures
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 400.0, 50.0, 380.0, 40.0, 250.0
-_NARROW, _PAD = 1e-3, 0.05  # failures: where all are nearer than the one, the other is shown around them
-_ASCENT, _HIGH = 0.8 * SIZE, 1.05 * SIZE  # of a line of words
+_NARROW, _PAD = 1e-3, 0.05  # a range of failures below the first is widened by the second on each side
+_ASCENT, _HIGH = 0.8 * SIZE, 1.05 * SIZE  # of a line of text
 
 
 def draw_frontier(
@@ -34,7 +34,20 @@ def draw_frontier(
     failure: str = "failure",
     id_prefix: str = "frontier",
 ) -> str:
-    """Failures and return at every level of `parameter`; `share`: failures are a rate, shown in per cent."""
+    """Draw failures and return at every level.
+
+    Args:
+        frontier: The points.
+        here: The current level. Default: none.
+        parameter: Name of the dial's parameter.
+        neutral: The neutral level. Default: 0.
+        share: Whether failures are a rate, shown in per cent. Default: False.
+        failure: The word for a failure. Default: "failure".
+        id_prefix: Start of all ids in the picture. Default: "frontier".
+
+    Returns:
+        The picture, as SVG text.
+    """
     fails = f"{failure}s"
     given = [*frontier.points, *([] if here is None else [here])]
     if share:
@@ -49,14 +62,14 @@ def draw_frontier(
         return empty_chart(_WIDTH, "no points yet", title, id_prefix)
 
     unit = 100.0 if share else 1.0
-    least, most = max(failures[0], 0.0), failures[1]  # an interval may reach below, failures do not
+    least, most = max(failures[0], 0.0), failures[1]  # an interval may reach below 0, failures cannot
     if most - least < _NARROW * unit:
         least, most = max(least - _PAD * unit, 0.0), most + _PAD * unit
     x = Scale(round_ticks(least, most), _LEFT + _INSET, _RIGHT)
     y = Scale(round_ticks(*returns), _BOTTOM, _TOP)
     drawn = [_Drawn(point, x, y, math.isclose(point.level, neutral, abs_tol=1e-9)) for point in line]
     body = x_axis(
-        x, _BOTTOM, _TOP, f"{fails}{', % of rollouts' if share else ' a rollout'} (left is safer)", _WIDTH / 2
+        x, _BOTTOM, _TOP, f"{fails}{', % of rollouts' if share else ' per rollout'} (left is safer)", _WIDTH / 2
     )
     body += y_axis(y, _LEFT, _RIGHT, "mean return (up is better)")
     for (x1, y1), (x2, y2) in (bar for one in drawn for bar in one.bars()):
@@ -97,7 +110,7 @@ class _Drawn:
         return self.x(self.point.failures.estimate), self.y(self.point.returns.estimate)
 
     def bars(self) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:
-        """The intervals, each from end to end, where they are known."""
+        """Yield the ends of each finite interval."""
         at, up = self.place
         _, low, high = self.point.failures
         if math.isfinite(low) and math.isfinite(high):
@@ -118,7 +131,7 @@ def _labels(line: list[_Drawn], here: _Drawn | None, parameter: str, neutral: fl
     for one in line:
         labels.keep_free(*one.place, 5)
         for low, high in one.bars():
-            if low[1] == high[1]:  # words beside upright bars are read well enough
+            if low[1] == high[1]:  # labels may overlap vertical bars
                 labels.keep_line_free(low, high)
     for one, after in pairwise(line):
         labels.keep_line_free(one.place, after.place)
@@ -135,7 +148,7 @@ def _labels(line: list[_Drawn], here: _Drawn | None, parameter: str, neutral: fl
         if line and (line[end].point.level - neutral) * beyond > 1e-9:
             named.append((line[end], said))
     for one, said in named:
-        if here is None or not math.isclose(one.point.level, here.point.level, abs_tol=1e-9):  # else it has its words
+        if here is None or not math.isclose(one.point.level, here.point.level, abs_tol=1e-9):  # else it has a label
             body += labels.put(said, *one.place, class_="halo")
     return body
 
@@ -145,7 +158,7 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 @dataclass
 class Labels:
-    """Words beside points, each at the first of eight places around its point that is free, or the nearest one."""
+    """Labels of points, each at the first free of eight places around its point, or else at the nearest free place."""
 
     within: Box
     taken: list[Box] = field(default_factory=list)
@@ -158,11 +171,11 @@ class Labels:
             self.keep_free(x, y, 2)
 
     def put(self, words: str, x: float, y: float, away: float = 10.0, **attributes: str) -> str:
-        """The words near the point, with a thin line to it where they had to go further."""
+        """Place a label near a point, with a thin line to the point if the label is not beside it."""
         wide = (1.12 if "strong" in attributes.get("class_", "") else 1.0) * text_width(words, SIZE) + 4
         beside = next(filter(self._free, self._around(x, y, wide, away)), None)
         box = beside or self._nearest(x, y, wide)
-        if box is None:  # no room at all: beside the point, over whatever is there
+        if box is None:  # no free place: beside the point, over other elements
             left, top, right, bottom = self.within
             at, up = max(min(x + away, right - wide), left), max(min(y - _HIGH / 2, bottom - _HIGH), top)
             beside = box = (at, up, at + wide, up + _HIGH)
@@ -172,14 +185,14 @@ class Labels:
         return leader + text(words, box[0], box[1] + _ASCENT, **attributes)
 
     def _around(self, x: float, y: float, wide: float, away: float) -> Iterator[Box]:
-        """Eight places around a point."""
+        """Yield eight places around a point."""
         for dx, dy in ((1, 0), (-1, 0), (0, -1), (0, 1), (1, -1), (-1, -1), (1, 1), (-1, 1)):
             left = x + away if dx > 0 else x - away - wide if dx < 0 else x - wide / 2
             top = y - _HIGH / 2 + dy * (away + _HIGH / 2)
             yield left, top, left + wide, top + _HIGH
 
     def _nearest(self, x: float, y: float, wide: float) -> Box | None:
-        """The free place nearest to a point, if there is any."""
+        """Return the free place nearest to a point, if there is any."""
         left, top, right, bottom = self.within
         ups, ats = np.arange(top, bottom - _HIGH, 4.0).tolist(), np.arange(left, right - wide, 8.0).tolist()
         free = filter(self._free, ((at, up, at + wide, up + _HIGH) for up in ups for at in ats))

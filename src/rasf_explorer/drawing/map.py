@@ -1,15 +1,15 @@
-"""A map with what GPI does on it: arrows, who drives, visits, one rollout's path.
+"""A map with GPI's choices: arrows, selected source policies, visits, and the path of one rollout.
 
-The page reads and moves a few things in the picture, so they are fixed:
+The page reads and moves some elements of the picture, so their form is fixed:
 
-- a cell is `<g class="cell" data-cell="17" data-action="left" data-driver="3">`; action and driver are missing where
-  nobody acts; walls are `<g class="wall-cell">` and carry no number;
+- a cell is `<g class="cell" data-cell="17" data-action="left" data-driver="3">`; the last two are missing where no
+  action is taken; walls are `<g class="wall-cell">` without numbers;
 - the agent is `<g class="agent" data-x="4" data-y="1" transform="translate(..)">`, data in cells (column, row), the
-  translation in units of the viewBox, as `centre` says it; it is there when there is a path;
-- what lies over the cells lets clicks through.
+  translation in units of the viewBox, as `centre` returns it; it exists if there is a path;
+- elements on top of the cells let clicks through.
 
-Sources are numbered as in the library, from 0. Symbols are drawn around the origin for a cell of 32 by 32, and `unit`
-scales them; they differ by outline and letter, so that a print in grey is read as well as the screen.
+Source policies are numbered as in the library, from 0. Symbols are drawn around the origin for a cell of 32 by 32, and
+scaled by `unit`. They differ by outline and letter, so that they can be distinguished in grey.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ from rasf_explorer.scenes.scene import ACTIONS, Layout, MapPolicy
 
 WIDTH = 440.0
 _MARGIN, _INNER = 12.0, 416.0
-_LARGEST_CELL, _LARGEST_UNIT = 84.0, 2.0  # in large cells symbols stop growing
-_NUMBERED = 10  # of the most visited cells, how many carry their number at most
-_HARDLY = 0.005  # steps an episode: fewer are drawn as none
-_TURN = (180, -90, 0, 90)  # of an arrow that points right, for left, up, right, down
-_ASIDE = ((2.6, 0.0), (0.0, 2.6), (-2.6, 0.0), (0.0, -2.6))  # from the arrow at the edge
+_LARGEST_CELL, _LARGEST_UNIT = 84.0, 2.0  # the second limits the size of symbols in large cells
+_NUMBERED = 10  # largest number of cells that show their number of visits
+_FAINT = 0.005  # steps per episode, below which an arrow is faint
+_TURN = (180, -90, 0, 90)  # degrees by which an arrow to the right is turned, for left, up, right, down
+_ASIDE = ((2.6, 0.0), (0.0, 2.6), (-2.6, 0.0), (0.0, -2.6))  # shift of a symbol away from the arrow at the edge
 _ARROW = ((-8.0, -1.3), (1.3, -1.3), (1.3, -5.6), (8.6, 0.0), (1.3, 5.6), (1.3, 1.3), (-8.0, 1.3))
-_NUDGE = ((9.6, -5.2), (15.0, 0.0), (9.6, 5.2))  # an arrow beside what stands in the middle
-_LANE, _WIDEST_LANE = 0.13, 5.0  # of a cell, to the right of the way
-_MARK_EVERY = 3  # moves between marks of direction
+_NUDGE = ((9.6, -5.2), (15.0, 0.0), (9.6, 5.2))  # an arrow beside a symbol
+_LANE, _WIDEST_LANE = 0.13, 5.0  # shift of a path to its right, as a share of a cell, and its limit
+_MARK_EVERY = 3  # moves between arrow heads on a path
 
 
 def side(layout: Layout) -> float:
-    """The side of a cell, in units of the viewBox."""
+    """Return the side of a cell, in units of the viewBox."""
     return min(_INNER / max(layout.columns, layout.rows), _LARGEST_CELL)
 
 
 def centre(layout: Layout, cell: int) -> tuple[float, float]:
-    """The middle of a cell, in units of the viewBox: where the agent is translated to."""
+    """Return the centre of a cell, in units of the viewBox."""
     wide = side(layout)
     left = (WIDTH - wide * layout.columns) / 2
     row, column = divmod(int(cell), layout.columns)
@@ -81,7 +81,23 @@ def draw_map(
     drivers: bool = True,
     id_prefix: str = "map",
 ) -> str:
-    """The map in one context: who drives, or `visits` where they are given; a path is walked up to `step`."""
+    """Draw the map in one context.
+
+    Args:
+        layout: The map.
+        policy: GPI's choice in every cell.
+        names: Task and risk of each source policy, in words.
+        visits: Visits of the cells (C,), drawn as heat. Default: none.
+        path: Cells of a rollout. Default: none.
+        step: The step of the path where the agent is. Default: at its start, with the whole path drawn as walked.
+        selected: A cell to frame. Default: none.
+        context: The objects collected so far, as a bit mask. Default: 0.
+        drivers: Whether to show the selected source policies, if no visits are given. Default: True.
+        id_prefix: Start of all ids in the picture. Default: "map".
+
+    Returns:
+        The picture, as SVG text.
+    """
     sheet = _Sheet(layout, policy, names, visits, drivers and visits is None, context, id_prefix)
     path = None if path is None or not len(path) else path
     over = "" if path is None else _path(layout, path, step)
@@ -102,7 +118,7 @@ def draw_map(
         top,
         defs + sheet.cells() + element("g", over, class_="over") + below,
         kind="map" if path is None else "map walked",
-        title="Map: what is done in every cell" + ("" if visits is None else ", and how often it is visited"),
+        title="Map: the action in every cell" + ("" if visits is None else ", and its visits"),
         description=sheet.in_words(path),
         id_prefix=id_prefix,
     )
@@ -115,38 +131,38 @@ class _Sheet:
     layout: Layout
     policy: MapPolicy
     names: Sequence[str]
-    heat: Floats | None  # visits, where they are shown
+    heat: Floats | None  # visits, if they are shown
     drivers: bool
     context: int
     id_prefix: str
 
     @cached_property
     def ranked(self) -> list[tuple[int, int]]:
-        """The sources that drive some cell and how many, the most first."""
+        """The selected source policies and their number of cells, in descending order."""
         driver = self.policy.driver
         found, cells = np.unique(driver[driver >= 0], return_counts=True)
         return [(int(found[place]), int(cells[place])) for place in np.lexsort((found, -cells))]
 
     @cached_property
     def look_of(self) -> dict[int, int]:
-        """The look of each driving source, where drivers are shown."""
+        """The look of each selected source policy, if they are shown."""
         return palette.looks([source for source, _ in self.ranked]) if self.drivers else {}
 
     @cached_property
     def largest(self) -> float:
-        """The number of visits at the end of the scale."""
+        """The largest number of visits."""
         return 0.0 if self.heat is None else float(self.heat[np.isfinite(self.heat)].max(initial=0.0))
 
     @cached_property
     def unseen(self) -> Bools:
-        """Free cells where nobody acts: nothing was learned there."""
+        """Free cells without an action, as nothing was learned there."""
         unseen = np.asarray(self.policy.action) < 0
         unseen[[*self.layout.walls, *self.layout.goals, *self.layout.hazards]] = False
         return unseen
 
     @cached_property
     def numbered(self) -> set[int]:
-        """The most visited free cells, which carry their visits as a number."""
+        """The most visited free cells, which show their visits as a number."""
         if self.heat is None:
             return set()
         layout, heat = self.layout, self.heat
@@ -154,11 +170,11 @@ class _Sheet:
         free = [int(cell) for cell in np.argsort(-heat, kind="stable") if int(cell) not in taken and heat[cell] >= 0.05]
         if len(free) <= _NUMBERED:
             return set(free)
-        rest = _visit_words(float(heat[free[_NUMBERED]]))  # who reads the same as one left out is left out, too
+        rest = _visit_words(float(heat[free[_NUMBERED]]))  # a cell with the same text as an omitted one is omitted, too
         return {cell for cell in free[:_NUMBERED] if _visit_words(float(heat[cell])) != rest}
 
     def heat_step(self, cell: int) -> int | None:
-        """Of visits; roots, so that cells passed once still show beside a cell where somebody waits."""
+        """Return the step of heat of a cell: a square root of visits, so that rarely visited cells stay visible."""
         if self.heat is None:
             return None
         visits = float(self.heat[cell])
@@ -182,8 +198,8 @@ class _Sheet:
                 symbol = element("g", symbol, transform=aside) + self._arrow(cell, action, "nudge")
             elif action >= 0:
                 symbol = self._arrow(cell, action, "arrow")
-            does, who = ACTIONS[action] if action >= 0 else None, driver if driver >= 0 else None
-            kept = {"data_cell": cell, "data_action": does, "data_driver": who}
+            name, source = ACTIONS[action] if action >= 0 else None, driver if driver >= 0 else None
+            kept = {"data_cell": cell, "data_action": name, "data_driver": source}
             parts.append(element("g", inside, symbol, class_="cell", **kept, transform=place))
         return "".join(parts)
 
@@ -194,7 +210,7 @@ class _Sheet:
         return f"url(#{palette.pattern_id(self.id_prefix, self.look_of[driver])})" if driver in self.look_of else None
 
     def _symbol(self, cell: int) -> str:
-        """What stands in a cell, or the number of visits in one that is free, or a question mark where nobody acts."""
+        """Draw the symbol of a cell, its number of visits, or a question mark where nothing was learned."""
         wide, layout = side(self.layout), self.layout
         collected = cell in layout.objects and bool(self.context >> layout.objects.index(cell) & 1)
         if symbol := symbol_at(layout, cell, min(wide / 32, _LARGEST_UNIT), collected=collected):
@@ -210,17 +226,17 @@ class _Sheet:
     def _arrow(self, cell: int, action: int, shape: str) -> str:
         hot = self.heat_step(cell)
         kind = "go" if hot is None else "go on-high" if hot >= palette.FIRST_HIGH else "go on-low"
-        if self.heat is not None and self.heat[cell] < _HARDLY:
+        if self.heat is not None and self.heat[cell] < _FAINT:
             kind += " faint"
         return element("use", href=f"#{self.id_prefix}-{shape}", class_=kind, transform=f"rotate({_TURN[action]})")
 
     def legends(self) -> list[tuple[str, float]]:
-        """The legends that have anything to say, each with its height."""
+        """Return the legends that are not empty, each with its height."""
         found = [self._symbol_legend()]
         if self.heat is not None:
             shares = [edge / palette.HEAT for edge in (0, 3, 5, 7, palette.HEAT)]
             ticks = [(share, shown(self.largest * share**2, 2)) for share in shares]
-            title = "Steps an episode spends in a cell, in the mean"
+            title = "Mean number of steps per episode in a cell"
             found.append((heat_legend(title, ticks, _MARGIN, 13, _INNER), 60.0))
         elif self.drivers:
             found.append(self._driver_legend())
@@ -235,12 +251,12 @@ class _Sheet:
             elif cell >= 0 and (icon := symbol_at(layout, cell, 0.85)):
                 items.append((icon, words))
         if self.unseen.any():
-            items.append((_UNKNOWN, "never met in training"))
+            items.append((_UNKNOWN, "never visited in training"))
         markup, y = legend_lines(items, _MARGIN, 12.0, _INNER)
         return markup, y + 14
 
     def _driver_legend(self) -> tuple[str, float]:
-        """The sources that drive most cells, with pattern, number and name; the rest in one line."""
+        """Draw the source policies selected in most cells, with pattern, number and name; the others in one line."""
         lines = [
             (self.look_of[source], f"policy {source}", self.names[source], cells)
             for source, cells in self.ranked[: palette.DRIVERS]
@@ -249,7 +265,7 @@ class _Sheet:
             others = f"{len(rest)} others" if len(rest) > 1 else "1 other"
             numbers = ", ".join(str(source) for source, _ in rest)
             lines.append((palette.OTHER, others, f"policies {numbers}", sum(cells for _, cells in rest)))
-        parts = [text("Who drives the choice, and what it was trained for", _MARGIN, 13, class_="strong")]
+        parts = [text("Selected source policies, and what they were trained for", _MARGIN, 13, class_="strong")]
         y = 28.0
         for look, said, name, cells in lines:
             count = counted(cells, "cell")
@@ -266,7 +282,7 @@ class _Sheet:
             parts.append(element("g", line, class_="driver", transform=f"translate({number(_MARGIN)} {number(y - 6)})"))
             y += 21
         if not lines:
-            parts.append(text("nobody: nothing was learned for this map", _MARGIN, y + 5, class_="soft"))
+            parts.append(text("none: nothing was learned for this map", _MARGIN, y + 5, class_="soft"))
             y += 21
         return "".join(parts), y
 
@@ -281,7 +297,7 @@ class _Sheet:
         if action >= 0:
             said += f": {ACTIONS[action]}" + (f", by policy {driver}" if driver >= 0 else "")
         if self.heat is not None:
-            said += f"; {shown(float(self.heat[cell]), 2)} steps an episode"
+            said += f"; {shown(float(self.heat[cell]), 2)} steps per episode"
         return said
 
     def in_words(self, path: Ints | None) -> str:
@@ -289,19 +305,17 @@ class _Sheet:
         start = layout.start
         said = [f"A map of {layout.rows} rows and {layout.columns} columns, the start at {self._at(start)}."]
         if policy.action[start] >= 0:
-            said.append(
-                f"At the start it goes {ACTIONS[policy.action[start]]}, and policy {policy.driver[start]} drives."
-            )
+            said.append(f"At the start GPI takes {ACTIONS[policy.action[start]]}, by policy {policy.driver[start]}.")
         if self.ranked:
-            drive = "; ".join(
+            selected = "; ".join(
                 f"policy {source} ({names[source]}) {counted(cells, 'cell')}"
                 for source, cells in self.ranked[: palette.DRIVERS]
             )
             rest = len(self.ranked) - palette.DRIVERS
-            said.append(f"Who drives: {drive}{f'; and {rest} more' if rest > 0 else ''}.")
+            said.append(f"Selected policies: {selected}{f'; and {rest} more' if rest > 0 else ''}.")
         if self.heat is not None and self.largest > 0:
             top = int(np.nanargmax(self.heat))
-            said.append(f"Most steps are spent at {self._at(top)}, {shown(float(self.heat[top]), 2)} an episode.")
+            said.append(f"Most steps are spent at {self._at(top)}, {shown(float(self.heat[top]), 2)} per episode.")
         if path is not None:
             said.append(f"A rollout of {counted(len(path) - 1, 'step')} that ends at {self._at(path[-1])}.")
         return " ".join(said)
@@ -321,7 +335,17 @@ def _frame(layout: Layout, cell: int) -> str:
 
 
 def symbol_at(layout: Layout, cell: int, unit: float, *, collected: bool = False) -> str:
-    """What stands in a cell, or nothing."""
+    """Draw the symbol of a cell; an empty text if it has none.
+
+    Args:
+        layout: The map.
+        cell: The cell.
+        unit: Scale of the symbol; 1 for a cell of 32 by 32.
+        collected: Whether an object in the cell was collected. Default: False.
+
+    Returns:
+        Markup around the origin.
+    """
     symbol = layout.symbols[cell]
     if cell in layout.goals:
         cloth = points((x * unit, y * unit) for x, y in ((-4.2, -9.0), (8.0, -4.6), (-4.2, 0.0)))
@@ -341,7 +365,7 @@ def symbol_at(layout: Layout, cell: int, unit: float, *, collected: bool = False
 
 
 def warning(unit: float, letter: str = "!") -> str:
-    """The sign of danger."""
+    """Draw a warning triangle with a letter."""
     corners = points((x * unit, y * unit) for x, y in ((0.0, -8.6), (9.2, 7.2), (-9.2, 7.2)))
     return element("polygon", class_="trap", points=corners) + _letter(letter, unit * 0.93, "trap-letter", 6.0)
 
@@ -354,7 +378,7 @@ _UNKNOWN = text("?", 0, 4.5, class_="letter soft")
 
 
 def _outline(place: int, kind: str, unit: float) -> str:
-    """The shape of a class of objects: a circle, a square, or a polygon of 4, 5, 6 or 8 corners."""
+    """Draw the shape of a class of objects: a circle, a square, or a polygon with 4, 5, 6 or 8 corners."""
     shape = place % 6
     if shape == 0:
         return element("circle", class_=kind, r=8.0 * unit)
@@ -368,11 +392,11 @@ def _outline(place: int, kind: str, unit: float) -> str:
     return element("polygon", class_=kind, points=places)
 
 
-# one rollout: a line that keeps to the right of its way, so that going and coming back are two lines
+# one rollout: a line shifted to its right, so that the ways there and back are two lines
 
 
 def _path(layout: Layout, path: Ints, step: int | None) -> str:
-    """The way walked and the way ahead, marks of direction, and the agent at `step` (at the first cell for None)."""
+    """Draw the path up to `step` and after it, arrow heads, and the agent (at the first cell if `step` is None)."""
     centres = [complex(*centre(layout, cell)) for cell in path]  # y points down: 1j turns to the right
     wide, last = side(layout), len(path) - 1
     now = 0 if step is None else min(max(step, 0), last)
@@ -397,12 +421,12 @@ def _points(places: Sequence[complex]) -> str:
 
 
 def _right(here: complex, there: complex) -> complex:
-    """The unit vector to the right of the way; 0 where nobody moved."""
+    """Return the unit vector to the right of a move; 0 if the cell stays the same."""
     return 1j * (there - here) / abs(there - here) if there != here else 0j
 
 
 def _lane(centres: Sequence[complex], shift: float) -> list[tuple[int, complex]]:
-    """Corners of the line, each with its step; two where it turns back."""
+    """Return the corners of the line, each with its step; there are two where the path turns back."""
     ways = [_right(here, there) for here, there in pairwise(centres)]
     found: list[tuple[int, complex]] = []
     before = 0j
@@ -420,7 +444,7 @@ def _lane(centres: Sequence[complex], shift: float) -> list[tuple[int, complex]]
 
 
 def _marks(centres: Sequence[complex], shift: float) -> list[str]:
-    """Arrow heads on the line, every few moves."""
+    """Draw arrow heads on the line, every few moves."""
     moves = [(here, there) for here, there in pairwise(centres) if here != there]
     marks, reach = [], shift * 1.15
     for here, there in moves[1::_MARK_EVERY]:

@@ -1,12 +1,13 @@
-"""Colours, patterns and the scale of heat, for light and dark; nothing is ever said by colour alone.
+"""Colours, patterns and the scale of heat, for a light and a dark theme; colour is never the only distinction.
 
-Sources are told apart by colour and pattern together: seven colours that stay apart for eyes without red or green (a
-test sees with them), and seven patterns that differ in a print without colour. Heat has one hue and runs from the
-paper's lightness to the ink's, so it reads in grey, in both themes. Words keep a contrast of 4.5 to what is behind.
+Source policies are distinguished by colour and pattern together: seven colours that stay distinct under red-green
+colour blindness (a test simulates it), and seven patterns that differ without colour. Heat has one hue, and its
+lightness runs from that of the paper to that of the ink, so it is readable in grey, in both themes. Text has a contrast
+of at least 4.5 to its background.
 
-Colours are CSS custom properties, so one picture serves both themes: light unless an ancestor (or the picture itself)
-has the class `dark` or `body--dark`; a picture that is its own document asks the reader's system, unless it has the
-class `light`.
+Colours are CSS custom properties, so one picture works in both themes: light unless an ancestor (or the picture itself)
+has the class `dark` or `body--dark`. A picture that is its own document follows the theme of the system, unless it has
+the class `light`.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-DRIVERS = 7  # sources with a look of their own; the rest are "other"
+DRIVERS = 7  # source policies with their own look; the remaining ones have the look "other"
 OTHER = DRIVERS
 HEAT = 9  # steps of the scale
-FIRST_HIGH = 5  # from this step of heat on, words on it take the colour `on-high`
+FIRST_HIGH = 5  # from this step of heat on, text has the colour `on-high`
 
-_COLOURS = {  # in the light theme, in the dark theme; d: drivers, the last one "other"; h: heat
+_COLOURS = {  # light theme, dark theme; d: source policies, the last one "other"; h: heat
     "paper": ("#ffffff", "#14181f"),
     "ink": ("#1c2430", "#eef1f5"),
     "soft": ("#56606e", "#a9b3c0"),
@@ -54,7 +55,7 @@ _COLOURS = {  # in the light theme, in the dark theme; d: drivers, the last one 
 LIGHT = {name: light for name, (light, _) in _COLOURS.items()}
 DARK = {name: dark for name, (_, dark) in _COLOURS.items()}
 
-# Marks of the looks on a tile of 8 by 8; diagonals run over the corners so that tiles join.
+# Marks of the looks on a tile of 8 by 8; diagonals extend over the corners, so that tiles join.
 _MARKS = (
     '<path d="M-2 2l4-4M0 8l8-8M6 10l4-4"/>',
     '<path d="M2 2h.01M6 6h.01" stroke-width="2.6" stroke-linecap="round"/>',
@@ -68,12 +69,12 @@ _MARKS = (
 
 
 def variables(theme: dict[str, str]) -> str:
-    """A theme as CSS custom properties."""
+    """Return a theme as CSS custom properties."""
     return ";".join(f"--{name}:{colour}" for name, colour in theme.items())
 
 
 def _picture_style() -> str:
-    """The rules of a picture, without the space that people need to read them."""
+    """Return the style sheet of a picture, minified."""
     rules = (Path(__file__).parent.parent / "static" / "picture.css").read_text()
     rules = re.sub(r"\s*([{}:;,])\s*", r"\1", re.sub(r"/\*.*?\*/", "", rules, flags=re.DOTALL)).strip()
     return (
@@ -86,17 +87,24 @@ STYLE = _picture_style()
 
 
 def heat_step(share: float) -> int:
-    """The step of a share in [0, 1] of the scale."""
+    """Return the step of the scale for a share in [0, 1]."""
     return min(max(int(share * HEAT), 0), HEAT - 1)
 
 
 def heat_colour(step: int) -> str:
-    """The colour of a step of heat."""
+    """Return the colour of a step of heat."""
     return f"var(--h{step})"
 
 
 def looks(drivers: list[int]) -> dict[int, int]:
-    """A look for each source, most important first; a source keeps its look, where possible, whichever others drive."""
+    """Assign a look to each source policy.
+
+    Args:
+        drivers: The selected source policies, the most important first.
+
+    Returns:
+        Looks by source policy. If possible, a policy keeps its look when the other policies change.
+    """
     found: dict[int, int] = {}
     for driver in drivers:
         if len(found) >= DRIVERS:
@@ -108,12 +116,12 @@ def looks(drivers: list[int]) -> dict[int, int]:
 
 
 def pattern_id(id_prefix: str, look: int) -> str:
-    """The id of a look's pattern."""
+    """Return the id of the pattern of a look."""
     return f"{id_prefix}-look{look}"
 
 
 def patterns(id_prefix: str, used: Iterable[int]) -> str:
-    """Definitions of the patterns of these looks: a tint of the colour, and marks in the full colour on it."""
+    """Return definitions of the patterns of some looks: marks in the full colour on a tint of it."""
     return "".join(
         f'<pattern id="{pattern_id(id_prefix, look)}" width="8" height="8" patternUnits="userSpaceOnUse">'
         f'<g fill="none" stroke="var(--d{look})" stroke-width="1.1">'

@@ -1,7 +1,7 @@
-"""Returns of many rollouts, at the chosen risk and at none: two histograms over the same bins, with mean and CVaR.
+"""Histograms of returns at the chosen risk and at the neutral one, over the same bins, with mean and CVaR.
 
-Where returns take few values, each value has its bar. A bin with any rollout in it is never drawn empty: the rare bad
-end is what risk is about.
+If returns have few distinct values, each value has its own bar. The bar of a bin with any rollout has a minimum height,
+so that rare bad returns stay visible.
 """
 
 from __future__ import annotations
@@ -16,14 +16,24 @@ from rasf_explorer.drawing.svg import element, hatch, picture, points, shorten, 
 from rasf_explorer.scenes.scene import SceneOutcome
 
 _WIDTH, _LEFT, _RIGHT = 400.0, 48.0, 380.0
-_FEW = 16  # values: as many bars
+_FEW = 16  # up to this number of distinct values, each has its own bar
 _BINS = 24
 _FIRST_ROW, _ROW = 46.0, 17.0
 _MARKS = (("mean", "return"), ("worst tenth", "return_cvar"))
 
 
 def draw_returns(chosen: SceneOutcome, neutral: SceneOutcome | None, *, label: str, id_prefix: str = "returns") -> str:
-    """Returns at the chosen risk beside risk-neutral ones, if any; `label` says the chosen risk in words."""
+    """Draw the returns of rollouts.
+
+    Args:
+        chosen: Rollouts at the chosen risk.
+        neutral: Risk-neutral rollouts; None for none.
+        label: The chosen risk in words.
+        id_prefix: Start of all ids in the picture. Default: "returns".
+
+    Returns:
+        The picture, as SVG text.
+    """
     kinds = [("chosen", label, chosen)]
     if neutral is not None:
         kinds.append(("neutral", "risk-neutral", neutral))
@@ -72,7 +82,7 @@ class _Bins(NamedTuple):
 
 
 def _bins(returns: Floats, ends: tuple[float, float]) -> _Bins:
-    """A bin of its own for each value where values are few, else bins of equal width at round edges."""
+    """Return a bin for each distinct value if there are few, otherwise bins of equal width with round edges."""
     values = np.unique(np.round(returns, 9))
     if 0 < len(values) <= _FEW:
         gaps, ticks = np.diff(values), round_ticks(*ends)
@@ -85,7 +95,7 @@ def _bins(returns: Floats, ends: tuple[float, float]) -> _Bins:
 
 
 def _bars(bins: _Bins, shares: Floats, x: Scale, y: Scale) -> list[tuple[float, float, float]]:
-    """Left, right and top of every bar; at least two units high, at least three wide."""
+    """Return left, right and top of every bar; at least two units high, at least three wide."""
     found = []
     for middle, share in zip(bins.middles, shares, strict=True):
         if share > 0:
@@ -95,7 +105,7 @@ def _bars(bins: _Bins, shares: Floats, x: Scale, y: Scale) -> list[tuple[float, 
 
 
 def _outlined(bars: list[tuple[float, float, float]], bottom: float) -> str:
-    """One outline around bars that touch."""
+    """Draw one outline around bars that touch."""
     outlines: list[list[tuple[float, float]]] = []
     for left, right, top in bars:
         if outlines and abs(outlines[-1][-1][0] - left) < 0.1:
@@ -106,7 +116,7 @@ def _outlined(bars: list[tuple[float, float, float]], bottom: float) -> str:
 
 
 def _legend(label: str, beside: bool, fill: str) -> str:
-    """Which bars are whose."""
+    """Draw the legend of the bars."""
     neutral = "risk-neutral"
     place = _WIDTH - 20 - text_width(neutral, SIZE) - 24
     bars = element("rect", class_="chosen-bar", x=8, y=8, width=20, height=13, fill=fill)
@@ -117,7 +127,7 @@ def _legend(label: str, beside: bool, fill: str) -> str:
 
 
 def _marked(marks: list[tuple[str, str, float]], x: Scale, bottom: float) -> str:
-    """A line for each mean and CVaR; its words have a row of their own, so that none meets another."""
+    """Draw a line for each mean and CVaR; each label has its own row, so that labels do not overlap."""
     lines, words = [], []
     for row, (kind, said, value) in enumerate(marks):
         place, y = x(value), _FIRST_ROW + _ROW * row

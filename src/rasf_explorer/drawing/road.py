@@ -1,8 +1,8 @@
-"""Drives in the same traffic, from above, and the speed of the own car at every step of them.
+"""Drives in the same traffic, seen from above, and the speed of the own car at every step.
 
-The page's script moves what has `data-mover`: of each drive the window (what is behind it moves the other way) and its
-cars, and the mark of the step in the chart of speeds. `moves` says where they are, in the order of their numbers: in
-metres on the road, in units of the viewBox on the chart.
+The page's script moves the elements with `data-mover`: for each drive the group of everything in its window and each of
+its cars, and the mark of the step in the chart of speeds. `moves` returns their positions in the order of the numbers
+in `data-mover`: in metres on the road, in units of the viewBox on the chart.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from rasf_explorer.drawing.svg import counted, edged, element, legend_lines, num
 from rasf_explorer.scenes.scene import Drive, Road
 
 WIDTH = 560.0
-_EDGE, _GAP, _WORDS = 8.0, 16.0, 42.0  # around all, between two drives, above each
-_LEFT, _HIGH = 44.0, 96.0  # of the chart
-_BEHIND = 0.35  # the own car's place in a window that follows it
+_EDGE, _GAP, _WORDS = 8.0, 16.0, 42.0  # margin, gap between two drives, room for words above each
+_LEFT, _HIGH = 44.0, 96.0  # left end and height of the chart
+_BEHIND = 0.35  # position of the own car in a window that follows it
 _CROSS = "M-1.1-1.1l2.2 2.2m0-2.2l-2.2 2.2"
 
 
 class Acted(NamedTuple):
-    """Who drives: "chosen" or "neutral", the risk in words, and the drive once it is there."""
+    """A risk ("chosen" or "neutral"), its label, and its drive; None until the drive is ready."""
 
     kind: str
     label: str
@@ -33,7 +33,16 @@ class Acted(NamedTuple):
 
 
 def moves(road: Road, drives: Sequence[Drive], step: int) -> Floats:
-    """Where everything is at a step (m, 4): x, y, degrees, 1 if crashed; nan what is not there; the ended stay."""
+    """Return the positions of all movers at a step.
+
+    Args:
+        road: The road.
+        drives: The drives; one that has ended keeps its last step.
+        step: The step.
+
+    Returns:
+        Positions (m, 4): x, y, degrees, 1 if crashed; nan for a car that is not on the road.
+    """
     found = []
     for drive in drives:
         cars = drive.cars[min(step, drive.steps)] * (1.0, 1.0, 180 / np.pi, 1.0)
@@ -44,7 +53,17 @@ def moves(road: Road, drives: Sequence[Drive], step: int) -> Floats:
 
 
 def draw_road(road: Road, acted: Sequence[Acted], step: int = 0, *, id_prefix: str = "road") -> str:
-    """The drives at a step: long roads one above the other, others side by side, and speeds below."""
+    """Draw drives at a step, with a chart of their speeds below.
+
+    Args:
+        road: The road. Windows of a long road are stacked, others are placed in one row.
+        acted: The drives and their risks.
+        step: The step. Default: 0.
+        id_prefix: Start of all ids in the picture. Default: "road".
+
+    Returns:
+        The picture, as SVG text.
+    """
     drives = [one.drive for one in acted if one.drive is not None]
     places, (wide, deep) = moves(road, drives, step), road.window
     across = 1 if road.follows else len(acted)
@@ -82,7 +101,7 @@ def _facts(drive: Drive) -> str:
 
 
 def _world(road: Road, kind: str, drive: Drive, places: Floats, first: int) -> str:
-    """All that moves through a window: the road, the way of the own car, and the cars, the own one over the others."""
+    """Draw the contents of a window: the road, the path of the own car, and the cars, the own car on top."""
     parts = [element("polyline", class_="lane", points=points(middle), stroke_width=w) for middle, w in road.lanes]
     for line, broken in road.lines:
         parts.append(element("polyline", class_="lane-line broken" if broken else "lane-line", points=points(line)))
@@ -114,14 +133,14 @@ def _placed(place: Floats, mover: int | None) -> dict[str, str | int | None]:
 
 
 def _steps(drives: Sequence[Drive]) -> Scale:
-    """The steps of the longest drive, as an axis of whole numbers."""
+    """Return an axis of whole numbers for the steps of the longest drive."""
     longest = max((drive.steps for drive in drives), default=1)
     apart = next((n for n in (1, 2, 5, 10, 20) if longest <= 8 * n), 50)
     return Scale([float(tick) for tick in range(0, longest + apart, apart)], _LEFT, WIDTH - _EDGE - 8)
 
 
 def _speeds(acted: Sequence[Acted], top: float, now: float, mover: int) -> str:
-    """Speed against steps, a line for each drive, with a cross where it collides."""
+    """Draw speed against steps, a line for each drive, with a cross at a collision."""
     drives = [one.drive for one in acted if one.drive is not None]
     x, bottom = _steps(drives), top + _HIGH
     y = Scale(round_ticks(0.0, max(float(drive.speeds.max()) for drive in drives), 3), bottom, top)
@@ -138,7 +157,7 @@ def _speeds(acted: Sequence[Acted], top: float, now: float, mover: int) -> str:
 
 
 def _legend(y: float, kinds: Sequence[str], road: Road, drives: Sequence[Drive]) -> tuple[str, float]:
-    """Markup, and where it ends."""
+    """Return markup, and the y at which it ends."""
     size, here = np.array([5.0, 2.0]), np.zeros(4)
     own = {"chosen": "own car, chosen risk", "neutral": "own car, risk-neutral"}
     marks = [(_car(kind, size, here, None), own[kind]) for kind in kinds]

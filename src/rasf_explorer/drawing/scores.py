@@ -1,8 +1,8 @@
-"""Why GPI does what it does at one place: every action with its best sources, their mean, std and value.
+"""The chart of GPI's scores in one state: every action with its best source policies, their mean, std and value.
 
-A bar reaches from mean minus std to mean plus std, a circle is the mean, a diamond the value, which is the mean seen
-through the risk. Means are of the return of one source policy, discounted as it was trained. GPI takes the largest
-value; its row has a star.
+A bar reaches from mean minus std to mean plus std, a circle is the mean, a diamond the value under the risk. Mean and
+std are those of the return of one source policy, with the discount of its training. GPI takes the largest value; its
+row has a star.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _FEW_ACTIONS = 5
 
 
 class ScoreRow(NamedTuple):
-    """One source policy and action at one place."""
+    """Scores of one source policy and action in one state."""
 
     source: int
-    policy: str  # what it was trained for
+    policy: str  # its task and risk in words
     action: str
     mean: float
     std: float
@@ -39,7 +39,16 @@ class ScoreRow(NamedTuple):
 
 
 def scores_rows(scores: SceneScores, policies: Sequence[str], actions: Sequence[str]) -> list[ScoreRow]:
-    """All sources and actions, the largest value first, unknown ones last."""
+    """Return a row for each source policy and action.
+
+    Args:
+        scores: The scores in one state.
+        policies: Task and risk of each source policy, in words.
+        actions: Names of the actions.
+
+    Returns:
+        Rows by descending value; values that are not known come last.
+    """
     order = np.argsort(-np.nan_to_num(scores.values.ravel(), nan=-np.inf), kind="stable").tolist()
     rows = []
     for k, a in (divmod(place, len(actions)) for place in order):
@@ -57,7 +66,18 @@ def draw_scores(
     families_label: str,
     id_prefix: str = "scores",
 ) -> str:
-    """The best few sources of every action; `families_label` says the chosen risk in words."""
+    """Draw the best few source policies of every action.
+
+    Args:
+        scores: The scores in one state.
+        policies: Task and risk of each source policy, in words.
+        actions: Names of the actions.
+        families_label: The chosen risk in words.
+        id_prefix: Start of all ids in the picture. Default: "scores".
+
+    Returns:
+        The picture, as SVG text.
+    """
     title = f"Scores of source policies here, under {families_label}"
     rows = [row for row in scores_rows(scores, policies, actions) if row.value > -math.inf]
     of_action = {action: [row for row in rows if row.action == action] for action in actions}
@@ -69,12 +89,12 @@ def draw_scores(
 
     x = Scale(round_ticks(*bounds, 4), _LEFT, _RIGHT)
     bottom = _TOP + sum(_HEAD + _ROW * len(few) + _GAP for few in best.values())
-    scored = "return of one policy, "  # rollouts show another return, GPI's, not discounted
+    scored = "return of one policy, "  # the return of rollouts is that of GPI, not discounted
     scored += "not discounted" if scores.gamma == 1 else f"discounted (gamma {shown(scores.gamma)})"
     winner, said = "nothing was learned here", ["Nothing was learned here."]
     for row in (row for row in rows if row.wins):
         winner = f"{row.action}, by policy {row.source}"
-        said = [f"Scores are of the {scored}.", f"GPI takes {row.action}, driven by {_in_words(row)}."]
+        said = [f"Scores are of the {scored}.", f"GPI takes {row.action}, by {_in_words(row)}."]
     body = _heading(winner, families_label) + x_axis(x, bottom, _TOP, scored, _WIDTH / 2)
     y = _TOP
     for a, (action, few) in enumerate(best.items()):
@@ -134,7 +154,7 @@ def _star(x: float, y: float) -> str:
 
 
 def _heading(winner: str, families_label: str) -> str:
-    """Who wins, and what the marks are."""
+    """Draw GPI's choice, and the legend of the marks."""
     parts = [_star(14, 14), text(f"GPI takes {winner}", 26, 18, class_="strong")]
     x = 10.0
     for mark, words in (

@@ -1,8 +1,8 @@
-"""The pieces that pictures are made of: escaped SVG elements, short numbers, legends, and the frame around a picture.
+"""Building blocks of pictures: escaped SVG elements, short numbers, legends, and the outer element.
 
-A picture is one string, an SVG document that also stands inside a page. What comes from outside (names of policies,
-labels) passes through `text` or an attribute and is escaped there. A picture carries its own style sheet (`palette`),
-a title and a description in words, so that it says its message alone: in a file, in a page, to a screen reader.
+A picture is one string, an SVG document that can also be embedded in a page. Untrusted text (names of policies, labels)
+passes through `text` or an attribute, which escape it. A picture contains its style sheet (`palette`), a title and a
+description in words, so that it can be read alone: in a file, in a page, by a screen reader.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 _PREFIX = re.compile("[A-Za-z][A-Za-z0-9_-]*")
 _NARROW, _WIDE = set("fijlrtI.,:;!|'()[] -"), set("mwMW%@")
 
-SIZE = 13  # of words
+SIZE = 13  # of text
 Attribute = str | float | int | None
 
 
-@lru_cache(maxsize=4096)  # a picture is drawn again at every move of a slider, with nearly the same numbers
+@lru_cache(maxsize=4096)  # a picture is redrawn at every move of a slider, with nearly the same numbers
 def number(value: float) -> str:
-    """A coordinate, to a hundredth, as short as it gets."""
+    """Format a coordinate with at most two decimals."""
     short = f"{value:.2f}".rstrip("0").rstrip(".")
     return "0" if short in ("-0", "") else short
 
 
 def shown(value: float, digits: int = 3) -> str:
-    """A quantity for people: three digits, a real minus sign, infinity as a sign, unknown as a dash."""
+    """Format a quantity for display: three digits, a minus sign, ∞ for infinity, a dash for nan."""
     if np.isnan(value):
         return "–"
     if np.isinf(value):
@@ -44,12 +44,21 @@ def shown(value: float, digits: int = 3) -> str:
 
 
 def counted(number_of: int, thing: str) -> str:
-    """One cell, two cells."""
+    """Format a number with its noun: 1 cell, 2 cells."""
     return f"{number_of} {thing}" if number_of == 1 else f"{number_of} {thing}s"
 
 
 def element(name: str, *children: str, **attributes: Attribute) -> str:
-    """An element around markup; `class_` and `font_size` become class and font-size, None is left out."""
+    """Return an element with its attributes.
+
+    Args:
+        name: The tag.
+        *children: Markup inside.
+        **attributes: Attributes; `class_` and `font_size` become class and font-size, None is left out.
+
+    Returns:
+        Markup.
+    """
     given = "".join(
         [
             f" {_written(key)}={_quoted(value)}" if isinstance(value, str) else f' {_written(key)}="{number(value)}"'
@@ -62,44 +71,44 @@ def element(name: str, *children: str, **attributes: Attribute) -> str:
 
 
 def edged(name: str, kind: str, **attributes: Attribute) -> str:
-    """An element over a wider one of class `kind-edge`, which keeps it apart from what is behind."""
+    """Return an element of class `kind` on top of its outline of class `kind-edge`."""
     return element(name, class_=f"{kind}-edge", **attributes) + element(name, class_=kind, **attributes)
 
 
 def hatch(id: str, size: int, marks: str) -> str:
-    """Definitions with one pattern, a tile of these marks."""
+    """Return definitions with one pattern, whose tile has these marks."""
     return element("defs", element("pattern", marks, id=id, width=size, height=size, patternUnits="userSpaceOnUse"))
 
 
 def text(words: str, x: float, y: float, **attributes: Attribute) -> str:
-    """Words at a place, escaped."""
+    """Return a text element; the words are escaped."""
     return element("text", escape(_clean(words)), x=x, y=y, **attributes)
 
 
 def tooltip(words: str) -> str:
-    """What is said when the pointer rests on the element around it."""
+    """Return a tooltip for the element around it; the words are escaped."""
     return element("title", escape(_clean(words)))
 
 
 def points(places: Iterable[tuple[float, float]]) -> str:
-    """Coordinates as polylines and polygons want them."""
+    """Format coordinates for polylines and polygons."""
     return " ".join(f"{number(x)},{number(y)}" for x, y in places)
 
 
 def text_width(words: str, size: float) -> float:
-    """About how wide the words are: fonts differ, so rather too wide."""
+    """Return an upper estimate of the width of words, as fonts differ."""
     narrow = sum(letter in _NARROW for letter in words)
     wide = sum(letter in _WIDE for letter in words)
     return size * (0.6 * len(words) - 0.2 * narrow + 0.3 * wide)
 
 
 def shorten(words: str, size: float, room: float) -> str:
-    """The words as far as there is room: words in the middle are left out, since names differ at both ends."""
+    """Shorten words to fit; words in the middle are left out, since names differ at both ends."""
     if text_width(words, size) <= room:
         return words
     every = words.split(" ")
     head, tail, said = 1, 1, ""
-    for turn in range(len(every)):  # one word more at the beginning, one more at the end, and so on
+    for turn in range(len(every)):  # add a word at the start, at the end, and so on
         ends = (head, tail) if turn == 0 else (head + 1, tail) if turn % 2 else (head, tail + 1)
         longer = " ".join(every[: ends[0]]).rstrip(",;:") + " … " + " ".join(every[len(every) - ends[1] :])
         if sum(ends) < len(every) and text_width(longer, size) <= room:
@@ -113,7 +122,17 @@ def shorten(words: str, size: float, room: float) -> str:
 
 
 def legend_lines(items: Iterable[tuple[str, str]], left: float, y: float, width: float) -> tuple[str, float]:
-    """Marks with their words side by side, in as many lines as it takes; also the height of the last line's middle."""
+    """Arrange a legend in lines.
+
+    Args:
+        items: Marks and their words.
+        left: Left end of the lines.
+        y: Middle of the first line.
+        width: Width of a line.
+
+    Returns:
+        Markup, and the middle of the last line.
+    """
     parts, x = [], left
     for mark, words in items:
         needed = 26 + text_width(words, SIZE) + 14
@@ -126,7 +145,7 @@ def legend_lines(items: Iterable[tuple[str, str]], left: float, y: float, width:
 
 
 def heat_legend(title: str, ticks: Sequence[tuple[float, str]], left: float, y: float, width: float) -> str:
-    """The scale of heat under its title; ticks are shares of the scale with their words, from 0 to 1."""
+    """Return the scale of heat under its title; ticks are shares of the scale in [0, 1], with their words."""
     wide = width / palette.HEAT
     parts = [text(title, left, y, class_="strong")]
     for step in range(palette.HEAT):
@@ -140,7 +159,23 @@ def heat_legend(title: str, ticks: Sequence[tuple[float, str]], left: float, y: 
 
 
 def picture(width: float, height: float, body: str, *, kind: str, title: str, description: str, id_prefix: str) -> str:
-    """The whole document; `kind` is its class beside `rasf`, `id_prefix` keeps its ids apart from other pictures'."""
+    """Return an SVG document.
+
+    Args:
+        width: Width of the viewBox.
+        height: Height of the viewBox.
+        body: The markup inside.
+        kind: A class of the document, in addition to `rasf`.
+        title: The title.
+        description: The picture in words, for screen readers.
+        id_prefix: Start of the ids, unique among the pictures of a page.
+
+    Returns:
+        The document.
+
+    Raises:
+        ValueError: `id_prefix` cannot begin an id.
+    """
     if not _PREFIX.fullmatch(id_prefix):
         raise ValueError(f"id_prefix must be a letter, then letters, digits, - or _, got {id_prefix!r}")
     return element(

@@ -1,1 +1,1 @@
-"""The explorer's pages: controls and panels around a scene's pictures (NiceGUI)."""
+"""The explorer's pages: controls and panels around the pictures of a scene (NiceGUI)."""

@@ -20,29 +20,29 @@ _WAYS = ("−", "0", "+")  # of a joint's torque
 
 
 class ArmPage(RolloutPage[ArmOutcome]):
-    """The arm in motion over the objective; a resting tip is chosen by a click or by arrow keys."""
+    """The page of an arm: the objective, the arm in motion, and a tip position chosen by a click or arrow keys."""
 
     scene: ArmScene
     kind, rate = "arm", 25.0
-    episodes = 8  # of 500 steps: what two cores do in a quarter of a second
+    episodes = 8  # of 500 steps; takes a quarter of a second on two cores
     actions = tuple(f"shoulder {first}, elbow {second}" for first in _WAYS for second in _WAYS)
     brief = tuple(f"{first} / {second}" for first in _WAYS for second in _WAYS)
     label = "Arm: arrow keys move the tip"
-    help = "Click a place, or move with the arrow keys, to see the scores there."
+    help = "Click a position, or move it with the arrow keys, to see the scores there."
     click_script = "(e) => emit(explorer.place(e))"
 
     def build_below(self) -> None:
         self._circle = Words("", "small soft")
 
     def show_below(self) -> None:
-        """Where the arm spends its time."""
+        """Show the share of time in risky circles, and the distance to the target."""
         if self.chosen is not None:
             inside, away = self.chosen.in_circle.estimate, self.chosen.distance.estimate
-            near = f"; in the second half {100 * away:.1f} cm from the heaviest target"
+            near = f"; in the second half {100 * away:.1f} cm from the target with the largest weight"
             self._circle.text = f"In risky circles {100 * inside:.0f} % of the time{'' if math.isnan(away) else near}."
 
     def draw(self, state: State) -> str:
-        """The objective, the arm, and the chosen tip."""
+        """Draw the objective, the arm, and the chosen tip position."""
         scene, arm, outcome = self.scene, self.scene.arm, self.chosen
         w, rollout, step = np.array(state.w), None, 0
         if outcome is not None:
@@ -59,12 +59,12 @@ class ArmPage(RolloutPage[ArmOutcome]):
 
     def scores_of(self, state: State) -> tuple[str, SceneScores | str]:
         if state.tip is None:
-            return "Scores: click a place", ""
+            return "Scores: click a position", ""
         where = f"Scores with the tip at rest at ({state.tip[0]:.2f}, {state.tip[1]:.2f}) m"
         return where, self.scene.at(state.tip, np.array(state.w), self.risk_of(state))
 
     def frames(self, outcome: ArmOutcome, rollout: int) -> tuple[Frames, list[int]]:
-        """Shoulder, elbow and tip at every step."""
+        """Return shoulder, elbow and tip at every step."""
         elbows, tips = outcome.elbows[rollout], outcome.tips[rollout]
         places = [to_view(self.scene.arm, joint) for joint in (np.zeros_like(tips), elbows, tips)]
         return np.concatenate(places, axis=1).round(2).tolist(), [0] * len(tips)
@@ -79,7 +79,7 @@ class ArmPage(RolloutPage[ArmOutcome]):
         self._choose(np.array([x + _MOVE * right, y - _MOVE * down]))
 
     def _choose(self, tip: Floats) -> None:
-        """The place itself, or the nearest one that the arm reaches."""
+        """Choose a tip position, moved to within reach of the arm."""
         reach = sum(self.scene.arm.links)
         tip = tip * min(1.0, reach / max(float(np.hypot(*tip)), 1e-9))
         if all(map(math.isfinite, tip)):
@@ -87,5 +87,5 @@ class ArmPage(RolloutPage[ArmOutcome]):
 
 
 def heaviest(weights: Floats) -> int | None:
-    """The target that counts most, if one does."""
+    """Return the target with the largest positive weight, or None."""
     return int(np.argmax(weights)) if weights.max() > 0 else None

@@ -1,7 +1,7 @@
-"""The page's own pieces: a slider with its number, one choice of a few, the player, buttons and words.
+"""The elements of the page: a slider with its number, a choice of few options, the player, buttons and words.
 
-Native inputs in small Vue components, so that labels, keys and focus are the browser's own. A piece keeps its value
-while a person moves it; only `set` overrides it, so an answer that comes late never pulls a slider back.
+Inputs are native, in small Vue components, so that labels, keys and focus are those of the browser. An input keeps its
+value while the user moves it. Only `set` overrides it, so a late response of the server never moves a slider back.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from nicegui.events import GenericEventArguments
 
 from rasf_explorer.scenes.scene import RiskFamily, Weight
 
-Frames = Sequence[Sequence[float | None]]  # what moves at every step, as the player's script has it
-_OFTEN = 0.03  # seconds between two values of a slider that moves
+Frames = Sequence[Sequence[float | None]]  # positions of the moving elements at every step; see playback.js
+_THROTTLE = 0.03  # seconds between two events of a slider that moves
 
 
 class Words(TextElement):
@@ -28,7 +28,7 @@ class Words(TextElement):
 
 
 def button(words: str, do: Callable[[], object], classes: str = "", hint: str = "") -> Words:
-    """A button."""
+    """Make a button with an optional tooltip; `do` is called on a click."""
     made = Words(words, f"button {classes}", "button").on("click", lambda _: do())
     made.props["type"] = "button"
     if hint:
@@ -37,18 +37,18 @@ def button(words: str, do: Callable[[], object], classes: str = "", hint: str = 
 
 
 def panel(label: str, classes: str = "") -> Element:
-    """A part of the page with a name."""
+    """Make a section of the page with a name."""
     return ui.element("section").classes(f"panel {classes}").props(f'aria-label="{label}"')
 
 
 def html(classes: str, label: str = "") -> ui.html:
-    """A place for markup of ours; with a label it scrolls, and keys reach it."""
+    """Make an element for trusted markup; with a label it can be focused and scrolled by keys."""
     place = ui.html("", sanitize=False).classes(classes)
     return place.props(f'tabindex=0 role=region aria-label="{label}"') if label else place
 
 
 class Progress(Element):
-    """How far work is, and a button that ends it."""
+    """A progress bar and a button to cancel."""
 
     def __init__(self, label: str, on_cancel: Callable[[], object]) -> None:
         super().__init__("div")
@@ -69,7 +69,7 @@ class Progress(Element):
 
 
 class _Settable(Element):
-    """A piece with a value that the server may override."""
+    """An input whose value the server can override."""
 
     def set(self, value: float | str) -> None:
         self.props["value"] = value
@@ -87,7 +87,7 @@ class _Settable(Element):
 
 
 class SliderField(_Settable, component="../static/slider_field.js"):
-    """A slider with a number beside it; that of a family of risks has a mark at neutral, and words below it."""
+    """A slider with a number beside it; for a family of risks also with a mark at neutral and words below."""
 
     def __init__(
         self, label: str, value: float, scale: Weight | RiskFamily, on_pick: Callable[[float], object]
@@ -98,11 +98,11 @@ class SliderField(_Settable, component="../static/slider_field.js"):
             ends = [[scale.low, "averse"], [scale.neutral, "neutral"], [scale.high, "seeking"]]
             ends = ends if scale.high > scale.neutral else ends[:2]
             self.props.update(neutral=scale.neutral, ends=ends, parameter=scale.parameter)
-        self._begin(value, lambda picked: on_pick(float(str(picked))), _OFTEN)
+        self._begin(value, lambda picked: on_pick(float(str(picked))), _THROTTLE)
 
 
 class ChoiceField(_Settable, component="../static/choice_field.js"):
-    """One choice of a few; options are values and their words. A `theme` is set by the browser alone."""
+    """A choice of few options, given as values and labels; with `theme` the browser alone handles it."""
 
     def __init__(
         self, label: str, options: dict[str, str], value: str, on_pick: Callable[[str], object], *, theme: bool = False
@@ -114,7 +114,7 @@ class ChoiceField(_Settable, component="../static/choice_field.js"):
 
 
 class Picture(Element, component="../static/picture.js"):
-    """An SVG that changes in place."""
+    """An SVG that is updated in place."""
 
     def __init__(self, classes: str) -> None:
         super().__init__()
@@ -122,13 +122,13 @@ class Picture(Element, component="../static/picture.js"):
         self.classes(f"picture {classes}")
 
     def show(self, svg: str, shows: str) -> None:
-        """Another drawing; `shows` says of what, as the link does."""
+        """Show another drawing; `shows` is its state, as the query of a link."""
         self.props.update({"svg": svg, "data-shows": shows})
         self.update()
 
 
 class Playback(Element, component="../static/playback.js"):
-    """The player of rollouts; it moves a map's agent, an arm or the cars of a road (`kind`) in the browser."""
+    """The player of rollouts; it moves the agent of a map, an arm or the cars of a road (`kind`) in the browser."""
 
     def __init__(
         self,
@@ -148,7 +148,15 @@ class Playback(Element, component="../static/playback.js"):
         self.on("play", lambda _: on_play())
 
     def load(self, frames: Frames, contexts: list[int], rollouts: int, rollout: int, at: int) -> None:
-        """Take another rollout, at one of its steps."""
+        """Load a rollout.
+
+        Args:
+            frames: Positions at every step.
+            contexts: The context at every step.
+            rollouts: Number of rollouts that can be played.
+            rollout: The number of this one.
+            at: The step to show.
+        """
         self.props.update(frames=frames, contexts=contexts, rollouts=rollouts, rollout=rollout, at=at)
         self.props["stamp"] += 1
         self.update()

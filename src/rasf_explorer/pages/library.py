@@ -1,4 +1,4 @@
-"""The view of any library: what is in it, what it thinks at the beginning, and what acting with it leads to."""
+"""The view of any library: its contents, its scores at the first observation, and its evaluation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LibraryPage(Page):
 
     def __init__(self, scene: LibraryScene, state: State, context: PageContext) -> None:
         super().__init__(scene, state, context)
-        # what was evaluated, at the chosen risk and at the neutral one, or at one risk where there is no dial
+        # the state that was evaluated, with reports of the chosen and neutral risk, or of one if there is no dial
         self._found: tuple[State, tuple[Report, ...]] | None = None
         self._episodes, self._evaluations = 100, 0
         self.actions = self.brief = tuple(f"action {i}" for i in range(scene.library.environment.n_actions))
@@ -77,7 +77,7 @@ class LibraryPage(Page):
             Words("Episodes", "", "label").props("for=episodes")
             number = ui.element("input").classes("number")
             number.props(f"type=number id=episodes min={_LEAST} max={_MOST} step=1")
-            number.props["defaultValue"] = self._episodes  # a value would be put back while a person types
+            number.props["defaultValue"] = self._episodes  # setting `value` would reset the field during typing
             number.on("input", self._episodes_set, js_handler="(e) => emit(e.target.value)")
             self._go = button("Evaluate", self._evaluate_pressed, "evaluate")
         self._progress = Progress("Progress of the evaluation", self._cancel)
@@ -90,7 +90,7 @@ class LibraryPage(Page):
         before, self.state = self.state, replace(self.state, **changes)
         if self.state.rolled() != before.rolled() and self.scene.can_run() is None:
             self._cancel()
-            self._say_of_what()
+            self._show_evaluated()
         self.context.remember(self.state)
         background_tasks.create(self._score())
 
@@ -109,7 +109,7 @@ class LibraryPage(Page):
             return
         self.scores, self.svg, self._rows.content = found
         self._chart.content = self.svg
-        self._driver.text = self.who() if self.scores.seen else "No policy has met this observation."
+        self._driver.text = self.who() if self.scores.seen else "No policy has seen this observation."
         self.context.announce(self._driver.text)
 
     # evaluation
@@ -134,16 +134,16 @@ class LibraryPage(Page):
 
     @property
     def _fits(self) -> bool:
-        """Whether the numbers shown are of the present task and risk."""
+        """Whether the numbers shown are those of the current task and risk."""
         return self._found is not None and self._found[0].rolled() == self.state.rolled()
 
-    def _say_of_what(self) -> None:
+    def _show_evaluated(self) -> None:
         if self._found is None:
             return
         state, (report, *_) = self._found
         said = f"Evaluated at {self.risk_words(state)}, {report.episodes} episodes"
         other = ", with other weights" if state.w != self.state.w else ""
-        self._about.text = f"{said}." if self._fits else f"{said}{other}: not what is set now."
+        self._about.text = f"{said}." if self._fits else f"{said}{other}: not the current settings."
         self._panel.classes(**{"remove" if self._fits else "add": "stale"})
 
     async def _evaluate(self, state: State, episodes: int) -> None:
@@ -170,7 +170,7 @@ class LibraryPage(Page):
         if found is None:
             return
         self._found = state, tuple(found.reports.values())
-        self._say_of_what()
+        self._show_evaluated()
         columns = {name: report.measures for name, report in found.reports.items()}
         self._table.content = numbers_table(columns, share=False)
         chosen, *neutral = map(_outcome, self._found[1])
@@ -196,6 +196,6 @@ class LibraryPage(Page):
 
 def _outcome(report: Report) -> SceneOutcome:
     failures = np.zeros(report.episodes) if report.failures is None else report.failures
-    promised = () if report.bounds is None else (f"Promised: {report.bounds.sentence()}.",)
-    notes = (*promised, *(f"{remark}." for remark in report.remarks()))
+    bounds = () if report.bounds is None else (f"Bounds: {report.bounds.sentence()}.",)
+    notes = (*bounds, *(f"{remark}." for remark in report.remarks()))
     return SceneOutcome(report.returns, failures, report.lengths, report.measures, notes=notes)

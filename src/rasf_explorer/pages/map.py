@@ -18,19 +18,19 @@ ARROW_KEYS = {f"Arrow{name.title()}": move for name, move in MOVES.items()}  # r
 
 
 class MapPage(RolloutPage[MapOutcome]):
-    """Arrows by driver, visits, trajectories; a cell is chosen by a click or by arrow keys."""
+    """The page of a map: selected policies, visits, trajectories; a cell is chosen by a click or arrow keys."""
 
     scene: MapScene
     kind, episodes, rate = "map", 500, 6.0
     actions = brief = ACTIONS
     label = "Map: arrow keys move the cell"
-    help = "Click a cell, or move with the arrow keys, to see why it is chosen."
+    help = "Click a cell, or move with the arrow keys, to see the scores of its actions."
     click_script = "(e) => { const cell = e.target.closest('[data-cell]'); if (cell) emit(cell.dataset.cell); }"
 
     def build_below(self) -> None:
         with ui.element("div").classes("picture-head") as self._after:
             self._collected = Words("", "small soft")
-            hint = "Show what is done with nothing collected"
+            hint = "Show the policy without collected objects"
             button("As at the start", lambda: self.go_to_start(self.state.rollout), "quiet", hint)
         self._after.visible = False
         self._earned = Words("", "small soft earned")
@@ -41,11 +41,11 @@ class MapPage(RolloutPage[MapOutcome]):
         if outcome is not None and outcome.earned:
             rollout = outcome.earned[min(self.state.rollout, outcome.played - 1)]
             step = min(self.state.step, len(rollout) - 1)
-            so_far = f"Step {step}: earned {shown(float(rollout[step]))} so far, discounted"
-            self._earned.text = f"{so_far}; judged by {shown(outcome.threshold)}."
+            so_far = f"Step {step}: discounted return so far {shown(float(rollout[step]))}"
+            self._earned.text = f"{so_far}; threshold of the static risk {shown(outcome.threshold)}."
         count = self.state.context.bit_count()
         self._after.visible = count > 0
-        collecting = f"after collecting {counted(count, 'object')}, hollow on the map"
+        collecting = f"the state after collecting {counted(count, 'object')}, hollow on the map"
         self._collected.text = f"Arrows and scores are for {collecting}."
 
     def draw(self, state: State) -> str:
@@ -100,7 +100,7 @@ class MapPage(RolloutPage[MapOutcome]):
 
 
 def why_nobody_acts(layout: Layout, cell: int) -> str:
-    """Why a cell has no scores, in words."""
+    """Return why a cell has no scores, in words."""
     if cell in layout.walls:
         return "A wall."
     ends = (*layout.goals, *(layout.hazards if layout.hazards_end else ()))
@@ -108,7 +108,7 @@ def why_nobody_acts(layout: Layout, cell: int) -> str:
 
 
 def step_over_walls(cell: int, move: tuple[int, int], rows: int, columns: int, walls: tuple[int, ...]) -> int:
-    """The next cell in a direction that is no wall; the same cell where there is none."""
+    """Return the next cell in a direction that is not a wall; the same cell if there is none."""
     i, j = divmod(cell, columns)
     while True:
         i, j = i + move[0], j + move[1]

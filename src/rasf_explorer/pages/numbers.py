@@ -1,11 +1,11 @@
-"""What the page says of numbers: sentences, tables as HTML, and a CSV file. Everything from outside is escaped here.
+"""The numbers of a page as sentences, HTML tables and a CSV file; untrusted text is escaped here.
 
-The CSV is one tidy table, a number per row, that any spreadsheet or data frame reads:
+The CSV file is a table with one number per row, readable by any spreadsheet or data frame library:
 
     section, name, at, value, low, high
 
-`at` says where a number belongs: chosen or neutral for a measure, the dial's level for a point of the frontier, the
-action for a score. Text from files is kept from being taken for a formula by a spreadsheet.
+`at` is chosen or neutral for a measure, the level of the dial for a point of the frontier, and the action for a score.
+Text that a spreadsheet would read as a formula is quoted.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ HEADER = ("section", "name", "at", "value", "low", "high")
 
 
 def risk_words(family: RiskFamily, level: float) -> str:
-    """The chosen risk: "mean-variance, beta −4"."""
+    """Return a risk in words: "mean-variance, beta −4"."""
     return f"{family.name}, {family.parameter} {shown(level)}"
 
 
 def at_most_one(*outcomes: SceneOutcome) -> bool:
-    """Whether no rollout failed twice, so that failures are a rate; an arm's may, even where none did."""
+    """Return whether rollouts fail at most once, so that failures are a rate; always False for an arm."""
     return all(
         not isinstance(outcome, ArmOutcome) and bool(np.isin(outcome.failures, (0.0, 1.0)).all())
         for outcome in outcomes
@@ -53,18 +53,27 @@ def at_most_one(*outcomes: SceneOutcome) -> bool:
 
 
 def utility_words(utilities: Mapping[str, float]) -> str:
-    """What is known of utilities at the start: "Utility at the start: GPI 3.48, best source −1.72."."""
+    """Return utilities in words: "Utility at the start: GPI 3.48, best source −1.72."; empty if there are none."""
     said = ", ".join(f"{name} {shown(value)}" for name, value in utilities.items())
     return f"Utility at the start: {said}." if said else ""
 
 
 def summary(who: str, chosen: SceneOutcome, neutral: SceneOutcome) -> str:
-    """What changed, in words, for those who hear the page."""
+    """Summarise rollouts in a sentence for screen readers.
+
+    Args:
+        who: A sentence to start with.
+        chosen: Rollouts at the chosen risk.
+        neutral: Risk-neutral rollouts.
+
+    Returns:
+        The sentences.
+    """
     own, other = (outcome.measures["failures"].estimate for outcome in (chosen, neutral))
     if at_most_one(chosen, neutral):
         fails = f"Fails in {shown(100 * own, 2)} % of rollouts, risk-neutral {shown(100 * other, 2)} %"
     else:
-        fails = f"{shown(own)} failures a rollout, risk-neutral {shown(other)}"
+        fails = f"{shown(own)} failures per rollout, risk-neutral {shown(other)}"
     own, other = (outcome.measures["return"].estimate for outcome in (chosen, neutral))
     return f"{who} {fails}; mean return {shown(own)}, risk-neutral {shown(other)}."
 
@@ -72,7 +81,17 @@ def summary(who: str, chosen: SceneOutcome, neutral: SceneOutcome) -> str:
 def numbers_table(
     columns: Mapping[str, Mapping[str, Interval]], share: bool, exact: Collection[str] = (), failure: str = "failure"
 ) -> str:
-    """Measures down, risks across, each with its interval or "exact"; `share`: failures are a rate, in per cent."""
+    """Return a table of measures, with a column for each risk.
+
+    Args:
+        columns: Measures with intervals, by name, for each risk.
+        share: Whether failures are a rate, shown in per cent.
+        exact: Measures that are exact, without an interval. Default: none.
+        failure: The word for a failure. Default: "failure".
+
+    Returns:
+        HTML.
+    """
     name = failure.capitalize()
     named = MEASURES | {"failures": f"{name} rate" if share else f"{name}s per episode"}
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
@@ -84,7 +103,7 @@ def numbers_table(
             body += f'<tr data-measure="{key}"><th scope="row">{words}</th>{cells}</tr>'
     return (
         f'<table class="numbers"><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>'
-        f'<p class="small soft">Below each number its 95 % interval{", where it is not exact" if exact else ""}.</p>'
+        f'<p class="small soft">Below each number{" that is not exact" if exact else ""}: its 95 % interval.</p>'
     )
 
 
@@ -92,17 +111,17 @@ def _cell(interval: Interval | None, share: bool, exact: bool) -> str:
     if interval is None:
         return "<td>–</td>"
     scale, unit = (100.0, " %") if share else (1.0, "")
-    # closed-form intervals of nothing end at 1e-17, which nobody wants to read
+    # rounding errors of closed forms, such as 1e-17, are shown as 0
     estimate, low, high = (shown(scale * number if abs(number) > 1e-12 else 0.0) for number in interval)
-    ends = "exact" if exact else "too few to say" if isnan(interval.low) else f"{low} to {high}"
+    ends = "exact" if exact else "too few rollouts" if isnan(interval.low) else f"{low} to {high}"
     return f'<td><b>{estimate}{unit}</b><span class="interval">{ends}</span></td>'
 
 
 def scores_table(rows: Sequence[ScoreRow], most: int = 40) -> str:
-    """The best rows as a table, a policy by its number; the winner has a star and is said in words, too."""
+    """Return the best rows as an HTML table, with policies by number; GPI's choice has a star."""
     head = '<th scope="col">Policy</th><th scope="col">Action</th>'
     head += "".join(f'<th scope="col" class="right">{name}</th>' for name in ("Value", "Mean", "Std"))
-    star = '<span role="img" aria-label="wins" title="wins">★</span> '
+    star = '<span role="img" aria-label="GPI\'s choice" title="GPI\'s choice">★</span> '
     body = ""
     for row in rows[:most]:
         std = "&lt;0.001" if 0 < row.std < 1e-3 else shown(row.std)
@@ -114,14 +133,14 @@ def scores_table(rows: Sequence[ScoreRow], most: int = 40) -> str:
 
 
 def facts_list(facts: Iterable[tuple[str, str]]) -> str:
-    """Names and what is known of them."""
+    """Return pairs of a name and words as an HTML list."""
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(what)}</dd>" for name, what in facts)
     return f'<dl class="facts">{rows}</dl>'
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """What the page shows, to be written down."""
+    """The contents of a CSV file."""
 
     provenance: Mapping[str, str]
     state: State
@@ -133,7 +152,7 @@ class Sheet:
 
 
 def numbers_csv(sheet: Sheet) -> str:
-    """The table."""
+    """Return a sheet as CSV text."""
     state, tip = sheet.state, sheet.state.tip
     named = {name: getattr(state, name) for name in ("view", "family", "level", "cell", "tip", "context", "seed")}
     named |= {"tip": None if tip is None else f"{tip[0]!r} {tip[1]!r}", "link": "?" + state.to_query()}
@@ -164,6 +183,6 @@ def _safe(cell: object) -> str:
 
 
 def file_name(state: State, ending: str) -> str:
-    """A name that says what is in the file: rasf-grid-entropic--0.1.svg."""
+    """Return a file name from view and risk: rasf-grid-entropic--0.1.svg."""
     said = f"rasf-{state.view}-{state.family}-{state.level:g}"
     return re.sub(r"[^A-Za-z0-9.-]+", "-", said) + "." + ending

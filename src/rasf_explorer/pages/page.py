@@ -1,10 +1,10 @@
-"""What pages have in common; those that act: draw at once, act when the dial rests, then follow the frontier.
+"""Base classes of the pages. A page with rollouts updates in three stages:
 
-    a slider moves       the picture and the scores follow, in a thread, the newest first
-    it rests             rollouts of the chosen risk and of the neutral one; the link and the spoken line follow
-    nothing else to do   the frontier, in the background; it gives way to all of this
+    a slider moves      the picture and the scores are updated, in a thread; only the newest state counts
+    the slider rests    rollouts at the chosen and at the neutral risk; then the link and the spoken line
+    all of this done    the frontier, in the background; it pauses for the other stages
 
-Elements carry what they show, `data-shows`, as the link says it.
+The attribute `data-shows` of an element is the state that it shows, as the query of a link.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ from rasf_explorer.scenes.frontier import Point
 from rasf_explorer.scenes.scene import PLAIN, RolloutScene, Scene, SceneOutcome, SceneScores, Stop, Ways
 from rasf_explorer.state import MOST, State
 
-_REST = 0.12  # seconds without a change, then rollouts begin
-_ROLLED = ("w", "family", "level", "seed", "limit", "static")  # a change of these asks for new rollouts
+_REST = 0.12  # seconds without a change after which rollouts begin
+_ROLLED = ("w", "family", "level", "seed", "limit", "static")  # a change of these requires new rollouts
 
 O = TypeVar("O", bound=SceneOutcome)
 
 
 @dataclass(frozen=True)
 class PageContext:
-    """What a page asks of the shell around it."""
+    """What the shell provides to a page."""
 
-    say: Callable[[str], object]  # a sentence that must be seen
-    announce: Callable[[str], object]  # a sentence for those who listen
-    remember: Callable[[State], object]  # the state, for the link
+    say: Callable[[str], object]  # shows a sentence as a notice
+    announce: Callable[[str], object]  # gives a sentence to screen readers
+    remember: Callable[[State], object]  # stores the state in the link
     provenance: Mapping[str, str]  # where the numbers come from
 
 
 class Page(ABC):
-    """Builds itself into the present slot; `close` ends its work."""
+    """A page of a scene, built into the current slot; `close` ends its work."""
 
     actions: tuple[str, ...]
-    brief: tuple[str, ...]  # the actions as a narrow table has them
-    picture: Element  # holds `svg`, which can be saved
+    brief: tuple[str, ...]  # short names of the actions, for a narrow table
+    picture: Element  # shows `svg`, which can be saved
 
     def __init__(self, scene: Scene, state: State, context: PageContext) -> None:
         self.scene, self.state, self.context = scene, state, context
         self.svg: str | None = None
-        self.scores: SceneScores | None = None  # those that are shown
+        self.scores: SceneScores | None = None  # the scores that are shown
         self._scorings, self._open = Coalesce(context.say), True
 
     def risk_of(self, state: State) -> Risk:
@@ -71,24 +71,25 @@ class Page(ABC):
         return risk_words(self.scene.family(state.family), state.level)
 
     def draw_scores(self, scores: SceneScores, state: State) -> tuple[str, str]:
-        """Scores as a chart and as a table."""
+        """Return the scores as a chart and as a table."""
         policies = self.scene.policies
         chart = draw_scores(scores, policies, self.actions, families_label=self.risk_words(state))
         return chart, scores_table(scores_rows(scores, policies, self.brief))
 
     def who(self) -> str:
-        """Who drives where the scores are, in words."""
-        return "" if self.scores is None else f"Policy {self.scores.driver} drives: {self.actions[self.scores.action]}."
+        """Return GPI's choice in the state whose scores are shown, in words."""
+        scores = self.scores
+        return "" if scores is None else f"GPI takes {self.actions[scores.action]}, by policy {scores.driver}."
 
     def csv(self) -> str:
-        """The numbers as a file."""
+        """Return the numbers of the page as a CSV file."""
         rows = [] if self.scores is None else scores_rows(self.scores, self.scene.policies, self.actions)
         names = tuple(weight.name for weight in self.scene.weights)
         return numbers_csv(self.complete(Sheet(self.context.provenance, self.state, names, scores=rows)))
 
     @abstractmethod
     def complete(self, sheet: Sheet) -> Sheet:
-        """With the numbers of acting, where those that are shown are of the present state."""
+        """Add the numbers of rollouts, if those that are shown are of the current state."""
 
     def close(self) -> None:
         self._open = False
@@ -96,52 +97,52 @@ class Page(ABC):
 
 
 class RolloutPage(Page, Generic[O]):
-    """The page of a map, an arm or a road."""
+    """The page of a scene with rollouts: a map, an arm or a road."""
 
     scene: RolloutScene[O]
     kind: str  # "map", "arm" or "road"
     episodes: int
-    label: str  # of the picture, for those who listen
+    label: str  # of the picture, for screen readers
     help: str
-    rate: float  # steps per second that the player shows
-    click_script: str | None = None  # what a click on the picture tells `clicked`, where places can be chosen
+    rate: float  # steps per second in playback
+    click_script: str | None = None  # turns a click on the picture into arguments of `clicked`; None without clicks
     plays_neutral: bool = False  # whether the player shows the neutral rollout, too
 
     def __init__(self, scene: RolloutScene[O], state: State, context: PageContext) -> None:
         super().__init__(scene, state, context)
-        self.chosen: O | None = None  # rollouts at the chosen risk, the newest
+        self.chosen: O | None = None  # the newest rollouts at the chosen risk
         self.chosen_at = state
-        self.neutral: O | None = None  # those beside them, once they are there
+        self.neutral: O | None = None  # the risk-neutral rollouts for them, once they are ready
         self._acted: tuple[State, O, O] | None = (
             None  # rollouts whose numbers are shown, at the chosen and neutral risk
         )
-        self._contexts: list[int] = []  # what was collected at every step of the rollout that is played back
+        self._contexts: list[int] = []  # the context at every step of the rollout that is played back
         self._pictures, self._rollouts = Coalesce(context.say), CancelPrevious(context.say)
         self._resting: asyncio.TimerHandle | None = None
-        self._told = (state.cell, state.tip)  # the place that was spoken of last
+        self._announced = (state.cell, state.tip)  # the place that was announced last
         self._build()
         background_tasks.create(self.redraw())
         self._soon(0.0)
 
-    # what a scene's own page provides
+    # provided by subclasses
 
     def build_below(self) -> None:
-        """What stands below the picture, if anything."""
+        """Build elements below the picture, if any."""
 
     def show_below(self) -> None:
-        """What is said there now."""
+        """Update these elements."""
 
     @abstractmethod
     def draw(self, state: State) -> str:
-        """Compute and draw the picture, in a thread."""
+        """Compute and draw the picture; called in a thread."""
 
     @abstractmethod
     def scores_of(self, state: State) -> tuple[str, SceneScores | str]:
-        """The chosen place, and the scores there or a sentence that says why there are none; in a thread."""
+        """Return a heading and the scores, or a sentence why there are none; called in a thread."""
 
     @abstractmethod
     def frames(self, outcome: O, rollout: int) -> tuple[Frames, list[int]]:
-        """What the player shows at every step of a rollout, and what was collected by then."""
+        """Return for every step of a rollout what the player shows, and the context."""
 
     def clicked(self, event: GenericEventArguments) -> None:
         """Choose the place that was clicked."""
@@ -150,9 +151,9 @@ class RolloutPage(Page, Generic[O]):
         """Move the chosen place by an arrow key."""
 
     def played(self) -> None:
-        """The player began."""
+        """React to the start of playback."""
 
-    # the shared flow
+    # shared by all pages
 
     def _build(self) -> None:
         self.build_intro()
@@ -163,7 +164,7 @@ class RolloutPage(Page, Generic[O]):
             self._numbers = NumbersPanel(self.scene.failure)
             with self._numbers.place:
                 self._frontier = FrontierPanel(self.scene, self.episodes, self.context.say)
-            with panel("Scores at the chosen place", "scores-panel"):
+            with panel("Scores in the chosen state", "scores-panel"):
                 self._where = Words("Scores", "panel-title", "h2")
                 self._driver = Words("", "soft")
                 with ui.element("div").classes("two"):
@@ -175,7 +176,7 @@ class RolloutPage(Page, Generic[O]):
                 "Layer", self.scene.layers, self.state.layer, lambda layer: self.change(layer=layer)
             )
             self.layers.visible = len(self.scene.layers) > 1
-            button("Next seed", lambda: self.change(seed=self.state.seed + 1), "quiet", "Roll out with other chances")
+            button("Next seed", lambda: self.change(seed=self.state.seed + 1), "quiet", "Use other random numbers")
         player = ui.element("div")
         self.picture = self._picture = Picture(self.kind)
         self.picture.props(f'aria-describedby={self.kind}-help aria-label="{self.label}"')
@@ -193,7 +194,7 @@ class RolloutPage(Page, Generic[O]):
         Words(self.help, "small soft").props(f"id={self.kind}-help")
 
     def change(self, **changes: Any) -> None:
-        """Something was set; after the last seed that a link accepts comes the first."""
+        """Change the state; seeds wrap around after the largest that a link accepts."""
         if "seed" in changes:
             changes["seed"] %= MOST + 1
         self.state = replace(self.state, **changes)
@@ -207,7 +208,7 @@ class RolloutPage(Page, Generic[O]):
         background_tasks.create(self.redraw())
 
     async def redraw(self) -> None:
-        """The picture of the present state at once, the scores after it."""
+        """Update the picture for the current state, then the scores."""
         state = self.state
         svg = await self._pictures.run(self.draw, state)
         if svg is not None and self._open:
@@ -219,12 +220,12 @@ class RolloutPage(Page, Generic[O]):
             return
         self.scores, self._where.text, why, self._chart.content, self._rows.content = found
         self._driver.text = self.who() or why
-        if self._told != (state.cell, state.tip):
-            self._told = (state.cell, state.tip)
+        if self._announced != (state.cell, state.tip):
+            self._announced = (state.cell, state.tip)
             self.tell_place()
 
     def tell_place(self) -> None:
-        """Say where the scores are, and who drives there."""
+        """Announce the place of the scores, and GPI's choice there."""
         self.context.announce(f"{self._where.text}. {self._driver.text}")
 
     def _score(self, state: State) -> tuple[SceneScores | None, str, str, str, str]:
@@ -245,12 +246,12 @@ class RolloutPage(Page, Generic[O]):
         chosen = await self._rollouts.run(self._roll, state, state.level, state.ways)
         if chosen is None or not self._open:
             return
-        plainly = state.level == family.neutral and state.ways == PLAIN
-        neutral, before = chosen if plainly else None, self._acted
-        if before is not None and _plainly(before[0], state) == _plainly(state, state):
+        is_neutral = state.level == family.neutral and state.ways == PLAIN
+        neutral, before = chosen if is_neutral else None, self._acted
+        if before is not None and _neutral_key(before[0], state) == _neutral_key(state, state):
             neutral = before[2]
         self.chosen, self.chosen_at, self.neutral = chosen, state, neutral
-        if self.state.rollout >= chosen.played:  # a link may ask for any
+        if self.state.rollout >= chosen.played:  # a link may have any number
             self.change(rollout=chosen.played - 1)
         self._load_rollout()
         if neutral is None:
@@ -275,7 +276,7 @@ class RolloutPage(Page, Generic[O]):
         risk = self.scene.family(state.family).make(level)
         return self.scene.roll_out(np.array(state.w), risk, self.episodes, state.seed, stop, ways)
 
-    # playing a rollout back
+    # playback of a rollout
 
     def _load_rollout(self) -> None:
         if self.chosen is None or not self.chosen.played:
@@ -288,7 +289,7 @@ class RolloutPage(Page, Generic[O]):
             self._scrubbed(step)
 
     def go_to_start(self, rollout: int) -> None:
-        """Show a rollout from its beginning."""
+        """Show the first step of a rollout."""
         self.change(rollout=rollout, step=0, context=0)
         self._load_rollout()
 
@@ -317,6 +318,6 @@ class RolloutPage(Page, Generic[O]):
         self._pictures.close()
 
 
-def _plainly(state: State, like: State) -> str:
-    """What neutral rollouts depend on; the dial and the ways of acting are set alike."""
+def _neutral_key(state: State, like: State) -> str:
+    """Return a key of the neutral rollouts of a state, which do not depend on the level, the limit and static risk."""
     return replace(state, level=like.level, limit=None, static=False).rolled()

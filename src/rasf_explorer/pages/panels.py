@@ -1,4 +1,4 @@
-"""The panels beside a picture: the task and its risk, what rollouts lead to, and the frontier."""
+"""The panels beside a picture: the task and its risk, results of rollouts, and the frontier."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from rasf_explorer.scenes.frontier import Frontier, Point, frontier
 from rasf_explorer.scenes.scene import RiskFamily, RolloutScene, Scene, SceneOutcome, Stop, Weight
 from rasf_explorer.state import State
 
-_MANY = 6  # sliders from which on they are set closer
+_MANY = 6  # with more sliders, they are placed closer
 
 
 class TaskPanel:
-    """Reward weights, the risk's family and its dial; `on_change` is told what was set, by the names of `State`."""
+    """Reward weights, family of risks and its dial; `on_change` is called with the changed fields of `State`."""
 
     def __init__(self, scene: Scene, state: State, on_change: Callable[..., object]) -> None:
         self._scene, self._on_change = scene, on_change
@@ -53,7 +53,7 @@ class TaskPanel:
         self._dial_place.clear()
         with self._dial_place:
             if not family.has_dial:
-                Words("Only the mean is known of these policies, so there is no dial.", "small soft")
+                Words("These policies have only the mean of returns, so there is no risk dial.", "small soft")
                 return
             label = f"Risk dial, {family.parameter}"
             self._dial = SliderField(label, level, family, lambda level: self._on_change(level=level))
@@ -65,7 +65,7 @@ class TaskPanel:
         if not self._static_place.visible:
             return
         with self._static_place:
-            words = {"rest": "what is to come", "whole": "the whole return"}
+            words = {"rest": "the remaining return", "whole": "the whole return"}
             picked = "whole" if static else "rest"
             ChoiceField("Risk of", words, picked, lambda of: self._on_change(static=of == "whole"))
 
@@ -107,13 +107,13 @@ class TaskPanel:
 
 
 class NumbersPanel:
-    """What acting leads to, beside risk-neutral acting; the frontier goes into the same panel."""
+    """Results of rollouts at the chosen and the neutral risk; the frontier is in the same panel."""
 
     def __init__(self, failure: str) -> None:
         self._failure = failure
-        with panel("What acting leads to", "numbers-panel") as self.place:
+        with panel("Results of rollouts", "numbers-panel") as self.place:
             Words("Rollouts", "panel-title", "h2")
-            self._about = Words("Acting ...", "small soft")
+            self._about = Words("Rolling out ...", "small soft")
             self._table = html("table-place")
             self._utility = Words("", "small soft")
             self._utility.visible = False
@@ -121,19 +121,28 @@ class NumbersPanel:
             self._histogram = html("chart")
 
     def wait(self) -> None:
-        """The numbers shown are those of an earlier state."""
+        """Mark the numbers as those of an earlier state."""
         self.place.classes(add="stale", remove="half")
 
     def show_chosen(self, chosen: SceneOutcome) -> None:
-        """The first half of the numbers, while the neutral risk is rolled out."""
+        """Show the numbers of the chosen risk, while the neutral risk is rolled out."""
         self._show_table({"Chosen": chosen, "Neutral": None})
         self.place.classes(add="half")
 
     def show(
         self, chosen: SceneOutcome, neutral: SceneOutcome, family: RiskFamily, state: State, episodes: int
     ) -> None:
+        """Show the numbers of both risks.
+
+        Args:
+            chosen: Rollouts at the chosen risk.
+            neutral: Risk-neutral rollouts.
+            family: The family of the risk.
+            state: The state of the page.
+            episodes: Number of rollouts for each risk.
+        """
         words = risk_words(family, state.level)
-        exact = " Only CVaR and the histogram are of rollouts, the rest is exact." if chosen.exact else ""
+        exact = " Only CVaR and the histogram are from rollouts, the other numbers are exact." if chosen.exact else ""
         beside = ", beside risk-neutral" if family.has_dial else ""
         words += " of the whole return" if state.static else ""
         words += "" if state.limit is None else ", within the limit"
@@ -156,22 +165,22 @@ class NumbersPanel:
 
 
 class FrontierPanel:
-    """The frontier, computed in the background: it gives way whenever a slider moves, and goes on where it was.
+    """The frontier, computed in the background; it pauses while a slider moves, and resumes where it stopped.
 
-    What is known of a level is kept as long as weights, family and seed stay: a dial that moves costs the frontier
-    nothing but a pause. A visitor may cancel it; then it waits to be asked for.
+    Points are kept as long as weights, family and seed do not change, so moving the dial only pauses the computation. A
+    visitor may cancel it, and start it again with a button.
     """
 
     def __init__(self, scene: RolloutScene[SceneOutcome], episodes: int, say: Say) -> None:
         self._scene, self._episodes, self._work = scene, episodes, CancelPrevious(say)
         self.frontier: Frontier | None = None
-        self._key: tuple[object, ...] = ()  # what the known points are of
+        self._key: tuple[object, ...] = ()  # weights, family and seed of the known points
         self._known: dict[float, Point] = {}
         self._state: State | None = None
-        self._turn = 0  # reports of earlier runs come late
+        self._turn = 0  # number of the current run, since reports of earlier runs may arrive late
         self._done = self._cancelled = self._share = False
         self._title = Words("Frontier", "panel-title", "h2")
-        self._about = Words(f"Return against {scene.failure}s, as the dial runs over its range.", "small soft")
+        self._about = Words(f"Return against {scene.failure}s, over the range of the dial.", "small soft")
         self._chart = html("chart frontier")
         self._progress = Progress("Progress of the frontier", self._cancel)
         self._compute = button("Compute the frontier", self._again, "quiet compute")
@@ -183,7 +192,13 @@ class FrontierPanel:
         self._work.stop()
 
     def follow(self, state: State, here: Point, share: bool) -> None:
-        """Another state has settled: mark its point, and compute what is missing; `share`: failures are a rate."""
+        """Show the frontier of a state, and compute missing points.
+
+        Args:
+            state: The state of the page.
+            here: Its point, which is marked.
+            share: Whether failures are a rate.
+        """
         key = (state.w, state.family, state.seed)
         if key != self._key:
             self._key, self._known, self._done, self._cancelled, self.frontier = key, {}, False, False, None

@@ -1,4 +1,4 @@
-"""The view of a road: the car at the chosen risk and the risk-neutral one, in traffic that begins alike."""
+"""The view of a road: a rollout at the chosen risk and a risk-neutral one, from the same start state."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rasf_explorer.state import State
 
 
 class RoadPage(RolloutPage[RoadOutcome]):
-    """Both drives play together; scores are those at the step that is shown, at the chosen risk."""
+    """The page of a road. Both drives play together; scores are those of the chosen risk at the step that is shown."""
 
     scene: DrivingScene
     kind, rate, plays_neutral = "road", 3.0, True
-    episodes = 60  # a second's work
+    episodes = 60  # about a second of work
     label = "Road"
     help = (
-        "Both cars begin in the same traffic; broken lines are the ways they take. Play, or move the step: the scores "
-        "below are those at the chosen risk there."
+        "Both cars start in the same traffic; broken lines are their paths. Play, or move the step: the scores "
+        "below are those of the chosen risk at this step."
     )
 
     def __init__(self, scene: DrivingScene, state: State, context: PageContext) -> None:

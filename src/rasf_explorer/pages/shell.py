@@ -1,4 +1,4 @@
-"""The frame around every view, one for each visitor: header, views, notices, saving, and opening a file."""
+"""The shell around every view, one for each visitor: header, views, notices, saving, and opening a file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,16 @@ _LARGEST = 2 * 1024**3  # bytes of an uploaded file
 
 
 def page_of(scene: Scene, state: State, context: PageContext) -> Page:
-    """The page that shows a scene, built into the present slot."""
+    """Build the page of a scene into the current slot.
+
+    Args:
+        scene: The scene.
+        state: The state that the page shows first.
+        context: What the shell provides.
+
+    Returns:
+        The page.
+    """
     if isinstance(scene, MapScene):
         return MapPage(scene, state, context)
     if isinstance(scene, ArmScene):
@@ -43,7 +52,14 @@ def page_of(scene: Scene, state: State, context: PageContext) -> Page:
 
 
 class Shell:
-    """Builds itself into the present page."""
+    """The shell of one visitor, built into the current page.
+
+    Args:
+        views: The views that all visitors share.
+        query: The query of the link, by name.
+        seed: Default seed of rollouts.
+        may_open_paths: Whether the visitor may open paths of this machine.
+    """
 
     def __init__(self, views: Views, query: Mapping[str, str], seed: int, may_open_paths: bool) -> None:
         self._views, self._query, self._seed = views, query, seed
@@ -59,7 +75,7 @@ class Shell:
         if found is None:
             names = ", ".join(view.key for view in views)
             self.say(
-                "The link is of a library that is not open here; open its file, and the link again."
+                "The link is of a library that is not open here; open its file, then open the link again."
                 if is_of_a_file(str(asked))
                 else f"The link's view must be one of {names}, got {str(asked)[:60]!r}; the first is shown instead."
             )
@@ -85,7 +101,7 @@ class Shell:
                 for name, what in (("SVG", "picture"), ("PNG", "picture"), ("CSV", "numbers")):
                     save = button(name, partial(self._save, name), "quiet", f"Save the {what} as {name}")
                     save.props(f'aria-label="Save {name}"')
-            # in the bar, which stays in sight on a scrolled page
+            # in the bar, which stays visible on a scrolled page
             self._notices = ui.element("div").classes("notices").props("role=alert")
         header.move(target_index=0)
         ui.skip_link("Skip to the content", target=self._main)
@@ -94,7 +110,7 @@ class Shell:
         with ui.element("details").classes("open-file") as self._details:
             Words("Open a library ...", "button quiet", "summary")
             with ui.element("div").classes("open-panel panel"):
-                Words("A .rasf file, as rasf train or library.save writes it.", "small soft")
+                Words("A .rasf file, written by rasf train or library.save.", "small soft")
                 if may_open_paths:
                     with ui.element("form").classes("open-row") as form:
                         path = ui.element("input").props(
@@ -118,7 +134,7 @@ class Shell:
     # views
 
     def _show(self, view: View) -> None:
-        """Turn to a view."""
+        """Switch to a view."""
         if self._page is not None:
             self._page.close()
             self._page = None
@@ -132,16 +148,16 @@ class Shell:
         background_tasks.create(self._when_ready(view))
 
     def _build_loading(self, view: View) -> None:
-        def give_up() -> None:
+        def cancel() -> None:
             view.stop()
             self._progress.cancel.visible = False
-            about.text = "Giving up, as soon as the present step is done."
+            about.text = "Cancelling after the current step."
 
         with panel(view.title, "loading").props("role=status"):
             Words(view.title, "", "h1")
             Words(view.making, "soft")
-            self._progress = Progress("Progress", give_up)
-            about = Words("All visitors share this view: Cancel gives it up for all of them.", "small soft")
+            self._progress = Progress("Progress", cancel)
+            about = Words("All visitors share this view: Cancel stops it for all of them.", "small soft")
 
     def _build_failed(self, view: View) -> None:
         with panel(view.title, "loading").props("role=status"):
@@ -150,7 +166,7 @@ class Shell:
             button("Start again", lambda: self._show(view))
 
     def _show_nav(self) -> None:
-        """Mark the present view; buttons that are there stay, as one of them may have the focus."""
+        """Mark the current view; existing buttons are kept, as one of them may have the focus."""
         views = list(self._views)
         for key in self._tabs.keys() - {view.key for view in views}:
             self._tabs.pop(key).delete()
@@ -192,7 +208,7 @@ class Shell:
         if self._query.get("view", key) != key:
             return default_state(key, scene, self._seed)
         state, complaints = from_query(self._query, key, scene, self._seed)
-        self._query = {"view": key}  # a link is for the view it names, once
+        self._query = {"view": key}  # a link is used once, for the view that it names
         if complaints:
             self.say(" ".join(complaints))
         return state
@@ -202,14 +218,14 @@ class Shell:
         self._run(f"explorer.link({json.dumps(state.to_query())})")
 
     def close(self) -> None:
-        """End the work of the view that is shown."""
+        """End the work of the current view."""
         if self._page is not None:
             self._page.close()
 
-    # words
+    # messages
 
     def say(self, sentence: str) -> None:
-        """A sentence that must be seen; it stays until it is closed or the third one after it comes."""
+        """Show a notice; it stays until it is closed or three newer ones are shown."""
         if self._client.is_deleted or sentence in self._shown:
             return
         while len(self._shown) >= 3:
@@ -219,7 +235,7 @@ class Shell:
             button("Close", lambda: self._shown.pop(sentence).delete(), "quiet")
 
     def announce(self, sentence: str) -> None:
-        """A sentence for those who listen."""
+        """Give a sentence to screen readers."""
         self._spoken.text = sentence
 
     def _run(self, code: str) -> None:
@@ -285,5 +301,5 @@ class Shell:
         self._show(self._views.first())
 
     def _close_panel(self) -> None:
-        """It would hide what is said or shown."""
+        """Close the panel for opening files, which would cover notices and the view."""
         self._details.run_method("removeAttribute", "open")

@@ -1,1 +1,1 @@
-"""What the explorer computes: each scene answers for one world, with numbers, for any reward weights and risk."""
+"""The computations of the explorer: a scene evaluates policies in one world, for any reward weights and risk."""

@@ -1,4 +1,4 @@
-"""Intervals of a variance and of the worst values in closed form: bootstrap intervals take longer than rollouts.
+"""Intervals of a variance and of CVaR in closed form, since bootstrap intervals take longer than rollouts.
 
 Estimate +- t standard errors, t Student's quantile, as `rasf.statistics.intervals.normal_mean`:
 
@@ -18,20 +18,25 @@ from rasf.statistics.intervals import Interval, around, mean_of_the_worst
 
 
 def normal_variance(values: Floats) -> Interval:
-    """The variance of values (n,) in closed form, never below 0."""
+    """Return the variance of values (n,) with its interval, which does not reach below 0."""
     n = len(values)
     if n < 2:
         return Interval(0.0, 0.0, 0.0)
-    centred = values - values[0]  # equal values have no variance at all
+    centred = values - values[0]  # so that equal values have variance 0 exactly
     variance, fourth = float(centred.var(ddof=1)), float(((centred - centred.mean()) ** 4).mean())
     found = around(variance, max(fourth - variance**2 * (n - 3) / (n - 1), 0.0) / n, n)
     return Interval(found.estimate, max(found.low, 0.0), found.high)
 
 
 def normal_tail(values: Floats, share: float) -> Interval:
-    """CVaR in closed form: the mean of the worst `share` of values (n,), a value on the boundary counting in part.
+    """Return CVaR, the mean of the worst share of values, with its interval.
 
-    Fewer than two values in the tail say nothing of its spread: the interval's ends are nan then.
+    Args:
+        values: Values (n,). A value on the boundary of the share counts in part.
+        share: The share.
+
+    Returns:
+        The interval. Its ends are nan if the tail has fewer than two values.
     """
     n, estimate = len(values), float(mean_of_the_worst(values, share))
     if share * n < 2:

@@ -1,7 +1,8 @@
-"""A road under a library: who drives how in the same traffic, how fast, and how often it ends in a collision.
+"""A road with a library of driving policies: rollouts in traffic, their speed and their collisions.
 
-Rollouts are the library's own (`run_rule`). Traffic begins alike at every risk and then answers to what the car
-does. The environments stay open, as making one takes longer than an episode in it, so whoever acts has them to himself.
+Rollouts are those of the library (`run_rule`). Traffic has the same start states at every risk, and then reacts to the
+car. The environments stay open, because making one takes longer than an episode in it. A lock gives them to one call of
+`roll_out` at a time.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ from rasf_lab.driving import roads
 
 ROADS = frozenset(f"rasf/{road.title()}-v0" for road in roads.ROADS)
 _AT_ONCE = 16  # environments that are stepped together
-_LONGEST = 200  # steps of an episode: a stranger's file may ask for any number
-_PLAYED = 10  # rollouts that are kept to be played back
-_AHEAD, _AROUND, _VERGE = 120.0, 104.0, 3.0  # metres: of a long road, of a crossing, beside the lanes
-_BEND = 2.0  # metres between the points of a lane that bends
+_LONGEST = 200  # most steps of an episode, as an untrusted file may have any number
+_PLAYED = 10  # rollouts that can be played back
+_AHEAD, _AROUND, _VERGE = 120.0, 104.0, 3.0  # metres: visible part of a long road and of a crossing, verge
+_BEND = 2.0  # metres between the points of a curved lane
 
 
 class DrivingScene(LibraryScene, RolloutScene[RoadOutcome]):
-    """See the module's header."""
+    """The scene of the driving environments; see the module's header."""
 
     layers: ClassVar[dict[str, str]] = {"road": "Road"}
     failure: ClassVar[str] = "collision"
@@ -62,15 +63,15 @@ class DrivingScene(LibraryScene, RolloutScene[RoadOutcome]):
         self._acting = threading.Lock()
         self.title = str(library.environment.id).removeprefix("rasf/").removesuffix("-v0")
         self.about = (
-            f"{self._world}At both risks a rollout begins in the same traffic, which then answers to what the car "
-            "does. Nothing is trained here: the library's policies are judged anew for every task and risk. A "
+            f"{self._world}At both risks a rollout begins in the same traffic, which then reacts to the car. "
+            "Nothing is trained here: the library's policies are scored for every task and risk. A "
             "collision ends the episode and counts as a failure."
         )
         tasks = np.array([policy.w for policy in library.policies])
         self.weights = tuple(map(_signed, self.weights, first.env.unwrapped.signs, tasks.T))
         self._cost, self._sign = library.n_features - 1, 1.0
-        sort = "95 % sure" if is_sure(library, self._cost) else "expected, discounted"
-        self.limit = Weight(f"collisions at most, {sort}", 0.0, 0.5, 0.01, 0.5)
+        kind = "95 % sure" if is_sure(library, self._cost) else "expected, discounted"
+        self.limit = Weight(f"collisions at most, {kind}", 0.0, 0.5, 0.01, 0.5)
 
     def warm(self, stop: Stop) -> None:
         self.roll_out(self.default_task, self.families[0].make(self.families[0].default), 2, 0, stop)
@@ -91,7 +92,7 @@ class DrivingScene(LibraryScene, RolloutScene[RoadOutcome]):
             for environment in self._environments:
                 environment.logs = logs
             report = run_rule(self.library, SyncEnvs(self._environments), rule, seeds, _LONGEST, callback)
-        assert report.failures is not None  # the roads name them
+        assert report.failures is not None  # the driving environments report failures
         speeds = np.array([np.mean(log.speeds[1:]) for log in logs.values()])
         found = measures(report.returns, report.failures, report.lengths)
         return RoadOutcome(
@@ -105,7 +106,7 @@ class DrivingScene(LibraryScene, RolloutScene[RoadOutcome]):
 
 
 class _Log:
-    """What an episode showed, step by step."""
+    """The speeds of an episode, and for playback its cars and observations."""
 
     def __init__(self, is_played: bool) -> None:
         self.is_played, self.speeds = is_played, list[float]()
@@ -117,7 +118,7 @@ class _Log:
         self.speeds.append(float(own.speed))
         if self.is_played:
             cars = {id(car): car for car in (own, *traffic.road.vehicles)}
-            self._cars |= cars  # held, so that no id is used twice
+            self._cars |= cars  # kept alive, so that no id is reused
             self._frames.append({key: (*car.position, car.heading, car.crashed) for key, car in cars.items()})
             self._observations.append(obs)
 
@@ -132,18 +133,18 @@ class _Log:
 
 
 class _Watched(FeatureEnvironment):
-    """A road whose episodes are written down, each in the log of its seed."""
+    """A driving environment that records each episode in the log of its seed."""
 
     logs: dict[int, _Log]
 
     @property
     def traffic(self) -> Any:
-        """highway-env's own object."""
+        """The environment object of highway-env."""
         return self.env.unwrapped.highway_env
 
     def reset(self, seed: int | None = None) -> Any:
         obs = super().reset(seed)
-        assert seed is not None  # evaluation gives each episode its own
+        assert seed is not None  # evaluation gives each episode its own seed
         self._log = self.logs[seed]
         self._log.add(obs, self.traffic)
         return obs
@@ -155,7 +156,7 @@ class _Watched(FeatureEnvironment):
 
 
 def road_of(traffic: Any) -> Road:
-    """The road of highway-env's environment: a long one is followed, of any other its middle is seen."""
+    """Return the road of an environment of highway-env; the window follows the car only on a long road."""
     from highway_env.road.lane import LineType, StraightLane
 
     lanes, lines = [], []
@@ -179,7 +180,7 @@ def road_of(traffic: Any) -> Road:
 
 
 def _signed(weight: Weight, sign: int, trained: Floats) -> Weight:
-    """A slider on the side that makes sense, if the library's own tasks (n,) are all on it."""
+    """Restrict a slider to the sign of its weight, if the weights (n,) of all trained tasks have this sign."""
     if sign > 0 and trained.min() >= 0:
         return replace(weight, low=0.0)
     return replace(weight, high=0.0) if sign < 0 and trained.max() <= 0 else weight

@@ -1,4 +1,4 @@
-"""The families of risks that scenes offer, with their dials."""
+"""The families of risks of the scenes, with their dials."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from rasf_explorer.scenes.scene import RiskFamily
 
 
 def mean_variance(low: float, high: float, step: float, default: float) -> RiskFamily:
-    """mean + (beta / 2) variance."""
+    """Return the family mean + (beta / 2) variance, with the ends, step and default of its dial."""
     return RiskFamily("mean-variance", "Mean and variance", "beta", low, high, step, 0.0, default, MeanVariance)
 
 
 def monotone(low: float, step: float, default: float) -> RiskFamily:
-    """The same, but never in favour of what is worse for sure."""
+    """Return the monotone mean-variance family, from beta `low` to neutral."""
     make = MonotoneMeanVariance
     return RiskFamily("monotone", "Monotone mean and variance", "beta", low, 0.0, step, 0.0, default, make)
 
 
 def entropic(low: float, high: float, step: float, default: float) -> RiskFamily:
-    """log E exp(beta return) / beta."""
+    """Return the family log E exp(beta return) / beta, with the ends, step and default of its dial."""
     return RiskFamily("entropic", "Entropic utility", "beta", low, high, step, 0.0, default, Entropic)
 
 
 def cvar(default: float) -> RiskFamily:
-    """The mean of the worst share alpha."""
+    """Return the family of means of the worst share alpha."""
     return RiskFamily("cvar", "CVaR, the worst share", "alpha", 0.05, 1.0, 0.05, 1.0, default, CVaR)
 
 
-NEUTRAL_ONLY = mean_variance(0.0, 0.0, 1.0, 0.0)  # for laws that know nothing but the mean
+NEUTRAL_ONLY = mean_variance(0.0, 0.0, 1.0, 0.0)  # for policies with only the mean
 
 
 def trained_for(risk: Risk) -> str:
-    """A source policy's risk in few words."""
+    """Return the risk of a source policy in a few words."""
     text = risk_to_text(risk)
     if text == "neutral" or not isinstance(risk, MeanVariance | MonotoneMeanVariance | Entropic | CVaR):
         return text
@@ -44,9 +44,16 @@ def trained_for(risk: Risk) -> str:
 
 
 def around_trained(policies: Iterable[SourcePolicy], farthest: float | None = None) -> tuple[RiskFamily, ...]:
-    """Dials for any library: they reach to beta = -farthest, or else four times as far as its policies' own risk.
+    """Return families whose dials suit a library.
 
-    Where none has any, beta is about the inverse of the rewards, so that mean and risk weigh about as much.
+    Args:
+        policies: The source policies.
+        farthest: Largest aversion, -beta, of the dials. Default: four times the largest |beta| of the policies. If all
+            policies are neutral, four times the inverse of the largest weight, so that mean and variance have about the
+            same size.
+
+    Returns:
+        Monotone mean-variance, mean-variance, entropic utility and CVaR.
     """
     given = list(policies)
     largest = max((abs(w) for policy in given for w in policy.w), default=1.0)
@@ -59,7 +66,7 @@ def around_trained(policies: Iterable[SourcePolicy], farthest: float | None = No
 
 
 def served(sources: FrozenPolicies, families: Iterable[RiskFamily]) -> tuple[RiskFamily, ...]:
-    """Those whose risks the policies' laws can serve; without any, the neutral risk alone."""
+    """Return the families that the policies can score; only the neutral risk if there is none."""
     kept = []
     for family in families:
         try:

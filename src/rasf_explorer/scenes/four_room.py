@@ -1,8 +1,8 @@
-"""The four-room world under a tabular library: GPI on every cell, scores in one, rollouts.
+"""The four-room world with a tabular library: GPI in every cell, scores in one cell, rollouts.
 
-The context is the objects collected so far. Whoever stands on an object has collected it, so an object's own cell is
-always asked with its own bit set. Nobody acts in walls and at the goal. Visits count the start and the last cell too,
-so that a goal's visits are the share of the episodes that reach it. A failure is a trap that fired.
+The context is the set of objects collected so far. An agent in the cell of an object has collected it, so this cell is
+always scored with the object's bit set. No action is taken in walls and at the goal. Visits include the start and the
+last cell, so the visits of a goal are the share of episodes that reach it. A failure is a trap that fired.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ _LONGEST, _MOST_CELLS = 5_000, 2_500
 _PLAYED = 12  # rollouts whose paths are kept
 _TASKS, _STEPS = 24, 30_000  # a neutral and an averse policy for each task
 _TRAINED_FOR = (MeanVariance(0.0), MeanVariance(-4.0))
-# the library trained here with seed 0 has these ways with this task, as the dial turns: 0, 11, 20 and 18 % failures
-_PAPER_ENDS = (1.0, -2.0)  # what goal and failure earn in the paper's tasks
+_PAPER_ENDS = (1.0, -2.0)  # weights of goal and failure in the paper's tasks
+# on the default task, the library trained here with seed 0 has 0, 11, 20 and 18 % failures over the dial
 _DEFAULT_CLASSES, _DEFAULT_GOAL, _DEFAULT_FAILURE = (1.0, 0.5, 0.0), 1.0, -2.0
 
 
 class FourRoomScene(MapScene):
-    """See the module's header."""
+    """The scene of `rasf/FourRoom-v0`; see the module's header."""
 
     title = "Four rooms"
     offers_static = True
     about = (
-        "Objects earn what the sliders say for their class, the goal ends the episode, and a trap may fire whenever it "
-        "is stepped on. Nothing is trained here: the library's policies are judged anew for every task and risk. "
+        "An object has the reward of its class, which a slider sets. The goal ends the episode, and a trap may fire "
+        "at each step on it. Nothing is trained here: the library's policies are scored for every task and risk. "
         "A trap that fires ends the episode and counts as a failure."
     )
 
@@ -73,8 +73,8 @@ class FourRoomScene(MapScene):
         self.families = served(sources, (mean_variance(-4.0, 1.0, 0.1, -2.0), cvar(0.2)))
         self.policies = tuple(_in_words(policy) for policy in library.policies)
         self._failure = self.rooms.n_features - 1
-        sort = "failures at most, 95 % sure" if is_sure(library, self._failure) else "failures at most, expected"
-        self.limit = Weight(sort, 0.0, 0.2, 0.005, 0.2)
+        label = "failures at most, 95 % sure" if is_sure(library, self._failure) else "failures at most, expected"
+        self.limit = Weight(label, 0.0, 0.2, 0.005, 0.2)
 
     def policy(self, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> MapPolicy:
         cells = np.flatnonzero(self._acts)
@@ -86,7 +86,7 @@ class FourRoomScene(MapScene):
         return MapPolicy(action, driver)
 
     def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> SceneScores:
-        """Why GPI does what it does in one cell; nothing was learned where nobody acts."""
+        """Return the scores in one cell; `seen` is False in walls and at the goal."""
         self.check_place(cell, context)
         limits = limits_of(self.library, self._failure, ways)
         found = self.library.scores(self._observations(np.array([cell]), context)[0], w, risk, limits)
@@ -127,7 +127,7 @@ class FourRoomScene(MapScene):
         return MapOutcome(returns, failures, walks.lengths, found, visits, paths, contexts, so_far)
 
     def _observations(self, cells: Ints, context: int) -> Ints:
-        """What `rasf/FourRoom-v0` shows in these cells (B,), each object's own flag set."""
+        """Return the observations of `rasf/FourRoom-v0` in cells (B,); in the cell of an object its flag is set."""
         self.check_place(self.layout.start, context)
         n_objects = len(self.layout.objects)
         flags = np.tile(context >> np.arange(n_objects) & 1, (len(cells), 1))
@@ -137,13 +137,23 @@ class FourRoomScene(MapScene):
 
 
 def rooms_of(environment: EnvironmentDescription) -> FourRoom:
-    """The map that a library's environment was made with."""
+    """Return the world that a library's environment was made with.
+
+    Args:
+        environment: Description of a four-room environment.
+
+    Returns:
+        The world.
+
+    Raises:
+        ValueError: The world is too large to be shown.
+    """
     given = environment.make_kwargs()
     kept = {name: given[name] for name in FourRoom.__match_args__ if name in given}
     rooms, limit = FourRoom(**kept), environment.max_episode_steps
     if limit is not None:
         rooms = replace(rooms, step_limit=min(rooms.step_limit, limit))
-    # a stranger's file may ask for any size
+    # an untrusted file may have any size
     for name, number, most in (("step_limit", rooms.step_limit, _LONGEST), ("cells", len(rooms.cells), _MOST_CELLS)):
         if number > most:
             raise ValueError(f"{name} must be at most {most} to be shown, got {number}")
@@ -161,13 +171,22 @@ def _weights(rooms: FourRoom) -> tuple[Weight, ...]:
 
 def _in_words(policy: SourcePolicy) -> str:
     *classes, goal, failure = policy.w
-    risk = trained_for(policy.risk).replace("mean-variance", "beta")  # legends are narrow
+    risk = trained_for(policy.risk).replace("mean-variance", "beta")  # short, since legends are narrow
     ends = "" if (goal, failure) == _PAPER_ENDS else f", goal {goal:g}, failure {failure:g}"
     return f"classes {', '.join(f'{w:+.2f}' for w in classes)}{ends}; {risk}"
 
 
 def train_four_room(tick: Callable[[float], None], stop: Stop, seed: int = 0) -> PolicyLibrary:
-    """The library made on the spot, in a few seconds; `tick` is told the share done after each policy."""
+    """Train the library of the four-room view, in a few seconds.
+
+    Args:
+        tick: Called now and then with the share done.
+        stop: Called now and then; if it returns True, `Stopped` is raised.
+        seed: Seed of the training. Default: 0.
+
+    Returns:
+        The library.
+    """
     from rasf.library.learn import learn
     from rasf.library.progress import TrainingProgress
 

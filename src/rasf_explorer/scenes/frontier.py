@@ -1,7 +1,7 @@
-"""Return against failures as the dial of a family runs over its range, every level on the same chances.
+"""The frontier of return against failures over the dial of a family, with the same random numbers at every level.
 
-A level is one set of rollouts. Levels are even over the dial, rounded to its steps, and neutral is added where it is
-not among them.
+Each level has its own set of rollouts. Levels are evenly spaced over the dial and rounded to its steps; the neutral
+level is added if it is not among them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LEVELS = 13
 
 @dataclass(frozen=True)
 class Point:
-    """One place on the frontier."""
+    """One level of the frontier."""
 
     level: float
     returns: Interval
@@ -33,18 +33,18 @@ class Point:
 
 @dataclass(frozen=True)
 class Frontier:
-    """Points from low levels to high ones."""
+    """Points of a family of risks, in ascending order of the level."""
 
     family: str
     points: tuple[Point, ...]
 
 
 def levels(family: RiskFamily, count: int = LEVELS) -> tuple[float, ...]:
-    """So many levels of the dial, ends included, and neutral, from low to high."""
+    """Return `count` levels of the dial, ends included, and the neutral one, in ascending order."""
     even = np.linspace(family.low, family.high, count)
     on_steps = family.low + family.step * np.round((even - family.low) / family.step)
     inside = np.clip(on_steps, family.low, family.high)
-    # as a person would write them: 0.1, not 0.1 + 1e-17, so that equal levels have one name
+    # rounded to 0.1 instead of 0.1 + 1e-17, so that equal levels are one key
     return tuple(sorted({round(float(level), 9) + 0.0 for level in (*inside, family.neutral)}))
 
 
@@ -58,9 +58,21 @@ def frontier(
     stop: Stop = lambda: False,
     known: dict[float, Point] | None = None,
 ) -> Frontier:
-    """The whole frontier; `report` is told the share done and the points so far after each level.
+    """Compute the frontier.
 
-    `known` remembers the points of earlier calls with the same w, family, seed and episodes, by level.
+    Args:
+        scene: The scene that acts.
+        w: Weights (d,).
+        family: The family of risks.
+        seed: Seed of the rollouts of each level.
+        episodes: Rollouts for each level.
+        report: Called after each level with the share done and the points so far.
+        stop: Called now and then; if it returns True, `Stopped` is raised. Default: never.
+        known: Points by level, from earlier calls with the same w, family, seed and episodes; new points are added.
+            Default: none.
+
+    Returns:
+        The frontier.
     """
     known = {} if known is None else known
     points: list[Point] = []

@@ -1,11 +1,11 @@
-"""The paper's grid (Figure 1), exact: sources are planned, their utilities solved, visits those of the absorbing chain.
+"""The paper's grid (Figure 1), exact: source policies are planned, and utilities and visits solve linear systems.
 
-Total reward without discount, so utilities could be infinite; the sliders and dials are kept where none is: steps cost
-something, moves slip (so that every policy ends surely), and aversion is mild enough for the expectation of
-exp(beta return) to exist. Mean, variance, failure rate and length of acting are solved for, too. Only the return's
-distribution, and so CVaR, is one of rollouts, for it has no short exact law; they are cut after `STEPS` moves. Visits
-count the start and the last cell too: a goal's visits are the share of episodes that reach it. A failure is an end in a
-trap that costs something.
+The reward is undiscounted, so utilities could be infinite. The ranges of sliders and dials exclude that: each step has
+a cost, moves slip (so that every policy terminates with probability 1), and aversion is mild enough for the expectation
+of exp(beta return) to exist. Mean, variance, failure rate and length of episodes are exact, too. Only the distribution
+of the return, and so CVaR, is estimated from rollouts, because it has no simple exact form. Rollouts are truncated
+after `STEPS` moves. Visits include the start and the last cell, so the visits of a goal are the share of episodes that
+reach it. A failure is an episode that ends in a trap with a cost.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ from rasf_explorer.scenes.scene import (
     measures,
 )
 
-STEPS = 100  # of a rollout; the chance of a longer one is far below a thousandth
-_SOURCE_BETA, _SOURCE_COSTS = -0.1, (20.0, 0.0)  # Figure 1: one source fears all traps, the other none
+STEPS = 100  # of a rollout; the probability of a longer one is far below 0.001
+_SOURCE_BETA, _SOURCE_COSTS = -0.1, (20.0, 0.0)  # Figure 1: all traps cost 20 for one source policy, 0 for the other
 _PLAYED = 12  # rollouts whose paths are kept
-_KEPT = 16  # (w, risk) whose utilities are kept
+_KEPT = 16  # (w, risk) whose utilities are cached
 
 
 class GridScene(MapScene):
-    """See the module's header."""
+    """The scene of the paper's grid; see the module's header."""
 
     title = "The paper's grid"
     about = (
-        "Two policies were planned for other trap costs; moves slip now and then, and goal and traps end the episode. "
-        "All is exact but CVaR and the histogram, which come from rollouts. "
+        "Two policies were planned for other trap costs. Moves slip at random; the goal and the traps end the episode. "
+        "All numbers are exact except CVaR and the histogram, which come from rollouts. "
         "An end in a trap with a cost counts as a failure; a trap that costs 0 ends the episode but does not count."
     )
 
     def __init__(self, grid: Grid | None = None) -> None:
         self.grid = grid = grid or Grid()
         if grid.slip == 0:
-            raise ValueError("grid must slip, so that every policy ends surely, got slip 0")
+            raise ValueError("grid must have slip above 0, so that every policy terminates, got slip 0")
         self.mdp, traps = grid.mdp(), grid.traps
         meaning = {START: "start", GOAL: "goal"} | {name: f"trap {name}" for name in traps} | {WALL: "wall"}
         self.layout = Layout.of(grid.shape, grid.cells, meaning, WALL, "".join(traps), GOAL, "", hazards_end=True)
@@ -75,19 +75,19 @@ class GridScene(MapScene):
         self.policies = tuple(
             f"traps cost {cost:g}, the goal earns 20; entropic {_SOURCE_BETA:g}" for cost in _SOURCE_COSTS
         )
-        self._remembered = lru_cache(_KEPT)(self._judge_anew)
+        self._cached_scores = lru_cache(_KEPT)(self._compute_scores)
 
     def policy(self, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> MapPolicy:
-        """GPI on the whole map; there is one context only."""
+        """Return GPI's choice in every cell; the only context is 0."""
         self.check_place(self.layout.start, context)
-        _, choice = self._judge(w, risk)
+        _, choice = self._scores(w, risk)
         acts = ~self.mdp.terminal
         return MapPolicy(np.where(acts, choice.policy, -1), np.where(acts, choice.source, -1))
 
     def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> SceneScores:
-        """Why GPI does what it does in one cell; nobody acts where it is over."""
+        """Return the scores in one cell; `seen` is False where the episode is over."""
         self.check_place(cell, context)
-        values, choice = self._judge(w, risk)
+        values, choice = self._scores(w, risk)
         mean, variance = self._psi[:, cell] @ w, np.einsum("...ij,i,j->...", self._Sigma[:, cell], w, w)
         action, driver = int(choice.policy[cell]), int(choice.source[cell])
         std = np.sqrt(np.maximum(variance, 0.0))
@@ -98,7 +98,7 @@ class GridScene(MapScene):
     ) -> MapOutcome:
         whole("episodes", episodes)
         whole("seed", seed, 0)
-        policy, weights = self._judge(w, risk)[1].policy, np.asarray(w, np.float64)
+        policy, weights = self._scores(w, risk)[1].policy, np.asarray(w, np.float64)
         if stop():
             raise Stopped
         rolled = simulate(self.mdp, policy, self.grid.start, STEPS, episodes, seed)
@@ -123,7 +123,7 @@ class GridScene(MapScene):
         )
 
     def _acting(self, policy: Ints, w: Floats, visits: Floats) -> dict[str, float]:
-        """What a policy leads to from the start, exactly."""
+        """Return the exact measures of a policy from the start."""
         at = (self.grid.start, policy[self.grid.start])
         psi, Sigma = successor_moments(self.mdp, policy)
         costly = [name for name, cost in zip(self.grid.traps, w[2:], strict=True) if cost < 0]
@@ -136,17 +136,17 @@ class GridScene(MapScene):
         }
 
     def visits(self, policy: Ints) -> Floats:
-        """How often (S,) an episode of a policy (S,) is in each state, in the mean, exactly: n = e_start + P' n."""
+        """Return the mean number of visits (S,) of each state in an episode, exactly: n = e_start + P' n."""
         mdp, begin = self.mdp, np.eye(self.mdp.n_states)[self.grid.start]
         indptr, entries = mdp.under_policy(policy)
-        P = np.zeros((mdp.n_states, mdp.n_states))  # zero where it is over
+        P = np.zeros((mdp.n_states, mdp.n_states))  # zero rows for terminal states
         states = np.repeat(np.arange(mdp.n_states), np.diff(indptr))
         np.add.at(P, (states, mdp.successor[entries]), mdp.probability[entries])
         return np.asarray(np.linalg.solve(np.eye(len(P)) - P.T, begin), np.float64)
 
     def exact(self, w: Floats, risk: Risk) -> dict[str, float]:
-        """Utilities at the start: "GPI", "best source" and, where there is a plan for the risk, "optimum"."""
-        (values, choice), start = self._judge(w, risk), self.grid.start
+        """Return utilities at the start: "GPI", "best source" and, for an entropic risk, "optimum"."""
+        (values, choice), start = self._scores(w, risk), self.grid.start
         of_sources = [float(own[start, policy[start]]) for own, policy in zip(values, self._sources, strict=True)]
         of_gpi = follow(evaluate_policy(self.mdp, choice.policy, w, risk), choice.policy)
         found = {"GPI": float(of_gpi[start]), "best source": max(of_sources)}
@@ -154,11 +154,11 @@ class GridScene(MapScene):
             found["optimum"] = float(plan(self.mdp, w, risk).value[start])
         return found
 
-    def _judge(self, w: Floats, risk: Risk) -> tuple[Floats, Choice]:
-        """Utilities (K, S, A) of all sources on one (w, risk), and what GPI makes of them."""
-        return self._remembered(tuple(self.mdp.task(w).tolist()), risk)
+    def _scores(self, w: Floats, risk: Risk) -> tuple[Floats, Choice]:
+        """Return utilities (K, S, A) of all source policies for one (w, risk), and GPI's choice."""
+        return self._cached_scores(tuple(self.mdp.task(w).tolist()), risk)
 
-    def _judge_anew(self, w: tuple[float, ...], risk: Risk) -> tuple[Floats, Choice]:
+    def _compute_scores(self, w: tuple[float, ...], risk: Risk) -> tuple[Floats, Choice]:
         weights = np.array(w)
         if isinstance(risk, MeanVariance):
             values = np.asarray(gpe(self._psi, self._Sigma, weights, risk))

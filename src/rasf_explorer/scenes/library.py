@@ -1,9 +1,9 @@
-"""Any library: what it holds, what its policies say where an episode begins, and what acting leads to, on demand.
+"""The generic scene of a library: its contents, scores at the first observation, and evaluation on demand.
 
-An environment is made only from an id that is registered already, or that MO-Gymnasium registers, and only with
-settings that a file may choose (`EnvironmentDescription.make_kwargs`). The user may name another, `env`, whose module
-has been imported. For an environment of the suite, its case has the names of the features, the failures and the range
-of the dial.
+An environment is made only from an id that is already registered, or that MO-Gymnasium registers, and only with
+settings that a file may choose (`EnvironmentDescription.make_kwargs`). The user may name another environment, `env`,
+whose module has been imported. For an environment of the suite, its case defines the names of the features, the
+failures and the range of the dial.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class LibraryScene(Scene):
         self.library = library
         self._env = library.environment.id if env is None else env
         self._case = case_of(library)
-        self._cannot: str | None = None  # why the environment cannot be made, once that was tried
+        self._cannot: str | None = None  # why making the environment failed, if `warm` tried it
         self.title = str(library.environment.id or "A library without an environment's id")
         count = "1 policy" if len(library.policies) == 1 else f"{len(library.policies)} policies"
         self._world = "" if self._case is None else f"{self._case.about[0].upper()}{self._case.about[1:]}. "
         self.about = (
-            f"{self._world}{count} of {library.agent}, judged anew for the weights and the risk set here. Scores are "
+            f"{self._world}{count} of {library.agent}, scored for the weights and the risk set here. Scores are "
             "those at the first observation; evaluation acts in the environment."
             f"{'' if self._case is None else f' Failures are {self._case.failures}.'}"
         )
@@ -58,32 +58,32 @@ class LibraryScene(Scene):
         )
         calibrated = library.calibration
         if calibrated is not None and len(calibrated.costs):
-            # the first cost; which values make sense, only the calibration knows
+            # the first cost; the calibration gives the range of its values
             self._cost, self._sign = int(calibrated.costs[0]), float(calibrated.signs[0])
             largest = float(abs(calibrated.realised[:, -len(calibrated.costs)]).max())
             high = float(f"{max(1.5 * largest, 1e-3):.1g}")
             self.limit = Weight(f"{calibrated.names[0]} at most, 95 % sure", 0.0, high, high / 100, high)
 
     def limits(self, ways: Ways) -> dict[str | int, float | Limit] | None:
-        """What the library is asked to keep."""
+        """Return the limits for acting, or None."""
         return None if self.limit is None else limits_of(self.library, self._cost, ways, self._sign)
 
     def facts(self) -> list[tuple[str, str]]:
-        """What there is to know of the library, in words."""
+        """Return facts about the library: pairs of a name and words."""
         library, held = self.library, self.library.sources.describe()
         is_table, environment = library.sources.family is Family.TABLES, library.environment
         settings = ", ".join(f"{name} {_plain(value)}" for name, value in environment.kwargs.items())
         what = {
             "agent": library.agent,
             "environment": self.title,
-            "settings": settings or "as they are by default",
-            "features": "the environment's vector reward" if environment.phi is None else "given by a function",
-            "laws": "mean and covariance, in tables" if is_table else f"{library.sources.law_kind} networks",
-            "states met" if is_table else "hidden layers": (
+            "settings": settings or "defaults",
+            "features": "the environment's vector reward" if environment.phi is None else "computed by a function",
+            "distributions": "mean and covariance, in tables" if is_table else f"{library.sources.law_kind} networks",
+            "states visited" if is_table else "hidden layers": (
                 f"{held['states']:,}" if is_table else " x ".join(map(str, held["widths"]))
             ),
             "discount": f"{library.gamma:g}",
-            "promises": "not calibrated" if library.calibration is None else repr(library.calibration)[1:-1],
+            "bounds": "not calibrated" if library.calibration is None else repr(library.calibration)[1:-1],
         }
         made = library.provenance.get("merged", [library.provenance])
         return [
@@ -93,16 +93,16 @@ class LibraryScene(Scene):
         ]
 
     def warm(self, stop: Stop) -> None:
-        """Make the environment once: what it needs may not be installed."""
+        """Make the environment once, since a package that it needs may not be installed."""
         super().warm(stop)
         if self.can_run() is None:
             try:
                 self._opened().close()
             except Exception as error:  # an environment may raise anything
-                self._cannot = f"It cannot act here: {sentence_of(error)}."
+                self._cannot = f"The library cannot act here: {sentence_of(error)}."
 
     def can_run(self) -> str | None:
-        """None, or one sentence that says why no environment can be made."""
+        """Return None if the library can act in an environment, otherwise one sentence with the reason."""
         from rasf.envs.registration import is_registered
 
         env_id, phi = self._env, self.library.environment.phi
@@ -111,7 +111,7 @@ class LibraryScene(Scene):
         if ":" in env_id:
             return f"The id {env_id!r} names a module to import, which a file is not allowed to do."
         if phi is not None:
-            return f"The features came from a function, {phi}, that a file cannot hold."
+            return f"The features came from a function, {phi}, which a file cannot hold."
         if not is_registered(env_id):
             unknown = f"No environment with the id {env_id!r} is known here"
             return f"{unknown}; start with --env MODULE:ID to import its module."
@@ -122,7 +122,7 @@ class LibraryScene(Scene):
         return self._cannot
 
     def first_scores(self, w: Floats, risk: Risk, seed: int, ways: Ways = PLAIN) -> SceneScores:
-        """Every policy and action at the first observation of the environment."""
+        """Return the scores of every policy and action at the first observation of the environment."""
         environment = self._opened()
         try:
             return self.scores_at(environment.reset(seed), w, risk, ways)
@@ -130,7 +130,7 @@ class LibraryScene(Scene):
             environment.close()
 
     def scores_at(self, obs: object, w: Floats, risk: Risk, ways: Ways = PLAIN, t: int = 0) -> SceneScores:
-        """Every policy and action at an observation after t steps; a limit counts from there on."""
+        """Return the scores of every policy and action at an observation after t steps; a limit holds from there on."""
         found = self.library.scores(obs, w, risk, self.limits(ways), t)
         action, driver = int(found.action) - self.library.environment.first_action, int(found.source)
         return SceneScores(found.values, found.mean, found.std, action, driver, bool(found.seen), self.library.gamma)
@@ -145,9 +145,19 @@ class LibraryScene(Scene):
         stop: Stop = lambda: False,
         ways: Ways = PLAIN,
     ) -> Comparison:
-        """`PolicyLibrary.compare` on the library's own environment; `report` is told the share of episodes done.
+        """Evaluate the library in its environment, as `PolicyLibrary.compare`.
 
-        The first risk is asked for in the ways given, any other plainly.
+        Args:
+            w: Weights (d,).
+            risks: Risks by name.
+            episodes: Episodes for each risk.
+            seed: Seed of the episodes.
+            report: Called with the share of episodes done.
+            stop: Called now and then; if it returns True, `Stopped` is raised. Default: never.
+            ways: A limit and static risk, for the first risk only. Default: neither.
+
+        Returns:
+            A report for each risk.
         """
         order = list(risks)
 
@@ -185,7 +195,7 @@ class LibraryScene(Scene):
 
 
 def case_of(library: PolicyLibrary) -> Case | None:
-    """The case of the suite whose environment a library was trained in, if there is one."""
+    """Return the case of the suite whose environment a library was trained in, or None."""
     from rasf_lab.suite.cases import case_names, find_case
 
     mine = library.environment
@@ -194,7 +204,7 @@ def case_of(library: PolicyLibrary) -> Case | None:
 
 
 def _farthest(case: Case) -> float | None:
-    """The largest aversion that the suite asks for, as a beta without its sign."""
+    """Return the largest aversion -beta of mean-variance in the case, or None."""
     from rasf_lab.suite.cases import is_dial
 
     risks = [risk_from_text(text) for text in case.actings if is_dial(text)]
@@ -202,10 +212,10 @@ def _farthest(case: Case) -> float | None:
 
 
 def _weights(library: PolicyLibrary, case: Case | None) -> tuple[Weight, ...]:
-    """Sliders over what was trained for, at least [-1, 1], in round steps; the first task is where they begin."""
+    """Return sliders over the range of the trained weights, at least [-1, 1]; the first task is their default."""
     tasks = np.array([policy.w for policy in library.policies])
     low, high = np.minimum(tasks.min(axis=0), -1.0), np.maximum(tasks.max(axis=0), 1.0)
-    steps = 10.0 ** np.floor(np.log10((high - low) / 50))  # some hundred of them make the width
+    steps = 10.0 ** np.floor(np.log10((high - low) / 50))  # 50 to 500 steps over the range
     ends = zip(low.tolist(), high.tolist(), steps.tolist(), tasks[0].tolist(), strict=True)
     numbered = tuple(f"feature {i + 1}" for i in range(library.n_features))
     names = library.environment.feature_names or (numbered if case is None else case.features)

@@ -1,4 +1,4 @@
-"""Limits as the explorer's scenes have them, one feature and one slider; and what is said of prices and promises."""
+"""The limit of a scene (one feature, one slider), and notes on its price and on calibrated bounds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,18 @@ from rasf_explorer.scenes.scene import Ways
 def limits_of(
     library: PolicyLibrary, feature: int, ways: Ways, sign: float = 1.0
 ) -> dict[str | int, float | Limit] | None:
-    """The limit on a feature: of an episode, with the certainty of the calibration, or else expected and discounted."""
+    """Return the limits for acting.
+
+    Args:
+        library: The library.
+        feature: Index of the limited feature.
+        ways: Has the value of the limit.
+        sign: 1 if the feature is at most the limit, -1 if it is at least minus the limit. Default: 1.
+
+    Returns:
+        A limit on the feature, or None without a limit. If the feature is calibrated, the limit is on an episode and
+        kept with 95 % probability; otherwise it is on the expected discounted sum.
+    """
     if ways.limit is None:
         return None
     side = {"at_most": ways.limit} if sign > 0 else {"at_least": -ways.limit}
@@ -23,12 +34,22 @@ def limits_of(
 
 
 def is_sure(library: PolicyLibrary, feature: int) -> bool:
-    """Whether a limit on a feature is of an episode, and kept with the certainty of a calibration."""
+    """Return whether a limit on a feature is on an episode and backed by the calibration."""
     return library.calibration is not None and feature in library.calibration.costs
 
 
 def notes_of(library: PolicyLibrary, rule: ActingRule, obs: npt.NDArray[Any], memory: Memory | None) -> tuple[str, ...]:
-    """Sentences on rollouts: the price of a limit, what cannot be kept, the bounds of a calibrated library."""
+    """Return sentences about rollouts: prices of limits, limits that cannot be kept, bounds of a calibrated library.
+
+    Args:
+        library: The library.
+        rule: How the rollouts acted.
+        obs: Their first observations.
+        memory: The memory of acting at the start of the rollouts, with prices; None for plain acting.
+
+    Returns:
+        The sentences.
+    """
     notes = []
     if memory is not None:
         prices = {name: each.mean() for name, each in rule.prices(memory).items()}
@@ -36,5 +57,5 @@ def notes_of(library: PolicyLibrary, rule: ActingRule, obs: npt.NDArray[Any], me
         notes += [f"Note: {sentence}." for sentence in rule.not_kept(memory) if sentence][:1]
     if library.calibration is not None:
         bounds = library.calibration.bounds_of(rule, obs)
-        notes += [f"Promised: {bounds.sentence()}.", *(f"Note: {remark}." for remark in bounds.remarks)]
+        notes += [f"Bounds: {bounds.sentence()}.", *(f"Note: {remark}." for remark in bounds.remarks)]
     return tuple(notes)

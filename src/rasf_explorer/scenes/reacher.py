@@ -1,10 +1,11 @@
-"""The reacher under a library of networks: the objective over tip positions, scores at one, rollouts of the arm.
+"""The reacher with a library of networks: the objective over tip positions, scores at one, rollouts of the arm.
 
-The arm at rest can bring its tip to a place with the elbow bent to either side. The field, and the scores at a tip, are
-those of the side that GPI values more. Of histogram networks, the mean and variance of every feature at these postures
-depend neither on w nor on the risk, so they are computed once (`warm`), and a field of mean and variance is a small sum
-then; for other risks and networks it is scored anew. CVaR convolves histograms, seconds a field and more a rollout, so
-it has no dial here. Returns are sums over an episode without discount, and no episode ends before its step limit.
+The arm at rest reaches a tip position with its elbow bent to either side. The field and the scores at a tip are those
+of the side with the larger value. For histogram networks, mean and variance of every feature at these postures depend
+neither on w nor on the risk. They are computed once (`warm`), and a field for a mean-variance risk is then a weighted
+sum. For other risks and networks every field is scored by the networks. CVaR convolves histograms, which takes seconds
+for a field and longer for a rollout, so it has no dial here. Returns are undiscounted sums over an episode. Every
+episode lasts until its time limit.
 """
 
 from __future__ import annotations
@@ -45,19 +46,19 @@ from rasf_lab.paper.reacher.beliefs import grid
 from rasf_lab.rollouts.reacher import arm_chances, roll_out_arm, roll_out_by_rule
 
 ENVIRONMENT = "rasf/Reacher-v0"
-_LONGEST = 5_000  # steps of an episode: a stranger's file may ask for any number
-_POINTS = 31  # of the grid of tips, a side
-_PLAYED = 4  # rollouts whose arms are kept
+_LONGEST = 5_000  # most steps of an episode, as an untrusted file may have any number
+_POINTS = 31  # grid points of tip positions in each direction
+_PLAYED = 4  # rollouts whose arm positions are kept
 _DEFAULT_TARGET = 10
 _NEUTRAL = MeanVariance(0.0)
 
 
 class ReacherScene(ArmScene):
-    """See the module's header."""
+    """The scene of `rasf/Reacher-v0`; see the module's header."""
 
     title = "Reacher"
     about = (
-        "An arm of two links brings its tip to the targets that earn something; in the shaded circles every step "
+        "An arm of two links moves its tip to the targets with positive weight; in the shaded circles every step "
         "may fail, which counts each time and does not end the episode. Policies that "
         "were trained for a few targets are scored for every task and risk."
     )
@@ -75,8 +76,8 @@ class ReacherScene(ArmScene):
         self.policies = tuple(_in_words(policy) for policy in library.policies)
         self._failure = world.n_features - 1
         sure = is_sure(library, self._failure)
-        sort, most = ("a rollout, 95 % sure", 30.0) if sure else ("expected, discounted", 0.3)
-        self.limit = Weight(f"failures at most, {sort}", 0.0, most, most / 100, most)
+        kind, most = ("per rollout, 95 % sure", 30.0) if sure else ("expected, discounted", 0.3)
+        self.limit = Weight(f"failures at most, {kind}", 0.0, most, most / 100, most)
         where = grid(_POINTS)
         self._tips: Floats = where.tips[where.reached]
         self._cell = float(where.tips[0, 1, 0] - where.tips[0, 0, 0])
@@ -85,14 +86,14 @@ class ReacherScene(ArmScene):
         self._warming = threading.Lock()
 
     def warm(self, stop: Stop = lambda: False) -> None:
-        """Compute what no slider changes, and compile what the first moves need: some seconds of work."""
+        """Compute what no slider changes, and compile what the first calls need; takes some seconds."""
         self._learn_moments(stop)
         w, risk = self.default_task, self.families[0].make(self.families[0].default)
         self.at((0.0, 0.0), w, risk)
         self.roll_out(w, risk, 1, 0, stop)
 
     def _learn_moments(self, stop: Stop) -> None:
-        """Mean and variance of every feature at all postures; whoever asks meanwhile waits for it."""
+        """Compute mean and variance of every feature at all postures once; other threads wait for it."""
         with self._warming:
             if self._moments is not None or self._sources.law_kind is not LawKind.HISTOGRAM:
                 return
@@ -105,7 +106,7 @@ class ReacherScene(ArmScene):
             self._moments = np.stack(mean, axis=-1), np.stack(variance, axis=-1)
 
     def random_task(self, rng: np.random.Generator) -> Floats:
-        """One target, at the usual cost of a failure."""
+        """Return weights for one random target, with the default cost of a failure."""
         task = np.zeros(len(self.weights))
         task[rng.integers(len(self.world.targets))] = 1.0
         task[-1] = self.weights[-1].default
@@ -130,7 +131,7 @@ class ReacherScene(ArmScene):
     def roll_out(
         self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False, ways: Ways = PLAIN
     ) -> ArmOutcome:
-        """Act from random postures."""
+        """Act from random postures; see `RolloutScene.roll_out`."""
         weights = self._checked(w)
         chances = arm_chances(self.world, whole("episodes", episodes), whole("seed", seed, 0))
         limits = limits_of(self.library, self._failure, ways)
@@ -161,14 +162,14 @@ class ReacherScene(ArmScene):
         )
 
     def _from_heaviest(self, tips: Floats, w: Floats) -> Interval:
-        """Metres from the target with the largest weight, if one has any."""
+        """Return the distance in metres to the target with the largest positive weight, nan if there is none."""
         if w[:-1].max() <= 0:
             return Interval(np.nan, np.nan, np.nan)
         away = self.world.distances(tips)[..., int(w[:-1].argmax())]
         return within(normal_mean(away.mean(axis=0)), 0.0)
 
     def _values(self, w: Floats, risk: Risk) -> Floats:
-        """Values (K, 2 P, A) at all postures."""
+        """Return values (K, 2 P, A) at all postures."""
         weights = self._checked(w)
         if isinstance(risk, MeanVariance):
             self._learn_moments(lambda: False)
@@ -182,10 +183,20 @@ class ReacherScene(ArmScene):
 
 
 def world_of(library: PolicyLibrary) -> Reacher:
-    """The world that a library's environment was made with."""
+    """Return the world that a library's environment was made with.
+
+    Args:
+        library: Networks of `rasf/Reacher-v0`.
+
+    Returns:
+        The world.
+
+    Raises:
+        ValueError: The library does not fit its world, or the world cannot be shown.
+    """
     given = library.environment.make_kwargs()
     if given.get("engine", "closed_form") != "closed_form":
-        raise ValueError(f"engine must be closed_form, whose arm is shown here, got {given['engine']!r}")
+        raise ValueError(f"engine must be closed_form to be shown, got {given['engine']!r}")
     kept = {name: given[name] for name in Reacher.__match_args__ if name in given}
     world, limit = Reacher(**kept), library.environment.max_episode_steps
     if limit is not None:

@@ -1,11 +1,11 @@
-"""What the explorer's pages ask of a world, and what they get: numbers. Computing is done below, drawing elsewhere.
+"""The interface between the explorer's pages and the computations for a world; results are numbers, without drawing.
 
     Scene          sliders for the reward weights w, families of risks with their dials
-    RolloutScene   a scene that acts from the start: `MapScene` on a map, `ArmScene` with an arm, or on a `Road`
+    RolloutScene   a scene with rollouts from the start states: `MapScene`, `ArmScene`, or on a `Road`
 
-A scene answers for any w and any risk of its families. `policy`, `cell`, `field` and `at` answer while a slider moves;
-`roll_out` is asked when it rests, from another thread, and may be asked to stop. A map's policy may depend on more
-than the cell: on what was collected, as a bit mask, the `context`; 0 is the beginning.
+A scene accepts any w and any risk of its families. `policy`, `cell`, `field` and `at` are called while a slider moves.
+`roll_out` is called in another thread once the slider rests, and can be stopped. The policy of a map may depend on the
+cell and on the objects collected so far, as a bit mask, the `context`; 0 is the start of an episode.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from rasf.statistics.intervals import Interval, event_interval, normal_mean
 from rasf_explorer.scenes.closed_forms import normal_tail, normal_variance
 
 ACTIONS = tuple(MOVES)  # on all maps: left, up, right, down
-Stop = Callable[[], bool]  # long work asks it now and then, and gives up where it says True
+Stop = Callable[[], bool]  # long work calls it now and then, and raises `Stopped` if it returns True
 
 
 class Stopped(Exception):
-    """Work was given up because nobody waits for it any more."""
+    """Work was stopped because its result is no longer needed."""
 
 
 @dataclass(frozen=True)
 class Weight:
-    """A slider: the weight of one feature; a random task draws it, or leaves it at its default."""
+    """A slider for the weight of one feature; `drawn` says whether a random task draws it or keeps its default."""
 
     name: str
     low: float
@@ -47,9 +47,9 @@ class Weight:
 
 @dataclass(frozen=True)
 class RiskFamily:
-    """A family of risks and its dial, from `low`, the most averse, to `high`; at `neutral` only the mean counts."""
+    """A family of risks and its dial, from `low`, the most averse, to `high`; `neutral` is the level of the mean."""
 
-    name: str  # as `rasf.risk.names` has it, and as the link says it
+    name: str  # as in `rasf.risk.names` and in links
     label: str
     parameter: str  # "beta" or "alpha"
     low: float
@@ -61,18 +61,18 @@ class RiskFamily:
 
     @property
     def can_be_static(self) -> bool:
-        """Whether its risks can be held fixed for a whole return."""
+        """Whether static risk, the risk of the whole return, is possible."""
         return isinstance(self.make(self.low), CertaintyEquivalent)
 
     @property
     def has_dial(self) -> bool:
-        """Whether there is anything to turn: of some policies only the mean is known."""
+        """Whether the dial has more than one level; some policies support only the neutral risk."""
         return self.low < self.high
 
 
 @dataclass(frozen=True)
 class Ways:
-    """How to act, beside task and risk: within a limit, and for the risk of the whole return."""
+    """Options of acting beside task and risk: a limit, and static risk."""
 
     limit: float | None = None
     static: bool = False
@@ -83,32 +83,32 @@ PLAIN = Ways()
 
 @dataclass(frozen=True)
 class SceneScores:
-    """Every source policy and action at one place; action and driver are those that GPI takes."""
+    """Scores of every source policy and action in one state, and the choice of GPI."""
 
-    values: Floats  # (K, A), -inf where a policy takes no part
+    values: Floats  # (K, A), -inf where a policy is excluded
     mean: Floats  # (K, A)
-    std: Floats  # (K, A), nan where the law does not know it
-    action: int
-    driver: int
-    seen: bool  # whether anything was learned here
-    gamma: float = 1.0  # how the returns scored are discounted; those of rollouts never are
+    std: Floats  # (K, A), nan where it is not learned
+    action: int  # GPI's choice
+    driver: int  # the selected source policy
+    seen: bool  # whether anything was learned in this state
+    gamma: float = 1.0  # discount of the scored returns; returns of rollouts are not discounted
 
 
 @dataclass(frozen=True)
 class SceneOutcome:
-    """Rollouts from the start; `measures` are means with intervals, as `rasf evaluate` has them."""
+    """Results of rollouts from the start states; `measures` are those of `rasf evaluate`, with intervals."""
 
     returns: Floats  # (n,) undiscounted
     failures: Floats  # (n,) failures of each rollout
     lengths: Ints  # (n,)
     measures: dict[str, Interval]  # return, return_variance, return_cvar, failures, length; speed on a road
     exact: frozenset[str] = field(default=frozenset(), kw_only=True)  # measures that are computed, not estimated
-    utilities: dict[str, float] = field(default_factory=dict, kw_only=True)  # at the start, where they are known
-    notes: tuple[str, ...] = field(default=(), kw_only=True)  # prices of limits, promises, and what cannot be kept
+    utilities: dict[str, float] = field(default_factory=dict, kw_only=True)  # at the start state, if they are known
+    notes: tuple[str, ...] = field(default=(), kw_only=True)  # prices of limits, bounds, limits that cannot be kept
 
     @property
     def played(self) -> int:
-        """How many rollouts can be played back."""
+        """The number of rollouts that can be played back."""
         return 0
 
 
@@ -116,7 +116,7 @@ O_co = TypeVar("O_co", bound=SceneOutcome, covariant=True)
 
 
 def measures(returns: Floats, failures: Floats, lengths: Ints) -> dict[str, Interval]:
-    """What rollouts (n,) come to, with intervals in closed form; CVaR is the mean of the worst tenth."""
+    """Summarise rollouts (n,) with intervals in closed form; CVaR is the mean of the worst tenth."""
     return {
         "return": normal_mean(returns),
         "return_variance": normal_variance(returns),
@@ -127,29 +127,29 @@ def measures(returns: Floats, failures: Floats, lengths: Ints) -> dict[str, Inte
 
 
 def within(interval: Interval, low: float, high: float = np.inf) -> Interval:
-    """The part of an interval that is possible."""
+    """Clip the ends of an interval to possible values."""
     return Interval(interval.estimate, max(interval.low, low), min(interval.high, high))
 
 
 class Scene(ABC):
-    """What every scene has: sliders, dials, and what its source policies were trained for."""
+    """Sliders, dials and the names of the source policies."""
 
-    layers: ClassVar[dict[str, str]]  # what the picture can show: as the link says it, and in words
+    layers: ClassVar[dict[str, str]]  # layers of the picture: name in links, label
     title: str
-    about: str  # what is seen, and what a failure is, in a few sentences
-    failure: ClassVar[str] = "failure"  # what one is called
+    about: str  # what the picture shows, and what a failure is, in a few sentences
+    failure: ClassVar[str] = "failure"  # the word for a failure
     weights: tuple[Weight, ...]  # one slider per feature
-    families: tuple[RiskFamily, ...]  # the risks it can be asked for; the first is the usual one
-    policies: tuple[str, ...]  # what each source policy was trained for, in words
-    limit: Weight | None = None  # a slider for a limit, whose right end is none; where the scene offers one
-    offers_static: bool = False  # whether it acts for the risk of a whole return, too
+    families: tuple[RiskFamily, ...]  # the available risks; the first is the default
+    policies: tuple[str, ...]  # task and risk of each source policy, in words
+    limit: Weight | None = None  # a slider for a limit, whose right end means no limit; None if there is no slider
+    offers_static: bool = False  # whether the scene supports static risk
 
     @property
     def default_task(self) -> Floats:
         return np.array([weight.default for weight in self.weights], np.float64)
 
     def random_task(self, rng: np.random.Generator) -> Floats:
-        """Weights as tasks of this world have them: those that are drawn, anywhere on their way."""
+        """Return random weights: uniform over the steps of a slider that is drawn, otherwise its default."""
         task = self.default_task
         for i, weight in enumerate(self.weights):
             if weight.drawn:
@@ -162,24 +162,40 @@ class Scene(ABC):
         return next(family for family in self.families if family.name == name)
 
     def warm(self, stop: Stop) -> None:
-        """Have done before anybody looks what is slow the first time only, as compiling."""
+        """Do in advance what is slow only at the first call, such as compilation."""
         if stop():
             raise Stopped
 
 
 class RolloutScene(Scene, Generic[O_co]):
-    """A scene that acts."""
+    """A scene with rollouts."""
 
     @abstractmethod
     def roll_out(
         self, w: Floats, risk: Risk, episodes: int, seed: int, stop: Stop = lambda: False, ways: Ways = PLAIN
     ) -> O_co:
-        """Act from the start, in ways that the scene offers; the same seed gives the same chances, whoever acts."""
+        """Act from the start states.
+
+        Args:
+            w: Weights (d,).
+            risk: A risk of one of the scene's families.
+            episodes: Number of rollouts.
+            seed: Seed of the random numbers; the same for every w, risk and way.
+            stop: Called now and then; if it returns True, `Stopped` is raised. Default: never.
+            ways: A limit and static risk, if the scene offers them. Default: neither.
+
+        Returns:
+            The results.
+
+        Raises:
+            ValueError: An argument is wrong.
+            Stopped: `stop` returned True.
+        """
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A map: one symbol per cell, row by row, and what the symbols mean."""
+    """A map: one symbol per cell, row by row, and the meaning of the symbols."""
 
     rows: int
     columns: int
@@ -189,14 +205,25 @@ class Layout:
     walls: tuple[int, ...]
     hazards: tuple[int, ...]
     goals: tuple[int, ...]
-    objects: tuple[int, ...]  # cells whose bits, in this order, make the context
-    hazards_end: bool = False  # whether every hazard is the end, so that nobody acts there
+    objects: tuple[int, ...]  # cells of objects, in the order of their bits in the context
+    hazards_end: bool = False  # whether every hazard ends the episode, so that no action is taken there
 
     @classmethod
     def of(
         cls, shape: tuple[int, int], symbols: str, meaning: dict[str, str], *kinds: str, hazards_end: bool = False
     ) -> Layout:
-        """A map with its start at S; `kinds` are the symbols of walls, hazards, goals and objects, in this order."""
+        """Make a layout from symbols.
+
+        Args:
+            shape: Rows and columns.
+            symbols: One symbol for each cell, row by row; S is the start.
+            meaning: Symbols with words for the legend, in its order.
+            *kinds: The symbols of walls, hazards, goals and objects, in this order.
+            hazards_end: Whether every hazard ends the episode. Default: False.
+
+        Returns:
+            The layout.
+        """
         walls, hazards, goals, objects = (
             tuple(cell for cell, symbol in enumerate(symbols) if symbol in kind) for kind in kinds
         )
@@ -205,21 +232,21 @@ class Layout:
 
 @dataclass(frozen=True)
 class MapPolicy:
-    """GPI on every cell in one context: action and driver (C,), -1 where nobody acts or nothing was learned."""
+    """GPI on every cell (C,) in one context; -1 where no action is taken or nothing was learned."""
 
     action: Ints
-    driver: Ints
+    driver: Ints  # the selected source policy
 
 
 @dataclass(frozen=True)
 class MapOutcome(SceneOutcome):
     """Rollouts on a map."""
 
-    visits: Floats  # (C,) steps an episode spends in a cell, in the mean
+    visits: Floats  # (C,) mean number of steps of an episode in a cell
     paths: tuple[Ints, ...]  # cells of the first few rollouts, the start included
-    contexts: tuple[Ints, ...]  # what was collected at every step of them
-    earned: tuple[Floats, ...] = ()  # the discounted return so far at every step of them, where a static risk minds it
-    threshold: float = float("nan")  # and what it is judged by
+    contexts: tuple[Ints, ...]  # the context at every step of them
+    earned: tuple[Floats, ...] = ()  # the accrued return at every step of them, for a static risk
+    threshold: float = float("nan")  # the threshold of the static risk (`rasf.library.acting.static`)
 
     @property
     def played(self) -> int:
@@ -229,16 +256,16 @@ class MapOutcome(SceneOutcome):
 class MapScene(RolloutScene[MapOutcome]):
     """Four rooms, or the grid."""
 
-    layers: ClassVar[dict[str, str]] = {"drivers": "Who drives", "visits": "Visits", "trajectory": "Trajectory"}
+    layers: ClassVar[dict[str, str]] = {"drivers": "Selected policy", "visits": "Visits", "trajectory": "Trajectory"}
     layout: Layout
 
     @abstractmethod
     def policy(self, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> MapPolicy:
-        """GPI on the whole map; a limit counts from each cell on."""
+        """Return GPI's choice in every cell; a limit holds from that cell on."""
 
     @abstractmethod
     def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> SceneScores:
-        """Why GPI does what it does in one cell."""
+        """Return the scores of every source policy and action in one cell."""
 
     def warm(self, stop: Stop) -> None:
         w, risk = self.default_task, self.families[0].make(self.families[0].default)
@@ -247,7 +274,7 @@ class MapScene(RolloutScene[MapOutcome]):
         self.roll_out(w, risk, 2, 0, stop)
 
     def check_place(self, cell: int, context: int) -> None:
-        """Refuse what is not on the map."""
+        """Refuse a cell or a context that is not on the map."""
         cells, contexts = len(self.layout.symbols), 2 ** len(self.layout.objects)
         if not 0 <= cell < cells:
             raise ValueError(f"cell must be 0 to {cells - 1}, got {cell}")
@@ -263,16 +290,16 @@ class Arm:
     risky: tuple[int, ...]
     radius: float
     links: tuple[float, float]  # shoulder to elbow, elbow to tip
-    training: int  # the first so many targets were trained on
+    training: int  # number of training targets; they come first
 
 
 @dataclass(frozen=True)
 class Field:
-    """GPI's objective over tip positions at rest."""
+    """GPI's objective over tip positions with the arm at rest."""
 
     tips: Floats  # (P, 2)
     value: Floats  # (P,)
-    driver: Ints  # (P,)
+    driver: Ints  # (P,) the selected source policy
     cell: float  # the distance of neighbouring tips
 
 
@@ -280,8 +307,8 @@ class Field:
 class ArmOutcome(SceneOutcome):
     """Rollouts of the arm."""
 
-    in_circle: Interval  # share of the time spent in risky circles
-    distance: Interval  # metres from the target with the largest weight, over the second half; nan where none has one
+    in_circle: Interval  # share of time in risky circles
+    distance: Interval  # metres from the target with the largest positive weight, in the second half; nan without one
     elbows: Floats  # (m, T, 2) of the first few rollouts
     tips: Floats  # (m, T, 2)
     failed: Ints  # (m, T) 1 where a failure happened
@@ -299,33 +326,33 @@ class ArmScene(RolloutScene[ArmOutcome]):
 
     @abstractmethod
     def field(self, w: Floats, risk: Risk) -> Field:
-        """The objective wherever the tip may rest."""
+        """Return the objective over tip positions."""
 
     @abstractmethod
     def at(self, tip: tuple[float, float], w: Floats, risk: Risk) -> SceneScores:
-        """Every policy and action with the arm at rest, its tip here (or at the nearest place it can reach)."""
+        """Return the scores of every policy and action with the arm at rest and its tip nearest to a position."""
 
 
 @dataclass(frozen=True)
 class Road:
     """A road from above, in metres; x points right, y down."""
 
-    lanes: tuple[tuple[Floats, float], ...]  # the middle (n, 2) of each, and its width
-    lines: tuple[tuple[Floats, bool], ...]  # those painted on it (n, 2), and whether they are broken
+    lanes: tuple[tuple[Floats, float], ...]  # centre line (n, 2) and width of each
+    lines: tuple[tuple[Floats, bool], ...]  # painted lines (n, 2), and whether they are broken
     obstacles: Floats  # (m, 2)
-    window: tuple[float, float]  # how much is seen at once, across and down
+    window: tuple[float, float]  # width and height of the visible part
     middle: tuple[float, float]  # of the window
-    follows: bool  # whether the window goes across with the own car
+    follows: bool  # whether the window moves along x with the own car
 
 
 @dataclass(frozen=True)
 class Drive:
     """One rollout on a road, from the first observation to the last."""
 
-    cars: Floats  # (T + 1, n, 4): x, y, heading, 1 if crashed; the own car first; nan while a car is not on the road
+    cars: Floats  # (T + 1, n, 4): x, y, heading, 1 if crashed; own car first; nan while a car is not on the road
     sizes: Floats  # (n, 2) length and width, in metres
     speeds: Floats  # (T + 1,) of the own car, in m/s
-    observations: tuple[Any, ...]  # T + 1, as the environment gives them
+    observations: tuple[Any, ...]  # T + 1, as the environment returns them
 
     @property
     def steps(self) -> int:
@@ -340,7 +367,7 @@ class Drive:
 class RoadOutcome(SceneOutcome):
     """Rollouts on a road."""
 
-    drives: tuple[Drive, ...]  # the first few
+    drives: tuple[Drive, ...]  # the first few rollouts
 
     @property
     def played(self) -> int:

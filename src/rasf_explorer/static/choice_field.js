@@ -1,5 +1,5 @@
-// One of a few: radio buttons that look like one row of buttons. The server sets it by `stamp`. With `theme` it is the
-// browser's own affair: the choice is kept there, and made before anything is drawn.
+// A choice of few options: radio buttons in one row. The server overrides the value by a new `stamp`. With `theme` the
+// choice is stored in the browser only, and applied before the page is drawn.
 export default {
   props: { label: String, options: Array, value: String, stamp: Number, theme: Boolean },
   data() {

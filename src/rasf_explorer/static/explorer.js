@@ -1,4 +1,4 @@
-// What the server asks of the browser: the theme, the link in the address bar, the clipboard, saving a picture.
+// Functions that the server calls in the browser: theme, link in the address bar, clipboard, saving a picture.
 const explorer = {
   theme(name) {
     if (["light", "dark"].includes(name)) localStorage.setItem("rasf-theme", name);
@@ -24,7 +24,7 @@ const explorer = {
     }
   },
   place(event) {
-    // where a click hit, in units of the picture
+    // the position of a click, in units of the picture
     const svg = event.currentTarget.querySelector("svg");
     if (!svg) return null;
     const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
@@ -59,7 +59,7 @@ const explorer = {
 };
 window.explorer = explorer;
 
-// Back and Forward lead to a view that was seen before: its link says all
+// Back and Forward lead to an earlier view, which its link restores
 window.addEventListener("popstate", () => location.reload());
 
 document.addEventListener("keydown", (event) => {
@@ -69,7 +69,7 @@ document.addEventListener("keydown", (event) => {
   panel.querySelector("summary").focus();
 });
 
-// many views push the panel's button to the right; the panel itself stays in the window
+// with many views the button of the panel is far right; keep the panel itself in the window
 document.addEventListener(
   "toggle",
   (event) => {

@@ -1,7 +1,8 @@
-// Plays rollouts in the browser: moves what the picture calls agent (a map), link1, link2, tip (an arm), or the movers of
-// a road, by their numbers. frames: [[x, y], ..], x and y of shoulder, elbow and tip, or x, y, degrees and crashed of each
-// mover, null where it is not there, in units of what is around it; the server hears `scrub` where the context changes or
-// the player rests, and answers with a new picture, into which the mover is put at once.
+// Plays rollouts in the browser: moves the elements of the picture with class agent (a map), link1, link2, elbow and
+// tip (an arm), or the numbered movers of a road. frames: for each step [x, y] of the agent; x and y of shoulder, elbow
+// and tip; or x, y, degrees and crashed of each mover, null if it is not on the road; in coordinates of the parent
+// element. The server receives `scrub` when the context changes or the player stops. It responds with a new picture, in
+// which the elements are moved at once.
 export default {
   props: { kind: String, frames: Array, contexts: Array, picture: String, rollouts: Number, rollout: Number,
            at: Number, stamp: Number, rate: Number },

@@ -1,5 +1,5 @@
-// A labelled slider with a number beside it. It keeps its own value while it is moved, and its own text while a number
-// is typed, whatever else is drawn meanwhile; the server sets it by `stamp`.
+// A labelled slider with a number beside it. It keeps its value while it is moved, and its text while a number is
+// typed, also if the page is updated meanwhile. The server overrides the value by a new `stamp`.
 const short = (value) => String(Number(value.toFixed(4)));
 
 export default {

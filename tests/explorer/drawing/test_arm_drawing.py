@@ -94,10 +94,7 @@ def test_the_peak_is_marked():
     marked = without_legend(root)
     start = of_class(marked, "peak")[0].get("d")[1:].split("h")[0].split()
     np.testing.assert_allclose([float(part) for part in start], [x - 8, y], atol=0.01)
-    assert (
-        "The objective is largest, 10, with the tip at (0.12, 0); policy 1 drives there."
-        in next(root.iter("desc")).text
-    )
+    assert "The objective is largest, 10, with the tip at (0.12, 0), by policy 1." in next(root.iter("desc")).text
 
 
 @pytest.mark.parametrize("value", [[2.0] * 4, [np.nan] * 4, [-np.inf, 1.0, 1.0, 1.0]])
@@ -122,7 +119,7 @@ def test_the_target_that_counts_is_ringed_and_named():
     x, y = to_view(ARM, ARM.targets[2])
     ring = of_class(without_legend(root), "goal-ring")[0]
     assert (float(ring.get("cx")), float(ring.get("cy"))) == pytest.approx((x, y), abs=0.01)
-    assert "Most counts target 2." in next(root.iter("desc")).text
+    assert "Target 2 has the largest weight." in next(root.iter("desc")).text
 
 
 def test_a_selected_place_has_a_frame():

@@ -164,7 +164,7 @@ class TestFrontier:
         assert ticks(root, "x-axis")[-1] >= 14
         assert "Here, at beta −4, failures 6 %, return 1.5." in next(root.iter("desc")).text
         root = parse(draw_frontier(self.line, self.line.points[1], parameter="beta"))
-        assert "failures a rollout (left is safer)" in words(root)
+        assert "failures per rollout (left is safer)" in words(root)
         assert "failures 0.06, return 1.5." in next(root.iter("desc")).text
 
     def test_the_end_of_alpha_is_neutral_not_seeking(self):

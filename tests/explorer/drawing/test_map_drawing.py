@@ -199,9 +199,9 @@ def test_two_maps_on_one_page_share_no_id():
 
 def test_cells_nobody_knows_say_so():
     root = parse(draw_map(LAYOUT, MapPolicy(np.full(6, -1), np.full(6, -1)), names=NAMES))
-    assert "never met in training" in words(root)
-    assert any(said.startswith("nobody") for said in words(root))
-    assert "never met in training" not in words(drawn())
+    assert "never visited in training" in words(root)
+    assert any(said.startswith("none") for said in words(root))
+    assert "never visited in training" not in words(drawn())
 
 
 def test_the_policy_is_not_changed():
@@ -212,7 +212,7 @@ def test_the_policy_is_not_changed():
 
 def test_the_description_has_the_main_facts():
     said = next(drawn(path=np.array([0, 1])).iter("desc")).text
-    assert "At the start it goes right, and policy 0 drives." in said
+    assert "At the start GPI takes right, by policy 0." in said
     assert "policy 1 (bold) 2 cells" in said
     assert "A rollout of 1 step that ends at row 1, column 2." in said
 

@@ -145,8 +145,8 @@ def test_a_static_risk_is_told_beside_the_step(visit, rooms):
     outcome = rooms.roll_out(np.array(state.w), rooms.families[1].make(0.2), 500, 0, ways=Ways(None, True))
     page.get_by_label("Step of the rollout").fill("6")
     so_far, level = shown(float(outcome.earned[0][6])), shown(outcome.threshold)
-    told = f"Step 6: earned {so_far} so far, discounted; judged by {level}."
-    expect(page.locator(".earned")).to_have_text(told)
+    text = f"Step 6: discounted return so far {so_far}; threshold of the static risk {level}."
+    expect(page.locator(".earned")).to_have_text(text)
 
 
 def test_a_clicked_cell_and_one_chosen_by_keys_show_their_scores(visit, grid):
@@ -177,7 +177,7 @@ def test_a_clicked_cell_and_one_chosen_by_keys_show_their_scores(visit, grid):
     page.keyboard.press("ArrowDown")
     check(12)
     wait_for_link(page, "cell=12&")
-    expect(page.locator(".spoken")).to_have_text(re.compile(r"Scores in row 3, column 3. Policy \d drives: .*"))
+    expect(page.locator(".spoken")).to_have_text(re.compile(r"Scores in row 3, column 3. GPI takes .*, by policy \d+."))
 
 
 @pytest.mark.slow

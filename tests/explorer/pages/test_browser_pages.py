@@ -92,7 +92,7 @@ def test_making_a_view_can_be_cancelled_for_all_and_begun_again(chrome):
         for canceller in (first, second):
             canceller.get_by_role("button", name="Cancel").click()
             for page in (first, second):
-                expect(page.get_by_text("Endless was given up.")).to_be_visible()
+                expect(page.get_by_text("Endless was cancelled.")).to_be_visible()
                 expect(page.get_by_label("Progress")).to_be_hidden()
             for page in (first, second):
                 page.get_by_role("button", name="Start again").click()
@@ -284,7 +284,7 @@ def test_the_spoken_line_says_what_changed(visit):
     page = visit("?view=grid").page
     settled(page)
     expect(page.locator(".spoken")).to_have_text(
-        re.compile(r"Policy 0 drives: right. Fails in .* % of rollouts, risk-neutral .* %; mean return .*")
+        re.compile(r"GPI takes right, by policy 0. Fails in .* % of rollouts, risk-neutral .* %; mean return .*")
     )
     before = page.locator(".spoken").inner_text()
     page.get_by_role("button", name="Neutral").click()

@@ -43,16 +43,16 @@ def arm(failures):
 
 
 def test_failures_have_one_unit_for_both_outcomes():
-    said = summary("Policy 0 drives.", outcome([0, 1]), outcome([1, 1]))
-    assert said.startswith("Policy 0 drives. Fails in 50 % of rollouts, risk-neutral 100 %; mean return 2,")
+    said = summary("GPI takes up.", outcome([0, 1]), outcome([1, 1]))
+    assert said.startswith("GPI takes up. Fails in 50 % of rollouts, risk-neutral 100 %; mean return 2,")
     for chosen, neutral in ((outcome([0, 1]), outcome([3, 1])), (outcome([3, 1]), outcome([0, 1]))):
         assert not at_most_one(chosen, neutral)
         assert "%" not in summary("", chosen, neutral)
-    assert "0.5 failures a rollout, risk-neutral 2;" in summary("", outcome([0, 1]), outcome([3, 1]))
+    assert "0.5 failures per rollout, risk-neutral 2;" in summary("", outcome([0, 1]), outcome([3, 1]))
 
 
 def test_an_arm_counts_failures_even_where_it_hardly_fails():
-    assert "0.5 failures a rollout, risk-neutral 0;" in summary("", arm([0, 1]), arm([0, 0]))
+    assert "0.5 failures per rollout, risk-neutral 0;" in summary("", arm([0, 1]), arm([0, 0]))
 
 
 def cells_of(table):
@@ -80,7 +80,7 @@ def test_what_is_exact_says_so_and_only_that():
     columns = {"Chosen": {"return": Interval(1.0, 1.0, 1.0), "return_cvar": Interval(0.5, 0.5, 0.5)}}
     table = numbers_table(columns, False, {"return"})
     assert re.findall(r'class="interval">(.*?)<', table) == ["exact", "0.5 to 0.5"]
-    assert "where it is not exact" in table
+    assert "that is not exact" in table
     assert "exact" not in numbers_table(columns, False)
 
 

@@ -52,7 +52,7 @@ def test_the_shipped_driver_is_calibrated_so_its_limit_is_sure():
     assert scene.limit.name == "collisions at most, 95 % sure"
     found = scene.roll_out(scene.default_task, RISK, 2, 0, ways=Ways(limit=0.2))
     assert [note.split(":")[0] for note in found.notes if not note.startswith("Note")] == [
-        "The price of a unit of collision", "Promised"
+        "The price of a unit of collision", "Bounds"
     ]  # fmt: skip
     np.testing.assert_array_equal(
         found.drives[0].cars[0], scene.roll_out(scene.default_task, RISK, 1, 0).drives[0].cars[0]

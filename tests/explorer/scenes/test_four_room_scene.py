@@ -144,7 +144,7 @@ def test_a_calibrated_library_promises(scene):
     assert "expected" in scene.limit.name
     notes = one.roll_out(W, MeanVariance(-9.0), 10, 0, ways=Ways(limit=0.1)).notes
     assert notes[0].startswith("The price of a unit of failure: ")
-    assert any(note.startswith("Promised: mean at least ") for note in notes)
+    assert any(note.startswith("Bounds: mean at least ") for note in notes)
     assert any("mean-variance:-9.0 within limits was not calibrated" in note for note in notes)
 
 

@@ -46,7 +46,7 @@ def test_words_and_sliders(library):
     assert [family.name for family in scene.families] == ["monotone", "mean-variance", "cvar"]
     facts = dict(scene.facts())
     assert facts["agent"] == "rasfql"
-    assert facts["states met"] == f"{library.sources.states:,}"
+    assert facts["states visited"] == f"{library.sources.states:,}"
     assert facts["discount"] == "0.95"
     assert facts["complete"] == "yes"
     assert "trap_probability 0.3" in facts["settings"]
@@ -93,7 +93,7 @@ def test_first_scores_are_those_at_the_first_observation(library):
     ({"id": None}, "without an id; start with --env MODULE:ID"),
     ({"id": "os:rasf/FourRoom-v0"}, "names a module to import"),
     ({"id": "rasf/NoSuchRoom-v0"}, "id 'rasf/NoSuchRoom-v0' is known here; start with --env MODULE:ID"),
-    ({"phi": "my_features"}, "my_features, that a file cannot hold"),
+    ({"phi": "my_features"}, "my_features, which a file cannot hold"),
     ({"kwargs": {"layout": "<Layout>"}}, "the library lacks layout"),
 ])  # fmt: skip
 def test_no_environment_is_made_from_what_a_file_may_not_say(library, environment, reason):
@@ -149,8 +149,8 @@ def test_a_calibrated_library_has_a_limit_and_a_promise(library):
     scene = LibraryScene(calibrated)
     assert scene.limit.name == "failure at most, 95 % sure"
     assert scene.limit.low == 0.0 < scene.limit.high
-    assert "queries at neutral" in dict(scene.facts())["promises"]
-    assert dict(LibraryScene(library).facts())["promises"] == "not calibrated"
+    assert "queries at neutral" in dict(scene.facts())["bounds"]
+    assert dict(LibraryScene(library).facts())["bounds"] == "not calibrated"
     ways = Ways(limit=0.1, static=False)
     found = scene.evaluate(W, RISKS, 20, 3, lambda share: None, ways=ways)
     limits = {2: rasf.Limit(0.1, per_episode=True)}
@@ -208,4 +208,4 @@ def test_what_is_missing_is_said_once_it_was_looked_for(library, monkeypatch):
     scene = LibraryScene(changed(library))
     assert scene.can_run() is None
     scene.warm(lambda: False)
-    assert scene.can_run() == "It cannot act here: env 'x' cannot be made: it needs Box2D."
+    assert scene.can_run() == "The library cannot act here: env 'x' cannot be made: it needs Box2D."

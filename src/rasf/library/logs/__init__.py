@@ -1,1 +1,1 @@
-"""Libraries from logs: reading them, learning from them, and how sure that is."""
+"""Libraries from logs: reading logs, learning from them, and the uncertainty of what is learned."""

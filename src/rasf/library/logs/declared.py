@@ -1,7 +1,7 @@
-"""What the files of logs declare of their sizes, compared with a limit before anything of them is read.
+"""Sizes that the files of logs declare, checked against a limit before data are read.
 
 A file of a few megabytes may declare arrays of terabytes: compressed zeros, a column of equal numbers, a shape without
-data. Sizes are those in memory as 64-bit numbers, which is how a `Log` holds them.
+data. Sizes are in bytes of 64-bit numbers, as a `Log` holds them in memory.
 """
 
 from __future__ import annotations
@@ -15,19 +15,27 @@ from typing import Any
 
 from rasf.files import HEAD_LIMIT, npy_memory
 
-_BYTES = 8  # of a number
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # numpy's; others unpack without a limit
-_MOST_DEPTH = 16  # of groups in an episode of Minari's
+_BYTES = 8  # bytes of a number
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # numpy's; other methods unpack without a limit
+_MOST_DEPTH = 16  # of nested groups in an episode of a Minari dataset
 _MARK = b"PAR1"
 
 
 class Refusal(ValueError):
-    """Why a log is refused, as a whole sentence."""
+    """A reason to refuse a log, as a complete message."""
 
 
 @contextmanager
 def readable(path: object, kind: str) -> Iterator[None]:
-    """Turn whatever a damaged file makes its reader raise into one sentence; a `Refusal` is one already."""
+    """Turn any error from reading a damaged file into a ValueError with one sentence; pass a `Refusal` on.
+
+    Args:
+        path: The file, for the message.
+        kind: The expected format with its article, such as "an .npz file".
+
+    Raises:
+        ValueError: Reading failed.
+    """
     try:
         yield
     except Refusal:
@@ -38,7 +46,7 @@ def readable(path: object, kind: str) -> Iterator[None]:
 
 
 def check_size(what: object, declared: int, max_bytes: int) -> None:
-    """Refuse what is larger than the limit."""
+    """Refuse data that declare more bytes than the limit; `what` names them in the message."""
     if declared > max_bytes:
         raise Refusal(
             f"{what} declares {declared:,} bytes of numbers, more than max_bytes, {max_bytes:,}; give a larger "
@@ -47,13 +55,13 @@ def check_size(what: object, declared: int, max_bytes: int) -> None:
 
 
 def npz_members(archive: zipfile.ZipFile) -> tuple[dict[str, zipfile.ZipInfo], int]:
-    """The arrays of an .npz file by name, and the memory that their heads declare."""
+    """Return the members of an .npz file by array name, and the memory in bytes that their headers declare."""
     members: dict[str, zipfile.ZipInfo] = {}
     declared = 0
     for info in archive.infolist():
         name = info.filename.removesuffix(".npy")
         if name in members or name == info.filename or info.compress_type not in _METHODS:
-            raise ValueError(f"its member {info.filename!r:.60} is not one that numpy writes")
+            raise ValueError(f"its member {info.filename!r:.60} is not of a kind that numpy writes")
         members[name] = info
         with archive.open(info) as file:
             declared += npy_memory(file, info.file_size)
@@ -61,7 +69,7 @@ def npz_members(archive: zipfile.ZipFile) -> tuple[dict[str, zipfile.ZipInfo], i
 
 
 def check_parquet_head(path: Path) -> None:
-    """Refuse a .parquet file whose metadata alone would take much memory."""
+    """Refuse a .parquet file with too large metadata."""
     with open(path, "rb") as file:
         if file.seek(0, 2) < 12:
             raise ValueError("it is too short")
@@ -73,7 +81,7 @@ def check_parquet_head(path: Path) -> None:
 
 
 def parquet_memory(metadata: Any) -> int:
-    """The memory that the metadata of a .parquet file declares."""
+    """Return the memory in bytes that the metadata of a .parquet file declare."""
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     rows = max(metadata.num_rows, sum(group.num_rows for group in groups))
     chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
@@ -82,7 +90,7 @@ def parquet_memory(metadata: Any) -> int:
 
 
 def check_minari(dataset: Any, max_bytes: int) -> None:
-    """Refuse a Minari dataset whose HDF5 file declares more; other formats are counted while they are read."""
+    """Refuse a Minari dataset whose HDF5 file declares too many bytes; other formats are checked during reading."""
     storage: Any = getattr(dataset, "storage", None)
     if getattr(storage, "FORMAT", None) != "hdf5":
         return
@@ -97,7 +105,10 @@ def check_minari(dataset: Any, max_bytes: int) -> None:
 
 
 def _sizes(node: Any, depth: int) -> Iterator[int]:
-    """Of every array of a group, as often as it is linked; a group counts as a few numbers, so that a walk ends."""
+    """Yield the size in bytes of every array of a group, once for each link to it.
+
+    A group counts as a few numbers, so that the limit also ends the walk through very many groups.
+    """
     if hasattr(node, "shape"):
         yield math.prod(node.shape or ()) * max(_BYTES, node.dtype.itemsize)
     elif depth == 0:
@@ -109,7 +120,7 @@ def _sizes(node: Any, depth: int) -> Iterator[int]:
 
 
 def episode_memory(part: Any) -> int:
-    """The memory of an episode's arrays, which may be nested, as 64-bit numbers."""
+    """Return the memory in bytes of an episode's arrays, which may be nested, as 64-bit numbers."""
     if isinstance(part, dict):
         return sum(map(episode_memory, part.values()))
     if isinstance(part, tuple):

@@ -1,9 +1,9 @@
-"""What a policy would earn, from a log alone, and how sure that is.
+"""Off-policy evaluation from a log: the return of a policy, with bootstrap intervals.
 
-The log's counts are a model (`rasf.tabular.model`); on it the return of a policy has an exact mean and variance.
-How far they would differ with another log of as many episodes: the episodes are drawn again, with replacement, and the
-same policy is evaluated on the model of each draw. Intervals hold 95 % of the draws. They tell the error of sampling,
-not that of states and actions which the log never saw: `thin` says how much of the time a policy would spend there.
+The counts of the log are a model (`rasf.tabular.model`), on which the return of a policy has an exact mean and
+variance. Intervals come from a bootstrap over episodes: the episodes are drawn again with replacement, and the same
+policy is evaluated on the model of each draw. An interval contains 95 % of the draws. It covers the sampling error, but
+not the error in states and actions with little or no data: `thin` is the share of time that the policy spends there.
 """
 
 from __future__ import annotations
@@ -26,15 +26,20 @@ from rasf.tabular.settings import ModelSettings
 
 FEW_TRIES = 10
 _LEVEL = 0.95
-_ENOUGH = 1e-10  # of the discounted time that is left
+_ENOUGH = 1e-10  # remaining discounted time at which the sum over time stops
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Mean and standard deviation of the discounted return from where the log's episodes began, and the risk's value.
+    """The discounted return of a policy from the start states of a log's episodes.
 
-    thin: the share of the (discounted) time in states where the action taken was tried fewer than ten times.
-    best_source: of an `Estimate` of GPI, the value of the best source, as the library holds it.
+    Attributes:
+        risk: The risk.
+        value: Value of the risk, from mean and variance, with a 95 % interval.
+        mean: Mean return, with a 95 % interval.
+        std: Standard deviation of the return, with a 95 % interval.
+        thin: Share of the discounted time in states where the chosen action was tried fewer than ten times.
+        best_source: For GPI, the value of the best source policy, as the library predicts it. Default: None.
     """
 
     risk: Risk
@@ -45,15 +50,26 @@ class Estimate:
     best_source: float | None = None
 
     def __str__(self) -> str:
-        best = "" if self.best_source is None else f" (the best source {self.best_source:.4g})"
+        best = "" if self.best_source is None else f" (best source policy {self.best_source:.4g})"
         return (
             f"value {self.value} at {risk_to_text(self.risk)}{best}, mean {self.mean}, standard deviation {self.std}; "
-            f"{self.thin:.1%} of the time where the action was tried fewer than {FEW_TRIES} times"
+            f"{self.thin:.1%} of the time in states where the action was tried fewer than {FEW_TRIES} times"
         )
 
 
 class LoggedModel:
-    """The model of a log, and of others that might as well have been recorded."""
+    """The model of a log, and bootstrap draws of its episodes.
+
+    Args:
+        log: The log.
+        settings: Settings of the model.
+        resamples: Number of bootstrap draws; 0 for none.
+        seed: Seed of the draws.
+        max_bytes: Limit for the memory of the tables. Default: 1 GiB.
+
+    Raises:
+        ValueError: The states of the log hardly ever recur, or the tables need more than `max_bytes`.
+    """
 
     def __init__(
         self, log: Log, settings: ModelSettings, resamples: int, seed: int, max_bytes: int = MAX_BYTES
@@ -65,14 +81,14 @@ class LoggedModel:
         self.learner = ModelLearner(known.n_features, known.n_actions, settings, seed)
         rows = (self.states.row, log.actions, log.phi, self.states.next_row)
         self._outcomes = self.learner.learn_all(*rows, self.states.keys)
-        self._episode = np.cumsum(log.first) - 1  # of every transition, from 0
+        self._episode = np.cumsum(log.first) - 1  # index of each transition's episode
         self._begins = self.states.row[log.first]
         rng, n = np.random.default_rng([seed, resamples]), log.episodes
-        self._draws = rng.multinomial(n, np.full(n, 1 / n), size=resamples)  # how often each episode, (resamples, n)
+        self._draws = rng.multinomial(n, np.full(n, 1 / n), size=resamples)  # counts of the episodes, (resamples, n)
         self._tries = self.states.tries(log)
 
     def _check_size(self, actions: int, d: int, max_bytes: int) -> None:
-        """Refuse tables that are larger than the limit: endings, psi and Sigma of every state and action."""
+        """Refuse tables (endings, psi and Sigma of every state and action) that are larger than the limit."""
         states = len(self.states.keys) + 1
         needed = 8 * states * actions * (MOST_ENDINGS + d + d * d)
         if needed > max_bytes:
@@ -82,7 +98,17 @@ class LoggedModel:
             )
 
     def estimate(self, actions: Ints, w: Floats, risk: Risk, best_source: float | None = None) -> Estimate:
-        """Of a policy (S + 1,), for the learner's task w at a risk."""
+        """Estimate the return of a policy.
+
+        Args:
+            actions: Actions (S + 1,) of the policy; the last entry is the end of an episode.
+            w: Weights (d,), those of the learner's current task.
+            risk: The risk of the value.
+            best_source: Copied into the estimate. Default: none.
+
+        Returns:
+            The estimate, with intervals from the bootstrap.
+        """
         base = self.learner.finite_mdp()
         found = [_moments(base, actions, w, self._begins, np.ones(len(self._begins)))]
         size = int(self._outcomes.max()) + 1
@@ -96,7 +122,7 @@ class LoggedModel:
         return Estimate(risk, _interval(value), _interval(mean), _interval(std), thin, best_source)
 
     def _thin(self, mdp: FiniteMDP, actions: Ints) -> float:
-        """The share of the time where little was tried."""
+        """Return the share of discounted time in states where the action was tried fewer than FEW_TRIES times."""
         rows = np.arange(mdp.n_states) * mdp.n_actions + actions
         shape = (len(mdp.indptr) - 1, mdp.n_states)
         chain = sp.csr_array((mdp.probability, mdp.successor, mdp.indptr), shape=shape)[rows].T.tocsr()
@@ -111,7 +137,7 @@ class LoggedModel:
 
 
 def _moments(mdp: FiniteMDP, actions: Ints, w: Floats, begins: Ints, times: Floats) -> tuple[float, float]:
-    """Mean and variance of the return from states that are begun in so many times."""
+    """Return mean and variance of the return from the start states `begins`, which have the weights `times`."""
     mean, variance = feature_moments(mdp, mdp.rewards(w)[:, None], actions, None)
     first, spread = mean[begins, actions[begins], 0], variance[begins, actions[begins], 0, 0]
     weight = times / times.sum()
@@ -120,7 +146,7 @@ def _moments(mdp: FiniteMDP, actions: Ints, w: Floats, begins: Ints, times: Floa
 
 
 def _interval(found: Floats) -> Interval:
-    """The first is of the log itself, the others of its draws."""
+    """Return an interval from the estimate of the log itself, which is first, and those of the bootstrap draws."""
     if len(found) == 1:
         return Interval(float(found[0]), float("nan"), float("nan"))
     low, high = np.quantile(found[1:], [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])

@@ -1,20 +1,20 @@
 """Logs in several formats: a `Recorder`'s folder, arrays, .npz, .parquet, Minari.
 
-Arrays go by these names, N transitions each, in the order in which they happened:
+Arrays have these names, with N transitions each, in the order of time:
 
-    obs           (N, n) or (N,) numbers of an observation, or what the space of `env` has
-    actions       (N,) the environment's own numbers
-    phi           (N, d) features; computed by the function `phi` where there are none
-    next_obs      like obs; where it is missing, the next row's, and the last step of an episode that did not terminate
+    obs           (N, n) or (N,) observations as numbers, or in the structure of the observation space of `env`
+    actions       (N,) as the environment numbers them
+    phi           (N, d) features; if missing, computed by the function `phi`
+    next_obs      like obs; if missing, the obs of the next row, and the last step of an episode that did not terminate
                   is left out
-    terminated    (N,) a true end
-    truncated     (N,) a cut; may be missing
-    episode       (N,) whole numbers; may be missing, then an episode lasts until it is terminated or truncated
-    failure       (N,) may be missing
+    terminated    (N,) whether the episode terminated
+    truncated     (N,) whether the episode was truncated; may be missing
+    episode       (N,) whole numbers; if missing, an episode lasts until it is terminated or truncated
+    failure       (N,) whether the step was a failure; may be missing
 
-A .parquet file has a column for each number: obs_0, obs_1, .., next_obs_0, .., phi_0, .. Files that `save` wrote know
-their environment, as a recorder's folder does. What a file declares of its sizes is compared with `max_bytes` before it
-is read (`declared`).
+A .parquet file has a column for each number: obs_0, obs_1, .., next_obs_0, .., phi_0, .. Files written by `save` and
+the folder of a recorder describe their environment. The size that a file declares is checked against `max_bytes` before
+the file is read (`declared`).
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ from rasf.library.logs import declared
 from rasf.library.logs.declared import Refusal, check_size, readable
 from rasf.library.logs.log import MAX_BYTES, Log, as_array, as_flags, as_floats, plain_description, whole_numbers
 
-_Step: TypeAlias = tuple[object, object, object, Info, object, bool, bool]  # what `phi_caller`'s function takes
+_Step: TypeAlias = tuple[object, object, object, Info, object, bool, bool]  # arguments of `phi_caller`'s function
 _NAMES = {"obs", "actions", "phi", "next_obs", "terminated", "truncated", "episode", "failure"}
 _WIDE = ("obs", "next_obs", "phi")  # one column for each number
 _ENVIRONMENT = "environment"
 _MINARI = "minari:"
 _LARGEST_ACTION = 2**31
-_LARGEST_EPISODE = 2**53  # whole numbers beyond it are not exact as floating-point numbers
+_LARGEST_EPISODE = 2**53  # larger whole numbers are not exact as floating-point numbers
 
 
 def read(data: object, *, env: Environment | None = None, phi: Phi | None = None, max_bytes: int = MAX_BYTES) -> Log:
-    """What `Log.read` returns."""
+    """Implement `Log.read`."""
     if phi is not None:
-        answers.phi_asks(phi)  # which refuses what cannot be called
+        answers.phi_asks(phi)  # raises if phi cannot be called
     whole("max_bytes", max_bytes)
     wanted = None
     if env is not None:
@@ -79,14 +79,22 @@ def read(data: object, *, env: Environment | None = None, phi: Phi | None = None
     different = log.environment.difference(wanted, INTERFACE)
     if different is not None:
         held, there = getattr(log.environment, different), getattr(wanted, different)
-        told = f"its {different} are {held!r:.60}, not {there!r:.60}"
-        raise ValueError(f"the log is of another environment than {wanted.title}: {told}")
+        reason = f"its {different} are {held!r:.60}, not {there!r:.60}"
+        raise ValueError(f"the log is of another environment than {wanted.title}: {reason}")
     return replace(log, environment=wanted)
 
 
 @contextmanager
 def opened(env: Environment, phi: Phi | None) -> Iterator[FeatureEnvironment]:
-    """The environment that a log comes from, closed in the end unless it is the caller's."""
+    """Open the environment that a log comes from, and close it on exit unless the caller gave it as an object.
+
+    Args:
+        env: An id, a function that makes an environment, or an environment.
+        phi: The function that computes features; None if the reward is the features.
+
+    Yields:
+        The environment with its features.
+    """
     found = open_environment(env, phi)
     try:
         yield found
@@ -101,28 +109,40 @@ def opened(env: Environment, phi: Phi | None) -> Iterator[FeatureEnvironment]:
 def from_arrays(
     arrays: Mapping[str, npt.ArrayLike], known: EnvironmentDescription | None = None, phi: Phi | None = None
 ) -> Log:
-    """A log from arrays by their names; `known` describes the environment that they come from."""
+    """Make a log from arrays.
+
+    Args:
+        arrays: The arrays, named as in the module's header.
+        known: Description of the environment that they come from. Default: derived from the arrays.
+        phi: Computes the features. Default: the array `phi` has them.
+
+    Returns:
+        The log.
+
+    Raises:
+        ValueError: An array is missing, unknown or does not fit.
+    """
     missing = {"obs", "actions", "terminated"} - arrays.keys()
     if phi is None:
         missing |= {"phi"} - arrays.keys()
     if missing:
-        raise ValueError(f"a log needs {', '.join(sorted(missing))}, which it does not have; {_known(arrays)}")
+        raise ValueError(f"a log must have {', '.join(sorted(missing))}; {_known(arrays)}")
     _check_names(arrays)
     actions = whole_numbers("actions", arrays["actions"], None, _LARGEST_ACTION)
     n = len(actions)
     if n == 0:
-        raise ValueError("a log must have one transition at least, got none")
+        raise ValueError("a log must have at least one transition, got none")
     flags = {name: as_flags(name, arrays[name], n) for name in ("terminated", "truncated", "failure") if name in arrays}
     terminated, truncated = flags["terminated"], flags.get("truncated", np.zeros(n, np.bool_))
     episode = _episodes(arrays.get("episode"), terminated | truncated)
     obs, next_obs, kept = _successors(arrays, terminated, episode)
     if not kept.any():
-        raise ValueError("a log must have one transition at least whose next_obs is known, got none")
+        raise ValueError("a log must have at least one transition whose next_obs is known, got none")
     taken, episode, terminated = actions[kept], episode[kept], terminated[kept]
     if phi is None:
         features = _given_features(arrays["phi"], n)[kept]
     elif "reward" in answers.phi_asks(phi):
-        raise ValueError("phi must not ask for the reward where a log is arrays, which have none")
+        raise ValueError("phi must not have a parameter reward for a log of arrays, which has no rewards")
     else:
         ends = enumerate(zip(terminated.tolist(), truncated[kept].tolist(), strict=True))
         steps: Iterable[_Step] = ((_at(obs, i), taken[i], _at(next_obs, i), {}, None, *over) for i, over in ends)
@@ -142,7 +162,7 @@ def from_arrays(
 def _check_names(names: Iterable[object]) -> None:
     unknown = {*names} - _NAMES - {_ENVIRONMENT}
     if unknown:
-        raise ValueError(f"a log knows no array {_listed(unknown)}; {_known(names)}")
+        raise ValueError(f"a log has no array {_listed(unknown)}; {_known(names)}")
 
 
 def _known(names: Iterable[object]) -> str:
@@ -155,7 +175,7 @@ def _listed(names: Iterable[object]) -> str:
 
 
 def _numbers(name: str, given: npt.ArrayLike) -> Floats:
-    """Observations as rows (N, n) of numbers."""
+    """Convert observations to rows (N, n) of numbers."""
     array = as_array(name, given)
     if array.dtype.kind not in "biuf" or array.ndim == 0:
         raise ValueError(f"{name} must be numbers (N, n), got {array.dtype} of shape {array.shape}")
@@ -163,20 +183,20 @@ def _numbers(name: str, given: npt.ArrayLike) -> Floats:
 
 
 def _episodes(given: npt.ArrayLike | None, ends: Bools) -> Ints:
-    """Numbers of episodes (N,): those given, or one more after every end."""
+    """Return the number of each transition's episode (N,): as given, or increasing by one after every end."""
     if given is None:
         return np.concatenate([[0], np.cumsum(ends[:-1])]).astype(np.int64)[: len(ends)]
     episode = whole_numbers("episode", given, len(ends), _LARGEST_EPISODE)
     if (ends[:-1] & (episode[1:] == episode[:-1])).any():
         row = int(np.flatnonzero(ends[:-1] & (episode[1:] == episode[:-1]))[0])
-        raise ValueError(f"nothing can follow the end of an episode; row {row} of the log ended episode {episode[row]}")
+        raise ValueError(f"an episode must have no steps after its end; row {row} of the log ends {episode[row]}")
     return episode
 
 
 def _successors(
     arrays: Mapping[str, npt.ArrayLike], terminated: Bools, episode: Ints
 ) -> tuple[npt.ArrayLike, npt.ArrayLike, Bools]:
-    """Observations, their successors, and the transitions (N,) that have one."""
+    """Return observations, next observations, and which transitions (N,) have a next observation."""
     kept = np.ones(len(terminated), np.bool_)
     for name in ("obs", "next_obs"):
         _check_rows(name, arrays.get(name, arrays["obs"]), len(kept))
@@ -184,7 +204,7 @@ def _successors(
     if "next_obs" in arrays:
         return obs, arrays["next_obs"], kept
     if isinstance(obs, Mapping | tuple):
-        raise ValueError("next_obs must be given where obs is not one array")
+        raise ValueError("next_obs must be given if obs is not a single array")
     rows = np.asarray(obs)
     last = np.append(episode[1:] != episode[:-1], True)
     kept = ~last | terminated
@@ -193,7 +213,7 @@ def _successors(
 
 
 def _check_rows(name: str, part: object, n: int) -> None:
-    """Refuse observations that are not one for each of n transitions."""
+    """Refuse observations without one row for each of n transitions."""
     if isinstance(part, Mapping | tuple):
         for inner in part.values() if isinstance(part, Mapping) else part:
             _check_rows(name, inner, n)
@@ -206,14 +226,14 @@ def _check_rows(name: str, part: object, n: int) -> None:
 def _given_features(given: npt.ArrayLike, n: int) -> Floats:
     found = as_array("phi", given)
     if found.ndim == 1:
-        raise ValueError("phi must be features (N, d), got one number a step; give the function phi that makes them")
+        raise ValueError("phi must be features (N, d), got one number for each step; give the function phi instead")
     if found.dtype.kind not in "biuf" or found.ndim != 2 or len(found) != n:
         raise ValueError(f"phi must be numbers ({n}, d), got {found.dtype} of shape {found.shape}")
     return as_floats(found)
 
 
 def _made_features(phi: Phi, steps: Iterable[_Step]) -> Floats:
-    """What phi returns for each of n steps, (n, d); a step is what `phi_caller`'s function takes."""
+    """Return the features (n, d) that phi computes for n steps."""
     call = answers.phi_caller(phi)
     rows = [answers.numbers_of(call(*step)) for step in steps]
     wrong = next((row.shape for row in rows if row.ndim != 1 or not row.size or row.shape != rows[0].shape), None)
@@ -223,7 +243,7 @@ def _made_features(phi: Phi, steps: Iterable[_Step]) -> Floats:
 
 
 def _at(part: Any, index: int) -> Any:
-    """One step of arrays that may be nested."""
+    """Return one step of arrays that may be nested."""
     if isinstance(part, Mapping):
         return {name: _at(inner, index) for name, inner in part.items()}
     if isinstance(part, tuple):
@@ -245,18 +265,18 @@ def _from_path(path: Path, known: EnvironmentDescription | None, phi: Phi | None
     arrays = readers[path.suffix](path, max_bytes)
     try:
         own = _environment(arrays.pop(_ENVIRONMENT)) if _ENVIRONMENT in arrays else None
-        if own is not None:  # its observations are keys already, and its actions counted from 0
+        if own is not None:  # written by `save`: observations are keys, actions count from 0
             return _with_keys(arrays, own)
         return from_arrays(arrays, known, phi)
     except _WRONG as error:
         raise ValueError(f"{path} is not a log: {error}") from None
 
 
-_WRONG = (ValueError, KeyError, TypeError, AttributeError, OverflowError)  # what a forged description may lead to
+_WRONG = (ValueError, KeyError, TypeError, AttributeError, OverflowError)  # possible errors of a forged description
 
 
 def _environment(held: np.ndarray) -> EnvironmentDescription:
-    """The environment that a file describes, as JSON text."""
+    """Read the description of an environment, which a file holds as JSON text."""
     text = str(held) if held.shape == () and held.dtype.kind == "U" and held.nbytes <= 4 * HEAD_LIMIT else ""
     try:
         return EnvironmentDescription.from_json(json.loads(text))
@@ -267,7 +287,7 @@ def _environment(held: np.ndarray) -> EnvironmentDescription:
 
 
 def _with_keys(arrays: Arrays, known: EnvironmentDescription) -> Log:
-    """A log from arrays that hold an encoder's keys, and actions that count from 0."""
+    """Make a log from arrays whose observations are keys of an `Encoder` and whose actions count from 0."""
     keys = plain_description(Encoder(known.observations).size, known.n_actions, known.n_features)
     return replace(from_arrays(arrays, keys), environment=known)
 
@@ -284,7 +304,7 @@ def _from_folder(folder: Path, max_bytes: int) -> Log:
     try:
         joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0] if name != "failure"}
         joined["actions"] = joined.pop("action")
-        if any("failure" in part for part in parts):  # perhaps only after the first one happened
+        if any("failure" in part for part in parts):  # parts before the first failure may lack the array
             none = [np.zeros(len(part["action"]), np.bool_) for part in parts]
             joined["failure"] = np.concatenate([p.get("failure", n) for p, n in zip(parts, none, strict=True)])
         return _with_keys(joined, described[0])
@@ -316,20 +336,20 @@ def _parquet(path: Path, max_bytes: int) -> Arrays:
             schema, names = file.schema_arrow, file.schema_arrow.names
             _check_columns(path, (_column(name)[0] for name in names))
             for field in schema:
-                # text and lists may be as long as they like where equal values are stored once
+                # equal values may be stored once, so text and lists have no limit on their unpacked size
                 if not (kinds.is_boolean(field.type) or kinds.is_integer(field.type) or kinds.is_floating(field.type)):
                     raise Refusal(
                         f"{path} is not a log: its column {field.name!r:.60} is {field.type!s:.60}, not numbers"
                     )
             check_size(path, declared.parquet_memory(file.metadata), max_bytes)
-            table = file.read(use_threads=False)  # one column after another, as pages may be larger than declared
+            table = file.read(use_threads=False)  # one column at a time, since pages may be larger than declared
         columns = {name: table.column(name).to_numpy() for name in names}
         arrays: Arrays = {}
         for name in _WIDE:
             numbered = sorted((_column(each)[1], each) for each in columns if _column(each)[0] == name != each)
             if numbered:
                 if [number for number, _ in numbered] != [*range(len(numbered))]:
-                    raise Refusal(f"{path} is not a log: its columns {name}_0, {name}_1, .. have a hole")
+                    raise Refusal(f"{path} is not a log: its columns {name}_0, {name}_1, .. are not consecutive")
                 arrays[name] = np.column_stack([columns.pop(column) for _, column in numbered])
         held = (schema.metadata or {}).get(f"rasf.{_ENVIRONMENT}".encode())
         if held is not None:
@@ -338,7 +358,7 @@ def _parquet(path: Path, max_bytes: int) -> Arrays:
 
 
 def _check_columns(path: Path, names: Iterable[str]) -> None:
-    """Refuse a file with arrays that a log does not have, before they are read."""
+    """Refuse a file with unknown arrays before they are read."""
     try:
         _check_names(names)
     except ValueError as error:
@@ -346,13 +366,13 @@ def _check_columns(path: Path, names: Iterable[str]) -> None:
 
 
 def _column(name: str) -> tuple[str, int]:
-    """The array that a column is part of, and its number in it; -1 for an array of one column."""
+    """Return the array that a column belongs to, and its index there; -1 for an array of one column."""
     wide, _, number = name.rpartition("_")
     return (wide, int(number)) if wide in _WIDE and number.isdecimal() and len(number) < 10 else (name, -1)
 
 
 def save(log: Log, path: str | PathLike[str]) -> None:
-    """What `Log.save` does."""
+    """Implement `Log.save`."""
     target = as_path(path)
     arrays: Arrays = {
         name: getattr(log, name) for name in ("obs", "actions", "phi", "next_obs", "terminated", "episode")
@@ -390,13 +410,13 @@ def _minari_dataset(name: str) -> Any:
         raise ValueError(f"{_MINARI}{name} needs Minari to be read; install rasf[minari]") from None
     try:
         return minari.load_dataset(name)
-    except Exception as error:  # Minari asserts, and its metadata may declare anything
+    except Exception as error:  # Minari asserts, and its metadata may hold anything
         said = " ".join(str(error).split())[:120] or type(error).__name__
-        raise ValueError(f"{name} cannot be read as a Minari dataset of this machine: {said}") from None
+        raise ValueError(f"{name} cannot be read as a Minari dataset on this machine: {said}") from None
 
 
 def _from_minari(dataset: Any, known: EnvironmentDescription | None, phi: Phi | None, max_bytes: int) -> Log:
-    """Episodes of a Minari dataset; features are its rewards where they are vectors, else those of `phi`."""
+    """Make a log of a Minari dataset; its vector rewards are the features, unless `phi` computes them."""
     encoder = Encoder.of(dataset.observation_space) if known is None else Encoder(known.observations)
     choices = answers.actions_of(dataset.action_space)
     parts: dict[str, list[np.ndarray]] = {name: [] for name in _NAMES - {"failure", "truncated"}}
@@ -419,7 +439,7 @@ def _from_minari(dataset: Any, known: EnvironmentDescription | None, phi: Phi | 
             parts[name].append(part)
     joined = {name: np.concatenate(part) for name, part in parts.items() if part}
     if not joined:
-        raise ValueError("a log must have one transition at least, got none")
+        raise ValueError("a log must have at least one transition, got none")
     numbers = plain_description(encoder.size, len(choices), joined["phi"].shape[1], int(choices[0]))
     log = from_arrays(joined, numbers)
     if known is None:  # the dataset's environment need not be installed
@@ -430,7 +450,7 @@ def _from_minari(dataset: Any, known: EnvironmentDescription | None, phi: Phi | 
 
 
 def _episodes_of(dataset: Any, max_bytes: int) -> Iterator[Any]:
-    """The episodes of a dataset, as long as they are within the limit together."""
+    """Yield the episodes of a dataset; refuse it when their total size exceeds the limit."""
     episodes, size = iter(dataset.iterate_episodes()), 0
     while True:
         with readable("the dataset", "a Minari dataset"):
@@ -443,7 +463,7 @@ def _episodes_of(dataset: Any, max_bytes: int) -> Iterator[Any]:
 
 
 def _step_of(episode: Any, t: int) -> _Step:
-    """Step t of an episode, as `phi_caller`'s function takes it."""
+    """Return step t of an episode as arguments of `phi_caller`'s function."""
     obs, after = (_at(episode.observations, index) for index in (t, t + 1))
     said = {name: _at(part, t + 1) for name, part in (episode.infos or {}).items()}
     ends = bool(episode.terminations[t]), bool(episode.truncations[t])

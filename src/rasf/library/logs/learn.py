@@ -1,4 +1,4 @@
-"""`learn_from`: a library from a log alone, without an environment."""
+"""`learn_from`: a library from a log, without an environment."""
 
 from __future__ import annotations
 
@@ -49,34 +49,38 @@ def learn_from(
     max_bytes: int = MAX_BYTES,
     **settings: object,
 ) -> PolicyLibrary:
-    """Make a library of tabular policies from recorded transitions; no environment is stepped.
+    """Learn a library of tabular policies from recorded transitions, without an environment.
 
     Args:
-        data: a `Recorder`'s folder, a .npz or .parquet file, "minari:ID" or a Minari dataset, a dict of arrays, or a
+        data: A `Recorder`'s folder, a .npz or .parquet file, "minari:ID" or a Minari dataset, a dict of arrays, or a
             `rasf.Log`.
-        tasks: weights (n, d), or how many to draw; as for `rasf.learn`. They are drawn from the environment's own
-            distribution where `env` is given and has one, or with signs.
-        risk: one or several, each of which gives a policy for each task; neutral by default.
-        gamma: discount; that of `rasf-model` by default.
-        seed: of everything random.
-        env: an id or an environment that the log must come from. Where arrays do not say it, `env` also says how their
-            observations are meant.
-        phi: phi(obs, action, next_obs, info), where the log has no features.
-        signs: of the weights (d,), for tasks that are drawn: 1, -1 or 0 for either; those of `env` or `phi` by default.
-        least_tries: an action that was tried fewer times in a state is taken there only if no other was tried as often.
-        resamples: how many times the episodes are drawn again for the intervals of the predictions; 0 for none.
-        max_bytes: the most memory that the numbers of a file, or the tables made from a log, may take; 1 GiB by
-            default. A log that needs more is refused before it is read, or before tables are made.
-        settings: of `rasf-model`.
+        tasks: Weights (n, d), or a number of tasks to draw, as for `rasf.learn`. They are drawn from the environment's
+            own distribution if `env` is given and has one, otherwise uniformly with `signs`.
+        risk: One or several risks; there is a policy for each task and risk. Default: neutral.
+        gamma: Discount. Default: that of `rasf-model`.
+        seed: Seed of everything random. Default: 0.
+        env: The id of the environment that the log must come from, or an environment. It also defines how observations
+            in plain arrays are read. Default: none.
+        phi: `phi(obs, action, next_obs, info)` gives the features (d,), for a log without features. Default: none.
+        signs: Signs (d,) of the weights, for tasks that are drawn: 1, -1, or 0 for either. Default: those that `env` or
+            `phi` declares.
+        least_tries: Actions with fewer tries in a state are excluded there. If no action has as many, the most tried
+            ones are kept. Default: 5.
+        resamples: Number of bootstrap draws of the episodes, for the intervals of the predictions; 0 for none.
+            Default: 100.
+        max_bytes: Limit for the memory that the numbers of a file, or the tables made from a log, take. A log that
+            needs more is refused before it is read, or before tables are made. Default: 1 GiB.
+        **settings: Settings of `rasf-model`; see `rasf.ModelSettings`.
 
     Returns:
-        The library. `history` has, for every policy, `value`, `mean` and `std` of its discounted return from the first
+        The library. `history` has for every policy `value`, `mean` and `std` of its discounted return from the start
         states of the log's episodes, predicted on the model of the log, each with `_low` and `_high` (95 %). `thin` is
-        the share of the time in which the action was tried fewer than ten times. `notes` say what the log covers.
+        the share of the time in states where the action was tried fewer than ten times. `notes` has the coverage of the
+        log.
 
     Raises:
-        ValueError: an argument or the log is not as described, or needs more than `max_bytes`.
-        FileNotFoundError: there is no such file.
+        ValueError: An argument or the log is not as described, or needs more than `max_bytes`.
+        FileNotFoundError: The file does not exist.
     """
     begin, risks = time.perf_counter(), checked_risks(risk)
     check_risks(_AGENT, risks)
@@ -110,7 +114,7 @@ def learn_from(
 
 
 def _history(log: Log, weights: Floats, estimates: Sequence[Estimate]) -> Arrays:
-    """What the log earned for each task, as training would have, and what is predicted of the policies."""
+    """Return the rewards and failures of the log for each task, as in training, and the estimates of the policies."""
     failures = np.nan if log.failure is None else float(log.failure.sum())
     found: Arrays = {"return": log.phi.sum(axis=0) @ weights.T, "failures": np.full(len(weights), failures)}
     for name in _PARTS:
@@ -130,7 +134,7 @@ def evaluate_from(
     env: Environment | None,
     phi: Phi | None,
 ) -> Estimate:
-    """What `PolicyLibrary.evaluate_from` answers."""
+    """Implement `PolicyLibrary.evaluate_from`."""
     weights = checks.weights("w", w, library.n_features)
     library.sources.check(risk)
     log = Log.read(data, env=env, phi=phi)

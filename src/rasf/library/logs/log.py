@@ -1,4 +1,4 @@
-"""`Log`: recorded transitions, checked, and how much of the states and actions they cover."""
+"""`Log`: recorded transitions, checked, and their coverage of states and actions."""
 
 from __future__ import annotations
 
@@ -16,18 +16,25 @@ from rasf.envs.gymnasium.encoder import Encoder
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import Environment, Phi
 
-MAX_BYTES = 2**30  # that a file of a log may declare, unless its reader says otherwise
-_RECUR = 1.1  # visits a state, below which nothing can be learned by a table
-_LARGEST_PHI = 1e100  # beyond it variances would not be finite
-_FEW = 100  # steps, of which nothing can be said
+MAX_BYTES = 2**30  # default limit for the size that a file of a log declares
+_RECUR = 1.1  # mean visits of a state, below which a table cannot learn
+_LARGEST_PHI = 1e100  # larger features would overflow in variances
+_FEW = 100  # logs with fewer steps are not checked for recurring states
 
 
 @dataclass(frozen=True, repr=False)
 class Log:
-    """N transitions in episodes, one after the other; made by `Log.read`.
+    """N recorded transitions, episode by episode; made by `Log.read`.
 
-    obs, next_obs: (N, n) the numbers of an observation. actions: (N,) from 0. phi: (N, d) features. terminated: (N,),
-    nothing follows. episode: (N,). failure: (N,), where failures are named.
+    Attributes:
+        environment: Description of the environment that the transitions come from.
+        obs: Observations (N, n) as numbers.
+        actions: Actions (N,), counted from 0.
+        phi: Features (N, d).
+        next_obs: Next observations (N, n).
+        terminated: Whether a step terminated its episode (N,).
+        episode: Number of the episode of each step (N,).
+        failure: Whether a step was a failure (N,); None if the log has no failures.
     """
 
     environment: EnvironmentDescription
@@ -40,10 +47,10 @@ class Log:
     failure: Bools | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be a log, with the row where it shows."""
+        """Check shapes, ranges and episodes; errors name the first wrong row."""
         n, known = len(self.actions), self.environment
         if n == 0:
-            raise ValueError("a log must have one transition at least, got none")
+            raise ValueError("a log must have at least one transition, got none")
         size = Encoder(known.observations).size
         for name, width in (("obs", size), ("next_obs", size), ("phi", known.n_features)):
             part = getattr(self, name)
@@ -52,7 +59,7 @@ class Log:
             most = _LARGEST_PHI if name == "phi" else np.finfo(np.float64).max
             wrong = np.flatnonzero(~((part >= -most) & (part <= most)).all(axis=1))
             if len(wrong):
-                wanted = "finite" if name != "phi" else f"finite and at most {most:g} in size"
+                wanted = "finite" if name != "phi" else f"finite and at most {most:g} in absolute value"
                 raise ValueError(
                     f"{name} must be {wanted}; row {wrong[0]} of the log is not: {part[wrong[0]].tolist()!r:.80}"
                 )
@@ -70,15 +77,15 @@ class Log:
         began = np.sort(self.episode[self.first])
         again = began[1:][began[1:] == began[:-1]]
         if len(again):
-            raise ValueError(f"the steps of an episode must follow one another; episode {again[0]} comes back")
+            raise ValueError(f"the steps of an episode must be consecutive; other steps interrupt episode {again[0]}")
         early = np.flatnonzero(self.terminated & ~ends)
         if len(early):
-            raise ValueError(f"nothing can follow the end of an episode; row {early[0]} of the log terminated")
+            raise ValueError(f"terminated must be the last step of an episode; in row {early[0]} of the log it is not")
         holes = np.flatnonzero(~ends[:-1] & (self.next_obs[:-1] != self.obs[1:]).any(axis=1))
         if len(holes):
             raise ValueError(
-                f"the log has a hole after row {holes[0]}: the next step of episode {self.episode[holes[0]]} begins "
-                "elsewhere; mark a cut as truncated, or as another episode"
+                f"next_obs must be the obs of the next row within an episode; after row {holes[0]} of the log, in "
+                f"episode {self.episode[holes[0]]}, it is not; mark a gap as truncated or as another episode"
             )
 
     def __len__(self) -> int:
@@ -89,12 +96,12 @@ class Log:
 
     @property
     def last(self) -> Bools:
-        """Which transitions (N,) are the last of their episode."""
+        """Whether a transition is the last of its episode (N,)."""
         return np.append(self.episode[1:] != self.episode[:-1], True)
 
     @property
     def first(self) -> Bools:
-        """Which transitions (N,) are the first of their episode."""
+        """Whether a transition is the first of its episode (N,)."""
         return np.append(True, self.last[:-1])
 
     @property
@@ -105,49 +112,56 @@ class Log:
     def read(
         data: object, *, env: Environment | None = None, phi: Phi | None = None, max_bytes: int = MAX_BYTES
     ) -> Log:
-        """Read a log.
+        """Read and check a log.
 
         Args:
-            data: a recorder's folder, a .npz or .parquet file, "minari:ID" or a Minari dataset, a dict of arrays, or a
-                log.
-            env: an id or an environment that the log must come from; by default that which the log names, if any.
-            phi: phi(obs, action, next_obs, info), where the log has no features.
-            max_bytes: the most memory that the numbers of a file may take, 1 GiB by default. A file that declares more
-                is refused before it is read; reading takes a few times as much for a moment.
+            data: A `Recorder`'s folder, a .npz or .parquet file, "minari:ID" or a Minari dataset, a dict of arrays, or
+                a `Log`.
+            env: The id of the environment that the log must come from, or an environment. Default: the environment that
+                the log names, if any.
+            phi: `phi(obs, action, next_obs, info)` gives the features (d,), for a log without features. Default: none.
+            max_bytes: Limit for the memory that the numbers of a file take. A larger file is refused before it is read.
+                Reading takes a few times this memory for a moment. Default: 1 GiB.
 
         Returns:
-            The log, checked.
+            The log.
 
         Raises:
             ValueError: `data` is not a log, is damaged or larger than `max_bytes`, or is of another environment.
-            FileNotFoundError: there is no such file.
+            FileNotFoundError: The file does not exist.
         """
         from rasf.library.logs.formats import read
 
         return read(data, env=env, phi=phi, max_bytes=max_bytes)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the log, whole or not at all.
+        """Write the log to a file; if that fails, an existing file is unchanged.
 
         Args:
-            path: a file that ends in .npz or .parquet.
+            path: A file name that ends in .npz or .parquet.
 
         Raises:
-            ValueError: `path` ends otherwise or cannot be a file.
-            OSError: the file cannot be written; the error names it.
+            ValueError: `path` has another ending or cannot be a file.
+            OSError: The file cannot be written; the error names it.
         """
         from rasf.library.logs.formats import save
 
         save(self, path)
 
     def coverage(self) -> Coverage:
-        """What the log can tell."""
+        """Return how many states and actions the log covers."""
         return States.of(self).coverage(self)
 
 
 @dataclass(frozen=True)
 class States:
-    """The states of a log: their keys (S, n), and the row of every transition's state and successor, -1 for an end."""
+    """The distinct states of a log.
+
+    Attributes:
+        keys: Observations (S, n) of the states, in lexicographic order.
+        row: Index of each transition's state (N,).
+        next_row: Index of each transition's next state (N,); -1 if it terminated.
+    """
 
     keys: Floats
     row: Ints
@@ -155,7 +169,7 @@ class States:
 
     @classmethod
     def of(cls, log: Log) -> States:
-        """Numbered by their numbers, in order."""
+        """Return the states of a log."""
         follows = ~log.terminated
         keys, which = np.unique(np.concatenate([log.obs, log.next_obs[follows]]) + 0.0, axis=0, return_inverse=True)
         which = which.ravel()
@@ -164,14 +178,14 @@ class States:
         return cls(keys, which[: len(log)], next_row)
 
     def tries(self, log: Log) -> Ints:
-        """How often each action was taken in each state (S, A)."""
+        """Return how often each action was taken in each state (S, A)."""
         A = log.environment.n_actions
         return np.bincount(self.row * A + log.actions, minlength=len(self.keys) * A).reshape(-1, A)
 
     def coverage(self, log: Log) -> Coverage:
-        """What the log can tell."""
+        """Return how many states and actions the log covers."""
         A = log.environment.n_actions
-        tries = np.unique(self.row * A + log.actions, return_counts=True)[1]  # of the pairs that were tried at all
+        tries = np.unique(self.row * A + log.actions, return_counts=True)[1]  # of pairs with at least one try
         visits = np.bincount(self.row, minlength=len(self.keys))
         pairs = A * int((visits > 0).sum())
         return Coverage(
@@ -186,19 +200,26 @@ class States:
         )
 
     def check_recurring(self, log: Log) -> None:
-        """Refuse a log whose states hardly ever come back."""
+        """Refuse a log whose states hardly ever recur."""
         states = len(np.unique(self.row))
         if _FEW <= len(log) < _RECUR * states:
             wanted = "the observations of a log must recur for a table to learn"
-            raise ValueError(f"{wanted}: {len(log)} steps were in {states} different states")
+            raise ValueError(f"{wanted}, got {len(log)} steps in {states} different states")
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """What a log can tell: how many states, how much of them was tried.
+    """How many states and actions a log covers.
 
-    once: states visited once. never_left: states that were only arrived at. untried, tried_once: shares of the actions
-    of visited states.
+    Attributes:
+        steps: Number of transitions.
+        episodes: Number of episodes.
+        states: Number of distinct states.
+        once: Number of states with exactly one recorded action.
+        never_left: Number of states without a recorded action, at the end of an episode.
+        untried: Share of state-action pairs that were never tried, among states with a recorded action.
+        tried_once: Share of these pairs that were tried once.
+        most_tries: Largest number of tries of a pair.
     """
 
     steps: int
@@ -219,15 +240,25 @@ class Coverage:
 
 
 def plain_description(n: int, actions: int, features: int, first_action: int = 0) -> EnvironmentDescription:
-    """Of an environment of which only arrays are known: n numbers an observation, any."""
+    """Describe an environment of which only arrays are known.
+
+    Args:
+        n: Size of an observation, whose numbers have no bounds.
+        actions: Number of actions.
+        features: Number of features.
+        first_action: The environment's own number of action 0. Default: 0.
+
+    Returns:
+        The description, without an id.
+    """
     space = {"kind": "box", "shape": [n], "dtype": "float64", "low": None, "high": None}
     return EnvironmentDescription(None, {}, space, actions, first_action, features, None, None, None)
 
 
 def as_array(name: str, given: object) -> np.ndarray:
-    """What was given as an array, unless it is ragged or has masked entries."""
+    """Convert to an array; refuse ragged lists and masked entries."""
     if np.ma.is_masked(given):
-        raise ValueError(f"{name} must have no masked entries; leave out the transitions whose numbers are missing")
+        raise ValueError(f"{name} must have no masked entries; leave out transitions with missing numbers")
     try:
         return np.asarray(given)
     except ValueError:
@@ -235,13 +266,13 @@ def as_array(name: str, given: object) -> np.ndarray:
 
 
 def as_floats(array: np.ndarray) -> Floats:
-    """Numbers as float64, infinite where they are too large for it."""
+    """Convert to float64; numbers out of its range become infinite."""
     with np.errstate(over="ignore"):
         return array.astype(np.float64)
 
 
 def as_flags(name: str, given: npt.ArrayLike, n: int) -> Bools:
-    """An array of flags (n,)."""
+    """Convert to an array of flags (n,)."""
     flags = as_array(name, given)
     if flags.shape != (n,) or flags.dtype.kind not in "biuf" or not np.isin(flags, (0, 1)).all():
         raise ValueError(f"{name} must be {n} flags, true or false, got {flags.dtype} of shape {flags.shape}")
@@ -249,10 +280,10 @@ def as_flags(name: str, given: npt.ArrayLike, n: int) -> Bools:
 
 
 def whole_numbers(name: str, given: npt.ArrayLike, n: int | None, largest: int) -> Ints:
-    """An array of whole numbers (n,), or of any length where n is None, each at most `largest` in size."""
+    """Convert to an array of whole numbers in [-largest, largest], of shape (n,), or of any length if n is None."""
     found, wanted = as_array(name, given), f"{name} must be {'' if n is None else f'{n} '}whole numbers"
     if found.ndim != 1 or n not in (None, len(found)) or found.dtype.kind not in "iuf":
-        raise ValueError(f"{wanted}, one a transition, got {found.dtype} of shape {found.shape}")
+        raise ValueError(f"{wanted}, one for each transition, got {found.dtype} of shape {found.shape}")
     wrong = np.flatnonzero(~((found == np.rint(found)) & (found >= -largest) & (found <= largest)))
     if len(wrong):
         raise ValueError(f"{wanted} from {-largest} to {largest}; row {wrong[0]} of the log has {found[wrong[0]]}")

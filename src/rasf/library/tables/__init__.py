@@ -1,1 +1,1 @@
-"""Policies of a library held as tables: trained, frozen, stored, scored."""
+"""Tabular policies of a library: training, freezing, storing and scoring."""

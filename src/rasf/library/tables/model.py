@@ -1,9 +1,9 @@
-"""Policies for a library from a model of counts: learned by `rasf.tabular.model`, then planned and evaluated on it.
+"""Policies of a library from a model of counts (`rasf.tabular.model`): planned and evaluated on the model.
 
-Experience is kept: every step of every task stays in the model. While a task is learned, behaviour follows the plan for
-it, and all risks learn from one stream. When all is learned, every policy is planned once more on what is known by
-then, and its psi and Sigma are the exact ones of that policy on that model. An action that was never tried in a state
-takes no part in GPI there; a state in which none was tried has not been seen.
+The model counts the transitions of all tasks. While a task is learned, the behaviour policy follows the plan for this
+task. The policies of all risks are planned on the same model. After the last task every policy is planned once more on
+the final model, and its psi and Sigma are exact on that model. GPI ignores actions that were never tried in a state. A
+state in which no action was tried counts as not seen.
 """
 
 from __future__ import annotations
@@ -25,14 +25,22 @@ from rasf.tabular.settings import ModelSettings
 from rasf.tabular.stretch import TaskOutcome
 from rasf.transfer import packed_indices
 
-_EXPLORATION = 6  # its stream of random numbers
+_EXPLORATION = 6  # the stream of random numbers for exploration
 
 
 def train_model(training: Training, settings: ModelSettings) -> list[Trained]:
-    """Learn the tasks one after the other on one model; the policies of each risk."""
+    """Learn the tasks one after the other on one model.
+
+    Args:
+        training: World, tasks, risks and seed.
+        settings: Settings of `rasf-model`.
+
+    Returns:
+        The policies of each risk that has acted in at least one task, with their history.
+    """
     learner = ModelLearner(training.world.n_features, training.world.n_actions, settings, training.seed)
-    met = _OfModel(learner, training.risks)
-    stretches, keys = run_tasks(training, met, {"learner": learner, "met": met}, _EXPLORATION)
+    adapter = _ModelAdapter(learner, training.risks)
+    stretches, keys = run_tasks(training, adapter, {"learner": learner, "met": adapter}, _EXPLORATION)
     numbers = f"on the numbers {list(learner.numbers)}" if learner.numbers else "on no number"
     work = f"{learner.planning_seconds:.1f} s, {learner.backups / max(learner.steps, 1):.1f} backups a step"
     training.notes.append(
@@ -49,8 +57,8 @@ def train_model(training: Training, settings: ModelSettings) -> list[Trained]:
     return found
 
 
-class _OfModel:
-    """A model as a learner of steps for several risks."""
+class _ModelAdapter:
+    """A `ModelLearner` as a `TableLearner` for several risks."""
 
     STATE = ("known_keys",)  # for checkpoints
 
@@ -88,7 +96,7 @@ class _OfModel:
         return self._learner.value(row)
 
     def follow_advice(self) -> None:
-        pass  # a transition is counted, whichever policy chose it
+        pass  # the model counts a transition the same for every policy that may have chosen the action
 
     def explore(self, row: int, action: int, rng: np.random.Generator) -> int:
         return self._learner.explore(row, action, *rng.random(2))
@@ -107,9 +115,20 @@ def evaluated(
     least_tries: int = 1,
     look: Callable[[Floats, Ints], None] | None = None,
 ) -> TablePolicies:
-    """A policy for each task at a risk, planned on the learner's model, with its exact psi and Sigma there.
+    """Plan a policy for each task on the learner's model, and evaluate it exactly on that model.
 
-    look: is shown the weights and actions (S + 1,) of each, while the learner's task is that one.
+    Args:
+        learner: The model, with S states.
+        keys: Observations (S, n) of the states.
+        tasks: Weights (K, d), one task for each policy.
+        risk: The risk that all policies are planned for.
+        least_tries: Actions with fewer tries in a state are excluded there. If no action has as many, the most tried
+            ones are kept. Default: 1.
+        look: Called with the weights (d,) and the actions (S + 1,) of each policy, while the learner is set to its
+            task. Default: none.
+
+    Returns:
+        The policies with their psi and Sigma on the model.
     """
     tried, S, d = learner.tried(least_tries), learner.states, learner.n_features
     packed = packed_indices(d)

@@ -1,20 +1,21 @@
-"""`TablePolicies`: tabular policies of a library, psi and Sigma for every state they have visited, frozen.
+"""`TablePolicies`: frozen tabular policies of a library, with psi and Sigma for every visited state.
 
     mean psi . w,  variance w' Sigma w (never below 0),  value = risk.moments(mean, variance),
     act = argmax_a max_k value, ties to the lowest action
 
-An observation is its numbers (n,), the `Encoder`'s. What is answered where little is known:
+An observation is the vector (n,) that an `Encoder` makes of it. States and actions without data are scored so:
 
-- A state that no learner has visited: mean 0, std 0, value risk.moments(0, 0) for all, so `act` gives action 0.
-- A state that was visited, but where nothing was learned (an episode was cut off there): the policies' initial noise,
-  as the learner's own GPI has it. In both cases `seen` is False. Learners without noise cannot tell the second case.
-- A policy that has learned nothing for an action of a state its learner knows: its initial noise, for the same reason;
-  one that was planned on a model takes no part there, as in the next case.
-- A policy whose learner has never visited a state that others of a merged library know: it takes no part in the choice:
-  value -inf, mean 0, std nan.
+- A state that no learner visited: mean 0, std 0 and value risk.moments(0, 0) for every policy and action, so that `act`
+  returns action 0. `seen` is False.
+- A visited state where nothing was learned (an episode was truncated there): the initial noise of the tables, as in the
+  learner's own GPI. `seen` is False, unless the tables were initialised without noise: then this case is not detected.
+- A policy that has learned nothing for an action in a state that its learner visited: the initial noise, for the same
+  reason. A policy that was planned on a model is excluded there, as in the next case.
+- A policy whose learner never visited a state that is known to another learner of a merged library: excluded from GPI,
+  with value -inf, mean 0, std nan.
 
-Without Sigma (risk-neutral training) the std is nan and only neutral risks are served. `act` remembers the greedy
-actions of the last few (w, risk), so that a state is scored once for each.
+Without Sigma (risk-neutral training) the std is nan and only neutral risks are accepted. `act` caches the greedy
+actions of the last 16 (w, risk), so that a state is scored once for each.
 """
 
 from __future__ import annotations
@@ -38,34 +39,45 @@ from rasf.tabular.learner import SuccessorLearner
 from rasf.tabular.table import SigmaForm
 from rasf.transfer import packed_weights
 
-_REMEMBERED = 16  # (w, risk) whose greedy actions are kept
-_STATES_AT_ONCE = 4096  # scored together where the risk is not compiled
-_MOST_POLICIES = 2**15 - 1  # of one group; they are numbered in 16 bits
-_LARGEST = 2**15  # actions, features; acting remembers 1 + an action in 16 bits
+_REMEMBERED = 16  # (w, risk) whose greedy actions are cached
+_STATES_AT_ONCE = 4096  # states in one batch, for risks that are not compiled
+_MOST_POLICIES = 2**15 - 1  # policies in one group; their numbers have 16 bits
+_LARGEST = 2**15  # actions or features; 1 + an action is cached in 16 bits
 
 
 class TablePolicies:
-    """Frozen tabular policies; see the module's header for what they answer."""
+    """Frozen tabular policies; the module's header says how states without data are scored."""
 
     family, law_kind, limit = Family.TABLES, LawKind.TABLE, 0
 
     def __init__(
         self, keys: Floats, frozen: Frozen, n_actions: int, n_features: int, gamma: float, sigma: SigmaForm
     ) -> None:
-        """Checks everything: the arrays may come from a stranger's file."""
+        """Check all arrays, which may come from an untrusted file."""
         self.n_actions, self.n_features, self.gamma, self.sigma = n_actions, n_features, gamma, sigma
         _check_arrays(keys, frozen, n_actions, n_features, sigma)
         self._keys, self._frozen = _uniform(keys), Frozen(*map(_uniform, frozen))
         self._index, _ = make_index(self._keys)
         if len(self._index.bits) < len(keys):
-            raise ValueError(f"keys must be distinct, got {len(keys) - len(self._index.bits)} of {len(keys)} again")
+            raise ValueError(f"keys must be distinct, got {len(keys) - len(self._index.bits)} repeated of {len(keys)}")
         self._learned = np.zeros(len(keys), np.bool_)
         kernels.mark_learned(self._frozen, n_actions, n_features, self._learned)
         self._tasks: dict[tuple[bytes, Risk], PreparedTask] = {}
 
     @classmethod
     def from_learner(cls, learner: SuccessorLearner, keys: npt.ArrayLike) -> Self:
-        """Freeze what a learner has learned; row r of its table is the state with the numbers keys[r] (n,)."""
+        """Freeze the tables of a learner.
+
+        Args:
+            learner: A learner that has begun a task.
+            keys: Observations (S, n); row r of the learner's table is the state keys[r].
+
+        Returns:
+            The frozen policies, one for each task of the learner.
+
+        Raises:
+            ValueError: `keys` has another shape or equal rows, or the learner has no policies.
+        """
         numbers, S = np.array(keys, np.float64), learner.states
         if numbers.ndim != 2 or len(numbers) != S:
             raise ValueError(f"keys must have shape ({S}, n), a row for each state visited, got {numbers.shape}")
@@ -74,12 +86,34 @@ class TablePolicies:
 
     @classmethod
     def from_tables(cls, keys: Floats, values: Floats32, known: Bools, d: int, gamma: float) -> Self:
-        """Policies whose psi (d) and packed Sigma are values (K, S, A, m), known for the actions (S, A) only."""
+        """Make policies of given moments.
+
+        Args:
+            keys: Observations (S, n).
+            values: psi (d numbers) and the packed entries of Sigma, (K, S, A, m).
+            known: Actions (S, A) that have values. The others are excluded from GPI.
+            d: Number of features.
+            gamma: Discount.
+
+        Returns:
+            The policies.
+        """
         return cls(np.array(keys, np.float64), freeze_tables(values, known), values.shape[2], d, gamma, SigmaForm.FULL)
 
     @classmethod
     def restore(cls, description: Header, arrays: Mapping[str, np.ndarray]) -> Self:
-        """What `describe` and `arrays` gave; anything else is refused."""
+        """Restore policies from what `describe` and `arrays` returned.
+
+        Args:
+            description: Sizes and settings.
+            arrays: All arrays, by name.
+
+        Returns:
+            The policies.
+
+        Raises:
+            ValueError: An array or a setting is missing or does not fit.
+        """
         A, d = (whole(name, description.get(name)) for name in ("actions", "features"))
         gamma = number("gamma", description.get("gamma"), 0.0, 1.0)
         if gamma == 0:
@@ -97,7 +131,17 @@ class TablePolicies:
 
     @classmethod
     def merge(cls, parts: Sequence[TablePolicies]) -> Self:
-        """The union of the states, the policies of all parts one after the other."""
+        """Merge libraries: the union of their states, and the policies of all parts in order.
+
+        Args:
+            parts: Policies with the same features, actions, observation size, gamma and form of Sigma.
+
+        Returns:
+            The merged policies.
+
+        Raises:
+            ValueError: There are no parts, or they differ in one of these.
+        """
         if not parts:
             raise ValueError("parts must hold at least one library, got none")
         for name in ("features", "actions", "numbers", "gamma", "sigma"):
@@ -118,21 +162,21 @@ class TablePolicies:
 
     @property
     def n_inputs(self) -> int:
-        """n, the numbers of an observation."""
+        """n, the size of an observation."""
         return int(self._keys.shape[1])
 
     def shared_settings(self) -> Header:
-        """Settings of the agent that policies must share to be in one library."""
+        """Return the settings of the agent that policies must share to be in one library."""
         if self.sigma is SigmaForm.DIAGONAL:
-            raise ValueError("a library whose tables hold the diagonal of Sigma alone cannot grow: train a new one")
+            raise ValueError("a library whose tables hold only the diagonal of Sigma cannot grow; train a new one")
         return {"gamma": self.gamma}
 
     def check(self, risk: Risk) -> None:
-        """Refuse a risk that mean and variance cannot serve, or any but a neutral one where no Sigma was learned."""
+        """Refuse a risk that needs more than mean and variance, and without Sigma every risk that is not neutral."""
         check_acting(self.law_kind, risk, covariance=self.sigma is not SigmaForm.NONE)
 
     def scores(self, obs: np.ndarray, w: Floats, risk: Risk) -> Scores:
-        """GPE of every policy at observations (B, n)."""
+        """Return GPE of every policy at observations (B, n)."""
         task, state = self.prepared(w, risk), states_of(self._index, self._rows(obs))
         shape = (self.policies, len(state), self.n_actions)
         mean, variance, has_cell = np.zeros(shape), np.zeros(shape), np.zeros(shape[:2], np.bool_)
@@ -145,10 +189,10 @@ class TablePolicies:
         return Scores(values, mean, std, self._is_learned(state))
 
     def laws(self, obs: np.ndarray, w: Floats) -> None:
-        """None: tables know mean and covariance."""
+        """Return None, since tables hold mean and covariance only."""
 
     def seen(self, obs: np.ndarray) -> Bools:
-        """Where (B,) something was learned."""
+        """Return at which observations (B,) something was learned."""
         return self._is_learned(states_of(self._index, self._rows(obs)))
 
     def _is_learned(self, state: Ints) -> Bools:
@@ -157,7 +201,7 @@ class TablePolicies:
         return learned
 
     def act(self, obs: np.ndarray, w: Floats, risk: Risk) -> npt.NDArray[np.int64]:
-        """Actions (B,) by GPI at observations (B, n); 0 at a state that was never visited."""
+        """Return actions (B,) by GPI at observations (B, n); 0 at a state that was never visited."""
         task, rows = self.prepared(w, risk), as_bits(self._rows(obs))
         actions = np.empty(len(rows), np.int64)
         kernels.act_all(task, rows, actions)
@@ -167,7 +211,7 @@ class TablePolicies:
         return actions
 
     def act_one(self, obs: np.ndarray, w: Floats, risk: Risk) -> int:
-        """The action at one observation (n,)."""
+        """Return the action at one observation (n,)."""
         if obs.shape != (self.n_inputs,):
             raise ValueError(f"obs must have shape ({self.n_inputs},), the numbers of one observation, got {obs.shape}")
         task = self.prepared(w, risk)
@@ -179,7 +223,7 @@ class TablePolicies:
         return action
 
     def prepared(self, w: Floats, risk: Risk) -> PreparedTask:
-        """The remembered (w, risk), or a new one; a risk that cannot be hashed is not remembered."""
+        """Return the cached task for (w, risk), or a new one; a risk that cannot be hashed is not cached."""
         weights = np.ascontiguousarray(w, np.float64)
         key = (weights.tobytes(), risk)
         try:
@@ -188,7 +232,7 @@ class TablePolicies:
             return self._prepare(weights, risk)
         if task is None:
             task = self._tasks[key] = self._prepare(weights, risk)
-            for oldest in list(self._tasks)[:-_REMEMBERED]:  # a list, since another thread may ask meanwhile
+            for oldest in list(self._tasks)[:-_REMEMBERED]:  # a list, since another thread may change it meanwhile
                 self._tasks.pop(oldest, None)
         return task
 
@@ -200,7 +244,7 @@ class TablePolicies:
         if self.sigma is not SigmaForm.NONE:
             square = packed_weights(w, diagonal=self.sigma is SigmaForm.DIAGONAL)
         weight = _variance_weight(risk)
-        # clearing `known` is all that a new (w, risk) costs: a state is scored when it is visited
+        # `known` starts empty: a state is scored when it is first visited
         return PreparedTask(
             state_index=self._index,
             frozen=self._frozen,
@@ -214,7 +258,7 @@ class TablePolicies:
         )
 
     def find_actions(self, task: PreparedTask, risk: Risk, state: Ints) -> None:
-        """Note in a task the greedy actions of these states, by the risk's own `moments`."""
+        """Write the greedy actions of these states into a task, by the risk's own `moments`."""
         frozen, A = self._frozen, self.n_actions
         for begin in range(0, len(state), _STATES_AT_ONCE):
             some = state[begin : begin + _STATES_AT_ONCE]
@@ -225,13 +269,13 @@ class TablePolicies:
             kernels.best_of(_values(risk, mean[:used], variance[:used]), ends, A, some, task.known)
 
     def arrays(self, precision: str = "single") -> Arrays:
-        """All that must be stored; tables are kept as they are."""
+        """Return all arrays to store, unchanged; `precision` must be "single"."""
         if precision != "single":
             raise ValueError(f"precision must be single for tables, got {precision!r}")
         return {"keys": self._keys, **self._frozen._asdict()}
 
     def describe(self) -> Header:
-        """Sizes and settings, as JSON."""
+        """Return sizes and settings, as JSON."""
         return {
             "law": "table",
             "policies": self.policies,
@@ -244,19 +288,19 @@ class TablePolicies:
         }
 
     def _rows(self, obs: np.ndarray) -> Floats:
-        """Compiled code does not check bounds, so the shape must fit."""
+        """Check the shape, since compiled code does not check bounds."""
         if obs.ndim != 2 or obs.shape[1] != self.n_inputs:
             raise ValueError(f"obs must have shape (B, {self.n_inputs}), numbers of B observations, got {obs.shape}")
         return np.ascontiguousarray(obs, np.float64)
 
 
 def _values(risk: Risk, mean: Floats, variance: Floats) -> Floats:
-    exact = MeanVariance(0.0) if isinstance(risk, Entropic) else risk  # `check` lets the neutral one pass only
+    exact = MeanVariance(0.0) if isinstance(risk, Entropic) else risk  # `check` accepts only the neutral `Entropic`
     return np.array(exact.moments(mean, variance), np.float64)
 
 
 def _variance_weight(risk: Risk) -> float | None:
-    """c where the risk of mean and variance is mean + c variance, else None."""
+    """Return c if the value is mean + c * variance, else None."""
     if type(risk) is SkewNormal or (type(risk) is Elliptical and risk.law == "normal"):
         return concrete(MeanVariance(risk.beta).variance_weight)
     if type(risk) is MeanVariance:
@@ -265,14 +309,14 @@ def _variance_weight(risk: Risk) -> float | None:
 
 
 def _uniform(array: np.ndarray) -> np.ndarray:
-    """Aligned, contiguous and not writable, wherever it comes from: compiled code then has one type to know."""
+    """Make an array aligned, contiguous and read-only, so that compiled code sees one array type."""
     same = np.require(array, requirements=["C", "A"]).view()
     same.setflags(write=False)
     return same
 
 
 def _check_arrays(keys: Floats, frozen: Frozen, A: int, d: int, sigma: SigmaForm) -> None:
-    """Shapes, types, offsets and ranges of all arrays: compiled code, which reads them, checks no bounds."""
+    """Check shapes, types, offsets and ranges of all arrays, since compiled code does not check bounds."""
     if not (1 <= A <= _LARGEST and 1 <= d <= _LARGEST):
         raise ValueError(f"actions and features must be 1 to {_LARGEST} each, got {A} and {d}")
     if keys.dtype != np.float64 or keys.ndim != 2 or keys.shape[1] < 1:
@@ -327,7 +371,7 @@ def _check_offsets(name: str, offsets: Ints, end: int, strictly: bool) -> None:
 
 
 def _rise_within(low: Ints, high: Ints, offsets: Ints) -> bool:
-    """Whether every stretch low[i] .. high[i] lies above the one before it, in each range of the offsets."""
+    """Return whether every interval low[i] .. high[i] lies above the one before it, in each range of the offsets."""
     begins = np.zeros(len(low), np.bool_)
     begins[offsets[:-1][np.diff(offsets) > 0]] = True
     return bool((begins[1:] | (low[1:] > high[:-1])).all())

@@ -1,8 +1,8 @@
-"""Training of tables for a library: task after task, each risk for its share of the steps, and (Ra)SFQL by it.
+"""Training of tables for a library: the loop over tasks and risks, and training by (Ra)SFQL.
 
-An environment that is a `TabularWorld` as it is, such as `rasf/FourRoom-v0` without wrappers, is learned by compiled
-loops. Everything else is stepped from Python (`walk`), one call of the same kernels per transition. All risks learn
-from every step, whichever of them acts.
+An environment that is a `TabularWorld` without wrappers, such as `rasf/FourRoom-v0`, is learned by compiled loops. Any
+other environment is stepped from Python (`walk`), with one call of the same kernels for each transition. Each risk acts
+for its share of a task's steps. The policies of all risks learn from every step.
 """
 
 from __future__ import annotations
@@ -23,15 +23,22 @@ from rasf.tabular.learner import SuccessorLearner
 from rasf.tabular.settings import TableSettings
 from rasf.tabular.stretch import TaskOutcome, outcome
 
-_EXPLORATION = 5  # its stream of random numbers
+_EXPLORATION = 5  # the stream of random numbers for exploration
 
 
 def run_tasks(
     training: Training, learner: TableLearner, parts: Mapping[str, object], stream: int
 ) -> tuple[Stretches, Floats]:
-    """Learn all tasks; what the stretches showed, and the observations (S, n) of the learner's rows.
+    """Learn all tasks, each risk for its share of the steps.
 
-    parts: the learner's, for checkpoints. stream: of the random numbers by which actions are explored.
+    Args:
+        training: World, tasks, risks, checkpoint and reports.
+        learner: Learns from every step.
+        parts: Parts of the learner to store in checkpoints, by name.
+        stream: Stream of the random numbers for exploration.
+
+    Returns:
+        Rewards, failures and weights of all stretches, and the observations (S, n) of the learner's rows.
     """
     env, tasks, checkpoint = training.world, training.tasks, training.checkpoint
     assert isinstance(env, FeatureEnvironment)
@@ -74,25 +81,33 @@ def run_tasks(
 
 
 def train_tables(training: Training, settings: TableSettings) -> list[Trained]:
-    """Learn the tasks by (Ra)SFQL; the policies of each risk."""
+    """Learn the tasks by (Ra)SFQL.
+
+    Args:
+        training: World, tasks, risks and seed.
+        settings: Settings of tables.
+
+    Returns:
+        The policies of each risk, with their history.
+    """
     env = training.world
     given = (env.n_features, env.n_actions, settings, training.seed, len(training.tasks))
     learners = [SuccessorLearner(*given, risk) for risk in training.risks]  # type: ignore[arg-type]
-    stretches, keys = run_tasks(training, _Together(learners), {"learners": learners}, _EXPLORATION)
+    stretches, keys = run_tasks(training, _ParallelLearners(learners), {"learners": learners}, _EXPLORATION)
     found = []
     for r, learner in enumerate(learners):
-        begun = learner.task + 1  # also where the risk has not acted yet: all learn every step
+        begun = learner.task + 1  # also for a risk that has not acted yet, as all learn from every step
         history = {"return": np.nan_to_num(stretches.total[r, :begun]), "failures": stretches.failures[r, :begun]}
         found.append(Trained(TablePolicies.from_learner(learner, keys), learner.memory.w[:begun].copy(), history))
     return found
 
 
-class _Together:
+class _ParallelLearners:
     """Learners for several risks, on the same rows."""
 
     def __init__(self, learners: Sequence[SuccessorLearner]) -> None:
         self._learners, self.leader = learners, 0
-        self._chosen: list[tuple[int, int, int]] = []  # of every learner: action, driving policy, its slot
+        self._chosen: list[tuple[int, int, int]] = []  # for every learner: action, selected policy, its slot
 
     @property
     def weights(self) -> Floats:
@@ -107,7 +122,7 @@ class _Together:
             learner.begin_task(None if learner.settings.learn_w else w)
 
     def prepare(self) -> None:
-        pass  # tables act by what they hold
+        pass  # tables need no preparation
 
     def lead(self, world: TabularWorld, w: Floats, steps: int) -> TaskOutcome:
         stretch = self._learners[self.leader].lead(world, w, steps, number=self.leader)
@@ -117,7 +132,7 @@ class _Together:
         return outcome(world, stretch)
 
     def keys(self) -> Floats:
-        return self._learners[0].keys()  # all have met the same states in the same order
+        return self._learners[0].keys()  # all learners visit the same states in the same order
 
     def add_row(self, key: Floats) -> None:
         for learner in self._learners:
@@ -144,7 +159,7 @@ class _Together:
 
 
 def compiled_world(env: FeatureEnvironment) -> TabularWorld | None:
-    """The `TabularWorld` that an environment is, or None; a subclass or a wrapper may be another world."""
+    """Return the `TabularWorld` of an environment, or None if a subclass or a wrapper may have changed it."""
     from gymnasium.wrappers import OrderEnforcing
 
     inner = env.env.env if type(env.env) is OrderEnforcing else env.env

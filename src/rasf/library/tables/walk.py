@@ -1,8 +1,8 @@
-"""Steps through any environment from Python, for tables that learn: observations become rows, tasks and risks lead.
+"""Training of tables by single steps of any environment: observations become rows of the tables.
 
-All risks learn from one stream: each leads for its share of a task's steps, and every step is learned for all of them.
-The policies of a base library, which learn no more, take part in GPI: where one of them scores higher than all that
-learn, its action is taken.
+Each risk acts for its share of a task's steps, and the policies of all risks learn from every step. The policies of a
+base library are frozen and take part in GPI: if one of them scores higher than all learning policies, its action is
+taken.
 """
 
 from __future__ import annotations
@@ -26,58 +26,62 @@ from rasf.tabular.stretch import TaskOutcome
 from rasf.transfer import gpi_actions
 
 Show = Callable[[int, float, float, Mapping[str, float]], bool]  # step, rewards, failures, extras -> whether to stop
-_SHOWN_EVERY = 500  # steps
-_LOOKING = 43  # the stream of random numbers of greedy checks
+_SHOWN_EVERY = 500  # steps between two reports
+_LOOKING = 43  # the stream of random numbers for greedy checks
 
 
 class TableLearner(Protocol):
-    """What learns from steps, for one risk or several; rows are states, numbered from 0 as they are met."""
+    """A learner for one or several risks; rows are states, numbered from 0 in the order of their first visit."""
 
-    leader: int  # the risk that acts
+    leader: int  # index of the risk that acts
 
     @property
     def weights(self) -> Floats:
-        """The weights (d,) of the task at hand, as far as they are known."""
+        """The weights (d,) of the current task: given, or the learner's estimate."""
 
     def begin_task(self, w: Floats) -> None:
-        """Begin the next task, whose weights are w (d,)."""
+        """Begin the next task, with the weights w (d,)."""
 
     def enter(self, world: TabularWorld) -> None:
-        """Learn in a compiled world from now on."""
+        """Switch to a compiled world."""
 
     def lead(self, world: TabularWorld, w: Floats, steps: int) -> TaskOutcome:
-        """Learn the task at hand in a compiled world; it pays by the weights w (d,)."""
+        """Learn the current task in a compiled world whose rewards have the weights w (d,)."""
 
     def keys(self) -> Floats:
-        """The observations (S, n) of the rows, in a compiled world."""
+        """Return the observations (S, n) of the rows, in a compiled world."""
 
     def prepare(self) -> None:
-        """Make ready for steps in which the leader acts."""
+        """Prepare for steps in which the risk `leader` acts."""
 
     def add_row(self, key: Floats) -> None:
-        """A state with the numbers (n,) of an observation."""
+        """Add a state with the observation key (n,)."""
 
     def greedy(self, row: int) -> int:
-        """The action of the risk that acts."""
+        """Return the greedy action of the risk that acts."""
 
     def best_score(self, row: int) -> float:
-        """The score of the greedy action that was just asked for."""
+        """Return the score of the action that `greedy` returned last."""
 
     def follow_advice(self) -> None:
-        """Note that a policy of the base library chooses the action."""
+        """Record that a policy of the base library chooses the action."""
 
     def explore(self, row: int, action: int, rng: np.random.Generator) -> int:
-        """This action, or at times another."""
+        """Return this action, or by chance another one."""
 
     def learn(self, row: int, action: int, phi: Floats, reward: float, next_row: int | None) -> None:
-        """One transition; no next row is the end."""
+        """Learn from one transition; `next_row` is None if the episode terminated."""
 
 
 class Stretches:
-    """Where a training of tables stands: the stretch at hand, one for each task and risk, and what they showed.
+    """Progress and results of a training of tables, which has one stretch of steps for each task and risk.
 
-    total, failures: (risks, tasks), nan where a stretch was not begun. weights: (tasks, d), as far as the learner knows
-    them. begun: whether the preparations of the stretch at hand are done.
+    Attributes:
+        position: Index of the current stretch.
+        begun: Whether the current stretch is prepared.
+        total: Sum of rewards (risks, tasks); nan for a stretch that was not begun.
+        failures: Number of failures (risks, tasks); nan for a stretch that was not begun.
+        weights: Weights (tasks, d), given or as the learner estimates them.
     """
 
     STATE = ("position", "begun", "total", "failures", "weights")  # for checkpoints
@@ -88,21 +92,21 @@ class Stretches:
         self.weights = np.array(tasks)
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        """The (task, risk) of the stretch at hand and of those that follow."""
+        """Yield (task, risk) of the current and all later stretches."""
         while self.position < self.total.size:
             yield divmod(self.position, self._risks)
             self.position, self.begun = self.position + 1, False
 
     def begin(self) -> bool:
-        """Whether the preparations of the stretch at hand are still to be done; from now on they are."""
+        """Return whether the current stretch still has to be prepared, and mark it as prepared."""
         before, self.begun = self.begun, True
         return not before
 
 
 class Walk:
-    """Steps through the environment of a training; keys (n,) are the numbers of the learner's rows."""
+    """Training by single steps of an environment; `keys` lists the observations (n,) of the learner's rows."""
 
-    STATE = (  # for checkpoints; a walk that is called again goes on with the step after the last
+    STATE = (  # for checkpoints; the next call of a restored walk resumes after the last step
         "_meter", "_walked", "_rng", "_looking", "_rows", "_seed", "keys", "_step", "_total", "_failures",
     )  # fmt: skip
 
@@ -111,14 +115,14 @@ class Walk:
         self._learner, self._training, self._env = learner, training, training.world
         self._shares = shares(training.steps_per_task, training.risks)
         self._meter, self._walked = EpisodeMeter(), 0
-        self._step, self._total, self._failures = 0, 0.0, 0  # of the stretch at hand
+        self._step, self._total, self._failures = 0, 0.0, 0  # of the current stretch
         self._rng, self._looking = (np.random.default_rng([training.seed, one]) for one in (stream, _LOOKING))
         self._rows: dict[bytes, int] = {}
-        self._seed: int | None = training.seed  # of the first reset
+        self._seed: int | None = training.seed  # for the first reset
         self.keys: list[Floats] = []
 
     def __call__(self, task: int, r: int, show: Show) -> bool:
-        """Learn a task from a start of the environment while risk r acts; whether `show` stopped it."""
+        """Learn a task while risk r acts, from a reset on; return whether `show` stopped it."""
         env, learner, training = self._env, self._learner, self._training
         tasks, w, steps, check = len(training.tasks), training.tasks[task], self._shares[r], training.greedy
         if self._step:  # a checkpoint was restored, and the environment with it
@@ -148,17 +152,17 @@ class Walk:
                     return True
             self._step = step
             if step < steps:
-                training.checkpoint.tick()  # everything is consistent here
+                training.checkpoint.tick()  # the state is consistent here
         self._walked, self._step = self._walked + steps, 0
         return False
 
     def _known_or_random(self, obs: object, t: int) -> int:
-        """The greedy action, without exploration, and without adding what was never met."""
+        """Return the greedy action, or a random one in an unknown state, which is not added."""
         row = self._rows.get(self._env.encoder.key(obs).tobytes())
         return int(self._looking.integers(self._env.n_actions)) if row is None else self._learner.greedy(row)
 
     def _advised(self, base: FrozenPolicies, row: int, risk: Risk, action: int) -> int:
-        """The base library's action where its score is higher."""
+        """Return the action of the base library if its score is higher, else `action`."""
         found = base.scores(self.keys[row][None], self._learner.weights, acting_risk(risk))
         lead = int(gpi_actions(found.values)[0])
         if not found.seen[0] or found.values[:, 0, lead].max() <= self._learner.best_score(row):
@@ -176,5 +180,5 @@ class Walk:
 
 
 def shares(steps: int, risks: Sequence[Risk]) -> list[int]:
-    """How many of a task's steps each risk leads for."""
+    """Return how many of a task's steps each risk acts for; at least 1 each."""
     return [max(1, steps // len(risks) + (r < steps % len(risks))) for r in range(len(risks))]

@@ -83,9 +83,9 @@ def test_features_may_come_from_a_function():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"obs": None}, "needs obs"),
-        ({"phi": None}, "needs phi"),
-        ({"reward": np.zeros(6)}, "knows no array reward"),
+        ({"obs": None}, "a log must have obs"),
+        ({"phi": None}, "a log must have phi"),
+        ({"reward": np.zeros(6)}, "a log has no array reward"),
         ({"phi": np.zeros(6)}, "give the function phi"),
         ({"phi": np.full((6, 2), np.nan)}, "row 0 of the log is not"),
         ({"obs": np.array([[0], [1], [2], [0], [np.inf], [2]])}, "row 4"),
@@ -108,11 +108,11 @@ def test_features_may_come_from_a_function():
         ({"episode": np.full(6, 2**63, np.uint64)}, "episode must be 6 whole"),
         ({"episode": np.zeros(5)}, "episode must be 6 whole"),
         ({"terminated": np.array([0, 2, 0, 0, 0, 0])}, "terminated must be 6 flags"),
-        ({"next_obs": np.array([[1], [7], [9], [1], [2], [3]])}, "hole after row 1"),
-        ({"episode": np.array([0, 0, 0, 1, 0, 0])}, "episode 0 comes back"),
-        ({"episode": np.array([0, 0, 0, 0, 0, 0])}, "row 2 of the log ended episode 0"),
+        ({"next_obs": np.array([[1], [7], [9], [1], [2], [3]])}, "after row 1 of the log, in episode 0, it is not"),
+        ({"episode": np.array([0, 0, 0, 1, 0, 0])}, "other steps interrupt episode 0"),
+        ({"episode": np.array([0, 0, 0, 0, 0, 0])}, "no steps after its end; row 2 of the log ends 0"),
         ({"episode": np.array([0, 0, 0.5, 1, 1, 1])}, "episode must be 6 whole"),
-        ({name: part[:0] for name, part in arrays().items()}, "one transition at least"),
+        ({name: part[:0] for name, part in arrays().items()}, "at least one transition"),
     ],
 )
 def test_bad_arrays_get_a_sentence(changes, said):
@@ -134,7 +134,7 @@ def test_bad_functions_and_limits_get_a_sentence():
         with pytest.raises(ValueError, match=said):
             rasf.Log.read(without, phi=phi)
     one = {name: without[name][:1] for name in ("obs", "actions", "terminated")}
-    with pytest.raises(ValueError, match="one transition at least whose next_obs"):
+    with pytest.raises(ValueError, match="at least one transition whose next_obs"):
         rasf.Log.read(one, phi=lambda *step: [1.0])
     for limit in (0, None, "1", 1.5):
         with pytest.raises(ValueError, match="max_bytes must be"):
@@ -191,10 +191,10 @@ def test_an_npz_file_is_refused_by_what_it_declares(tmp_path):
         ({"obs": ("<f8", (10**12, 1), 80)}, r"has shape \(1000000000000, 1\) and 80 bytes"),
         ({"obs": ("<f8", (-1,), 80)}, "shape"),
         ({"obs": ("<f8", (0, 2**70), 0)}, "truncated or not an .npz file"),
-        ({"junk": ("<f8", (3,), 24)}, "is not a log: a log knows no array junk"),
+        ({"junk": ("<f8", (3,), 24)}, "is not a log: a log has no array junk"),
     ):
         refused_at_once(members(path, **heads), said)
-    refused_at_once(members(path, zipfile.ZIP_LZMA, obs=("<f8", (3,), 24)), "is not one that numpy writes")
+    refused_at_once(members(path, zipfile.ZIP_LZMA, obs=("<f8", (3,), 24)), "is not of a kind that numpy writes")
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("obs.npy", b"\x93NUMPY\x01\x00\x10\x27" + b"(" * 10_000)
     refused_at_once(path, "truncated or not an .npz file")
@@ -227,9 +227,9 @@ def test_a_parquet_file_is_refused_by_what_it_declares(tmp_path):
             {"obs": [[0.0] * 10_000] * 200, "actions": [0] * 200},
             "its column 'obs' is list<element: double>, not numbers",
         ),
-        ({"junk": [0]}, "is not a log: a log knows no array junk"),
-        ({"obs_1": [0]}, "have a hole"),
-        ({"obs_" + "9" * 30: [0]}, "a log knows no array obs_99"),
+        ({"junk": [0]}, "is not a log: a log has no array junk"),
+        ({"obs_1": [0]}, "are not consecutive"),
+        ({"obs_" + "9" * 30: [0]}, "a log has no array obs_99"),
     ):
         parquet.write_table(pyarrow.table(columns), path)
         assert path.stat().st_size < 300_000
