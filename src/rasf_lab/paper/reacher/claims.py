@@ -246,7 +246,7 @@ def far_exceeds(measured: Measures, agent: str, rival: str) -> Reading | None:
         wins = [
             str(probability_of_improvement(scores[0], theirs, paired=True, whole_runs=True)) for theirs in scores[1:]
         ]
-        text += f"; interquartile mean {middle}, better on a test task with probability {' and '.join(wins)}"
+        text += f"; interquartile mean {middle}, the better one on a test task with probability {' and '.join(wins)}"
     number = f"{ours.mean():.2f}: " + ", ".join(f"+{one.estimate:.2f}" for one in gaps)
     return Reading(worst(map(side, gaps)), text, len(ours), number)
 
@@ -288,7 +288,7 @@ def wall_time(m: Measures, *agents: str) -> Reading | None:
         f"{agent} {one.mean():.0f} s a trial ({len(one)} trials)" for agent, one in zip(agents, spent, strict=True)
     )
     ours, theirs = (float(one.mean()) for one in spent)
-    text = f"with compilation and evaluation, many trials in parallel: {text}"
+    text = f"compilation and evaluation included, many trials at once: {text}"
     return Reading(holds(ours > theirs), text, len(spent[0]), f"{ours:.0f} against {theirs:.0f} s")
 
 
