@@ -1,1 +1,1 @@
-"""The laboratory: what was done with the library. The paper's experiments, the suite, rivals, and their commands."""
+"""Experiments with `rasf`: the paper's experiments, the suite, competing methods, sweeps, and their commands."""

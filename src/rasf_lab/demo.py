@@ -1,6 +1,7 @@
-"""`rasf demo`: train a library in the four-room world, meet 27 new tasks, and act with and without risk.
+"""`rasf demo`: train a library in the four-room world, then act on 27 new tasks with and without risk.
 
-All of it by the calls a user makes, `rasf.learn` and `library.compare`; a wrapper of the environment notes the way.
+The demo uses the calls that a user makes, `rasf.learn` and `library.compare`. A wrapper of the environment counts the
+visited cells.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ NEW_TASKS = [[*rewards, 1.0, -2.0] for rewards in product((-1.0, 0.0, 1.0), repe
 
 
 class OnNewTasks(NamedTuple):
-    """On the new tasks: returns and failures (27, episodes), and the share of episodes through each cell (cells,)."""
+    """Results on the new tasks: returns and failures (27, episodes), and the share of episodes that visit each cell."""
 
     returns: Floats
     failures: Floats
@@ -37,7 +38,7 @@ class OnNewTasks(NamedTuple):
 
 
 class Footprints(gym.Wrapper[object, object, object, object]):
-    """The world, which counts the episodes through each cell on a map (rows, columns) that all copies share."""
+    """The world with a count (rows, columns) of the episodes that visit each cell. All copies share the counts."""
 
     def __init__(self, counts: Floats) -> None:
         super().__init__(gym.make(WORLD))
@@ -57,14 +58,23 @@ class Footprints(gym.Wrapper[object, object, object, object]):
 
 
 def total_ticks() -> int:
-    """How often `run` calls `tick`."""
+    """Return how often `run` calls `tick`."""
     return len(RISKS) * TASKS + len(NEW_TASKS)
 
 
 def run(seed: int, picture: Path, tick: Callable[[], None]) -> Group:
-    """Train, meet the new tasks, save the picture, and say in words what happened."""
-    if picture.is_dir():  # a bad path is better known before the work
-        raise ValueError(f"{picture} is a folder; --out must name a picture")
+    """Train, act on the new tasks, save the picture, and return the report.
+
+    Args:
+        seed: seed of training and of the episodes.
+        picture: file of the picture.
+        tick: called after every training task and every new task.
+
+    Raises:
+        ValueError: `picture` is a folder.
+    """
+    if picture.is_dir():  # refused before training
+        raise ValueError(f"--out must name a picture file, got the folder {picture}")
     picture.parent.mkdir(parents=True, exist_ok=True)
     outcomes = train_and_meet(seed, tick)
     _draw(outcomes, seed, picture)
@@ -72,7 +82,7 @@ def run(seed: int, picture: Path, tick: Callable[[], None]) -> Group:
 
 
 def train_and_meet(seed: int, tick: Callable[[], None]) -> dict[str, OnNewTasks]:
-    """Train for both risks, act at both on tasks that nobody trained for."""
+    """Train for both risks, and return the results of both on the new tasks, by name of the risk."""
     risks = list(RISKS.values())
     library = rasf.learn(
         WORLD, agent="rasf-model", tasks=TASKS, risk=risks, steps_per_task=STEPS, seed=seed, callback=lambda _: tick()
@@ -102,26 +112,30 @@ def train_and_meet(seed: int, tick: Callable[[], None]) -> dict[str, OnNewTasks]
 def _draw(outcomes: dict[str, OnNewTasks], seed: int, picture: Path) -> None:
     drawn = drawing.figure(9, 5)
     for axes, (name, outcome) in zip(drawn.subplots(1, 2), outcomes.items(), strict=True):
-        visit_map(axes, 9 * outcome.visits)  # all episodes: as dark as it gets
+        visit_map(axes, 9 * outcome.visits)  # the scale is log10(1 + n): a cell in every episode gets the darkest shade
         axes.set_title(f"{name} transfer: fails in {outcome.failures.mean():.1%} of the episodes", fontsize=10)
-    drawn.suptitle("Where the same library goes on 27 tasks it never trained on (red x: traps)", fontweight="bold")
-    drawn.supxlabel(f"darker: more episodes; {TASKS} training tasks, {EPISODES} episodes each, seed {seed}", fontsize=7)
+    drawn.suptitle("Cells visited on 27 new tasks by the same library (red x: traps)", fontweight="bold")
+    settings = f"{TASKS} training tasks, {EPISODES} episodes on each new task, seed {seed}"
+    drawn.supxlabel(f"darker: visited in more episodes; {settings}", fontsize=7)
     drawing.save(drawn, picture)
 
 
 def _report(outcomes: dict[str, OnNewTasks], picture: Path) -> Group:
-    table = Table(title=f"27 new tasks, {EPISODES} episodes each, nothing retrained", title_justify="left")
-    for heading in ("transfer", "mean return", "variance", "fails", "traps stepped on"):
+    table = Table(title=f"27 new tasks, {EPISODES} episodes each, no further training", title_justify="left")
+    for heading in ("transfer", "mean return", "variance", "failures", "traps stepped on"):
         table.add_column(heading, justify="left" if heading == "transfer" else "right")
     for name, (returns, failures, visits) in outcomes.items():
         cells = (f"{returns.mean():.2f}", f"{returns.var(axis=1).mean():.2f}", f"{failures.mean():.1%}")
-        table.add_row(name, *cells, f"{visits[trap_cells()].sum():.2f} an episode")
+        table.add_row(name, *cells, f"{visits[trap_cells()].sum():.2f} per episode")
     neutral, averse = (f"{outcome.failures.mean():.1%}" for outcome in outcomes.values())
     before = (
-        f"A library was trained on {TASKS} random tasks of the four-room world: collect objects, reach the goal, mind "
-        f"the traps; {len(RISKS) * TASKS} policies, one with risk and one without for each task. Then it met 27 tasks "
-        "with other rewards and acted at once, twice: judging its policies by the mean of the return alone, and by its "
-        "spread besides.\n"
+        f"A library was trained on {TASKS} random tasks of the four-room world: collect objects, reach the goal, avoid "
+        f"the traps. It has {len(RISKS) * TASKS} policies: a risk-neutral and a risk-aware one for each task. It then "
+        "acted on 27 tasks with other rewards, without further training: once with scores from the mean of the return "
+        "alone, and once with scores from its mean and variance.\n"
     )
-    after = f"\nWithout risk it fails in {neutral} of the episodes, with risk in {averse}. The picture is {picture}."
+    after = (
+        f"\nRisk-neutral transfer fails in {neutral} of the episodes, risk-aware transfer in {averse}. "
+        f"The picture is {picture}."
+    )
     return Group(Text(before), table, Text(after))

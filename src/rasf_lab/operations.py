@@ -1,32 +1,33 @@
-"""Problems of operations whose prices change from day to day: stock, machines that wear out, electricity to be bought.
+"""Three problems of operations, whose prices change from day to day: inventory, maintenance, buying electricity.
 
 **Inventory** (`rasf/Inventory-v0`): the stochastic inventory problem of Puterman, Markov Decision Processes (1994),
 section 3.2, with its numbers: room for 3 units, demand of 0, 1 or 2 units with probabilities 1/4, 1/2 and 1/4 a month.
-An order arrives at once; what is then in stock is held for the month; demand that cannot be met is lost.
+An order arrives at once. The stock after the order is held for the month. Demand above the stock is lost.
 
-    features    sold, ordered, orders, held (units but for orders), and failure: a unit of demand that was lost
+    features    sold, ordered, orders (1 in a month with an order), held, failure (lost demand); the others are units
     book's w    8, -2, -4, -1, 0
 
 **Machines** (`rasf/Machines-v0`): the maintenance problem of Hillier and Lieberman, Introduction to Operations
 Research, chapter on Markov decision processes, with its numbers. A machine is as good as new, worn a little, worn
-much, or inoperable, and gets worse from week to week; it can be overhauled (then it is worn a little) or replaced,
-which takes a week of production. Here there are several machines, and a crew for one of them at a time; a machine that
-is inoperable loses production until it is replaced.
+much, or inoperable, and gets worse from week to week. It can be overhauled, after which it is worn a little, or
+replaced; each takes a week of production. Here there are several machines, and a crew for one of them at a time. An
+inoperable machine loses production until it is replaced.
 
     features    defects (1 or 3 thousand dollars of defective items a week), overhauls, replacements, lost weeks, and
                 failure: a machine that becomes inoperable
     book's w    -1, -2, -4, -2, 0 (thousand dollars)
 
 **Power** (`rasf/Power-v0`): a unit of electricity is needed every hour. It comes from a contract at a fixed price, from
-the spot market, or from a battery, which may be filled at the same time. The market is calm or tense, and stays so for
-ten hours on average; the spot price is as high on average in both, and varies five times as much in the tense one.
-Regimes that differ in their spread are how spot prices are modelled (R. Weron, Modeling and Forecasting Electricity
-Loads and Prices, 2006); the numbers are ours, chosen so that means say nothing about where the risk lies.
+the spot market, or from a battery. A second unit can be bought to charge the battery. The market is calm or tense, and
+keeps its regime for ten hours on average. The mean spot price is the same in both regimes; its standard deviation is
+five times as large in the tense one. Spot prices are often modelled by regimes of different volatility (R. Weron,
+Modeling and Forecasting Electricity Loads and Prices, 2006). The numbers are ours: with equal means, only the variance
+tells the regimes apart.
 
-    features    contract (units), spot (what was paid there), wear (units drawn from the battery)
+    features    contract (units), spot (price paid there), wear (units drawn from the battery)
     w           -0.9, -1, -0.05
 
-All are exact: `inventory()`, `machines()` and `power()` are the models, so the optimum of every weighting is known.
+`inventory()`, `machines()` and `power()` return the exact models, so the optimum of every weighting can be computed.
 """
 
 from __future__ import annotations
@@ -48,20 +49,31 @@ INVENTORY_WEIGHTS = (8.0, -2.0, -4.0, -1.0, 0.0)
 MACHINES_WEIGHTS = (-1.0, -2.0, -4.0, -2.0, 0.0)
 POWER_WEIGHTS = (-0.9, -1.0, -0.05)
 _DEMAND = (0.25, 0.5, 0.25)
-_WEAR = np.array([[0, 14, 1, 1], [0, 12, 2, 2], [0, 0, 8, 8], [0, 0, 0, 16]]) / 16  # from week to week, if left alone
+_WEAR = np.array([[0, 14, 1, 1], [0, 12, 2, 2], [0, 0, 8, 8], [0, 0, 0, 16]]) / 16  # a week without maintenance
 _DEFECTS = (0.0, 1.0, 3.0, 0.0)  # thousand dollars a week
 _NEW, _WORN, _INOPERABLE = 0, 1, 3
 _LEAVE, _OVERHAUL, _REPLACE = 0, 1, 2
-_SPOT = (  # prices and their probabilities, in a calm and in a tense market; 0.8 on average in both
+_SPOT = (  # prices and their probabilities, in a calm and in a tense market; the mean is 0.8 in both
     {0.6: 0.25, 0.8: 0.5, 1.0: 0.25},
     {0.2: 0.3, 0.5: 0.35, 1.2: 0.25, 2.65: 0.1},
 )
-_STAYS = 0.9  # a market, from hour to hour
+_STAYS = 0.9  # probability that the market keeps its regime for the next hour
 _CONTRACT, _FROM_SPOT, _BATTERY, _CONTRACT_TWICE, _SPOT_TWICE = range(5)
 
 
 def inventory(capacity: int = 3, demand: Sequence[float] = _DEMAND, gamma: float = 0.95) -> FiniteMDP:
-    """The model: states are units in stock, actions units ordered, as many as there is room for."""
+    """Return the model of the inventory. A state is the units in stock, an action the units ordered.
+
+    An order of more units than there is room for is reduced to the free room.
+
+    Args:
+        capacity: the largest stock. Default: 3.
+        demand: probabilities of a demand of 0, 1, .. units a month. Default: (1/4, 1/2, 1/4).
+        gamma: the discount factor. Default: 0.95.
+
+    Raises:
+        ValueError: `demand` does not sum to 1.
+    """
     capacity = whole("capacity", capacity)
     chances = [number("demand", chance, 0.0, 1.0) for chance in demand]
     if abs(sum(chances) - 1) > 1e-9:
@@ -71,16 +83,23 @@ def inventory(capacity: int = 3, demand: Sequence[float] = _DEMAND, gamma: float
         for stock, wanted in product(range(capacity + 1), repeat=2):
             ordered = min(wanted, capacity - stock)
             filled = stock + ordered
-            for asked, chance in enumerate(chances):
-                sold = min(asked, filled)
-                phi = np.array([sold, ordered, float(ordered > 0), filled, asked - sold])
+            for units, chance in enumerate(chances):
+                sold = min(units, filled)
+                phi = np.array([sold, ordered, float(ordered > 0), filled, units - sold])
                 yield stock, wanted, filled - sold, chance, phi
 
     return FiniteMDP.from_transitions(transitions(), capacity + 1, capacity + 1, gamma=gamma)
 
 
 def machines(count: int = 3, gamma: float = 0.95) -> FiniteMDP:
-    """The model: a state is the wear of every machine, in base 4; action 0 leaves all, then (machine, what is done)."""
+    """Return the model of the machines. A state is the wear of every machine, as the digits of a number in base 4.
+
+    Action 0 leaves all machines alone. The others are, machine by machine, to overhaul it and to replace it.
+
+    Args:
+        count: the number of machines. Default: 3.
+        gamma: the discount factor. Default: 0.95.
+    """
     count = whole("count", count)
     states = list(product(range(len(_WEAR)), repeat=count))
     at = {state: i for i, state in enumerate(states)}
@@ -98,10 +117,10 @@ def machines(count: int = 3, gamma: float = 0.95) -> FiniteMDP:
 
 
 def _machine(wear: int, done: int) -> list[tuple[int, float, Floats]]:
-    """What may come of one machine: its wear, the probability, and its features."""
+    """Return the possible outcomes of a week of one machine: its new wear, the probability, its features."""
     if done == _REPLACE:
         return [(_NEW, 1.0, np.array([0.0, 0.0, 1.0, 1.0, 0.0]))]
-    if done == _OVERHAUL and wear != _INOPERABLE:  # which is beyond that
+    if done == _OVERHAUL and wear != _INOPERABLE:  # an inoperable machine can only be replaced
         return [(_WORN, 1.0, np.array([0.0, 1.0, 0.0, 1.0, 0.0]))]
     down, defects = float(wear == _INOPERABLE), _DEFECTS[wear]
     return [
@@ -112,10 +131,17 @@ def _machine(wear: int, done: int) -> list[tuple[int, float, Floats]]:
 
 
 def power(capacity: int = 3, gamma: float = 0.95) -> FiniteMDP:
-    """The model. Actions: contract, spot, battery; contract or spot for two units, of which one is stored.
+    """Return the model of the electricity purchase.
 
-    A state is the market, the units stored, and what was last paid at spot (nothing comes of that: it is there so that
-    a transition tells its price). A battery that is empty is helped out by the contract; a full one stores nothing.
+    Actions: contract, spot, battery; two units by contract, two units at spot, of which one is stored. With an empty
+    battery the battery action buys by contract. With a full battery the second unit is not bought.
+
+    A state is the market, the units stored, and the spot price paid last. The last part has no effect: it makes phi a
+    function of the transition.
+
+    Args:
+        capacity: the units that the battery holds. Default: 3.
+        gamma: the discount factor. Default: 0.95.
     """
     capacity = whole("capacity", capacity)
     paid = [0.0, *(price for prices in _SPOT for price in prices)]
@@ -138,21 +164,33 @@ def power(capacity: int = 3, gamma: float = 0.95) -> FiniteMDP:
 
 
 class InventoryEnv(FiniteEnv):
-    """`inventory` for Gymnasium; empty at first."""
+    """The model of `inventory` as a Gymnasium environment. Episodes begin with an empty stock.
+
+    Args:
+        capacity, demand: see `inventory`.
+    """
 
     def __init__(self, capacity: int = 3, demand: Sequence[float] = _DEMAND) -> None:
         super().__init__(inventory(capacity, demand), 0, INVENTORY_FEATURES, (1, -1, -1, -1, -1))
 
 
 class MachinesEnv(FiniteEnv):
-    """`machines` for Gymnasium; all as good as new at first."""
+    """The model of `machines` as a Gymnasium environment. Episodes begin with all machines as good as new.
+
+    Args:
+        count: the number of machines. Default: 3.
+    """
 
     def __init__(self, count: int = 3) -> None:
         super().__init__(machines(count), 0, MACHINES_FEATURES, (-1,) * len(MACHINES_FEATURES))
 
 
 class PowerEnv(FiniteEnv):
-    """`power` for Gymnasium; a calm market and an empty battery at first."""
+    """The model of `power` as a Gymnasium environment. Episodes begin in a calm market with an empty battery.
+
+    Args:
+        capacity: the units that the battery holds. Default: 3.
+    """
 
     def __init__(self, capacity: int = 3) -> None:
         super().__init__(power(capacity), 0, POWER_FEATURES, (-1,) * len(POWER_FEATURES))

@@ -1,1 +1,1 @@
-"""What all experiments share: results with provenance, claims, verdicts, drawing."""
+"""Shared by all experiments: runs and their archive, results with provenance, claims, rules and verdicts."""

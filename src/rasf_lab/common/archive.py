@@ -1,10 +1,10 @@
-"""Finished runs of an experiment in one file of numpy, `EXPERIMENT.npz`, with what its summary reads of every run.
+"""Archives: the finished runs of an experiment in one numpy file, `EXPERIMENT.npz`, with the arrays its summary reads.
 
-Runs whose arrays have the same names, shapes and types are a group. The member `GROUP/NAME` has one array of all runs
+Runs whose arrays have the same names, shapes and types are a group. The member `GROUP/NAME` holds one array of all runs
 in the group, stacked on axis 0; `shared/NAME` is an array of the whole experiment. `index.json` has, by group, the runs
 in the same order with their scalars and provenance, and the types of members that are stored as byte planes: the first
-byte of every number, then the second, and so on. Numbers of similar size compress better that way, so the smaller form
-is stored. Members are compressed by LZMA; the same runs give the same bytes.
+byte of every number, then the second, and so on. Numbers of similar size compress better as planes; the smaller form is
+stored. Members are compressed by LZMA. The same runs give the same bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rasf_lab.sweep.runs import Run
 from rasf_lab.sweep.store import Finished
 
 _INDEX, _SHARED = "index.json", "shared"
-_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the first time that a zip file knows
+_EARLIEST = (1980, 1, 1, 0, 0, 0)  # the earliest time in a zip file; fixed, so that bytes do not depend on the date
 
 
 class Archive(NamedTuple):
@@ -36,17 +36,17 @@ class Archive(NamedTuple):
 
 
 def save_archive(path: Path, runs: Iterable[Finished], shared: Mapping[str, Array]) -> None:
-    """Write an archive, whole or not at all.
+    """Write an archive atomically.
 
     Args:
         path: the file.
-        runs: the finished runs, with the arrays that are to be kept.
+        runs: the finished runs, with the arrays to keep.
         shared: arrays that belong to no single run, by name.
     """
     groups: dict[str, list[Finished]] = {}
     for one in runs:
-        alike = [(name, array.shape, array.dtype.str) for name, array in sorted(one.arrays.items())]
-        groups.setdefault(repr(alike), []).append(one)
+        layout = [(name, array.shape, array.dtype.str) for name, array in sorted(one.arrays.items())]
+        groups.setdefault(repr(layout), []).append(one)
     index: dict[str, Any] = {"groups": [], "planes": {}}
     members = {f"{_SHARED}/{name}": array for name, array in shared.items()}
     for number, group in enumerate(groups.values()):
@@ -76,10 +76,10 @@ def load_archive(path: Path) -> Archive:
         path: the file.
 
     Returns:
-        Its runs and shared arrays; an empty archive if there is no such file.
+        The runs and shared arrays; an empty archive if the file does not exist.
 
     Raises:
-        ValueError: the file is damaged, or is not an archive.
+        ValueError: the file is damaged or not an archive.
     """
     if not path.exists():
         return Archive({}, {})
@@ -107,18 +107,18 @@ def load_archive(path: Path) -> Archive:
 
 
 def _planes(array: Array) -> npt.NDArray[np.uint8]:
-    """The bytes (itemsize, ..) of an array (..)."""
+    """Return the byte planes (itemsize, ..) of an array (..)."""
     single = np.ascontiguousarray(array)[..., None].view(np.uint8)
     return np.ascontiguousarray(np.moveaxis(single, -1, 0))
 
 
 def _joined(planes: npt.NDArray[np.uint8], stored: str) -> Array:
-    """The array that `_planes` took apart."""
+    """Return the array (..) of byte planes, with the type `stored`."""
     joined: Array = np.ascontiguousarray(np.moveaxis(planes, 0, -1)).view(stored)[..., 0]
     return joined
 
 
 def _member(name: str) -> zipfile.ZipInfo:
-    info = zipfile.ZipInfo(name, _LONG_AGO)
+    info = zipfile.ZipInfo(name, _EARLIEST)
     info.compress_type = zipfile.ZIP_LZMA
     return info

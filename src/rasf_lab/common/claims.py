@@ -1,4 +1,4 @@
-"""The paper's claims, and what our runs say about each; `claims.toml` has the words and the rules."""
+"""The paper's claims and the verdicts of our runs on them. `claims.toml` has the texts and the rules."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rasf_lab.common.results import Finding, Numbers, Result
 from rasf_lab.common.rules import ClaimRule, as_rule
 
 NOT_MEASURED = "not measured"
-_SILENCE: Numbers = {"verdict": NOT_MEASURED, "measured": "", "seeds": 0, "number": ""}
+_WITHOUT_RUNS: Numbers = {"verdict": NOT_MEASURED, "measured": "", "seeds": 0, "number": ""}
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim: where the paper makes it and in which words, what is measured, which rule decides; see claims.toml."""
+    """One claim: its place and wording in the paper, the metric, and the rule that decides; see claims.toml."""
 
     id: str
     where: str
@@ -31,12 +31,12 @@ class Claim:
 
 
 def is_ours(row: Numbers) -> bool:
-    """Whether a row of `table` is a goal of our own, not a claim of the paper."""
+    """Return whether a row of `table` is a goal of this project, not a claim of the paper."""
     return bool(row["where"] == "ours")
 
 
 def _read() -> tuple[tuple[Claim, ...], dict[str, ClaimRule], dict[str, ClaimRule]]:
-    """The claims, and the rules of both readings that are data."""
+    """Return the claims, and the rules of first and second readings that `claims.toml` has, by claim."""
     written = tomllib.loads((resources.files("rasf_lab.common") / "claims.toml").read_text("utf-8"))
     claims, first, second = [], {}, {}
     for id, given in written.items():
@@ -53,24 +53,29 @@ CLAIMS, FIRST, SECOND = _read()
 
 
 def table(results: Mapping[str, Result]) -> list[Numbers]:
-    """One row per claim: its words, and verdict, measured, seeds, second_reading from the results.
+    """Return one row for each claim, in the order of `claims.toml`.
 
-    Where no result speaks, the verdict is that it is not measured.
+    Args:
+        results: the results, by experiment.
+
+    Returns:
+        The texts of every claim, with verdict, measured, number, seeds, sample and second_reading. The verdict is "not
+        measured" without a finding.
     """
     rows = []
     for claim in CLAIMS:
         found = together([result.findings[claim.id] for result in results.values() if claim.id in result.findings])
-        words = asdict(claim)
-        second_words = {"rule": words.pop("second_rule"), "reason": words.pop("second_reason")}
-        spoken = asdict(found) if found else _SILENCE | {"sample": "", "second_reading": None}
+        texts = asdict(claim)
+        second_texts = {"rule": texts.pop("second_rule"), "reason": texts.pop("second_reason")}
+        outcome = asdict(found) if found else _WITHOUT_RUNS | {"sample": "", "second_reading": None}
         if claim.second_rule:
-            spoken["second_reading"] = second_words | (spoken["second_reading"] or _SILENCE)
-        rows.append(words | spoken)
+            outcome["second_reading"] = second_texts | (outcome["second_reading"] or _WITHOUT_RUNS)
+        rows.append(texts | outcome)
     return rows
 
 
 def together(findings: list[Finding]) -> Finding | None:
-    """What several experiments say about one claim: undecided where they disagree."""
+    """Combine the findings of several experiments on one claim: not decided if their verdicts differ, None if empty."""
     if len(findings) < 2:
         return findings[0] if findings else None
     verdicts = {finding.verdict for finding in findings}

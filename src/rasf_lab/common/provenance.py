@@ -1,4 +1,4 @@
-"""Where the numbers of a figure come from, as one small line under it."""
+"""The line under a figure that says where its numbers come from."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rasf_lab.common.results import Result
 
 
 def provenance(drawn: Figure, result: Result) -> Figure:
-    """Return the figure with a line of version, experiment, preset, seed, wall time and device under it."""
+    """Add a line with version, experiment, preset, seed, wall time and device to a figure, and return the figure."""
     made = f"{result.wall_time_s:.0f} s on {result.device}, {result.date}"
     run = f"rasf {result.version}, {result.experiment}, preset {result.preset}, seed {result.seed}"
     drawn.supxlabel(f"{run}, {made}", fontsize=6, color=GREY)

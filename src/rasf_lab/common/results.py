@@ -1,7 +1,7 @@
-"""Results with provenance: what a run measured, from which seed and settings, on what, in how much time.
+"""Results of experiments with provenance: numbers and verdicts, with seed, preset, version, device and wall time.
 
-One JSON file an experiment, and beside it one for large arrays where there are such. Figures are drawn from them, never
-from a running computation, and `claims` reads the verdicts. Results of our own runs ship with the package.
+An experiment has one JSON file, and a second file if it has large arrays. Figures are drawn from these files, never
+from a running computation, and `claims` reads the verdicts from them. Results of our own runs ship with the package.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import rasf
 from rasf.files import Arrays, load_file, save_file, write_text
 
 Verdict = Literal["holds", "does not hold", "not decided"]
-Numbers = dict[str, Any]  # what JSON knows, and arrays
+Numbers = dict[str, Any]  # values of JSON, and arrays
 _ARRAYS = ".arrays"
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What our runs say by one reading of a claim; number: one of `measured`, for a table."""
+    """The verdict of our runs by one reading of a claim. `number` is the short form of `measured`, for a table."""
 
     verdict: Verdict
     measured: str
@@ -37,7 +37,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Finding(Reading):
-    """What our runs say about one claim; sample: what stands behind it, where that is not seeds."""
+    """The verdict of our runs on one claim. `sample` says what was sampled. Default: the number of seeds."""
 
     sample: str = ""
     second_reading: Reading | None = None
@@ -48,7 +48,7 @@ class Finding(Reading):
 
 @dataclass(frozen=True)
 class Result:
-    """One experiment's numbers, its findings by claim id, and where they come from."""
+    """The numbers of one experiment, its findings by claim id, and their provenance."""
 
     experiment: str
     preset: str
@@ -63,7 +63,7 @@ class Result:
     arrays: Arrays = field(default_factory=dict)
 
     def save(self, folder: Path) -> Path:
-        """Write `folder`/<experiment>.json, and <experiment>.arrays if there are any, whole or not at all."""
+        """Write `folder`/<experiment>.json, and <experiment>.arrays if there are arrays; return the first path."""
         path = folder / f"{self.experiment}.json"
         if self.arrays:
             save_file(path.with_suffix(_ARRAYS), {"experiment": self.experiment}, self.arrays)
@@ -72,13 +72,21 @@ class Result:
 
 
 def load(path: Path, with_arrays: bool = False) -> Result:
-    """Read a result file back; its arrays too, if they are wanted and there."""
+    """Read a result.
+
+    Args:
+        path: the JSON file.
+        with_arrays: read the file of large arrays, too, if it exists. Default: False.
+
+    Raises:
+        ValueError: the file is not a result of `Result.save`.
+    """
     try:
         given = json.loads(path.read_text())
         given["findings"] = {key: _finding(**finding) for key, finding in given["findings"].items()}
-        beside = path.with_suffix(_ARRAYS)
-        if with_arrays and beside.exists():
-            given["arrays"] = load_file(beside)[1]
+        arrays = path.with_suffix(_ARRAYS)
+        if with_arrays and arrays.exists():
+            given["arrays"] = load_file(arrays)[1]
         return Result(**given)
     except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} is not a result file of rasf: {error}") from error
@@ -89,12 +97,12 @@ def _finding(second_reading: Numbers | None = None, **given: Any) -> Finding:
 
 
 def shipped() -> dict[str, Result]:
-    """The results that come with the package, by experiment."""
+    """Return the results that ship with the package, by experiment."""
     return in_folder(Path(str(resources.files("rasf_lab"))) / "shipped")
 
 
 def in_folder(folder: Path) -> dict[str, Result]:
-    """All results in a folder, by experiment."""
+    """Return all results in a folder, by experiment."""
     found = [load(path) for path in sorted(folder.glob("*.json"))]
     if not found:
         raise ValueError(f"{folder} is not a folder with results; make one with `rasf reproduce`")
@@ -102,7 +110,7 @@ def in_folder(folder: Path) -> dict[str, Result]:
 
 
 def _plain(value: object) -> object:
-    """Arrays and numpy scalars as JSON knows them, rounded to 12 digits so that files stay small and stable."""
+    """Return values of JSON for arrays and numpy scalars, rounded to 12 digits so that files stay small and stable."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,21 +1,23 @@
-"""Rules of claims as data: what is measured of which runs, intervals of it, and where these must lie.
+"""Rules of claims as data: the measured values, intervals of them, and tests of the intervals.
 
-`claims.toml` has them, a table each:
+`claims.toml` has one table for each rule:
 
-    values      by name "MEASURE of LABEL": numbers (seeds,) or (seeds, columns) of the runs of a label. A label may end
-                in alternatives, "rasfc51 0|-1|-2", which are columns. Names in braces, as {noise}, are put in first.
-    intervals   by name an expression in the values. With a division it is one of means over seeds; without, it is
-                evaluated seed by seed. "slope(x)" is that over the columns. "x > y" is the probability of improvement.
+    values      by name, "MEASURE of LABEL": numbers (seeds,) or (seeds, columns) of the runs of a label. A label may
+                end in alternatives, "rasfc51 0|-1|-2", which give one column each. Names in braces, such as {noise},
+                are replaced first.
+    intervals   by name, an expression of the values. An expression with a division is evaluated on means over seeds,
+                any other seed by seed. "slope(x)" is the slope over the columns. "x > y" is the probability of
+                improvement.
     holds       tests of intervals, all of which must hold: "gap > 0", "ratio < 1.1", "0.15 <= drop <= 0.35"
-    told        tests whose verdicts are told and do not count
-    enough, refuted_by   of tests that have columns: how many must hold, and how many speak against the claim; by
-                default all must hold, and one speaks against it
-    exactly     as many must hold, and all others must not
-    measured    what is told: a value is its mean, an interval has a format for all three numbers; seeds, verdicts[n],
-                held[n] and refuted[n] (columns) of test n
-    number      one number of it, for a table
-    names       what is in braces, where this reading has its own
-    also        rules whose text is added where their runs are there
+    told        tests that are reported but do not count for the verdict
+    enough, refuted_by   for tests with columns: how many columns must hold, and how many failing columns refute the
+                claim. By default all must hold, and one that fails refutes it.
+    exactly     the number of columns that must hold; all others must fail
+    measured    format string of the report. A value gives its mean. The format of an interval applies to all three
+                numbers. verdicts[n], held[n] and refuted[n] are of test n, the last two count columns. Also: seeds.
+    number      format string of the short form, for a table
+    names       replacements for names in braces, if this reading has its own
+    also        rules whose report is appended if their runs exist
 
 Intervals are paired by seed, over the seeds that all runs of a rule have.
 """
@@ -44,17 +46,17 @@ _OPERATORS: dict[type[ast.operator], np.ufunc] = {
 
 
 class Runs(Protocol):
-    """Finished runs by label; seeds are in front in every array."""
+    """Finished runs by label. Axis 0 of every array is the seed."""
 
     @property
     def arrays(self) -> Mapping[str, Mapping[str, Floats]]:
-        """Arrays by label and name."""
+        """The arrays by label and name."""
 
     def of_common_seeds(self, *names: str) -> Self:
-        """The same, where these labels have only the seeds that all of them have."""
+        """Return the runs with these labels reduced to the seeds that all of them have."""
 
     def seeds(self, name: str) -> int:
-        """How many seeds a label has."""
+        """Return the number of seeds of a label."""
 
 
 AnyRuns = TypeVar("AnyRuns", bound=Runs)
@@ -62,14 +64,14 @@ Measure = Callable[[AnyRuns, str], Floats]
 
 
 class Told(Interval):
-    """An interval; a format is that of its three numbers."""
+    """An interval. A format applies to each of its three numbers."""
 
     def __format__(self, spec: str) -> str:
         return "{} [{}, {}]".format(*(format(number, spec) for number in self)) if spec else str(self)
 
 
 class Columns(tuple[Interval, ...]):
-    """Intervals of columns, with their names where they have such; a format is that of the estimates."""
+    """Intervals of columns, with the columns' names if they have names. A format applies to the estimates."""
 
     names: tuple[str, ...] = ()
 
@@ -86,25 +88,25 @@ class Columns(tuple[Interval, ...]):
 
 
 class Means(tuple[float, ...]):
-    """Means of columns; a format is that of each."""
+    """Means of columns. A format applies to each of them."""
 
     def __format__(self, spec: str) -> str:
         return ", ".join(format(one, spec) for one in self)
 
     @property
     def least(self) -> float:
-        """The smallest."""
+        """The smallest mean."""
         return min(self)
 
     @property
     def most(self) -> float:
-        """The largest."""
+        """The largest mean."""
         return max(self)
 
 
 @dataclass(frozen=True)
 class ClaimRule:
-    """A rule of a claim; the module's header says what the fields are."""
+    """A rule of a claim. The module's header describes the fields."""
 
     values: Mapping[str, str]
     intervals: Mapping[str, str]
@@ -119,11 +121,15 @@ class ClaimRule:
     also: tuple[Mapping[str, object], ...] = ()
 
     def takes(self, name: str) -> bool:
-        """Whether a name in braces is one of this rule's."""
+        """Return whether the rule's values contain `name` in braces."""
         return any(f"{{{name}}}" in value for value in self.values.values())
 
     def quantities(self, **names: str) -> dict[str, tuple[str, list[str]]]:
-        """Measure and labels of every value."""
+        """Return the measure and the labels of every value.
+
+        Args:
+            **names: replacements for names in braces.
+        """
         found = {}
         for key, text in self.values.items():
             measure, _, label = text.format(**{**names, **self.names}).rpartition(" of ")
@@ -132,19 +138,19 @@ class ClaimRule:
         return found
 
     def labels(self, **names: str) -> list[str]:
-        """The labels of all runs that it reads, each once."""
+        """Return the labels of all runs that the rule reads, each once; `names` as in `quantities`."""
         return list(dict.fromkeys(label for _, labels in self.quantities(**names).values() for label in labels))
 
     def read(self, runs: AnyRuns, measures: Mapping[str, Measure[AnyRuns]], **names: str) -> Reading | None:
-        """What the runs say by this rule.
+        """Apply the rule to runs.
 
         Args:
             runs: all finished runs.
-            measures: the measures of the experiment by name.
-            names: what to put in braces.
+            measures: the measures of the experiment, by name.
+            **names: replacements for names in braces.
 
         Returns:
-            The reading; None where runs are missing.
+            The reading; None if runs are missing.
         """
         labels = self.labels(**names)
         if not set(labels) <= runs.arrays.keys():
@@ -166,14 +172,14 @@ class ClaimRule:
         told = {**means, **intervals, "verdicts": verdicts, "held": held, "refuted": refuted}
         seeds = common.seeds(labels[0])
         text = self.measured.format(**told, seeds=seeds)
-        beside = (as_rule(one).read(common, measures, **names) for one in self.also)
-        text += "".join(one.measured for one in beside if one)
+        more = (as_rule(one).read(common, measures, **names) for one in self.also)
+        text += "".join(one.measured for one in more if one)
         return Reading(worst(verdicts[: len(self.holds)]), text, seeds, self.number.format(**told))
 
     def _test(
         self, text: str, intervals: Mapping[str, Told | Columns], means: Mapping[str, float | Means]
     ) -> tuple[Verdict, int, int]:
-        """The verdict of a test, and how many columns hold and do not."""
+        """Return the verdict of a test, the number of columns that hold, and the number that do not."""
         tree = ast.parse(text, mode="eval").body
         assert isinstance(tree, ast.Compare)
         parts = [tree.left, *tree.comparators]
@@ -184,14 +190,14 @@ class ClaimRule:
         each = [judge(one, *bounds) for one in (tested if isinstance(tested, Columns) else [tested])]
         held, refuted, n = each.count("holds"), each.count("does not hold"), len(each)
         if self.exactly is not None and n > 1:
-            speaks, is_enough = held > self.exactly or refuted > n - self.exactly, held + refuted == n
+            is_refuted, is_enough = held > self.exactly or refuted > n - self.exactly, held + refuted == n
         else:
-            speaks, is_enough = refuted >= min(n, self.refuted_by), held >= min(n, self.enough or n)
-        return "does not hold" if speaks else "holds" if is_enough else "not decided", held, refuted
+            is_refuted, is_enough = refuted >= min(n, self.refuted_by), held >= min(n, self.enough or n)
+        return "does not hold" if is_refuted else "holds" if is_enough else "not decided", held, refuted
 
 
 def as_rule(given: Mapping[str, object]) -> ClaimRule:
-    """The rule of a table in TOML."""
+    """Return the rule of a TOML table."""
     fields: dict[str, Any] = {key: tuple(part) if isinstance(part, list) else part for key, part in given.items()}
     return ClaimRule(**fields)
 
@@ -216,7 +222,7 @@ def _interval(text: str, values: Mapping[str, Floats], columns: Mapping[str, tup
 
 
 def _evaluate(node: ast.expr, names: Mapping[str, npt.ArrayLike]) -> Floats:
-    """An expression of numbers, names, + - * / and slope(x); seeds are the last axis."""
+    """Evaluate an expression of numbers, names, + - * / and slope(x). The last axis is the seed."""
     match node:
         case ast.Constant(value=float(value) | int(value)):
             return np.asarray(value, np.float64)
@@ -228,4 +234,4 @@ def _evaluate(node: ast.expr, names: Mapping[str, npt.ArrayLike]) -> Floats:
             return np.asarray(_OPERATORS[type(op)](_evaluate(left, names), _evaluate(right, names)))
         case ast.Call(func=ast.Name(id="slope"), args=[operand]):
             return slopes(_evaluate(operand, names).T)
-    raise ValueError(f"a rule must be of numbers, names, + - * / and slope, got {ast.unparse(node)}")
+    raise ValueError(f"a rule must consist of numbers, names, + - * / and slope, got {ast.unparse(node)}")

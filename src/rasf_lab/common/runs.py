@@ -1,4 +1,4 @@
-"""Runs of an experiment on this machine, by the machinery of `rasf_lab.sweep`."""
+"""Runs of an experiment on this machine, executed by `rasf_lab.sweep`."""
 
 from __future__ import annotations
 
@@ -21,12 +21,19 @@ def run_all(
     already_ticked: int = 0,
     only: Sequence[Run] | None = None,
 ) -> None:
-    """Run what is not there yet, one process a core, or else a GPU; what failed before is tried again.
+    """Execute the runs that are not finished, including those that failed before.
 
-    only: of the sweep's runs, those that are wanted now.
+    Args:
+        spec: all runs of the sweep.
+        folder: the folder of the sweep.
+        tick: called once for each run that is finished. While many runs form one long job, it is called in proportion
+            to the progress of the job.
+        gpus: GPUs to use, one process on each. Default: none, one process on each core.
+        already_ticked: the number of runs for which an earlier call has ticked. Default: 0.
+        only: the runs to execute. Default: all of the sweep.
 
-    `tick` is called once for each run, but for those ticked in an earlier call; while many runs are one long job, as
-    often as their share of it is done.
+    Raises:
+        ValueError: a run failed. The finished runs are kept.
     """
     from rasf_lab.sweep.engines.local import LocalEngine
     from rasf_lab.sweep.engines.machine import cores
@@ -49,12 +56,20 @@ def run_all(
     failed = list(store.failures(wanted.runs).values())
     if failed:
         raise ValueError(
-            f"{len(failed)} of {len(wanted.runs)} runs failed, the first because of {failed[0]}; the rest is kept"
+            f"{len(failed)} of {len(wanted.runs)} runs failed, the first because of {failed[0]}; finished runs are kept"
         )
 
 
 def with_defaults(run: type, parameters: Mapping[str, Parameter]) -> dict[str, Any]:
-    """All fields of a dataclass but `seed`, as given or else by default; refused if one is unknown or missing."""
+    """Return all fields of a dataclass except `seed`, as given or by default.
+
+    Args:
+        run: the dataclass.
+        parameters: values by field.
+
+    Raises:
+        ValueError: a parameter is not a field, or a field without a default is missing.
+    """
     known = {one.name: one.default for one in fields(run) if one.name != "seed"}
     for name in parameters:
         if name not in known:

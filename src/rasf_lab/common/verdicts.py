@@ -1,7 +1,7 @@
-"""From intervals to verdicts.
+"""Verdicts from intervals.
 
 Intervals are 95 % bootstrap intervals over seeds. A claim holds if its interval is on the claimed side, does not hold
-if it is on the other side, and is not decided in between, nor with fewer than five seeds.
+if it is on the other side, and is not decided if it is on neither, or with fewer than five seeds.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ AnyReading = TypeVar("AnyReading", bound=Reading)
 
 
 def holds(condition: bool) -> Verdict:
-    """For what is exact, or counted: there is nothing in between."""
+    """Return the verdict on an exact or counted result, which is never undecided."""
     return "holds" if condition else "does not hold"
 
 
 def side(interval: Interval, above: float = 0.0) -> Verdict:
-    """Whether the interval is above a number."""
+    """Return the verdict on the claim that the true value is above a number."""
     if interval.low > above:
         return "holds"
     return "does not hold" if interval.high < above else "not decided"
 
 
 def below(interval: Interval, bound: float) -> Verdict:
-    """Whether the interval is below a number."""
+    """Return the verdict on the claim that the true value is below a number."""
     return side(Interval(-interval.estimate, -interval.high, -interval.low), -bound)
 
 
 def within(interval: Interval, low: float, high: float) -> Verdict:
-    """Whether the interval is between two numbers."""
+    """Return the verdict on the claim that the true value is between two numbers."""
     if low <= interval.low and interval.high <= high:
         return "holds"
     return "does not hold" if interval.high < low or interval.low > high else "not decided"
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict on a claim of several parts."""
+    """Return the verdict on a claim of several parts, all of which must hold."""
     given = set(verdicts)
     return next((verdict for verdict in ("does not hold", "not decided") if verdict in given), "holds")
 
 
 def with_enough_seeds(reading: AnyReading) -> AnyReading:
-    """The reading, undecided if too few seeds stand behind it."""
+    """Return the reading, changed to "not decided" if it has fewer than five seeds."""
     return reading if reading.seeds >= _FEWEST_SEEDS else replace(reading, verdict="not decided")

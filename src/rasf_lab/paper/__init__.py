@@ -1,1 +1,1 @@
-"""The paper: its experiments, figures and claims."""
+"""The paper's experiments, figures and claims."""

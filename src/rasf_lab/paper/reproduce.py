@@ -1,13 +1,13 @@
-"""What `rasf reproduce` runs: compute, save the result, draw its figures from the saved file.
+"""`rasf reproduce`: run an experiment, save the result, draw its figures from the saved file.
 
-An experiment is a folder of this package, found by its name and imported when it is asked for, so that the grid needs
-neither jax nor the reacher:
+An experiment is a folder of this package. It is imported only if it is run, so that the grid needs neither jax nor the
+reacher:
 
-    runs.py       total_ticks(preset), and run(preset, seed, tick, folder) -> Result, or a sentence: what must be run
-                  before there can be one; files of single runs go to the folder
+    runs.py       total_ticks(preset), and run(preset, seed, tick, folder), which returns a Result, or a sentence that
+                  names the missing runs; files of single runs go to the folder
     measures.py   numbers from runs
     claims.py     rules that turn numbers into findings
-    figures.py    FIGURES: functions that draw a result, by name; None where the runs it shows are not there
+    figures.py    FIGURES: functions that draw a result, by name; a function returns None if its runs are missing
 """
 
 from __future__ import annotations
@@ -22,14 +22,26 @@ from rasf_lab.common.results import Result
 
 
 def total_ticks(name: str, preset: str, **options: object) -> int:
-    """How often an experiment ticks; options are those of its runs (the reacher has some)."""
+    """Return how often an experiment calls `tick`; arguments as for `reproduce`."""
     return int(_part(name, "runs").total_ticks(preset, **options))
 
 
 def reproduce(
     name: str, preset: str, seed: int, folder: Path, tick: Callable[[], None], **options: object
 ) -> tuple[Result | str, list[Path]]:
-    """Run one experiment; its result and figures go to `folder`."""
+    """Run one experiment, and write its result and figures.
+
+    Args:
+        name: the experiment: grid, four-room, reacher or theory.
+        preset: its size, "quick" or "paper".
+        seed: the first seed.
+        folder: the folder of all files.
+        tick: called as runs are done.
+        **options: options of the experiment's `run`. Only the reacher has options.
+
+    Returns:
+        The result and the written files; a sentence that names the missing runs, and no files, if there is no result.
+    """
     found: Result | str = _part(name, "runs").run(preset, seed, tick, folder, **options)
     if isinstance(found, str):
         return found, []
@@ -38,7 +50,7 @@ def reproduce(
 
 
 def draw(path: Path) -> list[Path]:
-    """Redraw the figures of a saved result beside it."""
+    """Draw the figures of a saved result into its folder, and return their files."""
     return draw_result(results.load(path, with_arrays=True), path.parent)
 
 
@@ -46,11 +58,11 @@ def draw_result(result: Result, folder: Path) -> list[Path]:
     """Draw the figures of a result.
 
     Args:
-        result: with its arrays, if figures of them are wanted.
-        folder: where the pictures go, one file for each figure.
+        result: the result. Figures of arrays are drawn only if it has its arrays.
+        folder: the folder of the pictures.
 
     Returns:
-        The files.
+        The files, one for each figure.
     """
     from rasf import drawing
 

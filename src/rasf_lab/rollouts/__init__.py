@@ -1,1 +1,1 @@
-"""Fast rollouts of a library in the worlds that are compiled: four rooms and the reacher."""
+"""Fast rollouts of a library in compiled worlds: four-room and the reacher."""

@@ -13,23 +13,33 @@ from rasf.library.acting.rule import ActingRule, Memory
 
 
 class ArrayWorld(Protocol):
-    """Episodes in parallel, by their numbers."""
+    """Episodes that run in parallel. `running` (B,) holds the numbers of the episodes that a call is about."""
 
     def observe(self, t: int, running: Ints) -> npt.NDArray[Any]:
-        """The observations of episodes (B,) at step t, as the policies see them."""
+        """Return the observations of the running episodes at step t, in the form that the policies take."""
 
     def step(self, t: int, running: Ints, actions: Ints) -> tuple[Floats, Bools]:
-        """Take the actions (B,); the features (B, d) of the step, and which episodes are over."""
+        """Take the actions (B,); return the features (B, d) of the step and which episodes are over (B,)."""
 
 
 def follow(rule: ActingRule, world: ArrayWorld, episodes: int, steps: int) -> Iterator[Memory]:
-    """Run episodes by a rule; after every step, yield the rule's memory of all of them."""
+    """Run episodes by an acting rule.
+
+    Args:
+        rule: chooses the actions.
+        world: the world of the episodes.
+        episodes: the number of episodes.
+        steps: the largest number of steps.
+
+    Yields:
+        After every step, the rule's memory of all episodes.
+    """
     running = np.arange(episodes)
     memory = rule.begin(world.observe(0, running))
     for t in range(steps):
-        theirs = memory.of(running)
-        actions = rule.act(world.observe(t, running), theirs)
-        memory.put(running, theirs)
+        own = memory.of(running)
+        actions = rule.act(world.observe(t, running), own)
+        memory.put(running, own)
         phi, over = world.step(t, running, actions)
         memory.advance(phi @ rule.w, rule.sources.gamma, running)
         yield memory

@@ -1,4 +1,4 @@
-"""Rollouts in worlds that jax compiles: their one loop (`Steps`), and with it those of a learned agent on any tasks."""
+"""Rollouts in worlds that jax compiles: the loop (`Steps`), and rollouts of a trained agent on any tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rasf.world import World
 
 S = TypeVar("S")  # states
 T = TypeVar("T")  # totals
-X = TypeVar("X")  # what each step is given
+X = TypeVar("X")  # inputs of a step
 Measure = Callable[[Array, Any], Array]  # (step, state after it) -> numbers to average over an episode
 
 
@@ -26,9 +26,9 @@ class Steps(Generic[S, T, X]):
     """The loop of rollouts in a compiled world.
 
     Args:
-        act: (state, x) -> action; x is what the step is given, such as its number or its noise.
+        act: (state, x) -> action; x is the input of the step, such as its number or its noise.
         advance: (state, action, x) -> (next state, phi).
-        add: (totals, state, next state, phi, x) -> (totals, what is recorded of the step).
+        add: (totals, state, next state, phi, x) -> (totals, record of the step).
     """
 
     act: Callable[[S, X], Array]
@@ -36,7 +36,16 @@ class Steps(Generic[S, T, X]):
     add: Callable[[T, S, S, Array, X], tuple[T, Any]]
 
     def scan(self, state: S, totals: T, given: X) -> tuple[S, T, Any]:
-        """Return the last state, the totals, and the records of the steps; `given` has a row for each of them."""
+        """Run the loop.
+
+        Args:
+            state: the initial state.
+            totals: the initial totals.
+            given: the inputs x, one row for each step.
+
+        Returns:
+            The last state, the totals, and the records of the steps, stacked.
+        """
 
         def step(carry: tuple[S, T], x: X) -> tuple[tuple[S, T], Any]:
             before, so_far = carry
@@ -49,9 +58,9 @@ class Steps(Generic[S, T, X]):
 
 
 class Rollouts(NamedTuple):
-    """Of every task and rollout: phi summed (T, R, d), phi summed with discount, and means of what was measured.
+    """Rollouts by task and rollout: sums of phi (T, R, d), discounted sums of phi (T, R, d), means of the measure.
 
-    And the states (T, R, steps, ..), if they were recorded.
+    `states` (T, R, steps, ..) are the states before each step, if they were recorded.
     """
 
     phi: Array
@@ -62,14 +71,14 @@ class Rollouts(NamedTuple):
 
 @dataclass(frozen=True)
 class Way:
-    """How episodes are rolled out.
+    """Settings of rollouts.
 
     Args:
-        epsilon: Probability of a random action. Default: 0.03.
-        risk_discount: The risk at step t is that of a return which counts risk_discount^t times: 1 scores as the paper
-            does; gamma gives discount-aware GPI, which is what the guarantee is about. Default: 1.
-        measure: What is averaged over an episode. Default: nothing.
-        record: Keep the states that were acted in. Default: False.
+        epsilon: the probability of a random action. Default: 0.03.
+        risk_discount: the risk at step t is that of risk_discount^t times the remaining return. 1 scores as the paper
+            does; gamma gives discount-aware GPI, to which the guarantee applies. Default: 1.
+        measure: numbers that are averaged over the steps of an episode. Default: none.
+        record: whether to keep the states. Default: False.
     """
 
     epsilon: float = 0.03
@@ -78,7 +87,7 @@ class Way:
     record: bool = False
 
 
-_PLAINLY = Way()
+_DEFAULT = Way()
 
 
 def rollouts(
@@ -89,11 +98,21 @@ def rollouts(
     beta: Array,
     tasks: Tasks,
     n: int,
-    way: Way = _PLAINLY,
+    way: Way = _DEFAULT,
 ) -> Rollouts:
-    """n rollouts per task, each of one episode; `agent` must be prepared for the weights of these tasks.
+    """Run n episodes on each task.
 
-    After an episode terminates nothing more is summed or measured; its last states are still recorded.
+    Sums and measures stop when an episode terminates. Its states are recorded up to the time limit.
+
+    Args:
+        agent: the agent, prepared for the weights of these tasks.
+        world: the world.
+        networks: the agent's networks.
+        key: the random key.
+        beta: the risk, as the factor that `agent.risk` takes.
+        tasks: the tasks.
+        n: the number of episodes on each task.
+        way: settings of the rollouts. Default: `Way()`.
     """
     risk, gamma, measure = agent.risk(beta), agent.settings.gamma, way.measure
 

@@ -1,11 +1,11 @@
-"""Fast rollouts of a tabular library in the four-room world, for the explorer: any (w, risk), and work can be stopped.
+"""Fast rollouts of a tabular library in the four-room world, for the explorer: any w and risk, and they can be stopped.
 
-All random numbers are drawn beforehand, from the seed alone: episode e has draws[e, t] at step t for every risk. Whole
-episodes are a numba kernel with a loop of its own (`walk`), since a call from Python for each step would take longer
-than the step; it runs without the interpreter's lock. Greedy actions are those of `TablePolicies.act`, and are cached
-alike. Where only the risk itself can score a state, an episode that reaches a state whose action is not known waits
-there until the next call. `walk_by_rule` is for rules with a memory, such as the accrued return or a budget: all
-episodes take a step, then the rule acts again.
+All random numbers are drawn beforehand, from the seed alone: episode e uses draws[e, t] at step t for every risk. Whole
+episodes run in a numba kernel with a loop of its own (`walk`), since a call from Python for each step would take longer
+than the step. The kernel releases the interpreter's lock. Greedy actions are those of `TablePolicies.act`, with the
+same cache. The kernel cannot evaluate some risks. With these, an episode that reaches a state without a cached action
+waits there; Python scores the state, and the next call of the kernel continues the episode. `walk_by_rule` is for rules
+with a memory, such as the accrued return or a budget: all episodes take a step, then the rule acts again.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from rasf.risk import Risk
 from rasf.tabular.frozen import PreparedTask, act_one, as_bits
 from rasf_lab.rollouts.by_rule import follow
 
-_AT_ONCE = 100  # episodes between two questions whether to stop: a few milliseconds
+_AT_ONCE = 100  # episodes between two calls of `stop`: a few milliseconds
 
 
 class RuledWalks(NamedTuple):
-    """Episodes of a rule, the accrued return (n, T + 1) at each step, and the rule's memory at the end."""
+    """Episodes of an acting rule, their accrued return (n, T + 1) at each step, and the rule's memory at the end."""
 
     walks: Walks
     earned: Floats
@@ -36,25 +36,37 @@ class RuledWalks(NamedTuple):
 
 
 class Walks(NamedTuple):
-    """n episodes of up to T steps; entries beyond an episode's length say nothing."""
+    """n episodes of up to T steps. Entries beyond the length of an episode are undefined."""
 
     cells: Ints  # (n, T + 1) int32, the start first
-    flags: Ints  # (n, T + 1) int64, what was collected by then
-    phi: Floats  # (n, d) features summed
+    flags: Ints  # (n, T + 1) int64, the objects collected so far, one bit each
+    phi: Floats  # (n, d) sums of the features
     lengths: Ints  # (n,) steps so far
     over: Bools  # (n,)
     waiting: Ints  # (n,) the state whose action is not known, or -1
 
 
 def chances(rooms: FourRoom, episodes: int, seed: int) -> Floats:
-    """Draws (episodes, steps) in [0, 1) that decide about traps."""
+    """Return random numbers (episodes, steps) in [0, 1), which decide whether a trap fires."""
     return np.random.default_rng(seed).random((episodes, rooms.step_limit))
 
 
 def walk_four_room(
     sources: TablePolicies, rooms: FourRoom, w: Floats, risk: Risk, draws: Floats, stop: Callable[[], bool]
 ) -> Walks | None:
-    """An episode from the start for each row of draws (n, steps); None if `stop` said so on the way."""
+    """Run episodes from the start by GPI.
+
+    Args:
+        sources: the policies.
+        rooms: the map that they were trained on.
+        w: weights of the task (d,).
+        risk: the risk of the scores.
+        draws: random numbers (n, steps) as of `chances`, one row for each episode.
+        stop: called between slices of the work; True stops it.
+
+    Returns:
+        The episodes; None if they were stopped.
+    """
     check_rooms(sources, rooms)
     task, world, walks = sources.prepared(w, risk), rooms.world(), _at_start(rooms, draws)
     whole_bits = as_bits(np.arange(max(*rooms.shape, 2), dtype=np.float64))
@@ -73,20 +85,20 @@ def walk_four_room(
 
 
 def walk_by_rule(rule: ActingRule, rooms: FourRoom, draws: Floats, stop: Callable[[], bool]) -> RuledWalks | None:
-    """The same for an acting rule; None if `stop` said so on the way."""
+    """Run episodes from the start by an acting rule; other arguments and None as in `walk_four_room`."""
     (n, steps), world = draws.shape, _Rooms(rooms, draws)
     earned, found = np.zeros((n, steps + 1)), None
     for t, memory in enumerate(follow(rule, world, n, steps)):
         if stop():
             return None
         earned[:, t + 1 :], found = memory.accrued[:, None], memory
-    assert found is not None  # there is a step at least
+    assert found is not None  # there is at least one step
     world.walks.over[:] = True
     return RuledWalks(world.walks, earned, found)
 
 
 class _Rooms:
-    """The world as arrays; a compiled loop over the episodes takes each step."""
+    """The world as an `ArrayWorld`. Each step is a compiled loop over the episodes."""
 
     def __init__(self, rooms: FourRoom, draws: Floats) -> None:
         self._world, self._columns, self._draws = rooms.world(), rooms.shape[1], draws
@@ -112,7 +124,7 @@ def _at_start(rooms: FourRoom, draws: Floats) -> Walks:
 
 @compiled(_nrt=False, nogil=True)
 def take_all(world: RoomArrays, running: Ints, actions: Ints, draws: Floats, t: int, walks: Walks) -> None:
-    """Step t of the episodes that run."""
+    """Take step t of the running episodes."""
     for i in range(len(running)):
         e = running[i]
         cell: Whole = np.int64(walks.cells[e, t])
@@ -127,10 +139,10 @@ def take_all(world: RoomArrays, running: Ints, actions: Ints, draws: Floats, t: 
 def walk(
     world: RoomArrays, columns: int, bits: Ints, row: Ints, task: PreparedTask, draws: Floats, begin: int, walks: Walks
 ) -> None:
-    """Take the episodes begin, begin + 1, .. as far as they get, one for each row of draws.
+    """Continue the episodes begin, begin + 1, .., one for each row of draws, until they end or lack an action.
 
-    An observation is written as `rasf/FourRoom-v0` shows it, row, column, one flag per object, into `row` (uint64, room
-    for one) by the bits of the numbers 0.0, 1.0, ..
+    `row` (uint64) is scratch space for one observation of `rasf/FourRoom-v0`: row, column, one flag for each object.
+    It holds floats as bits; `bits` are those of 0.0, 1.0, ..
     """
     for n in range(len(draws)):
         e = begin + n
@@ -159,7 +171,7 @@ def walk(
 
 
 def check_rooms(sources: TablePolicies, rooms: FourRoom) -> None:
-    """Compiled code does not check bounds, so the map must be of the sizes that the policies were trained with."""
+    """Refuse a map of other sizes than the policies were trained with, as compiled code does not check bounds."""
     sizes = {
         "numbers of an observation": (sources.n_inputs, 2 + len(rooms.world().class_of)),
         "actions": (sources.n_actions, len(ACTIONS)),

@@ -1,9 +1,9 @@
-"""Rollouts of the reacher's arm by a library of networks, many at once, which may be stopped.
+"""Rollouts of the reacher's arm by a library of networks. Many run in parallel, and they can be stopped.
 
-Histogram networks act inside one compiled program, 50 steps at a time, with the scores that `NetworkPolicies.act` has;
-other networks are queried step by step. Eight rollouts make a block, and blocks run in parallel in threads: a block's
-matrices are too small for jax to share out among cores by itself. All random numbers are drawn before, from the seed
-alone: initial postures, noise on the torques, and the numbers that decide on failures. So two risks have the same ones.
+Histogram networks act inside one compiled program, 50 steps at a time, with the scores of `NetworkPolicies.act`. Other
+networks are called step by step. Eight rollouts make a block, and blocks run in parallel in threads, since the matrices
+of a block are too small for jax to use several cores. All random numbers are drawn beforehand, from the seed alone:
+initial angles, noise on the torques, and the numbers that decide on failures. Two risks meet the same ones.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from rasf_lab.rollouts.by_rule import follow
 from rasf_lab.rollouts.compiled import Steps
 
 _PIECE = 50  # steps between two calls of `stop`: some tens of milliseconds
-_BLOCK = 8  # fixed, whatever the machine: rounding depends on the size of a batch
+_BLOCK = 8  # the same on every machine, since rounding depends on the size of a batch
 
 
 class ArmChances(NamedTuple):
-    """What chance gives n rollouts of T steps: first states (n, 4), and the noise of every step (T, n, ..)."""
+    """Random numbers of n rollouts of T steps: initial states (n, 4), and the noise of every step (T, n, ..)."""
 
     states: npt.NDArray[np.float32]
     noise: Noise
 
 
 class ArmRollouts(NamedTuple):
-    """States (T + 1, n, 4), the first ones included, and features (T, n, d); a rule's memory at the end."""
+    """States (T + 1, n, 4), the initial ones included, features (T, n, d), and an acting rule's memory at the end."""
 
     states: Floats
     phi: Floats
@@ -48,7 +48,7 @@ class ArmRollouts(NamedTuple):
 
 
 def arm_chances(world: Reacher, rollouts: int, seed: int) -> ArmChances:
-    """The chances of a seed."""
+    """Return the random numbers of a seed for this many rollouts."""
     rng, steps = np.random.default_rng(seed), world.episode_length
     low, high = START_ANGLES.T
     angles = rng.uniform(low, high, (rollouts, 2))
@@ -60,7 +60,7 @@ def arm_chances(world: Reacher, rollouts: int, seed: int) -> ArmChances:
 def roll_out_by_rule(
     rule: ActingRule, world: Reacher, chances: ArmChances, stop: Callable[[], bool]
 ) -> ArmRollouts | None:
-    """A rollout for each of the chances by a rule with a memory, step by step; None if `stop` said so on the way."""
+    """Run rollouts by an acting rule, step by step; other arguments and None as in `roll_out_arm`."""
     arms, found = _Arms(world, chances), None
     for memory in follow(rule, arms, len(chances.states), world.episode_length):
         if stop():
@@ -71,7 +71,7 @@ def roll_out_by_rule(
 
 
 class _Arms:
-    """The arms of all rollouts as arrays; no rollout ends before the last step."""
+    """The arms of all rollouts as an `ArrayWorld`. No rollout ends before the last step."""
 
     def __init__(self, world: Reacher, chances: ArmChances) -> None:
         self._world, self._noise = world, chances.noise
@@ -90,10 +90,22 @@ class _Arms:
 def roll_out_arm(
     sources: NetworkPolicies, world: Reacher, w: Floats, risk: Risk, chances: ArmChances, stop: Callable[[], bool]
 ) -> ArmRollouts | None:
-    """A rollout for each of the chances; None if `stop` said so on the way."""
+    """Run rollouts by GPI.
+
+    Args:
+        sources: the policies.
+        world: the arm.
+        w: weights of the task (d,).
+        risk: the risk of the scores.
+        chances: the random numbers of the rollouts.
+        stop: called between pieces of the work, from several threads; True stops it.
+
+    Returns:
+        The rollouts; None if they were stopped.
+    """
     sources.check(risk)
     n = len(chances.states)
-    filled = np.arange(-(-n // _BLOCK) * _BLOCK) % n  # the last block is filled up, so that one size compiles
+    filled = np.arange(-(-n // _BLOCK) * _BLOCK) % n  # the last block is filled, so that only one size is compiled
     blocks = [
         ArmChances(chances.states[rows], Noise(*(part[:, rows] for part in chances.noise)))
         for rows in np.split(filled, len(filled) // _BLOCK)
@@ -132,7 +144,7 @@ def _one_block(
 def _some_steps(
     world: Reacher, task: HistogramTask, form: RiskForm, state: Array, noise: Noise
 ) -> tuple[Array, tuple[Array, Array]]:
-    """The state after, and every step's next state and features."""
+    """Return the last state, and the next state and the features of every step."""
     steps: Steps[Array, None, Noise] = Steps(
         act=lambda state, noise: choose_by_histograms(task, world.observe(state), form),
         advance=world.advance,

@@ -152,6 +152,6 @@ def test_what_is_told_beside_it_needs_its_own_runs():
 
 
 def test_other_expressions_are_refused():
-    with pytest.raises(ValueError, match=r"a rule must be of numbers, names.*max\(x\)"):
+    with pytest.raises(ValueError, match=r"a rule must consist of numbers, names.*max\(x\)"):
         read("", {"i": "max(x)"})
     assert isinstance(as_rule({"values": {}, "intervals": {}, "measured": ""}), ClaimRule)

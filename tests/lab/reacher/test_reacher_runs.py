@@ -320,7 +320,7 @@ def test_the_papers_batches_have_every_beta_and_seed_once():
     [
         (["--preset", "quick", "--batch", "nonsense"], "batch must be one of rasfdqn, rac51"),
         (["--preset", "quick", "--device", "gpu"], "jax finds no gpu here"),
-        (["--preset", "paper"], "the reacher at the paper's size wants a GPU"),
+        (["--preset", "paper"], "the reacher at the paper's size needs a GPU"),
         (["--preset", "quick", "--batch", "rac51", "--library", "x.rasf"], "library must be of a batch"),
     ],
 )

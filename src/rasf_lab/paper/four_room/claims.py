@@ -1,9 +1,9 @@
-"""Verdicts on F1 to F17, T7 and our own goals M1 to M9 from the four-room runs; `claims.toml` has the rules.
+"""Verdicts on F1 to F17, T7 and our own goals M1 to M9 from the four-room runs.
 
-Here is what they measure, and the rules of F14, F15, M4 and M8, which are of no common kind. Differences are paired by
-seed. "Far more" and "slightly" are read as the direction alone; "about x %" as an interval inside x +- 10 points. Where
-shared initial noise (Algorithm 1 to the letter) says otherwise than the independent noise of the paper's preset, the
-finding says so.
+`claims.toml` has the rules. This module has their measures, and the rules of F14, F15, M4 and M8, which do not fit that
+form. Differences are paired by seed. "Far more" and "slightly" are tested as directions; "about x %" as an interval
+inside x +- 10 points. If there are also runs with shared initial noise (Algorithm 1 to the letter), the finding reports
+their verdict, too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from rasf_lab.paper.four_room.promises import LEVELS, relative_errors, rises
 Searches = Mapping[str, Mapping[Pair, Floats]]  # returns (seeds,) by "prql -2", then by eta and tau
 _FIRST = 16  # tasks
 _SOON = 32  # tasks
-_TASKS_ENOUGH = 24.5  # of 27 novel ones: at least 25
+_TASKS_ENOUGH = 24.5  # means at least 25 of the 27 novel tasks
 _RESAMPLES = 1_000
 _NAMED_TASKS = (NOVEL_TASKS[:, 1] == 1) | (
     (NOVEL_TASKS[:, 0] == 1) & (NOVEL_TASKS[:, 1] == -1) & (NOVEL_TASKS[:, 2] <= 0)
@@ -44,23 +44,29 @@ _KINDS = ("F", "M", "T7")
 
 @dataclass(frozen=True)
 class Curves:
-    """Arrays by the name of their curve; those of "novel neutral" and "novel averse" are of the novel tasks too."""
+    """Arrays by the name of their curve. Those of "novel neutral" and "novel averse" include the novel tasks."""
 
     arrays: Mapping[str, Arrays]
 
     def of_common_seeds(self, *names: str) -> Curves:
-        """The same, of the seeds that all these have: some have fewer, the first ones."""
+        """Return the curves with these names reduced to their common seeds: some have only the first ones."""
         n = min(self.seeds(name) for name in names)
         kept = {name: {key: values[:n] for key, values in self.arrays[name].items()} for name in names}
         return Curves({**self.arrays, **kept})
 
     def seeds(self, name: str) -> int:
-        """How many seeds."""
+        """Return the number of seeds of a curve."""
         return len(next(iter(self.arrays[name].values())))
 
 
 def judge(curves: Mapping[str, Arrays], novel: Mapping[str, Arrays], searches: Searches) -> dict[str, Finding]:
-    """All findings; `novel` has the arrays of the neutral and of the averse runs."""
+    """Return all findings.
+
+    Args:
+        curves: arrays of the runs, by the name of their curve.
+        novel: arrays of the "neutral" and of the "averse" runs, with those of the novel tasks.
+        searches: returns of the search for eta and tau.
+    """
     runs = Curves({**curves, **{f"novel {way}": arrays for way, arrays in novel.items()}})
     first = {claim: read(claim, runs) for claim in FIRST if claim.startswith(_KINDS)}
     for claim, reading in first.items():
@@ -81,7 +87,17 @@ def judge(curves: Mapping[str, Arrays], novel: Mapping[str, Arrays], searches: S
 
 
 def read(claim: str, runs: Curves, noise: str = "independent", second: bool = False) -> Reading | None:
-    """What one rule of `claims.toml` says; None where runs are missing."""
+    """Apply a rule of `claims.toml`.
+
+    Args:
+        claim: its id.
+        runs: all curves.
+        noise: the curve that {noise} stands for. Default: "independent".
+        second: apply the rule of the second reading. Default: False.
+
+    Returns:
+        The reading; None if runs are missing.
+    """
     return (SECOND if second else FIRST)[claim].read(runs, MEASURES, noise=noise)
 
 
@@ -92,16 +108,16 @@ def _beside_shared_noise(reading: Reading, shared: Reading | None) -> Reading:
     return replace(reading, measured=f"{reading.measured}. Shared initial noise: {said} ({shared.measured})")
 
 
-# --- what the rules measure, (seeds,) or (seeds, columns) of a curve
+# --- measures of the rules: (seeds,) or (seeds, columns) of a curve
 
 
 def _ends(runs: Curves, name: str) -> int:
-    """How many tasks are compared at each end."""
+    """Return the number of tasks that are compared at each end."""
     return min(_FIRST, runs.arrays[name]["failures"].shape[1] // 2)
 
 
 def _steps_on(runs: Curves, name: str, cells: Bools) -> Floats:
-    """Steps a rollout (seeds, 27) on these cells, trained and acting alike."""
+    """Return steps per rollout (seeds, 27) on these cells, acting at the risk of training."""
     arrays, way = runs.arrays[name], name.split()[-1]
     return arrays[f"visits_{way}"][:, :, cells].sum(axis=2) / arrays[f"features_{way}"].shape[2]
 
@@ -111,9 +127,9 @@ def _in_danger(runs: Curves, name: str, tasks: Bools) -> Floats:
 
 
 def _median_errors(runs: Curves, name: str, moment: int, everywhere: bool = False) -> Floats:
-    """Of sources alone: medians of a seed's relative errors of the mean (0) or the variance (1) of their returns.
+    """Return each seed's median relative error of the mean (moment 0) or the variance (1) of the sources' returns.
 
-    Unless everywhere, of sources and tasks whose return varies at all.
+    The median is over sources and tasks whose return varies, or over all of them if `everywhere`.
     """
     errors = relative_errors(runs.arrays[name]["predicted"], runs.arrays[name]["realised"])[..., moment]
     counted = _varies(runs, name) | everywhere  # (seeds, sources, 27)
@@ -121,7 +137,7 @@ def _median_errors(runs: Curves, name: str, moment: int, everywhere: bool = Fals
 
 
 def _varies(runs: Curves, name: str) -> Bools:
-    """Where the return of a source varies, beyond rounding."""
+    """Return where the return of a source varies, beyond rounding."""
     return runs.arrays[name]["realised"][..., 1] > 1e-9
 
 
@@ -167,11 +183,14 @@ MEASURES: Mapping[str, Measure[Curves]] = {
 }
 
 
-# --- rules of no common kind
+# --- rules of another form
 
 
 def sensitive(searches: Searches) -> Reading:
-    """F14: the best eta and tau against the worst, at every omega; the worst may lose, so no ratio."""
+    """Return the reading of F14: the best eta and tau against the worst, at every omega.
+
+    The worst return can be negative, so the rule uses a difference, not a ratio.
+    """
     verdicts, texts = [], []
     for risk in RISKS:
         best, *_, poorest = sorted(searches[f"prql {risk:g}"].values(), key=np.mean, reverse=True)
@@ -184,7 +203,10 @@ def sensitive(searches: Searches) -> Reading:
 
 
 def alike(novel: Mapping[str, Arrays]) -> Reading:
-    """F15: overlap of the mean visits of two agents on a task, and of one agent on two tasks; seeds are resampled."""
+    """Return the reading of F15: overlap of mean visits of two agents on a task, and of one agent on two tasks.
+
+    The interval resamples seeds.
+    """
     visits = [
         novel[way][f"visits_{way}"] / novel[way][f"visits_{way}"].sum(axis=2, keepdims=True)
         for way in ("averse", "neutral")
@@ -206,7 +228,7 @@ def alike(novel: Mapping[str, Arrays]) -> Reading:
 
 
 def seconds(curves: Mapping[str, Arrays]) -> Reading | None:
-    """M4: time of a run, and the share of planning in it; None where runs are missing."""
+    """Return the reading of M4, the time of a run and the share of planning in it; None if runs are missing."""
     names = ("rasf-model 0", "rasf-model -2")
     if not set(names) <= curves.keys():
         return None
@@ -217,7 +239,7 @@ def seconds(curves: Mapping[str, Arrays]) -> Reading | None:
 
 
 def dial(curves: Mapping[str, Arrays]) -> Reading | None:
-    """M8: rank correlation of failures with aversion, task by task; None where runs are missing."""
+    """Return the reading of M8, the rank correlation of failures with aversion by task; None if runs are missing."""
     names = ("rasf-model library both", "rasfql dial")
     if not set(names) <= curves.keys():
         return None
@@ -227,8 +249,8 @@ def dial(curves: Mapping[str, Arrays]) -> Reading | None:
     different = np.mean([[len(np.unique(task)) for task in one] for one in failures])
     never = float(np.mean((failures == 0).all(axis=-1).sum(axis=1)))
     text = (
-        f"on {ours} of 27 tasks (RaSFQL {counts[1].mean():.1f}); on {never:.1f} of them nothing ever "
-        f"fails, and a task has {different:.1f} different failure rates at {len(LEVELS)} levels"
+        f"on {ours} of 27 tasks (RaSFQL {counts[1].mean():.1f}); {never:.1f} tasks have no failure at any level, and a "
+        f"task has {different:.1f} different failure rates at {len(LEVELS)} levels on average"
     )
     if "optimum novel" in curves:
         exact = int((curves["optimum novel"]["failures"] == 0).sum())
@@ -237,5 +259,5 @@ def dial(curves: Mapping[str, Arrays]) -> Reading | None:
 
 
 def _correlation(failures: Floats) -> float:
-    """Spearman's, of failures with aversion; 0 where all are alike."""
+    """Return Spearman's correlation of failures with aversion; 0 if all failures are equal."""
     return float(spearmanr(np.arange(len(failures)), failures).statistic) if np.ptp(failures) > 0 else 0.0

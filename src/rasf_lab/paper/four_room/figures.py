@@ -37,7 +37,7 @@ _STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1)))
 
 
 def figure_2(result: Result) -> Figure:
-    """The map."""
+    """Draw the map."""
     drawn = drawing.figure(4.6, 4.9)
     axes = drawn.subplots()
     rooms = FourRoom()
@@ -56,7 +56,7 @@ def figure_2(result: Result) -> Figure:
 
 
 def figure_3(result: Result) -> Figure:
-    """Return per task, cumulative return, failures per task; one standard error."""
+    """Draw return per task, cumulative return and failures per task, with bands of one standard error."""
     curves = result.numbers["curves"]
     drawn = drawing.figure(12, 3.6)
     panels = (
@@ -77,7 +77,7 @@ def figure_3(result: Result) -> Figure:
 
 
 def figure_8(result: Result) -> Figure:
-    """Cumulative return and failures for every beta = omega."""
+    """Draw cumulative return and failures for every beta = omega."""
     curves = result.numbers["curves"]
     drawn = drawing.figure(11, 6.4)
     grid = drawn.subplots(2, 2, sharex=True)
@@ -100,26 +100,32 @@ def figure_8(result: Result) -> Figure:
 
 
 def figure_9(result: Result) -> Figure:
-    """Visits on the 27 novel tasks: RaSFQL acting with risk above, SFQL below."""
+    """Draw visits on the 27 novel tasks: RaSFQL at beta = -2 above, SFQL below."""
     novel = result.numbers["novel"]
     drawn = drawing.figure(13.5, 10.4)
     halves: Any = drawn.subfigures(2, 1)
     ways = {"averse": f"{AGENTS['rasfql'].title}, beta = -2", "neutral": AGENTS["sfql"].title}
     for half, (way, title) in zip(halves, ways.items(), strict=True):
-        cell = novel[way][way]  # trained and acting alike
-        earned = f"return {cell['return']['mean']:.2f}, failures {cell['failures']['mean']:.3f} a rollout"
+        cell = novel[way][way]  # acting at the risk of training
+        earned = f"return {cell['return']['mean']:.2f}, failures {cell['failures']['mean']:.3f} per rollout"
         half.suptitle(f"{title}: {earned}", fontsize=11, fontweight="bold")
         visits = np.asarray(cell["visits"])
         # one row per reward of class 1, columns by those of classes 2 and 3
         for axes, task in zip(half.subplots(3, 9).ravel(), range(len(NOVEL_TASKS)), strict=True):
             visit_map(axes, visits[task])
             axes.set_title("({:g}, {:g}, {:g})".format(*NOVEL_TASKS[task]), fontsize=7)
-    drawn.supylabel("rewards of the classes above each map; darker: more steps a rollout; red x: traps", fontsize=8)
+    words = "above each map: rewards of the three classes; darker: more steps per rollout; red x: traps"
+    drawn.supylabel(words, fontsize=8)
     return provenance(drawn, result)
 
 
 def visit_map(axes: Axes, visits: Floats) -> None:
-    """Steps a rollout spends in each cell (cells,), darker for more; traps marked."""
+    """Draw visits on the map, darker for more, with marks on the traps.
+
+    Args:
+        axes: where to draw.
+        visits: steps per rollout in each cell (cells,).
+    """
     rooms = FourRoom()
     _walls(axes, rooms)
     heat = np.log10(1 + np.asarray(visits).reshape(rooms.shape))
@@ -146,7 +152,7 @@ def _band(axes: Axes, curve: Numbers, which: str, label: str, colour: str, style
 
 
 def figure_model(result: Result) -> Figure:
-    """Beyond the paper: what keeping all experience gives, and how far the exact optimum is."""
+    """Draw cumulative return and failures of RaSF-model, of (Ra)SFQL, and of the exact optimum."""
     curves = result.numbers["curves"]
     drawn = drawing.figure(11, 3.8)
     for axes, what in zip(drawn.subplots(1, 2), ("return", "failures"), strict=True):
@@ -160,7 +166,7 @@ def figure_model(result: Result) -> Figure:
                 axes.plot([0, tasks], [0, tasks * a_task], label=f"exact optimum ({risk})", **line)
         drawing.plain(axes)
         axes.set_title(f"cumulative {what}", fontsize=9)
-        axes.set_xlabel("tasks", fontsize=8)
+        axes.set_xlabel("task", fontsize=8)
     drawn.axes[0].legend(fontsize=7)
     return provenance(drawn, result)
 

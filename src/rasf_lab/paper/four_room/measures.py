@@ -1,9 +1,9 @@
-"""Numbers from four-room runs: curves over the training tasks, outcomes on 27 novel tasks, which cells are dangerous.
+"""Numbers from four-room runs: curves over the training tasks, results on 27 novel tasks, dangerous cells.
 
-Curves are kept by name: "sfql independent -2" (algorithm, initial noise, beta), "prql -2" (omega), "q-learning", and
-other readings: "sfql w-given -2", "sfql diagonal -2", "prql c-step-0.1 -2", "prql as-printed -2". beta and omega are
-the paper's, the bare factor of the variance. After training, beta 0 ("neutral") and -2 ("averse") act on
-the novel tasks in three ways: neutrally, with -2, and with -2 where the score knows the discount so far ("aware").
+Curves have names: "sfql independent -2" (algorithm, initial noise, beta), "prql -2" (omega), "q-learning", and other
+readings of the paper: "sfql w-given -2", "sfql diagonal -2", "prql c-step-0.1 -2", "prql as-printed -2". beta and omega
+are the paper's, the bare factor of the variance. Agents trained at beta 0 ("neutral") and -2 ("averse") act on the
+novel tasks in three ways: at beta 0, at -2, and at -2 with discount-aware scores ("aware").
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOVEL_TASKS = np.array(list(product((-1.0, 0.0, 1.0), repeat=3)))
 Arrays = dict[str, Floats]
 Pair = tuple[float, float]  # eta and tau
 
-# what was chosen, the curves of our reading, those of the other
+# the other reading in words, the curve of our reading, the curve of the other
 CHOICES = (
     ("w is given, not learned", "sfql independent 0", "sfql w-given 0"),
     ("w is given, not learned", "sfql independent -2", "sfql w-given -2"),
@@ -41,7 +41,7 @@ CHOICES = (
 
 
 def curve_summary(arrays: Arrays) -> dict[str, Arrays]:
-    """Means and standard errors over seeds of return and failures (seeds, tasks), per task and in total."""
+    """Return means and standard errors over seeds of return and failures (seeds, tasks), per task and cumulative."""
     found: dict[str, Arrays] = {"return": {}, "failures": {}}
     for name, shown in found.items():
         for prefix, values in (("", arrays[name]), ("cumulative_", arrays[name].cumsum(axis=1))):
@@ -51,10 +51,10 @@ def curve_summary(arrays: Arrays) -> dict[str, Arrays]:
 
 
 def choices(curves: dict[str, Arrays]) -> list[Numbers]:
-    """What each other reading changes, paired by seed: of cumulative return and of failures, mean and interval."""
+    """Return the changes of cumulative return and failures by each other reading: mean and interval, paired by seed."""
     rows = []
     for words, ours, other in CHOICES:
-        n = len(curves[other]["return"])  # some have fewer seeds, the first ones
+        n = len(curves[other]["return"])  # some curves have only the first seeds
         row: Numbers = {"choice": words, "of": ours, "to": other, "seeds": n}
         for what in ("return", "failures"):
             before, after = (curves[name][what][:n].sum(axis=1) for name in (ours, other))
@@ -64,12 +64,12 @@ def choices(curves: dict[str, Arrays]) -> list[Numbers]:
 
 
 def search_summary(search: dict[Pair, Floats]) -> list[Numbers]:
-    """Cumulative return of every eta and tau that was searched, from that of the tuning seeds (seeds,)."""
+    """Return the mean cumulative return of every eta and tau of a search, from those of the tuning seeds (seeds,)."""
     return [{"eta": eta, "tau": tau, "return": round(float(found.mean()), 1)} for (eta, tau), found in search.items()]
 
 
 def novel_summary(arrays: Arrays) -> Numbers:
-    """For every way of acting: visits per rollout (27, cells), and what the rollouts earned and risked."""
+    """Return visits per rollout (27, cells), and means and errors of `novel_outcome`, for every way of acting."""
     found: Numbers = {}
     for way in WAYS:
         features = arrays[f"features_{way}"]
@@ -80,9 +80,12 @@ def novel_summary(arrays: Arrays) -> Numbers:
 
 
 def novel_outcome(features: Floats) -> Arrays:
-    """Per seed, from features (seeds, 27, rollouts, d): mean return, its variance within a task, failures, objective.
+    """Return mean return, variance within a task, failures and objective, each (seeds,).
 
     The objective is the paper's, mean - 2 variance, task by task.
+
+    Args:
+        features: sums of the features of rollouts (seeds, 27, rollouts, d).
     """
     rooms = FourRoom()
     weights = np.stack([rooms.task(rewards) for rewards in NOVEL_TASKS])
@@ -97,12 +100,12 @@ def novel_outcome(features: Floats) -> Arrays:
 
 
 def trap_cells() -> Bools:
-    """Mask (cells,) of the traps."""
+    """Return a mask (cells,) of the traps."""
     return np.array([symbol == TRAP for symbol in FourRoom().cells])
 
 
 def dangerous_objects() -> Bools:
-    """Mask (cells,) of objects with a trap next to them."""
+    """Return a mask (cells,) of the objects with a trap next to them."""
     rooms = FourRoom()
     traps = np.pad(trap_cells().reshape(rooms.shape), 1)
     beside = traps[:-2, 1:-1] | traps[2:, 1:-1] | traps[1:-1, :-2] | traps[1:-1, 2:]

@@ -1,6 +1,6 @@
-"""Acting on novel tasks with what a learner holds, without learning: every step may have coefficients of its own.
+"""Acting on novel tasks with a trained learner, without learning. Every step can have its own score coefficients.
 
-Unlike frozen policies, the learner draws its initial noise in states that it meets for the first time.
+Unlike frozen policies, the learner draws its initial noise in states that it visits for the first time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ from rasf.transfer import Moments, packed_indices
 
 
 def moments_of(learner: SuccessorLearner, policy: int, row: int) -> Moments:
-    """What `policy` has learned at a row: psi (A, d) and Sigma (A, d, d), zeros where it is not learned."""
+    """Return what a policy has learned in a state: psi (A, d) and Sigma (A, d, d), zeros if Sigma is not learned.
+
+    Args:
+        learner: the trained learner.
+        policy: the number of the policy.
+        row: the state's row in the learner's memory.
+    """
     d, memory, numbers = learner.n_features, learner.memory, np.zeros((learner.n_actions, len(learner.memory.after)))
     slot = find_policy(memory.table, row, policy)
     for a in range(learner.n_actions):
@@ -31,7 +37,13 @@ def moments_of(learner: SuccessorLearner, policy: int, row: int) -> Moments:
 
 
 def unpack_sigma(packed: Array, d: int, *, diagonal: bool = False) -> Array:
-    """Sigma (.., d, d) from its packed entries (.., m), numpy only."""
+    """Return Sigma (.., d, d) from its packed entries.
+
+    Args:
+        packed: the entries (.., m), of numpy.
+        d: the number of features.
+        diagonal: the entries are those of the diagonal only. Default: False.
+    """
     rows, columns = packed_indices(d, diagonal=diagonal)
     Sigma = np.zeros((*packed.shape[:-1], d, d), packed.dtype)
     Sigma[..., rows, columns] = Sigma[..., columns, rows] = packed
@@ -39,7 +51,7 @@ def unpack_sigma(packed: Array, d: int, *, diagonal: bool = False) -> Array:
 
 
 def coefficients(learner: SuccessorLearner, w: npt.ArrayLike, risk: MeanVariance) -> Floats:
-    """The scores' coefficients (m,) under any task and risk."""
+    """Return the coefficients (m,) of the scores for the task w (d,) at a risk."""
     coef = np.zeros(learner.memory.coef.shape[1])
     rule = learner.memory.rule._replace(variance_weight=float(risk.variance_weight))
     set_coefficients(checks.weights("w", w, learner.n_features), rule, coef)
@@ -49,19 +61,27 @@ def coefficients(learner: SuccessorLearner, w: npt.ArrayLike, risk: MeanVariance
 def roll_out(
     learner: SuccessorLearner, rooms: FourRoom, coefs: Floats, epsilon: float, draws: Floats
 ) -> tuple[Floats, Ints, Ints]:
-    """Episodes without learning, draws (episodes, steps, 3): features (episodes, d), lengths, visits (cells,).
+    """Run episodes by GPI without learning.
 
-    coefs (1, m) score every step, coefs (steps, m) each its own, as discount-aware GPI does.
+    Args:
+        learner: the trained learner.
+        rooms: the map that it was trained on.
+        coefs: coefficients of the scores: (1, m) for all steps, or (steps, m) one row for each, for discount-aware GPI.
+        epsilon: the probability of a random action.
+        draws: random numbers (episodes, steps, 3).
+
+    Returns:
+        Sums of the features (episodes, d), lengths (episodes,), and the number of steps in each cell (cells,).
     """
     if not isinstance(learner.world, FourRoom) or learner.world.cells != rooms.cells:
-        raise ValueError("rooms must have the map that the learner has learned in, got another world")
+        raise ValueError("rooms must have the map that the learner was trained on, got another world")
     m = learner.memory.coef.shape[1]
     if coefs.shape not in ((1, m), (draws.shape[1], m)):
         raise ValueError(f"coefs must have 1 or {draws.shape[1]} rows of {m}, got {coefs.shape}")
     if draws.ndim != 3 or draws.shape[2] != 3:
         raise ValueError(f"draws must have shape (episodes, steps, 3), got {draws.shape}")
     world, memory = rooms.world(), learner.memory
-    # a copy, so that scoring a new task leaves what was learned alone
+    # a copy, so that the scores of a new task do not change the learner
     scratch = memory._replace(coef=memory.coef.copy(), now=memory.now.copy())
     features = np.zeros((len(draws), learner.n_features))
     lengths, visits = np.zeros(len(draws), np.int64), np.zeros(len(rooms.cells), np.int64)
@@ -75,7 +95,7 @@ def roll_out(
         visits += seen
         features[episode], lengths[episode] = earned, length
     learner.memory = memory._replace(table=scratch.table, rows=scratch.rows)
-    learner.memory.now[:2] = scratch.now[0] + 1  # cached scores are of other weights now
+    learner.memory.now[:2] = scratch.now[0] + 1  # invalidate cached scores, which are of other weights
     return features, lengths, visits
 
 
@@ -90,9 +110,9 @@ def walk(
     visits: Ints,
     features: Floats,
 ) -> int:
-    """One episode of at most len(draws) steps, scored with coefs[n] at step n; its length.
+    """Run one episode of at most len(draws) steps, scored with coefs[n] at step n, and return its length.
 
-    `visits` (cells,) counts the steps' cells, features (d,) adds up phi. -1 means that the pools are full.
+    `visits` (cells,) counts the steps in each cell, `features` (d,) sums phi. -1 means that the memory is full.
     """
     n_cells, n_actions = world.destination.shape
     state = world.first_state()

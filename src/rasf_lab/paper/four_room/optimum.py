@@ -1,11 +1,11 @@
-"""The exact optimum of the four-room world, mask by mask: how far there is to go.
+"""The exact optimum of the four-room world.
 
-Which objects are taken only grows, so the masks of collected objects are solved one after the other, from all taken to
-none, and each by sweeps over its cells. The recursion is that of `rasf.tabular.model`,
+The set of collected objects only grows. So the masks of collected objects are solved one after the other, from all
+collected to none, each by sweeps over its cells. The recursion is that of `rasf.tabular.model`,
 
     Q(s, a) = (1 / beta) log E exp(beta (r + gamma V(s'))),    the mean at beta = 0.
 
-2^18 masks of the paper's map take some four seconds a task on one core.
+The 2^18 masks of the paper's map take about four seconds per task on one core.
 """
 
 from __future__ import annotations
@@ -25,7 +25,14 @@ _MOST_SWEEPS = 1_000
 
 
 def solve(rooms: FourRoom, w: Floats, beta: float, gamma: float) -> tuple[Values, Ints]:
-    """Values (masks, cells) and best actions (masks, cells) of the task w (d,)."""
+    """Return the values (masks, cells) and best actions (masks, cells) of a task.
+
+    Args:
+        rooms: the map.
+        w: weights of the task (d,).
+        beta: the factor of the entropic utility; 0 is the mean.
+        gamma: the discount factor.
+    """
     world = rooms.world()
     masks, cells = 1 << len(world.class_of), len(rooms.cells)
     value, action = np.zeros((masks, cells), np.float32), np.zeros((masks, cells), np.int8)
@@ -35,13 +42,13 @@ def solve(rooms: FourRoom, w: Floats, beta: float, gamma: float) -> tuple[Values
 
 @compiled(_nrt=False)
 def sweep_masks(world: four_room.RoomArrays, w: Floats, beta: float, gamma: float, value: Values, action: Ints) -> None:
-    """Fill both, from the mask with all objects taken to that with none."""
+    """Fill `value` and `action`, from the mask with all objects collected to the mask with none."""
     masks, cells = value.shape
     goal, failure = w[world.n_classes], w[world.n_classes + 1]
     p = world.trap_probability
     for mask in range(masks - 1, -1, -1):
         for cell in range(cells):
-            value[mask, cell] = value[mask | 1, cell] if mask & 1 == 0 else 0.0  # a guess
+            value[mask, cell] = value[mask | 1, cell] if mask & 1 == 0 else 0.0  # initial guess
         for sweep in range(_MOST_SWEEPS):
             moved = 0.0
             for k in range(cells):
@@ -80,9 +87,12 @@ def sweep_masks(world: four_room.RoomArrays, w: Floats, beta: float, gamma: floa
 def follow(
     world: four_room.RoomArrays, step_limit: int, w: Floats, action: Ints, epsilon: float, draws: Floats, counts: Ints
 ) -> float:
-    """Act by the table for len(draws) steps, episode after episode; the return, and in counts (1,) the failures.
+    """Act by the table `action` for len(draws) steps, episode after episode.
 
-    A numba kernel has a loop of its own: a call from Python for each step would take longer than the step.
+    The loop is compiled, as a call from Python for each step would take longer than the step.
+
+    Returns:
+        The total return. The failures are added to `counts` (1,).
     """
     cell, flags, taken, total = world.start, 0, 0, 0.0
     for n in range(len(draws)):

@@ -1,7 +1,7 @@
-"""What libraries promise on the 27 novel tasks, and what happens: sources alone, all by GPI, and the dial of risk.
+"""Returns of libraries on the 27 novel tasks: of single sources, predicted and realised; of GPI at levels of aversion.
 
-Nothing learns here, and nothing explores: the policies are those that the library holds. A level of the dial is the
-paper's beta. All levels of a task, and all libraries of a seed, meet the same chances.
+There is no learning and no exploration. A level of aversion is the paper's beta. All levels of a task, and all
+libraries of a seed, use the same random numbers.
 """
 
 from __future__ import annotations
@@ -21,23 +21,39 @@ from rasf_lab.paper.four_room.measures import NOVEL_TASKS, Arrays
 from rasf_lab.rollouts.four_room import chances, walk_four_room
 
 LEVELS = tuple(-0.5 * n for n in range(9))
-_SOURCES = 32  # at most: their tasks are taken evenly from those trained on
-_ALONE = 40  # rollouts of a source alone for each one of the dial: a variance needs many
-_CHANCES = 98  # their stream of random numbers
+_SOURCES = 32  # at most; their tasks are spread evenly over the training tasks
+_ALONE = 40  # rollouts of a single source for each rollout by GPI: the variance needs many
+_CHANCES = 98  # added to 1,000 x seed for the seed of the random numbers
 
 
 def library_of(learner: ModelLearner, tasks: Floats, beta: float) -> TablePolicies:
-    """Sources for some of the tasks (n, d), planned for the paper's beta."""
+    """Return a library of sources for `some_of` the tasks, planned at a risk.
+
+    Args:
+        learner: the trained learner, whose model is used.
+        tasks: the training tasks (n, d).
+        beta: the paper's beta.
+    """
     return evaluated(learner, learner.keys(), some_of(tasks), MeanVariance.from_paper(beta))
 
 
 def some_of(tasks: Floats) -> Floats:
-    """The tasks whose policies are the library."""
+    """Return the tasks of the library's sources, out of all training tasks (n, d)."""
     return tasks[:: max(1, len(tasks) // _SOURCES)][:_SOURCES]
 
 
 def dial(sources: TablePolicies, seed: int, rollouts: int, levels: tuple[float, ...] = LEVELS) -> Arrays:
-    """Return (27, levels) and whether a rollout failed (27, levels, rollouts), by GPI."""
+    """Act by GPI on the novel tasks at levels of aversion.
+
+    Args:
+        sources: the library.
+        seed: seed of the random numbers.
+        rollouts: the number of rollouts for each task and level.
+        levels: the paper's betas. Default: 0, -0.5, .., -4.
+
+    Returns:
+        `dial_return` (27, levels), and `dial_failed` (27, levels, rollouts), 1 for a failure.
+    """
     rooms = FourRoom()
     draws = chances(rooms, rollouts, seed * 1_000 + _CHANCES)
     returns, failed = np.zeros((len(NOVEL_TASKS), len(levels))), np.zeros((len(NOVEL_TASKS), len(levels), rollouts))
@@ -45,13 +61,24 @@ def dial(sources: TablePolicies, seed: int, rollouts: int, levels: tuple[float, 
         w = rooms.task(rewards)
         for n, level in enumerate(levels):
             walks = walk_four_room(sources, rooms, w, MeanVariance.from_paper(level), draws, lambda: False)
-            assert walks is not None  # nobody stops it
+            assert walks is not None  # `stop` is never true
             returns[task, n], failed[task, n] = (walks.phi @ w).mean(), walks.phi[:, -1]
     return {"dial_return": returns, "dial_failed": failed}
 
 
 def alone(learner: ModelLearner, tasks: Floats, beta: float, seed: int, rollouts: int) -> Arrays:
-    """Mean and variance (sources, 27, 2) of the discounted return of every source alone, predicted and realised."""
+    """Compare predicted and realised returns of every source on the novel tasks.
+
+    Args:
+        learner: the trained learner.
+        tasks: the training tasks (n, d).
+        beta: the paper's beta, at which the sources are planned.
+        seed: seed of the random numbers.
+        rollouts: a 40th of the number of rollouts.
+
+    Returns:
+        `predicted` and `realised`: mean and variance of the discounted return (sources, 27, 2).
+    """
     rooms = FourRoom()
     draws = chances(rooms, _ALONE * rollouts, seed * 1_000 + _CHANCES)
     weights = np.stack([rooms.task(rewards) for rewards in NOVEL_TASKS])
@@ -67,7 +94,13 @@ def alone(learner: ModelLearner, tasks: Floats, beta: float, seed: int, rollouts
 
 
 def discounted_features(learner: ModelLearner, actions: Ints, draws: Floats) -> Floats:
-    """Discounted features (n, d) of n episodes of a policy (S + 1,), one for each row of draws (n, steps)."""
+    """Return the discounted features (n, d) of n episodes of a policy.
+
+    Args:
+        learner: the trained learner.
+        actions: the policy's actions (S + 1,), by row of the learner.
+        draws: random numbers (n, steps), one row for each episode.
+    """
     found = np.zeros((len(draws), learner.n_features))
     follow(FourRoom().world(), learner.rows, actions, float(learner.settings.gamma), draws, found)
     return found
@@ -75,7 +108,7 @@ def discounted_features(learner: ModelLearner, actions: Ints, draws: Floats) -> 
 
 @compiled(_nrt=False)
 def follow(world: RoomArrays, rows: Rows, actions: Ints, gamma: float, draws: Floats, features: Floats) -> None:
-    """Add up discounted features (n, d) of episodes; a state that is not known gets action 0."""
+    """Add the discounted features of episodes to `features` (n, d). The action in an unknown state is 0."""
     for e in range(len(draws)):
         state, discount = world.first_state(), 1.0
         for t in range(draws.shape[1]):
@@ -90,22 +123,23 @@ def follow(world: RoomArrays, rows: Rows, actions: Ints, gamma: float, draws: Fl
 
 
 def start_key(rooms: FourRoom) -> Floats:
-    """The first observation."""
+    """Return the first observation of an episode."""
     world = rooms.world()
     row, column = divmod(world.start, rooms.shape[1])
     return np.array([row, column, *np.zeros(len(world.class_of))], np.float64)
 
 
 def relative_errors(predicted: Floats, realised: Floats, least: float = 1e-9) -> Floats:
-    """|predicted - realised| / |realised|, 0 where both are 0."""
+    """Return |predicted - realised| / |realised|, and 0 where the difference is at most `least`."""
     error, size = np.abs(predicted - realised), np.abs(realised)
     return np.where(error <= least, 0.0, error / np.maximum(size, least))
 
 
 def rises(failed: Floats) -> Bools:
-    """On which of the tasks some level fails more often than the level before it, beyond chance.
+    """Return the tasks (27,) on which some level fails significantly more often than the level before it.
 
-    failed (27, levels, rollouts), paired by rollout.
+    Args:
+        failed: failures (27, levels, rollouts), paired by rollout.
     """
     more = np.diff(failed, axis=1)
     error = more.std(axis=-1, ddof=1) / np.sqrt(failed.shape[-1])

@@ -1,6 +1,6 @@
-"""(Ra)PRQL, Algorithm 4 of the paper: Q-learning that now and then acts by a policy it has learned before.
+"""(Ra)PRQL, Algorithm 4 of the paper: Q-learning that reuses policies of earlier tasks as behaviour policies.
 
-Every task t begins with fresh Q and C = 0, and with scores of 0. Each episode has a driver c, first t itself. One step:
+Every task t begins with new Q, C = 0, and scores of 0. Each episode has a selected policy c; the first is t. One step:
 
     a       if c != t, with probability eta: argmax_b Q^c - omega C^c
             otherwise epsilon-greedy on Q^t - omega C^t
@@ -8,17 +8,18 @@ Every task t begins with fresh Q and C = 0, and with scores of 0. Each episode h
     Q^t(s, a) += alpha delta
     C^t(s, a) += alpha rho (-|delta| - C^t(s, a))           so C <= 0, and omega < 0 is averse
 
-The paper prints + omega C, which would seek risk at its omega = -2. Terminated: no bootstrap. Truncated (the step
-limit, the change of task): bootstrap. Then, with the episode's return R (not discounted),
+The paper prints + omega C, which would be risk-seeking at its omega = -2. There is no bootstrap after termination, but
+there is one after truncation (by the step limit or the change of task). Then, with the episode's undiscounted return R,
 
     score_c <- (score_c used_c + R) / (used_c + 1),   used_c += 1,   next c ~ softmax(tau score_0, .., tau score_t)
 
-An episode cut by the change of task leaves the scores alone. As printed, `used` counts c when it is drawn, so that a
-source's first score is R / 2: `as_printed`. PRQL is omega = 0; Q-learning is omega = 0 and no reuse.
+An episode that the change of task cuts does not change the scores. With `as_printed`, `used` is increased when c is
+drawn, as the paper prints it; then a policy's first score is R / 2. PRQL has omega = 0; Q-learning has omega = 0 and no
+reuse.
 
-Q begins at zero or, as the paper allows, at small noise. Ties go to the lowest action, so from zero an agent that has
-earned nothing keeps walking left; noise gives each policy directions of its own. Only the current policy learns, so a
-finished one is kept as its greedy action per state, one byte. Compiled functions never allocate, as in `table`.
+Q begins at zero or, as the paper allows, at small noise. Ties go to the lowest action, so from zero an agent without
+rewards keeps moving left; noise gives each policy different directions. Only the current policy learns, so a finished
+policy is stored as its greedy action per state, one byte. Compiled functions never allocate, as in `table`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ Q, C = 0, 1  # the two tables in `Memory.value`
 
 
 class Memory(NamedTuple):
-    """Rows of the states seen so far, what the current policy has learned there, and what every policy would do."""
+    """Rows of the states seen so far, Q and C of the current policy there, and the greedy actions of every policy."""
 
     rows: Rows
     value: Floats  # (R, 2, A) Q and C of the current policy
@@ -49,15 +50,15 @@ class Memory(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """How well each policy has driven on the current task."""
+    """The scores of the policies on the current task."""
 
     score: Floats  # (K,) mean return
-    used: Ints  # (K,) episodes driven
+    used: Ints  # (K,) episodes in which the policy was selected
     weight: Floats  # (K,) scratch
 
 
 class Rule(NamedTuple):
-    """Constants of the learning rule; the defaults are the paper's. `make_rule` checks them."""
+    """Constants of the learning rule, by default those of the paper. `make_rule` checks them."""
 
     omega: float
     eta: float
@@ -73,7 +74,11 @@ class Rule(NamedTuple):
 
 
 def make_rule(**constants: Any) -> Rule:
-    """The constants, checked, and of the types that compiled code knows."""
+    """Return a `Rule` with checked constants, of the types that compiled code takes.
+
+    Args:
+        **constants: fields of `Rule`.
+    """
     rule, shares = Rule(**constants), ("eta", "alpha", "gamma", "epsilon", "noise_scale")
     numbers = {name: checks.number(name, getattr(rule, name), 0.0, 1.0) for name in shares}
     numbers |= {name: checks.number(name, getattr(rule, name)) for name in ("omega", "tau", "rho")}
@@ -85,7 +90,7 @@ def make_rule(**constants: Any) -> Rule:
 
 
 class History(NamedTuple):
-    """What training saw, per task (n,); episodes are those begun."""
+    """Returns, failures and episodes begun of each training task (n,)."""
 
     returns: Floats
     failures: Ints
@@ -93,13 +98,13 @@ class History(NamedTuple):
 
 
 def new_memory(n_policies: int, n_actions: int, size: int = 0) -> Memory:
-    """No rows yet, room for `size`."""
+    """Return a memory without rows, with room for `size`."""
     value, choice = np.zeros((size, 2, n_actions)), np.zeros((n_policies, size), np.int8)
     return Memory(new_rows(size, n_actions), value, choice, np.zeros(1, np.int64))
 
 
 def reserve(memory: Memory, more: int) -> Memory:
-    """The memory with room for this many more rows; the same object if there is room already."""
+    """Return the memory with room for `more` rows; the same object if it has the room."""
     used, have = int(memory.used[0]), len(memory.value)
     if used + more <= have:
         return memory
@@ -112,7 +117,7 @@ def reserve(memory: Memory, more: int) -> Memory:
 
 @compiled(_nrt=False)
 def row_of(memory: Memory, rule: Rule, t: int, state: int) -> int:
-    """The row of a state; a new one is begun for all policies up to t."""
+    """Return the row of a state; a new row is initialised for all policies up to t."""
     slot = slot_of(memory.rows.keys, state)
     if memory.rows.keys[slot] == -1:
         row = memory.used[0]
@@ -125,7 +130,7 @@ def row_of(memory: Memory, rule: Rule, t: int, state: int) -> int:
 
 @compiled(_nrt=False)
 def begin(memory: Memory, rule: Rule, policy: int, row: int) -> None:
-    """The initial numbers of a policy at a row, and its choice there."""
+    """Initialise Q, C and the greedy action of a policy at a row."""
     for a in range(memory.value.shape[2]):
         memory.value[row, Q, a] = rule.noise_scale * initial_noise(rule.seed, memory.rows.state[row], policy, a)
         memory.value[row, C, a] = 0.0
@@ -134,7 +139,7 @@ def begin(memory: Memory, rule: Rule, policy: int, row: int) -> None:
 
 @compiled(_nrt=False)
 def choose(memory: Memory, rule: Rule, t: int, row: int) -> None:
-    """Note the greedy action of policy t at a row."""
+    """Store the greedy action of policy t at a row."""
     choice, highest = 0, memory.value[row, Q, 0] - rule.omega * memory.value[row, C, 0]
     for b in range(1, memory.value.shape[2]):
         score = memory.value[row, Q, b] - rule.omega * memory.value[row, C, b]
@@ -160,7 +165,7 @@ def learn(memory: Memory, rule: Rule, t: int, row: int, action: int, reward: flo
 
 @compiled(_nrt=False)
 def draw_driver(scores: Scores, t: int, tau: float, draw: float) -> int:
-    """A policy from 0 .. t by softmax of tau score; `draw` in [0, 1)."""
+    """Return a policy from 0 .. t, drawn by the softmax of tau score; `draw` is in [0, 1)."""
     highest, total = -np.inf, 0.0
     for k in range(t + 1):
         highest = max(highest, scores.score[k])
@@ -177,7 +182,7 @@ def draw_driver(scores: Scores, t: int, tau: float, draw: float) -> int:
 
 @compiled(_nrt=False)
 def finish_episode(scores: Scores, rule: Rule, t: int, driver: int, gained: float, draw: float) -> int:
-    """Score the driver by the episode's return; the next driver."""
+    """Update the score of the selected policy by the episode's return, and return the next selected policy."""
     used = scores.used[driver]
     scores.score[driver] = (scores.score[driver] * used + gained) / (used + 1)
     chosen = draw_driver(scores, t, rule.tau, draw) if rule.reuse else t
@@ -198,10 +203,11 @@ def run_task(
     episode_draws: Floats,
     drivers: Ints,
 ) -> tuple[float, int, int]:
-    """Learn task t of the four-room world for len(draws) steps; its total reward, failures and episodes.
+    """Learn task t of the four-room world for len(draws) steps; return its total reward, failures and episodes.
 
-    draws (steps, 4) are uniform: explore or not, which action, whether a trap fires, reuse or not; episode_draws choose
-    the next driver, one per finished episode; drivers receives every episode's driver: both (steps + 1,).
+    draws (steps, 4) are uniform: explore or not, which action, whether a trap fires, reuse or not. episode_draws
+    (steps + 1,) select the next policy, one per finished episode. drivers (steps + 1,) receives the selected policy of
+    every episode.
     """
     for row in range(memory.used[0]):
         begin(memory, rule, t, row)
@@ -243,7 +249,12 @@ def run_task(
 def learn_tasks(
     world: RoomArrays, step_limit: int, tasks: Floats, steps: int, rule: Rule
 ) -> Iterator[tuple[tuple[float, int, int], Memory, Scores, Ints]]:
-    """After each task its outcome, memory, scores and the episodes' drivers; the next overwrites the last three."""
+    """Learn tasks one after the other.
+
+    Yields:
+        After each task: its outcome (as of `run_task`), memory, scores, and the selected policy of every episode. The
+        next task overwrites the last three.
+    """
     n = len(tasks)
     memory, drivers = new_memory(n, world.destination.shape[1]), np.zeros(steps + 1, np.int32)
     scores = Scores(np.zeros(n), np.zeros(n, np.int64), np.zeros(n))
@@ -256,7 +267,14 @@ def learn_tasks(
 
 
 def train(four_room: FourRoom, tasks: npt.ArrayLike, *, steps_per_task: int, **constants: Any) -> History:
-    """Learn the tasks (n, d) one after the other, with the constants of a `Rule`; the same seed gives the same bits."""
+    """Learn tasks one after the other. The same seed gives the same bits.
+
+    Args:
+        four_room: the map.
+        tasks: their weights (n, d).
+        steps_per_task: the number of steps on each.
+        **constants: fields of `Rule`.
+    """
     weights = checks.task_weights("tasks", tasks, four_room.n_features)
     steps, rule = checks.whole("steps_per_task", steps_per_task), make_rule(**constants)
     results = learn_tasks(four_room.world(), four_room.step_limit, weights, steps, rule)

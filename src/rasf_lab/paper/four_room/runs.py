@@ -1,11 +1,11 @@
-"""The four-room experiment (the paper's Figures 3, 8 and 9): what is run, and `rasf reproduce four-room`.
+"""The four-room experiment (the paper's Figures 3, 8 and 9): its runs, and `rasf reproduce four-room`.
 
-A run is an algorithm with a seed, through all tasks, as an experiment of `rasf_lab.sweep`; a finished one is a file, so
-an interrupted batch goes on where it stopped. Every algorithm of a seed meets the same tasks, so differences are paired
-by seed. beta and omega are the paper's, the bare factor of the variance: beta = -2 is MeanVariance(-4). PRQL's eta and
-tau are searched for every omega, as the paper did, on seeds that are not reported. Where the paper can be read in two
-ways, the other one is run too: initial noise, w learned or given, Sigma full or diagonal, the step of PRQL's C, its
-scores. Beyond the paper: `rasf-model`, which keeps all experience, and the exact optimum of some tasks.
+A run is an algorithm with a seed on all tasks, as an experiment of `rasf_lab.sweep`. A finished run is a file, so an
+interrupted batch resumes where it stopped. All algorithms of a seed have the same tasks, so differences are paired by
+seed. beta and omega are the paper's, the bare factor of the variance: beta = -2 is MeanVariance(-4). PRQL's eta and tau
+are searched for every omega, as in the paper, on seeds that are not reported. Where the paper has two readings, both
+are run: initial noise, w learned or given, Sigma full or diagonal, the step of PRQL's C, its scores. Beyond the paper:
+`rasf-model`, which keeps all experience, and the exact optimum of some tasks.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ from rasf_lab.sweep.store import Finished, Store
 if TYPE_CHECKING:
     from rasf.tabular.learner import SuccessorLearner
 
-NOVEL_EPSILON = 0.12  # the figure's caption; the text says 0.1
-TUNING_SEED = 1_000_000  # tuning runs use seeds from here on, reported runs never do
+NOVEL_EPSILON = 0.12  # as in the figure's caption; the text says 0.1
+TUNING_SEED = 1_000_000  # seeds from here on are for tuning; reported runs never use them
 ETAS, TAUS = (0.1, 0.3, 0.5), (1.0, 10.0, 100.0)
 PAPERS = tuple(spec.name for spec in AGENTS.values() if spec.family is Family.TABLES and spec.neutral)
-# beyond the paper: rasf-model, also for two risks from one stream; RaSFQL turned from level to level; the exact optimum
+# beyond the paper: rasf-model, also for two risks from one stream of experience; RaSFQL at levels of aversion; optimum
 ALGORITHMS = (*PAPERS, "rasf-model", "rasf-model-both", "rasfql-dial", "optimum")
 NOISES = ("independent", "shared")
-# PRQL as we read it, and other readings: each is tuned by itself
+# our reading of PRQL, and others; each is tuned separately
 POLICY_REUSE: dict[str, dict[str, Any]] = {
     "prql": {},
     "prql c-step-0.1": {"rho": 0.2},  # the step is alpha rho, and alpha is 0.5
@@ -66,7 +66,7 @@ Setting = tuple[str, float]  # name in POLICY_REUSE, omega
 
 @dataclass(frozen=True)
 class FourRoomSize:
-    """How large a batch is."""
+    """The size of a batch."""
 
     seeds: int
     tasks: int
@@ -74,8 +74,8 @@ class FourRoomSize:
     tuning_seeds: int
     shared_seeds: int
     rollouts: int
-    optimum_tasks: int  # of every seed, the first ones, that are solved exactly
-    library_seeds: int  # whose libraries are held to what they promise
+    optimum_tasks: int  # the first tasks of every seed, which are solved exactly
+    library_seeds: int  # seeds whose libraries' predictions are compared with realised returns
     library_rollouts: int
 
 
@@ -93,7 +93,7 @@ PRESETS = {
 
 @dataclass(frozen=True)
 class FourRoomRun:
-    """What to run; `risk` is the paper's beta or omega."""
+    """The parameters of a run. `risk` is the paper's beta or omega."""
 
     algorithm: str
     risk: float
@@ -111,12 +111,12 @@ class FourRoomRun:
 
 
 def policy_reuse_settings() -> list[Setting]:
-    """What is tuned by itself: every reading of PRQL at every omega."""
+    """Return the settings that are tuned separately: every reading of PRQL at every omega."""
     return [(name, omega) for name, omega in product(POLICY_REUSE, RISKS) if omega or name != _WITHOUT_C]
 
 
 def tuning_runs(size: FourRoomSize) -> dict[tuple[Setting, tuple[float, float]], list[FourRoomRun]]:
-    """PRQL for every omega, eta and tau, on seeds that are not reported."""
+    """Return the runs of PRQL for every setting, eta and tau, on seeds that are not reported."""
     seeds = range(TUNING_SEED, TUNING_SEED + size.tuning_seeds)
     return {
         ((name, omega), (eta, tau)): [
@@ -129,9 +129,12 @@ def tuning_runs(size: FourRoomSize) -> dict[tuple[Setting, tuple[float, float]],
 def reported_runs(
     size: FourRoomSize, first_seed: int, tuned: Mapping[Setting, tuple[float, float]]
 ) -> dict[str, list[FourRoomRun]]:
-    """All others, by the name of their curve: (Ra)SFQL, (Ra)PRQL with the eta and tau of each omega, Q-learning.
+    """Return all other runs by the name of their curve. SFQL and RaSFQL at -2 also act on the novel tasks.
 
-    SFQL and RaSFQL at -2 also act on the novel tasks.
+    Args:
+        size: the size of the batch.
+        first_seed: the first seed.
+        tuned: eta and tau of every setting of PRQL.
     """
     same = (size.tasks, size.steps)
     seeds = range(first_seed, first_seed + size.seeds)
@@ -169,16 +172,16 @@ def reported_runs(
 
 
 def total_ticks(preset: str) -> int:
-    """How many runs there are."""
+    """Return the number of runs."""
     size, any_setting = PRESETS[preset], dict.fromkeys(policy_reuse_settings(), (ETAS[0], TAUS[0]))
     return sum(map(len, chain(tuning_runs(size).values(), reported_runs(size, 0, any_setting).values())))
 
 
 def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Result:
-    """Run what is missing in `folder`/four-room-runs, and sum it up."""
+    """Execute the runs that are missing in `folder`/four-room-runs, and return the result of all."""
     size, store = PRESETS[preset], Store(folder / "four-room-runs")
     if seed + size.seeds > TUNING_SEED:
-        raise ValueError(f"seed must be below {TUNING_SEED - size.seeds}: those above are for tuning")
+        raise ValueError(f"seed must be below {TUNING_SEED - size.seeds}, as larger seeds are for tuning, got {seed}")
     begin = time.perf_counter()
     tuning = tuning_runs(size)
     tried = list(chain(*tuning.values()))
@@ -206,7 +209,7 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Resul
         "choices": choices(curves),
         "novel": {name: novel_summary(arrays) for name, arrays in novel.items()},
     }
-    # from the first run to the last, interruptions included, if that is longer than we took
+    # the time between the first and the last finished run, interruptions included, if that is longer than this call
     every = chain(*settings.values(), *finished.values())
     ended = [datetime.fromisoformat(one.provenance["date"]) for one in every]
     wall_time = max(time.perf_counter() - begin, (max(ended) - min(ended)).total_seconds())
@@ -224,12 +227,12 @@ def _finished(runs: Sequence[FourRoomRun], store: Store) -> list[Finished]:
 
 
 def _stacked(group: list[Finished]) -> Arrays:
-    """Arrays by name, seeds in front: return and failures (seeds, tasks), and those of the novel tasks."""
+    """Return arrays by name, with seeds on axis 0: return and failures (seeds, tasks), and those of the novel tasks."""
     return {name: np.stack([one.arrays[name] for one in group]) for name in group[0].arrays}
 
 
 def tasks_of(run: FourRoomRun) -> Floats:
-    """The run's tasks (n, 5), a function of the seed alone."""
+    """Return the run's tasks (n, 5), a function of the seed alone."""
     return FourRoom().random_tasks(run.tasks, np.random.default_rng([run.seed, 77]))
 
 
@@ -254,14 +257,14 @@ def _policy_reuse(run: FourRoomRun) -> Arrays:
 
 @dataclass(frozen=True)
 class _PaperSettings(TableSettings):
-    """Readings of the paper that are not the library's."""
+    """Settings of readings of the paper that the library does not have."""
 
     shared_noise: bool = False  # type: ignore[misc]
     diagonal: bool = False  # type: ignore[misc]
 
 
 def _trained(run: FourRoomRun) -> tuple[SuccessorLearner, Arrays]:
-    """A learner after all tasks, and its history."""
+    """Return a learner after all tasks, and its history."""
     from rasf.tabular.learner import SuccessorLearner
 
     rooms = FourRoom()
@@ -282,7 +285,7 @@ def _successor(run: FourRoomRun) -> Arrays:
 
 
 def _novel(run: FourRoomRun, rooms: FourRoom, learner: SuccessorLearner) -> Arrays:
-    """Rollouts on the 27 novel tasks in the three ways of acting: features (27, rollouts, 5), visits (27, cells)."""
+    """Return features (27, rollouts, 5) and visits (27, cells) of rollouts on the novel tasks, by way of acting."""
     from rasf_lab.paper.four_room.novel import coefficients, roll_out
 
     fading = [AVERSE.at_discount(learner.settings.gamma**t) for t in range(rooms.step_limit)]
@@ -302,7 +305,10 @@ def _novel(run: FourRoomRun, rooms: FourRoom, learner: SuccessorLearner) -> Arra
 
 
 def _model(run: FourRoomRun) -> Arrays:
-    """All risks of the run from one stream, each for its share of a task's steps; libraries held to their promises."""
+    """Return the history of `rasf-model`, and results of its libraries on the novel tasks if the run has rollouts.
+
+    All risks of the run learn from one stream of experience. Each acts for its share of a task's steps.
+    """
     from rasf.library.tables.policies import TablePolicies
     from rasf.tabular.model import ModelLearner
     from rasf_lab.paper.four_room import promises
@@ -333,7 +339,7 @@ def _model(run: FourRoomRun) -> Arrays:
 
 
 def _rasfql_dial(run: FourRoomRun) -> Arrays:
-    """RaSFQL's library, trained at the run's risk, at all levels of the dial."""
+    """Return the history of RaSFQL, trained at the run's risk, and results of its library at all levels of aversion."""
     from rasf.library.tables.policies import TablePolicies
     from rasf_lab.paper.four_room import promises
 
@@ -343,11 +349,11 @@ def _rasfql_dial(run: FourRoomRun) -> Arrays:
 
 
 def _optimum(run: FourRoomRun) -> Arrays:
-    """What the exact optimum of each task earns in as many steps."""
+    """Return the results of the exact optimum of each task in as many steps: return and failures."""
     from rasf_lab.paper.four_room.optimum import follow, solve
 
     rooms, beta = FourRoom(), float(MeanVariance.from_paper(run.risk).beta)
-    # with rollouts: of the novel tasks
+    # a run with rollouts is about the novel tasks
     weights = [rooms.task(rewards) for rewards in NOVEL_TASKS[: run.tasks]] if run.rollouts else tasks_of(run)
     returns, failures = np.zeros((2, run.tasks))
     for task, w in enumerate(weights):
@@ -377,10 +383,10 @@ _EXECUTE = {
 
 
 class FourRoomExperiment:
-    """`kind = "four-room"` of a sweep: parameters are the fields of `FourRoomRun`."""
+    """The experiment `kind = "four-room"` of a sweep. Its parameters are the fields of `FourRoomRun`."""
 
     def check(self, parameters: Mapping[str, sweep.Parameter]) -> dict[str, sweep.Parameter]:
-        """Refuse unknown names and values that cannot be; gives all fields, so that ids are those of `swept`."""
+        """Return all fields, so that ids equal those of `swept`; refuse unknown names and invalid values."""
         given = with_defaults(FourRoomRun, parameters)
         one_of("algorithm", given["algorithm"], ALGORITHMS)
         one_of("noise", given["noise"], NOISES)
@@ -400,7 +406,7 @@ class FourRoomExperiment:
         return sweep.alone(runs)
 
     def execute(self, runs: Sequence[sweep.Run], scratch: Path) -> list[sweep.RunResult]:
-        """Train, and act on the novel tasks if asked; total return and failures for the table, all arrays beside it."""
+        """Execute the runs; return total return and failures for the sweep's table, and all arrays."""
         outcomes = []
         for each in runs:
             run = FourRoomRun(seed=each.seed, **each.parameters)  # type: ignore[arg-type]
@@ -413,7 +419,7 @@ FOUR_ROOM = FourRoomExperiment()
 
 
 def swept(run: FourRoomRun) -> sweep.Run:
-    """The run as `rasf_lab.sweep` knows it."""
+    """Return the run in the form of `rasf_lab.sweep`."""
     return sweep.Run("four-room", {name: value for name, value in asdict(run).items() if name != "seed"}, run.seed)
 
 

@@ -1,1 +1,1 @@
-"""The paper's motivating example (Figure 1), exact."""
+"""The paper's motivating example (Figure 1), planned exactly."""

@@ -13,7 +13,7 @@ _EXACT = 1e-9  # utilities that differ by less are equal
 
 
 def three_routes(routes: list[list[int]]) -> Finding:
-    """G1: the routes of both sources and of the target's optimum differ."""
+    """Return the finding on G1: the routes of both sources and of the target's optimum differ."""
     different = len({tuple(route) for route in routes}) == 3
     lengths = ", ".join(str(len(route) - 1) for route in routes)
     text = f"routes of source (20, 20), source (0, 0) and target take {lengths} moves and "
@@ -22,20 +22,33 @@ def three_routes(routes: list[list[int]]) -> Finding:
 
 
 def optimal(utility: Floats, best: Floats, at_start: float) -> Finding:
-    """G2: risk-averse GPI is optimal wherever it may come to."""
+    """Return the finding on G2: risk-averse GPI is optimal in every state that it can reach.
+
+    Args:
+        utility: U of GPI in these states (n,).
+        best: U* there (n,).
+        at_start: U of GPI at the start.
+    """
     gap = float(np.abs(utility - best).max())
     text = f"largest |U - U*| over {len(utility)} reachable states is {gap:.1e}; U(S) = {at_start:.4f}"
     return Finding(holds(gap <= _EXACT), text, 1, f"{gap:.0e}", "exact")
 
 
 def suboptimal(got: float, ideal: float) -> Finding:
-    """G3: risk-neutral GPI is not optimal at the start."""
+    """Return the finding on G3: risk-neutral GPI is not optimal at the start."""
     text = f"U(S) = {got:.4f} against U* = {ideal:.4f}"
     return Finding(holds(got < ideal - _EXACT), text, 1, f"{got:.2f} < {ideal:.2f}", "exact")
 
 
 def stitches(differs: list[int], states: int, got: float, theirs: list[float]) -> Finding:
-    """G4: risk-averse GPI takes other actions than either source, and is better than both."""
+    """Return the finding on G4: risk-averse GPI takes other actions than either source, and is better than both.
+
+    Args:
+        differs: the number of states in which the action differs from each source's.
+        states: the number of reachable states.
+        got: U of GPI at the start.
+        theirs: U of each source there.
+    """
     return Finding(
         holds(min(differs) > 0 and got > max(theirs) + _EXACT),
         f"differs from the sources in {differs[0]} and {differs[1]} of {states} states; "
@@ -47,7 +60,7 @@ def stitches(differs: list[int], states: int, got: float, theirs: list[float]) -
 
 
 def varies_less(returns: dict[str, Floats], hits: dict[str, dict[str, int]], seed: int) -> Finding:
-    """G5: the bootstrap interval of the ratio of variances, averse over neutral, is below 1."""
+    """Return the finding on G5: the bootstrap interval of the ratio of variances, averse over neutral, is below 1."""
     rng, n = np.random.default_rng(seed + 1), len(returns["averse"])
     drawn = {name: values[rng.integers(n, size=(2_000, n))].var(axis=1, ddof=1) for name, values in returns.items()}
     averse, neutral = (float(returns[name].var(ddof=1)) for name in ("averse", "neutral"))
@@ -62,7 +75,7 @@ def varies_less(returns: dict[str, Floats], hits: dict[str, dict[str, int]], see
 
 
 def evaluation_matters(cross: dict[str, dict[str, float]], targets: int) -> Finding:
-    """T7: evaluating with risk adds more utility than training with risk."""
+    """Return the finding on T7: evaluation with risk adds more utility than training with risk."""
     u = {key: cell["mean"] for key, cell in cross.items()}
     by_act = [u[f"train {train}, act averse"] - u[f"train {train}, act neutral"] for train in ("neutral", "averse")]
     by_train = [u[f"train averse, act {act}"] - u[f"train neutral, act {act}"] for act in ("neutral", "averse")]

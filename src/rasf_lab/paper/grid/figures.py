@@ -20,7 +20,7 @@ _BOLD: dict[str, Any] = {"fontsize": 10, "fontweight": "bold"}
 
 
 def draw(result: Result) -> Figure:
-    """Three maps with the optimal routes, two maps with the GPI policies, two histograms of returns."""
+    """Draw three maps with optimal routes, two maps with GPI policies, and two histograms of returns."""
     numbers = result.numbers
     grid = Grid(numbers["layout"])
     drawn = drawing.figure(9.5, 8.2)
@@ -36,13 +36,13 @@ def draw(result: Result) -> Figure:
         _map(axes, grid)
         _route(axes, grid, route, colour)
         axes.set_title(title, fontsize=9)
-    marks = "colour and mark the source that drives it (blue o: source 1, red x: source 2)"
-    middle.suptitle(f"GPI on the target: arrows are the policy, {marks}", **_BOLD)
+    marks = "colour and mark: the selected source policy (blue o: source 1, red x: source 2)"
+    middle.suptitle(f"GPI on the target. Arrows: action; {marks}", **_BOLD)
     for axes, (name, (title, _)) in zip(middle.subplots(1, 2), WAYS.items(), strict=True):
         _map(axes, grid)
         _arrows(axes, grid, numbers["policies"][name], numbers["driving_source"][name])
         utility, best = numbers["utility"][name][grid.start], numbers["optimal_utility"][grid.start]
-        axes.set_title(f"{title}: U(S) = {utility:.2f}, best possible {best:.2f}", fontsize=9)
+        axes.set_title(f"{title}: U(S) = {utility:.2f}, optimum {best:.2f}", fontsize=9)
     bottom.suptitle(f"Returns of {numbers['rollouts']:,} rollouts of {numbers['steps']} steps", **_BOLD)
     _histograms(bottom.subplots(1, 2, sharex=True, sharey=True), numbers)
     return provenance(drawn, result)

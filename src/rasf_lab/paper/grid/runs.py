@@ -1,7 +1,7 @@
-"""`rasf reproduce grid`, Figure 1: risk-aware against risk-neutral evaluation in GPI, on a 5 x 5 grid with traps.
+"""`rasf reproduce grid`, Figure 1: GPI with risk-averse and with risk-neutral evaluation, on a 5 x 5 grid with traps.
 
 Sources are optimal at beta = -0.1 for trap costs (20, 20) and (0, 0); the target has costs (20, 0). Both GPI policies
-choose among the same two sources; they differ only in how they evaluate them on the target. gamma = 1.
+use the same two sources and differ only in the risk of their evaluation on the target. gamma = 1.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ROLLOUTS = {"quick": 1_000, "paper": 5_000}
 
 
 class Transfer(NamedTuple):
-    """A GPI policy on the target, the source that drives each state, and its true utilities (S,) at BETA."""
+    """A GPI policy on the target, the selected source and the true utility at BETA of each state, all (S,)."""
 
     policy: Ints
     source: Ints
@@ -42,12 +42,12 @@ class Transfer(NamedTuple):
 
 
 def total_ticks(preset: str) -> int:
-    """How often `run` calls `tick`."""
+    """Return how often `run` calls `tick`."""
     return 1
 
 
 def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Result:
-    """Everything Figure 1 shows, and the verdicts on G1 to G5 and T7."""
+    """Return the numbers of Figure 1 and the verdicts on G1 to G5 and T7."""
     begin = time.perf_counter()
     grid = Grid()
     mdp, start, target = grid.mdp(), grid.start, grid.task(TARGET_COSTS)
@@ -93,7 +93,14 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Resul
 
 
 def transfer(mdp: FiniteMDP, sources: list[Plan], w: Floats, beta: float) -> Transfer:
-    """GPI over the sources evaluated on w at `beta`, judged at BETA."""
+    """Return GPI over the sources, with its true utility at BETA.
+
+    Args:
+        mdp: the model of the grid.
+        sources: the source policies.
+        w: weights of the target (d,).
+        beta: the risk at which the sources are evaluated on w.
+    """
     scores = np.stack([evaluate_policy(mdp, source.policy, w, Entropic(beta)) for source in sources])
     choice = gpi(scores)
     q = evaluate_policy(mdp, choice.policy, w, Entropic(BETA))
@@ -101,7 +108,7 @@ def transfer(mdp: FiniteMDP, sources: list[Plan], w: Floats, beta: float) -> Tra
 
 
 def cross_table(grid: Grid, mdp: FiniteMDP) -> dict[str, dict[str, float]]:
-    """U at the start under BETA, mean over target costs, for sources trained and evaluated with and without risk."""
+    """Return the mean of U(S) at BETA over target costs, for sources trained and evaluated with and without risk."""
     betas = {"neutral": 0.0, "averse": BETA}
     table = {}
     for train, train_beta in betas.items():
@@ -118,7 +125,7 @@ def cross_table(grid: Grid, mdp: FiniteMDP) -> dict[str, dict[str, float]]:
 
 
 def reachable(mdp: FiniteMDP, policy: Ints, start: int) -> list[int]:
-    """States, not terminal, that `policy` may visit from `start`."""
+    """Return the states, other than terminal ones, that `policy` can reach from `start`."""
     indptr, entries = mdp.under_policy(policy)
     found, frontier = {start}, [start]
     while frontier:
@@ -130,6 +137,6 @@ def reachable(mdp: FiniteMDP, policy: Ints, start: int) -> list[int]:
 
 
 def _counts(returns: Floats) -> dict[str, object]:
-    """Returns are whole numbers here, so counts lose nothing."""
+    """Return mean, variance and counts of returns, which are whole numbers here."""
     values, counts = np.unique(np.round(returns).astype(int), return_counts=True)
     return {"mean": float(returns.mean()), "variance": float(returns.var(ddof=1)), "values": values, "counts": counts}

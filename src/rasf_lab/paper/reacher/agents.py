@@ -1,7 +1,7 @@
-"""The paper's baselines and ablations on the reacher, as kinds of the library's deep agent.
+"""The paper's baselines and ablations on the reacher, as subclasses of the library's deep agent.
 
-ConditionedAgent    C51, RaC51: one network that sees the target learns a histogram of the reward
-GpiAgent            the bootstrap action by GPI over all policies, as the author's SFDQN code has it
+ConditionedAgent    C51, RaC51: one network, with the target as an input, learns a histogram of the reward
+GpiAgent            the bootstrap action is chosen by GPI over all policies, as in the author's SFDQN code
 """
 
 from __future__ import annotations
@@ -27,24 +27,25 @@ from rasf.deep.settings import HistogramSettings, NetworkSettings, network_setti
 from rasf.risk import Risk
 
 REWARD_BOUNDS = (-30.0, 10.0)  # the support of a conditioned network's histogram
-SEPARATE_HEADS = partial(init_network, separate_heads=True)  # the heads of each feature are a layer of their own
+SEPARATE_HEADS = partial(init_network, separate_heads=True)  # to initialise, the heads of each feature are one layer
 
 
 def adam(epsilon: float) -> Any:
-    """Adam with another epsilon than optax's 1e-8."""
+    """Return Adam of optax with this epsilon; 1e-8 is optax's own."""
     return optax.adam if epsilon == 1e-8 else partial(optax.adam, eps=epsilon)
 
 
 def paper_settings(agent: str) -> NetworkSettings:
-    """The default settings of an agent of the paper; a conditioned network has a histogram."""
+    """Return the default settings of an agent of the paper; a conditioned network has a histogram."""
     return HistogramSettings() if AGENTS[agent].law is LawKind.REWARD else network_settings(agent)
 
 
 @dataclass(frozen=True)
 class ConditionedAgent(Agent):
-    """One network that sees the task's input beside the observation, and learns the distribution of the reward.
+    """One network with observation and task input as inputs, which learns the distribution of the reward's return.
 
-    relabelled: it learns every transition for all training tasks, not only for the one that was active.
+    Args:
+        relabelled: learn from every transition for all training tasks, not only for the active one. Default: False.
     """
 
     relabelled: bool = False
@@ -89,7 +90,7 @@ class ConditionedAgent(Agent):
         weight: Array | float = 1.0,
         spread: Array | float = 1.0,
     ) -> tuple[Learner, Losses]:
-        """As for features, of which the reward is the only one."""
+        """Update as the base class does, with the reward as the only feature."""
         assert isinstance(by, Risk)
         if self.relabelled:
             batch = _for_every_task(batch, len(tasks.weights))
@@ -102,14 +103,14 @@ class ConditionedAgent(Agent):
 
 
 def _for_every_task(batch: Windows, tasks: int) -> Windows:
-    """Every transition once for every task, as if that task had been active."""
+    """Return every transition once for each task, labelled with that task."""
     repeated: Windows = jax.tree.map(lambda part: jnp.repeat(part, tasks, axis=0), batch)
     return repeated._replace(task=jnp.tile(jnp.arange(tasks), len(batch.task)))
 
 
 @dataclass(frozen=True)
 class GpiAgent(Agent):
-    """The agent whose bootstrap action is that of GPI over all policies."""
+    """An agent whose bootstrap action is chosen by GPI over all policies."""
 
     def bootstrap_scores(self, networks: Networks, x: Array, w: Array, risk: Risk | Array) -> Array:
         def by_all(own: Array, own_risk: Risk | Array) -> Array:

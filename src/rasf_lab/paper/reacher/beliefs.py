@@ -1,15 +1,16 @@
-"""What trained networks believe, and the truth: maps over positions of the tip (the paper's Figures 13 and 14), and how
-far mean-variance is from the entropic utility on learned histograms (claim R15).
+"""Predictions of trained networks and true values.
 
-Maps, at rest with the tip at a grid point, both elbow solutions averaged:
+There are maps over positions of the tip (the paper's Figures 13 and 14), and the difference of mean-variance and
+entropic utility on learned histograms (claim R15). A map has the arm at rest with the tip at a grid point, and averages
+both elbow solutions:
 
     objective (i, j)   max over actions of mean + beta variance of policy i on task j
     variance (i, j)    of the return of policy i on task j, when it takes its own greedy action
     truth (i, j)       the same variance by Monte Carlo rollouts of policy i
 
-The exact entropic utility, by the sum rule in log space, is always finite. Written plainly, exp(beta w z) overflows.
-And it hangs on the tails: softmax leaves a trace of mass on every atom, and at the far end of the failure feature a
-trace counts exp(180) times at the paper's beta = -3.
+The exact entropic utility, computed by log-sum-exp, is always finite. Computed directly, exp(beta w z) overflows. The
+utility is also sensitive to the tails: softmax leaves a little mass on every atom, and at the far end of the failure
+feature that mass is multiplied by exp(180) at the paper's beta = -3.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _TRACE = 1e-9  # of mass, on every atom
 
 
 class Grid(NamedTuple):
-    """Tips (G, G, 2), which of them the arm reaches (G, G), and the states (2 P, 4) of both elbows there."""
+    """Tip positions (G, G, 2), whether the arm reaches them (G, G), and the states (2 P, 4) of both elbow solutions."""
 
     tips: Floats
     reached: Bools
@@ -47,7 +48,7 @@ class Grid(NamedTuple):
 
 
 def grid(points: int) -> Grid:
-    """A square grid of tip positions."""
+    """Return a square grid of tip positions with `points` points on a side."""
     axis = np.linspace(-_HALF_WIDTH, _HALF_WIDTH, points)
     tips = np.stack(np.meshgrid(axis, axis), axis=-1)
     angles = angles_reaching(tips)
@@ -58,7 +59,7 @@ def grid(points: int) -> Grid:
 
 
 def angles_reaching(position: Array) -> Array:
-    """Both elbow solutions (2, .., 2) = (q1, q2) that bring the tip to `position` (.., 2); nan where it cannot be."""
+    """Return both elbow solutions (2, .., 2) = (q1, q2) for tips at `position` (.., 2); nan if out of reach."""
     xp = array_namespace(position)
     x, y = position[..., 0], position[..., 1]
     cos = (x**2 + y**2 - LINK**2 - TIP**2) / (2 * LINK * TIP)
@@ -69,14 +70,14 @@ def angles_reaching(position: Array) -> Array:
 
 
 def on_grid(where: Grid, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Values (.., P) of the reached points as maps (.., G, G), nan elsewhere."""
+    """Return values (.., P) of the reached points as maps (.., G, G), with nan elsewhere."""
     maps = np.full((*values.shape[:-1], *where.reached.shape), np.nan, np.float32)
     maps[..., where.reached] = values
     return maps
 
 
 class Beliefs(NamedTuple):
-    """Objective and variance (K, T, P) at the reached points, and the share of states where the variance is < 0."""
+    """Objective and variance (K, T, P) at the reached points, and the share of negative variances."""
 
     objective: Array
     variance: Array
@@ -84,7 +85,7 @@ class Beliefs(NamedTuple):
 
 
 class Mapped(NamedTuple):
-    """What is mapped: an agent in a world, at the points of a grid; own_tasks (K,) are those of its K policies."""
+    """The subject of a map: an agent in a world, at the points of a grid. `own_tasks` (K,) are its policies' tasks."""
 
     agent: Agent
     world: Reacher
@@ -93,7 +94,14 @@ class Mapped(NamedTuple):
 
 
 def beliefs(mapped: Mapped, networks: Networks, beta: Array, tasks: Tasks) -> Beliefs:
-    """What the networks say about all tasks."""
+    """Return the maps that the networks predict for all tasks.
+
+    Args:
+        mapped: agent, world and grid.
+        networks: the agent's networks.
+        beta: the risk, as the factor that `agent.risk` takes.
+        tasks: the tasks (T).
+    """
     agent, world, where, own_tasks = mapped
     risk = agent.risk(beta)
     obs = world.observe(jnp.asarray(where.states))
@@ -119,10 +127,18 @@ def true_variance(
     steps: int,
     exact_failures: bool = False,
 ) -> Array:
-    """Variance (K, T, P) of the discounted return over `steps` greedy steps of each policy, on every task.
+    """Return the variance (K, T, P) of the discounted return of each policy on every task, from greedy rollouts.
 
-    exact_failures: of chance that does not change the path, the variance is known, path by path: much less noise. As
-    published, failures are drawn like everything else.
+    Args:
+        mapped: agent, world and grid.
+        networks: the agent's networks.
+        beta: the risk, as the factor that `agent.risk` takes.
+        tasks: the tasks (T).
+        key: the random key.
+        rollouts: the number of rollouts from each state.
+        steps: their length.
+        exact_failures: use the exact variance of the failures along each path, which has much less noise; failures do
+            not change the path. Default: False, failures are drawn, as for the published numbers.
     """
     agent, world, where, own_tasks = mapped
     risk, gamma, K = agent.risk(beta), agent.settings.gamma, agent.policies
@@ -152,7 +168,7 @@ def true_variance(
 
 
 def _both_elbows(values: Array) -> Array:
-    """Mean over the two elbows of values (T, K, 2 P), as (K, T, P)."""
+    """Return the mean over the two elbow solutions of values (T, K, 2 P), as (K, T, P)."""
     return jnp.moveaxis(jnp.mean(values.reshape(*values.shape[:2], 2, -1), axis=2), 0, 1)
 
 
@@ -170,10 +186,22 @@ class _Formula(Risk):
 def compare_risks(
     agent: Agent, world: Reacher, networks: Networks, beta: Array, tasks: Tasks, states: Array
 ) -> dict[str, Array]:
-    """Over states (T, n, 4) of every task: how often GPI's actions agree, how far scores are apart, what overflows.
+    """Compare GPI by mean-variance and by the entropic utility.
 
-    apart: quantiles 0.1, 0.5, 0.9 of |entropic - mean-variance|. level: the median |mean-variance|. trace: quantiles of
-    the change by a trace of mass. lost: the share of scores that the plain formula cannot compute.
+    Args:
+        agent: the agent.
+        world: the world.
+        networks: the agent's networks.
+        beta: the factor of both risks.
+        tasks: the tasks (T).
+        states: states of every task (T, n, 4).
+
+    Returns:
+        agree: the share of states in which both take the same action.
+        apart: quantiles 0.1, 0.5 and 0.9 of |entropic - mean-variance| of the scores.
+        level: the median |mean-variance|.
+        trace: the same quantiles of the change of the entropic score if every atom gets an additional 1e-9 of mass.
+        lost: the share of scores that overflow without log-sum-exp.
     """
 
     def as_written(probs: Array, atoms: Array, w: Array) -> Array:

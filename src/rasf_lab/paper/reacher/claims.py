@@ -1,13 +1,14 @@
-"""Verdicts on R1 to R18 from the reacher's runs, by both readings of each; `claims.toml` has the rules.
+"""Verdicts on R1 to R18 from the reacher's runs, by both readings of each.
 
-Here is what they measure, and the rules of R3, R5 and R13, which are of no common kind.
+`claims.toml` has the rules. This module has their measures, and the rules of R3, R5 and R13, which do not fit that
+form.
 
-How we read the claims' words: "almost at once" is between 5 and 15 % of all training; "unsatisfactory" is below 75 % of
-C51 trained alone; "gracefully" is at most 25 points of normalised return a step of beta; "about equal" failures differ
-by less than a tenth of what SFC51 has; "considerably lower", "far exceeds" and "modestly more" are the direction alone.
-Returns and failures of the end are those of the final policies. Differences are paired by seed, over the seeds that all
-compared runs have. R5, R8 and R9 were fixed before their runs were made. Second readings were declared after the first
-verdicts; both stand.
+Our reading of the claims' words: "almost at once" is between 5 and 15 % of all training; "unsatisfactory" is below 75 %
+of C51 trained on the task alone; "gracefully" is at most 25 points of normalised return per step of beta; "about equal"
+failures differ by less than a tenth of SFC51's; "considerably lower", "far exceeds" and "modestly more" are tested as
+directions. Final returns and failures are those of the final policies. Differences are paired by seed, over the seeds
+that all compared runs have. R5, R8 and R9 were fixed before their runs. Second readings were declared after the first
+verdicts; both are reported.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ _MISSED = 0.1  # metres from the target: a policy that holds its tip farther awa
 _OWN_PHASE = (0.2, 0.4)
 _N = len(TRAINING)
 CLAIMS = tuple(f"R{n}" for n in range(1, 19))
-BEYOND = ("rasfdqn beyond", "rac51 beyond")  # where the paper's own agents were not run: as this library trains them
+BEYOND = ("rasfdqn beyond", "rac51 beyond")  # the library's training, for presets without the paper's agents
 
 
 def judge(measured: Measures) -> dict[str, Finding]:
-    """All findings for which the runs are there, with both readings."""
+    """Return the findings of all claims whose runs exist, with both readings."""
     findings = {}
     for claim in CLAIMS:
         first = read(claim, measured)
@@ -57,7 +58,13 @@ def judge(measured: Measures) -> dict[str, Finding]:
 
 
 def read(claim: str, measured: Measures, agents: tuple[str, str] = ("rasfc51", "rac51")) -> Reading | None:
-    """The first reading of a claim, of ours and its rival; None where runs are missing."""
+    """Return the first reading of a claim; None if runs are missing.
+
+    Args:
+        claim: its id.
+        measured: the measures of all runs.
+        agents: our agent and the one it is compared with. Default: "rasfc51" and "rac51".
+    """
     if claim in FIRST:
         found = FIRST[claim].read(measured, MEASURES, agent=agents[0], when="final")
     else:
@@ -66,7 +73,7 @@ def read(claim: str, measured: Measures, agents: tuple[str, str] = ("rasfc51", "
 
 
 def read_again(claim: str, measured: Measures) -> Reading | None:
-    """The second reading of a claim; None where there is none, or runs are missing."""
+    """Return the second reading of a claim; None if it has none, or if runs are missing."""
     found = SECOND[claim].read(measured, MEASURES) if claim in SECOND else None
     if found and claim == "R2" and measured.alone_averse is not None:
         alone = ", ".join(str(mean_interval(task)) for task in measured.alone_averse[:, :_N].T)
@@ -74,7 +81,7 @@ def read_again(claim: str, measured: Measures) -> Reading | None:
     return found and with_enough_seeds(found)
 
 
-# --- what the rules measure, (seeds,) or (seeds, columns) of a label
+# --- measures of the rules: (seeds,) or (seeds, columns) of a label
 
 
 def _early_return(m: Measures, name: str) -> Floats:
@@ -83,35 +90,35 @@ def _early_return(m: Measures, name: str) -> Floats:
 
 
 def _in_own_phase(m: Measures, name: str) -> Floats:
-    """Return on each training task, soon after it was selected."""
+    """Return the normalised return on each training task, early in the task's own phase."""
     phase, returns = m.steps[-1] / _N, []
     for task in TRAINING:
-        into = (m.steps - task * phase) / phase  # so rounded that windows of all tasks are alike
+        into = (m.steps - task * phase) / phase  # in this order, rounding gives the same window for all tasks
         window = (into > _OWN_PHASE[0]) & (into <= _OWN_PHASE[1])
         returns.append(m.normalised(name)[:, window, task].mean(axis=1))
     return np.stack(returns, axis=1)
 
 
 def _fifths(m: Measures, name: str) -> Floats:
-    """Test failures (seeds, 5) in each fifth of training, without the evaluation before it."""
+    """Return test failures (seeds, 5) in each fifth of training, without the evaluation before training."""
     curve = m.test_failures(name)
     return np.stack([part.mean(axis=1) for part in np.array_split(curve[:, 1:], 5, axis=1)], axis=1)
 
 
 def _begin_and_end(m: Measures, name: str) -> tuple[Floats, Floats]:
-    """Test failures in as many evaluations at the beginning of training, without the one before it, as at its end."""
+    """Return test failures in the first and in the last fifth of the evaluations, without the one before training."""
     curve = m.test_failures(name)
     n = max(1, curve.shape[1] // 5)
     return curve[:, 1 : n + 1].mean(axis=1), curve[:, -n:].mean(axis=1)
 
 
 def _risky(m: Measures, name: str, what: str) -> Floats:
-    """Of the final policy on the six risky targets."""
+    """Return a measure `what` of the final policy on the six risky targets."""
     return m.final(name, what)[:, list(Reacher().risky)]
 
 
 def _peaks(m: Measures, name: str) -> Floats:
-    """Where the objective of GPI peaks on the tasks of the risky targets, (seeds, 6, 2)."""
+    """Return the positions (seeds, 6, 2) where the objective of GPI is largest on the tasks of the risky targets."""
     where = grid(m.points(name))
     best = m.arrays[name]["map_peaks"].astype(int)  # (seeds, 12)
     return np.asarray(where.tips[where.reached][best][:, list(Reacher().risky)])
@@ -129,24 +136,24 @@ def _two_cells(m: Measures, name: str) -> Floats:
 
 
 def _error(m: Measures, name: str) -> Floats:
-    """Relative error of the learned variance of every policy on its own task, after all tasks."""
+    """Return the relative error of the learned variance, over policies on their own tasks, after all tasks."""
     learned, truth = (m.arrays[name][key] for key in ("last_variance", "last_truth"))
     return np.asarray(np.abs(learned - truth).mean(axis=(1, 2)) / truth.mean(axis=(1, 2)))
 
 
 def _correlation(m: Measures, name: str) -> Floats:
-    """How far the variance is in the right places: its correlation with the truth over the positions of the tip."""
+    """Return the correlation of learned and true variance over positions of the tip, mean over policies."""
     x, y = (
         m.arrays[name][key] - m.arrays[name][key].mean(axis=-1, keepdims=True)
         for key in ("last_variance", "last_truth")
     )
     lengths = np.linalg.norm(x, axis=-1) * np.linalg.norm(y, axis=-1)
-    # a row of equal values is correlated with nothing
+    # the correlation of a constant row is 0
     return np.asarray((np.sum(x * y, axis=-1) / np.where(lengths > 0, lengths, np.inf)).mean(axis=1))
 
 
 def _circles(m: Measures, name: str) -> Bools:
-    """Which points of the map are in a circle."""
+    """Return which points of the map are in a risky circle."""
     where = grid(m.points(name))
     return np.asarray(Reacher().in_circle(where.tips[where.reached]))
 
@@ -160,7 +167,12 @@ def _inside(m: Measures, name: str, what: str) -> Floats:
 
 
 def larger_inside(values: Floats, inside: Bools) -> Floats:
-    """Probability (..) that a value (.., P) inside is larger than one outside; equal ones count half."""
+    """Return the probability (..) that a value inside is larger than a value outside; equal values count half.
+
+    Args:
+        values: values of the points (.., P).
+        inside: whether a point is inside (P,).
+    """
     within, without = values[..., inside, None], values[..., None, ~inside]
     return np.asarray((within > without).mean(axis=(-2, -1)) + (within == without).mean(axis=(-2, -1)) / 2)
 
@@ -206,11 +218,17 @@ MEASURES: Mapping[str, Measure[Measures]] = {
 }
 
 
-# --- rules of no common kind
+# --- rules of another form
 
 
 def far_exceeds(measured: Measures, agent: str, rival: str) -> Reading | None:
-    """R3, with what a fairer rival leaves of it, and how often ours is better on a task."""
+    """Return the reading of R3, also against relabelled RaC51, and with the probability of improvement on a task.
+
+    Args:
+        measured: the measures of all runs.
+        agent: our agent.
+        rival: the agent that it is compared with, at -3 and at 0.
+    """
     name, others = f"{agent} -3", (f"{rival} -3", f"{rival} 0")
     if not {name, *others} <= measured.arrays.keys():
         return None
@@ -223,7 +241,7 @@ def far_exceeds(measured: Measures, agent: str, rival: str) -> Reading | None:
     if "rac51-relabelled -3" in m.arrays:
         text += f"; against RaC51 with relabelled targets {_gap_to(m, name, 'rac51-relabelled -3')}"
     scores = [m.final(one, "return")[:, _N:] for one in (name, *others)]
-    if len(ours) > 1:  # one run has no interval
+    if len(ours) > 1:  # a single run has no interval
         middle = stratified_interval(scores[0], interquartile_mean, whole_runs=True)
         wins = [
             str(probability_of_improvement(scores[0], theirs, paired=True, whole_runs=True)) for theirs in scores[1:]
@@ -234,13 +252,13 @@ def far_exceeds(measured: Measures, agent: str, rival: str) -> Reading | None:
 
 
 def _gap_to(m: Measures, ours: str, other: str) -> Interval:
-    """Of the final test return, over the seeds that both have."""
+    """Return the interval of the difference of final test returns, over the seeds that both labels have."""
     both = m.of_common_seeds(ours, other)
     return mean_interval(both.final_test(ours, "return") - both.final_test(other, "return"))
 
 
 def graceful(measured: Measures, *agents: str) -> Reading | None:
-    """R5: no step of beta costs much, and ours is above its rival at each."""
+    """Return the reading of R5: no step of beta lowers the return much, and the first agent is above the second."""
     names = [[f"{agent} {risk}" for risk in RISKS] for agent in agents]
     if not {*names[0], *names[1]} <= measured.arrays.keys():
         return None
@@ -260,8 +278,8 @@ def graceful(measured: Measures, *agents: str) -> Reading | None:
 
 
 def wall_time(m: Measures, *agents: str) -> Reading | None:
-    """R13, in seconds a trial; of the paper's hours, what can be checked is that RaSFC51 costs more than RaC51."""
-    # the label of the paper's own is the agent and its beta, no more
+    """Return the reading of R13, in seconds per trial. It tests only whether RaSFC51 takes longer than RaC51."""
+    # the labels of the paper's own runs are the agent and its beta
     names = [[name for name in m.arrays if name.rsplit(" ", 1)[0] == agent] for agent in agents]
     if not all(names):
         return None

@@ -1,7 +1,7 @@
-"""Figures 2, 4, 6 and 10 to 14, each a function of the saved result; None where the runs it shows are not there.
+"""Figures 2, 4, 6 and 10 to 14, each a function of the saved result that returns None if its runs are missing.
 
-As the paper prints them; beside three of them is what it does not show: RaC51 on the training tasks, the objective that
-Figure 13's formula has, and the true variance.
+The figures follow the paper's. Three of them have a variant with what the paper does not show: RaC51 on the training
+tasks, the objective by the formula under Figure 13, and the true variance.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rasf_lab.paper.reacher.measures import RISKS, title
 from rasf_lab.paper.reacher.training import TRAINING
 
 _SHADES = (drawing.INK, drawing.BLUE, drawing.GREEN, drawing.ORANGE, drawing.RED)
-# curves: the runs' label, what the legend says, colour, line
+# curves: the runs' label, the legend's label, colour, line
 _MAIN = (
     ("rasfc51 -3", title("rasfc51 -3"), drawing.GREEN, "-"),
     ("rasfc51 0", title("rasfc51 0"), drawing.ORANGE, "--"),
@@ -58,12 +58,12 @@ _SFDQN = (
 _RELABELLED = (("rac51-relabelled -3", "RaC51 (3), relabelled", drawing.GREY, (0, (5, 1, 1, 1))),)
 _ROLLOUTS = ("rasfc51 -3", "rasfc51 0", "rac51 -3")
 _SIDES = (("variance", "learned"), ("truth", "Monte Carlo"))
-_MAP_DPI = 110  # a map has few points, and many maps make large files
+_MAP_DPI = 110  # enough for maps of few points, and keeps files small
 _SHOWN_TASKS = (0, 4, 10)  # one training task and two test tasks, all in risky circles
 
 
 def figure_2_reacher(result: Result) -> Figure:
-    """The arm, the targets and the risky circles."""
+    """Draw the arm, the targets and the risky circles."""
     drawn = drawing.figure(4.6, 4.9)
     axes = drawn.subplots()
     world(axes, labels=True)
@@ -76,7 +76,7 @@ def figure_2_reacher(result: Result) -> Figure:
 
 
 def world(axes: Axes, labels: bool = False) -> None:
-    """Targets and risky circles, without a frame."""
+    """Draw targets and risky circles, without a frame; `labels` numbers the targets."""
     reacher = Reacher()
     for index, target in enumerate(reacher.targets):
         if index in reacher.risky:
@@ -99,7 +99,7 @@ def _curve(axes: Axes, result: Result, values: Numbers, label: str | None, **sty
 
 
 def _curves(axes: Axes, result: Result, what: str, shown: Iterable[tuple[str, str, str, Any]]) -> None:
-    """Those for which there are runs."""
+    """Draw the curves whose runs exist."""
     agents = result.numbers["agents"]
     for name, label, colour, style in shown:
         if name in agents:
@@ -109,7 +109,7 @@ def _curves(axes: Axes, result: Result, what: str, shown: Iterable[tuple[str, st
 def _finish(axes: Axes, result: Result, title: str) -> None:
     drawing.plain(axes)
     axes.set_title(title, fontsize=9)
-    axes.set_xlabel("thousand steps", fontsize=8)
+    axes.set_xlabel("training steps (thousands)", fontsize=8)
     per_task = result.numbers["settings"]["steps_per_task"] / 1000
     interleaved = any("beyond" in name for name in result.numbers["agents"])
     for task in () if interleaved else TRAINING[1:]:
@@ -117,12 +117,12 @@ def _finish(axes: Axes, result: Result, title: str) -> None:
 
 
 def figure_4(result: Result) -> Figure | None:
-    """Training tasks, test return, test failures; faded is C51, as in the paper."""
+    """Draw returns on training tasks, with those of C51 faded as in the paper, test return and test failures."""
     return _figure_4(result, "rac51 0") or _figure_4(result, "rac51 beyond 0", "rasfdqn beyond -3", _BEYOND)
 
 
 def figure_4_rac51(result: Result) -> Figure | None:
-    """The same with RaC51 faded, which is what the text speaks of (R2)."""
+    """Draw Figure 4 with RaC51 faded, which the paper's text is about (R2)."""
     return _figure_4(result, "rac51 -3")
 
 
@@ -144,14 +144,14 @@ def _figure_4(
     _curves(middle, result, "test_return", shown + _RELABELLED)
     _curves(right, result, "test_failures", shown)
     _finish(middle, result, "normalised return, mean over 8 test tasks")
-    _finish(right, result, "failures a rollout, sum over 8 test tasks")
+    _finish(right, result, "failures per rollout, sum over 8 test tasks")
     left.legend(fontsize=7, loc="lower right")
     middle.legend(fontsize=7, loc="lower right")
     return provenance(drawn, result)
 
 
 def figure_6(result: Result) -> Figure | None:
-    """The beta sweep, SFC51 against SFDQN, and a few rollouts."""
+    """Draw test returns by beta, test returns of SFC51 and SFDQN, and a few rollouts."""
     agents, tips = result.numbers["agents"], result.numbers["tips"]
     if "rasfc51 0" not in agents or not tips:
         return None
@@ -159,11 +159,11 @@ def figure_6(result: Result) -> Figure | None:
     left, middle, right = drawn.subfigures(1, 3, squeeze=False)[0]
     axes = left.subplots()
     _curves(axes, result, "test_return", _BY_BETA)
-    _finish(axes, result, "normalised test return by -beta (0: SFC51, C51)")
+    _finish(axes, result, "normalised test return; in brackets -beta (0: SFC51, C51)")
     axes.legend(fontsize=6, ncols=2, loc="lower right")
     axes = middle.subplots()
     _curves(axes, result, "test_return", _SFDQN)
-    _finish(axes, result, "normalised test return, C51 in place of DQN")
+    _finish(axes, result, "normalised test return of SFC51 and SFDQN")
     axes.legend(fontsize=7, loc="lower right")
     rows = [name for name in _ROLLOUTS if name in tips]
     for line, name in zip(right.subplots(len(rows), len(_SHOWN_TASKS), squeeze=False), rows, strict=True):
@@ -172,7 +172,7 @@ def figure_6(result: Result) -> Figure | None:
 
 
 def _rollouts(line: Sequence[Axes], tips: Numbers, name: str, tasks: Sequence[int], titled: bool, size: int) -> None:
-    """Paths of the tip on each task; pentagons mark where they begin, a cross the target."""
+    """Draw paths of the tip on each task; pentagons mark their starts, a cross the target."""
     for axes, task in zip(line, tasks, strict=True):
         world(axes)
         for path, colour in zip(np.array(tips[name])[task], (drawing.INK, drawing.GREEN, drawing.ORANGE), strict=False):
@@ -185,14 +185,14 @@ def _rollouts(line: Sequence[Axes], tips: Numbers, name: str, tasks: Sequence[in
 
 
 def figure_10(result: Result) -> Figure | None:
-    """Test failures over training by beta, and return per failure of the final policies."""
+    """Draw test failures over training by beta, and return per failure of the final policies."""
     agents = result.numbers["agents"]
     if not any(name in agents for name, *_ in _BY_BETA):
         return None
     drawn = drawing.figure(11, 3.8)
     left, right = drawn.subplots(1, 2)
     _curves(left, result, "test_failures", _BY_BETA)
-    _finish(left, result, "failures a rollout, sum over 8 test tasks, by -beta (0: SFC51, C51)")
+    _finish(left, result, "failures per rollout, sum over 8 test tasks; in brackets -beta")
     left.legend(fontsize=6, ncols=2)
     n = len(TRAINING)
     for shift, (agent, colour) in enumerate((("rasfc51", drawing.GREEN), ("rac51", drawing.BLUE))):
@@ -207,14 +207,14 @@ def figure_10(result: Result) -> Figure | None:
         right.bar(places, height, 0.38, label=AGENTS[agent].title, color=colour)
     right.set_xticks(range(len(RISKS)), [risk.lstrip("-") for risk in RISKS])
     drawing.plain(right)
-    right.set_title("normalised return per failure", fontsize=9)
+    right.set_title("normalised test return per failure, final policies", fontsize=9)
     right.set_xlabel("-beta", fontsize=8)
     right.legend(fontsize=7)
     return provenance(drawn, result)
 
 
 def figures_11_12(result: Result) -> Figure | None:
-    """Three rollouts on each of the 12 tasks, six tasks a band."""
+    """Draw three rollouts on each of the 12 tasks, in two bands of six tasks."""
     tips = result.numbers["tips"]
     agents = [name for name in _ROLLOUTS if name in tips]
     if not agents:
@@ -229,7 +229,7 @@ def figures_11_12(result: Result) -> Figure | None:
 
 
 def _label(result: Result, agent: str, beta: str) -> str | None:
-    """The runs whose maps are kept for this agent and beta."""
+    """Return the label of the runs whose maps are kept for this agent and beta."""
     kept = result.numbers["map_points"]
     return next((name for name in kept if (name.split()[0], name.rsplit(" ", 1)[1]) == (agent, beta)), None)
 
@@ -237,9 +237,9 @@ def _label(result: Result, agent: str, beta: str) -> str | None:
 def _mosaic(
     axes: Axes, points: int, maps: Floats, tasks: Sequence[int], limits: Floats, peaks: bool = False
 ) -> AxesImage:
-    """Maps (rows, columns, P) side by side: row r belongs to tasks[r], limits (rows, 2) are its darkest and brightest.
+    """Draw maps (rows, columns, P) in a grid. x marks the target, o the peak, circles are risky.
 
-    x marks the target, o the peak, circles are risky.
+    Row r belongs to tasks[r]. limits (rows, 2) are the values of the darkest and of the brightest colour.
     """
     where, world = grid(points), Reacher()
     side, cell = 2 * where.tips[0, -1, 0], 2.08 * where.tips[0, -1, 0]
@@ -276,12 +276,12 @@ def _mosaic(
 
 
 def figure_13(result: Result) -> Figure | None:
-    """The objective of every policy (columns) on every task (rows), risk-aware and neutral, each with its own beta."""
-    return _figure_13(result, "objective", "at its own beta")
+    """Draw the objective of every policy (columns) on every task (rows), for beta -3 and 0, each at its own beta."""
+    return _figure_13(result, "objective", "objective at its own beta")
 
 
 def figure_13_as_printed(result: Result) -> Figure | None:
-    """The same with the formula that is printed under the paper's figure, mean - variance, for both."""
+    """Draw Figure 13 with the formula under the paper's figure, mean - variance, for both."""
     return _figure_13(result, "objective_as_printed", "mean - variance")
 
 
@@ -296,13 +296,13 @@ def _figure_13(result: Result, key: str, words: str) -> Figure | None:
         limits = np.stack([maps.min(axis=(1, 2)), maps.max(axis=(1, 2))], axis=1)
         _mosaic(axes, result.numbers["map_points"][name], maps, range(len(maps)), limits, peaks=True)
         axes.set_title(f"{title(name)}: {words} (x target, o peak)", fontsize=8)
-        axes.set_xlabel("policy; colours scale by row", fontsize=7)
+        axes.set_xlabel("policy (one colour scale per row)", fontsize=7)
         axes.set_ylabel("task", fontsize=7)
     return provenance(drawn, result)
 
 
 def figure_14(result: Result) -> Figure | None:
-    """The variance of every policy's return (columns) on every task (rows), after 1 to 4 tasks, mean over seeds."""
+    """Draw the variance of every policy (columns) on every task (rows), after 1 to 4 tasks, mean over seeds."""
     names = [name for agent in ("rasfc51", "sfdqn-residual") if (name := _label(result, agent, "-3")) is not None]
     names = [name for name in names if f"{name}/variance_pairs" in result.arrays]
     if not names:
@@ -314,7 +314,7 @@ def figure_14(result: Result) -> Figure | None:
         for stage, axes in enumerate(line):
             maps = np.moveaxis(result.arrays[f"{name}/variance_pairs"][stage].astype(float), 0, 1)
             image = _mosaic(axes, result.numbers["map_points"][name], maps, range(len(maps)), _up_to(high, len(maps)))
-            axes.set_title(f"after {stage + 1} task{'s' * (stage > 0)}", fontsize=7)
+            axes.set_title(f"variance after {stage + 1} training task{'s' * (stage > 0)}", fontsize=7)
             axes.set_xlabel("policy", fontsize=7)
         line[0].set_ylabel(f"{title(name)}: task", fontsize=8)
         bar = drawn.colorbar(image, ax=line, shrink=0.5, extend="max", ticks=[0, 1])
@@ -323,7 +323,7 @@ def figure_14(result: Result) -> Figure | None:
 
 
 def figure_14_truth(result: Result) -> Figure | None:
-    """The variance of each policy on its own task, after 1 to 4 tasks (rows): learned, and by Monte Carlo."""
+    """Draw the learned and the true variance of each policy (rows) on its own task, after 1 to 4 tasks (columns)."""
     names = [name for agent in ("rasfc51", "sfdqn-residual") if (name := _label(result, agent, "-3")) is not None]
     if not names:
         return None
@@ -332,11 +332,11 @@ def figure_14_truth(result: Result) -> Figure | None:
     drawn = drawing.figure(8.4, 4.2 * len(names), _MAP_DPI)
     for line, name in zip(drawn.subplots(len(names), len(_SIDES), squeeze=False), names, strict=True):
         for axes, (key, words) in zip(line, _SIDES, strict=True):
-            # every policy is a column with its own target: transposed, so that rows share one
+            # a policy is a row, so that the maps of a row share a target
             maps = np.moveaxis(result.arrays[f"{name}/{key}"].astype(float), 0, 1)  # policies, stages
             image = _mosaic(axes, result.numbers["map_points"][name], maps, TRAINING, _up_to(high, n))
-            axes.set_title(f"{title(name)}: {words}", fontsize=8)
-            axes.set_xlabel("after so many tasks", fontsize=7)
+            axes.set_title(f"{title(name)}: {words} variance", fontsize=8)
+            axes.set_xlabel("number of training tasks so far", fontsize=7)
         line[0].set_ylabel("policy, on its own task", fontsize=7)
         bar = drawn.colorbar(image, ax=line, shrink=0.6, extend="max", ticks=[0, 1])
         bar.ax.set_yticklabels(["0", f"{high:.2g}"], fontsize=7)

@@ -1,9 +1,9 @@
-"""Lanes of the fused driver from the first step to the last, with evaluation in between and checkpoints.
+"""Training of lanes with the fused driver, from the first step to the last, with evaluations and checkpoints.
 
-After each chunk of training, `evaluate` may look at the lanes, and what it returns is kept as history, stacked on axis
-0. A checkpoint holds lanes and history, so that a killed run goes on from its last one, to the same bits on the same
-device; and digests of the agent, the world, the schedule and the configs, so that it does so only where they are the
-same. Agents, worlds and schedules are compared by their printed form.
+After each chunk of training `evaluate` gets the lanes. The arrays that it returns are the history, stacked on axis 0.
+A checkpoint holds lanes and history, so that a killed run resumes from it, to the same bits on the same device. It also
+holds digests of the agent, the world, the schedule and the configs, and is refused if one of them differs. Agents,
+worlds and schedules are compared by their printed form.
 """
 
 from __future__ import annotations
@@ -41,10 +41,24 @@ def fit(
     checkpoint_every_s: float = 600.0,
     tick: Callable[[], None] = lambda: None,
 ) -> tuple[Lane, Arrays]:
-    """Train all lanes of `configs` (each part stacked on axis 0) and return them with the history.
+    """Train lanes.
 
-    `description` says what else this run is, such as what `evaluate` does. A checkpoint with another one, or of another
-    agent, world, schedule or configs, is refused. `tick` is called once per chunk.
+    Args:
+        agent: the agent.
+        world: the world.
+        configs: the configs of the lanes, each part stacked on axis 0.
+        schedule: tasks, steps and steps between evaluations.
+        evaluate: (steps so far, lanes) -> arrays to keep; called before training and after each chunk.
+        description: everything else that determines the run, such as the version of `evaluate`.
+        checkpoint: file of the checkpoint, which is resumed if it exists. Default: none.
+        checkpoint_every_s: seconds between checkpoints. Default: 600.
+        tick: called once per chunk, also for those before the checkpoint.
+
+    Returns:
+        The trained lanes, and the history by name.
+
+    Raises:
+        ValueError: the checkpoint is of another agent, world, schedule, configs or description.
     """
     period, length = period_of(agent, schedule.tasks), schedule.evaluate_every
     stretch = schedule.steps if agent.settings.interleaved else schedule.steps_per_task
@@ -72,24 +86,24 @@ def fit(
 
 
 def _label(agent: Agent, world: World, configs: RunConfig, schedule: Schedule, description: Header) -> Header:
-    """What determines a run's numbers, as a checkpoint gives it back."""
+    """Return a description of all that determines a run's numbers, as JSON reads it back."""
     keys = configs._replace(key=jax.random.key_data(configs.key))
     plain = jax.tree.map(lambda part: jnp.asarray(part).tolist(), keys)
     parts = {"agent": agent, "world": world, "schedule": schedule, "configs": plain}
-    # functions and plain objects print where they are in memory, which says nothing
+    # remove the addresses that functions and plain objects print
     printed = {name: re.sub(r" at 0x[0-9a-fA-F]+", "", repr(part)) for name, part in parts.items()}
     digests = {name: sha256(text.encode()).hexdigest() for name, text in printed.items()}
     return dict(json.loads(json.dumps(digests | {"description": description})))
 
 
 def _save(path: Path, lanes: Lane, history: Arrays, label: Header) -> None:
-    """Write a checkpoint; arrays of the lanes are named after their nesting."""
+    """Write a checkpoint. Arrays of the lanes are named by their path in the tree."""
     arrays = {f"lanes{name}": np.asarray(part) for name, part in _named(lanes)}
     save_file(path, label, arrays | {f"history/{name}": part for name, part in history.items()})
 
 
 def _resume(path: Path, like: Lane, label: Header) -> tuple[int, Lane, Arrays]:
-    """Step, lanes with the structure, shapes and types of `like`, and history of the checkpoint with this label."""
+    """Return step, lanes and history of a checkpoint, which must have this label and lanes with the tree of `like`."""
     found, arrays = load_file(path)
     step = found.get("step")
     if not label.keys() <= found.keys() or not isinstance(step, int):
@@ -97,8 +111,8 @@ def _resume(path: Path, like: Lane, label: Header) -> tuple[int, Lane, Arrays]:
     other = [name for name in label if found[name] != label[name]]
     if other:
         raise ValueError(
-            f"{path} is a checkpoint of another configuration; remove it or choose another folder (what differs: "
-            f"{', '.join(other)})"
+            f"{path} is a checkpoint of another configuration (different: {', '.join(other)}); remove it or choose "
+            "another folder"
         )
     parts = []
     for name, part in _named(like):

@@ -1,7 +1,8 @@
-"""What the reacher's runs measured, by agent and beta, seeds in front, with normalised returns; and its summary.
+"""Measures of the reacher's runs by agent and beta, with seeds on axis 0 and normalised returns; and their summary.
 
-Normalised as in the paper: G_n = (G - G_b) / (G_a - G_b), with the mean return of C51 trained alone on a target, at the
-beginning and at the end of training; of the shipped runs, where it was not trained here.
+Returns are normalised as in the paper, G_n = (G - G_b) / (G_a - G_b), where G_b and G_a are the mean returns of C51,
+trained on one target alone, at the beginning and at the end of training. If C51 was not trained alone in these runs,
+the values of the shipped result are used.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from rasf_lab.paper.reacher.training import BETAS, SIZES, TRAINING, ReacherRun
 
 RISKS = tuple(f"{beta:g}" for beta in BETAS)
 _N_TRAIN = len(TRAINING)
-_NOT_JOINED = ("tips", "shown_tips", "peak_gb")  # of some runs only
+_NOT_JOINED = ("tips", "shown_tips", "peak_gb")  # used of some runs only
 _FINAL = ("return", "failures", "in_circle", "distance")
 _FINALS = tuple(f"{way}_{what}" for way in ("final", "aware") for what in _FINAL)
 _KEPT = ("return", "failures", "clipped", "seconds", "map_peaks", "map_negative", *_FINALS)
 _JUDGED_VARIANCES = ("rasfc51 -3", "sfdqn-residual -3")  # R12
 _SHOWN_TIPS = ("rasfc51 -3", "rasfc51 0", "rac51 -3")
-# what the paper leaves open: the runs of our reading, those of the other
+# choices that the paper leaves open: the other reading in words, the label of our reading, the label of the other
 CHOICES = (
     ("a' by GPI over all policies", "rasfc51 -3", "rasfc51 gpi -3"),
     ("each feature's heads initialised by themselves", "rasfc51 -3", "rasfc51 separate-heads -3"),
@@ -46,7 +47,7 @@ CHOICES = (
 
 
 def title(name: str) -> str:
-    """What figures call the runs of a label: "rasfc51 -3" is RaSFC51 (3), and "rasfc51 0" is SFC51."""
+    """Return the name of a label in figures: "rasfc51 -3" is RaSFC51 (3), and "rasfc51 0" is SFC51."""
     agent, beta = name.rsplit(" ", 1)
     agent = agent.split()[0]
     neutral = (spec for spec in AGENTS.values() if spec.neutral and agent in (spec.name, spec.risk_aware_form))
@@ -56,10 +57,14 @@ def title(name: str) -> str:
 
 @dataclass(frozen=True)
 class Measures:
-    """Arrays by label, sorted by seed; `begin` and `end` (12,) are the normaliser's returns.
+    """Measures of all runs.
 
-    map_points: of labels whose maps are not the paper's size. alone_averse: the final return (seeds, 12) of RaC51 at -3
-    trained alone on each target, normalised.
+    Args:
+        arrays: arrays by label and name, sorted by seed.
+        begin, end: G_b and G_a (12,) of the normalisation, by task.
+        steps: the steps at the evaluations.
+        map_points: the size of maps by label. Default: the paper's.
+        alone_averse: the normalised final return (seeds, 12) of RaC51 (-3) trained on each target alone. Default: none.
     """
 
     arrays: dict[str, Arrays]
@@ -70,11 +75,11 @@ class Measures:
     alone_averse: Floats | None = None
 
     def seeds(self, name: str) -> int:
-        """How many seeds."""
+        """Return the number of seeds of a label."""
         return len(self.arrays[name]["seed"])
 
     def of_common_seeds(self, *names: str) -> Measures:
-        """The same, of the seeds that all these labels have, so that they are paired."""
+        """Return the measures with these labels reduced to the seeds that all of them have, for paired differences."""
         common = reduce(np.intersect1d, (self.arrays[name]["seed"] for name in names))
         kept = {}
         for name in names:
@@ -83,46 +88,53 @@ class Measures:
         return replace(self, arrays=self.arrays | kept)
 
     def points(self, name: str) -> int:
-        """How many points the maps of a label have on a side."""
+        """Return the number of points on a side of a label's maps."""
         return self.map_points.get(name, ReacherRun.map_points)
 
     def normalised(self, name: str) -> Floats:
-        """Normalised return (seeds, evaluations, 12)."""
+        """Return the normalised return (seeds, evaluations, 12)."""
         return (self.arrays[name]["return"] - self.begin) / (self.end - self.begin)
 
     def test_return(self, name: str) -> Floats:
-        """Normalised return (seeds, evaluations), mean over the test tasks."""
+        """Return the normalised return (seeds, evaluations), mean over the test tasks."""
         return self.normalised(name)[:, :, _N_TRAIN:].mean(axis=2)
 
     def test_failures(self, name: str) -> Floats:
-        """Failures per rollout (seeds, evaluations), summed over the test tasks."""
+        """Return the failures per rollout (seeds, evaluations), summed over the test tasks."""
         return self.arrays[name]["failures"][:, :, _N_TRAIN:].sum(axis=2)
 
     def final(self, name: str, what: str, way: str = "final") -> Floats:
-        """Of the final policy, (seeds, 12): return (normalised), failures, in_circle or distance."""
+        """Return a measure (seeds, 12) of the final policies.
+
+        Args:
+            name: the label.
+            what: "return" (normalised), "failures", "in_circle" or "distance".
+            way: "final", the paper's scores, or "aware", discount-aware scores. Default: "final".
+        """
         values = self.arrays[name][f"{way}_{what}"]
         return (values - self.begin) / (self.end - self.begin) if what == "return" else values
 
     def final_test(self, name: str, what: str) -> Floats:
-        """Of the final policy on the test tasks, (seeds,): failures summed, everything else its mean."""
+        """Return a measure (seeds,) of the final policies over the test tasks: the sum of failures, else the mean."""
         values = self.final(name, what)[:, _N_TRAIN:]
         return values.sum(axis=1) if what == "failures" else values.mean(axis=1)
 
     def late_test(self, name: str, what: str) -> Floats:
-        """Mean over the last fifth of training, on the test tasks, (seeds,): of the return, or of failures summed."""
+        """Return "return" or "failures" (seeds,) over the test tasks, as a mean of the last fifth of training."""
         curve = self.test_return(name) if what == "return" else self.test_failures(name)
         return curve[:, -max(1, curve.shape[1] // 5) :].mean(axis=1)
 
 
 def derived(arrays: Arrays) -> Arrays:
-    """Add what rules and figures read of the large arrays of a run, where it has them.
+    """Add the arrays that rules and figures use instead of a run's large arrays.
 
     Args:
-        arrays: those of a run, or of several stacked on axis 0.
+        arrays: arrays of a run, or of several runs stacked on axis 0.
 
     Returns:
-        The same with `map_peaks` (12,), the reached point where the best policy's objective is largest, by task;
-        `last_variance` and `last_truth` (4, P), of the maps after all tasks; `shown_tips`, every fifth step of `tips`.
+        The arrays, with those of the following whose large arrays exist: `map_peaks` (12,), the index of the reached
+        point where the best policy's objective is largest, by task; `last_variance` and `last_truth` (4, P), the maps
+        after all tasks; `shown_tips`, every fifth step of `tips`.
     """
     found = dict(arrays)
     if "map_objective" in arrays:
@@ -136,13 +148,13 @@ def derived(arrays: Arrays) -> Arrays:
 
 
 def kept(found: Mapping[ReacherRun, Arrays]) -> dict[ReacherRun, Arrays]:
-    """Return what the summary reads of every run: all that an archive has to keep of it, maps apart.
+    """Return the arrays that the summary reads of every run, which an archive keeps. The maps are kept separately.
 
     Args:
         found: the arrays of finished runs, as trained or from an archive.
 
     Returns:
-        The same runs with fewer arrays, none of which is changed.
+        The same runs with fewer arrays, which are not changed.
     """
     reduced, with_tips = {}, set()
     for run, arrays in found.items():
@@ -156,7 +168,7 @@ def kept(found: Mapping[ReacherRun, Arrays]) -> dict[ReacherRun, Arrays]:
 
 
 def measures(found: Mapping[ReacherRun, Arrays]) -> Measures:
-    """Gather the arrays of finished runs."""
+    """Return the measures of finished runs from their arrays."""
     found = {run: derived(arrays) for run, arrays in found.items()}
     alone: dict[int, list[Arrays]] = defaultdict(list)
     averse: dict[int, dict[int, float]] = defaultdict(dict)
@@ -176,7 +188,7 @@ def measures(found: Mapping[ReacherRun, Arrays]) -> Measures:
     joined = {}
     for name, runs in by_label.items():
         runs.sort(key=lambda run: run.seed)
-        # newer runs measure more
+        # arrays that all runs of the label have: newer versions measure more
         names = [key for key in found[runs[0]] if key not in _NOT_JOINED and all(key in found[run] for run in runs)]
         joined[name] = {key: np.stack([found[run][key] for run in runs]).astype(float) for key in names}
         joined[name]["seed"] = np.array([run.seed for run in runs])
@@ -190,13 +202,18 @@ def measures(found: Mapping[ReacherRun, Arrays]) -> Measures:
 
 
 def summary(measured: Measures, found: Mapping[ReacherRun, Arrays]) -> Numbers:
-    """The numbers that figures are drawn from."""
+    """Return the numbers of the result, from which figures are drawn.
+
+    Args:
+        measured: the measures of the runs.
+        found: the arrays of the runs.
+    """
     one = next(run for run in found if run.target is None)
     settings = {name: getattr(one, name) for name in SIZES if name != "width"} | {"widths": [one.width, one.width]}
     tips: dict[str, Array] = {}
     for run, arrays in found.items():
         if run.label in _SHOWN_TIPS and "shown_tips" in (every := derived(arrays)):
-            tips.setdefault(run.label, _short(every["shown_tips"]))  # of the first seed
+            tips.setdefault(run.label, _short(every["shown_tips"]))  # those of the first seed
     return {
         "settings": settings,
         "steps": measured.steps,
@@ -210,7 +227,7 @@ def summary(measured: Measures, found: Mapping[ReacherRun, Arrays]) -> Numbers:
 
 
 def choices(measured: Measures) -> list[Numbers]:
-    """What each other reading changes, paired by seed, of the final policies: mean and interval."""
+    """Return the changes of the final policies by each other reading: mean and interval, paired by seed."""
     rows: list[Numbers] = []
     for words, ours, other in CHOICES:
         if ours not in measured.arrays or other not in measured.arrays:
@@ -229,7 +246,7 @@ def choices(measured: Measures) -> list[Numbers]:
 
 
 def shown_maps(measured: Measures) -> list[str]:
-    """The labels whose maps are drawn: the finer ones where there are such."""
+    """Return the labels whose maps are drawn: those with finer maps, if they exist."""
     shown = []
     for agent, beta in (("rasfc51", "0"), ("rasfc51", "-3"), ("sfdqn-residual", "-3")):
         fine, plain = f"{agent} fine-maps {beta}", f"{agent} {beta}"
@@ -238,11 +255,11 @@ def shown_maps(measured: Measures) -> list[str]:
 
 
 def map_arrays(measured: Measures, earlier: Mapping[str, Array] = MappingProxyType({})) -> Arrays:
-    """Return maps as they are drawn, mean over seeds, at the reached points, by label and name.
+    """Return the maps that are drawn, mean over seeds, at the reached points, by label and name.
 
     Args:
-        measured: of all runs; those from an archive have no maps.
-        earlier: the maps of the archive, for the labels that are drawn and have runs without maps.
+        measured: measures of all runs. Runs from an archive have no maps.
+        earlier: the archive's maps, used for labels whose runs have no maps. Default: none.
     """
     objectives, variances = ("objective", "objective_as_printed"), ("variance", "truth", "variance_pairs")
     found = {}
@@ -259,14 +276,14 @@ def map_arrays(measured: Measures, earlier: Mapping[str, Array] = MappingProxyTy
 
 
 def _curves_and_finals(measured: Measures, name: str) -> Numbers:
-    """Curves over training and the final policies of one agent at one beta: means and standard errors over seeds."""
+    """Return means and standard errors over seeds of a label's curves over training and of its final policies."""
     curves = {
         "train_return": measured.normalised(name)[:, :, :_N_TRAIN],
         "test_return": measured.test_return(name),
         "test_failures": measured.test_failures(name),
     }
     finals = {f"{way}_{what}": measured.final(name, what, way) for way in ("final", "aware") for what in _FINAL}
-    clipped = measured.arrays[name]["clipped"].mean(axis=1).mean(axis=0)  # at the two ends of the support
+    clipped = measured.arrays[name]["clipped"].mean(axis=1).mean(axis=0)  # at both ends of the histogram's support
     return {
         key: {"mean": _short(values.mean(axis=0)), "se": _short(standard_error(values))}
         for key, values in {**curves, **finals}.items()
@@ -274,5 +291,5 @@ def _curves_and_finals(measured: Measures, name: str) -> Numbers:
 
 
 def _short(values: Array) -> Array:
-    """No figure shows more digits."""
+    """Round to the digits that figures can show."""
     return np.round(np.asarray(values, float), 4)

@@ -1,17 +1,17 @@
 """The reacher experiment (the paper's Figures 4, 6 and 10 to 14): all its runs, and `rasf reproduce reacher`.
 
-Runs are the unit. A batch is a named group of them, by which some can be asked for. They are executed as an experiment
-of `rasf_lab.sweep`: on a GPU many are lanes of one program, on a CPU each is alone. A step of RaSFC51 is bound by the
-memory's bandwidth: more lanes take longer, not less, so up to `LANES` go together (half an hour and 4 GB on an H200),
-fewer where several GPUs can share them. The other agents are bound by the number of small operations, and lanes are
-almost free: up to `MANY_LANES` go together, as many as were ever tried (140 s).
+A batch is a named group of runs. Runs are executed as an experiment of `rasf_lab.sweep`: on a GPU many runs are lanes
+of one program, on a CPU each is a program of its own. A step of RaSFC51 is limited by the memory's bandwidth, so its
+time grows with the number of lanes: up to `LANES` form a program (half an hour and 4 GB on an H200), fewer if several
+GPUs can share them. The other agents are limited by the number of small operations, and more lanes cost almost nothing:
+up to `MANY_LANES` form a program (140 s), the largest number that was tried.
 
     OUT/reacher-sweep               the folder of the sweep, with a file for each finished run
     OUT/reacher-sweep/libraries     ID.rasf, the policies of runs that keep them
-    OUT/reacher.npz                 runs of earlier sweeps in one file, with what the summary reads of them; `pack`
-                                    writes it, and runs in it are not run again
+    OUT/reacher.npz                 the archive: runs of earlier sweeps, with the arrays that the summary reads; `pack`
+                                    writes it, and its runs are not executed again
 
-The summary is made from the batches that are there: a claim for which one is missing stays unmeasured.
+The summary is made from the complete batches. A claim whose batches are missing is not measured.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from rasf_lab.sweep.store import Finished, Store, report_progress, sweep_folder
 
 LANES, MANY_LANES = 20, 120
 _ARCHIVE = "reacher.npz"
-_TENSORBOARD = "RASF_TENSORBOARD"  # tells workers the folder for scalars
+_TENSORBOARD = "RASF_TENSORBOARD"  # environment variable of workers: the folder for scalars
 _PAPER = ReacherRun("rasfc51", 0.0, 0)
 _FINE = replace(_PAPER, map_points=61)
-# on a laptop the paper's agents learn too little to tell them apart; trained as this library does it, they do
+# in so few steps the paper's training does not separate the agents; the library's own training (`beyond`) does
 _QUICK = replace(
     _PAPER,
     beyond=True,
@@ -62,7 +62,7 @@ _QUICK = replace(
 
 
 def batches(preset: str, seed: int) -> dict[str, list[ReacherRun]]:
-    """The runs of a preset, in named groups."""
+    """Return the runs of a preset by batch; `seed` is the first seed."""
     if preset == "quick":
         three = range(seed, seed + 3)
         return {name: _runs(name, (-3.0, 0.0), three, _QUICK) for name in ("rasfdqn", "rac51")}
@@ -103,10 +103,14 @@ def _alone(seeds: Sequence[int], like: ReacherRun = _PAPER, beta: float = 0.0) -
 
 @dataclass(frozen=True)
 class Options:
-    """Batches to run (all if empty), the device that must be there, where to write scalars for TensorBoard.
+    """Options of `rasf reproduce reacher`.
 
-    library: where to write policies as a library: those of the first batch that has such, of its first seed and most
-    averse beta.
+    Args:
+        only: the batches to run. Default: all.
+        device: the device to require: "gpu", "cpu" or "any". Default: "any".
+        tensorboard: the folder for scalars for TensorBoard. Default: none.
+        library: the file for a library of policies. They are those of the first batch whose agent makes libraries, at
+            its first seed and most averse beta. Default: none.
     """
 
     only: tuple[str, ...] = ()
@@ -119,7 +123,11 @@ _ALL = Options()
 
 
 def chosen(preset: str, seed: int, options: Options) -> list[ReacherRun]:
-    """The runs of the batches that the options name; one of them keeps its policies, if a library is asked for."""
+    """Return the runs of the batches in `options.only`. One of them keeps its policies if there is `options.library`.
+
+    Raises:
+        ValueError: a batch is unknown, or no batch has an agent that makes libraries.
+    """
     every = batches(preset, seed)
     for name in options.only:
         one_of("batch", name, every)
@@ -128,19 +136,21 @@ def chosen(preset: str, seed: int, options: Options) -> list[ReacherRun]:
         return list(chain(*groups))
     able = [group for group in groups if AGENTS[group[0].agent].makes_library]
     if not able:
-        raise ValueError("library must be of a batch whose agent has a law of the features, such as rasfc51 or sfdqn")
+        raise ValueError(
+            "library must be of a batch whose agent learns distributions of feature returns, such as rasfc51 or sfdqn"
+        )
     kept = min(able[0], key=lambda one: (one.seed, one.beta))
     return [replace(one, library=one == kept) for one in chain(*groups)]
 
 
 def total_ticks(preset: str, options: Options = _ALL) -> int:
-    """How many runs there are; options that cannot be served are refused, before any work."""
+    """Return the number of runs. Options that cannot be met are refused here, before any work."""
     _gpus(options)
     return len(chosen(preset, 0, options))
 
 
 def _gpus(options: Options) -> list[str]:
-    """The GPUs to train on."""
+    """Return the GPUs to train on."""
     found = machine.gpus() if options.device in ("any", "gpu") else []
     if options.device == "gpu" and not found:
         raise ValueError("jax finds no gpu here; install rasf[cuda12] or rasf[cuda13], or leave --device out")
@@ -148,20 +158,28 @@ def _gpus(options: Options) -> list[str]:
 
 
 def run(preset: str, seed: int, tick: Callable[[], None], folder: Path, options: Options = _ALL) -> Result | str:
-    """Run what is missing in `folder`, and sum up all that is there, or say why it cannot be summed up."""
+    """Execute the runs that are missing in `folder`, and return `summarise` of it.
+
+    Args:
+        preset: "quick" or "paper".
+        seed: the first seed.
+        tick: called once for each run.
+        folder: the folder of the sweep, the archive and the result.
+        options: batches, device and further files. Default: all batches on any device.
+    """
     runs, results, gpus = chosen(preset, seed, options), Results(folder), _gpus(options)
     if preset == "paper" and options.device == "any" and not gpus and len(results.find(runs)) < len(runs):
         raise ValueError(
-            "the reacher at the paper's size wants a GPU, and jax finds none here; use --preset quick, or insist with "
-            "--device cpu, which takes days a batch"
+            "the reacher at the paper's size needs a GPU, and jax finds none here; use --preset quick, or --device cpu "
+            "(days per batch)"
         )
     if options.tensorboard:
-        ScalarLog(options.tensorboard)  # or say now that it is not installed
+        ScalarLog(options.tensorboard)  # raises here, before training, if TensorBoard is not installed
     missing = [swept(results.as_kept(one)) for one in runs if swept(one) not in results.archived.runs]
     for _ in range(len(runs) - len(missing)):
         tick()
     if missing:
-        with _telling_workers(options.tensorboard):
+        with _scalars_of_workers(options.tensorboard):
             common.run_all(Spec("reacher", tuple(missing)), results.store.folder, tick, gpus)
     if options.library is not None:
         (made,) = (_library_path(swept(one), results.store.folder) for one in runs if one.library)
@@ -170,7 +188,13 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path, options:
 
 
 def summarise(preset: str, seed: int, folder: Path) -> Result | str:
-    """The result of all batches in a folder whose runs are finished; or a sentence, where there are not yet enough."""
+    """Return the result of all complete batches in a folder, or a sentence that names the missing batch.
+
+    Args:
+        preset: "quick" or "paper".
+        seed: the first seed.
+        folder: the folder of the sweep and the archive.
+    """
     results, groups = Results(folder), batches(preset, seed)
     there = {name: results.find(runs) for name, runs in groups.items()}
     complete = {name: group for name, group in there.items() if len(group) == len(groups[name])}
@@ -193,31 +217,31 @@ def _device(one: Finished) -> str:
 
 
 class Results:
-    """The finished runs of a folder; see the module's header."""
+    """The finished runs of a folder, in its sweep and its archive; see the module's header."""
 
     def __init__(self, folder: Path) -> None:
         self.store = Store(folder / "reacher-sweep")
         self.archived = load_archive(folder / _ARCHIVE)
 
     def find(self, runs: Iterable[ReacherRun]) -> dict[ReacherRun, Finished]:
-        """Those of the runs that are finished."""
+        """Return the finished ones of these runs."""
         archived = self.archived.runs
         found = {run: archived.get(swept(run)) or self.store.finished(swept(self.as_kept(run))) for run in runs}
         return {run: one for run, one in found.items() if one is not None}
 
     def as_kept(self, run: ReacherRun) -> ReacherRun:
-        """The run as the sweep has it: one that also kept its policies will do."""
+        """Return the same run with its policies kept if the sweep has that one finished, else the run itself."""
         other = replace(run, library=run.library or AGENTS[run.agent].makes_library)
         return other if other != run and self.store.is_finished(swept(other)) else run
 
 
 def pack(folder: Path, preset: str = "paper", seed: int = 0) -> None:
-    """Write `folder`/reacher.npz anew, with the runs of the preset that are in it or in the sweep beside it.
+    """Rewrite the archive `folder`/reacher.npz with all finished runs of a preset, from the archive and the sweep.
 
     Args:
-        folder: as that of `summarise`.
-        preset: whose runs are kept.
-        seed: its first seed.
+        folder: the folder of the sweep and the archive.
+        preset: the preset whose runs are kept. Default: "paper".
+        seed: the first seed. Default: 0.
     """
     results, runs = Results(folder), list(chain(*batches(preset, seed).values()))
     found = results.find(runs)
@@ -229,26 +253,26 @@ def pack(folder: Path, preset: str = "paper", seed: int = 0) -> None:
 
 
 class ReacherExperiment:
-    """`kind = "reacher"` of a sweep: parameters are the fields of `ReacherRun`."""
+    """The experiment `kind = "reacher"` of a sweep. Its parameters are the fields of `ReacherRun`."""
 
     def __init__(self, checkpoint_every_s: float = CHECKPOINT_EVERY_S) -> None:
         self._checkpoint_every_s = checkpoint_every_s
 
     def check(self, parameters: Mapping[str, sweep.Parameter]) -> Mapping[str, sweep.Parameter]:
-        """Refuse what `ReacherRun` does not know, and values that cannot be; what is as in the paper is left out."""
+        """Return the parameters that differ from the paper's; refuse unknown names and invalid values."""
         return swept(ReacherRun(seed=0, **common.with_defaults(ReacherRun, parameters))).parameters
 
     def uses_gpus(self, runs: Sequence[sweep.Run]) -> bool:
         return True
 
     def pack(self, runs: Sequence[sweep.Run], gpus: int) -> list[list[sweep.Run]]:
-        """Where there is a GPU, runs that may be lanes of one program together."""
+        """Group runs that can be lanes of one program, if there is a GPU; else one run is one job."""
         if not gpus:
             return sweep.alone(runs)
         groups: dict[ReacherRun, list[sweep.Run]] = defaultdict(list)
         for each in runs:
             one = unswept(each)
-            beta = one.beta if one.beyond else 0.0  # which decides how many policies there are
+            beta = one.beta if one.beyond else 0.0  # with `beyond`, beta decides on the number of policies
             alike = replace(one, beta=beta, seed=0, target=None if one.target is None else 0, library=False)
             groups[alike].append(each)
         jobs = []
@@ -259,7 +283,7 @@ class ReacherExperiment:
         return jobs
 
     def execute(self, runs: Sequence[sweep.Run], scratch: Path) -> list[sweep.RunResult]:
-        """Train the lanes; a killed job goes on from its last checkpoint."""
+        """Train runs as lanes; a killed job resumes from its last checkpoint."""
         log = os.environ.get(_TENSORBOARD)
         lanes = [unswept(each) for each in runs]
         program = LaneProgram(lanes, ScalarLog(Path(log)) if log else None)
@@ -270,7 +294,7 @@ class ReacherExperiment:
             nonlocal done
             done += 1
             self.say(f"{one.variant}, lanes {len(runs)}: {done} of {chunks} chunks of training are done")
-            report_progress(scratch, done / (chunks + 1))  # the last look comes after them
+            report_progress(scratch, done / (chunks + 1))  # the final evaluation counts as one more
 
         found = program.train(scratch / "lanes.checkpoint", tick, self._checkpoint_every_s)
         for lane, each in enumerate(runs):
@@ -280,7 +304,7 @@ class ReacherExperiment:
         return [sweep.RunResult(_scalars(arrays) | {"jax": jax.__version__}, arrays) for arrays in found]
 
     def say(self, sentence: str) -> None:
-        """For the log of the sweep's workers."""
+        """Write a line to the log of the sweep's workers."""
         sys.stdout.write(f"{sentence}\n")
         sys.stdout.flush()
 
@@ -289,14 +313,14 @@ REACHER = ReacherExperiment()
 
 
 def swept(run: ReacherRun) -> sweep.Run:
-    """The run as `rasf_lab.sweep` knows it; what is as in the paper is not named."""
+    """Return the run in the form of `rasf_lab.sweep`, with the parameters that differ from the paper's."""
     usual = {one.name: one.default for one in fields(ReacherRun)}
     parameters = {name: value for name, value in asdict(run).items() if name != "seed" and value != usual[name]}
     return sweep.Run("reacher", parameters, run.seed)
 
 
 def unswept(run: sweep.Run) -> ReacherRun:
-    """The run that `swept` was given."""
+    """Return the run of which `swept` returned this."""
     return ReacherRun(seed=run.seed, **run.parameters)  # type: ignore[arg-type]
 
 
@@ -305,7 +329,7 @@ def _library_path(run: sweep.Run, folder: Path) -> Path:
 
 
 def _scalars(found: Arrays) -> dict[str, sweep.Value]:
-    """For the sweep's table."""
+    """Return the numbers for the sweep's table."""
     returns, failures = found["final_return"], found["final_failures"]
     if len(returns) == 1:
         return {"return": float(returns[0]), "failures": float(failures[0])}
@@ -318,8 +342,8 @@ def _scalars(found: Arrays) -> dict[str, sweep.Value]:
 
 
 @contextmanager
-def _telling_workers(tensorboard: Path | None) -> Iterator[None]:
-    """Where to write scalars, in the environment of processes that are started meanwhile."""
+def _scalars_of_workers(tensorboard: Path | None) -> Iterator[None]:
+    """Set the folder for scalars in the environment of processes that start within the context."""
     before = os.environ.get(_TENSORBOARD)
     if tensorboard is not None:
         os.environ[_TENSORBOARD] = str(tensorboard.resolve())

@@ -1,7 +1,8 @@
-"""One run, an agent at one beta with one seed: what determines it, how it is trained beside others, what is measured.
+"""One run: an agent at one beta with one seed. Its parameters, its training together with other runs, its measurements.
 
-Runs that differ in beta, seed and target only are lanes of one program, on whatever device jax finds. Every so many
-steps the lanes are evaluated on all tasks, at the end of every task maps are made, and at the very end more of both.
+Runs that differ only in beta, seed and target are lanes of one program, on the device that jax finds. The lanes are
+evaluated on all tasks at regular intervals. Maps are made at the end of every task, and more evaluations and maps at
+the end of training.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
 
 BETAS = (0.0, -1.0, -2.0, -3.0, -4.0)  # of the paper
-AGREEMENT_BETAS = (-0.05, -0.2, -0.5, -1.0, -2.0, -3.0, -4.0)  # where mean-variance is held to the entropic utility
+AGREEMENT_BETAS = (-0.05, -0.2, -0.5, -1.0, -2.0, -3.0, -4.0)  # to compare mean-variance and entropic utility
 TRAINING = tuple(range(len(TRAINING_TARGETS)))
 TARGETS = tuple(range(len(Reacher().targets)))
 CHECKPOINT_EVERY_S = 600.0
-# what each is worth: lab/notes/reacher.md
+# settings of the library's own training; lab/notes/reacher.md has the effect of each
 _BEYOND = {
     "gamma": 0.9,
     "interleaved": True,
@@ -65,7 +66,7 @@ AGENTS_HERE = tuple(name for name, spec in AGENTS.items() if spec.family is Fami
 
 
 class LateTipReacher(Reacher):
-    """The reacher with features of the tip before the step, as the paper's simulator hands it out."""
+    """The reacher with features of the tip before the step, as in the paper's simulator."""
 
     def tip(self, state: Array, next_state: Array) -> Array:
         return tip_position(state)
@@ -73,18 +74,32 @@ class LateTipReacher(Reacher):
 
 @dataclass(frozen=True)
 class ReacherRun:
-    """What determines a run's numbers; the sizes are the paper's.
+    """The parameters that determine a run's numbers. Sizes are by default the paper's.
 
-    beta: the paper's, the bare factor of the variance: -3 is MeanVariance(-6). target: C51 alone on this target, which
-    it does not see; returns are normalised by it. width: of both hidden layers. rollouts: for each task, on an
-    evaluation. map_points, truth_rollouts, truth_steps: of the maps in `beliefs`; finer ones than the paper's size also
-    keep the variance of every policy on every task. library: keep the policies, too.
-
-    What the paper leaves open: bootstrap, target_networks, separate_heads and adam_epsilon of the agent, late_tip
-    (`LateTipReacher`), risky_last: the two training targets in circles come last, not first.
-
-    beyond: trained as this library does it beyond the paper (`_BEYOND`), and averse successor features learn neutral
-    policies from the same steps.
+    Args:
+        agent: an agent with networks.
+        beta: the paper's beta, the bare factor of the variance: -3 is MeanVariance(-6).
+        seed: the seed.
+        target: train C51 or RaC51 on this target alone, without the target as an input. Returns are normalised by those
+            of C51 alone. Default: none, train on all training targets.
+        bootstrap: "own", or "gpi": the bootstrap action by GPI over all policies. Default: "own".
+        target_networks: use target networks. Default: True.
+        separate_heads: initialise the heads of each feature as a layer of their own. Default: False.
+        adam_epsilon: epsilon of Adam. Default: 1e-8.
+        late_tip: use the features of `LateTipReacher`. Default: False.
+        risky_last: train on the two targets in circles last, not first. Default: False.
+        beyond: train with the library's settings beyond the paper (`_BEYOND`). Agents with successor features then
+            also learn neutral policies from the same steps, if beta is not 0. Default: False.
+        steps_per_task: training steps for each task.
+        evaluate_every: steps between evaluations.
+        rollouts: rollouts for each task in an evaluation.
+        final_rollouts: rollouts for each task after training.
+        width: units of each of the two hidden layers.
+        atoms: atoms of a histogram.
+        target_period: updates between copies to the target networks.
+        map_points, truth_rollouts, truth_steps: sizes of the maps in `beliefs`. Maps finer than the paper's also keep
+            the variance of every policy on every task.
+        library: keep the policies as a library. Default: False.
     """
 
     agent: str
@@ -124,11 +139,11 @@ class ReacherRun:
             if self.agent not in ("c51", "rac51"):
                 raise ValueError(f"target is for the agents c51 and rac51 only, got {self.agent}")
         if self.library and not AGENTS[self.agent].makes_library:
-            raise ValueError(f"library is for agents with a law of the features, got {self.agent}")
+            raise ValueError(f"library is for agents that learn distributions of feature returns, got {self.agent}")
 
     @property
     def variant(self) -> str:
-        """The agent, and what sets it apart from the paper's; finer maps and more atoms do, not coarser and fewer."""
+        """The agent, and how the run differs from the paper's. Coarser maps and fewer atoms are not named."""
         usual = type(self)
         apart = {
             "alone": self.target is not None,
@@ -146,23 +161,23 @@ class ReacherRun:
 
     @property
     def label(self) -> str:
-        """The name under which it is reported, with those that differ in the seed only."""
+        """The label in results; runs that differ only in the seed share it."""
         return f"{self.variant} {self.beta:g}"
 
     @property
     def training(self) -> tuple[int, ...]:
-        """The targets it trains on."""
+        """The targets of training."""
         if self.target is not None:
             return (self.target,)
         return (*TRAINING[2:], *TRAINING[:2]) if self.risky_last else TRAINING
 
     @property
     def leading(self) -> tuple[float, ...]:
-        """The betas whose policies are learned, and take turns to lead."""
+        """The betas of the learned policies, which take turns as behaviour policies."""
         return (0.0, self.beta) if self.beyond and self.beta and AGENTS[self.agent].makes_library else (self.beta,)
 
     def settings(self, world: Reacher) -> NetworkSettings:
-        """Of its agent."""
+        """Return the settings of the agent."""
         usual, histograms = paper_settings(self.agent), AGENTS[self.agent].law in (LawKind.HISTOGRAM, LawKind.REWARD)
         changes: dict[str, Any] = {
             "target_period": self.target_period if self.target_networks else 0,
@@ -175,7 +190,13 @@ class ReacherRun:
         return replace(usual, **changes)
 
     def create_agent(self, world: Reacher, training: Tasks, planned: int) -> Agent:
-        """The agent with its settings, and what the paper leaves open."""
+        """Return the agent of the run.
+
+        Args:
+            world: the world.
+            training: the training tasks.
+            planned: the number of updates, for schedules; 0 if there are none.
+        """
         more: dict[str, Any] = {"optimiser": adam(self.adam_epsilon), "planned": planned}
         if self.separate_heads:
             more["initialise"] = SEPARATE_HEADS
@@ -187,7 +208,7 @@ class ReacherRun:
 
     @property
     def evaluated(self) -> tuple[int, ...]:
-        """The targets it is measured on."""
+        """The targets of evaluation."""
         return TARGETS if self.target is None else (self.target,)
 
 
@@ -195,9 +216,13 @@ SIZES = tuple(one.name for one in fields(ReacherRun) if type(one.default) is int
 
 
 class LaneProgram:
-    """Runs as lanes of one program: trains and measures them; scalars go to the log, if there is one.
+    """Runs as lanes of one program, which trains and evaluates them.
 
-    agent: as it trains. tester: the same agent, prepared to score all tasks.
+    `agent` is the agent in training, `tester` the same agent, prepared to score all tasks.
+
+    Args:
+        runs: runs that differ only in beta, seed and target.
+        log: the log of scalars. Default: none.
     """
 
     def __init__(self, runs: Sequence[ReacherRun], log: ScalarLog | None = None) -> None:
@@ -205,16 +230,16 @@ class LaneProgram:
         self.runs, self.log, self.world = list(runs), log, LateTipReacher() if one.late_tip else Reacher()
         settings, leading = one.settings(self.world), len(one.leading)
         self.tasks = _stacked([self._tasks(run, run.evaluated) for run in runs])
-        stream = _stacked([self._practised(run) for run in runs])
+        stream = _stacked([self._training_tasks(run) for run in runs])
         self.schedule = Schedule(one.steps_per_task // leading, len(one.training) * leading, one.evaluate_every)
         planned = round(self.schedule.steps * settings.updates) if one.beyond else 0
-        self.agent = one.create_agent(self.world, self._practised(one), planned)
+        self.agent = one.create_agent(self.world, self._training_tasks(one), planned)
         self.tester = self.agent.for_weights(np.asarray(self.tasks.weights))
-        beta = jnp.array([_ours(run.beta) for run in runs], jnp.float32)
+        beta = jnp.array([_beta(run.beta) for run in runs], jnp.float32)
         acting, policies = beta, None
         if leading > 1:
             acting = jnp.array(
-                [np.repeat(list(map(_ours, run.leading)), len(run.training)) for run in runs], jnp.float32
+                [np.repeat(list(map(_beta, run.leading)), len(run.training)) for run in runs], jnp.float32
             )
             policies = Policies(stream.weights, acting)
         self.configs = RunConfig(jnp.stack([_key(run) for run in runs]), acting, beta, stream, policies)
@@ -233,8 +258,8 @@ class LaneProgram:
         n_inputs = 2 if run.target is None else 0
         return Tasks(self.world.tasks(targets), self.world.target_positions(targets)[:, :n_inputs])
 
-    def _practised(self, run: ReacherRun) -> Tasks:
-        """The training tasks, once for each of the betas that lead."""
+    def _training_tasks(self, run: ReacherRun) -> Tasks:
+        """Return the training tasks, once for each beta in `leading`."""
         own = self._tasks(run, run.training)
         return Tasks(*(np.tile(part, (len(run.leading), 1)) for part in own))
 
@@ -244,9 +269,15 @@ class LaneProgram:
         tick: Callable[[], None] = lambda: None,
         checkpoint_every_s: float = CHECKPOINT_EVERY_S,
     ) -> list[Arrays]:
-        """Train all lanes from the checkpoint, if there is one, or from the beginning; what was found of each.
+        """Train and evaluate all lanes.
 
-        Of the seconds (of training, and in all) every run has its share, so that the shares add up to what was spent.
+        Args:
+            checkpoint: file of the checkpoint, which is resumed if it exists. Default: none.
+            tick: called once per chunk of training.
+            checkpoint_every_s: seconds between checkpoints. Default: 600.
+
+        Returns:
+            The arrays of each run. `seconds` are of training and in total; a run has an equal share of the program's.
         """
         begin = time.perf_counter()
         lanes, history = fit(
@@ -261,25 +292,30 @@ class LaneProgram:
             tick=tick,
         )
         trained = time.perf_counter() - begin
-        found = {name: np.moveaxis(part, 0, 1) for name, part in history.items()} | self.final(lanes)  # lanes in front
+        found = {name: np.moveaxis(part, 0, 1) for name, part in history.items()} | self.final(lanes)  # axis 0: lanes
         seconds = np.array([trained, time.perf_counter() - begin]) / len(self.runs)
         shared = {"seconds": seconds, "peak_gb": np.array([_peak_gb()])}
         self.networks = self.agent.acting(lanes.learner)
         return [{name: np.array(part[lane]) for name, part in found.items()} | shared for lane in range(len(self.runs))]
 
     def library(self, lane: int, found: Arrays) -> PolicyLibrary:
-        """The policies of a trained lane, one for each training task, as a library for `rasf/Reacher-v0`."""
+        """Return the policies of a trained lane, one for each training task, as a library for `rasf/Reacher-v0`.
+
+        Args:
+            lane: the number of the lane.
+            found: the lane's arrays as of `train`.
+        """
         from rasf.envs.gymnasium.description import world_description
         from rasf.library.file import versions
         from rasf.library.networks.policies import NetworkPolicies
         from rasf.library.policy_library import PolicyLibrary, SourcePolicy
 
         run = self.runs[lane]
-        tasks = self._practised(run).weights
+        tasks = self._training_tasks(run).weights
         K, d = tasks.shape
         history: Arrays = {}
-        if not run.beyond:  # side by side, what each policy earned was not kept
-            phi = run.steps_per_task * found["training_phi"].reshape(K, -1, d).mean(axis=1, dtype=float)  # summed up
+        if not run.beyond:  # with interleaved tasks, features are not recorded for each policy
+            phi = run.steps_per_task * found["training_phi"].reshape(K, -1, d).mean(axis=1, dtype=float)  # sums
             history = {
                 "return": np.sum(phi * tasks, axis=1),
                 "failures": np.rint(phi[:, -1]),
@@ -306,7 +342,7 @@ class LaneProgram:
         return PolicyLibrary(policies, environment, trained_for, (spec,), history, notes, provenance)
 
     def evaluate(self, step: int, lanes: Lane) -> dict[str, Array]:
-        """For `fit`: curves always, maps at the end of a task."""
+        """Return the evaluation for `fit`: curves at every call, maps at the end of a task."""
         online, beta = self.agent.acting(lanes.learner), self.beta
         found = self._curve(online, self._keys(1, step), beta, self.tasks)
         if self.log is not None:
@@ -333,9 +369,10 @@ class LaneProgram:
         return found
 
     def final(self, lanes: Lane) -> Arrays:
-        """Many rollouts, with the paper's scores and with those that know the discount; maps of the objective.
+        """Return the final evaluation of trained lanes.
 
-        And the tips of three rollouts for each task.
+        It has many rollouts with the paper's scores and with discount-aware scores, maps of the objective, and the tip
+        positions of three rollouts for each task.
         """
         online, beta = self.agent.acting(lanes.learner), self.beta
         arguments = (online, self._keys(4, 0), beta, self.tasks)
@@ -370,7 +407,10 @@ class LaneProgram:
     def _outcome(
         self, online: Networks, key: Array, beta: Array, tasks: Tasks, risk_discount: Array | float = 1.0, *, n: int
     ) -> dict[str, Array]:
-        """Of every task, means over n rollouts: return, failures, time in circles, distance held in the second half."""
+        """Return means over n rollouts for each task.
+
+        They are return, failures, share of time in circles, and the distance from the target in the second half.
+        """
         world, half = self.world, self.world.episode_length // 2
 
         def measure(step: Array, state: Array) -> Array:
@@ -392,8 +432,8 @@ class LaneProgram:
         }
 
 
-def _ours(beta: float) -> float:
-    """The paper's beta as ours."""
+def _beta(beta: float) -> float:
+    """Return the library's beta for the paper's."""
     return float(MeanVariance.from_paper(beta).beta)
 
 
@@ -407,11 +447,11 @@ def _stacked(tasks: Sequence[Tasks]) -> Tasks:
 
 
 def _one_by_one(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Maps take much memory: one lane after the other."""
+    """Return the function applied to one lane after the other, as maps take much memory."""
     return lambda *arguments: jax.lax.map(lambda lane: function(*lane), arguments)
 
 
 def _peak_gb() -> float:
-    """Memory in use at most so far: of the device where it counts it, else of this process."""
+    """Return the peak memory so far: of the device, or of this process if the device does not report it."""
     counted = jax.devices()[0].memory_stats()
     return float(counted["peak_bytes_in_use"] / 1e9) if counted else peak_gb()

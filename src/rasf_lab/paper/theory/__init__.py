@@ -1,1 +1,1 @@
-"""The paper's theorems on random instances (claims T1 to T6, Figure 7)."""
+"""The paper's theorems, tested on random instances (claims T1 to T6, Figure 7)."""

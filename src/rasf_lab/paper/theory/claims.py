@@ -1,4 +1,4 @@
-"""Rules for T1 to T6: a theorem holds if no instance breaks it, a closed form if quadrature agrees to 1e-7."""
+"""Rules for T1 to T6: a theorem holds if no instance violates it, a closed form if quadrature agrees to 1e-7."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ QUADRATURE_TOLERANCE = 1e-7
 
 
 def judge(numbers: Numbers) -> dict[str, Finding]:
-    """All findings."""
+    """Return all findings from the numbers of `theory.runs.run`."""
     return {
         "T1": _lemma(numbers["lemma 1"]),
         "T2": _bound(numbers["theorem 1"]),
@@ -24,7 +24,7 @@ def judge(numbers: Numbers) -> dict[str, Finding]:
 def _lemma(numbers: Numbers) -> Finding:
     broken = numbers["violations"]
     text = ", ".join(f"{name}: {count}" for name, count in broken.items())
-    worst, sample = max(broken.values()), f"{numbers['instances']:,} random laws"
+    worst, sample = max(broken.values()), f"{numbers['instances']:,} random instances"
     return Finding(holds(worst == 0), f"violations ({text})", 1, f"{worst} broken", sample)
 
 
@@ -41,12 +41,12 @@ def _bound(numbers: Numbers) -> Finding:
 
 
 def _covariance(numbers: Numbers, one_step: Numbers) -> Finding:
-    """The verdict is on the reading and the norm that the proof uses."""
+    """Return the finding on Theorem 3, for the reading and the norm that the proof uses."""
     infinity, ratio = numbers[INFINITY], one_step["error_over_eps"]
     text = (
-        f"Sigma~' as the proof reads it, {_readings(numbers)}. All in the spectral norm; in the induced infinity norm, "
-        f"matrix-compatible too, about psi~': {_broken(infinity, numbers)}, and one certain step to the end with all "
-        f"{one_step['features']} features off alike errs by {ratio['induced infinity']:.3g} eps "
+        f"Readings of Sigma~' in the spectral norm: {_readings(numbers)}. In the induced infinity norm, which is "
+        f"matrix-compatible too, about psi~': {_broken(infinity, numbers)}; the error of one deterministic step to the "
+        f"end, with psi~ off by 1 in all {one_step['features']} features, is {ratio['induced infinity']:.3g} eps "
         f"(spectral: {ratio['spectral']:.3g})"
     )
     broken = numbers["readings"][PROOF]["broken"]
@@ -66,13 +66,13 @@ def _broken(cell: Numbers, numbers: Numbers) -> str:
 
 
 def _discounted(numbers: Numbers) -> Finding:
-    """All three theorems, for scores that know the discount so far."""
+    """Return the finding on the three discounted theorems, for scores that take z = gamma^t into account."""
     first, second = _bound(numbers["theorem 1 discounted"]), _bound(numbers["theorem 2 discounted"])
     third, forgetful = numbers["theorem 3 discounted"], numbers["scoring with z = 1"]
     return Finding(
         holds(first.verdict == second.verdict == "holds" and _proved(third)),
         f"Theorem 1: {first.measured}; Theorem 2: {second.measured}; Theorem 3: {_readings(third)}. "
-        f"Not covered: scored with z = 1 for ever, GPI fell below its best source in "
+        f"Not covered: scored with z = 1 at every step, GPI fell below its best source in "
         f"{forgetful['worse_than_best_source']} of {forgetful['instances']}, by up to {forgetful['worst']['loss']:.3g}",
         1,
         f"{first.number}, {second.number}",
@@ -81,7 +81,7 @@ def _discounted(numbers: Numbers) -> Finding:
 
 
 def _laws(errors: dict[str, float]) -> Finding:
-    text = ", ".join(f"{law} {error:.0e}" for law, error in errors.items())
+    text = ", ".join(f"{distribution} {error:.0e}" for distribution, error in errors.items())
     worst = max(errors.values())
     verdict = holds(worst < QUADRATURE_TOLERANCE)
-    return Finding(verdict, f"largest error: {text}", 1, f"{worst:.0e}", f"{len(errors)} laws")
+    return Finding(verdict, f"largest error: {text}", 1, f"{worst:.0e}", f"{len(errors)} distributions")

@@ -1,4 +1,4 @@
-"""Figure 7: what a parametric law adds to the mean at beta = 1, against the return's variance."""
+"""Figure 7: entropic utility minus mean at beta = 1 of parametric distributions, against the return's variance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STYLES = {"normal": (drawing.BLUE, "-"), "laplace": (drawing.RED, "--"), "logis
 
 
 def draw(result: Result) -> Figure:
-    """One curve per law."""
+    """Draw one curve for each distribution."""
     curves = result.numbers["figure 7"]
     drawn = drawing.figure(5.0, 3.6)
     axes = drawn.subplots()
@@ -21,8 +21,8 @@ def draw(result: Result) -> Figure:
         axes.plot(curves["variance"], np.asarray(curves[law]), line, color=colour, label=law, linewidth=2)
     grey = drawing.GREY
     axes.axvline(2.0, color=grey, linewidth=0.8)
-    axes.text(1.98, 2.9, "Laplace: infinite from here", ha="right", va="top", rotation=90, fontsize=7, color=grey)
-    axes.set(xlabel="variance w' Sigma w", ylabel="utility minus mean, beta = 1", ylim=(0, 3.0))
+    axes.text(1.98, 2.9, "Laplace: infinite from here on", ha="right", va="top", rotation=90, fontsize=7, color=grey)
+    axes.set(xlabel="variance w' Sigma w of the return", ylabel="utility minus mean, beta = 1", ylim=(0, 3.0))
     axes.legend(frameon=False)
     drawing.plain(axes)
     return provenance(drawn, result)

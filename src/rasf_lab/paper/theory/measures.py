@@ -1,11 +1,12 @@
-"""The paper's theory on random instances: what is measured for T1 to T6.
+"""Numbers for T1 to T6: the paper's theory on random instances.
 
-Lemma 1 (T1) on random discrete laws; the parametric laws of appendix A.4 (T6, and Figure 7) against quadrature.
+Lemma 1 (T1) on random discrete distributions; the parametric distributions of appendix A.4 (T6, and Figure 7) against
+quadrature.
 
 Theorems 1 and 2 and their discounted forms (T2, T3, T5) on random MDPs: sources, a target task, utilities perturbed by
-up to eps, GPI over them, and the true gaps beside the bounds. The separate finding of T5: sources scored with z = 1 for
-ever, as Algorithms 1 and 2 score them, with exact utilities, can give a policy that is worse than its best source on
-the discounted return.
+up to eps, GPI over them, and the true gaps compared with the bounds. A separate finding of T5: if sources are scored
+with z = 1 at every step, as in Algorithms 1 and 2, then even with exact utilities GPI can be worse than its best source
+on the discounted return.
 
 Theorem 3 and its discounted form (T4, T5). With approximate psi~, residual delta~ = phi + gamma psi~' - psi~ and errors
 e = psi~ - psi, e' at the successor, let
@@ -13,15 +14,15 @@ e = psi~ - psi, e' at the successor, let
     eps = max(|e(s, a)|^2, gamma |E[delta~ e'']|).
 
 The claim is |Sigma - E[delta~ delta~' + gamma^2 Sigma~']| <= 3 eps in a "matrix-compatible norm", spectral here unless
-said otherwise. What Sigma~' is decides it:
+said otherwise. Whether it holds depends on the reading of Sigma~':
 
-    about psi~'   Sigma~' = E[(Psi' - psi~')(Psi' - psi~')'], what the proof uses: holds
-    true Sigma'   leaves gamma^2 E[e' e''] over, which eps does not bound: fails, unless |e'|^2 <= eps too
-    learned       the proof's Sigma~' with an error of its own, which adds to 3 eps as it is
+    about psi~'   Sigma~' = E[(Psi' - psi~')(Psi' - psi~')'], which the proof uses: the claim holds
+    true Sigma'   a term gamma^2 E[e' e''] remains, which eps does not bound: it fails, unless |e'|^2 <= eps too
+    learned       the proof's Sigma~' with an error of its own: the norm of that error is added to 3 eps
 
-And the norm does: the proof takes |A'| = |A| and |e e'| <= |e|^2 for granted. Both are true of the spectral and the
-Frobenius norm. In the induced infinity norm, as compatible as they are, |A'| and |e e'| reach d |A| and d |e|^2, and
-(2 d + 1) eps takes the place of 3 eps.
+It also depends on the norm. The proof assumes |A'| = |A| and |e e'| <= |e|^2. Both hold in the spectral and in the
+Frobenius norm. In the induced infinity norm, which is matrix-compatible too, |A'| and |e e'| can reach d |A| and
+d |e|^2, and the bound is (2 d + 1) eps instead of 3 eps.
 """
 
 from __future__ import annotations
@@ -53,20 +54,26 @@ VARIANCES = (0.05, 0.3, 0.9)
 PROOF, TRUE, UNIFORM, LEARNED = "about psi~'", "true Sigma'", "true Sigma', uniform eps", "learned, less its own error"
 READINGS = (PROOF, TRUE, UNIFORM, LEARNED)
 NORMS: dict[str, Order] = {"spectral": 2, "Frobenius": "fro", "induced infinity": math.inf}
-INFINITY = "infinity norm"  # of the proof's reading
+INFINITY = "infinity norm"  # the proof's reading in this norm
 _SLACK, _GAP_SLACK = 1e-9, 1e-7
 _TOLERANCE = 1e-9  # of planning
 
 
 def _instances(count: int, seed: int, tick: Tick) -> Iterator[np.random.Generator]:
-    """A generator for each random instance; `tick` after each."""
+    """Yield a random generator for each instance; call `tick` after each."""
     for instance in range(count):
         yield np.random.default_rng([seed, instance])
         tick()
 
 
 def lemma_1(instances: int, seed: int, tick: Tick) -> Numbers:
-    """Violations of each property over random pairs of discrete random variables on a common space."""
+    """Return the violations of each property over random pairs of discrete random variables on a common space.
+
+    Args:
+        instances: the number of pairs.
+        seed: their seed.
+        tick: called after each pair.
+    """
     broken = dict.fromkeys(("monotone", "cash-invariant", "concave or convex", "non-expansive"), 0)
     for rng in _instances(instances, seed, tick):
         beta = float(rng.choice([-1, 1]) * 10 ** rng.uniform(-4, 3))
@@ -85,7 +92,7 @@ def lemma_1(instances: int, seed: int, tick: Tick) -> Numbers:
 
 
 def penalties() -> dict[str, float]:
-    """Largest |closed form - quadrature| for each law, over BETAS and VARIANCES; and for the lemma in 2-D."""
+    """Return the largest |closed form - quadrature| over BETAS and VARIANCES, by distribution, and of the 2-D lemma."""
     errors: dict[str, float] = {
         law: max(
             abs(float(Elliptical(b, law).moments(0.4, v)) - (0.4 + _quadrature(_density(law, v), b)))
@@ -101,18 +108,18 @@ def penalties() -> dict[str, float]:
 
 
 def figure_7(points: int = 200) -> dict[str, Floats]:
-    """Penalty U - mean at beta = 1 against the variance, for the laws of the table."""
+    """Return the penalty U - mean at beta = 1 for a grid of variances, by distribution of the table."""
     variance = np.linspace(0.0, 1.9, points)
     return {"variance": variance} | {law: Elliptical(1.0, law).moments(0.0, variance) for law in LAWS}
 
 
 def _inside(law: Law, beta: float, variance: float) -> bool:
-    """Well inside the law's domain, where quadrature converges."""
+    """Return whether beta and variance are well inside the distribution's domain, where quadrature converges."""
     return {"normal": True, "laplace": beta**2 * variance < 1.6, "logistic": 3 * beta**2 * variance < 7}[law]
 
 
 def _density(law: Law, variance: float) -> rv_frozen:
-    """The law with mean 0 and this variance."""
+    """Return the distribution with mean 0 and this variance."""
     if law == "normal":
         return stats.norm(scale=math.sqrt(variance))
     if law == "laplace":
@@ -121,8 +128,8 @@ def _density(law: Law, variance: float) -> rv_frozen:
 
 
 def _quadrature(law: rv_frozen, beta: float) -> float:
-    """U_beta of a law with mean near zero: E expm1(beta X) by 20-point Gauss-Legendre rules on widening panels."""
-    reach = 300 * float(law.std())  # tails that exp(beta x) nearly cancels are long
+    """Return U_beta of a distribution with mean near zero, from E expm1(beta X) by Gauss-Legendre rules on panels."""
+    reach = 300 * float(law.std())  # the product of density and exp(beta x) can decay slowly
     half = np.concatenate([[0.0], np.geomspace(reach / 3e4, reach, 300)])
     edges = np.concatenate([-half[:0:-1], half])
     node, weight = np.polynomial.legendre.leggauss(20)
@@ -152,7 +159,10 @@ def _mixture_error(beta: float) -> float:
 
 
 def _projection_error(beta: float) -> float:
-    """A multivariate Laplace law is normal with an exponential scale: integrate over the scale by Gauss-Laguerre."""
+    """Return |closed form - quadrature| of a projection of a 2-D Laplace distribution.
+
+    The distribution is normal with an exponential scale; the scale is integrated by a Gauss-Laguerre rule.
+    """
     Sigma, w = np.array([[0.5, 0.2], [0.2, 0.4]]), np.array([0.7, -1.1])
     variance = float(w @ Sigma @ w)
     nodes, weights = special.roots_laguerre(60)
@@ -161,7 +171,7 @@ def _projection_error(beta: float) -> float:
 
 
 def _random_mdp(rng: np.random.Generator, gamma: float = 1.0) -> FiniteMDP:
-    """2 to 5 states, 2 or 3 actions, 2 features; transitions from near deterministic to diffuse."""
+    """Return an MDP of 2 to 5 states, 2 or 3 actions, 2 features; transitions from near deterministic to diffuse."""
     S, A, d = int(rng.integers(2, 6)), int(rng.integers(2, 4)), 2
     P = rng.dirichlet(np.full(S, rng.choice([0.2, 1.0])), size=(S, A))
     P = np.maximum(P, 1e-12)
@@ -169,24 +179,32 @@ def _random_mdp(rng: np.random.Generator, gamma: float = 1.0) -> FiniteMDP:
 
 
 def _random_policies(rng: np.random.Generator, mdp: FiniteMDP, count: int, steps: int | None) -> list[Ints]:
-    """Deterministic policies (S,), or (steps, S)."""
+    """Return deterministic policies (S,), or (steps, S)."""
     shape = (mdp.n_states,) if steps is None else (steps, mdp.n_states)
     return [rng.integers(mdp.n_actions, size=shape) for _ in range(count)]
 
 
 def _random_beta(rng: np.random.Generator) -> float:
-    """Either sign, magnitude from 0.01 to 10."""
+    """Return a beta of either sign, with a magnitude from 0.01 to 10."""
     return float(rng.choice([-1, 1]) * 10 ** rng.uniform(-2, 1))
 
 
 def _perturbed(rng: np.random.Generator, exact: Floats, epsilon: float) -> Floats:
-    """Exact utilities moved by at most epsilon: uniformly, or to one end or the other."""
+    """Return the utilities with errors that are uniform in [-epsilon, epsilon], or -epsilon and epsilon at random."""
     noise = rng.uniform(-1, 1, exact.shape) if rng.random() < 0.5 else rng.choice([-1.0, 1.0], exact.shape)
     return exact + epsilon * noise
 
 
 def bounds(instances: int, seed: int, optimal_sources: bool, discounted: bool, tick: Tick) -> Numbers:
-    """Violations and the largest gap / bound over random instances, for the bound that the sources entitle to."""
+    """Return the violations of a bound and the largest gap / bound over random instances.
+
+    Args:
+        instances: the number of instances.
+        seed: their seed.
+        optimal_sources: test Theorem 2, with optimal sources of near tasks, instead of Theorem 1 with random sources.
+        discounted: test the discounted form, instead of a finite horizon.
+        tick: called after each instance.
+    """
     ratios, violations = [], 0
     for rng in _instances(instances, seed, tick):
         bound = _random_certificate(rng, optimal_sources, discounted)
@@ -204,7 +222,7 @@ def _random_certificate(rng: np.random.Generator, optimal_sources: bool, discoun
     w = rng.normal(size=mdp.n_features)
     count = int(rng.integers(1, 4))
     if optimal_sources:
-        # near the target, so that the bound is not idle
+        # near the target, as the bound is loose for distant tasks
         tasks = [w + rng.choice([0.03, 0.3]) * rng.normal(size=mdp.n_features) for _ in range(count)]
         sources: list[Plan | Ints] = [plan(mdp, task, risk, horizon, tolerance=_TOLERANCE) for task in tasks]
     else:
@@ -216,7 +234,13 @@ def _random_certificate(rng: np.random.Generator, optimal_sources: bool, discoun
 
 
 def forgetful_scoring(instances: int, seed: int, tick: Tick) -> Numbers:
-    """How often GPI scored with z = 1 for ever falls below its best source, and by how much at worst."""
+    """Return how often GPI with z = 1 at every step is worse than its best source, and its largest loss.
+
+    Args:
+        instances: the number of random MDPs.
+        seed: their seed.
+        tick: called after each instance.
+    """
     worse, worst = 0, {"loss": 0.0}
     for instance, rng in enumerate(_instances(instances, seed, tick)):
         gamma = float(rng.uniform(0.5, 0.95))
@@ -234,9 +258,15 @@ def forgetful_scoring(instances: int, seed: int, tick: Tick) -> Numbers:
 
 
 def backup_errors(instances: int, seed: int, discounted: bool, tick: Tick) -> Numbers:
-    """How many (instance, h, s, a) break 3 eps, of how many, and the largest error / eps.
+    """Return how many of all (instance, h, s, a) exceed 3 eps, and the largest error / eps.
 
-    For each reading in the spectral norm, and for the proof's in the induced infinity norm.
+    Both are for each reading in the spectral norm, and for the proof's reading in the induced infinity norm.
+
+    Args:
+        instances: the number of random MDPs.
+        seed: their seed.
+        discounted: test the discounted form.
+        tick: called after each instance.
     """
     broken = dict.fromkeys((*READINGS, INFINITY), 0)
     largest = dict.fromkeys((*READINGS, INFINITY), 0.0)
@@ -255,10 +285,13 @@ def backup_errors(instances: int, seed: int, discounted: bool, tick: Tick) -> Nu
 
 
 def one_step(features: int = 13) -> Numbers:
-    """Error / eps in each norm after one certain step to the end, with psi~ off by 1 in every feature.
+    """Return error / eps in each norm after one deterministic step to the end, with psi~ off by 1 in every feature.
 
-    Nothing is uncertain, so Sigma = 0, and nothing follows, so Sigma~' = 0 and eps = |e|^2, under every reading. The
-    size of the error cancels. 13 features are the reacher's.
+    The step is deterministic, so Sigma = 0. It is the last, so Sigma~' = 0 and eps = |e|^2 in every reading. The size
+    of the error cancels.
+
+    Args:
+        features: the number of features. Default: 13, as in the reacher.
     """
     mdp = FiniteMDP.from_transitions([(0, 0, 1, 1.0, np.ones(features))], n_states=2, n_actions=1, terminal=[1])
     psi, Sigma = successor_moments(mdp, [0, 0], horizon=1)
@@ -270,9 +303,9 @@ def one_step(features: int = 13) -> Numbers:
 
 
 def _ratios(rng: np.random.Generator, mdp: FiniteMDP, policy: Ints) -> dict[str, Floats]:
-    """|Sigma_h - backup| / eps_h (h, s, a) under each reading and in the infinity norm, for random errors of psi."""
+    """Return |Sigma_h - backup| / eps_h for all (h, s, a), by reading and in the infinity norm, with random errors."""
     psi, Sigma = successor_moments(mdp, policy, len(policy))
-    if rng.random() < 0.5:  # normal errors whose size differs from step to step
+    if rng.random() < 0.5:  # normal errors, with a size of its own for each step
         noise = 10 ** rng.uniform(-2, 0, (len(psi), 1, 1, 1)) * rng.normal(size=psi.shape)
     else:
         noise = _adverse_errors(rng, mdp, policy, psi)
@@ -307,7 +340,7 @@ def _ratios(rng: np.random.Generator, mdp: FiniteMDP, policy: Ints) -> dict[str,
 
 
 def _adverse_errors(rng: np.random.Generator, mdp: FiniteMDP, policy: Ints, psi: Floats) -> Floats:
-    """Errors at one step that hide the residual of the step before: there delta~ ~ 0, and eps ~ 0 with it."""
+    """Return errors of psi that cancel the residual of one (h, s, a): there delta~ and eps are close to 0."""
     noise = 1e-3 * rng.normal(size=psi.shape)
     h, row = int(rng.integers(len(psi) - 1)), int(rng.integers(mdp.n_states * mdp.n_actions))
     entries = slice(mdp.indptr[row], mdp.indptr[row + 1])
@@ -318,7 +351,7 @@ def _adverse_errors(rng: np.random.Generator, mdp: FiniteMDP, policy: Ints, psi:
 
 
 def _expect(mdp: FiniteMDP, rows: Ints, values: Floats) -> Floats:
-    """E over successors (S A, d, d) of values (n, d, d)."""
+    """Return the expectation over successors (S A, d, d) of values (n, d, d)."""
     total = np.zeros((mdp.n_states * mdp.n_actions, *values.shape[1:]))
     np.add.at(total, rows, mdp.probability[:, None, None] * values)
     return total
@@ -333,6 +366,6 @@ def _norm(matrices: Floats, order: Order = 2) -> Floats:
 
 
 def _squared(vectors: Floats, order: Order) -> Floats:
-    """|e|^2 in the vector norm that the matrix norm is compatible with: the largest entry's, or the Euclidean."""
+    """Return |e|^2 in the vector norm of the matrix norm: the largest entry's for infinity, else the Euclidean."""
     squares = vectors**2
     return squares.max(axis=1) if order == math.inf else squares.sum(axis=1)

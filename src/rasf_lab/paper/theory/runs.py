@@ -1,4 +1,4 @@
-"""`rasf reproduce theory`: T1 to T6, measured on random instances. One seed gives all of them."""
+"""`rasf reproduce theory`: T1 to T6 on random instances, all from one seed."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rasf_lab.paper.theory import measures
 from rasf_lab.paper.theory.claims import judge
 
 INSTANCES = {"quick": 50, "paper": 1_000}
-_CAMPAIGNS = 8  # that tick for every instance
+_CAMPAIGNS = 8  # calls in `run` that tick once for each instance
 
 
 def total_ticks(preset: str) -> int:
-    """How often `run` calls `tick`."""
+    """Return how often `run` calls `tick`."""
     return _CAMPAIGNS * INSTANCES[preset]
 
 
 def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Result:
-    """Numbers and verdicts for T1 to T6; T7 belongs to the experiments that act."""
+    """Return numbers and verdicts for T1 to T6. T7 is measured by the grid and four-room experiments."""
     begin = time.perf_counter()
     n = INSTANCES[preset]
     numbers: Numbers = {
