@@ -1,32 +1,33 @@
-"""Problems of operations whose prices change from day to day: stock, machines that wear out, electricity to be bought.
+"""Operations problems with changing prices, as exact models: inventory, maintenance of machines, buying electricity.
 
 **Inventory** (`rasf/Inventory-v0`): the stochastic inventory problem of Puterman, Markov Decision Processes (1994),
 section 3.2, with its numbers: room for 3 units, demand of 0, 1 or 2 units with probabilities 1/4, 1/2 and 1/4 a month.
-An order arrives at once; what is then in stock is held for the month; demand that cannot be met is lost.
+An order arrives at once, the stock is then held for the month, and demand that cannot be met is lost.
 
-    features    sold, ordered, orders, held (units but for orders), and failure: a unit of demand that was lost
+    features    sold, ordered and held units, orders (0 or 1), and failure: units of demand that were lost; in the order
+                sold, ordered, orders, held, failure
     book's w    8, -2, -4, -1, 0
 
 **Machines** (`rasf/Machines-v0`): the maintenance problem of Hillier and Lieberman, Introduction to Operations
 Research, chapter on Markov decision processes, with its numbers. A machine is as good as new, worn a little, worn
-much, or inoperable, and gets worse from week to week; it can be overhauled (then it is worn a little) or replaced,
-which takes a week of production. Here there are several machines, and a crew for one of them at a time; a machine that
-is inoperable loses production until it is replaced.
+much, or inoperable, and gets worse from week to week. It can be overhauled, after which it is worn a little, or
+replaced; both take a week of production. Here there are several machines, and a crew for one of them at a time. An
+inoperable machine loses production until it is replaced.
 
     features    defects (1 or 3 thousand dollars of defective items a week), overhauls, replacements, lost weeks, and
                 failure: a machine that becomes inoperable
     book's w    -1, -2, -4, -2, 0 (thousand dollars)
 
 **Power** (`rasf/Power-v0`): a unit of electricity is needed every hour. It comes from a contract at a fixed price, from
-the spot market, or from a battery, which may be filled at the same time. The market is calm or tense, and stays so for
-ten hours on average; the spot price is as high on average in both, and varies five times as much in the tense one.
-Regimes that differ in their spread are how spot prices are modelled (R. Weron, Modeling and Forecasting Electricity
-Loads and Prices, 2006); the numbers are ours, chosen so that means say nothing about where the risk lies.
+the spot market, or from a battery; a second unit may be bought and stored. The market is calm or tense, and stays so
+for ten hours on average. The mean spot price is the same in both, but the standard deviation is five times as large in
+the tense market. Spot prices are modelled by such regimes (R. Weron, Modeling and Forecasting Electricity Loads and
+Prices, 2006). The numbers are ours; the equal means do not show where the risk is.
 
-    features    contract (units), spot (what was paid there), wear (units drawn from the battery)
+    features    contract (units), spot (amount paid), wear (units drawn from the battery)
     w           -0.9, -1, -0.05
 
-All are exact: `inventory()`, `machines()` and `power()` are the models, so the optimum of every weighting is known.
+`inventory()`, `machines()` and `power()` return the models, so the optimum of every weighting can be computed.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ INVENTORY_WEIGHTS = (8.0, -2.0, -4.0, -1.0, 0.0)
 MACHINES_WEIGHTS = (-1.0, -2.0, -4.0, -2.0, 0.0)
 POWER_WEIGHTS = (-0.9, -1.0, -0.05)
 _DEMAND = (0.25, 0.5, 0.25)
-_WEAR = np.array([[0, 14, 1, 1], [0, 12, 2, 2], [0, 0, 8, 8], [0, 0, 0, 16]]) / 16  # from week to week, if left alone
+_WEAR = np.array([[0, 14, 1, 1], [0, 12, 2, 2], [0, 0, 8, 8], [0, 0, 0, 16]]) / 16  # per week, if left alone
 _DEFECTS = (0.0, 1.0, 3.0, 0.0)  # thousand dollars a week
 _NEW, _WORN, _INOPERABLE = 0, 1, 3
 _LEAVE, _OVERHAUL, _REPLACE = 0, 1, 2
@@ -56,12 +57,23 @@ _SPOT = (  # prices and their probabilities, in a calm and in a tense market; 0.
     {0.6: 0.25, 0.8: 0.5, 1.0: 0.25},
     {0.2: 0.3, 0.5: 0.35, 1.2: 0.25, 2.65: 0.1},
 )
-_STAYS = 0.9  # a market, from hour to hour
+_STAYS = 0.9  # probability per hour that the market stays as it is
 _CONTRACT, _FROM_SPOT, _BATTERY, _CONTRACT_TWICE, _SPOT_TWICE = range(5)
 
 
 def inventory(capacity: int = 3, demand: Sequence[float] = _DEMAND, gamma: float = 0.95) -> FiniteMDP:
-    """The model: states are units in stock, actions units ordered, as many as there is room for."""
+    """Return the inventory model.
+
+    A state is the number of units in stock, an action the number of units ordered; units without room are not ordered.
+
+    Args:
+        capacity: units that fit in stock, 3 by default.
+        demand: probabilities of a demand of 0, 1, .. units a month.
+        gamma: the discount factor, 0.95 by default.
+
+    Raises:
+        ValueError: `demand` does not sum to 1.
+    """
     capacity = whole("capacity", capacity)
     chances = [number("demand", chance, 0.0, 1.0) for chance in demand]
     if abs(sum(chances) - 1) > 1e-9:
@@ -71,16 +83,24 @@ def inventory(capacity: int = 3, demand: Sequence[float] = _DEMAND, gamma: float
         for stock, wanted in product(range(capacity + 1), repeat=2):
             ordered = min(wanted, capacity - stock)
             filled = stock + ordered
-            for asked, chance in enumerate(chances):
-                sold = min(asked, filled)
-                phi = np.array([sold, ordered, float(ordered > 0), filled, asked - sold])
+            for wished, chance in enumerate(chances):
+                sold = min(wished, filled)
+                phi = np.array([sold, ordered, float(ordered > 0), filled, wished - sold])
                 yield stock, wanted, filled - sold, chance, phi
 
     return FiniteMDP.from_transitions(transitions(), capacity + 1, capacity + 1, gamma=gamma)
 
 
 def machines(count: int = 3, gamma: float = 0.95) -> FiniteMDP:
-    """The model: a state is the wear of every machine, in base 4; action 0 leaves all, then (machine, what is done)."""
+    """Return the maintenance model.
+
+    A state is the wear of every machine, a digit in base 4 each. Action 0 leaves all machines alone, action 1 + 2 i
+    overhauls machine i, and action 2 + 2 i replaces it.
+
+    Args:
+        count: number of machines, 3 by default.
+        gamma: the discount factor, 0.95 by default.
+    """
     count = whole("count", count)
     states = list(product(range(len(_WEAR)), repeat=count))
     at = {state: i for i, state in enumerate(states)}
@@ -98,10 +118,10 @@ def machines(count: int = 3, gamma: float = 0.95) -> FiniteMDP:
 
 
 def _machine(wear: int, done: int) -> list[tuple[int, float, Floats]]:
-    """What may come of one machine: its wear, the probability, and its features."""
+    """Outcomes of one machine in a week: next wear, probability, features."""
     if done == _REPLACE:
         return [(_NEW, 1.0, np.array([0.0, 0.0, 1.0, 1.0, 0.0]))]
-    if done == _OVERHAUL and wear != _INOPERABLE:  # which is beyond that
+    if done == _OVERHAUL and wear != _INOPERABLE:  # an inoperable machine cannot be overhauled
         return [(_WORN, 1.0, np.array([0.0, 1.0, 0.0, 1.0, 0.0]))]
     down, defects = float(wear == _INOPERABLE), _DEFECTS[wear]
     return [
@@ -112,10 +132,16 @@ def _machine(wear: int, done: int) -> list[tuple[int, float, Floats]]:
 
 
 def power(capacity: int = 3, gamma: float = 0.95) -> FiniteMDP:
-    """The model. Actions: contract, spot, battery; contract or spot for two units, of which one is stored.
+    """Return the electricity model.
 
-    A state is the market, the units stored, and what was last paid at spot (nothing comes of that: it is there so that
-    a transition tells its price). A battery that is empty is helped out by the contract; a full one stores nothing.
+    The actions are one unit from the contract, from spot or from the battery, and two units from the contract or from
+    spot, of which one is stored. A state is the market, the units stored, and the last price paid at spot. That price
+    has no effect; it makes the features a function of the transition. With an empty battery the contract is used. With
+    a full battery only one unit is bought.
+
+    Args:
+        capacity: units that the battery holds, 3 by default.
+        gamma: the discount factor, 0.95 by default.
     """
     capacity = whole("capacity", capacity)
     paid = [0.0, *(price for prices in _SPOT for price in prices)]
@@ -138,21 +164,34 @@ def power(capacity: int = 3, gamma: float = 0.95) -> FiniteMDP:
 
 
 class InventoryEnv(FiniteEnv):
-    """`inventory` for Gymnasium; empty at first."""
+    """The inventory model as a Gymnasium environment; the stock is empty at first.
+
+    Args:
+        capacity: units that fit in stock, 3 by default.
+        demand: probabilities of a demand of 0, 1, .. units a month.
+    """
 
     def __init__(self, capacity: int = 3, demand: Sequence[float] = _DEMAND) -> None:
         super().__init__(inventory(capacity, demand), 0, INVENTORY_FEATURES, (1, -1, -1, -1, -1))
 
 
 class MachinesEnv(FiniteEnv):
-    """`machines` for Gymnasium; all as good as new at first."""
+    """The maintenance model as a Gymnasium environment; all machines are as good as new at first.
+
+    Args:
+        count: number of machines, 3 by default.
+    """
 
     def __init__(self, count: int = 3) -> None:
         super().__init__(machines(count), 0, MACHINES_FEATURES, (-1,) * len(MACHINES_FEATURES))
 
 
 class PowerEnv(FiniteEnv):
-    """`power` for Gymnasium; a calm market and an empty battery at first."""
+    """The electricity model as a Gymnasium environment; the market is calm and the battery empty at first.
+
+    Args:
+        capacity: units that the battery holds, 3 by default.
+    """
 
     def __init__(self, capacity: int = 3) -> None:
         super().__init__(power(capacity), 0, POWER_FEATURES, (-1,) * len(POWER_FEATURES))
