@@ -1,1 +1,1 @@
-"""The laboratory's commands, which `rasf` finds by entry points."""
+"""The commands of `rasf_lab`, which `rasf` finds by entry points."""

@@ -1,9 +1,9 @@
-"""`rasf bench`: the benchmark set of a checkout on this machine, beside its history.
+"""`rasf bench`: run the benchmarks of a checkout on this machine and compare them with earlier runs.
 
-Benchmarks are scripts in `lab/benchmarks/`, each run in a process of its own. Every measure is a time on this machine
-and, where there is one, a ratio to a reference in the same run, which says more on a machine that others use too. The
-history is one line per run; a measure that got worse by more than `SLOWER` against the median of the earlier runs of
-the same machine and size is marked.
+Benchmarks are scripts in `lab/benchmarks/`, each run in a process of its own. A measure is a time on this machine and,
+if there is a reference in the same run, a ratio to it, which is more reliable on a shared machine. The history has one
+line per run. A measure is marked if it is worse by more than a factor `SLOWER` than the median of the earlier runs of
+the same machine and size.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     from rasf_lab.common.results import Numbers
 
 SLOWER = 1.3
-_FEWEST = 3  # earlier runs, before one is called slow
+_FEWEST = 3  # earlier runs that a comparison needs
 
 
 class Measure(NamedTuple):
-    """A number in a benchmark's JSON, by its path; `reference` is a ratio (theirs over ours) in the same run.
+    """A number in a benchmark's JSON, by its path.
 
-    The ratio may be missing: references are other packages, which need not be installed.
+    `reference` is the path of a ratio, reference over ours. The ratio may be missing, because references are other
+    packages, which need not be installed.
     """
 
     label: str
@@ -47,7 +48,7 @@ class Measure(NamedTuple):
 
 
 class Benchmark(NamedTuple):
-    """A script, its arguments at full and at quick size, what to show of its answer, and which device it is for."""
+    """A script, its arguments at quick and at full size, the measures in its JSON, and whether it needs a GPU."""
 
     name: str
     script: str
@@ -92,7 +93,7 @@ BENCHMARKS = (
         "acting_deep.py",
         ("--policies", "2", "--steps", "100"),
         (
-            Measure("point law", ("point", "one_us"), "us"),
+            Measure("means only", ("point", "one_us"), "us"),
             Measure("histograms", ("histogram", "one_us"), "us"),
         ),
     ),
@@ -127,7 +128,7 @@ BENCHMARKS = (
 
 
 class Row(NamedTuple):
-    """One measure: value, ratio to a reference, and against the history (1 is as ever, 2 twice as bad)."""
+    """One measure: value, ratio to a reference, and factor by which it is worse than the history (1: equal)."""
 
     benchmark: str
     label: str
@@ -142,15 +143,28 @@ class Row(NamedTuple):
 
 
 def checkout() -> Path:
-    """The folder of the benchmarks; refused where rasf is not run from a checkout."""
+    """Return the folder of the benchmarks.
+
+    Raises:
+        ValueError: rasf is not run from a checkout.
+    """
     folder = Path(rasf.__file__).resolve().parents[2] / "lab" / "benchmarks"
     if not (folder / BENCHMARKS[0].script).is_file():
-        raise ValueError("benchmarks come with a checkout of rasf, and this rasf is installed without them")
+        raise ValueError("benchmarks come with a checkout of rasf, but this rasf is installed without them")
     return folder
 
 
 def measure(chosen: Iterable[Benchmark], quick: bool, history: Path) -> tuple[list[Row], Numbers]:
-    """Run benchmarks, compare them to the history and add them to it; rows, and all that was measured."""
+    """Run benchmarks, compare them to the history and add them to it.
+
+    Args:
+        chosen: the benchmarks.
+        quick: whether to run them at quick size.
+        history: file of earlier runs, which is appended to.
+
+    Returns:
+        The rows of the table, and the entry of the history.
+    """
     from rasf_lab.sweep.worker import commit
 
     progress, folder, answers = on_stderr(), checkout(), {}
@@ -176,7 +190,7 @@ def measure(chosen: Iterable[Benchmark], quick: bool, history: Path) -> tuple[li
 
 
 def read_history(path: Path) -> list[Numbers]:
-    """Earlier runs; lines that are damaged do not count."""
+    """Return the earlier runs in a file; damaged lines are ignored."""
     found = []
     for line in path.read_text().splitlines() if path.exists() else ():
         try:
@@ -204,7 +218,7 @@ def _answer(folder: Path, benchmark: Benchmark, quick: bool) -> Numbers:
 def _row(benchmark: Benchmark, one: Measure, answer: Numbers, earlier: Sequence[Numbers]) -> Row:
     value = _number(answer, one.path)
     if value is None:
-        raise ValueError(f"the benchmark {benchmark.script} must answer {'/'.join(one.path)}, and did not")
+        raise ValueError(f"the benchmark {benchmark.script} must write the number {'/'.join(one.path)}, but did not")
     answers = (_number(old["answers"].get(benchmark.name), one.path) for old in earlier)
     before = [number for number in answers if number is not None]
     worse = None
@@ -215,7 +229,7 @@ def _row(benchmark: Benchmark, one: Measure, answer: Numbers, earlier: Sequence[
 
 
 def _number(answer: object, path: tuple[str, ...]) -> float | None:
-    """The number at a path into a benchmark's JSON, if there is one."""
+    """The number at a path in a benchmark's JSON, or None."""
     for name in path:
         answer = answer.get(name) if isinstance(answer, dict) else None
     return float(answer) if isinstance(answer, int | float) else None
@@ -226,12 +240,12 @@ def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, about a minute.")] = False,
     only: Annotated[list[str] | None, typer.Option(help="Only this benchmark; may be repeated.")] = None,
     history: Annotated[
-        Path | None, typer.Option(help="Where earlier runs are kept; lab/benchmarks/history.jsonl by default.")
+        Path | None, typer.Option(help="File of earlier runs; lab/benchmarks/history.jsonl by default.")
     ] = None,
 ) -> None:
-    """Measure this machine: planning, tabular kernels, acting, a deep step on its cores and its GPU, files.
+    """Measure the speed of this machine: planning, tables, acting, a training step of networks on CPU and GPU, files.
 
-    Ratios compare with a reference in the same run; the last column with earlier runs here.
+    Ratios compare with a reference in the same run, the last column with earlier runs on this machine.
 
     Example: `rasf bench --quick --only planning`
     """
@@ -255,11 +269,11 @@ def bench(
         ratio = "-" if row.ratio is None else f"{row.ratio:.1f}"
         shown.add_row(row.benchmark, row.label, f"{_short(row.value)} {row.unit}", ratio, against)
     console.print(shown)
-    say(f"kept in {kept}")
+    say(f"added to {kept}")
 
 
 def _gpus() -> list[str]:
-    """Those that jax can use."""
+    """Ids of the GPUs that JAX can use."""
     from rasf_lab.sweep.engines.machine import gpus
 
     return gpus()

@@ -1,4 +1,4 @@
-"""`rasf demo`, `rasf reproduce` and `rasf claims`: the paper's story, its experiments, and what they found."""
+"""`rasf demo`, `rasf reproduce` and `rasf claims`: a demonstration, the paper's experiments, and its claims."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PLURAL = {"holds": "hold", "does not hold": "do not", "not decided": "are not d
 
 
 class ExperimentName(StrEnum):
-    """What can be reproduced."""
+    """The paper's experiments; `all` runs each of them."""
 
     grid = "grid"
     theory = "theory"
@@ -39,14 +39,14 @@ class ExperimentName(StrEnum):
 
 
 class PaperPreset(StrEnum):
-    """How large a run is."""
+    """Size of a run."""
 
     quick = "quick"
     paper = "paper"
 
 
 class Device(StrEnum):
-    """Where deep agents are trained."""
+    """The device on which networks are trained."""
 
     any = "any"
     cpu = "cpu"
@@ -55,34 +55,34 @@ class Device(StrEnum):
 
 def demo(
     out: Annotated[Path | None, typer.Option(help="Where to save the picture, or the film.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
     driving: Annotated[
-        bool, typer.Option("--driving", help="A library that drives, filmed at two risks (extra `suite`).")
+        bool, typer.Option("--driving", help="Film the shipped driving library at two risks (extra `suite`).")
     ] = False,
 ) -> None:
-    """Train a library of policies, meet 27 new tasks: risk-neutral against risk-aware transfer.
+    """Train a library of policies and act on 27 new tasks, risk-neutral and risk-aware.
 
     Example: `rasf demo --out picture.png`, `rasf demo --driving --out drive.gif`
     """
     out = out or Path("rasf-drive.gif" if driving else "rasf-demo.png")
     check_folder("out", out.parent)
     show = import_module("rasf_lab.suite.film" if driving else "rasf_lab.demo")
-    doing = "compiling (once), driving, filming" if driving else "compiling (once), training, meeting new tasks"
+    doing = "compiling (once), driving, filming" if driving else "compiling (once), training, acting on new tasks"
     with counted() as bar:
         report = show.run(seed, out, partial(bar.advance, bar.add_task(doing, total=show.total_ticks())))
     console.print(report)
 
 
 def reproduce(
-    experiment: Annotated[ExperimentName, typer.Argument(help="Which part of the paper.")],
+    experiment: Annotated[ExperimentName, typer.Argument(help="The experiment, or all.")],
     preset: Annotated[PaperPreset, typer.Option(help="quick: smaller; paper: the paper's size.")] = PaperPreset.paper,
     out: Annotated[Path, typer.Option(help="Folder for results and figures.")] = Path("rasf-results"),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
-    batch: Annotated[list[str] | None, typer.Option(help="Reacher: only this batch; may be repeated.")] = None,
-    device: Annotated[Device, typer.Option(help="Reacher: the device that must be there.")] = Device.any,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
+    batch: Annotated[list[str] | None, typer.Option(help="Reacher: only this batch of runs; may be repeated.")] = None,
+    device: Annotated[Device, typer.Option(help="Reacher: the required device.")] = Device.any,
     tensorboard: Annotated[Path | None, typer.Option(help="Reacher: folder for TensorBoard scalars.")] = None,
     library: Annotated[
-        Path | None, typer.Option(help="Reacher: also keep the policies of its most averse run, as FILE.rasf.")
+        Path | None, typer.Option(help="Reacher: also save the policies of the most averse run, as FILE.rasf.")
     ] = None,
 ) -> None:
     """Run the paper's experiments and draw its figures.
@@ -94,7 +94,7 @@ def reproduce(
     names = every if experiment is ExperimentName.all else [experiment.value]
     for name, value in given.items():
         if value and "reacher" not in names:
-            raise ValueError(f"{name} is for the experiment reacher, got it for {experiment.value}")
+            raise ValueError(f"{name} is for the experiment reacher, got {experiment.value}")
     check_folder("out", out)
     if tensorboard is not None:
         check_folder("tensorboard", tensorboard)
@@ -108,11 +108,11 @@ def reproduce(
         from rasf_lab.paper.reacher.runs import Options
 
         options["reacher"] = {"options": Options(tuple(batch or ()), device.value, tensorboard, library)}
-    # what an experiment refuses, such as a batch that there is not, is refused before any work
+    # options are checked before any work, such as an unknown batch
     ticks = {name: experiments.total_ticks(name, preset.value, **options[name]) for name in names}
     for name in names:
         if name in ("four-room", "reacher"):
-            interruptible()  # there are workers
+            interruptible()  # Ctrl-C must stop the workers
         with counted() as bar:
             tick = partial(bar.advance, bar.add_task(f"{name}, preset {preset.value}", total=ticks[name]))
             result, files = experiments.reproduce(name, preset.value, seed, out, tick, **options[name])
@@ -125,11 +125,11 @@ def reproduce(
 
 
 def claims(
-    ids: Annotated[list[str] | None, typer.Argument(help="Only these claims, and all about each, such as R1.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids of claims to show in full, such as R1.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON list instead of a table.")] = False,
-    results: Annotated[Path | None, typer.Option(help="Folder with results of your own; ours by default.")] = None,
+    results: Annotated[Path | None, typer.Option(help="Folder of results; the shipped ones by default.")] = None,
 ) -> None:
-    """Every claim of the paper, and what our runs say about it, by a first and by a second reading.
+    """Show the claims of the paper and whether our runs support them, by a first and a second rule.
 
     Example: `rasf claims`, `rasf claims R1`, `rasf claims --json`
     """
@@ -148,15 +148,15 @@ def claims(
             _print_claim(row)
     else:
         _print_claims(rows)
-        console.print("`rasf claims R1` tells all about one: the paper's words, both rules, every number", style="dim")
+        console.print("`rasf claims R1` shows one in full: the paper's words, both rules, all numbers", style="dim")
 
 
 def _print_claims(rows: Sequence[Numbers]) -> None:
-    """A line each."""
+    """Print a line for each claim, and totals."""
     from rasf_lab.common.claims import is_ours
 
     if not rows:
-        return  # some batches alone decide no claim
+        return  # some batches decide no claim
     seconds = [row["second_reading"] for row in rows if row["second_reading"]]
     shown = Table(box=None, pad_edge=False, header_style="bold")
     widths = {"id": 3, "verdict": 9} | ({"2nd": 9} if seconds else {}) | {"measured": 22}
@@ -171,13 +171,13 @@ def _print_claims(rows: Sequence[Numbers]) -> None:
             verdicts.append(_coloured(second["verdict"], _GLANCE) if second else "")
         shown.add_row(row["id"], escape(row["short"]), *verdicts, escape(row["number"]))
     console.print(shown)
-    said = []
-    for whose, own in (("the paper's", False), ("ours", True)):
+    totals = []
+    for whose, own in (("the paper's claims", False), ("our claims", True)):
         some = [row for row in rows if is_ours(row) is own]
         again = [row["second_reading"] for row in some if row["second_reading"]]
         by_second = f"; by a second reading of {len(again)}: {_counted(again)}" if again else ""
-        said += [f"of {whose} {_counted(some)}{by_second}"] * bool(some)
-    console.print("; ".join(said), highlight=False)
+        totals += [f"{whose}: {_counted(some)}{by_second}"] * bool(some)
+    console.print("; ".join(totals), highlight=False)
 
 
 def _counted(readings: Sequence[Numbers]) -> str:
@@ -190,7 +190,7 @@ def _coloured(verdict: str, words: Mapping[str, str] = MappingProxyType({})) -> 
 
 
 def _print_claim(row: Numbers) -> None:
-    """All about one."""
+    """Print one claim in full."""
     second = row["second_reading"] or {}
     drawn = f"docs/figures/{row['figure']}.png, drawn by `rasf reproduce`" if row["figure"] else ""
     lines = {

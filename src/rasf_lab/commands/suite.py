@@ -1,4 +1,4 @@
-"""`rasf suite [NAME ..]`: environments that others made, each with its dial beside prices and rivals."""
+"""`rasf suite [NAME ..]`: benchmark environments at several risks, with a control and rivals."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rasf.cli.terminal import check_folder, console, counted, interruptible, say
 
 
 class SuitePreset(StrEnum):
-    """How much is run."""
+    """Size of a run."""
 
     quick = "quick"
     full = "full"
 
 
 class RivalName(StrEnum):
-    """Which other agents are trained."""
+    """Other agents to train, for comparison."""
 
     dqn = "dqn"
     qr_dqn = "qr-dqn"
@@ -36,19 +36,21 @@ class RivalName(StrEnum):
 
 def suite(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Of the suite, or MODULE:CASE; all by default.")
+        list[str] | None, typer.Argument(metavar="NAME", help="Cases of the suite, or MODULE:CASE; all by default.")
     ] = None,
     preset: Annotated[
-        SuitePreset, typer.Option(help="quick: two seeds, three weightings; full: five and ten.")
+        SuitePreset, typer.Option(help="quick: 2 seeds, 3 weightings; full: 5 seeds, 10 weightings.")
     ] = SuitePreset.quick,
     rival: Annotated[
         list[RivalName] | None,
-        typer.Option(help="Also train a rival, for every weighting or for all (extra `bench`, or morl-baselines)."),
+        typer.Option(help="Also train this rival (extra `bench`, or morl-baselines); may be repeated."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder of runs, results and figures.")] = Path("rasf-suite"),
-    listed: Annotated[bool, typer.Option("--list", help="Say what is in the suite, and run nothing.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for runs, results and figures.")] = Path("rasf-suite"),
+    listed: Annotated[bool, typer.Option("--list", help="List the cases, run nothing.")] = False,
 ) -> None:
-    """Train on a few weightings, meet new ones at many risks: does risk-aware acting help? Start it again, it goes on.
+    """Train libraries on a few tasks and act on new ones at several risks: does risk-aware acting help?
+
+    The same command continues an interrupted run.
 
     Example: `rasf suite highway --preset full`, `rasf suite --list`, `rasf suite my_world:CASE`
     """
@@ -58,7 +60,7 @@ def suite(
     cases = {name: find_case(name) for name in chosen}
     if listed:
         shown = Table(box=None, pad_edge=False, header_style="bold")
-        for heading in ("name", "environment", "failures", "what it is"):
+        for heading in ("name", "environment", "failures", "description"):
             shown.add_column(heading)
         for name, case in cases.items():
             shown.add_row(name, case.env, case.failures, case.about)

@@ -1,4 +1,4 @@
-"""`rasf sweep SPEC` runs a sweep, or what is left of it; `rasf sweep status DIR` says how it stands."""
+"""`rasf sweep SPEC` runs or continues a sweep; `rasf sweep status DIR` shows its progress."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from rasf_lab.sweep.spec import Spec
     from rasf_lab.sweep.store import Store
 
-_SHOWN = 20  # runs that are listed; the rest is counted
+_SHOWN = 20  # lines of a list; the others are only counted
 _RUN = "run"
 
 
 class EngineName(StrEnum):
-    """Where runs are executed."""
+    """How runs are executed: in local processes or on a Ray cluster."""
 
     local = "local"
     ray = "ray"
 
 
 class _RunUnlessNamed(TyperGroup):
-    """A group whose first word may be left out: what names none of its commands is for `run`."""
+    """A command group with a default: arguments that do not begin with a command are those of `run`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, "--help"):
@@ -46,8 +46,8 @@ sweep = typer.Typer(
     cls=_RunUnlessNamed,
     no_args_is_help=True,
     rich_markup_mode="markdown",
-    help="Run many runs, declared in a file: `rasf.learn` on any environment (kind learn), the paper's experiments "
-    "(four-room, reacher), or experiments of your own. Start it again and it goes on.\n\n"
+    help="Run a sweep declared in a file: `rasf.learn` on any environment (kind learn), the paper's experiments "
+    "(four-room, reacher), or your own experiments. The same command continues an interrupted sweep.\n\n"
     "Example: `rasf sweep risks.toml`",
 )
 
@@ -59,17 +59,17 @@ def run(
         Path | None, typer.Option("--dir", help="Folder of the sweep; rasf-sweeps/NAME by default.")
     ] = None,
     engine: Annotated[EngineName, typer.Option(help="local: processes here; ray: a cluster.")] = EngineName.local,
-    address: Annotated[str | None, typer.Option(help="Ray: the cluster's; else one is started here.")] = None,
+    address: Annotated[str | None, typer.Option(help="Ray: address of the cluster; by default one is started.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Runs at a time; one per core by default.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the file, list the runs, start none.")] = False,
-    limit: Annotated[int | None, typer.Option(min=1, help="Execute at most so many runs.")] = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try runs that failed again.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Largest number of runs to execute.")] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed runs again.")] = False,
 ) -> None:
-    """Run a sweep, or what is left of it: `run` may be left out.
+    """Run or continue a sweep; the word `run` may be left out.
 
     Example: `rasf sweep risks.toml --dir results/risks --workers 8`
     """
-    interruptible()  # there are workers
+    interruptible()  # Ctrl-C must stop the workers
     from rasf_lab.sweep.drive import drive, jobs_of
     from rasf_lab.sweep.engines.machine import memory_gb
     from rasf_lab.sweep.spec import read_spec
@@ -77,7 +77,7 @@ def run(
     from rasf_lab.sweep.table import check_arrow, write_table
 
     if address is not None and engine is not EngineName.ray:
-        raise ValueError("address is for --engine ray")
+        raise ValueError("address is for the engine ray, give --engine ray too")
     silence_box_warnings()
     declared = read_spec(spec, memory_gb() if engine is EngineName.local else math.inf)
     store = Store(folder or Path("rasf-sweeps") / declared.name)
@@ -97,19 +97,19 @@ def run(
                 progress = drive(declared, store, place, jobs, lambda now: live.update(show(now), refresh=True))
         except KeyboardInterrupt:
             done = sum(map(store.is_finished, declared.runs))
-            say(f"stopped: {done} of {len(declared.runs)} runs are done; the same command goes on from there")
+            say(f"stopped: {done} of {len(declared.runs)} runs are done; the same command continues the sweep")
             raise typer.Exit(INTERRUPTED) from None
         path = write_table(store)
     say(f"{progress.done} of {len(declared.runs)} runs are done; wrote {path}")
     if progress.failed:
         _list_failures(store)
-        say("try them again with --retry-failed")
+        say("--retry-failed tries failed runs again")
         raise typer.Exit(1)
 
 
 @sweep.command()
 def status(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a sweep.")]) -> None:
-    """Say how a sweep stands: done, running, failed and why, rate, time left.
+    """Show the progress of a sweep: runs done, running and failed, with reasons, rate and time left.
 
     Example: `rasf sweep status results/risks`
     """
@@ -119,7 +119,7 @@ def status(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of
     store = Store(folder)
     console.print(progress_table(store.declared()["name"], progress_of(store)))
     driver = store.driver()
-    say(f"driven by {driver}" if driver else "it has no driver now")
+    say(f"driven by {driver}" if driver else "the sweep is not running")
     _list_failures(store)
 
 
@@ -137,7 +137,7 @@ def _engine(spec: Spec, store: Store, name: EngineName, address: str | None, wor
 
 
 def progress_table(name: str, progress: SweepProgress) -> Table:
-    """How a sweep stands, as one row of numbers."""
+    """Return the progress of a sweep as a table with one row."""
     cells = {
         "done": f"{progress.done} of {progress.total}",
         "running": f"{progress.running}" + (f" ({progress.begun / progress.running:.0%})" if progress.begun else ""),
@@ -163,7 +163,7 @@ def _rate(rate: float) -> str:
 
 
 def _list(spec: Spec, store: Store, limit: int | None, retry: bool) -> None:
-    """What would be run."""
+    """List the runs that would be executed."""
     failed = store.failures(spec.runs)
     missing = [run for run in spec.runs if not store.is_finished(run) and (retry or run.id not in failed)][:limit]
     say(f"{spec.name}: {len(spec.runs)} runs, {len(missing)} would be executed into {store.folder}")
@@ -174,7 +174,7 @@ def _list_failures(store: Store) -> None:
     runs = {run.id: run for run in store.runs()}
     failures = store.failures(list(runs.values()))
     if failures:
-        say(f"{len(failures)} failed, as {store.folder / 'failed'} tells at length:")
+        say(f"{len(failures)} failed, with details in {store.folder / 'failed'}:")
     _say_some([f"{key}  {runs[key]}: {reason}" for key, reason in failures.items()])
 
 

@@ -1,1 +1,1 @@
-"""Driving: highway-env's environments, with their traffic compiled."""
+"""highway-env's driving environments, with compiled traffic."""

@@ -1,11 +1,12 @@
-"""highway-env's Kinematics observation, compiled: a row for the ego, then one for each of the closest objects in sight.
+"""highway-env's Kinematics observation, compiled: a row for the ego, then one for each of the closest visible objects.
 
-In sight is what is nearer than the perception distance and, unless the ego looks behind, not more than two lengths
-behind it; obstacles behind are never seen. The closest are those with the least |distance along the ego's lane|. Each
-feature with a range is mapped to [-1, 1] and clipped; rows without an object are 0.
+An object is visible if it is nearer than the perception distance and at most two car lengths behind the ego. With
+`see_behind` vehicles further behind are visible too, but obstacles are not. The closest objects have the smallest
+|distance along the ego's lane|. Each feature with a range is mapped to [-1, 1] and clipped; rows without an object are
+0.
 
-cos_d and sin_d are the direction in which the end of a car's route lies, 0 without a route. The ego knows its own;
-those of others are told only with `intentions` (highway-env's observe_intentions), else they are 0.
+cos_d and sin_d are the direction from a car to the end of its route, 0 without a route. For cars other than the ego
+they are 0 unless `intentions` is set (highway-env's observe_intentions).
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ _X, _VY, _COS_D = (FEATURES.index(name) for name in ("x", "vy", "cos_d"))
 
 
 class View(NamedTuple):
-    """What is observed and how."""
+    """Settings of the observation, those of highway-env's KinematicObservation."""
 
-    features: Ints  # (F,) numbers in FEATURES
-    ranges: Floats  # (F, 2), nan where the feature is left as it is
+    features: Ints  # (F,) indices into FEATURES
+    ranges: Floats  # (F, 2), nan for features that are not scaled
     rows: int
     distance: float
     absolute: bool
@@ -41,7 +42,7 @@ class View(NamedTuple):
 
 @compiled(_nrt=False)
 def destination(network: RoadMap, routes: Ints, car: Any) -> tuple[float, float]:
-    """The direction of the end of a car's route."""
+    """Return the direction (cos, sin) from a car to the end of its route, 0 without a route."""
     if car.kind == OBSTACLE or car.route == car.route_end:
         return 0.0, 0.0
     road, wanted = routes[car.route_end - 1]
@@ -54,7 +55,7 @@ def destination(network: RoadMap, routes: Ints, car: Any) -> tuple[float, float]
 
 @compiled(_nrt=False)
 def feature(car: Any, number: int) -> float:
-    """One feature of an object, absolute, but for the direction of its destination."""
+    """Return an object's feature of this index, not relative to the ego; cos_d and sin_d are left to `destination`."""
     if number == 0:
         return 1.0
     if number == 1:
@@ -69,7 +70,7 @@ def feature(car: Any, number: int) -> float:
 
 @compiled()
 def observe(view: View, network: RoadMap, cars: Cars, routes: Ints, ego: int) -> Floats:
-    """The observation (rows, F) of car `ego`."""
+    """Return the observation (rows, F) of car `ego`."""
     here, lanes = cars[ego], network.lanes
     s_ego, _ = local(lanes[here.lane], here.x, here.y)
     seen, gaps, count = np.empty(len(cars), np.int64), np.empty(len(cars)), 0
@@ -83,7 +84,7 @@ def observe(view: View, network: RoadMap, cars: Cars, routes: Ints, ego: int) ->
         if not -2 * here.length < gap and not (view.see_behind and cars[i].kind != OBSTACLE):
             continue
         at = count
-        # equal gaps stay in the road's order
+        # objects with equal gaps keep the road's order
         while view.sort and at > 0 and gaps[at - 1] > abs(gap):
             seen[at], gaps[at] = seen[at - 1], gaps[at - 1]
             at -= 1

@@ -1,14 +1,14 @@
-"""A road network as arrays: lanes that are straight, sine-shaped or arcs, and how they follow each other.
+"""A road network as arrays: lanes that are straight, sine-shaped or arcs, and the connections between them.
 
-A lane has its own coordinates: s along it, r across it. With start p, direction u and its normal n
+A lane has its own coordinates: s along it, r across it. With start p, direction u and its normal n, a point p' has
 
     straight    s = (p' - p) . u                              r = (p' - p) . n
     sine        as straight                                   r less amplitude * sin(pulsation * s + phase)
     arc         s = +-(angle from the start) * radius         r = +-(radius - distance from the centre)
 
-Lanes are numbered in the order of highway-env's graph (from, to, id), so the lanes of a road, and the roads that leave
-a node, lie next to each other. The distance from a lane, which decides where a vehicle is, is |r| plus what s lies
-outside of [0, length] plus the angle between the headings.
+Lanes are numbered in the order of highway-env's graph (from, to, id), so the lanes of a road are consecutive, and so
+are the roads that leave a node. A vehicle is on the lane with the smallest distance: |r|, plus the length by which s
+exceeds [0, length], plus the angle between the headings.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ LANE = np.dtype(
 )
 ROAD = np.dtype([(name, np.int64) for name in ("start", "end", "first_lane", "lanes")])
 
-Lane = Any  # a record of LANE, which numba knows and mypy does not
+Lane = Any  # a record of LANE; numba infers it, mypy cannot
 
 
 class RoadMap(NamedTuple):
-    """Lanes (L,) of LANE, roads (R,) of ROAD, and for each node its first road and how many leave it (N, 2).
+    """Lanes (L,) of LANE, roads (R,) of ROAD, and the first road and the number of roads that leave each node (N, 2).
 
-    Lane i and those that follow or precede it are `linked[links[i] : links[i + 1]]`, with `offset` to add to their s.
+    Lane i, its successors and its predecessors are `linked[links[i] : links[i + 1]]`. Adding `offset` to their s gives
+    the s of lane i.
     """
 
     lanes: npt.NDArray[Any]
@@ -51,17 +52,17 @@ class RoadMap(NamedTuple):
 
 @compiled(_nrt=False)
 def wrap(angle: float) -> float:
-    """The angle in [-pi, pi)."""
+    """Return the angle in [-pi, pi)."""
     return (angle + math.pi) % (2 * math.pi) - math.pi
 
 
 @compiled(_nrt=False)
 def local(lane: Lane, x: float, y: float) -> tuple[float, float]:
-    """Lane coordinates (s, r) of a point."""
+    """Return the lane coordinates (s, r) of a point."""
     dx, dy = x - lane.x, y - lane.y
     if lane.kind == ARC:
         angle = wrap(math.atan2(dy, dx) - lane.phase)
-        # the start is added and taken off again, for the same rounding as highway-env's
+        # adding and subtracting the phase rounds as highway-env does
         angle = (lane.phase + angle) - lane.phase
         return lane.sign * angle * lane.radius, lane.sign * (lane.radius - math.sqrt(dx * dx + dy * dy))
     s, r = dx * lane.ux + dy * lane.uy, dx * lane.nx + dy * lane.ny
@@ -72,7 +73,7 @@ def local(lane: Lane, x: float, y: float) -> tuple[float, float]:
 
 @compiled(_nrt=False)
 def point(lane: Lane, s: float) -> tuple[float, float]:
-    """The point (x, y) on the lane's middle."""
+    """Return the point (x, y) on the lane's middle."""
     if lane.kind == ARC:
         angle = lane.sign * s / lane.radius + lane.phase
         return lane.x + lane.radius * math.cos(angle), lane.y + lane.radius * math.sin(angle)
@@ -82,7 +83,7 @@ def point(lane: Lane, s: float) -> tuple[float, float]:
 
 @compiled(_nrt=False)
 def heading_at(lane: Lane, s: float) -> float:
-    """Heading of the lane's middle."""
+    """Return the heading of the lane's middle."""
     if lane.kind == ARC:
         return lane.sign * s / lane.radius + lane.phase + math.pi / 2 * lane.sign
     if lane.kind == SINE:
@@ -93,25 +94,25 @@ def heading_at(lane: Lane, s: float) -> float:
 
 @compiled(_nrt=False)
 def distance(lane: Lane, s: float, r: float) -> float:
-    """Distance of a point from the lane, without the headings."""
+    """Return the distance of a point from the lane, without the angle between headings."""
     return abs(r) + max(s - lane.length, 0.0) + max(0.0 - s, 0.0)
 
 
 @compiled(_nrt=False)
 def on_lane(lane: Lane, s: float, r: float, width_margin: float) -> bool:
-    """Whether (s, r) is on the lane, or less than a vehicle's length before or behind it."""
+    """Return whether (s, r) is on the lane, or less than a vehicle's length before or behind it."""
     return abs(r) <= lane.width / 2 + width_margin and -lane.margin <= s < lane.length + lane.margin
 
 
 @compiled(_nrt=False)
 def reachable(lane: Lane, s: float, r: float) -> bool:
-    """Whether a vehicle at (s, r) may change to the lane."""
+    """Return whether a vehicle at (s, r) may change to the lane."""
     return lane.forbidden == 0 and abs(r) <= 2 * lane.width and 0 <= s < lane.length + lane.margin
 
 
 @compiled(_nrt=False)
 def after_end(lane: Lane, s: float) -> bool:
-    """Whether it is time to look for the next lane."""
+    """Return whether s is so near the end of the lane that the next lane becomes the target."""
     return s > lane.length - lane.margin / 2
 
 
@@ -124,7 +125,7 @@ def locate(
     along: npt.NDArray[np.float64],
     across: npt.NDArray[np.float64],
 ) -> int:
-    """The closest lane; `along` and `across` (L,) become the point's coordinates in each."""
+    """Return the closest lane, and write the point's coordinates in each lane into `along` and `across` (L,)."""
     closest, least = 0, math.inf
     for i in range(len(lanes)):
         s, r = local(lanes[i], x, y)
@@ -136,7 +137,7 @@ def locate(
 
 
 class MappedNetwork:
-    """The arrays of a highway-env network, and the lane numbers of its (from, to, id)."""
+    """The arrays of a highway-env network; `numbers` are the lane numbers of its lane indices (from, to, id)."""
 
     def __init__(self, network: Any) -> None:
         self.network, graph = network, network.graph
@@ -170,14 +171,14 @@ class MappedNetwork:
         self._coordinates = np.empty((2, len(lanes)))
 
     def closest(self, position: npt.NDArray[np.float64], heading: float | None = None) -> tuple[str, str, int]:
-        """highway-env's RoadNetwork.get_closest_lane_index, compiled."""
+        """Return the index of the closest lane, as highway-env's RoadNetwork.get_closest_lane_index does."""
         if heading is None:
             return type(self.network).get_closest_lane_index(self.network, position)
         x, y = position.tolist()
         return self.indices[locate(self.arrays.lanes, x, y, float(heading), *self._coordinates)]
 
     def _linked(self, network: Any, index: tuple[str, str, int]) -> list[tuple[int, float]]:
-        """The lane itself, those after it and those before it, in the order in which neighbours are searched."""
+        """The lane, its successors and its predecessors with offsets, in the order in which neighbours are searched."""
         start, end, i = index
 
         def same(a: str, b: str) -> tuple[str, str, int]:

@@ -1,16 +1,16 @@
-"""highway-env's roads with features: a vector reward, names, signs, and a collision as the failure.
+"""highway-env's roads as environments with features: a vector reward, names, signs, and collisions as failures.
 
     rasf/Highway-v0        MO-Gymnasium's mo-highway-fast-v0: three lanes, 20 cars, 30 s
     rasf/Merge-v0          highway-env's merge-v1: a car joins from a ramp
     rasf/Roundabout-v0     roundabout-v1
-    rasf/Intersection-v0   intersection-v2, without lights; the driver chooses speeds only
+    rasf/Intersection-v0   intersection-v2, without lights; actions only choose the speed
 
-The features are those that the environment itself tells in info["rewards"], while the car is on the road; only their
-names and signs are ours: what costs something is counted as positive and has negative weights. An action is taken every
-second. Traffic is compiled (`CompiledTraffic`), step for step the same. The extra `suite` installs what is needed.
+The features are those of highway-env's info["rewards"], and 0 while the car is off the road. Names and signs are added
+here: costs count as positive and have negative weights. An action is taken every second. The traffic is compiled
+(`CompiledTraffic`) and agrees with highway-env's step for step. The extra `suite` installs the requirements.
 
-highway-env's intersection changes constants of all other drivers in the process. Here the other roads set them back as
-an episode begins; only episodes that run at the same time as one at the intersection still meet its drivers.
+highway-env's intersection changes constants of the drivers on all roads in the process. Here each reset of another road
+restores them. Only episodes that run at the same time as one at the intersection have its drivers.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from rasf.checks import one_of
 
 
 class Road(NamedTuple):
-    """An environment, and of each of its features: our name, highway-env's, bounds in a step, and the weight's sign."""
+    """An environment, and for each feature: our name, highway-env's name, bounds in a step, and sign of the weight."""
 
     env: str
     features: tuple[tuple[str, str, tuple[float, float], int], ...]
 
 
-_DRIVERS = {"DISTANCE_WANTED": 10.0, "COMFORT_ACC_MAX": 3.0, "COMFORT_ACC_MIN": -5.0}  # m, m/s^2; of IDMVehicle
+_DRIVERS = {"DISTANCE_WANTED": 10.0, "COMFORT_ACC_MAX": 3.0, "COMFORT_ACC_MIN": -5.0}  # IDMVehicle's, in m, m/s^2
 _SPEED, _COLLISION = ("speed", "high_speed_reward"), ("collision", "collision_reward", (0.0, 1.0), -1)
 _CHANGES = ("lane changes", "lane_change_reward", (0.0, 1.0), -1)
 ROADS = {
@@ -60,9 +60,16 @@ ROADS = {
 
 
 class DrivingEnv(gymnasium.Env[Any, Any]):
-    """One of `ROADS`; config: what highway-env's environment takes, such as {"vehicles_count": 10}.
+    """A road of highway-env with a vector reward of features and with collisions as failures.
 
-    compiled: False for highway-env's own traffic, to compare.
+    Args:
+        road: "highway" (the default), "merge", "roundabout" or "intersection".
+        config: settings of highway-env's environment, such as {"vehicles_count": 10}; its defaults if None.
+        render_mode: None (the default), "human" or "rgb_array".
+        compiled: whether the traffic is compiled, True by default; False runs highway-env's own, for comparison.
+
+    Raises:
+        ValueError: the road is unknown, or highway-env or MO-Gymnasium is not installed.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["human", "rgb_array"], "render_fps": 5}  # highway-env's
@@ -85,14 +92,14 @@ class DrivingEnv(gymnasium.Env[Any, Any]):
 
     @property
     def max_episode_steps(self) -> int | None:
-        """The steps after which highway-env truncates an episode; None on roads that end by themselves."""
+        """Steps after which highway-env truncates an episode; None for roads without a time limit."""
         config = self._env.unwrapped.config
         seconds = config.get("duration") if self._road.env != "merge-v1" else None
         return None if seconds is None else math.ceil(seconds * config["policy_frequency"])
 
     @property
     def highway_env(self) -> Any:
-        """highway-env's own object: road, vehicles, time."""
+        """The wrapped environment of highway-env, with its road, vehicles and time."""
         return self._env.unwrapped
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -106,10 +113,10 @@ class DrivingEnv(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, Floats, bool, bool, dict[str, Any]]:
         obs, _, terminated, truncated, info = self._env.step(action)
-        told = info["rewards"]
-        phi = np.array([told[name] for name in self._names], np.float64) * float(told.get("on_road_reward", 1.0))
+        rewards = info["rewards"]
+        phi = np.array([rewards[name] for name in self._names], np.float64) * float(rewards.get("on_road_reward", 1.0))
         crashed = bool(info["crashed"])
-        phi[-1] = crashed  # a car may be pushed off the road by what it hits
+        phi[-1] = crashed  # also if the collision pushed the car off the road
         return obs, phi, bool(terminated), bool(truncated), info | {"failure": crashed}
 
     def render(self) -> Any:
@@ -120,7 +127,7 @@ class DrivingEnv(gymnasium.Env[Any, Any]):
 
 
 def _made(env: str, config: dict[str, Any] | None, render_mode: str | None, compiled: bool) -> gymnasium.Env[Any, Any]:
-    # no sound; SDL_VIDEODRIVER must stay as it is, as highway-env draws nothing where it is "dummy"
+    # no sound; SDL_VIDEODRIVER stays as it is, because highway-env draws nothing if it is "dummy"
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
     try:
         import highway_env  # noqa: F401  (registers its ids)
@@ -130,6 +137,6 @@ def _made(env: str, config: dict[str, Any] | None, render_mode: str | None, comp
     except ImportError as error:
         raise ValueError(f"driving needs highway-env and MO-Gymnasium: pip install 'rasf[suite]' ({error})") from None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of spaces in single precision, and of newer versions
+        warnings.simplefilter("ignore")  # about spaces in single precision and newer versions
         made = gymnasium.make(env, render_mode=render_mode, disable_env_checker=True, config=config)
     return CompiledTraffic(made) if compiled else made

@@ -1,7 +1,8 @@
-"""The scenes of highway-env's resets, sooner: the network is kept, and the vehicles of a highway are placed at once.
+"""Faster resets of highway-env: the road network is kept, and vehicles of a highway are placed by stored positions.
 
-Highway-env builds its roads anew in each episode, though they only depend on the settings, and for each vehicle of a
-highway computes the places of all others. The random numbers are drawn in its order, so each seed has its scene.
+highway-env rebuilds its roads in each episode, although they depend only on the settings. For each new vehicle of a
+highway it computes the positions of all earlier ones again. Here random numbers are drawn in the same order, so each
+seed gives the same scene.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _ROADS_OF_THE_SETTINGS = (
 
 
 def road_maker(base: Any) -> str | None:
-    """The name of the method that makes the road, where the road is known to depend on the settings alone."""
+    """Return the name of the method that makes the road; None unless the road depends on the settings alone."""
     for name in ("_create_road", "_make_road"):
         if getattr(type(base), name, None) in _ROADS_OF_THE_SETTINGS:
             return name
@@ -37,7 +38,7 @@ def road_maker(base: Any) -> str | None:
 
 
 def copy_road(road: Any, base: Any) -> Any:
-    """A road with the same network and obstacles, and no vehicles yet."""
+    """Return a road with the same network and obstacles, without vehicles."""
     fresh = type(road)(
         network=road.network,
         np_random=base.np_random,
@@ -49,7 +50,7 @@ def copy_road(road: Any, base: Any) -> Any:
 
 
 def fill_highway(base: Any) -> None:
-    """highway-env's HighwayEnv._create_vehicles: each vehicle some way before all others, on a random lane."""
+    """Place vehicles as HighwayEnv._create_vehicles does: each ahead of all earlier ones, on a random lane."""
     config, road, draw = base.config, base.road, base.np_random
     kind = class_from_path(config["other_vehicles_type"])
     ((lanes,),) = (ends.values() for ends in road.network.graph.values())
@@ -76,13 +77,13 @@ def fill_highway(base: Any) -> None:
         for _ in range(others):
             vehicle = kind(road, *start(1 / config["vehicles_density"], None, None))
             vehicle.randomize_behavior()
-            # highway-fast only looks for the ego's collisions
+            # HighwayEnvFast checks only the ego's collisions
             vehicle.check_collisions = not isinstance(base, HighwayEnvFast)
             road.vehicles.append(vehicle)
 
 
 def can_fill_highway(base: Any) -> bool:
-    """Whether the vehicles are placed as fill_highway places them."""
+    """Return whether `fill_highway` places vehicles as the environment does."""
     known = (HighwayEnv._create_vehicles, HighwayEnvFast._create_vehicles)
     if getattr(type(base), "_create_vehicles", None) not in known:
         return False
@@ -91,13 +92,13 @@ def can_fill_highway(base: Any) -> bool:
 
 
 def has_warm_up(base: Any) -> bool:
-    """Whether the vehicles drive for a while before the episode, as at the intersection."""
+    """Return whether vehicles drive for a while before the episode, as at the intersection."""
     return getattr(type(base), "_make_vehicles", None) is IntersectionEnv._make_vehicles
 
 
 @contextlib.contextmanager
 def frames_at_once(base: Any, run: Callable[[int, float], None]) -> Iterator[None]:
-    """Frames of the road are only counted, and `run(frames, dt)` when the next vehicle is about to be placed."""
+    """Count the road's frames, and run them by `run(frames, dt)` before each new vehicle and at the end."""
     road, spawn = base.road, base._spawn_vehicle
     waiting: list[float] = []
 

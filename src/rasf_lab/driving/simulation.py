@@ -1,8 +1,8 @@
-"""`drive`: some frames of traffic in one call, compiled: all act, give way, move and collide.
+"""`drive`: several frames of traffic in one compiled call. Vehicles act, give way, move and collide.
 
 The right of way is that of highway-env's regulated roads. Each vehicle is expected to continue at its speed along its
-route. Where two, somewhat enlarged, would meet within three seconds, the one on the lane of lower priority stops, or
-the one behind where both have the same. At the next look it may drive on.
+route. If two vehicles, lengthened and narrowed, would meet within three seconds, the one on the lane of lower priority
+stops, or at equal priority the one behind. After a number of checks it drives on.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from rasf.compiled import compiled
 from rasf_lab.driving.road_map import RoadMap, heading_at, point
 from rasf_lab.driving.traffic import ANY_LANE, DRIVER, NO_CAR, Scene, act, act_as_ego, collide, move, place
 
-_STEP, _LOOKS = 0.25, 11  # every quarter of a second, for less than three seconds
-_LONGER, _NARROWER = 1.5, 0.9
+_STEP, _LOOKS = 0.25, 11  # seconds between predicted positions, and their number
+_LONGER, _NARROWER = 1.5, 0.9  # factors of length and width
 
 
 class RightOfWay(NamedTuple):
-    """When to look: every so many frames (0: never), of which `frame` have gone; and for how many looks to wait."""
+    """Checks of the right of way: one every `every` frames (0: none), of which `frame` are past; `wait` in checks."""
 
     every: int = 0
     frame: int = 0
@@ -31,7 +31,7 @@ class RightOfWay(NamedTuple):
 
 @compiled(_nrt=False)
 def lane_of_route(net: RoadMap, routes: Ints, k: int, lane_id: int) -> int:
-    """Entry k of the routes as a lane: the one it names, or that with the same id as now."""
+    """Return the lane of entry k of the routes: the lane it names, or else the lane with id `lane_id`."""
     road = net.roads[routes[k, 0]]
     i = lane_id if routes[k, 1] == ANY_LANE else routes[k, 1]
     if i >= road.lanes:
@@ -41,7 +41,7 @@ def lane_of_route(net: RoadMap, routes: Ints, k: int, lane_id: int) -> int:
 
 @compiled()
 def path(scene: Scene, i: int) -> Floats:
-    """Where car i will be (looks, 3): x, y and heading."""
+    """Return the predicted path of car i (looks, 3): x, y and heading."""
     car, net = scene.cars[i], scene.network
     ahead = np.empty((_LOOKS, 3))
     for t in range(_LOOKS):
@@ -61,9 +61,9 @@ def path(scene: Scene, i: int) -> Floats:
 
 @compiled(_nrt=False)
 def touches(a: Floats, length_a: float, width_a: float, b: Floats, length_b: float, width_b: float) -> bool:
-    """Whether a corner, the middle of a side or the centre of rectangle a (x, y, heading) is found in b.
+    """Return whether a corner, the middle of a side or the centre of rectangle a (x, y, heading) is in b.
 
-    As highway-env does it, which turns the points by b's heading, not back by it.
+    As in highway-env, the points are rotated by b's heading, not by its negative.
     """
     cos_a, sin_a, cos_b, sin_b = math.cos(a[2]), math.sin(a[2]), math.cos(b[2]), math.sin(b[2])
     for along in (-length_a / 2, 0.0, length_a / 2):
@@ -78,7 +78,7 @@ def touches(a: Floats, length_a: float, width_a: float, b: Floats, length_b: flo
 
 @compiled(_nrt=False)
 def conflict(a: Any, path_a: Floats, b: Any, path_b: Floats) -> bool:
-    """Whether the paths (looks, 3) of two cars meet."""
+    """Return whether the predicted paths (looks, 3) of two cars meet."""
     length_a, width_a = _LONGER * a.length, _NARROWER * a.width
     length_b, width_b = _LONGER * b.length, _NARROWER * b.width
     for t in range(_LOOKS):
@@ -94,7 +94,7 @@ def conflict(a: Any, path_a: Floats, b: Any, path_b: Floats) -> bool:
 
 @compiled(_nrt=False)
 def yields(scene: Scene, i: int, j: int) -> int:
-    """Which of two cars gives way."""
+    """Return which of two cars gives way."""
     a, b, lanes = scene.cars[i], scene.cars[j], scene.network.lanes
     if lanes[a.lane].priority != lanes[b.lane].priority:
         return j if lanes[a.lane].priority > lanes[b.lane].priority else i
@@ -104,7 +104,7 @@ def yields(scene: Scene, i: int, j: int) -> int:
 
 @compiled()
 def regulate(scene: Scene, n_vehicles: int, wait: float) -> None:
-    """Cars that have waited drive on, and cars that have to give way stop."""
+    """Let cars that have waited drive on, and stop cars that must give way."""
     cars = scene.cars
     paths = np.empty((n_vehicles, _LOOKS, 3))
     for i in range(n_vehicles):
@@ -129,12 +129,22 @@ def regulate(scene: Scene, n_vehicles: int, wait: float) -> None:
 def drive(
     scene: Scene, n_vehicles: int, frames: int, dt: float, ego: int, shift: int, right_of_way: RightOfWay
 ) -> None:
-    """Move all cars in place by `frames` frames of `dt` seconds; car `ego` first acts with a lane change, or NO_CAR."""
+    """Move all cars in place by several frames.
+
+    Args:
+        scene: the traffic.
+        n_vehicles: how many of the first cars are vehicles; the others are obstacles.
+        frames: number of frames.
+        dt: seconds of a frame.
+        ego: the car that first takes an action, or NO_CAR.
+        shift: lanes to the right by which the ego changes its target.
+        right_of_way: when to check the right of way.
+    """
     cars = scene.cars
     for i in range(len(cars)):
         lane = cars[i].lane
         place(scene, i)
-        # as it was found: the caller may have moved the vehicle
+        # keep the caller's lane, which need not be the closest one
         cars[i].lane = lane
     if ego != NO_CAR:
         act_as_ego(scene, ego, shift)

@@ -1,18 +1,18 @@
-"""Traffic, compiled: what highway-env's vehicles do in one frame, over an array of vehicles.
+"""Compiled traffic: the behaviour of highway-env's vehicles in one frame, for an array of vehicles.
 
 First every vehicle acts, in turn. A driver (highway-env's IDMVehicle) follows the intelligent driver model
 
     a = a_max (1 - (v / v_wanted)^delta - (gap wanted / gap)^2),
     gap wanted = d + v T + v (v - v_front) / (2 sqrt(a_max b)),
 
-and changes lane by MOBIL: when the new lane lets it accelerate more by some gain, and the vehicle then behind it need
-not brake hard. The ego (MDPVehicle) tracks a speed and a lane. Both steer by a proportional controller. Then every
-vehicle moves by a bicycle model, and those that overlap crash.
+and changes lane by MOBIL: if it gains enough acceleration in the new lane, and the vehicle then behind it need not
+brake hard. The ego (MDPVehicle) tracks a speed and a lane. Both steer by a proportional controller. Then every vehicle
+moves by a bicycle model, and vehicles that overlap crash.
 
-The order of operations is highway-env's, so that the trajectories agree to the last digits. What the arrays cannot say
-raises NotImplementedError, and the caller lets highway-env run that step. The vehicles come first in the arrays, in the
-road's order, then the obstacles. What allocates nothing is compiled without counting references (`_nrt=False`), which
-halves the time.
+Operations are in highway-env's order, so that trajectories agree to the last digits. Situations that the arrays cannot
+represent raise NotImplementedError, and the caller lets highway-env run that step. In the arrays the vehicles come
+first, in the road's order, then the obstacles. Functions that allocate nothing are compiled without reference counting
+(`_nrt=False`), which halves their time.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ from rasf_lab.driving.road_map import (
 
 OBSTACLE, DRIVER, EGO = 0, 1, 2
 NO_CAR = -1
-NEVER = -1  # yielding: never, not now (0) or now (1)
-ANY_LANE = -1  # a route's id where highway-env has None
+NEVER = -1  # yielding of a vehicle that never gives way; others: 0 (not now) or 1 (now)
+ANY_LANE = -1  # lane id of a route's entry for which highway-env has None
 
-# the state is read back after a step; the rest, what a vehicle is, only goes in
+# the state is read back after a step; the constants of a vehicle are only passed in
 _STATE = {
     "d": "x y heading speed target_speed timer steering acceleration impact_x impact_y",
     "q": "lane target route crashed struck yielding yield_timer",
 }
-_GIVEN = {
+_CONSTANTS = {
     "q": "kind route_end checks changes_lane",
     "d": "length width diagonal max_speed min_speed kp_a kp_heading kp_lateral tau_pursuit max_steering "
     "acc_max comfort_acc_max comfort_acc_min distance_wanted time_wanted delta "  # the driver model
     "politeness min_gain max_braking change_delay "  # MOBIL
     "cos sin",  # of the heading
 }
-_FIELDS = [(kind, names.split()) for kind, names in (*_STATE.items(), *_GIVEN.items())]
+_FIELDS = [(kind, names.split()) for kind, names in (*_STATE.items(), *_CONSTANTS.items())]
 _FORMATS = [f"{len(names)}{kind}" for kind, names in _FIELDS]
 CAR = np.dtype([(name, {"d": np.float64, "q": np.int64}[kind]) for kind, names in _FIELDS for name in names])
 pack = struct.Struct("".join(_FORMATS)).pack  # a car
@@ -66,10 +66,10 @@ Cars = npt.NDArray[Any]
 
 
 class Scene(NamedTuple):
-    """Everything on the road: `cars` (n,) of CAR, `routes` (k, 2) of road and id, coordinates of each car in each lane.
+    """All objects on the road: `cars` (n,) of CAR, and the coordinates of each car in each lane.
 
-    A car's route is routes[car.route : car.route_end]. `connected` says whether neighbours are also looked for on the
-    lanes before and after.
+    The rows of `routes` (k, 2) are a road and a lane id; a car's route is routes[car.route : car.route_end]. With
+    `connected`, neighbours are also searched on the lanes before and after.
     """
 
     network: RoadMap
@@ -82,7 +82,7 @@ class Scene(NamedTuple):
 
 @compiled(_nrt=False)
 def not_zero(x: float) -> float:
-    """A divisor, kept away from 0."""
+    """Return a divisor that is kept away from 0."""
     if abs(x) > 1e-2:
         return x
     return 1e-2 if x >= 0 else -1e-2
@@ -90,13 +90,13 @@ def not_zero(x: float) -> float:
 
 @compiled(_nrt=False)
 def clip(x: float, low: float, high: float) -> float:
-    """The number in [low, high]."""
+    """Return x clipped to [low, high]."""
     return min(max(x, low), high)
 
 
 @compiled(_nrt=False)
 def place(scene: Scene, i: int) -> None:
-    """What follows from where a car is: its lane, its coordinates, its direction."""
+    """Update what depends on a car's position and heading: its lane, its coordinates, its direction."""
     car = scene.cars[i]
     car.lane = locate(scene.network.lanes, car.x, car.y, car.heading, scene.along[i], scene.across[i])
     car.cos, car.sin = math.cos(car.heading), math.sin(car.heading)
@@ -104,7 +104,7 @@ def place(scene: Scene, i: int) -> None:
 
 @compiled(_nrt=False)
 def next_lane(scene: Scene, i: int) -> int:
-    """The lane after the target: on the route, or the closest; the same one where the road ends."""
+    """Return the lane after the target: on the route, or else the closest; the target itself where the road ends."""
     car, net = scene.cars[i], scene.network
     lane = net.lanes[car.target]
     road = net.roads[lane.road]
@@ -130,7 +130,7 @@ def next_lane(scene: Scene, i: int) -> int:
 
 @compiled(_nrt=False)
 def entry(net: RoadMap, lane: Any, road: Any, wanted: int, x: float, y: float) -> tuple[int, float]:
-    """The lane of a next road to enter from a point of `lane`, and its distance."""
+    """Return the lane of the next road to enter from a point of `lane`, and its distance."""
     best, least = road.first_lane, math.inf
     if net.roads[lane.road].lanes == road.lanes:
         best = road.first_lane + (lane.id if wanted == ANY_LANE else wanted)
@@ -148,7 +148,7 @@ def entry(net: RoadMap, lane: Any, road: Any, wanted: int, x: float, y: float) -
 
 @compiled(_nrt=False)
 def neighbours(scene: Scene, i: int, lane: int) -> tuple[int, int]:
-    """The cars before and behind a car on a lane, which need not be its own."""
+    """Return the cars before and behind a car on a lane, which need not be the car's own."""
     net = scene.network
     here, first = scene.along[i, lane], net.links[lane]
     last = net.links[lane + 1] if scene.connected else first + 1
@@ -172,7 +172,7 @@ def neighbours(scene: Scene, i: int, lane: int) -> tuple[int, int]:
 
 @compiled(_nrt=False)
 def gap_wanted(cars: Cars, i: int, ego: int, front: int) -> float:
-    """How far driver i thinks that `ego` should stay behind `front`."""
+    """Return the gap between `ego` and `front` that the parameters of driver i give."""
     driver, a, b = cars[i], cars[ego], cars[front]
     dvx, dvy = a.speed * a.cos - b.speed * b.cos, a.speed * a.sin - b.speed * b.sin
     faster = dvx * a.cos + dvy * a.sin
@@ -182,7 +182,7 @@ def gap_wanted(cars: Cars, i: int, ego: int, front: int) -> float:
 
 @compiled(_nrt=False)
 def idm(scene: Scene, i: int, ego: int, front: int) -> float:
-    """The acceleration of `ego` behind `front`, if it drove as driver i does; 0 for no car and for obstacles."""
+    """Return the acceleration of `ego` behind `front` by the parameters of driver i; 0 for no car and obstacles."""
     cars = scene.cars
     if ego == NO_CAR or cars[ego].kind == OBSTACLE:
         return 0.0
@@ -200,7 +200,7 @@ def idm(scene: Scene, i: int, ego: int, front: int) -> float:
 
 @compiled(_nrt=False)
 def mobil(scene: Scene, i: int, lane: int) -> bool:
-    """Whether driver i should change to the lane."""
+    """Return whether driver i should change to the lane."""
     driver = scene.cars[i]
     new_front, new_rear = neighbours(scene, i, lane)
     new_rear_now = idm(scene, i, new_rear, new_front)
@@ -222,7 +222,7 @@ def mobil(scene: Scene, i: int, lane: int) -> bool:
 
 @compiled(_nrt=False)
 def choose_lane(scene: Scene, i: int) -> None:
-    """Now and then the driver looks for a better lane; one that is changing gives way to a car already there."""
+    """Choose the target lane by MOBIL at intervals; abort a change if a car close ahead changes to the same lane."""
     cars, lanes = scene.cars, scene.network.lanes
     driver = cars[i]
     if driver.lane != driver.target:
@@ -253,7 +253,7 @@ def choose_lane(scene: Scene, i: int) -> None:
 
 @compiled(_nrt=False)
 def follow_road(scene: Scene, i: int) -> None:
-    """At the end of the target lane, the next one is the target."""
+    """Make the next lane the target near the end of the target lane."""
     car = scene.cars[i]
     if after_end(scene.network.lanes[car.target], scene.along[i, car.target]):
         car.target = next_lane(scene, i)
@@ -274,7 +274,7 @@ def steer(scene: Scene, i: int) -> None:
 
 @compiled(_nrt=False)
 def act_as_ego(scene: Scene, i: int, shift: int) -> None:
-    """Track the speed and the lane, after `shift` lanes to the right if that can be reached."""
+    """Track the target speed and lane, after a shift of the target by `shift` lanes to the right if reachable."""
     car, net = scene.cars[i], scene.network
     follow_road(scene, i)
     if shift != 0:
@@ -288,7 +288,7 @@ def act_as_ego(scene: Scene, i: int, shift: int) -> None:
 
 @compiled(_nrt=False)
 def act_as_driver(scene: Scene, i: int) -> None:
-    """MOBIL and the intelligent driver model."""
+    """Drive by MOBIL and the intelligent driver model."""
     car = scene.cars[i]
     if car.crashed:
         return
@@ -304,7 +304,7 @@ def act_as_driver(scene: Scene, i: int) -> None:
 
 @compiled(_nrt=False)
 def act(scene: Scene, i: int) -> None:
-    """What a vehicle does in a frame."""
+    """Set the steering and the acceleration of a vehicle for a frame."""
     if scene.cars[i].kind == EGO:
         act_as_ego(scene, i, 0)
     else:
@@ -313,7 +313,7 @@ def act(scene: Scene, i: int) -> None:
 
 @compiled(_nrt=False)
 def move(scene: Scene, i: int, dt: float) -> None:
-    """The bicycle model; a crashed car brakes."""
+    """Move a vehicle by the bicycle model; a crashed car brakes."""
     car = scene.cars[i]
     if car.kind == DRIVER:
         car.timer += dt
@@ -337,7 +337,7 @@ def move(scene: Scene, i: int, dt: float) -> None:
 
 @compiled()
 def corners(car: Any) -> Floats:
-    """A car's outline (5, 2), closed."""
+    """Return a car's outline (5, 2), closed."""
     outline = np.empty((5, 2))
     for k in range(5):
         along = car.length / 2 if k == 2 or k == 3 else -car.length / 2
@@ -349,7 +349,7 @@ def corners(car: Any) -> Floats:
 
 @compiled(_nrt=False)
 def shadow(outline: Floats, nx: float, ny: float) -> tuple[float, float]:
-    """The outline's extent in the direction n."""
+    """Return the outline's extent along n."""
     low = high = outline[0, 0] * nx + outline[0, 1] * ny
     for k in range(1, len(outline)):
         value = outline[k, 0] * nx + outline[k, 1] * ny
@@ -359,15 +359,15 @@ def shadow(outline: Floats, nx: float, ny: float) -> tuple[float, float]:
 
 @compiled(_nrt=False)
 def between(low_a: float, high_a: float, low_b: float, high_b: float) -> float:
-    """Distance of two intervals, negative where they overlap."""
+    """Return the distance of two intervals, negative if they overlap."""
     return low_b - high_a if low_a < low_b else low_a - high_b
 
 
 @compiled()
 def overlap(a: Any, b: Any, dt: float) -> tuple[bool, bool, float, float]:
-    """Whether two cars overlap now, whether they will within dt, and the shift of `a` that parts them.
+    """Return whether two cars overlap now, whether they will within dt, and the shift of `a` that parts them.
 
-    By separating axes: the shift is along the normal of a side where the least is needed.
+    By separating axes: the shift is along the normal of the side that needs the smallest one.
     """
     first, second = corners(a), corners(b)
     vx, vy = a.speed * a.cos * dt - b.speed * b.cos * dt, a.speed * a.sin * dt - b.speed * b.sin * dt
@@ -403,7 +403,7 @@ def overlap(a: Any, b: Any, dt: float) -> tuple[bool, bool, float, float]:
 
 @compiled()
 def collide(a: Any, b: Any, dt: float) -> None:
-    """Mark car `a` and a later car as crashed, and note the pushes for the next frame."""
+    """Mark car `a` and a later car as crashed if they overlap, and set the impacts for the next frame."""
     if not (a.checks or b.checks):
         return
     dx, dy = b.x - a.x, b.y - a.y

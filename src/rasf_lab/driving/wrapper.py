@@ -1,12 +1,12 @@
-"""`CompiledTraffic`: a highway-env environment that runs the same episodes, with its traffic compiled.
+"""`CompiledTraffic`: a wrapper of highway-env's environments that runs the same episodes with compiled traffic.
 
-Highway-env's objects stay what one looks at: before a policy step the vehicles are read into arrays, all frames run in
-compiled code, and the vehicles are written back. So rewards, rendering, spawning and anything else see what they always
-saw. All that decides is read at each step, the constants of the vehicles included: highway-env's intersection sets some
-of them on the class, which changes the traffic of every other environment in the process, here as there.
+At a policy step the vehicles are read into arrays, all frames run in compiled code, and the vehicles are written back.
+So rewards, rendering and spawning use highway-env's objects as before. All inputs are read at each step, including the
+constants of the vehicles. highway-env's intersection sets some of these on the class, which changes the traffic of
+every other environment in the process, with or without this wrapper.
 
-What the arrays do not know (other vehicles, recorded histories, frames to be rendered in between) is left to
-highway-env's own code for that step; `plain_steps` counts those.
+Steps that the arrays cannot represent (other vehicles, recorded histories, frames rendered in between) run in
+highway-env's own code; `plain_steps` counts them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _FASTER = {"SLOWER": -1, "FASTER": 1}
 
 
 class _Unknown(Exception):
-    """Something that the arrays cannot hold."""
+    """The arrays cannot represent the scene."""
 
 
 class _Cars(NamedTuple):
@@ -66,24 +66,31 @@ class _Cars(NamedTuple):
 
 
 class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
-    """A highway-env environment with discrete meta actions, many times faster: `CompiledTraffic(gym.make(...))`."""
+    """A highway-env environment with compiled traffic, many times faster: `CompiledTraffic(gym.make(...))`.
+
+    Args:
+        env: an environment of highway-env with discrete meta actions.
+
+    Raises:
+        TypeError: `env` is another environment or has other actions.
+    """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         gym.utils.RecordConstructorArgs.__init__(self)
         super().__init__(env)
         base = env.unwrapped
         if not isinstance(base, AbstractEnv):
-            raise TypeError(f"env must be one of highway-env, got {type(base).__name__}")
+            raise TypeError(f"env must be an environment of highway-env, got {type(base).__name__}")
         if type(base.action_type) is not DiscreteMetaAction:
-            raise TypeError(f"the actions must be DiscreteMetaAction, got {type(base.action_type).__name__}")
+            raise TypeError(f"env must have actions of type DiscreteMetaAction, got {type(base.action_type).__name__}")
         self.plain_steps = 0
         self._base: Any = base
         self._network: MappedNetwork | None = None
         self._road: Any = None
-        self._road_of: dict[str, Any] | None = None  # the settings it was made for
+        self._road_of: dict[str, Any] | None = None  # the settings of `_road`
         self._spaces_of: dict[str, Any] | None = None
         self._view: View | None = None
-        self._after: _Cars | None = None  # as the last step left them, until they are observed
+        self._after: _Cars | None = None  # cars after the last step, until they are observed
         # bound methods, so that a deep copy of the environment has its own
         self._plain_simulate, base._simulate = base._simulate, self._simulate
         self._plain_define_spaces, base.define_spaces = base.define_spaces, self._define_spaces
@@ -97,7 +104,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             self._plain_fill, base._make_vehicles = base._make_vehicles, self._fill_intersection
 
     def _simulate(self, action: Any = None) -> None:
-        """highway-env's policy step: the action, then all frames."""
+        """Run a policy step: the action, then all frames."""
         self._after = None
         try:
             self._after = self._drive(action)
@@ -132,7 +139,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         return after
 
     def _run(self, frames: int, dt: float, ego: int = NO_CAR, shift: int = 0) -> _Cars:
-        """Move the vehicles on the road."""
+        """Move the vehicles by `frames` frames of `dt` seconds; the ego first shifts its target lane."""
         road = self._base.road
         regulated = type(road) is RegulatedRoad
         if not (regulated or type(road) is Road) or road.record_history:
@@ -154,7 +161,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         return packed
 
     def _lanes(self, network: Any) -> MappedNetwork:
-        """The network's arrays, made once for each network."""
+        """The network's arrays, made once per network."""
         if self._network is None or self._network.network is not network:
             try:
                 self._network = MappedNetwork(network)
@@ -203,7 +210,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         return _Cars(np.frombuffer(buffer, CAR), buffer, np.array(routes or np.empty((0, 2)), np.int64))
 
     def _write(self, road: Any, buffer: bytearray, network: MappedNetwork) -> None:
-        """The arrays' state back into the vehicles and obstacles."""
+        """Write the arrays' state into the vehicles and obstacles."""
         indices, lanes = network.indices, network.lanes
         route_start = 0
         for vehicle, (
@@ -233,7 +240,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
                 route_start += length
 
     def _make_road(self) -> None:
-        """The last episode's road without its vehicles, unless the settings have changed."""
+        """Copy the last episode's road without its vehicles, or make it if the settings have changed."""
         base = self._base
         if _same(base.config, self._road_of):
             base.road = copy_road(self._road, base)
@@ -261,7 +268,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             self._plain_fill(n_vehicles)
 
     def _define_spaces(self) -> None:
-        """highway-env makes the spaces anew twice in each reset; here only where the settings have changed."""
+        """Make the spaces if the settings have changed; highway-env makes them twice in each reset."""
         base = self._base
         self._after = None
         if _same(base.config, self._spaces_of):
@@ -279,7 +286,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             kind.observe = self._observe
 
     def _observe(self) -> npt.NDArray[np.float32]:
-        """highway-env's KinematicObservation.observe."""
+        """Observe as KinematicObservation.observe does."""
         base, kind = self._base, self._base.observation_type
         after, self._after = self._after, None
         try:
@@ -316,7 +323,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
 
 
 def _same(settings: dict[str, Any], others: dict[str, Any] | None) -> bool:
-    """Whether two settings are equal, as far as can be told: arrays in them count as changed."""
+    """Whether two settings are equal; settings with arrays count as different."""
     try:
         return settings == others
     except ValueError:

@@ -1,1 +1,1 @@
-"""Rival algorithms that were written for comparisons."""
+"""Rival algorithms, implemented for comparison."""

@@ -1,22 +1,24 @@
-"""Stable-Baselines3's DQN and QR-DQN, ten trainings in one program, so that rivals can have as many steps as we had.
+"""DQN and QR-DQN as in Stable-Baselines3, ten trainings in one program, so that rivals can train as long as libraries.
 
 Stable-Baselines3 trains one network, in 4 to 6 ms (DQN) or 36 ms (QR-DQN) a step on a core, most of it for the update.
-Here the updates of ten are one program of jax, and each has an environment of its own. The suite's workers have a core
-each; with JAX_PLATFORMS=cuda and XLA_PYTHON_CLIENT_PREALLOCATE=false in the environment they share a GPU. What is done
-after a step is what is done there, in this order:
+Here one JAX program updates ten networks, each with an environment of its own. The suite's workers have a core each;
+with JAX_PLATFORMS=cuda and XLA_PYTHON_CLIENT_PREALLOCATE=false in the environment they share a GPU. After a step the
+same operations follow as in Stable-Baselines3, in this order:
 
-    keep         the transition; an episode that was only truncated goes on in its last observation
+    store        the transition in the replay buffer; truncation is not termination, so the target bootstraps
     copy         the network to the target network, every `target_update_interval` steps
-    learn        after `learning_starts` steps, every `train_freq`: one step of Adam on a batch of what was kept
-    choose       the greedy action, or with probability epsilon any; epsilon falls linearly, and is 1 before learning
+    learn        after `learning_starts` steps, every `train_freq` steps: one step of Adam on a batch of the buffer
+    choose       the greedy action, or with probability epsilon a random one; epsilon falls linearly, and is 1 before
+                 learning
 
-    DQN          Huber's loss of r + gamma max_a q'(s', a) - q(s, a); gradients of a norm of 10 at most
+    DQN          Huber's loss of r + gamma max_a q'(s', a) - q(s, a); gradients are clipped to a norm of 10
     QR-DQN       quantiles theta_i(s, a), i = 1 .. Q, in place of q, which is their mean: with
                  d_ij = r + gamma theta'_j(s', a*) - theta_i(s, a), the sum over i and mean over j of
-                 |(i - 1/2) / Q - [d_ij < 0]| Huber(d_ij); gradients as they are
+                 |(i - 1/2) / Q - [d_ij < 0]| Huber(d_ij); gradients are not clipped
 
-Layers are rectified and begin as torch's do. Random numbers are others than there, so trainings agree in distribution
-and not in bits; a test holds one update to Stable-Baselines3's own, and lab/notes/driving.md trainings to trainings.
+Layers have ReLU and torch's initialisation. Random numbers differ from Stable-Baselines3's, so trainings agree in
+distribution and not in bits. A test compares one update to Stable-Baselines3's; lab/notes/driving.md compares
+trainings.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ Vector = npt.NDArray[np.float32]
 
 
 class Recipe(NamedTuple):
-    """Settings by Stable-Baselines3's names, DQN's by default; adam_eps is the optimiser's."""
+    """Settings by Stable-Baselines3's names, with DQN's defaults; `adam_eps` is the epsilon of Adam."""
 
     gamma: float = 0.99
     net_arch: tuple[int, ...] = (64, 64)
@@ -60,11 +62,19 @@ class Recipe(NamedTuple):
     exploration_final_eps: float = 0.05
     max_grad_norm: float | None = 10.0
     adam_eps: float = 1e-8
-    n_quantiles: int | None = None  # DQN has none
+    n_quantiles: int | None = None  # None: DQN
 
     @classmethod
     def read(cls, quantiles: bool, settings: Mapping[str, Any]) -> Recipe:
-        """The recipe of a case's settings; what it does not know is refused."""
+        """Return the recipe of a case's settings.
+
+        Args:
+            quantiles: True for the defaults of QR-DQN, False for those of DQN.
+            settings: values that differ from the defaults, by name.
+
+        Raises:
+            ValueError: a setting is unknown or not supported.
+        """
         given = dict(settings)
         given |= given.pop("policy_kwargs", {})
         for name in given:
@@ -77,11 +87,11 @@ class Recipe(NamedTuple):
             usual |= {"max_grad_norm": None, "n_quantiles": 200, "adam_eps": 0.01 / given.get("batch_size", 32)}
         recipe = cls(**(usual | given))
         if not isinstance(recipe.train_freq, int) or recipe.gradient_steps != 1:
-            raise ValueError("train_freq must be a number of steps and gradient_steps 1 where trainings are batched")
+            raise ValueError("train_freq must be a number of steps and gradient_steps must be 1 for batched trainings")
         return recipe
 
     def epsilon(self, step: int, steps: int) -> float:
-        """With which probability the action after `step` of all `steps` is random."""
+        """Return the probability that the action after `step` of all `steps` is random."""
         if step < self.learning_starts:
             return 1.0
         if step / steps > self.exploration_fraction:
@@ -97,7 +107,7 @@ class Recipe(NamedTuple):
 
 
 class Learner(NamedTuple):
-    """L trainings, on axis 0 of everything."""
+    """L trainings, on axis 0 of all arrays."""
 
     layers: Layers
     target: Layers
@@ -107,7 +117,7 @@ class Learner(NamedTuple):
 
 
 class World(Protocol):
-    """What a training needs of an environment: flat observations, a scalar reward."""
+    """The environment of a training: flat observations and a scalar reward."""
 
     action_space: Discrete
     observation_space: Box
@@ -118,7 +128,7 @@ class World(Protocol):
 
 
 def init_layers(key: Array, sizes: Sequence[int]) -> Layers:
-    """Weights and biases uniform within 1 / sqrt(inputs), as torch's linear layers begin."""
+    """Return weights and biases, uniform within 1 / sqrt(inputs) as in torch, for these sizes of layers."""
     layers = []
     for one, n, m in zip(jax.random.split(key, len(sizes) - 1), sizes[:-1], sizes[1:], strict=True):
         weights, biases = jax.random.split(one)
@@ -133,44 +143,44 @@ def init_layers(key: Array, sizes: Sequence[int]) -> Layers:
 
 
 def outputs(layers: Layers, x: Array) -> Array:
-    """Of one network (.., outputs), for observations (.., o)."""
+    """Return the outputs (.., outputs) of one network for observations (.., o)."""
     *hidden, (weight, bias) = layers
-    times = partial(jnp.matmul, precision="highest")  # a GPU would else take numbers of 19 bits
+    times = partial(jnp.matmul, precision="highest")  # a GPU would otherwise multiply numbers of 19 bits
     for w, b in hidden:
         x = jax.nn.relu(times(x, w) + b)
     return times(x, weight) + bias
 
 
 def quantiles(layers: Layers, x: Array, recipe: Recipe) -> Array:
-    """Of each action's return (.., Q, A); Q = 1 for DQN."""
+    """Return the quantiles (.., Q, A) of each action's return; Q = 1 for DQN."""
     found = outputs(layers, x)
     return found.reshape(*found.shape[:-1], recipe.n_quantiles or 1, -1)
 
 
 def loss(layers: Layers, target: Layers, rows: Array, recipe: Recipe) -> Array:
-    """Of one network on a batch of transitions (B, 2 o + 3)."""
+    """Return the loss of one network on a batch of transitions (B, 2 o + 3)."""
     n = (rows.shape[1] - 3) // 2
     obs, next_obs = rows[:, :n], rows[:, n : 2 * n]
     action, reward, terminated = rows[:, -3].astype(int), rows[:, -2:-1], rows[:, -1:]
     ahead = quantiles(target, next_obs, recipe)
     best = ahead.mean(axis=1).argmax(axis=1)
-    wanted = reward + (1 - terminated) * recipe.gamma * _of_action(ahead, best)
-    said = _of_action(quantiles(layers, obs, recipe), action)
+    targets = reward + (1 - terminated) * recipe.gamma * _of_action(ahead, best)
+    predicted = _of_action(quantiles(layers, obs, recipe), action)
     if recipe.n_quantiles is None:
-        return optax.huber_loss(said, wanted).mean()
-    differences = wanted[:, None, :] - said[:, :, None]
+        return optax.huber_loss(predicted, targets).mean()
+    differences = targets[:, None, :] - predicted[:, :, None]
     middles = (jnp.arange(recipe.n_quantiles) + 0.5) / recipe.n_quantiles
     tilted = jnp.abs(middles[:, None] - (differences < 0)) * optax.huber_loss(differences)
     return tilted.sum(axis=1).mean()
 
 
 def _of_action(found: Array, action: Array) -> Array:
-    """(B, Q) of (B, Q, A) and actions (B,)."""
+    """Select (B, Q) from (B, Q, A) by actions (B,)."""
     return jnp.take_along_axis(found, action[:, None, None], axis=2)[:, :, 0]
 
 
 def update(layers: Layers, target: Layers, state: OptState, rows: Array, recipe: Recipe) -> tuple[Layers, OptState]:
-    """One step of Adam, of one network."""
+    """Return one network and its optimiser's state after a step of Adam."""
     slopes = jax.grad(loss)(layers, target, rows, recipe)
     changes, state = recipe.optimiser.update(slopes, state)
     return optax.apply_updates(layers, changes), state
@@ -178,7 +188,8 @@ def update(layers: Layers, target: Layers, state: OptState, rows: Array, recipe:
 
 def _init(keys: Array, recipe: Recipe, observation: int, actions: int, steps: int) -> Learner:
     sizes = (observation, *recipe.net_arch, actions * (recipe.n_quantiles or 1))
-    layers = jax.vmap(lambda key: init_layers(key, sizes))(keys)  # by keys of the first steps, which learn nothing
+    # the keys of the layers equal those of the first steps, which draw no batches
+    layers = jax.vmap(lambda key: init_layers(key, sizes))(keys)
     replay = jnp.zeros((len(keys), min(recipe.buffer_size, steps), 2 * observation + 3))
     return Learner(layers, jax.tree.map(jnp.copy, layers), jax.vmap(recipe.optimiser.init)(layers), replay, keys)
 
@@ -187,7 +198,7 @@ def _init(keys: Array, recipe: Recipe, observation: int, actions: int, steps: in
 def _advance(
     learner: Learner, rows: Array, obs: Array, step: Array, epsilon: Array, recipe: Recipe, learns: bool, copies: bool
 ) -> tuple[Learner, Array]:
-    """What is done after a step of all (`step` of them before): kept, copied, learned; and the actions (L,)."""
+    """Store, copy and learn after a step, with `step` steps before it; return the learner and the actions (L,)."""
     layers, target, state, replay, keys = learner
     capacity = replay.shape[1]
     replay = jax.lax.dynamic_update_slice_in_dim(replay, rows[:, None], step % capacity, axis=1)
@@ -221,10 +232,19 @@ def train(
     lanes: int,
     tell: Callable[[float], None] = lambda share: None,
 ) -> list[Layers]:
-    """One network, of numpy, for each world. `tell` is told the share that is done, now and then.
+    """Train a network for each world and return the networks, as numpy arrays.
 
-    lanes: how many networks the program has, at least as many as there are worlds; whoever wants the same bits
-    whatever is trained beside must not change it.
+    Args:
+        worlds: the environments, with equal observation and action spaces.
+        seeds: seed of each world and its training.
+        recipe: settings of all trainings.
+        steps: steps of each training.
+        lanes: networks of the program, at least as many as worlds. With the same number, a network has the same bits
+            whatever the other worlds are.
+        tell: called every 1,000 steps with the share of the training that is done.
+
+    Raises:
+        ValueError: there are no worlds, or more than `lanes`.
     """
     count = len(worlds)
     if not 1 <= count <= lanes:
@@ -235,7 +255,7 @@ def train(
     obs, rows = np.zeros((lanes, n), np.float32), np.zeros((lanes, 2 * n + 3), np.float32)
     for i, world in enumerate(worlds):
         obs[i] = world.reset(seed=seeds[i])[0]
-    # nothing is known yet, and with these keys no later draw is made
+    # the first actions; no later draw uses these keys
     fresh = jax.vmap(jax.random.fold_in, (0, None))(learner.keys, steps)
     choose = jax.vmap(partial(_choose, recipe=recipe), (0, 0, 0, None))
     actions = np.asarray(choose(learner.layers, obs, fresh, recipe.epsilon(0, steps)))
@@ -258,7 +278,7 @@ def train(
 
 
 def greedy(layers: Layers, obs: Vector, recipe: Recipe) -> int:
-    """The best action; by numpy, which is quicker than a program for one observation."""
+    """Return the best action for one observation; numpy is faster here than a compiled program."""
     *hidden, (weight, bias) = layers
     for w, b in hidden:
         obs = np.maximum(obs @ w + b, 0)

@@ -1,4 +1,4 @@
-"""The suite: does risk-aware acting help on environments that others made? `rasf suite`."""
+"""The suite: does risk-aware acting help on environments of other projects? `rasf suite`."""
 
 from rasf_lab.suite.cases import Case, case_names, find_case
 

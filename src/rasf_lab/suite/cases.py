@@ -1,14 +1,14 @@
-"""An environment of the suite, as data: what a library is trained on, what it is asked, and what counts as a failure.
+"""Cases of the suite as data: an environment, the training tasks, the queries, and which steps are failures.
 
-`environments.py` has the suite's own; an environment of one's own is named MODULE:CASE. Ways to act are text:
+`environments.py` has the suite's cases; a case of another module is named MODULE:CASE. Ways to act are text:
 
     neutral                  by the mean
-    mean-variance:-1, ..     at a risk, scored afresh at every step
-    static cvar:0.1          at a risk of the whole return, held fixed from the first observation
-    limit 0.05               the failure feature's expected discounted sum is at most so much
-    price 4                  the control: neutrally, with the failure feature weighed by so much more
+    mean-variance:-1, ..     at a risk of the remaining return, scored per state
+    static cvar:0.1          at a risk of the whole return, fixed at the first observation
+    limit 0.05               the expected discounted sum of the failure feature is at most 0.05
+    price 4                  the control: neutral, with 4 added to the cost of a unit of the failure feature
 
-The control asks what risk adds over prices: whoever fears failures may simply charge more for them.
+The control shows what a risk measure adds: failures can also be avoided by giving them a higher cost.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from rasf.mdp import FiniteMDP
 
 Weightings = tuple[tuple[float, ...], ...]
-Settings = Mapping[str, object]  # by name, as JSON knows them or with tuples
+Settings = Mapping[str, object]  # values by name: those of JSON, or tuples
 NEUTRAL = "neutral"
 _STATIC, _LIMIT, _PRICE = "static ", "limit ", "price "
-# ways to act that all roads share
+# ways to act of all cases on roads
 ON_ROADS = (
     "neutral", "mean-variance:-0.3", "mean-variance:-1", "mean-variance:-2", "mean-variance:-4", "cvar:0.1",
     "static cvar:0.1", "limit 0.02", "price 0.5", "price 1", "price 2", "price 4", "price 10",
 )  # fmt: skip
-# highway-env's documentation trains DQN so, for so many steps
+# steps and settings of DQN in highway-env's documentation
 DQN_STEPS = 20_000
 DQN_ON_ROADS: Settings = {
     "policy_kwargs": {"net_arch": [256, 256]},
@@ -55,7 +55,10 @@ DQN_ON_ROADS: Settings = {
 
 
 class Training(TypedDict, total=False):
-    """What determines a library or a rival, but for the seed; a rival has `steps` in place of what a library has."""
+    """What determines a library or a rival, except the seed.
+
+    A rival has `env`, `env_kwargs`, `steps` and `settings`; a library has all but `steps`.
+    """
 
     env: str
     env_kwargs: dict[str, object]
@@ -68,7 +71,7 @@ class Training(TypedDict, total=False):
 
 
 class Asked(TypedDict):
-    """What is asked of it: unseen weightings, ways to act, episodes of each and their most steps."""
+    """The queries of a run: unseen weightings, ways to act, episodes per query, and their largest number of steps."""
 
     unseen: list[list[float]]
     actings: list[str]
@@ -86,12 +89,12 @@ class Given(TypedDict):
 
 
 def given(run: Run) -> Given:
-    """The parameters of a run, as `runs_of` made them."""
+    """Return the parameters of a run of the suite."""
     return cast(Given, run.parameters)
 
 
 class SuiteSize(NamedTuple):
-    """How much of a case is run: seeds, shares of its training steps, episodes and unseen weightings."""
+    """The size of a run: seeds, factors of training steps and of episodes, and the number of unseen weightings."""
 
     seeds: int
     steps: float
@@ -104,15 +107,27 @@ PRESETS = {"quick": SuiteSize(2, 0.25, 0.25, 3), "full": SuiteSize(5, 1.0, 1.0, 
 
 @dataclass(frozen=True)
 class Case:
-    """One environment.
+    """One environment of the suite.
 
-    about: a sentence. features: their names. tasks: weightings (n, d) that policies are trained for; unseen: those that
-    the library is then asked. failure(step) says on which steps there was one, and failures is what they are called.
-    priced: the feature that is failure, or nearest to it, whose price the control raises; lower weights charge for it
-    where it counts failures, higher ones where it is negative on them (harm 1 or -1). actings: see the module's header.
-    gauge: a number of `info` whose mean over steps is measured too, such as the speed. settings: of `rasf.learn`.
-    rival: settings of Stable-Baselines3's DQN that differ from its defaults, such as a documented recipe; and that
-    recipe's steps, where there is one.
+    Attributes:
+        env, env_kwargs: the environment's id and its arguments.
+        about: one sentence on the environment.
+        features: names of the d features.
+        tasks: weightings (n, d) that policies are trained for.
+        unseen: weightings (m, d) of the queries.
+        steps_per_task: training steps for each of `tasks`.
+        failures: what failures are called, in the plural.
+        actings: ways to act, see the module's header; "neutral" and at least one per-state risk.
+        failure: failure(step) tells whether a step is a failure; None: as the environment marks it.
+        priced: index of the feature that counts failures, or is nearest to it; the control raises its price.
+        harm: 1 if `priced` is positive at a failure (the control lowers its weight), -1 if it is negative.
+        agent, risk, settings: arguments of `rasf.learn`; risks are text.
+        episodes: episodes for each query at full size.
+        max_steps: steps after which an episode is cut.
+        gauge: a number of `info` whose mean over steps is also measured, such as the speed.
+        rival: settings of rivals that differ from the defaults of Stable-Baselines3's DQN.
+        rival_steps: training steps of a documented recipe of DQN, None if there is none.
+        optimum: the best discounted return for given weights and gamma, where it is known.
     """
 
     env: str
@@ -135,7 +150,7 @@ class Case:
     gauge: str | None = None
     rival: Settings = field(default_factory=dict)
     rival_steps: int | None = None
-    optimum: Callable[[Floats, float], float] | None = None  # of weights and gamma: the best discounted return
+    optimum: Callable[[Floats, float], float] | None = None
 
     def __post_init__(self) -> None:
         d = len(self.features)
@@ -147,7 +162,7 @@ class Case:
             raise ValueError(f"actings must have {NEUTRAL!r} and a risk such as 'mean-variance:-1', got {self.actings}")
 
     def training(self, preset: SuiteSize) -> Training:
-        """What determines the library, but for the seed, as plain values."""
+        """Return what determines the library, except the seed, as JSON values."""
         return {
             "env": self.env,
             "env_kwargs": dict(self.env_kwargs),
@@ -159,7 +174,7 @@ class Case:
         }
 
     def asked(self, preset: SuiteSize) -> Asked:
-        """What determines what is asked of it."""
+        """Return the queries at a size, as JSON values."""
         return {
             "unseen": [list(w) for w in self.unseen[: preset.unseen]],
             "actings": list(self.actings),
@@ -169,17 +184,17 @@ class Case:
 
 
 def lists_for_tuples(settings: Settings) -> dict[str, object]:
-    """Settings as JSON has them."""
+    """Return settings with lists in place of tuples, as JSON has them."""
     return {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
 
 
 def tuples_for_lists(settings: Settings) -> dict[str, Any]:
-    """Settings as they were given."""
+    """Return settings with tuples in place of lists."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
 
 
 class Acting(NamedTuple):
-    """How to act: the weights to act for, at which risk, and the other arguments of `evaluate`."""
+    """A way to act for a task: the weights to act for, the risk, and further arguments of `evaluate`."""
 
     w: Floats
     risk: Risk
@@ -187,7 +202,7 @@ class Acting(NamedTuple):
 
     @classmethod
     def read(cls, text: str, case: Case, w: Floats) -> Acting:
-        """What a text means for a task."""
+        """Return the way to act that a text of `case.actings` names, for the weights w (d,)."""
         neutral = MeanVariance(0.0)
         if text.startswith(_PRICE):
             price, feature = float(text.removeprefix(_PRICE)), case.priced % len(case.features)
@@ -204,7 +219,13 @@ def _limit(most: float, harm: int) -> Limit:
 
 
 def best_return(mdp: FiniteMDP, w: Floats, horizon: int) -> float:
-    """The exact optimum from the first state of a model, discounted, for a case's `optimum`."""
+    """Return the exact optimal discounted return from the first state of a model, for a case's `optimum`.
+
+    Args:
+        mdp: the model.
+        w: weights (d,).
+        horizon: steps of an episode.
+    """
     from rasf.planning.plan import plan
 
     planned = plan(mdp, w, Entropic(0.0), horizon=horizon)
@@ -212,31 +233,35 @@ def best_return(mdp: FiniteMDP, w: Floats, horizon: int) -> float:
 
 
 def is_price(text: str) -> bool:
-    """Whether a way to act is the control."""
+    """Return whether a way to act is the control."""
     return text.startswith(_PRICE)
 
 
 def is_dial(text: str) -> bool:
-    """Whether it is a risk scored afresh at every step, or neutral."""
+    """Return whether a way to act is neutral or a per-state risk."""
     return not text.startswith((_PRICE, _STATIC, _LIMIT))
 
 
 def case_names() -> list[str]:
-    """Return the names of the suite's own environments."""
+    """Return the names of the suite's cases."""
     from rasf_lab.suite.environments import CASES
 
     return sorted(CASES)
 
 
 def find_case(name: str) -> Case:
-    """The case with this name, or at this MODULE:CASE."""
+    """Return the case with this name, or the one at MODULE:CASE.
+
+    Raises:
+        ValueError: there is no such case, or the object is not a `Case`.
+    """
     if ":" in name:
         from rasf.library.arguments.readers import imported
 
         module, _, attribute = name.rpartition(":")
         found = getattr(imported(module, f"the case {name!r} cannot be imported"), attribute, None)
         if not isinstance(found, Case):
-            raise ValueError(f"case must be a rasf_lab.suite.Case, and {name!r} is {found!r:.60}")
+            raise ValueError(f"case must be a rasf_lab.suite.Case, got {name!r}, which is {found!r:.60}")
         return found
     from rasf_lab.suite.environments import CASES
 

@@ -1,4 +1,4 @@
-"""The environments of the suite: a `Case` for each, by the name that is typed. See `rasf_lab.suite.cases`."""
+"""The environments of the suite, a `Case` for each, by name. See `rasf_lab.suite.cases`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rasf_lab.suite.cases import DQN_ON_ROADS, DQN_STEPS, ON_ROADS, Case, best_r
 
 
 def dropped(step: Step) -> bool:
-    """A bottle."""
+    """Return whether a bottle was dropped."""
     return bool(step.phi[2] < 0)
 
 
@@ -41,7 +41,7 @@ BREAKABLE_BOTTLES = Case(
 
 
 def out_of_time(step: Step) -> bool:
-    """A time limit cut the episode."""
+    """Return whether the time limit ended the episode."""
     return step.truncated and not step.terminated
 
 
@@ -70,7 +70,7 @@ DEEP_SEA_TREASURE = Case(
 
 
 def empty_handed(step: Step) -> bool:
-    """A step that brought nothing."""
+    """Return whether a step brought neither wood nor fish."""
     return not step.phi.any()
 
 
@@ -118,11 +118,11 @@ FOUR_ROOMS = Case(
     max_steps=200,
 )  # fmt: skip
 
-_POOR = 15.0  # all nutrients together; the richest fruits have over 20
+_POOR = 15.0  # sum of all nutrients; the richest fruits have over 20
 
 
 def poor_fruit(step: Step) -> bool:
-    """A fruit with little in it."""
+    """Return whether the fruit has few nutrients."""
     return step.terminated and bool(step.phi.sum() < _POOR)
 
 
@@ -225,7 +225,7 @@ INVENTORY = Case(
     priced=4,
     agent="rasf-model",
     risk=("neutral", "mean-variance:-0.05"),
-    # an untried action is worth so many of the largest rewards: here they come for ever, 1 / (1 - gamma) of them
+    # an untried action has the value of the largest reward in every step, which is 1 / (1 - gamma) such rewards
     settings={"gamma": 0.95, "optimism": 20.0},
     actings=(
         "neutral", "mean-variance:-0.005", "mean-variance:-0.01", "mean-variance:-0.02", "mean-variance:-0.05",
@@ -238,7 +238,7 @@ INVENTORY = Case(
 
 
 def crashed(step: Step) -> bool:
-    """The lander's -100, as it comes to rest on anything but its legs."""
+    """Return whether the lander crashed, which gives it -100."""
     return bool(step.phi[0] <= -50)
 
 
@@ -316,13 +316,13 @@ MERGE = Case(
 
 
 def sold_nothing(step: Step) -> bool:
-    """The episode is over, and nothing was sold at its end."""
+    """Return whether the episode ended without a sale."""
     return (step.terminated or step.truncated) and bool(step.phi[:2].sum() == 0)
 
 
 MINECART = Case(
     env="minecart-v0",
-    env_kwargs={"max_episode_steps": 300},  # 1,000 by itself; a cart that is not back by then has sold nothing
+    env_kwargs={"max_episode_steps": 300},  # default: 1,000; a cart that is still out after 300 steps has sold nothing
     about="dig two ores and sell them at home; how much is found is random",
     features=("ore 1", "ore 2", "fuel (-1)"),
     tasks=((1, 0, 0.1), (0, 1, 0.1), (1, 1, 0.05)),
@@ -343,11 +343,11 @@ MINECART = Case(
     max_steps=300,
 )  # fmt: skip
 
-_FAR = 0.5  # of the closeness to the best of four targets at an episode's end
+_FAR = 0.5  # closeness to the nearest target; less is far off
 
 
 def far_off(step: Step) -> bool:
-    """Nowhere near any target when time is up."""
+    """Return whether the arm is far from every target at the time limit."""
     return step.truncated and bool(step.phi.max() < _FAR)
 
 
@@ -373,7 +373,7 @@ MO_REACHER = Case(
 
 
 def stranded(step: Step) -> bool:
-    """Out of time below the top."""
+    """Return whether the time limit ended the episode before the car was at the top."""
     return step.truncated and not step.terminated
 
 
@@ -391,7 +391,7 @@ MOUNTAIN_CAR = Case(
     failure=stranded,
     priced=0,
     harm=-1,
-    settings={"epsilon_z": True},  # single random actions never swing it up
+    settings={"epsilon_z": True},  # single random actions do not swing the car up the hill
     actings=(
         "neutral", "mean-variance:-0.01", "mean-variance:-0.05", "mean-variance:-0.2", "cvar:0.1", "static cvar:0.1",
         "price 1", "price 3",
@@ -429,7 +429,7 @@ POWER = Case(
 
 
 def killed(step: Step) -> bool:
-    """By an enemy."""
+    """Return whether an enemy killed the agent."""
     return bool(step.phi[0] < 0)
 
 

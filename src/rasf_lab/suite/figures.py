@@ -1,4 +1,4 @@
-"""Figures of the suite: failures against return for every way to act, the dial beside the control."""
+"""Figures of the suite: return against failures for every way to act, with the control and rivals."""
 
 from __future__ import annotations
 
@@ -18,23 +18,33 @@ if TYPE_CHECKING:
     from rasf_lab.common.results import Numbers, Result
 
 _MARKERS = {"dqn": "s", "qr-dqn": "D", "dqn-documented": "h", "envelope": "X", "gpi-ls": "p"}  # batched: hollow
+_NAMES = {
+    "dqn": "DQN", "qr-dqn": "QR-DQN", "dqn-documented": "DQN as documented", "envelope": "Envelope", "gpi-ls": "GPI-LS",
+}  # fmt: skip
 
 
 def fronts(result: Result, name: str) -> Figure:
-    """One case: the dial's points and the control's, rivals, and static risk and limits as single marks."""
-    told = result.numbers[name]
+    """Return the figure of one case: lines of per-state risks and of the control, and points of all others."""
+    case = result.numbers[name]
     drawn = figure(7.0, 4.2)
-    front(drawn.subplots(), told)
-    drawn.suptitle(f"{told['env']}: {told['about']}", fontsize=9)
+    front(drawn.subplots(), case)
+    drawn.suptitle(f"{case['env']}: {case['about']}", fontsize=9)
     return provenance(drawn, result)
 
 
 def front(axes: Axes, told: Numbers, measure: str = "return") -> None:
-    """Failures (x) against returns, or another measure, with 95 % intervals over seeds."""
+    """Draw failures (x) against a measure (y), with 95 % intervals over seeds.
+
+    Args:
+        axes: to draw in.
+        told: the numbers of a case.
+        measure: "return", the default, or "gauge".
+    """
     ways = told["ways"]
-    dial = [text for text in ways if is_dial(text) and not text.startswith("cvar")]
+    risks = [text for text in ways if is_dial(text) and not text.startswith("cvar")]
     prices = ["neutral", *(text for text in ways if is_price(text))]
-    for texts, colour, label in ((dial, BLUE, "risk dial"), (prices, ORANGE, "higher price, acting neutrally")):
+    lines = (risks, BLUE, "per-state risk, by aversion"), (prices, ORANGE, "control: neutral, by added cost")
+    for texts, colour, label in lines:
         if len(texts) > 1:
             points = np.array([[ways[text]["failures"], ways[text][measure]] for text in texts], float)  # (n, 2, 3)
             axes.plot(points[:, 0, 0], points[:, 1, 0], "o-", color=colour, markersize=4, linewidth=1.3, label=label)
@@ -42,28 +52,31 @@ def front(axes: Axes, told: Numbers, measure: str = "return") -> None:
             for text, ((x, *_), (y, *_)) in zip(texts[1:], points[1:], strict=True):
                 axes.annotate(text.rpartition(":")[2].removeprefix("price "), (x, y), fontsize=6, color=colour,
                               xytext=(3, 3), textcoords="offset points")  # fmt: skip
-    others = [text for text in ways if text not in (*dial, *prices)]
+    others = [text for text in ways if text not in (*risks, *prices)]
     for text, marker in zip(others, "^v<>P*", strict=False):
         point = np.array([[ways[text]["failures"], ways[text][measure]]], float)
-        axes.plot(*point[0, :, 0], marker, color=RED, markersize=6, linestyle="", label=text)
+        axes.plot(*point[0, :, 0], marker, color=RED, markersize=6, linestyle="",
+                  label=text.replace("cvar:", "CVaR ").replace(":", " "))  # fmt: skip
         _bars(axes, point, RED)
     for rival, theirs in told.get("rivals", {}).items():
         point, seeds = np.array([[theirs["failures"], theirs[measure]]], float), theirs["seeds"]
-        label = f"{rival}, {theirs['steps']:,} steps {'for all' if RIVALS[rival].every else 'for each weighting'}"
-        if len(seeds) == 1:  # which has beginnings of its own, harder or easier than those of all
+        kind, batched = rival.removesuffix("-batched"), " (batched)" if RIVALS[rival].batched else ""
+        steps = f"{theirs['steps']:,} steps {'for all weightings' if RIVALS[rival].every else 'per weighting'}"
+        label = f"{_NAMES[kind]}{batched}, {steps}"
+        if len(seeds) == 1:  # the start states of one seed are harder or easier than those of all
             label += f" (seed {seeds[0]} only)"
-        axes.plot(*point[0, :, 0], _MARKERS[rival.removesuffix("-batched")], color=INK, markersize=6, linestyle="",
+        axes.plot(*point[0, :, 0], _MARKERS[kind], color=INK, markersize=6, linestyle="",
                   fillstyle="none" if RIVALS[rival].batched else "full", label=label)  # fmt: skip
         _bars(axes, point, INK)
-    axes.set_xlabel(f"{told['failures']}, an episode", fontsize=8)
-    axes.set_ylabel({"return": "return", "gauge": told.get("gauge") or ""}[measure], fontsize=8)
+    axes.set_xlabel(f"{told['failures']} (mean per episode)", fontsize=8)
+    axes.set_ylabel({"return": "mean return", "gauge": told.get("gauge") or ""}[measure], fontsize=8)
     axes.tick_params(labelsize=7)
     axes.legend(fontsize=7, frameon=False)
     plain(axes)
 
 
 def _bars(axes: Axes, points: np.ndarray, colour: str) -> None:
-    """Intervals of both measures, thin; there are none with one seed."""
+    """Draw the intervals of both measures; a single seed has none."""
     (x, x_low, x_high), (y, y_low, y_high) = points.transpose(1, 2, 0)
     if np.isfinite(points).all():
         across, along = np.abs([x - x_low, x_high - x]), np.abs([y - y_low, y_high - y])

@@ -1,8 +1,8 @@
-"""`rasf demo --driving`: the shipped library on the road, the same traffic at two risks, as a film.
+"""`rasf demo --driving`: a film of the shipped driving library in the same traffic at two risks.
 
-The task is one that nobody trained for. Both cars begin in the same traffic, which then answers to what each of them
-does. Which episode is filmed is decided by rule, the first in which the neutral car collides, so the film shows what
-risk is about and not how often: the table beside it does, over all episodes.
+The library was not trained for this task. Both episodes begin in the same traffic, which then reacts to the car. The
+first episode in which the neutral car collides is filmed. So the film does not show how often cars collide; the table
+does, over all episodes.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from rasf.risk import MeanVariance, Risk
 if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
 
-ROAD, TASK = "rasf/Highway-v0", (1.0, 0.0, -1.0)  # fast, on any lane; a collision costs as much as a second of speed
+ROAD, TASK = "rasf/Highway-v0", (1.0, 0.0, -1.0)  # fast, on any lane; a collision costs a second at full speed
 AVERSION = -1.0
 RISKS: dict[str, Risk] = {"neutral": MeanVariance(0.0), "risk-averse": MeanVariance(AVERSION)}
 EPISODES = 20
-_LONGEST = 10_000  # steps, where the road does not end the episode
+_LONGEST = 10_000  # steps, if the road does not end the episode
 _PAUSE_MS, _LAST_MS = 150, 1_500
 Frame = npt.NDArray[np.uint8]  # (height, width, 3)
 
 
 class Drive(NamedTuple):
-    """One episode: whether it ended in a collision, its mean speed (m/s), its length, and frames if it was filmed."""
+    """One episode: whether it ended in a collision, its mean speed (m/s), its steps, and its frames if filmed."""
 
     crashed: bool
     speed: float
@@ -48,19 +48,25 @@ class Drive(NamedTuple):
 
 
 def shipped_driver() -> PolicyLibrary:
-    """The library that comes with the package; its card is in docs/suite.md."""
+    """Return the driving library of the package, described in docs/suite.md."""
     return load(Path(str(resources.files("rasf_lab"))) / "shipped" / "highway.rasf")
 
 
 def total_ticks() -> int:
-    """How often `run` calls `tick`."""
+    """Return how often `run` calls `tick`."""
     return len(RISKS) * (EPISODES + 1)
 
 
 def run(seed: int, film: Path, tick: Callable[[], None]) -> Group:
-    """Drive, film, and say in words what happened."""
+    """Run the episodes at both risks, save the film, and return the report for the terminal.
+
+    Args:
+        seed: of the episodes.
+        film: path of the film, a .gif.
+        tick: called after each episode.
+    """
     if film.suffix != ".gif":
-        raise ValueError(f"--out must name a film that ends in .gif, got {film}")
+        raise ValueError(f"out must be a file that ends in .gif, got {film}")
     library, seeds = shipped_driver(), seeds_from(seed, EPISODES)
 
     def counted(risk: Risk, one: int, render_mode: str | None = None) -> Drive:
@@ -77,7 +83,7 @@ def run(seed: int, film: Path, tick: Callable[[], None]) -> Group:
 
 
 def drive(library: PolicyLibrary, risk: Risk, seed: int, render_mode: str | None = None) -> Drive:
-    """One episode for the task, from the start state of a seed."""
+    """Run one episode of the task from the start state of a seed; `render_mode` "rgb_array" keeps its frames."""
     env = open_environment(gymnasium.make(ROAD, render_mode=render_mode))
     frames: list[Frame] = []
 
@@ -96,7 +102,7 @@ def drive(library: PolicyLibrary, risk: Risk, seed: int, render_mode: str | None
 
 
 def save_film(drives: dict[str, Drive], path: Path) -> None:
-    """A GIF, the drives below one another; who is over waits for the others."""
+    """Save episodes as a GIF, one below the other; an episode that has ended shows its last frame."""
     from PIL import Image
 
     longest = max(len(drive.frames) for drive in drives.values())
@@ -114,7 +120,7 @@ def _stacked(drives: dict[str, Drive], t: int) -> Frame:
 
 
 def _titled(name: str, drive: Drive, t: int) -> Frame:
-    """A frame under a line that says who drives and how it stands."""
+    """A frame below a line with the risk, the mean speed and the state of the episode."""
     from PIL import Image, ImageDraw
 
     at = min(t, len(drive.frames) - 1)
@@ -127,7 +133,7 @@ def _titled(name: str, drive: Drive, t: int) -> Frame:
 
 
 def _report(drives: dict[str, list[Drive]], film: Path) -> Group:
-    table = Table(title=f"The same {EPISODES} beginnings, nothing retrained", title_justify="left")
+    table = Table(title=f"The same {EPISODES} start states, nothing retrained", title_justify="left")
     for heading in ("acting", "collisions", "mean speed, m/s", "seconds driven"):
         table.add_column(heading, justify="left" if heading == "acting" else "right")
     for name, ours in drives.items():
@@ -135,10 +141,10 @@ def _report(drives: dict[str, list[Drive]], film: Path) -> Group:
         speed, seconds = (np.mean([getattr(one, part) for one in ours]) for part in ("speed", "steps"))
         table.add_row(name, f"{collisions} of {len(ours)}", f"{speed:.1f}", f"{seconds:.1f}")
     before = (
-        "A library of four policies drives on a highway it was trained on, for rewards it was not: fast, on any lane, "
-        f"and a collision costs {-TASK[2]:g}. It drives twice: by the mean of the return, and minding its variance "
-        f"(beta {AVERSION:g}).\n"
+        "A library of four policies acts on the highway of its training, for a task it was not trained for: fast, on "
+        f"any lane, and a collision costs {-TASK[2]:g}. It acts twice: by the mean of the return, and by mean-variance "
+        f"with beta {AVERSION:g}.\n"
     )
     collides = any(one.crashed for one in drives["neutral"])
-    which = "the first of these in which the neutral car collides" if collides else "the first; no neutral car collides"
-    return Group(Text(before), table, Text(f"\nThe film is {film}: {which}."))
+    which = "the first in which the neutral car collides" if collides else "the first; the neutral car never collides"
+    return Group(Text(before), table, Text(f"\nThe film {film} shows one episode: {which}."))

@@ -1,20 +1,23 @@
-"""From runs of the suite to numbers: what each way to act leads to, whether risk helps, and what it adds over prices.
+"""The suite's numbers from its runs: measures of each way to act, whether risk helps, and what it adds to the control.
 
-Rules, written before the first run:
+The rules were set before the first run:
 
-    helps              some level of the dial has fewer failures than neutral acting, the 95 % interval of the paired
-                       difference (by seed, means over weightings) below 0; the cost is the difference of returns there.
-                       The level that is told has the fewest failures of those that cost at most a tenth of the
-                       neutral return's size, or the fewest of all where none is so cheap.
-    over prices        front against front: the best return with at most x failures (a step function of x), of the
-                       dial's points less that of the control's, neutral acting being a point of both; mean over 50
-                       levels x from the fewest failures that both reach to neutral acting's, in units of the neutral
-                       return's size; "more" or "less" where the interval over seeds excludes 0, else "as much".
-    calibrated         predicted mean less what came, in spreads that came; and predicted over realised spread.
+    helps              The reported level is the per-state risk with the fewest failures among those that cost at most
+                       a tenth of the neutral return's size, or among all if none is so cheap. It helps if it has fewer
+                       failures than neutral acting: the 95 % interval of the paired difference (by seed, means over
+                       weightings) is below 0. Its cost is the difference of returns.
+    over prices        Compares two fronts, that of per-state risks and that of the control. A front is the best return
+                       with at most x failures, a step function of x; neutral acting is a point of both. The gap is the
+                       mean difference over 50 levels x, from the fewest failures that both fronts reach to those of
+                       neutral acting, in units of the neutral return's size. "more" or "less" if its interval over
+                       seeds excludes 0, else "as much".
+    calibrated         `off`: predicted less realised mean, in realised standard deviations; `spread_ratio`: predicted
+                       over realised standard deviation.
 
-Values of a seed are means over weightings; intervals are bootstrap intervals over seeds. Those of failures are never
-narrower than the exact interval of a share in the episodes of all seeds together, since seeds without a failure do not
-show that there is none; nor is that of a difference a point where all seeds have the same one.
+Values of a seed are means over weightings, and intervals are bootstrap intervals over seeds. An interval of failures
+includes the exact interval of a share of the episodes of all seeds together, because seeds without a failure do not
+show that failures are impossible. If the difference of failures is the same in all seeds, its interval follows from the
+exact intervals of both shares.
 """
 
 from __future__ import annotations
@@ -32,23 +35,23 @@ from rasf_lab.suite.runs import LIBRARY, runs_of
 from rasf_lab.sweep.runs import Run
 from rasf_lab.sweep.store import Finished
 
-_LEVELS = 50  # of failures, at which fronts are compared
-_STILL = 1e-3  # of a mean: a smaller spread is none
-_ROUNDING = 1e-9  # an end of an interval nearer to 0 is 0
-_CHEAP = 0.1  # of the size of the neutral return
-_TOLD = ("return", "cvar", "failures", "length", "gauge", "discounted", "std", "predicted", "predicted_std")
+_LEVELS = 50  # numbers of failures at which fronts are compared
+_NO_SPREAD = 1e-3  # a standard deviation below this share of the mean counts as none
+_ROUNDING = 1e-9  # interval ends nearer to 0 count as 0
+_CHEAP = 0.1  # largest cost of a cheap level, as a share of the neutral return's size
+_MEASURES = ("return", "cvar", "failures", "length", "gauge", "discounted", "std", "predicted", "predicted_std")
 
 
 def summary(runs: Sequence[Finished]) -> Numbers:
-    """All that is told of one case, from the runs of its library and of rivals, seeds in order."""
-    told = given(runs[0].run)
-    training, asked = told["training"], told["asked"]
-    case, ours = find_case(told["case"]), [one for one in runs if one.run.parameters["agent"] == LIBRARY]
+    """Return the numbers of one case, from the runs of its library and of rivals, seeds in order."""
+    parameters = given(runs[0].run)
+    training, asked = parameters["training"], parameters["asked"]
+    case, ours = find_case(parameters["case"]), [one for one in runs if one.run.parameters["agent"] == LIBRARY]
     actings = asked["actings"]
-    arrays = {name: np.stack([one.arrays[name] for one in ours]) for name in _TOLD}  # (seeds, ways, n)
+    arrays = {name: np.stack([one.arrays[name] for one in ours]) for name in _MEASURES}  # (seeds, ways, n)
     by_seed = {name: values.mean(axis=2) for name, values in arrays.items()}
     neutral = actings.index(NEUTRAL)
-    episodes = arrays["failures"][:, 0].size * asked["episodes"]  # in which a way to act is tried
+    episodes = arrays["failures"][:, 0].size * asked["episodes"]  # of each way to act
     found: Numbers = {
         "env": case.env,
         "about": case.about,
@@ -70,7 +73,8 @@ def summary(runs: Sequence[Finished]) -> Numbers:
         gamma = float(str(training["settings"]["gamma"]))
         best = np.array([case.optimum(np.array(w, float), gamma) for w in asked["unseen"]])
         gap = best - np.stack([one.arrays["earned"][neutral] for one in ours])
-        found["optimum"] = {"best": best, "gap": _told(gap.mean(axis=1)), "share": _told((gap / np.abs(best)).mean(1))}
+        share = _estimate((gap / np.abs(best)).mean(1))
+        found["optimum"] = {"best": best, "gap": _estimate(gap.mean(axis=1)), "share": share}
     rivals = {str(one.run.parameters["agent"]) for one in runs} - {LIBRARY}
     found["rivals"] = {name: _rival(runs, name, by_seed, actings, ours) for name in sorted(rivals)}
     return found
@@ -81,55 +85,55 @@ def _training_seconds(one: Finished) -> float:
     return seconds if np.isfinite(seconds) else one.provenance["wall_s"] - float(one.scalars["asking_seconds"])
 
 
-def _told(values: Floats) -> list[float]:
-    """Mean and interval over seeds; one seed has none."""
+def _estimate(values: Floats) -> list[float]:
+    """Mean and its interval over seeds; nan for the interval of a single seed."""
     if len(values) == 1 or not np.isfinite(values).all():
         return [float(values.mean()), float("nan"), float("nan")]
     return list(mean_interval(values))
 
 
 def _rate(values: Floats, episodes: int) -> list[float]:
-    """Mean failures of an episode and their interval, from values of seeds (n,) in so many episodes together."""
-    told = Interval(*_told(values))
-    return list(told.holding(share_interval(told.estimate * episodes, episodes)) if told.estimate <= 1 else told)
+    """Mean failures per episode and interval, from the means of seeds (n,) over `episodes` episodes in total."""
+    found = Interval(*_estimate(values))
+    return list(found.holding(share_interval(found.estimate * episodes, episodes)) if found.estimate <= 1 else found)
 
 
 def _fewer(values: Floats, others: Floats, episodes: int) -> list[float]:
-    """Mean difference of failures and its interval, of the same seeds (n,) in so many episodes together each."""
-    told, alike = _told(values - others), np.ptp(values - others) <= _ROUNDING
+    """Mean difference of failures and interval, from paired seeds (n,); each side has `episodes` episodes in total."""
+    found, alike = _estimate(values - others), np.ptp(values - others) <= _ROUNDING
     if not alike or len(values) == 1 or max(values.mean(), others.mean()) > 1:
-        return told
+        return found
     mine, theirs = (share_interval(float(rate.mean()) * episodes, episodes) for rate in (values, others))
     return list(mine.minus(theirs))
 
 
 def _way(by_seed: dict[str, Floats], j: int, neutral: int, episodes: int) -> Numbers:
-    told = {name: _told(values[:, j]) for name, values in by_seed.items()}
-    told |= {
-        f"{name}_difference": _told(by_seed[name][:, j] - by_seed[name][:, neutral]) for name in ("return", "cvar")
+    found = {name: _estimate(values[:, j]) for name, values in by_seed.items()}
+    found |= {
+        f"{name}_difference": _estimate(by_seed[name][:, j] - by_seed[name][:, neutral]) for name in ("return", "cvar")
     }
     failures = by_seed["failures"]
-    told["failures"] = _rate(failures[:, j], episodes)
-    told["failures_difference"] = (
+    found["failures"] = _rate(failures[:, j], episodes)
+    found["failures_difference"] = (
         [0.0, 0.0, 0.0] if j == neutral else _fewer(failures[:, j], failures[:, neutral], episodes)
     )
-    came, spread = by_seed["discounted"][:, j], by_seed["std"][:, j]
-    spread = np.where(spread > _STILL * np.abs(came), spread, np.nan)  # what does not vary has no spread to be off by
-    told["off"] = _told((by_seed["predicted"][:, j] - came) / spread)
-    told["spread_ratio"] = _told(by_seed["predicted_std"][:, j] / spread)
-    return told
+    realised, spread = by_seed["discounted"][:, j], by_seed["std"][:, j]
+    spread = np.where(spread > _NO_SPREAD * np.abs(realised), spread, np.nan)
+    found["off"] = _estimate((by_seed["predicted"][:, j] - realised) / spread)
+    found["spread_ratio"] = _estimate(by_seed["predicted_std"][:, j] / spread)
+    return found
 
 
 def verdict(by_seed: dict[str, Floats], actings: Sequence[str], episodes: int) -> Numbers:
-    """Return whether the dial helps, at which level, at what cost; and what it adds over prices.
+    """Return whether a per-state risk helps, at which level and cost, and what it adds to the control.
 
     Args:
-        by_seed: failures and returns, (seeds, ways) each.
-        actings: the ways.
-        episodes: of all seeds together, in which each way was tried.
+        by_seed: "failures" and "return", (seeds, ways) each.
+        actings: the ways to act, as text.
+        episodes: episodes of each way to act, all seeds together.
 
     Returns:
-        The numbers by name, with intervals over seeds.
+        The numbers by name, with intervals over seeds; the rules are in the module's header.
     """
     failures, returns = by_seed["failures"], by_seed["return"]  # (seeds, ways)
     neutral = actings.index(NEUTRAL)
@@ -140,32 +144,32 @@ def verdict(by_seed: dict[str, Floats], actings: Sequence[str], episodes: int) -
     }  # fmt: skip
     cheap = [j for j in fewer if (returns[:, neutral] - returns[:, j]).mean() <= _CHEAP * size]
     best = min(cheap or fewer, key=lambda j: failures[:, j].mean())
-    told: Numbers = {
+    found: Numbers = {
         "level": actings[best],
         "failures": [_rate(failures[:, j], episodes) for j in (neutral, best)],
-        "return": [_told(returns[:, j]) for j in (neutral, best)],
+        "return": [_estimate(returns[:, j]) for j in (neutral, best)],
         "fewer": fewer[best],
-        "cost": _told(returns[:, neutral] - returns[:, best]),
+        "cost": _estimate(returns[:, neutral] - returns[:, best]),
         "helps": bool(fewer[best][2] < -_ROUNDING),
     }
-    dial = [neutral, *fewer]
+    risks = [neutral, *fewer]
     prices = [neutral, *(j for j, text in enumerate(actings) if is_price(text))]
     if len(prices) > 1:
-        gaps = np.array([_gap(failures[i], returns[i], dial, prices) for i in range(len(failures))]) / size
-        told["over_prices"] = _told(gaps)
-        _, low, high = told["over_prices"]
-        told["than_prices"] = "more" if low > _ROUNDING else "less" if high < -_ROUNDING else "as much"
-    return told
+        gaps = np.array([_gap(failures[i], returns[i], risks, prices) for i in range(len(failures))]) / size
+        found["over_prices"] = _estimate(gaps)
+        _, low, high = found["over_prices"]
+        found["than_prices"] = "more" if low > _ROUNDING else "less" if high < -_ROUNDING else "as much"
+    return found
 
 
 def front(failures: Floats, returns: Floats, levels: Floats) -> Floats:
-    """The best return (m,) with at most so many failures (m,), of points (n,); -inf where none has so few."""
+    """Return the best return (m,) of points (n,) with at most `levels` failures (m,); -inf if there is none."""
     within = failures[None] <= levels[:, None] + 1e-12
     return np.where(within, returns[None], -np.inf).max(axis=1)
 
 
 def _gap(failures: Floats, returns: Floats, ours: Sequence[int], theirs: Sequence[int]) -> float:
-    """How far one front of a seed is above another, on average over the failures that both reach."""
+    """Mean height of one front over another, for the failures that both reach; points are indices."""
     low = max(failures[list(points)].min() for points in (ours, theirs))
     levels = np.linspace(low, max(failures[ours[0]], low), _LEVELS)
     mine, others = (front(failures[list(points)], returns[list(points)], levels) for points in (ours, theirs))
@@ -175,7 +179,7 @@ def _gap(failures: Floats, returns: Floats, ours: Sequence[int], theirs: Sequenc
 def _rival(
     runs: Sequence[Finished], name: str, by_seed: dict[str, Floats], actings: Sequence[str], ours: Sequence[Finished]
 ) -> Numbers:
-    """A rival's numbers, and for each way to act our mean failures, speed and return over its own, same seeds."""
+    """A rival's numbers; `beside`: for each way to act, our failures, gauge and return divided by the rival's."""
     theirs = [one for one in runs if one.run.parameters["agent"] == name]
     seeds = sorted({one.run.seed for one in theirs})
     arrays = {  # (seeds, weightings)
@@ -190,20 +194,19 @@ def _rival(
         } for j, text in enumerate(actings)
     }  # fmt: skip
     episodes = arrays["failures"].size * given(theirs[0].run)["asked"]["episodes"]
-    told = {part: _told(each) for part, each in values.items()}
-    return told | {
+    return {part: _estimate(each) for part, each in values.items()} | {
         "failures": _rate(values["failures"], episodes),
         "seeds": seeds,
         "steps": given(theirs[0].run)["training"]["steps"],
-        "trainings": sum(one.run.seed == seeds[0] for one in theirs),  # for a seed: one for each weighting, or for all
-        "seconds": float(np.mean([_share_of_seconds(one) for one in theirs])),  # of a training
+        "trainings": sum(one.run.seed == seeds[0] for one in theirs),  # for a seed: one per weighting, or one for all
+        "seconds": float(np.mean([_share_of_seconds(one) for one in theirs])),  # per training
         "each": {part: arrays[part].mean(axis=0) for part in ("return", "failures", "gauge")},
         "beside": beside,
     }
 
 
 def _share_of_seconds(one: Finished) -> float:
-    """Of a training; those of one program share its seconds."""
+    """Seconds per training; trainings of one program share its seconds."""
     seconds = float(one.scalars["training_seconds"])
     together = one.provenance["together"] if RIVALS[str(one.run.parameters["agent"])].batched else 1
     return seconds / float(together)
@@ -214,31 +217,31 @@ def _ratio(mine: Floats, others: Floats) -> float:
 
 
 def by_environment(numbers: dict[str, Numbers]) -> dict[str, Numbers]:
-    """What is told of every case, by its environment, and by its own name too where another has that environment."""
+    """Return the numbers of cases by environment; the name of a case is added if its environment is taken."""
     found: dict[str, Numbers] = {}
-    for name, told in numbers.items():
-        env = str(told["env"])
-        found[f"{env} ({name})" if env in found else env] = told
+    for name, case in numbers.items():
+        env = str(case["env"])
+        found[f"{env} ({name})" if env in found else env] = case
     return found
 
 
 def at_a_glance(numbers: dict[str, Numbers]) -> list[list[str]]:
-    """One row per case, under a header."""
-    rows = [["environment", "failures", "neutral", "dial", "level", "return", "", "over prices"]]
-    for env, told in by_environment(numbers).items():
-        found = told["verdict"]
-        neutral, dial = (f"{one[0]:.3g}" for one in found["failures"])
+    """Return a table as text: a header, then a row for each case."""
+    rows = [["environment", "failures", "neutral", "averse", "risk", "return", "verdict", "return vs. control"]]
+    for env, case in by_environment(numbers).items():
+        found = case["verdict"]
+        neutral, averse = (f"{one[0]:.3g}" for one in found["failures"])
         before, after = (f"{one[0]:.3g}" for one in found["return"])
         helps = "helps" if found["helps"] else "no"
         rows.append(
-            [env, told["failures"], neutral, dial, found["level"], f"{before} to {after}", helps,
+            [env, case["failures"], neutral, averse, found["level"], f"{before} to {after}", helps,
              found.get("than_prices", "-")]
         )  # fmt: skip
     return rows
 
 
 def cases_of(runs: Sequence[Finished]) -> dict[str, list[Finished]]:
-    """Runs by case, seeds in order: those of the largest preset, as the case is now, whose libraries are all there."""
+    """Return runs by case, seeds in order: those of the largest preset that is complete, with the case as it is now."""
     found, names = {one.run: one for one in runs}, sorted({str(one.run.parameters["case"]) for one in runs})
     by_case = {}
     for name in names:
@@ -253,7 +256,7 @@ def cases_of(runs: Sequence[Finished]) -> dict[str, list[Finished]]:
 
 
 def _of_rivals(name: str, preset: str) -> list[list[Run]]:
-    """A case's runs of rivals: a seed counts if all its weightings are there."""
+    """A case's runs of rivals, in groups by rival and seed; only complete groups count."""
     groups = []
     for agent in rivals_of(find_case(name)):
         runs = runs_of(name, preset, [agent])

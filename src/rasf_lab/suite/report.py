@@ -1,4 +1,4 @@
-"""The suite summed up: one result file of all cases that were run in a folder, and a figure of each."""
+"""The suite's result: one file for all cases that were run in a folder, and a figure for each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ from rasf_lab.suite.runs import finished_runs
 
 
 def sum_up(folder: Path, preset: str) -> tuple[list[list[str]], list[Path]]:
-    """The table at a glance, and the files written: suite.json and a picture per case."""
+    """Write suite.json and a figure for each case, and return a table of the cases and the files.
+
+    Args:
+        folder: with the runs; the files are written here.
+        preset: name of the preset, for the result.
+    """
     result = summarise(folder, preset)
     files = [result.save(folder)]
     for name in result.numbers:
@@ -31,7 +36,7 @@ def summarise(folder: Path, preset: str) -> Result:
 
     Args:
         folder: with suite.npz, suite-runs or both.
-        preset: the name that the result is to have.
+        preset: name of the preset, for the result.
     """
     by_case = cases_of(finished_runs(folder))
     numbers: Numbers = {name: _known(summary(found)) for name, found in by_case.items()}
@@ -42,7 +47,7 @@ def summarise(folder: Path, preset: str) -> Result:
 
 
 def _known(value: object) -> object:
-    """What is not a number as None, which JSON has."""
+    """The value with None in place of nan, which JSON lacks."""
     if isinstance(value, dict):
         return {name: _known(part) for name, part in value.items()}
     if isinstance(value, list):

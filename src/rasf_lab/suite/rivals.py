@@ -1,16 +1,19 @@
-"""Rivals: Stable-Baselines3's, retrained for every weighting, and morl-baselines', who learn all weightings at once.
+"""Rivals: agents of Stable-Baselines3, retrained for every weighting, and of morl-baselines, trained once for all.
 
     dqn, qr-dqn        with as many steps for each weighting as our whole library had
-    dqn-documented     with the steps of the recipe that an environment's own documentation gives, where it has one
+    dqn-documented     with the steps of the recipe in the environment's documentation, where it has one
     .. -batched        the same three by `rasf_lab.rivals.batched`, ten trainings at once, without torch
-    envelope, gpi-ls   one agent with as many steps as our library, which takes the weighting as an input
+    envelope, gpi-ls   one agent with as many steps as our library; the weighting is an input of the network
 
-The first need the extra `bench` (torch) and see the reward phi . w of one weighting and nothing else. Their settings
-are those of the case (`rival`), else Stable-Baselines3's defaults. The others need morl-baselines beside rasf, best in
-a virtual environment of their own; they see phi, times the signs of the weights, since theirs are positive and sum up
-to 1. They have the case's gamma, three layers of 64, an update for each step, a replay that forgets nothing, epsilon
-from 1 to 0.05 by the middle of training, and else their defaults; GPI-LS chooses weightings ten times, by trial
-episodes that are not counted. All act greedily in the same episodes as the library.
+The agents of Stable-Baselines3 need the extra `bench` (torch). They and the batched ones see only the reward phi . w of
+one weighting. Their settings are those of the case (`rival`), else Stable-Baselines3's defaults.
+
+The agents of morl-baselines need that package, best in a virtual environment of its own. Their weights are positive and
+sum to 1, so their vector reward is phi times the signs of the case's weights. They have the case's gamma, three layers
+of 64, an update for each step, a replay buffer for all steps, epsilon from 1 to 0.05 in the first half of training, and
+else their defaults. GPI-LS chooses weightings ten times, by evaluation episodes that do not count as training steps.
+
+All rivals act greedily in the same episodes as the library.
 """
 
 from __future__ import annotations
@@ -33,14 +36,21 @@ from rasf_lab.suite.cases import Asked, Case, Settings, SuiteSize, Training, lis
 from rasf_lab.suite.trials import TRYING, Gauge, outcome_of, stacked
 from rasf_lab.sweep.runs import RunResult
 
-TOGETHER = 10  # batched trainings of a program: those of a seed, at full size
+TOGETHER = 10  # batched trainings in one program: those of a seed at full size
 _QUANTILES = "QRDQN"
 Seen = npt.NDArray[np.float32]  # an observation
 Reward = float | npt.NDArray[np.float32]
 
 
 class Rival(NamedTuple):
-    """A class, where it lies (or None), whether it is trained as documented, and whether one learns every weighting."""
+    """A rival.
+
+    Attributes:
+        module: module of its class; None: it is trained by `rasf_lab.rivals.batched`.
+        name: of its class.
+        documented: whether it has the steps of the environment's documented recipe.
+        every: whether one training is for all weightings.
+    """
 
     module: str | None
     name: str
@@ -49,7 +59,7 @@ class Rival(NamedTuple):
 
     @property
     def batched(self) -> bool:
-        """Whether many trainings are one program of ours."""
+        """Return whether several trainings are one program."""
         return self.module is None
 
 
@@ -63,30 +73,30 @@ RIVALS = {
     "envelope": Rival("morl_baselines.multi_policy.envelope.envelope", "Envelope", every=True),
     "gpi-ls": Rival("morl_baselines.multi_policy.gpi_pd.gpi_pd", "GPILS", every=True),
 }
-_OF_EVERY: Settings = {
+_MULTI_POLICY: Settings = {
     "net_arch": [64, 64, 64], "gradient_updates": 1, "initial_epsilon": 1.0, "final_epsilon": 0.05,
 }  # fmt: skip
-_TRIALS = 20_000  # seeds of episodes by which GPI-LS judges itself, far from those of training and of acting
+_TRIALS = 20_000  # first seed of the evaluation episodes of GPI-LS, far from those of training and of acting
 _ITERATIONS = 10  # of GPI-LS, which chooses new weightings before each
 
 
 def rivals_of(case: Case) -> list[str]:
-    """Those that may meet a case."""
+    """Return the rivals that can be trained on a case."""
     return [name for name in RIVALS if obstacle(case, name) is None]
 
 
 def obstacle(case: Case, agent: str) -> str | None:
-    """Why a rival cannot meet a case, if so."""
+    """Return why a rival cannot be trained on a case; None if it can."""
     rival = RIVALS[agent]
     if rival.documented and case.rival_steps is None:
         return f"there is no documented recipe for {case.env}"
     if rival.every and signs_of(case) is None:
-        return f"a weight of {case.env} is now positive, now negative"
+        return f"{case.env} has a feature with weights of both signs"
     return None
 
 
 def signs_of(case: Case) -> Floats | None:
-    """Of the weights (d,), those that are always 0 counted as positive; None where one has both signs."""
+    """Return the signs of the weights (d,), +1 where all are 0; None if a feature has weights of both signs."""
     weights = np.array([*case.tasks, *case.unseen], float)
     if ((weights > 0).any(axis=0) & (weights < 0).any(axis=0)).any():
         return None
@@ -94,9 +104,13 @@ def signs_of(case: Case) -> Floats | None:
 
 
 def rival_training(case: Case, agent: str, preset: SuiteSize) -> Training:
-    """What determines a rival, but for the weighting and the seed, as plain values."""
+    """Return what determines a rival, except the weighting and the seed, as JSON values.
+
+    Raises:
+        ValueError: the rival cannot be trained on the case.
+    """
     if (why := obstacle(case, agent)) is not None:
-        raise ValueError(f"{why}, so {agent} cannot be trained")
+        raise ValueError(f"{agent} cannot be trained: {why}")
     rival = RIVALS[agent]
     ours = case.training(preset)
     steps = ours["steps_per_task"] * len(case.tasks)
@@ -104,14 +118,14 @@ def rival_training(case: Case, agent: str, preset: SuiteSize) -> Training:
         steps = max(1, round(preset.steps * case.rival_steps))
     settings: dict[str, object] = {"gamma": case.settings.get("gamma", 0.99)}
     if rival.every:
-        settings |= {**_OF_EVERY, "epsilon_decay_steps": max(1, steps // 2), "buffer_size": steps}
+        settings |= {**_MULTI_POLICY, "epsilon_decay_steps": max(1, steps // 2), "buffer_size": steps}
     else:
         settings |= lists_for_tuples(case.rival)
     return {"env": ours["env"], "env_kwargs": ours["env_kwargs"], "steps": steps, "settings": settings}
 
 
 class _Flat(gymnasium.Env[Seen, SupportsInt]):
-    """A case's environment with another reward made of phi; observations are flat, as rivals' networks want them."""
+    """A case's environment with flat observations and a reward that is a function of phi."""
 
     def __init__(self, case: Case, reward: Callable[[Floats], Reward]) -> None:
         self._features, self._reward = open_environment(case.env, None, **case.env_kwargs), reward
@@ -144,7 +158,15 @@ Chooses = Callable[[Seen, Floats], SupportsInt]  # an observation and a weightin
 
 
 def trained_rival(case: Case, agent: str, training: Training, asked: Asked, seed: int) -> RunResult:
-    """What a rival does on the weightings that are asked for."""
+    """Train a rival and return its measures for the weightings of the queries.
+
+    Args:
+        case: the case.
+        agent: name of the rival.
+        training: as made by `rival_training`.
+        asked: the queries; a single weighting unless the rival learns all.
+        seed: of the training and of the episodes.
+    """
     weightings, began = np.array(asked["unseen"], float), time.perf_counter()
     if RIVALS[agent].every:
         choose = _for_every_weighting(case, agent, training, seed)
@@ -161,7 +183,16 @@ def trained_together(
     seeds: Sequence[int],
     tell: Callable[[float], None],
 ) -> list[RunResult]:
-    """What batched rivals do, each trained for the one weighting that is asked of it; seconds are those of them all."""
+    """Train batched rivals in one program and return the measures of each; seconds are those of the program.
+
+    Args:
+        case: the case.
+        agent: name of the rival.
+        training: as made by `rival_training`.
+        asked: the queries of each training, with a single weighting.
+        seeds: of each training and its episodes.
+        tell: called with the share of the training that is done.
+    """
     from rasf_lab.rivals.batched import Layers, Recipe, greedy, train
 
     recipe = Recipe.read(RIVALS[agent].name == _QUANTILES, training["settings"])
@@ -182,7 +213,7 @@ def trained_together(
 
 
 def _outcome(case: Case, choose: Chooses, asked: Asked, seed: int, seconds: float) -> RunResult:
-    """What a trained one does on the weightings that are asked for."""
+    """Measures of a trained agent for the weightings of the queries."""
     found = []
     for w in np.array(asked["unseen"], float):
         gauge = Gauge(case)
@@ -206,7 +237,7 @@ def _class_of(agent: str) -> Any:
 
 
 def _for_one_weighting(case: Case, agent: str, w: Floats, training: Training, seed: int) -> Chooses:
-    """Stable-Baselines3's, for the one weighting that is asked for."""
+    """Train an agent of Stable-Baselines3 for one weighting."""
     kind = _class_of(agent)
     env = _weighed(case, w)
     model = kind("MlpPolicy", env, seed=seed, device="cpu", **tuples_for_lists(training["settings"]))
@@ -216,15 +247,15 @@ def _for_one_weighting(case: Case, agent: str, w: Floats, training: Training, se
 
 
 def _for_every_weighting(case: Case, agent: str, training: Training, seed: int) -> Chooses:
-    """morl-baselines', who choose by themselves which weightings they learn for."""
+    """Train an agent of morl-baselines, which chooses its training weightings itself."""
     import torch
 
     kind = _class_of(agent)
-    random.seed(seed)  # they draw from global generators
+    random.seed(seed)  # morl-baselines draws from global generators
     np.random.seed(seed)  # noqa: NPY002, TID251
     torch.manual_seed(seed)
     signs, steps = signs_of(case), training["steps"]
-    assert signs is not None  # `rival_training` refused such a case
+    assert signs is not None  # `rival_training` refuses other cases
     env, trying = (_Flat(case, lambda phi: (phi * signs).astype(np.float32)) for _ in range(2))
     env.reset(seed=seed)
     trying.reset(seed=_TRIALS + seed)
@@ -242,7 +273,7 @@ def _for_every_weighting(case: Case, agent: str, training: Training, seed: int) 
 def _act(
     case: Case, choose: Chooses, w: Floats, asked: Asked, seed: int, gauge: Gauge
 ) -> tuple[Floats, Floats, Floats]:
-    """Features (n, d), failures and lengths (n,) of greedy episodes, from the start states of the library."""
+    """Features (n, d), failures and lengths (n,) of greedy episodes, from the same start states as the library's."""
     env, n = open_environment(case.env, None, **case.env_kwargs), asked["episodes"]
     phi, failures, lengths = np.zeros((n, len(w))), np.zeros(n), np.zeros(n)
 

@@ -1,17 +1,17 @@
-"""Runs of the suite, by the machinery of `rasf_lab.sweep`: libraries that are trained and asked, and rivals retrained.
+"""Runs of the suite, executed by `rasf_lab.sweep`: libraries are trained and answer queries, rivals are retrained.
 
-A run is a case with a seed. Its agent is "library", our own, or a rival; most are retrained for every unseen weighting,
-a run for each. All meet the same beginnings. What comes of it has a row for each way to act (a rival has one) and a
-column for each unseen weighting:
+A run is a case, an agent and a seed. The agent is "library", which is ours, or a rival. Most rivals are retrained for
+every unseen weighting, in a run for each. All agents start from the same states. The arrays of a run have a row for
+each way to act (a rival has one) and a column for each unseen weighting:
 
-    return, cvar       mean of the episodes' returns, and of their worst tenth
-    failures           on how many steps of an episode there was one, mean over episodes
-    length, gauge      steps of an episode; the mean over steps of what the case measures
-    discounted, std    mean and spread of the discounted return for the weights that were acted for, with the remaining
-                       return that is predicted beyond a time limit; `predicted`, `predicted_std`: what the library
-                       predicts at first observations for this way to act (`ActingRule.predict`)
-    earned             mean of the discounted return for the weighting itself, as far as episodes went
-    phi                (ways, weightings, d), features summed up over an episode
+    return, cvar       mean return of the episodes, and the mean of their worst tenth
+    failures           number of steps with a failure in an episode, mean over episodes
+    length, gauge      steps of an episode; mean over steps of the case's gauge
+    discounted, std    mean and standard deviation of the discounted return for the weights to act for, including the
+                       predicted remaining return after a time limit; `predicted` and `predicted_std` are the library's
+                       predictions of both from first observations (`ActingRule.predict`)
+    earned             mean discounted return for the weighting itself, up to the end of the episode
+    phi                (ways, weightings, d), sum of features over an episode, mean over episodes
 """
 
 from __future__ import annotations
@@ -59,41 +59,59 @@ _KNOWN = ("case", "agent", "training", "asked")
 
 
 def runs_of(name: str, preset: str, agents: Sequence[str] = (LIBRARY,)) -> list[Run]:
-    """The runs of a case: every agent with every seed; by weighting too, of a rival who learns one only."""
+    """Return the runs of a case: one for each agent and seed, and for each weighting if a rival learns only one.
+
+    Args:
+        name: of the case, or MODULE:CASE.
+        preset: a key of `PRESETS`.
+        agents: "library" and names of rivals; the library by default.
+    """
     case, size = find_case(name), PRESETS[preset]
     asked, found = case.asked(size), []
     for agent in agents:
         if agent == LIBRARY:
-            questions, training = [asked], case.training(size)
+            queries, training = [asked], case.training(size)
         else:
-            together = [asked["unseen"]] if RIVALS[agent].every else [[w] for w in asked["unseen"]]
-            questions = [Asked(**{**asked, "unseen": some, "actings": []}) for some in together]
+            groups = [asked["unseen"]] if RIVALS[agent].every else [[w] for w in asked["unseen"]]
+            queries = [Asked(**{**asked, "unseen": some, "actings": []}) for some in groups]
             training = rival_training(case, agent, size)
-        for seed, one in product(range(size.seeds), questions):
+        for seed, one in product(range(size.seeds), queries):
             parameters = {"case": name, "agent": agent, "training": training, "asked": one}
             found.append(Run("suite", cast(Mapping[str, Parameter], parameters), seed))
     return found
 
 
 def all_runs(names: Sequence[str], preset: str, agents: Sequence[str]) -> list[Run]:
-    """The runs of several cases, each with those agents that may meet it; everyone must meet one."""
-    meets = {name: {LIBRARY, *rivals_of(find_case(name))} for name in names}
+    """Return the runs of several cases, each with the given agents that can be trained on it.
+
+    Raises:
+        ValueError: an agent can be trained on none of the cases.
+    """
+    trainable = {name: {LIBRARY, *rivals_of(find_case(name))} for name in names}
     for agent in agents:
-        if not any(agent in known for known in meets.values()):
+        if not any(agent in known for known in trainable.values()):
             why = obstacle(find_case(names[0]), agent)
-            raise ValueError(f"{agent} can meet none of {', '.join(names)}: {why}")
-    return [run for name in names for run in runs_of(name, preset, [one for one in agents if one in meets[name]])]
+            raise ValueError(f"{agent} cannot be trained on any of {', '.join(names)}: {why}")
+    return [run for name in names for run in runs_of(name, preset, [one for one in agents if one in trainable[name]])]
 
 
 def run_cases(names: Sequence[str], preset: str, folder: Path, agents: Sequence[str], tick: Callable[[], None]) -> None:
-    """Run what is neither in `folder`/suite.npz nor in `folder`/suite-runs, one process per core."""
+    """Execute the runs that are neither in `folder`/suite.npz nor in `folder`/suite-runs, in one process per core.
+
+    Args:
+        names: cases.
+        preset: a key of `PRESETS`.
+        folder: keeps the runs.
+        agents: "library" and names of rivals.
+        tick: called for each run that is finished.
+    """
     runs, archived = all_runs(names, preset, agents), load_archive(folder / _ARCHIVE).runs
     missing = [run for run in runs if run not in archived]
     for _ in range(len(runs) - len(missing)):
         tick()
     if missing:
         store = Store(folder / "suite-runs")
-        before = [run for run in _declared(store) if run not in set(missing)]  # other cases lie in the same folder
+        before = [run for run in _declared(store) if run not in set(missing)]  # the folder may hold runs of other cases
         run_all(Spec("suite", tuple(before + missing)), store.folder, tick, only=missing)
 
 
@@ -104,19 +122,19 @@ def _declared(store: Store) -> list[Run]:
 
 
 def finished_runs(folder: Path) -> list[Finished]:
-    """All that is done, in `folder`/suite.npz and in `folder`/suite-runs."""
+    """Return all finished runs of `folder`/suite.npz and `folder`/suite-runs."""
     store, archived = Store(folder / "suite-runs"), load_archive(folder / _ARCHIVE).runs
     swept = (store.finished(run) for run in _declared(store) if run not in archived)
     return [*archived.values(), *(one for one in swept if one is not None)]
 
 
 def pack(folder: Path) -> None:
-    """Write `folder`/suite.npz anew, with the runs that are in it and those of the sweep beside it.
+    """Add the finished runs of `folder`/suite-runs to `folder`/suite.npz.
 
-    The summary reads all that is kept; the sums of features and the libraries are not kept.
+    The sums of features and the libraries are left out, because the summary does not use them.
 
     Args:
-        folder: as that of `finished_runs`.
+        folder: as in `finished_runs`.
     """
     small = [
         one._replace(arrays={name: array for name, array in one.arrays.items() if name != "phi"})
@@ -126,12 +144,12 @@ def pack(folder: Path) -> None:
 
 
 class Suite:
-    """See the module's header."""
+    """The experiment of the suite; see the module's header."""
 
     structured = ("training", "asked")
 
     def check(self, parameters: Mapping[str, Parameter]) -> None:
-        """Only what `runs_of` makes is run: `rasf suite` does it."""
+        """Refuse parameters other than those of `runs_of`."""
         for name in parameters:
             one_of("parameter", name, _KNOWN)
         for name in _KNOWN:
@@ -144,7 +162,7 @@ class Suite:
         return False
 
     def pack(self, runs: Sequence[Run], gpus: int) -> list[list[Run]]:
-        """Each alone, but for those that are trained alike in one program, as many as it takes."""
+        """Return each run alone, but equal batched trainings in groups of at most `TOGETHER`, a program each."""
         together: dict[str, list[Run]] = {}
         for run in runs:
             if _is_batched(run):
@@ -199,7 +217,7 @@ def _execute(run: Run, scratch: Path) -> RunResult:
 
 
 def _library(run: Run, case: Case, scratch: Path) -> tuple[PolicyLibrary, Path]:
-    """The run's library, trained now or before; and its file, which is the same whatever is asked of it."""
+    """Load or train the run's library; return it with its file, whose name does not depend on the queries."""
     from rasf.library.file import load
     from rasf.library.learn import learn
 
@@ -218,20 +236,20 @@ def _library(run: Run, case: Case, scratch: Path) -> tuple[PolicyLibrary, Path]:
 
 
 class _Kept(gymnasium.Wrapper[object, object, object, object]):
-    """An environment that stays open: making one may take longer than an episode in it."""
+    """An environment that stays open, because making it may take longer than an episode."""
 
     def close(self) -> None:
-        """Not yet."""
+        """Leave the environment open."""
 
 
 class _Environments:
-    """Makes environments of a case, and hands out the same ones for every question."""
+    """Environments of a case, made once and used for every query."""
 
     def __init__(self, case: Case) -> None:
         self._case, self._kept, self._given = case, list[_Kept](), 0
 
     def again(self) -> Callable[[], _Kept]:
-        """From the first on."""
+        """Return a function that gives the kept environments in order, from the first on."""
         self._given = 0
         return self._next
 
@@ -245,7 +263,7 @@ class _Environments:
 def _try(
     library: PolicyLibrary, case: Case, text: str, w: Floats, environments: _Environments, asked: Asked, seed: int
 ) -> Trial:
-    """What one way to act leads to on one weighting."""
+    """Return the measures of one way to act for one weighting."""
     acting, gauge = Acting.read(text, case, w), Gauge(case)
     report = library.evaluate(
         environments.again(),

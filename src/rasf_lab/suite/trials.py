@@ -1,4 +1,4 @@
-"""What episodes of the suite say, of the library and of rivals alike: failures, a gauge, and means over episodes."""
+"""Measures of episodes, the same for the library and for rivals: failures, a gauge, and means over episodes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rasf_lab.suite.cases import Case
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import Step
 
-TRYING = 10_000  # seeds of start states, far from those of training
-Trial = Mapping[str, float | Floats]  # of one way to act on one weighting, by name
+TRYING = 10_000  # first seed of evaluated episodes, far from those of training
+Trial = Mapping[str, float | Floats]  # measures by name, of one way to act for one weighting
 
 
 class Gauge:
-    """A rule for failures that also sums up a number of `info` over all steps."""
+    """A case's rule for failures that also averages the case's gauge, a number of `info`, over all steps."""
 
     def __init__(self, case: Case) -> None:
         self._rule, self._name = case.failure, case.gauge
@@ -37,7 +37,15 @@ class Gauge:
 
 
 def outcome_of(phi: Floats, failures: Floats | None, lengths: Floats | Ints, w: Floats, gauge: float) -> Trial:
-    """What episodes say for the weights w, of any agent."""
+    """Return the measures of an agent's episodes for one weighting.
+
+    Args:
+        phi: sum of features of each episode (n, d).
+        failures: failures of each episode (n,), or None if the environment has none.
+        lengths: steps of each episode (n,).
+        w: weights (d,).
+        gauge: mean of the case's gauge.
+    """
     returns = phi @ w
     return {
         "return": returns.mean(),
@@ -50,5 +58,5 @@ def outcome_of(phi: Floats, failures: Floats | None, lengths: Floats | Ints, w: 
 
 
 def stacked(found: Sequence[Sequence[Trial]]) -> dict[str, Floats]:
-    """Arrays (ways, weightings, ..) of what each way found for each weighting."""
+    """Return arrays (ways, weightings, ..) by name, from the measures of each way to act for each weighting."""
     return {name: np.array([[one[name] for one in row] for row in found]) for name in found[0][0]}

@@ -1,1 +1,1 @@
-"""Many runs: declared as data, spread over processes or machines, resumed after any fault."""
+"""Sweeps: many runs, declared as data, spread over processes or machines, and resumed after faults."""

@@ -1,8 +1,8 @@
-"""The driver: gives missing runs to an engine until all are finished or have failed.
+"""The driver: starts missing runs on an engine until all are finished or have failed.
 
-A run that raises has failed; so has one that takes more than its limits. A job whose worker was lost (killed, a node
-that went away) is tried again, a few times. What is finished is never run again. A full disk stops the sweep: nothing
-that follows could be kept, and starting it again goes on from there.
+A run fails if it raises or exceeds its limits. A job is tried again, a few times, if its worker was lost: killed, or on
+a node that disappeared. Finished runs are never executed again. A full disk stops the sweep, because further results
+could not be saved; starting the sweep again continues it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,18 @@ from rasf_lab.sweep.store import FULL_DISK, Store
 from rasf_lab.sweep.worker import JobError
 
 Job = tuple[Run, ...]
-_MOST_LOSSES = 10  # of one job; more is not bad luck
+_MOST_LOSSES = 10  # lost workers of one job, after which it has failed
 _WAIT_S = 0.5
 _PUBLISH_EVERY_S = 2.0
 
 
 class Ended(NamedTuple):
-    """A job that is over: `error` is None where it was done.
+    """A job that has ended.
 
-    lost: the worker died, was killed or went away, which says nothing about the job; it may be tried again.
+    Attributes:
+        job: its runs.
+        error: the error, or None if all runs are finished.
+        lost: whether the worker was lost, which does not show that the job fails; the job may be tried again.
     """
 
     job: Job
@@ -37,70 +40,78 @@ class Ended(NamedTuple):
 
 
 class Engine(Protocol):
-    """Runs jobs somewhere; `gpus` is how many of them it has for jobs."""
+    """Executes jobs, for example in local processes; `gpus` is its number of GPUs for jobs."""
 
     gpus: int
 
     def free(self) -> int:
-        """How many more jobs it can take now."""
+        """Return how many more jobs can start now."""
 
-    def start(self, job: Job) -> None: ...
+    def start(self, job: Job) -> None:
+        """Start a job."""
 
     def wait(self, seconds: float) -> Sequence[Ended]:
-        """Jobs that ended meanwhile: done, failed, or lost; returns after `seconds` at the latest."""
+        """Wait for jobs to end, at most `seconds`, and return those that have ended."""
 
     def running(self) -> int:
-        """Jobs under way."""
+        """Return the number of jobs that are running."""
 
     def close(self) -> None:
-        """Stop what is under way."""
+        """Stop all jobs."""
 
 
 @dataclass
 class SweepProgress:
-    """How a sweep stands, in runs."""
+    """Progress of a sweep, in numbers of runs."""
 
     total: int
     done: int
     failed: int = 0
     running: int = 0
-    losses: int = 0  # of workers
-    fresh: int = 0  # done since this driver began
-    seconds: float = 0.0  # since then
-    begun: float = 0.0  # what running jobs have done, in runs, where their experiment says so
-    inherited: float = 0.0  # of that and of `fresh`, what was done before this driver began
+    losses: int = 0  # lost workers
+    fresh: int = 0  # done since this driver started
+    seconds: float = 0.0  # since this driver started
+    begun: float = 0.0  # done shares of running jobs, as their experiments report them
+    inherited: float = 0.0  # part of `begun` and `fresh` that was done before this driver started
 
     @property
     def waiting(self) -> int:
-        """Runs that no worker has."""
+        """Runs that have not started."""
         return self.total - self.done - self.failed - self.running
 
     @property
     def rate(self) -> float | None:
-        """Runs done a second, those under way by their share; None before there is any."""
+        """Runs done per second, with the shares of running ones; None before there is progress."""
         done = self.fresh + self.begun - self.inherited
         return done / self.seconds if done > 0 and self.seconds > 0 else None
 
     @property
     def seconds_left(self) -> float | None:
-        """Until all are done, at this rate."""
+        """Seconds until all runs are done, at this rate; None if it is unknown."""
         return None if self.rate is None else (self.total - self.done - self.failed - self.begun) / self.rate
 
 
 def progress_of(store: Store) -> SweepProgress:
-    """How the sweep of a folder stands; what runs, and how fast, is what its driver last said."""
+    """Return the progress of a folder's sweep; running jobs and rate are as its driver last published them."""
     runs = store.runs()
     progress = SweepProgress(len(runs), sum(map(store.is_finished, runs)), len(store.failures(runs)))
     if store.driver() is not None:
-        said = store.published()
+        published = store.published()
         for name in ("running", "losses", "fresh", "seconds", "begun", "inherited"):
-            if isinstance(said.get(name), int | float):
-                setattr(progress, name, said[name])
+            if isinstance(published.get(name), int | float):
+                setattr(progress, name, published[name])
     return progress
 
 
 def jobs_of(spec: Spec, store: Store, gpus: int, limit: int | None = None) -> list[Job]:
-    """Jobs of the runs that are neither finished nor failed; at most `limit` runs."""
+    """Return jobs of the runs that are neither finished nor failed.
+
+    Args:
+        spec: the sweep.
+        store: its folder.
+        gpus: number of GPUs of the engine.
+        limit: largest number of runs; None, the default, for all.
+    """
     failed = store.failures(spec.runs)
     left = len(spec.runs) if limit is None else limit
     jobs: list[Job] = []
@@ -120,7 +131,18 @@ def drive(
     jobs: Sequence[Job],
     show: Callable[[SweepProgress], None] = lambda progress: None,
 ) -> SweepProgress:
-    """Run the jobs; the caller holds `store.driving()` and has declared the sweep."""
+    """Execute the jobs and return the progress; the caller holds `store.driving()` and has declared the sweep.
+
+    Args:
+        spec: the sweep.
+        store: its folder.
+        engine: executes the jobs; it is closed at the end.
+        jobs: as returned by `jobs_of`.
+        show: called with the progress, about twice a second.
+
+    Raises:
+        ValueError: the disk is full.
+    """
     try:
         return _Driver(spec, store, engine, jobs).run(show)
     except OSError as error:
@@ -151,14 +173,14 @@ class _Driver:
                 self._engine.start(job)
             self._tell(show)
             for ended in self._engine.wait(_WAIT_S):
-                self._settle(ended)
+                self._count(ended)
         self._tell(show)
         if progress.done == self._all:
             self._store.clear_scratch()
         return progress
 
-    def _settle(self, ended: Ended) -> None:
-        """Count a job that is over, or put it back."""
+    def _count(self, ended: Ended) -> None:
+        """Count a job that has ended, or queue it again if its worker was lost."""
         job, error, lost = ended
         if error is not None and any(os.strerror(code) in error.reason for code in FULL_DISK):
             raise _full(error.reason)
@@ -176,7 +198,7 @@ class _Driver:
         if lost and times < _MOST_LOSSES:
             self._waiting.appendleft(missing)
             return
-        reason, details = error or ("its worker was done, but its file is not there or damaged", "")
+        reason, details = error or ("the worker finished, but the file of the run is missing or damaged", "")
         for run in missing:
             self._store.fail(run, f"{reason}, {times} times" if lost else reason, details)
         self._progress.failed += len(missing)
@@ -197,4 +219,4 @@ class _Driver:
 
 
 def _full(what: str) -> ValueError:
-    return ValueError(f"the disk is full ({what}); make room and start the sweep again, it goes on from there")
+    return ValueError(f"the disk is full ({what}); make room and start the sweep again to continue it")

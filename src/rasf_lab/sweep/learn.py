@@ -3,11 +3,11 @@
 Its parameters are the arguments of `rasf.learn` that `TRAINING` declares for sweeps; any other name is a setting of the
 agent. `evaluate` is a table of the arguments that `EVALUATION` declares for sweeps.
 
-A run saves its library as libraries/ID.rasf of the sweep's folder. ID is a hash of what determines training, so a
-change of `evaluate` alone trains nothing again. The combined table has what training saw, a mean over policies, and
-for each risk the measures of evaluation, a mean over weightings: `return@neutral`, `return_cvar@mean-variance:-4`. The
-run's arrays hold each of them: `history_NAME`, one entry per policy, `evaluated_w` (n, d), and `MEASURE@RISK` (n, 3),
-estimate, low and high of its interval for each weighting.
+A run saves its library as libraries/ID.rasf in the sweep's folder. ID is a hash of what determines training, so a
+change of `evaluate` alone retrains nothing. The combined table has measures of training, as means over policies, and
+for each risk the measures of evaluation, as means over weightings: `return@neutral`, `return_cvar@mean-variance:-4`.
+The run's arrays are `history_NAME`, one entry per policy, `evaluated_w` (n, d), and `MEASURE@RISK` (n, 3): estimate,
+low and high of the interval for each weighting.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _TRAINING, _EVALUATION = given_at(TRAINING, SWEEP), given_at(EVALUATION, SWEEP)
 
 
 class Learn:
-    """See the module's header."""
+    """The experiment `learn`; see the module's header."""
 
-    # whose values may be lists or tables of TOML
+    # parameters whose values may be lists or tables of TOML
     structured = (
         *(name for name, row in _TRAINING.items() if row.kind is str and row.read is not readers.text),
         "widths",
@@ -54,7 +54,7 @@ class Learn:
     )
 
     def check(self, parameters: Mapping[str, Parameter]) -> Mapping[str, Parameter]:
-        """Refuse what cannot be before the sweep starts; files of weights become the weights."""
+        """Refuse impossible parameters before the sweep starts; the content of weight files replaces their names."""
         for name in ("env", "tasks"):
             if name not in parameters:
                 raise ValueError(f"{name} is missing")
@@ -76,7 +76,7 @@ class Learn:
         return kept
 
     def uses_gpus(self, runs: Sequence[Run]) -> bool:
-        """Networks do; an agent that is chosen by itself may turn out to be a table, which does not."""
+        """Return whether a run names an agent with networks; "auto" may be a table, which needs no GPU."""
         named = {str(run.parameters.get("agent", "auto")) for run in runs} - {"auto"}
         return any(AGENTS[name].family is Family.NETWORKS for name in named)
 
@@ -91,7 +91,7 @@ LEARN = Learn()
 
 
 def _read(parameters: Mapping[str, Parameter]) -> Header:
-    """The arguments of `rasf.learn`; settings as they are."""
+    """The arguments of `rasf.learn`; settings are left as they are."""
     read = read_values(_TRAINING, {name: value for name, value in parameters.items() if name != "evaluate"})
     return read | {"env": readers.import_environment(read["env"])}
 
@@ -106,13 +106,13 @@ def _read_evaluation(parameters: Mapping[str, Parameter]) -> Header:
 
 @cache
 def _look(env: str, kwargs: str) -> tuple[int, AgentSpec]:
-    """The number of features of an environment, and the agent that would be chosen for it."""
+    """The number of features of an environment, and the agent that `agent="auto"` means for it."""
     from rasf.envs.gymnasium.single import open_environment
     from rasf.library.arguments.environment import choose_agent
 
     try:
         opened = open_environment(env, **json.loads(kwargs))
-    except Exception as error:  # whatever an environment of the user's may raise
+    except Exception as error:  # a user's environment may raise any exception
         raise ValueError(f"env {env!r} cannot be used: {error}") from error
     try:
         return opened.n_features, choose_agent(opened, 0)[0]
@@ -136,7 +136,7 @@ def _check_settings(agent: AgentSpec, settings: Mapping[str, object]) -> None:
 
 
 def _check_acting(agent: AgentSpec, risk: Risk, covariance: bool) -> None:
-    """Refuse a risk that the library of an agent will not be able to serve: better known before training."""
+    """Refuse, before training, a risk that the agent's library cannot act for."""
     means_only = agent.neutral and agent.law is not LawKind.HISTOGRAM and not covariance
     if not can_act(agent.law, risk, covariance=not means_only):
         raise ValueError(f"evaluate.risk must be one that {agent} can act for, got {risk_to_text(risk)}")
@@ -149,7 +149,7 @@ def _execute(run: Run, scratch: Path) -> RunResult:
     if run.parameters.get("agent", "auto") == "auto":
         scalars["agent"] = library.agent
     seen = {f"train_{name}": float(library.history[name].mean()) for name in ("return", "failures")}
-    scalars |= {name: mean for name, mean in seen.items() if not math.isnan(mean)}  # nan: the environment names none
+    scalars |= {name: mean for name, mean in seen.items() if not math.isnan(mean)}  # nan: no failures are marked
     if "evaluate" in run.parameters:
         options = _read(run.parameters)
         same = {"env": options["env"], "env_kwargs": options.get("env_kwargs", {})}
@@ -160,7 +160,7 @@ def _execute(run: Run, scratch: Path) -> RunResult:
 
 
 def _library(run: Run, scratch: Path) -> tuple[PolicyLibrary, Path]:
-    """The run's library, trained now or before; and its file."""
+    """Load or train the run's library; return it with its file."""
     from rasf.library.file import load
     from rasf.library.learn import learn
 
@@ -175,20 +175,20 @@ def _library(run: Run, scratch: Path) -> tuple[PolicyLibrary, Path]:
 
 
 def reporter(scratch: Path) -> Callable[[TrainingProgress], None]:
-    """A callback that says, now and then, how much of the training is done."""
-    said = time.monotonic()
+    """Return a callback for `rasf.learn` that reports the progress of the job with this scratch folder."""
+    reported = time.monotonic()
 
     def report(progress: TrainingProgress) -> None:
-        nonlocal said
-        if time.monotonic() - said > _REPORT_EVERY_S:
-            said = time.monotonic()
+        nonlocal reported
+        if time.monotonic() - reported > _REPORT_EVERY_S:
+            reported = time.monotonic()
             report_progress(scratch, progress.share)
 
     return report
 
 
 def _evaluate(library: PolicyLibrary, env: Header, options: Header) -> dict[str, Floats]:
-    """Measures by MEASURE@RISK (n, 3), and the weightings (n, d) they are of."""
+    """Measures by MEASURE@RISK (n, 3), and `evaluated_w`, their weightings (n, d)."""
     w = options.pop("tasks", None)
     if w is None:
         w = np.array(list(dict.fromkeys(policy.w for policy in library.policies)))
@@ -198,7 +198,7 @@ def _evaluate(library: PolicyLibrary, env: Header, options: Header) -> dict[str,
     found = {"evaluated_w": w}
     reports = [report for each in compared for report in each.reports.values()]
     for name, measure in product(named, dict.fromkeys(chain(*(report.measures for report in reports)))):
-        # where an environment names failures only when they happen, a weighting may have none
+        # a weighting may have no failures if the environment marks them only when they happen
         rows = [each.reports[name].measures.get(measure, (0.0, 0.0, 0.0)) for each in compared]
         found[f"{measure}@{name}"] = np.array([tuple(row) for row in rows])
     return found

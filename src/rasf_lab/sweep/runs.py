@@ -1,9 +1,9 @@
-"""A run: an experiment, its parameters and a seed; and what an experiment is.
+"""A run is an experiment, its parameters and a seed; `Experiment` is the interface of experiments.
 
-A run's id is a hash of what determines its numbers, so it is the same on every machine and in every order; 1 and 1.0
-are the same number. An experiment is named by text, because a worker in another process has to find it: by a short name
-if an installed package offers it as an entry point, else by "module:attribute". Ids hash that name, not where the code
-of a short name lies.
+A run's id is a hash of what determines its numbers, so it is the same on every machine and for every order of the
+parameters; 1 and 1.0 are the same number. An experiment is named by text, so that a worker in another process can find
+it: a short name if an installed package offers it as an entry point, else "module:attribute". Ids hash the name, not
+the place of the code behind a short name.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _ID_LENGTH = 16
 
 @cache
 def experiments() -> dict[str, str]:
-    """Return where the experiments with a short name lie: "learn", and what packages offer as `rasf.experiments`."""
+    """Return "module:attribute" by short name: of "learn", and of entry points in the group `rasf.experiments`."""
     offered = {one.name: one.value for one in entry_points(group="rasf.experiments")}
     return {"learn": "rasf_lab.sweep.learn:LEARN"} | offered
 
 
 class RunLimits(NamedTuple):
-    """What a run may take; None is no limit."""
+    """Limits of a run; None is no limit."""
 
     seconds: float | None = None
     memory_gb: float | None = None
@@ -45,7 +45,7 @@ NO_LIMITS = RunLimits()
 
 @dataclass(frozen=True)
 class Run:
-    """What determines a run's numbers; `kind` is the name of its experiment."""
+    """All that determines a run's numbers, and the hash of it; `kind` is the name of the experiment."""
 
     kind: str
     parameters: Mapping[str, Parameter]
@@ -60,12 +60,12 @@ class Run:
         return hash(self.id)
 
     def describe(self) -> dict[str, Parameter]:
-        """All of it, as JSON."""
+        """Return the run as JSON values."""
         return {"kind": self.kind, "parameters": dict(sorted(self.parameters.items())), "seed": self.seed}
 
     @classmethod
     def from_description(cls, given: Header) -> Run:
-        """The run that `describe` described."""
+        """Return the run from the values of `describe`."""
         return cls(given["kind"], dict(given["parameters"]), given["seed"])
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class Run:
 
 
 def same_number(value: Parameter) -> Parameter:
-    """A value, its numbers written in one way: 1.0 as 1."""
+    """Return a value with whole floats as ints, so that 1.0 and 1 give the same id."""
     if isinstance(value, dict):
         return {name: same_number(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -84,47 +84,58 @@ def same_number(value: Parameter) -> Parameter:
 
 
 class RunResult(NamedTuple):
-    """What a run found: numbers (nan and infinity too) and words for the table, arrays to be kept beside it."""
+    """A run's result: numbers (also nan and infinity) and text for the table, and arrays that are kept in its file."""
 
     scalars: dict[str, Value]
     arrays: Arrays
 
 
 class Experiment(Protocol):
-    """How runs of an experiment are checked, put together and executed.
+    """Checks, groups and executes the runs of an experiment.
 
-    A run's numbers may not depend on the runs it is executed with: after a fault some of them are already finished and
-    only the others are executed. An experiment may also have `structured`, the names of parameters whose values may be
-    lists or tables; in a sweep file each of them may be a table of its own, such as `[evaluate]`.
+    A run's numbers must not depend on the runs that are executed with it, because after a fault only the unfinished
+    ones are executed. An experiment may also have `structured`, the names of parameters whose values may be lists or
+    tables; in a sweep file each of them may be a table of its own, such as `[evaluate]`.
     """
 
     def check(self, parameters: Mapping[str, Parameter]) -> Mapping[str, Parameter] | None:
-        """Refuse unknown or impossible parameters in one sentence that begins with the name of the parameter.
+        """Check the parameters of a run, and return those to keep, or None to keep them as they are.
 
-        It may return them as they are to be kept, such as with the content of a file in place of its name.
+        For example, the content of a file may replace its name.
+
+        Raises:
+            ValueError: a parameter is unknown or impossible; the message is one sentence that begins with its name.
         """
 
     def uses_gpus(self, runs: Sequence[Run]) -> bool:
-        """Whether a job of these runs should have a GPU to itself, where there are GPUs."""
+        """Return whether a job of these runs needs a GPU of its own, on machines that have GPUs."""
 
     def pack(self, runs: Sequence[Run], gpus: int) -> list[list[Run]]:
-        """Runs that are executed together, such as lanes of one program on a GPU; else each alone.
+        """Return groups of runs that are executed together, such as lanes of one program on a GPU.
 
-        It is given all runs of a sweep, finished or not, so that what is together does not depend on what is finished.
+        Args:
+            runs: all runs of the sweep, so that the groups do not depend on which runs are finished.
+            gpus: number of GPUs of the engine.
         """
 
     def execute(self, runs: Sequence[Run], scratch: Path) -> list[RunResult]:
-        """Run them; `scratch` is a folder for checkpoints of exactly these, which outlives a fault and is removed when
-        all is done. A long job may say how far it is, by `store.report_progress`."""
+        """Execute a group of runs and return their results in order.
+
+        A long job may report its progress with `store.report_progress`.
+
+        Args:
+            runs: the unfinished runs of the group.
+            scratch: folder for checkpoints of exactly these runs; it outlives faults and is removed after success.
+        """
 
 
 def experiment_of(kind: str) -> Experiment:
-    """The experiment with this short name, or at this "module:attribute"."""
+    """Return the experiment with this short name, or the one at "module:attribute"."""
     module, _, attribute = experiments().get(kind, kind).partition(":")
     experiment: Experiment = getattr(import_module(module), attribute)
     return experiment
 
 
 def alone(runs: Sequence[Run]) -> list[list[Run]]:
-    """`Experiment.pack` for runs that gain nothing from one another."""
+    """Return each run as a group of its own, for `Experiment.pack`."""
     return [[run] for run in runs]

@@ -1,8 +1,8 @@
 """A sweep as data: a TOML file that expands to runs.
 
     sweep = "four-room-risk"            name
-    kind = "four-room"                  what is run: learn, four-room, reacher, or "module:attribute" for an
-                                        experiment of your own, also of a module in the folder we are in
+    kind = "four-room"                  the experiment: learn, four-room, reacher, or "module:attribute" for an
+                                        experiment of your own; the module may be in the current folder
     seeds = 10                          0 .. 9, or a list
 
     [parameters]                        the same in every run
@@ -15,12 +15,12 @@
     algorithm = "prql"
     eta = 0.3
 
-    [limits]                            of a run, or of runs that are executed together
+    [limits]                            of a run, or of a group of runs that are executed together
     seconds = 3600
     memory_gb = 4
 
-Where an experiment has parameters that are tables, as `evaluate` of learn, each may be a table of the file. Everything
-is checked before anything starts; what is wrong is named with its line.
+A parameter that is itself a table, such as `evaluate` of learn, may be a table of the file. The file is checked before
+any run starts; an error names its line.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ from rasf_lab.sweep.runs import (
 )
 
 _KEYS = ("sweep", "kind", "seeds", "parameters", "grid", "list", "limits")
-_PARTS = ("check", "pack", "execute", "uses_gpus")  # of an experiment
+_PARTS = ("check", "pack", "execute", "uses_gpus")  # methods of an experiment
 _MOST_RUNS = 100_000
-_LARGEST = 2**63 - 1  # whole number of a table
+_LARGEST = 2**63 - 1  # largest whole number in a column of the table
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A named sweep: its runs in order, and what each may take."""
+    """A named sweep: its runs in order, and their limits."""
 
     name: str
     runs: tuple[Run, ...]
@@ -64,7 +64,15 @@ class Spec:
 
 
 def read_spec(path: Path, memory_gb: float = math.inf) -> Spec:
-    """Read and check a sweep file; memory_gb: what a worker's machine has, a sweep that needs more is refused."""
+    """Read and check a sweep file.
+
+    Args:
+        path: the file.
+        memory_gb: memory of a worker's machine; a larger limit of memory is refused. Unlimited by default.
+
+    Raises:
+        ValueError: the file is not a valid sweep; the message names the line.
+    """
     return _Reader(path, *read_toml(path), memory_gb).spec()
 
 
@@ -96,7 +104,7 @@ class _Reader:
         add_cwd_to_path()
         try:
             experiment = experiment_of(given)
-        except Exception as error:  # whatever a module of the user's may raise
+        except Exception as error:  # a user's module may raise any exception
             reason = f"{type(error).__name__}: {error}"
             raise self._refuse(f"kind {given!r} cannot be imported: {reason}", "kind") from error
         if isinstance(experiment, type) or not all(hasattr(experiment, part) for part in _PARTS):
@@ -123,7 +131,7 @@ class _Reader:
         return seeds
 
     def _choices(self) -> list[dict[str, Parameter]]:
-        """Parameters of every run, without the seed."""
+        """Parameters of all runs, without the seed."""
         fixed, grid, sets = self._table("parameters"), self._grid(), self._sets()
         tables = {name: self._given[name] for name in self._structured if name in self._given}
         taken: set[str] = set()
@@ -161,7 +169,7 @@ class _Reader:
         texts = list(map(_text, sets))
         for index, one in enumerate(sets):
             if texts[index] in texts[:index]:
-                raise self._refuse(f"the runs of {one!r} are there twice", "", "list", index)
+                raise self._refuse(f"the runs of {one!r} are declared twice", "", "list", index)
         return sets
 
     def _limits(self) -> RunLimits:
@@ -201,7 +209,7 @@ class _Reader:
         return self._refuse(f"more than {_MOST_RUNS} runs are too many", key, "" if key else "grid")
 
     def _where(self, name: str, chosen: dict[str, Parameter]) -> tuple[str, int]:
-        """Section, and place in a list, that gave a parameter its value; `name` may be table.key."""
+        """Section, and index in a list, that gave a parameter its value; `name` may be table.key."""
         table, _, _ = name.partition(".")
         if table in self._structured and table in self._given:
             return table if table != name else "", 0
@@ -212,11 +220,11 @@ class _Reader:
         return "list", next((i for i, one in enumerate(sets) if table in one and one.items() <= chosen.items()), 0)
 
     def _refuse(self, what: str, key: str = "", section: str = "", index: int = 0) -> ValueError:
-        """The error for something wrong at a key of a section; `index` counts sections of the same name."""
+        """The error for a key of a section, with its line; `index` counts sections of the same name."""
         return ValueError(f"{self._path}, line {self._line(key, section, index)}: {what}")
 
     def _line(self, key: str, section: str, index: int) -> int:
-        """The key's line, or else its section's, or else the first; `tomllib` says what stands there but not where."""
+        """The key's line, or else its section's, or else the first; `tomllib` gives values without lines."""
         at, inside, seen = 1, section == "", -1
         for number, line in enumerate(self._lines, 1):
             header = re.match(r"\s*\[{1,2}\s*[\"']?([\w-]+)[\"']?\s*\]{1,2}\s*(#|$)", line)
@@ -227,7 +235,7 @@ class _Reader:
                 inside = header[1] == section and seen == index
                 at = number if inside else at
             elif section and re.match(rf"\s*{re.escape(section)}\s*[.=]", line):
-                at = number  # of grid.risk = [0.0], or of grid = {risk = [0.0]}
+                at = number  # grid.risk = [0.0], or grid = {risk = [0.0]}
                 if key and re.search(rf"\b{re.escape(key)}\b", line):
                     return number
             elif inside and key and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[.=]", line):
@@ -236,5 +244,5 @@ class _Reader:
 
 
 def _text(value: Parameter) -> str:
-    """The same text for values that make the same run: for 1 and 1.0, but not for 1 and true."""
+    """A text that is equal for values that make the same run: for 1 and 1.0, but not for 1 and true."""
     return json.dumps(same_number(value), sort_keys=True, default=str)

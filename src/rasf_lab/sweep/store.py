@@ -1,15 +1,15 @@
-"""A sweep's folder: every run complete or absent, whatever happens to the processes that fill it.
+"""The folder of a sweep, in which every run is complete or absent, whatever happens to the processes that write it.
 
-    lock, driver             held by the one driver, free again the moment it dies; the driver's process
-    sweep.json               name and runs
-    progress.json            what the driver last said
+    lock, driver             lock of the single driver, released when it dies; the driver's process and host
+    sweep.json               name, limits and runs
+    progress.json            progress, as last published by the driver
     runs/ID.run              a finished run: scalars, provenance, arrays (the checksummed container of `rasf.files`)
-    failed/ID.json           a run that failed, why and where
-    scratch/JOB/             checkpoints of unfinished jobs, and `share`, how much is done
-    log.txt                  what workers printed
+    failed/ID.json           a failed run: reason and traceback
+    scratch/JOB/             checkpoints of an unfinished job, and `share`, the share of it that is done
+    log.txt                  output of the workers
     table.parquet            the combined table
 
-A damaged file counts as absent. Experiments may keep files of their own beside these.
+A damaged file counts as absent. Experiments may keep more files in the folder.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rasf_lab.sweep.spec import Spec
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _SHARE = "share"
-_PATIENCE_S = 0.25  # to get the lock, which `driver` holds for a moment
+_PATIENCE_S = 0.25  # wait for the lock, which `driver` may hold for a moment
 
 
 class Finished(NamedTuple):
@@ -57,18 +57,18 @@ class Store:
 
     @contextmanager
     def driving(self) -> Iterator[None]:
-        """Be the only driver of this folder; a second one is refused and changes nothing.
+        """Hold the folder's lock as its only driver.
 
         Raises:
-            ValueError: the folder has another driver, or holds files and no sweep.
+            ValueError: the folder has another driver, or holds files but no sweep.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        before = {self._lock.name, self._owner.name}  # are there before sweep.json is
-        # listed before sweep.json is looked for: a driver that has just begun writes it first
+        before = {self._lock.name, self._owner.name}  # written before sweep.json
+        # the listing comes before the test for sweep.json, which another driver that starts now would write first
         others = [name for name in os.listdir(self.folder) if name not in before and not is_partial(name)]
         if others and not self._declaration.exists():
             raise ValueError(
-                f"{self.folder} must be an empty folder or that of a sweep; it holds {min(others)} and no sweep.json"
+                f"{self.folder} must be an empty folder or one of a sweep; it holds {min(others)} but no sweep.json"
             )
         try:
             lock = FileLock(self._lock).acquire(_PATIENCE_S)
@@ -81,12 +81,12 @@ class Store:
             yield
 
     def driver(self) -> str | None:
-        """The process that drives this folder now, None if there is none; the folder need not be writable."""
+        """Return the process that drives this folder now, or None; the folder need not be writable."""
         try:
             held = is_locked(self._lock)
         except FileNotFoundError:
             return None
-        except OSError:  # of another user, and not readable
+        except OSError:  # the lock is another user's and not readable
             held = None
         return self._noted_driver() if held else None if held is False else f"perhaps {self._noted_driver()}"
 
@@ -94,10 +94,10 @@ class Store:
         return (self._owner.read_text().strip() if self._owner.exists() else "") or "another process"
 
     def declare(self, spec: Spec) -> None:
-        """Note the sweep's runs.
+        """Write the sweep's name, limits and runs.
 
         Raises:
-            ValueError: the folder is that of another sweep.
+            ValueError: the folder belongs to another sweep.
         """
         described = {"name": spec.name, "limits": list(spec.limits), "runs": [run.describe() for run in spec.runs]}
         before = _json(self._declaration).get("name", spec.name)
@@ -108,18 +108,22 @@ class Store:
         write_text(self._declaration, json.dumps(described, indent=1) + "\n")
 
     def declared(self) -> Header:
-        """What `declare` noted."""
+        """Return what `declare` wrote.
+
+        Raises:
+            ValueError: the folder is not that of a sweep.
+        """
         found = _json(self._declaration)
         if not {"name", "runs"} <= found.keys():
             raise ValueError(f"{self.folder} is not the folder of a sweep")
         return found
 
     def runs(self) -> list[Run]:
-        """The declared runs."""
+        """Return the declared runs."""
         return [Run.from_description(each) for each in self.declared()["runs"]]
 
     def finish(self, run: Run, outcome: RunResult, provenance: dict[str, object]) -> None:
-        """Keep a finished run, whole or not at all."""
+        """Save a finished run, completely or not at all, and delete its failure."""
         scalars = {name: _to_json(value) for name, value in outcome.scalars.items()}
         save_file(
             self._path(run), {"run": run.describe(), "scalars": scalars, "provenance": provenance}, outcome.arrays
@@ -127,7 +131,7 @@ class Store:
         self.clear_failures([run])
 
     def finished(self, run: Run) -> Finished | None:
-        """A finished run; None if it is not there or damaged."""
+        """Return a finished run; None if its file is absent or damaged."""
         try:
             header, arrays = load_file(self._path(run))
             if header["run"] != run.describe():
@@ -138,42 +142,42 @@ class Store:
             return None
 
     def is_finished(self, run: Run) -> bool:
-        """Whether a run is there and whole; what was once found whole is not read again."""
+        """Return whether a run is finished; a file that was found complete is not read again."""
         if run.id not in self._whole and self.finished(run) is not None:
             self._whole.add(run.id)
         return run.id in self._whole
 
     def fail(self, run: Run, reason: str, details: str = "") -> None:
-        """Note that a run failed, and why."""
+        """Save the reason why a run failed, and details such as the traceback."""
         note = {"run": run.describe(), "reason": reason, "details": details}
         write_text(self._note(run), json.dumps(note, indent=1) + "\n")
 
     def failures(self, runs: Sequence[Run]) -> dict[str, str]:
-        """Reasons by run id, of the runs that failed and are not finished."""
+        """Return reasons by run id, for the runs that failed and are not finished."""
         noted = ((run, _json(self._note(run)).get("reason")) for run in runs)
         return {run.id: str(why) for run, why in noted if why is not None and not self.is_finished(run)}
 
     def clear_failures(self, runs: Sequence[Run]) -> None:
-        """Forget failures, so that the runs are tried again."""
+        """Delete failures, so that the runs are tried again."""
         for run in runs:
             self._note(run).unlink(missing_ok=True)
 
     def publish(self, progress: Mapping[str, object]) -> None:
-        """Note how the driver is getting on."""
+        """Write the driver's progress."""
         write_text(self.folder / "progress.json", json.dumps(progress) + "\n")
 
     def published(self) -> Header:
-        """What the driver last noted; empty if nothing."""
+        """Return the progress that the driver last wrote; empty if there is none."""
         return _json(self.folder / "progress.json")
 
     def scratch(self, job: Sequence[Run]) -> Path:
-        """A folder for a job's checkpoints: never that of other runs, nor of only some of these."""
+        """Make and return the folder for a job's checkpoints, which is specific to exactly these runs."""
         path = self._scratch(job)
         path.mkdir(parents=True, exist_ok=True)
         return path
 
     def share(self, job: Sequence[Run]) -> float:
-        """How much of a job is done, as its experiment last reported; 0 without a report."""
+        """Return the share of a job that is done, as its experiment last reported; 0 without a report."""
         try:
             share = float((self._scratch(job) / _SHARE).read_text())
         except (OSError, ValueError):
@@ -181,7 +185,7 @@ class Store:
         return share if 0 <= share <= 1 else 0.0
 
     def clear_scratch(self, job: Sequence[Run] = ()) -> None:
-        """Remove a job's checkpoints; without a job, all."""
+        """Remove the checkpoints of a job, or of all jobs by default."""
         shutil.rmtree(self._scratch(job) if job else self.folder / "scratch", ignore_errors=True)
 
     def _scratch(self, job: Sequence[Run]) -> Path:
@@ -196,17 +200,22 @@ class Store:
 
 
 def report_progress(scratch: Path, share: float) -> None:
-    """For an experiment whose jobs take long: how much of the job with this scratch folder is done."""
+    """Report the progress of a long job, from its experiment.
+
+    Args:
+        scratch: the job's scratch folder.
+        share: the share of the job that is done, 0 to 1.
+    """
     write_text(scratch / _SHARE, f"{share:.4f}")
 
 
 def sweep_folder(scratch: Path) -> Path:
-    """The folder of the sweep that a scratch folder is in, for files that an experiment keeps beside the runs."""
+    """Return the sweep's folder of a scratch folder, for files that an experiment keeps beside the runs."""
     return scratch.parent.parent
 
 
 def _json(path: Path) -> Header:
-    """A JSON object in a file; an empty one if there is none or it is damaged."""
+    """The JSON object in a file; empty if the file is absent or damaged."""
     try:
         found = json.loads(path.read_text())
     except (FileNotFoundError, ValueError, RecursionError):
@@ -215,7 +224,7 @@ def _json(path: Path) -> Header:
 
 
 def _to_json(scalar: object) -> object:
-    """A scalar of Python or numpy for JSON, which has neither nan nor infinity."""
+    """A scalar of Python or numpy as JSON, which lacks nan and infinity."""
     value = scalar.item() if isinstance(scalar, np.generic) else scalar
     return {"float": repr(value)} if isinstance(value, float) and not math.isfinite(value) else value
 

@@ -5,8 +5,8 @@
     version, commit, python                                      provenance
     host, device, wall_s, peak_gb, together, date                provenance that differs between equal sweeps
 
-Names that are taken get an ending: a parameter `seed` is the column `seed_parameter`, a scalar of a parameter's name
-ends in `_result`. What a run does not have is null.
+A name that is taken gets an ending: a parameter `seed` is the column `seed_parameter`, and a scalar with the name of a
+parameter ends in `_result`. Missing values are null.
 """
 
 from __future__ import annotations
@@ -27,7 +27,11 @@ _LAST = ("version", "commit", "python", *VOLATILE)
 
 
 def check_arrow() -> None:
-    """Refuse to begin a sweep whose table could not be written."""
+    """Check that pyarrow is installed, before a sweep starts.
+
+    Raises:
+        ValueError: it is not, so that no table could be written.
+    """
     try:
         import pyarrow  # noqa: F401
     except ImportError:
@@ -35,7 +39,7 @@ def check_arrow() -> None:
 
 
 def table_of(store: Store) -> pyarrow.Table:
-    """The table of what a folder has now."""
+    """Return the table of the finished and failed runs in a folder."""
     check_arrow()
     import pyarrow
 
@@ -59,7 +63,7 @@ def table_of(store: Store) -> pyarrow.Table:
 
 
 def write_table(store: Store) -> Path:
-    """Write the table into the folder, whole or not at all; equal tables give equal bytes."""
+    """Write the table into the folder, completely or not at all; equal tables give equal bytes."""
     table, path = table_of(store), store.folder / "table.parquet"
     from pyarrow import parquet
 
@@ -68,7 +72,7 @@ def write_table(store: Store) -> Path:
 
 
 def _column(values: list[Any], name: str) -> pyarrow.Array:
-    """A column of one type: truth values, whole numbers, numbers, or else text; lists and tables are JSON."""
+    """A column of one type: bool, int, float, or else text; lists and tables are JSON."""
     import pyarrow
 
     values = [json.dumps(value) if isinstance(value, list | dict) else value for value in values]

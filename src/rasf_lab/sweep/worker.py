@@ -1,4 +1,4 @@
-"""What a worker does with a job: execute what is missing of it, keep each run, say how it went."""
+"""The work of a worker: execute the unfinished runs of a job, save each, and return the error if there is one."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from rasf_lab.sweep.store import Store
 
 
 class JobError(NamedTuple):
-    """What went wrong, in one line; and at length."""
+    """Why a job failed: the reason in one line, and details such as the traceback."""
 
     reason: str
     details: str = ""
 
 
 def try_job(folder: Path, job: Sequence[Run]) -> JobError | None:
-    """Do a job; whatever it raises, even SystemExit, is the job's error and not the worker's."""
+    """Do a job and return its error, or None; all exceptions, even SystemExit, are caught."""
     try:
         do_job(folder, job)
     except BaseException as error:
@@ -37,7 +37,12 @@ def try_job(folder: Path, job: Sequence[Run]) -> JobError | None:
 
 
 def do_job(folder: Path, job: Sequence[Run]) -> None:
-    """Execute the runs of a job that are not finished, and keep them; what goes wrong is raised."""
+    """Execute and save the unfinished runs of a job.
+
+    Args:
+        folder: of the sweep.
+        job: the runs, all of one experiment.
+    """
     store = Store(folder)
     missing = [run for run in job if not store.is_finished(run)]
     if not missing:
@@ -52,7 +57,12 @@ def do_job(folder: Path, job: Sequence[Run]) -> None:
 
 
 def provenance_of(wall_s: float, together: int) -> dict[str, object]:
-    """Where, with what, in how much time and memory, and how many runs shared that."""
+    """Return the provenance of finished runs: version, commit, machine, time and peak memory.
+
+    Args:
+        wall_s: seconds of the job.
+        together: how many runs the job had.
+    """
     return {
         "version": rasf.__version__,
         "commit": commit(),
@@ -68,9 +78,9 @@ def provenance_of(wall_s: float, together: int) -> dict[str, object]:
 
 @cache
 def commit() -> str:
-    """The checkout's commit; empty outside one."""
+    """Return the commit of the checkout that rasf runs from; empty outside a checkout."""
     here = Path(__file__).parent
-    if "site-packages" in here.parts:  # which may lie inside the checkout of something else
+    if "site-packages" in here.parts:  # an environment may be inside the checkout of another project
         return ""
     try:
         asked = ["git", "-C", str(here), "rev-parse", "HEAD"]
@@ -81,7 +91,7 @@ def commit() -> str:
 
 
 def _device() -> str:
-    """The GPU of this worker, if it has one and used it; else the processor's type."""
+    """The GPU of this worker if JAX used it, else the processor's type."""
     jax = sys.modules.get("jax")
     if jax is not None and os.environ.get("CUDA_VISIBLE_DEVICES"):
         return str(jax.devices()[0].device_kind)

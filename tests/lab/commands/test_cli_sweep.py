@@ -61,7 +61,7 @@ def test_a_sweep_is_limited_resumed_retried_and_looked_at(rasf, tmp_path, trace)
     code, said = rasf("status", "rasf-sweeps/try")
     assert code == 0
     assert "3 of 4" in said
-    assert "it has no driver now" in said
+    assert "the sweep is not running" in said
     assert "1 failed" in said
     assert "RuntimeError: asked to raise" in said
     assert ", 0 would be executed" in rasf("spec.toml", "--dry-run")[1]
@@ -148,7 +148,7 @@ def test_an_interrupted_sweep_says_how_to_go_on(tmp_path):
     running.send_signal(signal.SIGINT)
     said, _ = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert "stopped: 0 of 1 runs are done; the same command goes on from there" in said
+    assert "stopped: 0 of 1 runs are done; the same command continues the sweep" in said
 
 
 @pytest.mark.parametrize(

@@ -252,7 +252,7 @@ def test_frames_in_between_are_rendered_by_highway_env():
 
 
 def test_other_environments_are_refused():
-    with pytest.raises(TypeError, match="env must be one of highway-env, got CartPoleEnv"):
+    with pytest.raises(TypeError, match="env must be an environment of highway-env, got CartPoleEnv"):
         make("CartPole-v1")
-    with pytest.raises(TypeError, match="the actions must be DiscreteMetaAction, got ContinuousAction"):
+    with pytest.raises(TypeError, match="actions of type DiscreteMetaAction, got ContinuousAction"):
         make("highway-fast-v0", config={"action": {"type": "ContinuousAction"}, "vehicles_count": 1})

@@ -52,7 +52,7 @@ def test_a_rival_of_one_seed_is_drawn_without_intervals_and_says_so():
     draw_front(axes, {"ways": {"neutral": point}, "rivals": rivals, "failures": "losses"})
     said = [text.get_text() for text in axes.get_legend().get_texts()]
     pyplot.close(figure)
-    assert said == ["dqn-batched, 5 steps for each weighting (seed 3 only)", "envelope, 7,000 steps for all"]
+    assert said == ["DQN (batched), 5 steps per weighting (seed 3 only)", "Envelope, 7,000 steps for all weightings"]
 
 
 def test_no_failures_in_any_seed_have_an_interval():

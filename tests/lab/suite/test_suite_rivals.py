@@ -184,7 +184,7 @@ def test_whoever_wants_weights_of_one_sign_meets_only_such_cases(mine):
     mixed = find_case("four-rooms")
     assert signs_of(mixed) is None
     assert rivals_of(mixed) == ["dqn", "qr-dqn", "dqn-batched", "qr-dqn-batched"]
-    with pytest.raises(ValueError, match="now positive, now negative"):
+    with pytest.raises(ValueError, match="weights of both signs"):
         all_runs(["four-rooms"], "quick", ["envelope"])
 
 

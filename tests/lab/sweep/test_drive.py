@@ -180,7 +180,7 @@ def test_a_worker_that_says_done_but_kept_nothing_has_failed(tmp_path):
     spec = spec_of(tmp_path, HEAD)
     store, progress = sweep(tmp_path / "s", spec, Forgetful(tmp_path / "s"))
     assert progress.failed == 1
-    assert "its file is not there or damaged" in store.failures(spec.runs)[spec.runs[0].id]
+    assert "the file of the run is missing or damaged" in store.failures(spec.runs)[spec.runs[0].id]
 
 
 def test_progress_is_told_and_published(tmp_path, monkeypatch):

@@ -97,7 +97,7 @@ def test_a_bad_file_is_refused_with_the_line(subtests, tmp_path):
         (HEAD + "[parameters]\nscale = 1\n[[list]]\nsleep = 1\n[[list]]\nscale = 2", 8, "scale is given twice"),
         (HEAD + "list = []", 3, "[[list]] must be tables"),
         (HEAD + "list = [1]", 3, "[[list]] must be tables"),
-        (HEAD + "[[list]]\nscale = 1\n[[list]]\nscale = 1.0", 5, "are there twice"),
+        (HEAD + "[[list]]\nscale = 1\n[[list]]\nscale = 1.0", 5, "are declared twice"),
         (HEAD + "[[list]]\nscale = 1\n[[list]]\nscale = nan", 6, "scale must be finite"),
         (HEAD + "[limits]\nhours = 3", 4, "unknown limit 'hours'; known are seconds, memory_gb"),
         (HEAD + "[limits]\nseconds = 0", 4, "seconds must be a positive number"),

@@ -105,7 +105,7 @@ def test_a_driver_removes_what_killed_writers_left_and_nothing_else(store, tmp_p
 def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path):
     (tmp_path / "scratch").mkdir()
     with (
-        pytest.raises(ValueError, match="an empty folder or that of a sweep; it holds scratch"),
+        pytest.raises(ValueError, match="an empty folder or one of a sweep; it holds scratch"),
         Store(tmp_path).driving(),
     ):
         pass

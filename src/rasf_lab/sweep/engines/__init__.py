@@ -1,1 +1,1 @@
-"""Where a sweep's jobs run: worker processes on this machine, or a Ray cluster."""
+"""Engines, which execute a sweep's jobs: worker processes on this machine, or a Ray cluster."""

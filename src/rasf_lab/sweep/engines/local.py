@@ -1,11 +1,11 @@
 """The engine `local`: worker processes on this machine, one job each at a time.
 
-Workers are spawned, stay for many jobs and share compiled code through the caches on disk, Numba's and JAX's. (An entry
-of JAX's that a kill left half written is noticed, and compiled anew each time: slower, not wrong.) A worker that dies,
-or exceeds its time or memory, is replaced. Workers die with the driver (on Linux at once, by a signal of the kernel;
-elsewhere when they next speak to it). A run has one core: libraries for linear algebra are told to use one thread, so
-that their sums do not depend on the number of cores. Or it has one GPU: JAX is told to fail rather than to do without,
-and to take memory as it needs it, since another process may use the same GPU.
+Workers are spawned, execute many jobs, and share compiled code through the caches of Numba and JAX on disk. (If a kill
+leaves an entry of JAX's cache half written, JAX detects it and compiles each time, which is slower but not wrong.) A
+worker that dies, or exceeds its time or memory, is replaced. Workers die with the driver: on Linux at once, by a signal
+of the kernel, elsewhere at their next message to it. A run has one core: libraries for linear algebra use one thread,
+so that their sums do not depend on the number of cores. Or a run has one GPU: JAX fails if it cannot use it, and
+allocates memory as needed, because another process may use the same GPU.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _ON_A_GPU = {"JAX_PLATFORMS": "cuda,cpu", "XLA_PYTHON_CLIENT_PREALLOCATE": "fals
 
 
 class _Worker:
-    """A process, what it is doing, and since when; `gpu` is its alone."""
+    """A worker process, its job and the start of the job; no other worker uses its `gpu`."""
 
     def __init__(self, folder: Path, gpu: str | None) -> None:
         self.gpu = gpu
         self.job: Job | None = None
-        self.since: float | None = None  # when it began with its job; None until it is ready for one
+        self.since: float | None = None  # when its job began; None until the process is ready
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(folder, theirs, os.getpid()), daemon=True)
@@ -57,7 +57,7 @@ class _Worker:
 
 @contextmanager
 def _environment(gpu: str | None) -> Iterator[None]:
-    """What a new process finds in its environment; a choice of the user's stays, but for the GPU."""
+    """Set the environment variables of a new process; those of the user have priority, except for the GPU."""
     before = dict(os.environ)
     usual = _ON_A_CORE if gpu is None else _ON_A_GPU
     os.environ.update({"JAX_COMPILATION_CACHE_DIR": jax_cache(), **usual, **before})
@@ -71,14 +71,14 @@ def _environment(gpu: str | None) -> Iterator[None]:
 
 
 def _work(folder: Path, pipe: Connection, driver: int) -> None:
-    """A worker's life."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's business
+    """The main function of a worker: execute jobs from the pipe until the driver is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver handles Ctrl-C
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != driver:  # it died before we asked
+        if os.getppid() != driver:  # the driver died before this call
             return
-    current_process().daemon = False  # a run may start processes of its own
-    with suppress(OSError):  # a log is not worth a run
+    current_process().daemon = False  # so that a run may start processes
+    with suppress(OSError):  # without a log the runs go on
         log = os.open(folder / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(log, 1)
         os.dup2(log, 2)
@@ -92,13 +92,13 @@ def _work(folder: Path, pipe: Connection, driver: int) -> None:
 
 
 class LocalEngine:
-    """An `Engine`; `gpus` are the ids of devices, one worker each, else there are `workers` of them."""
+    """An `Engine` with a worker for each of `gpus`, the ids of devices, or else with `workers` workers on cores."""
 
     def __init__(self, folder: Path, workers: int, limits: RunLimits = NO_LIMITS, gpus: Sequence[str] = ()) -> None:
         whole("workers", workers)
         self.gpus = len(gpus)
         self._folder, self._limits = folder, limits
-        self._places: list[str | None] = list(gpus) if gpus else [None] * workers  # for workers that are not there yet
+        self._places: list[str | None] = list(gpus) if gpus else [None] * workers  # for workers that have not started
         self._workers: list[_Worker] = []
 
     def free(self) -> int:
@@ -112,7 +112,7 @@ class LocalEngine:
         if worker is None:
             worker = _Worker(self._folder, self._places.pop(0))
             self._workers.append(worker)
-        with suppress(OSError):  # it died while idle; `wait` finds it out
+        with suppress(OSError):  # the worker died while idle; `wait` detects it
             worker.give(job)
 
     def wait(self, seconds: float) -> list[Ended]:
@@ -139,7 +139,7 @@ class LocalEngine:
                     return Ended(job, message)
         except (EOFError, OSError):
             return self._died(worker)
-        if not worker.process.is_alive():  # though a process it started may still hold its end of the pipe
+        if not worker.process.is_alive():  # a process that it started may still hold its end of the pipe
             return self._died(worker)
         if worker.job is None or worker.since is None:
             return None
@@ -159,9 +159,9 @@ class LocalEngine:
         code = worker.process.exitcode or 0
         self._remove(worker)
         if code > 0 and worker.since is None:
-            raise ValueError(f"workers cannot start (exit code {code}): their errors are above")
+            raise ValueError(f"workers cannot start (exit code {code}); their errors are above")
         cause = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        return None if worker.job is None else Ended(worker.job, JobError(f"its worker died ({cause})"), lost=True)
+        return None if worker.job is None else Ended(worker.job, JobError(f"the worker died ({cause})"), lost=True)
 
     def _remove(self, worker: _Worker) -> None:
         worker.process.kill()

@@ -1,4 +1,4 @@
-"""What this machine has: cores, memory, GPUs. Asked without loading JAX, which would take hold of a GPU."""
+"""Cores, memory and GPUs of this machine, found without loading JAX, which would allocate memory on a GPU."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _GB = 1e9
 
 
 def cores() -> int:
-    """Cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def memory_gb() -> float:
-    """Memory of this machine."""
+    """Return the memory of this machine in GB."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GB
 
 
 def gpus() -> list[str]:
-    """Ids of the GPUs that JAX can use here; none where it was told, or installed, to use none."""
+    """Return ids of the GPUs that JAX can use; none if JAX_PLATFORMS is "cpu" or JAX has no CUDA plugin."""
     if os.environ.get("JAX_PLATFORMS") == "cpu" or not any(map(_is_installed, ("xla_cuda12", "xla_cuda13"))):
         return []
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -46,7 +46,7 @@ def gpus() -> list[str]:
 
 
 def jax_cache() -> str:
-    """Where programs that JAX compiled are kept: of this host alone, as another's processor may lack instructions."""
+    """Return the folder of JAX's compiled programs, one per host, as another processor may lack instructions."""
     return str(user_cache() / f"jax-{socket.gethostname()}")
 
 
@@ -55,7 +55,7 @@ def _is_installed(plugin: str) -> bool:
 
 
 def resident_gb(pid: int | None) -> float:
-    """Memory a process has now; 0 where that cannot be known."""
+    """Return the memory that a process uses now in GB; 0 if unknown."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, IndexError, ValueError):
@@ -64,7 +64,7 @@ def resident_gb(pid: int | None) -> float:
 
 
 def forget_peak() -> None:
-    """Measure this process's peak memory from here on, where the system can (Linux)."""
+    """Reset the peak memory of this process, where the system can (Linux)."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -72,7 +72,7 @@ def forget_peak() -> None:
 
 
 def peak_gb() -> float:
-    """The most memory this process had since `forget_peak`; 0 where that cannot be known."""
+    """Return the peak memory of this process since `forget_peak` in GB; 0 if unknown."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:

@@ -1,9 +1,9 @@
-"""The engine `ray`: jobs as tasks of a Ray cluster, an existing one by its address or one started here.
+"""The engine `ray`: jobs are tasks of a Ray cluster, an existing one at an address or one started on this machine.
 
-The sweep's folder, under the same path, and rasf must be there on every node. A task hands its job to a worker process
-of its own (`local`), so limits, logs and faults are the same everywhere; Ray keeps the task's process, and with it the
-worker, for the next job, unless it has a GPU, whose memory the next job may need. A node or a process that dies loses
-its jobs, which the driver tries again.
+Every node needs rasf and the sweep's folder at the same path. A task gives its job to a worker process of its own (the
+engine `local`), so limits, logs and faults are handled as there. Ray keeps the task's process, and with it the worker,
+for the next job. With a GPU it does not, because the next job may need the GPU's memory. The driver tries the jobs of a
+node or process that died again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,18 @@ def _import_ray() -> Any:
 
 
 class RayEngine:
-    """An `Engine`; `workers` jobs at a time, else one for each GPU (`use_gpus`) or core of the cluster."""
+    """An `Engine` on a Ray cluster.
+
+    Args:
+        folder: of the sweep.
+        workers: jobs at a time; None, the default: one for each GPU or core of the cluster.
+        limits: of a job; none by default.
+        address: of the cluster; None, the default, starts one on this machine.
+        use_gpus: whether each job has a GPU; False by default.
+
+    Raises:
+        ValueError: Ray is not installed, or there is no cluster at the address.
+    """
 
     def __init__(
         self,
@@ -85,16 +96,16 @@ class RayEngine:
             self._ray.cancel(task, force=True)
         self._jobs.clear()
         if self._ours:
-            self._ray.shutdown()  # which ends a cluster that was started here
+            self._ray.shutdown()  # also stops a cluster that was started here
 
     def _ended(self, task: object, job: Job) -> Ended:
         errors = self._ray.exceptions
         try:
             found, lost = self._ray.get(task)
         except errors.RayTaskError as error:
-            return Ended(job, JobError(f"Ray could not do it: {error.cause!r}", str(error)))
+            return Ended(job, JobError(f"the Ray task raised {error.cause!r}", str(error)))
         except errors.RayError as error:
-            return Ended(job, JobError(f"its Ray worker was lost ({type(error).__name__})"), lost=True)
+            return Ended(job, JobError(f"the Ray worker was lost ({type(error).__name__})"), lost=True)
         return Ended(job, None if found is None else JobError(*found), lost)
 
     def _connect(self, address: str | None) -> None:
@@ -112,7 +123,7 @@ class RayEngine:
 
 
 def _knock(address: str) -> None:
-    """Refuse an address where no process listens: Ray itself would wait for minutes."""
+    """Refuse an address where no process listens; Ray itself would wait for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     with socket.create_connection((host, int(port)), timeout=_KNOCK_S):
         return
@@ -121,14 +132,14 @@ def _knock(address: str) -> None:
 def _do(
     folder: str, described: list[Header], limits: tuple[float | None, ...], path: list[str]
 ) -> tuple[tuple[str, str] | None, bool]:
-    """The task: a job's error, and whether its worker was lost; `path` is where the driver finds modules."""
+    """The task: execute a job and return its error and whether its worker was lost; `path` is the driver's sys.path."""
     import ray
 
     sys.path += [each for each in path if each not in sys.path]
     try:
         Store(Path(folder)).declared()
     except ValueError:
-        reason = f"{folder} is not there on {socket.gethostname()}; all nodes must share the folder of a sweep"
+        reason = f"{folder} is missing on {socket.gethostname()}; all nodes must share the folder of a sweep"
         return (reason, ""), False
     engine = _engine(folder, limits, tuple(str(each) for each in ray.get_gpu_ids()))
     engine.start(tuple(map(Run.from_description, described)))
@@ -139,5 +150,5 @@ def _do(
 
 @cache
 def _engine(folder: str, limits: tuple[float | None, ...], gpus: tuple[str, ...]) -> LocalEngine:
-    """One worker, kept for the next job."""
+    """An engine with one worker, kept for the next job."""
     return LocalEngine(Path(folder), 1, RunLimits(*limits), gpus)

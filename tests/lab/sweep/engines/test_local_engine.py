@@ -42,7 +42,7 @@ def test_a_run_that_takes_its_worker_down_fails_after_some_tries(tmp_path, trace
     spec = spec_of(tmp_path, FAILING.format("die"))
     store, progress = sweep(tmp_path / "s", spec, LocalEngine(tmp_path / "s", 1))
     assert (progress.done, progress.failed, progress.losses) == (2, 1, 2)
-    assert store.failures(spec.runs) == {spec.runs[1].id: "its worker died (SIGABRT), 2 times"}
+    assert store.failures(spec.runs) == {spec.runs[1].id: "the worker died (SIGABRT), 2 times"}
     assert [len(executions(trace)[run.id]) for run in spec.runs] == [1, 2, 1]
 
 
