@@ -1,1 +1,1 @@
-"""Deep agents: feature-return laws by networks, trained in one fused loop or stepped from Python."""
+"""Deep agents: networks that learn distributions of feature returns, in a compiled loop or stepped from Python."""

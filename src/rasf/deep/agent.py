@@ -1,18 +1,20 @@
-"""One deep agent for the whole family: K networks that hold return distributions, and a risk to act and bootstrap by.
+"""The deep agent: K networks that represent return distributions, and a risk for acting and bootstrapping.
 
 For each transition (s, a, phi, s') and each policy k (Algorithm 2):
 
     a'_k = argmax_b risk[Z_k(s', b) . w_k]      chosen by the online networks
     Z_k(s, a)  <-  phi + gamma Z_k(s', a'_k)    evaluated by the target networks
 
-phi may be the discounted sum over up to n steps, and s' the state after them. The sum of policy k goes on only while
-the action taken is nearly its own: at most `_NEARLY` of the usual difference between the best and the worst action
-below the best. Otherwise Z_k would be the return of whatever explored. The paper's agents are kinds of the distribution
-Z: histograms (SFC51, RaSFC51), the mean (SFDQN), mean and covariance (SFDQN with residual covariance). Risk-neutral is
-beta = 0. Everything here is pure and unbatched over seeds: vmap it.
+phi may be the discounted sum over up to n steps, and s' the state after them. The sum of policy k ends before an action
+that is clearly worse for policy k than its best one: by more than `_NEARLY` times the mean difference between the best
+and the worst action. Otherwise Z_k would be the return of the behaviour policy.
 
-With a `limit` returns are those of an episode of so many steps. The time that is left is among the inputs of the
-networks (`Clock`), and nothing follows the last step. Without a limit the returns go on for ever.
+The kind of the distribution Z makes the paper's agents: histograms (SFC51, RaSFC51), the mean (SFDQN), mean and
+covariance (SFDQN with residual covariance). beta = 0 is risk-neutral. All functions are pure and for a single seed; use
+`jax.vmap` for several.
+
+With a `limit`, returns are those of an episode of this many steps. The time left is an input of the networks (`Clock`),
+and the remaining return after the last step is 0. Without a limit, returns are continuing.
 """
 
 from __future__ import annotations
@@ -40,35 +42,50 @@ from rasf.deep.settings import HistogramSettings, MomentSettings, NetworkSetting
 from rasf.risk import MeanVariance, Risk
 from rasf.world import World
 
-_LAST_RATE = 0.02  # of the learning rate, where it decays
+_LAST_RATE = 0.02  # share of the learning rate at the end of training, if it decays
 _NEARLY = 0.2  # share of the mean difference between the best and the worst action
 
 
 class Tasks(NamedTuple):
-    """Weights (T, d) of the tasks, and what a network may see of them (T, c), c being 0 as a rule."""
+    """T tasks.
+
+    Attributes:
+        weights: Their weights (T, d).
+        inputs: Inputs (T, c) by which networks see the task; c is 0 for networks that do not see it.
+    """
 
     weights: Array
     inputs: Array
 
     @classmethod
     def of(cls, weights: npt.ArrayLike) -> Tasks:
-        """Tasks of which networks see nothing."""
+        """Return tasks that networks do not see.
+
+        Args:
+            weights: Weights (T, d).
+        """
         each = np.asarray(weights, np.float32)
         return cls(each, np.zeros((len(each), 0), np.float32))
 
 
 class Policies(NamedTuple):
-    """What each of K policies learns for: weights (K, d), and the beta (K,) of its risk."""
+    """The tasks and risks for which K policies learn: weights (K, d), and beta (K,)."""
 
     weights: Array
     beta: Array
 
 
 class Learner(NamedTuple):
-    """What updates change.
+    """The state that updates change.
 
-    average: the mean of the weights over the last updates. chooser: the networks that choose a', with the setting
-    `freeze`: the online ones at first, frozen ones at the end of training. Without it the online networks choose.
+    Attributes:
+        online: The networks that are trained.
+        target: The target networks; empty without `target_period`.
+        optimiser: The state of the optimiser.
+        updates: The number of updates so far ().
+        average: The mean of the weights over the last updates; empty without `average`.
+        chooser: The networks that choose a', with `freeze`: the online networks at first, frozen ones at the end of
+            training. Empty without `freeze`; the online networks choose then.
     """
 
     online: Networks
@@ -80,10 +97,13 @@ class Learner(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What a batch is learned from.
+    """The targets of a batch.
 
-    phi: summed features (B, d), or (K, B, d) if every policy has a sum of its own. discount: of what follows, (B,) or
-    (K, B). following: outputs (K, B, H, M) of every part for the action that policy k chooses after the sum.
+    Attributes:
+        phi: Summed features (B, d), or (K, B, d) if every policy has its own sums.
+        discount: Discount of the remaining return, (B,) or (K, B).
+        following: Outputs (K, B, H, M) of every part for the action that policy k chooses after the sum.
+        longest: The sum of gamma^t over the steps left after the sum, (B,) or (K, B).
     """
 
     phi: Array
@@ -96,11 +116,22 @@ class Target(NamedTuple):
 class Agent:
     """Settings together with the sizes of a world; hashable, so that compiled code can depend on it.
 
-    active_features: the largest number of features that a task weighs; scoring histograms reads that many heads.
-    planned: how many updates training will take; with 0, `decay`, `exploration` and `freeze` have no effect. risk:
-    takes beta. optimiser: takes the learning rate. activation: of the hidden layers; the stepped driver, which acts in
-    numpy, has tanh only. initialise: makes the first networks. limit: steps of an episode; 0 if returns go on for ever.
-    neutral: no policy learns for a risk.
+    Attributes:
+        settings: The settings.
+        law: The return distribution.
+        policies: Number K of policies.
+        inputs: Number of inputs of the networks.
+        actions: Number of actions.
+        active_features: The largest number of features that a task weighs; scoring histograms reads this many heads.
+        planned: Number of updates of the whole training; with 0, `decay`, `exploration` and `freeze` have no effect.
+            Default: 0.
+        risk: The class of risks, which takes beta. Default: `MeanVariance`.
+        optimiser: Takes the learning rate. Default: Adam.
+        activation: The activation of the hidden layers; the stepped driver acts in numpy and supports tanh only.
+            Default: tanh.
+        initialise: Makes the initial networks. Default: `init_network`.
+        limit: Steps of an episode; 0 for continuing returns. Default: 0.
+        neutral: Whether all policies learn risk-neutrally, so that bootstrapping needs the mean only. Default: False.
     """
 
     settings: NetworkSettings
@@ -128,16 +159,19 @@ class Agent:
         policies: int | None = None,
         **more: Any,
     ) -> Self:
-        """The agent for a world with these sizes and these training tasks.
+        """Return the agent for given sizes and training tasks.
 
         Args:
-            settings: Of one of the classes in `rasf.deep.settings`.
-            observation_size: Numbers of an observation, without the time left.
+            settings: The settings, of one of the classes in `rasf.deep.settings`.
+            observation_size: Numbers of an observation, without time inputs.
             n_actions: Number of actions.
-            training: The tasks.
-            atoms: (d, N), of histograms.
-            policies: How many there are. Default: one for each task.
+            training: The training tasks.
+            atoms: Atoms (d, N) of histograms. Default: none.
+            policies: Number of policies. Default: one for each task.
             **more: Further fields of the agent.
+
+        Raises:
+            ValueError: Sizes do not fit together, or a number is invalid.
         """
         observation_size = checks.whole("observation_size", observation_size)
         weights, seen = checks.task_weights("weights of training", training.weights), np.shape(training.inputs)
@@ -163,18 +197,32 @@ class Agent:
 
     @classmethod
     def for_world(cls, settings: NetworkSettings, world: World, training: Tasks, **more: Any) -> Self:
-        """The agent for a world that declares its sizes and the bounds of its features."""
+        """Return the agent for a world, which declares its sizes and the bounds of its features.
+
+        Args:
+            settings: The settings.
+            world: The world.
+            training: The training tasks.
+            **more: Further arguments of `create`.
+        """
         atoms = None
         if isinstance(settings, HistogramSettings):
             atoms = support_atoms(world.feature_bounds, settings.gamma, settings.atoms)
         return cls.create(settings, world.observation_size, world.n_actions, training, atoms, **more)
 
     def for_weights(self, weights: npt.ArrayLike) -> Self:
-        """The same agent, prepared to score tasks with these weights (.., d): it reads only the features they weigh."""
+        """Return the agent for scoring tasks with the weights (.., d): it reads only the features that they weigh."""
         return replace(self, active_features=max(1, int(np.count_nonzero(weights, axis=-1).max())))
 
     def sizes(self, observation_size: int, policies: int, features: int, seen: int) -> list[tuple[str, int, int]]:
-        """Names, own sizes and wanted sizes; seen: how many numbers of a task the networks may see."""
+        """Return names of sizes, the agent's sizes, and the sizes that it must have.
+
+        Args:
+            observation_size: Numbers of an observation, without time inputs.
+            policies: Number of policies.
+            features: Number of features.
+            seen: Number of inputs by which networks see the task.
+        """
         return [
             ("inputs", self.inputs, observation_size + self.time_inputs),
             ("features", self.law.features, features),
@@ -182,7 +230,14 @@ class Agent:
         ]
 
     def updates_for(self, steps: int) -> int:
-        """The updates after a round of `steps` steps: a whole number."""
+        """Return the number of updates after a round of `steps` steps.
+
+        Args:
+            steps: The steps of all environments in a round.
+
+        Raises:
+            ValueError: The number is not whole.
+        """
         updates = self.settings.updates * steps
         if updates < 1 or updates != round(updates):
             raise ValueError(f"updates must be a whole number for a round of {steps} steps, got {updates:g}")
@@ -190,27 +245,27 @@ class Agent:
 
     @property
     def time_inputs(self) -> int:
-        """How many inputs of the networks tell the time that is left."""
+        """The number of inputs that tell the time left."""
         return TIME_INPUTS if self.limit else 0
 
     @property
     def clock(self) -> Clock | None:
-        """How networks see the time that is left, if they do."""
+        """The time inputs, None without a limit."""
         return Clock(self.limit, self.settings.gamma) if self.limit else None
 
     @property
     def averse_episodes(self) -> float:
-        """The share of training episodes that act risk-averse; 0 for distributions without that setting."""
+        """The share of training episodes that act risk-averse; 0 for settings without this field."""
         return self.settings.averse_episodes if isinstance(self.settings, MomentSettings) else 0.0
 
     @property
     def gradient_step(self) -> optax.GradientTransformation:
-        """The optimiser at the learning rate, which may decay over the planned updates."""
+        """The optimiser with the learning rate, which may decay over the planned updates."""
         rate, decays = self.settings.learning_rate, self.settings.decay and self.planned
         return self.optimiser(optax.linear_schedule(rate, _LAST_RATE * rate, self.planned) if decays else rate)
 
     def epsilon_at(self, step: Array) -> Array:
-        """The probability to explore after `step` steps of all environments, in numpy or jax."""
+        """Return the probability to explore after `step` steps of all environments, in numpy or jax."""
         xp, chosen = array_namespace(step), self.settings
         falling = chosen.exploration * self.planned / chosen.updates  # steps
         if not falling:
@@ -218,18 +273,22 @@ class Agent:
         return xp.maximum(chosen.epsilon, 1.0 - (1.0 - chosen.epsilon) * step / falling)
 
     def memory_needed(self, transitions: int, observation_size: int, features: int, item: int = 4) -> float:
-        """An estimate of bytes: networks and their optimiser, a batch's outputs and gradients, the replay.
+        """Return an estimate of the bytes for networks, optimiser, a batch's outputs and gradients, and the replay.
 
-        transitions: steps that the replay keeps. item: bytes that each number of an observation takes there.
+        Args:
+            transitions: Steps that the replay keeps.
+            observation_size: Numbers of an observation.
+            features: Number of features.
+            item: Bytes of each number of an observation in the replay. Default: 4.
         """
         chosen = self.settings
-        first, several = 2 * chosen.objects or self.inputs, 1 if chosen.shared else self.policies
+        first, stacks = 2 * chosen.objects or self.inputs, 1 if chosen.shared else self.policies
         parts = [
             ((first, *widths), self.actions * shape.size)
             for widths, shape in zip(self.law.layers(chosen.widths), self.law.shapes(), strict=True)
         ]
         numbers = sum(
-            several * sum((n + 1) * m for n, m in itertools.pairwise(sizes)) + self.policies * (sizes[-1] + 1) * columns
+            stacks * sum((n + 1) * m for n, m in itertools.pairwise(sizes)) + self.policies * (sizes[-1] + 1) * columns
             for sizes, columns in parts
         )
         # the online networks, their gradient, Adam's two moments, and the optional copies
@@ -242,7 +301,7 @@ class Agent:
         return 4.0 * (copies * numbers + outputs) + transitions * row
 
     def init(self, key: Array) -> Learner:
-        """A learner with random networks."""
+        """Return a learner with random networks."""
         shapes, chosen = self.law.shapes(), self.settings
         sizes = Sizes(
             self.policies,
@@ -259,40 +318,56 @@ class Agent:
             self.initialise(one, sizes._replace(widths=widths), shape)
             for one, widths, shape in zip(jax.random.split(key, len(shapes)), layers, shapes, strict=True)
         )
-        average, chooser = (jax.tree.map(jnp.copy, online) if more else () for more in (chosen.average, self._settling))
+        average, chooser = (jax.tree.map(jnp.copy, online) if on else () for on in (chosen.average, self._freeze_after))
         learner = Learner(online, (), self.gradient_step.init(online), jnp.zeros((), jnp.int32), average, chooser)
         return self.copy_target(learner)
 
     @property
-    def _settling(self) -> int:
-        """The update after which policies are frozen; 0 for never."""
+    def _freeze_after(self) -> int:
+        """The number of updates after which policies are frozen; 0 for never."""
         return max(1, round((1 - self.settings.freeze) * self.planned)) if self.settings.freeze and self.planned else 0
 
     def acting(self, learner: Learner) -> Networks:
-        """The networks to act by: the averaged ones, where there are any."""
+        """Return the acting networks: the averaged ones if there are any, else the online networks."""
         return learner.average or learner.online
 
     def copy_target(self, learner: Learner) -> Learner:
-        """The learner with its target networks, where it has any, brought up to date."""
+        """Return the learner with the online networks copied to the target networks, if there are any."""
         copied = jax.tree.map(jnp.copy, learner.online) if self.settings.target_period else ()
         return learner._replace(target=copied)
 
     def task_heads(self, networks: Networks, w: Array) -> TaskHeads:
-        """What scoring every policy on the task w (d,) needs."""
+        """Return the networks reduced to the outputs that scoring all policies on a task needs.
+
+        Args:
+            networks: The networks.
+            w: The weights (d,) of the task.
+        """
         return self.law.task_heads(networks, self.weights_for_all(w), self.active_features)
 
     def scores(self, task_heads: TaskHeads, obs: Array, task_input: Array, risk: Risk) -> Array:
-        """GPE: scores (K, B, A) of observations (B, n) on the task of `task_heads`."""
+        """Return the scores (K, B, A) of all policies on a task (GPE).
+
+        Args:
+            task_heads: The reduced networks of the task.
+            obs: Observations (B, n).
+            task_input: The inputs (c,) by which networks see the task.
+            risk: The risk.
+        """
         return self.law.scores(self._outputs(task_heads, self.see(obs, task_input)), task_heads, risk)
 
     def moments(self, task_heads: TaskHeads, obs: Array, task_input: Array) -> tuple[Array, Array]:
-        """Mean and variance (K, B, A) of the return on the task of `task_heads`."""
+        """Return mean and variance (K, B, A) of the return on a task; arguments as for `scores`."""
         return self.law.moments(self._outputs(task_heads, self.see(obs, task_input)), task_heads)
 
     def own_scores(self, networks: Networks, obs: Array, w: Array, risk: Risk | Array) -> Array:
-        """Scores (K, B, A) of each policy for its own weights w (K, d), at one risk for all or betas (K,).
+        """Return the scores (K, B, A) of each policy for its own task.
 
-        obs: what the networks see, (B, n), or (K, B, n) for each its own.
+        Args:
+            networks: The networks.
+            obs: Inputs of the networks, (B, n), or (K, B, n) if each has its own.
+            w: The weights (K, d) of each policy's task.
+            risk: The risk of all policies, or the beta (K,) of each.
         """
         if self.neutral:
             task_heads = self.law.mean_heads(networks, w)
@@ -313,19 +388,19 @@ class Agent:
         weight: Array | float = 1.0,
         spread: Array | float = 1.0,
     ) -> tuple[Learner, Losses]:
-        """One gradient step on a batch.
+        """Take one gradient step on a batch.
 
         Args:
-            learner: What changes.
-            batch: B transitions with the steps that follow them.
+            learner: The state before the update.
+            batch: B windows: transitions with the steps that follow them.
             tasks: The tasks of the stream.
-            by: The risk at which policy k learns for task k, or what each policy learns for.
-            within: Bounds of the feature return.
-            weight: Of each transition's loss, (B,). Default: 1.
+            by: The risk at which policy k learns for task k; or the task and the beta of each policy.
+            within: The range of features in single steps.
+            weight: The weight (B,) of each window's loss. Default: 1.
             spread: Typical standard deviations (d,) of the features' returns. Default: 1.
 
         Returns:
-            The learner, and the weighted losses.
+            The state after the update, and the weighted losses.
         """
         w, risk = by if isinstance(by, Policies) else (jnp.asarray(tasks.weights), by)
         spread = jnp.broadcast_to(spread, batch.phi.shape[-1:])
@@ -348,19 +423,32 @@ class Agent:
         if average:  # the mean over all updates at first, later over about the last `average`
             share = 1.0 / jnp.minimum(done, self.settings.average)
             average = jax.tree.map(lambda mean, now: mean + share * (now - mean), average, online)
-        if chooser:  # from the update `_settling` on, the averaged networks of that time choose a'
-            now = jax.lax.cond(done < self._settling, lambda: online, lambda: average or online)
-            chooser = jax.lax.cond(done <= self._settling, lambda: now, lambda: chooser)
+        if chooser:  # after `_freeze_after` updates, the averaged networks of that update choose a'
+            now = jax.lax.cond(done < self._freeze_after, lambda: online, lambda: average or online)
+            chooser = jax.lax.cond(done <= self._freeze_after, lambda: now, lambda: chooser)
         return Learner(online, learner.target, optimiser, done, average, chooser), found
 
     def with_spread(self, networks: Networks, spread: Array) -> Networks:
-        """The networks that give distributions of features, from those of features over their spread (d,)."""
-        if self.law.kind is not LawKind.MEAN_LOW_RANK:  # others do not learn over the spread
+        """Return the networks for features, from networks whose outputs are relative to the features' spread.
+
+        Args:
+            networks: The networks.
+            spread: Typical standard deviations (d,) of the features' returns.
+        """
+        if self.law.kind is not LawKind.MEAN_LOW_RANK:  # the outputs of other kinds are not relative to it
             return networks
         return self.law.in_units(networks, jnp.ones_like(spread), spread)
 
     def target_of(self, learner: Learner, batch: Windows, w: Array, risk: Risk | Array, spread: Array) -> Target:
-        """What the policies, for their weights w (K, d) at their risk, learn from windows."""
+        """Return the targets of a batch.
+
+        Args:
+            learner: The learner.
+            batch: Windows.
+            w: The weights (K, d) of each policy's task.
+            risk: The risk of all policies, or the beta (K,) of each.
+            spread: Typical standard deviations (d,) of the features' returns.
+        """
         (size, n), gamma = batch.follows.shape, self.settings.gamma
         choosing = self.with_spread(learner.chooser or learner.online, spread)
         x_next = batch.next_obs.reshape(size * n, -1)
@@ -373,11 +461,11 @@ class Agent:
         of_steps = scores.reshape(self.policies, size, n, -1)[:, :, :-1]
         taken = jnp.take_along_axis(of_steps, batch.action[None, :, 1:, None], axis=-1)[..., 0]
         best, worst = of_steps.max(axis=-1), of_steps.min(axis=-1)
-        # steps beyond a window are whatever its replay holds there
+        # steps beyond the end of a window are arbitrary rows of the replay
         decided = batch.follows[:, 1:] / jnp.maximum(jnp.sum(batch.follows[:, 1:]), 1.0)
         slack = _NEARLY * jnp.sum(decided * (best - worst), axis=(1, 2), keepdims=True)
-        goes_on = jnp.cumprod((taken >= best - slack) * batch.follows[:, 1:], axis=-1)  # (K, B, n - 1)
-        last, rows = jnp.sum(goes_on, axis=-1).astype(int), jnp.arange(size)  # the last step of each sum, (K, B)
+        continues = jnp.cumprod((taken >= best - slack) * batch.follows[:, 1:], axis=-1)  # (K, B, n - 1)
+        last, rows = jnp.sum(continues, axis=-1).astype(int), jnp.arange(size)  # the last step of each sum, (K, B)
         powers = gamma ** jnp.arange(n)
         sums, discounts = jnp.cumsum(powers[:, None] * batch.phi, axis=1), gamma * powers * batch.not_terminated
         action = jnp.take_along_axis(action.reshape(self.policies, size, n), last[..., None], axis=-1)[..., 0]
@@ -386,33 +474,33 @@ class Agent:
         return Target(sums[rows, last], discounts[rows, last], following, self.longest(x_last))
 
     def longest(self, x: Array) -> Array:
-        """The sum (..) of gamma^t over the steps that are left at the inputs (.., n)."""
+        """Return the sum (..) of gamma^t over the steps left at inputs x (.., n)."""
         whole = self.summed()
         if self.clock is not None:
             return whole * self.clock.share(x)
         return jnp.full(x.shape[:-1], whole)
 
     def bootstrap_scores(self, networks: Networks, x: Array, w: Array, risk: Risk | Array) -> Array:
-        """Scores (K, B, A) by which policy k chooses at the next state, for its weights w (K, d) at its risk."""
+        """Return the scores (K, B, A) by which policy k chooses a' at inputs x; arguments as for `own_scores`."""
         return self.own_scores(networks, x, w, risk)
 
     def with_time(self, obs: Array, age: Array) -> Array:
-        """The inputs (.., n) of networks, of observations (.., m) after `age` (..) steps; in numpy or jax."""
+        """Return the inputs (.., n) of networks for observations (.., m) after `age` (..) steps, in numpy or jax."""
         return obs if self.clock is None else self.clock.beside(obs, age)
 
     def summed(self, power: int = 1) -> float:
-        """The sum of gamma^(power t) over the steps of an episode, or for ever."""
+        """Return the sum of gamma^(power t) over the steps of an episode, or over all t if returns are continuing."""
         discount = self.settings.gamma**power
         if discount == 1:
             return float(self.limit)
         return (1 - discount**self.limit if self.limit else 1.0) / (1 - discount)
 
     def weights_for_all(self, w: Array) -> Array:
-        """The weights w (d,) for every policy, (K, d)."""
+        """Return the weights w (d,) repeated for every policy, (K, d)."""
         return jnp.broadcast_to(jnp.asarray(w), (self.policies, len(w)))
 
     def see(self, obs: Array, task_input: Array) -> Array:
-        """What the networks see of observations (B, n); an agent of the laboratory sees the task too."""
+        """Return the inputs of the networks for observations (B, n); agents of `rasf_lab` append `task_input` (c,)."""
         return obs
 
     def _outputs(self, task_heads: TaskHeads, x: Array) -> Parts:
@@ -428,5 +516,5 @@ class Agent:
         return self.at_time(found, x)
 
     def at_time(self, outputs: Parts, x: Array) -> Parts:
-        """Outputs for the time that is left at inputs x."""
+        """Return outputs at the time left, which is one of the inputs x."""
         return outputs if self.clock is None else self.law.at_time(outputs, self.clock.share(x))

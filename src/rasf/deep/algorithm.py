@@ -1,20 +1,22 @@
-"""The training algorithm, in the parts that its two drivers share: `fused` (one compiled scan) and `stepped` (Python).
+"""The training algorithm, in functions that its two drivers share: `fused` (one compiled scan) and `stepped` (Python).
 
 A round is one step of each of n environments. It consists of
 
-    act       GPI over all policies, epsilon-greedy, each environment on its active task
-    store     the steps go into the replay; the bounds of the feature return widen
+    act       GPI over all policies, epsilon-greedy, in each environment on its active task
+    store     the steps are added to the replay; the bounds of the feature return widen
     learn     `updates` for each step, on sampled windows; target networks are copied every `target_period` updates
 
-The first `warmup` steps are random, and nothing is learned from them. Then inputs are scaled by their mean and spread
-so far, and features by the size of their returns, once and for all: networks learn best what is about 1 in size.
+The first `warmup` steps are random, without updates. After them, the scales of inputs and features are fixed: inputs
+are standardised by their mean and standard deviation so far, and features are divided by the size of their returns,
+because networks learn numbers of size about 1 best.
 
-Everything random follows from the run's key and an index: of the round for exploration and the world, of the update for
-sampling. So both drivers draw the same numbers, in blocks of any length, and a run can be cut and resumed anywhere.
+All random numbers are functions of the run's key and an index: the round for exploration and the world, the update for
+sampling. So both drivers draw the same numbers, in blocks of any length, and a run can be stopped and resumed anywhere.
 
-No discounted feature return leaves [low, high] h, where h is the sum of gamma^t over the steps that are left. low is
-the least value of the feature in any step so far, or 0 if that is smaller, high the largest or 0: an episode may end at
-once. h is 1 for features that so far came at the end of episodes only. Targets are clipped to that (`Within`).
+Discounted feature returns are in [low h, high h], where h is the sum of gamma^t over the steps left. low is the
+smallest value of the feature in any step so far, or 0 if that is smaller, and high the largest, or 0: an episode may
+end at once. h is 1 for features that have occurred only in the last steps of episodes. Losses of `MeanLowRank` clip
+predicted means to these bounds (`Within`).
 """
 
 from __future__ import annotations
@@ -36,16 +38,19 @@ from rasf.risk import Risk
 from rasf.world import World
 
 _MOST_AVERSE = 2.0  # standard deviations
-_AVERSION = 7  # what the key of a round is folded with
-_MOST_REPEATED = 1_000  # steps; the number of repeats has no mean, and one action could take all of training
-_INIT, _STEPS, _SAMPLES, _WORLD = range(4)  # what a run's key is folded with
+_AVERSION = 7  # folded into the key of a round
+_MOST_REPEATED = 1_000  # steps; without a bound their mean is infinite, and one action could take all of training
+_INIT, _STEPS, _SAMPLES, _WORLD = range(4)  # folded into a run's key
 
 
 class StepChance(NamedTuple):
     """The random numbers of one round, (n,) each.
 
-    explore: uniform; decides on exploration. action: a random one. repeat: how often it is repeated. aversion: of an
-    episode that begins.
+    Attributes:
+        explore: Uniform; below epsilon, the environment explores.
+        action: A random action.
+        repeat: For how many steps it is taken.
+        aversion: The aversion of an episode that begins, in standard deviations.
     """
 
     explore: Array
@@ -57,8 +62,10 @@ class StepChance(NamedTuple):
 class SampleChance(NamedTuple):
     """The random numbers of one update, (B,) each.
 
-    bits: choose a row uniformly. by_priority: uniform; decides whether the row is drawn by priority. share: uniform;
-    the share of all priorities at which that row lies.
+    Attributes:
+        bits: Random bits that select a row uniformly.
+        by_priority: Uniform; below the setting `prioritised`, the row is drawn by priority instead.
+        share: Uniform; selects that row, see `Priorities.draw`.
     """
 
     bits: Array
@@ -67,27 +74,34 @@ class SampleChance(NamedTuple):
 
 
 class WorldChance(NamedTuple):
-    """The random numbers of a world in one round, (n, ..): first states and the random parts of a step."""
+    """The random numbers of a world in one round, (n, ..): start states and the random parts of a step."""
 
     reset: Any
     noise: Any
 
 
 def init_keys(key: Array) -> tuple[Array, Array]:
-    """The keys of the first networks and of the first states."""
+    """Return the keys of the initial networks and of the first start states."""
     first, second = jax.random.split(jax.random.fold_in(key, _INIT))
     return first, second
 
 
 def step_chance(agent: Agent, key: Array, round_: Array, n: int) -> StepChance:
-    """The chance of n environments in a round, from the run's key."""
+    """Return the random numbers of a round.
+
+    Args:
+        agent: The agent.
+        key: The run's key.
+        round_: Number of the round.
+        n: Number of environments.
+    """
     round_key = jax.random.fold_in(jax.random.fold_in(key, _STEPS), round_)
     explore, action, repeat = jax.random.split(round_key, 3)
     repeats = jnp.ones(n, jnp.int32)
     if agent.settings.epsilon_z:
         up_to = np.cumsum(1.0 / np.arange(1, _MOST_REPEATED + 1) ** 2)
         shares = jax.random.uniform(repeat, (n,))
-        # the rest of the series counts as the largest number
+        # all larger numbers count as the largest
         ends = jnp.asarray(up_to[:-1] * 6 / np.pi**2, jnp.float32)
         repeats = 1 + jnp.searchsorted(ends, shares, side="right")
     aversion, share = jnp.zeros(n), agent.averse_episodes
@@ -99,7 +113,13 @@ def step_chance(agent: Agent, key: Array, round_: Array, n: int) -> StepChance:
 
 
 def sample_chance(agent: Agent, key: Array, update: Array) -> SampleChance:
-    """The chance of one update, from the run's key."""
+    """Return the random numbers of an update.
+
+    Args:
+        agent: The agent.
+        key: The run's key.
+        update: Number of the update.
+    """
     bits, by_priority, share = jax.random.split(jax.random.fold_in(jax.random.fold_in(key, _SAMPLES), update), 3)
     n = agent.settings.batch
     uniform = (
@@ -109,15 +129,25 @@ def sample_chance(agent: Agent, key: Array, update: Array) -> SampleChance:
 
 
 def world_chance(world: World, key: Array, round_: Array, n: int) -> WorldChance:
-    """The chance of n environments of a world in a round, from the run's key."""
+    """Return the random numbers of a world in a round.
+
+    Args:
+        world: The world.
+        key: The run's key.
+        round_: Number of the round.
+        n: Number of environments.
+    """
     keys = jax.random.split(jax.random.fold_in(jax.random.fold_in(key, _WORLD), round_), 2 * n)
     return WorldChance(jax.vmap(world.reset)(keys[:n]), jax.vmap(world.noise)(keys[n:]))
 
 
 class Held(NamedTuple):
-    """What exploration keeps from step to step, (n,) each.
+    """The state of exploration between steps, (n,) each.
 
-    action: a random one that is being repeated. left: for how many more steps. aversion: of the running episode.
+    Attributes:
+        action: A random action that is being repeated.
+        left: For how many more steps it is repeated.
+        aversion: The aversion of the running episode, in standard deviations.
     """
 
     action: Array
@@ -126,31 +156,54 @@ class Held(NamedTuple):
 
     @classmethod
     def none(cls, n: int) -> Held:
+        """Return the state of n environments before their first step."""
         return cls(np.zeros(n, np.int32), np.zeros(n, np.int32), np.zeros(n, np.float32))
 
     def begun(self, chance: StepChance, fresh: Array) -> Held:
-        """The same where episodes go on; `fresh` (n,) ones begin with an aversion of their own."""
+        """Return the state with the aversion of new episodes.
+
+        Args:
+            chance: The random numbers of the round.
+            fresh: Whether an episode begins (n,).
+        """
         aversion = array_namespace(fresh, self.left).where(fresh, chance.aversion, self.aversion)
         return self._replace(aversion=aversion.astype(self.aversion.dtype))
 
     def ended(self, over: Array) -> Held:
-        """Nothing is repeated beyond the end of an episode (n,)."""
+        """Return the state without repeated actions where an episode is `over` (n,)."""
         return self._replace(left=array_namespace(self.left, over).where(over, 0, self.left))
 
 
 def explore(agent: Agent, chance: StepChance, held: Held, epsilon: Array) -> tuple[Array, Array, Held]:
-    """Which environments explore (n,), by which action (n,), and what they repeat then; in numpy or jax."""
+    """Decide which environments explore, in numpy or jax.
+
+    Args:
+        agent: The agent.
+        chance: The random numbers of the round.
+        held: The state of exploration.
+        epsilon: The probability to explore.
+
+    Returns:
+        Whether each environment explores (n,), its random action (n,), and the next state of exploration.
+    """
     begins = chance.explore < epsilon
     if not agent.settings.epsilon_z:
         return begins, chance.action, held
-    xp, goes_on = array_namespace(begins, held.left), held.left > 0
-    action = xp.where(goes_on, held.action, chance.action)
-    left = xp.where(goes_on, held.left - 1, xp.where(begins, chance.repeat - 1, 0))
-    return begins | goes_on, action, held._replace(action=action, left=left)
+    xp, repeats = array_namespace(begins, held.left), held.left > 0
+    action = xp.where(repeats, held.action, chance.action)
+    left = xp.where(repeats, held.left - 1, xp.where(begins, chance.repeat - 1, 0))
+    return begins | repeats, action, held._replace(action=action, left=left)
 
 
 class Scaling(NamedTuple):
-    """How networks see their world: inputs (m,) less a shift, times a factor; features (d,) in units."""
+    """The scales of inputs and features. Networks see inputs (x - shift) * factor, and learn features phi / units.
+
+    Attributes:
+        shift: (m,).
+        factor: (m,).
+        units: (d,).
+        spread: A typical standard deviation (d,) of each feature's return, in these units.
+    """
 
     shift: Array
     factor: Array
@@ -159,15 +212,20 @@ class Scaling(NamedTuple):
 
     @classmethod
     def none(cls, inputs: int, features: int) -> Scaling:
+        """Return scales that change nothing."""
         return cls(np.zeros(inputs, np.float32), np.ones(inputs, np.float32), *np.ones((2, features), np.float32))
 
     @classmethod
     def of(cls, agent: Agent, steps: replay.Steps) -> Scaling:
-        """Scale inputs to mean 0 and spread 1, and features to returns of about 1; in numpy or jax.
+        """Return the scales with which inputs have mean 0 and standard deviation 1, and returns are about 1.
 
-        Inputs that never changed, and features that never occurred, stay as they are, and so do the features of
-        histograms, whose atoms have units of their own. Inputs that list objects are only divided by the root mean
-        square of each column over all objects, so that empty rows stay zero.
+        Inputs that never changed and features that never occurred are not scaled, nor are features of histograms, whose
+        atoms are in the features' own units. Inputs that list objects are only divided by the root mean square of each
+        column over all objects, so that empty rows stay zero.
+
+        Args:
+            agent: The agent.
+            steps: The steps of the warm-up, in numpy or jax.
         """
         xp, objects = array_namespace(steps.obs), agent.settings.objects
         if objects:
@@ -180,12 +238,12 @@ class Scaling(NamedTuple):
             mean = xp.where(varies, steps.obs.mean(axis=0), 0.0)
         units = spread_of_returns = xp.ones(steps.phi.shape[1])
         if agent.settings.kind is not LawKind.HISTOGRAM:
-            # as if all steps were alike: means add up, deviations by their squares
+            # as if steps were independent and identically distributed: means and variances add up
             deviation = steps.phi.std(axis=0) * agent.summed(2) ** 0.5
             size = xp.abs(steps.phi.mean(axis=0)) * agent.summed() + deviation
             units = xp.where(size > 0, size, 1.0)
             spread_of_returns = xp.where(deviation > 0, deviation / units, 1.0)
-        if agent.limit:  # inputs of time have been scaled already
+        if agent.limit:  # time inputs are already scaled
             time = xp.arange(steps.obs.shape[1]) >= steps.obs.shape[1] - TIME_INPUTS
             mean, spread, varies = xp.where(time, 0.0, mean), xp.where(time, 1.0, spread), varies | time
         return cls(
@@ -193,14 +251,20 @@ class Scaling(NamedTuple):
         )
 
     def inputs(self, obs: Array) -> Array:
+        """Return the scaled inputs (.., m) of observations."""
         return (obs - self.shift) * self.factor
 
     def unscaled(self, agent: Agent, networks: Networks) -> Networks:
-        """The networks that take inputs and give features as they are, in numpy."""
+        """Return the networks for inputs and features that are not scaled, in numpy.
+
+        Args:
+            agent: The agent.
+            networks: Networks for scaled inputs and features.
+        """
         return agent.law.in_units(tuple(self._folded(one) for one in networks), self.units, self.spread)
 
     def _folded(self, network: Network) -> Network:
-        """The network that takes inputs as they are."""
+        """The network with the scaling of inputs in its first layer."""
         first = network.hidden[0]
         if isinstance(first, Pairs):
             factor = np.tile(self.factor[: first.numbers], 2)
@@ -214,7 +278,7 @@ class Scaling(NamedTuple):
 
 
 def _size_of_columns(obs: Array, objects: int) -> Array:
-    """Root mean squares (n,) of each column over all objects that are not empty, the same for every object."""
+    """Root mean squares (n,) of each number of an object over all objects that are not empty, equal for all objects."""
     xp = array_namespace(obs)
     each = obs.reshape(-1, objects)
     present = (each != 0).any(axis=1)
@@ -223,7 +287,13 @@ def _size_of_columns(obs: Array, objects: int) -> Array:
 
 
 def widened(within: Within, phi: Array, ended: Array) -> Within:
-    """Bounds that allow for these features (n, d) of single steps, in numpy or jax; ended (n,): nothing follows."""
+    """Return the range of features, extended by n steps, in numpy or jax.
+
+    Args:
+        within: The range so far.
+        phi: Features (n, d) of the steps.
+        ended: Whether there is no remaining return after the step (n,).
+    """
     xp = array_namespace(phi, within.low)
     recurring = xp.max((phi != 0) * (1.0 - ended)[:, None], axis=0)
     low, high = xp.minimum(within.low, phi.min(axis=0)), xp.maximum(within.high, phi.max(axis=0))
@@ -231,7 +301,13 @@ def widened(within: Within, phi: Array, ended: Array) -> Within:
 
 
 class Acting(NamedTuple):
-    """How an environment acts: on which task, at which beta, and how many standard deviations count against it."""
+    """The behaviour policy of an environment.
+
+    Attributes:
+        task: Index of the task.
+        beta: The beta of the risk.
+        aversion: The number of standard deviations by which scores are reduced.
+    """
 
     task: Array
     beta: Array
@@ -246,7 +322,16 @@ def scores(
     seen: Scaling,
     obs: Array,
 ) -> Array:
-    """GPE: scores (K, A) of one observation (m,), by which it is acted."""
+    """Return the scores (K, A) by which the behaviour policy acts (GPE).
+
+    Args:
+        agent: The agent.
+        networks: The acting networks.
+        tasks: The tasks of the stream.
+        now: The behaviour policy.
+        seen: The scales of inputs and features.
+        obs: An observation (m,), not scaled.
+    """
     networks = agent.with_spread(networks, jnp.asarray(seen.spread))
     task_heads = agent.task_heads(networks, tasks.weights[now.task] * seen.units)
     inputs, given = seen.inputs(obs)[None], tasks.inputs[now.task]
@@ -257,7 +342,12 @@ def scores(
 
 
 class Goal(NamedTuple):
-    """What updates learn for: the tasks of the stream, and one beta () for all of them, or policies."""
+    """What updates learn for.
+
+    Attributes:
+        tasks: The tasks of the stream.
+        by: The beta () at which policy k learns for task k; or the weights and the beta of each policy.
+    """
 
     tasks: Tasks
     by: Array | Policies
@@ -266,7 +356,20 @@ class Goal(NamedTuple):
 def update(
     agent: Agent, learner: Learner, goal: Goal, seen: Scaling, within: Within, batch: replay.Windows, weight: Array
 ) -> tuple[Learner, Losses]:
-    """One update on windows as they are in the replay; weight (B,) of each."""
+    """Do one update.
+
+    Args:
+        agent: The agent.
+        learner: The state before the update.
+        goal: What to learn for.
+        seen: The scales of inputs and features.
+        within: The range of features, not scaled.
+        batch: B windows from the replay, not scaled.
+        weight: The weight (B,) of each window's loss.
+
+    Returns:
+        The state after the update, and the weighted losses.
+    """
     tasks = goal.tasks._replace(weights=goal.tasks.weights * seen.units)
     by: Risk | Policies
     if isinstance(goal.by, Policies):
@@ -281,10 +384,15 @@ def update(
 
 
 def correction(agent: Agent, frequency: Array, updates: Array) -> Array:
-    """Weights of rows that are drawn `frequency` times more often than uniformly, after a number of updates.
+    """Return importance weights for prioritised replay.
 
-    At first every weight is 1, so that policies find what is rare. From the middle of training on the weights correct
-    in full for the frequency: otherwise distributions would be those of the surprising outcomes.
+    At first every weight is 1, so that policies learn from rare outcomes quickly. From the middle of training on, the
+    weights correct fully for the frequency. Otherwise outcomes with large errors would have too much probability in the
+    learned distributions.
+
+    Args:
+        frequency: How many times more often than uniformly rows are drawn (..).
+        updates: The number of updates so far.
     """
     xp = array_namespace(frequency, updates)
     share = xp.minimum(1.0, 2 * updates / agent.planned) if agent.planned else 1.0

@@ -1,14 +1,14 @@
-"""The fused driver: act, step the world, store, sample, update, all in one compiled scan, many lanes at once.
+"""The fused driver: act, step the world, store, sample and update in one compiled scan, for many lanes in parallel.
 
-A lane is one run. Lanes differ only in what `RunConfig` holds, so `jax.vmap` packs seeds and risk levels into one
-program. The tasks of a lane follow one another in one environment, or are interleaved, with an environment for each.
-They share the networks, the optimiser and the replay. The algorithm is that of `rasf.deep.algorithm`.
+A lane is one run. Lanes differ only in their `RunConfig`, so `jax.vmap` packs seeds and risk levels into one program.
+The tasks of a lane follow one another in one environment, or are interleaved, with an environment for each. They share
+the networks, the optimiser and the replay. The algorithm is that of `rasf.deep.algorithm`.
 
     chunk = scan over target periods of (scan over rounds; copy to the target networks)
 
-The copy stands between the inner scans, so that no round pays for a condition. The chance of a period is drawn before
-it. A run can be cut into chunks anywhere, and resumed, without changing a bit on the same device at the same number of
-lanes.
+The copy is between the inner scans, so that rounds need no condition. The random numbers of a period are drawn before
+it. A run can be split into chunks anywhere and resumed; on the same device, with the same number of lanes, the result
+has the same bits.
 """
 
 from __future__ import annotations
@@ -35,15 +35,20 @@ from rasf.deep.settings import MomentSettings
 from rasf.transfer import gpi_actions
 from rasf.world import World
 
-_UNROLLED = 4  # updates of a round: more take long to compile, fewer cost a tenth of the speed on a CPU
-_PLAIN_PERIOD = 1_000  # updates of a period, where no target networks set it
+_UNROLLED = 4  # unrolled updates of a round: more take long to compile, fewer cost a tenth of the speed on a CPU
+_PLAIN_PERIOD = 1_000  # updates of a period if there are no target networks
 
 
 class RunConfig(NamedTuple):
-    """What distinguishes one run from another: its key, its tasks, its risk when acting and when bootstrapping.
+    """The inputs by which runs differ.
 
-    beta: to act by, () for all tasks or (T,) for each. policies: what each policy learns for. Default: policy k learns
-    for task k, at `bootstrap_beta`.
+    Attributes:
+        key: A random key of jax.
+        beta: The beta of acting, () for all tasks or (T,) for each.
+        bootstrap_beta: The beta () of bootstrapping, for runs without `policies`.
+        tasks: The tasks of the stream.
+        policies: The task and the beta for which each policy learns. Default: policy k learns for task k, at
+            `bootstrap_beta`.
     """
 
     key: Array
@@ -54,7 +59,7 @@ class RunConfig(NamedTuple):
 
 
 class Rated(NamedTuple):
-    """Priorities, and the last update's rows (B,) with their errors (B,), which count from the next update on."""
+    """Priorities, and the rows (B,) of the last update with their errors (B,), which become priorities in the next."""
 
     priorities: Priorities
     rows: Array
@@ -62,7 +67,7 @@ class Rated(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """Where one run stands; states (E, ..) and ages (E,), in steps, of its environments."""
+    """The state of one run, with the states (E, ..) of its environments and the steps `age` (E,) of their episodes."""
 
     learner: Learner
     state: Any
@@ -75,7 +80,7 @@ class Lane(NamedTuple):
 
 
 class PeriodStats(NamedTuple):
-    """What some rounds showed: mean loss, mean clipped mass (2,), phi's mean (E, d), least and largest (d,)."""
+    """Statistics of some rounds: mean loss, mean clipped mass (2,), phi's mean (E, d), smallest and largest (d,)."""
 
     loss: Array
     clipped: Array
@@ -86,7 +91,13 @@ class PeriodStats(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long to train on each task, in steps; how many tasks; and after how many steps a chunk may be evaluated."""
+    """The lengths of training.
+
+    Attributes:
+        steps_per_task: Steps on each task.
+        tasks: Number of tasks.
+        evaluate_every: Steps of a chunk.
+    """
 
     steps_per_task: int
     tasks: int
@@ -98,14 +109,21 @@ class Schedule:
 
     @property
     def steps(self) -> int:
-        """Of all tasks."""
+        """Steps on all tasks."""
         return self.steps_per_task * self.tasks
 
 
 class Chunk(NamedTuple):
-    """Where training stands after some steps: their number and task, the lanes, and what the steps showed.
+    """The state of training after a chunk, and its statistics, which are means over its steps.
 
-    phi (L, E, d) of each environment, loss (L,) and clipped (L, 2) are means over the chunk's `length` steps.
+    Attributes:
+        step: Number of steps so far.
+        length: Number of steps of the chunk.
+        task: Index of the task, if tasks follow one another.
+        lanes: The lanes.
+        phi: Mean features (L, E, d) of each environment.
+        loss: Mean losses (L,).
+        clipped: Mean clipped masses (L, 2).
     """
 
     step: int
@@ -118,12 +136,19 @@ class Chunk(NamedTuple):
 
 
 def environments(agent: Agent, tasks: int) -> int:
-    """How many a lane steps in a round: one for each of the tasks, or one for all."""
+    """Return the number of environments of a lane: one for each task if tasks are interleaved, else one."""
     return tasks if agent.settings.interleaved else 1
 
 
 def period_of(agent: Agent, tasks: int = 1) -> int:
-    """Steps, of all environments, between copies to the target networks: `target_period` updates in whole rounds."""
+    """Return the steps of all environments between copies to the target networks.
+
+    They are whole rounds with about `target_period` updates.
+
+    Args:
+        agent: The agent.
+        tasks: Number of tasks. Default: 1.
+    """
     n = environments(agent, tasks)
     return max(1, (agent.settings.target_period or _PLAIN_PERIOD) // agent.updates_for(n)) * n
 
@@ -131,10 +156,18 @@ def period_of(agent: Agent, tasks: int = 1) -> int:
 def chunks(
     agent: Agent, world: World, configs: RunConfig, schedule: Schedule, lanes: Lane | None = None, step: int = 0
 ) -> Iterator[Chunk]:
-    """Train all lanes of `configs` (each part stacked on axis 0), from the start or from `lanes` at `step`.
+    """Train lanes, chunk by chunk.
 
-    A chunk has `evaluate_every` steps in whole target periods, or the rest of the warm-up, of a period or of a task.
-    Interleaved tasks are one stretch of training. The lanes of a chunk live until the next one is computed.
+    A chunk has `evaluate_every` steps in whole target periods. It ends earlier at the end of the warm-up, of a period
+    that was begun, or of a task. The lanes of a chunk are valid until the next chunk is computed.
+
+    Args:
+        agent: The agent.
+        world: The world.
+        configs: The configs of all lanes, each part stacked on axis 0.
+        schedule: The lengths of training.
+        lanes: Lanes from which training is resumed. Default: new ones.
+        step: The number of steps of these lanes. Default: 0.
     """
     n, stretch = environments(agent, schedule.tasks), schedule.steps_per_task
     period, every = period_of(agent, schedule.tasks) // n, schedule.evaluate_every // n  # from here on in rounds
@@ -165,17 +198,21 @@ def chunks(
 
 @partial(jax.jit, donate_argnums=0)
 def _with_new_episodes(lanes: Lane, begin: Array) -> Lane:
-    """The lanes as a task begins, one environment each: no episode goes on, nor does a sum over steps."""
+    """The lanes, of one environment each, at the beginning of a task: new episodes, to which no n-step sum extends."""
     rows = lanes.ring.rows
     ring = Ring(rows.at[:, (begin - 1) % rows.shape[1], -1].set(1.0))
     return lanes._replace(age=jnp.zeros_like(lanes.age), held=jax.tree.map(jnp.zeros_like, lanes.held), ring=ring)
 
 
 class Stage(NamedTuple):
-    """A part of training that one program does: `periods` of `length` rounds each.
+    """A part of training that is one compiled program.
 
-    warming: rounds are random and nothing is learned. scales: the warm-up ends with them. copies: target networks are
-    copied after each period.
+    Attributes:
+        periods: Number of periods.
+        length: Rounds of each period.
+        warming: Whether actions are random and nothing is learned.
+        scales: Whether the warm-up ends with the stage, so that inputs and features are scaled from then on.
+        copies: Whether target networks are copied after each period.
     """
 
     periods: int
@@ -186,7 +223,17 @@ class Stage(NamedTuple):
 
 
 def start_lanes(agent: Agent, world: World, configs: RunConfig, schedule: Schedule) -> Lane:
-    """The lanes before their first step; sizes that do not fit together are refused."""
+    """Return the lanes before their first step.
+
+    Args:
+        agent: The agent.
+        world: The world.
+        configs: The configs of all lanes, each part stacked on axis 0.
+        schedule: The lengths of training.
+
+    Raises:
+        ValueError: Sizes do not fit together, or numbers are not finite.
+    """
     _check_sizes(agent, world, configs, schedule)
     capacity = min(schedule.steps, agent.settings.replay or schedule.steps)
     return _compiled_start(agent, world, capacity)(configs)
@@ -204,15 +251,22 @@ def _compiled_advance(agent: Agent, world: World, stage: Stage) -> Callable[...,
 
 
 def start(agent: Agent, world: World, capacity: int, config: RunConfig) -> Lane:
-    """A lane before its first step; `capacity` is the number of steps that its replay keeps."""
+    """Return a lane before its first step.
+
+    Args:
+        agent: The agent.
+        world: The world.
+        capacity: Steps that the replay keeps.
+        config: The config of the lane.
+    """
     (tasks, features), chosen = config.tasks.weights.shape, agent.settings
-    n, inputs = environments(agent, tasks), _observed(agent, world)
+    n, inputs = environments(agent, tasks), _stored_size(agent, world)
     init_key, state_key = algorithm.init_keys(config.key)
     ring = Ring.empty(capacity, n, inputs, features)
     rated: Rated | tuple[()] = ()
     if chosen.prioritised:
         batch = (chosen.batch,)
-        # before the first update: row 0, whose error is that of every new row
+        # before the first update: row 0, with the priority of every new row
         rated = Rated(Priorities.empty(len(ring.rows)), jnp.zeros(batch, jnp.int32), jnp.ones(batch))
     nothing = jnp.zeros(features)
     return Lane(
@@ -230,7 +284,20 @@ def start(agent: Agent, world: World, capacity: int, config: RunConfig) -> Lane:
 def advance(
     agent: Agent, world: World, stage: Stage, config: RunConfig, lane: Lane, begin: Array, task: Array
 ) -> tuple[Lane, PeriodStats]:
-    """The lane after a stage of training from round `begin` on, on the active `task`, or on all, if interleaved."""
+    """Train a lane for one stage.
+
+    Args:
+        agent: The agent.
+        world: The world.
+        stage: The stage.
+        config: The config of the lane.
+        lane: The lane before the stage.
+        begin: Number of the first round.
+        task: Index of the active task, if tasks follow one another.
+
+    Returns:
+        The lane after the stage, and the statistics of each period.
+    """
     n = environments(agent, len(config.tasks.weights))
     active = jnp.arange(n) if agent.settings.interleaved else jnp.asarray(task)[None]
     updates = 0 if stage.warming else agent.updates_for(n)
@@ -252,13 +319,13 @@ def advance(
     lane, seen = jax.lax.scan(period, lane, begin + stage.length * jnp.arange(stage.periods))
     if stage.scales:
         stored = min(-(-agent.settings.warmup // n) * n, len(lane.ring.rows))
-        steps = replay.unpack(lane.ring.rows[:stored], _observed(agent, world))
+        steps = replay.unpack(lane.ring.rows[:stored], _stored_size(agent, world))
         lane = lane._replace(scaling=Scaling.of(agent, steps))
     return lane, seen
 
 
-def _observed(agent: Agent, world: World) -> int:
-    """Numbers of an observation as the replay keeps it: with the time that is left, if the agent sees it."""
+def _stored_size(agent: Agent, world: World) -> int:
+    """Numbers of an observation in the replay, with the time inputs of the agent."""
     return world.observation_size + agent.time_inputs
 
 
@@ -271,7 +338,7 @@ def _round(
     lane: Lane,
     now: tuple[Array, StepChance, WorldChance, SampleChance],
 ) -> tuple[Lane, tuple[Array, Array, Array]]:
-    """One round: a step of every environment on its `active` task (E,), then the updates."""
+    """One round: a step of every environment on its `active` task (E,), then updates."""
     index, chance, worlds, samples = now
     n, networks, tasks = len(active), agent.acting(lane.learner), config.tasks
     fresh = lane.age == 0
@@ -291,7 +358,7 @@ def _round(
     age = lane.age + 1
     over = terminated | (age >= world.episode_length)
     next_obs = agent.with_time(jax.vmap(world.observe)(state), age)
-    ended = terminated | (over & (age >= agent.limit)) if agent.limit else terminated  # nothing follows the last step
+    ended = terminated | (over & (age >= agent.limit)) if agent.limit else terminated  # no remaining return
     steps = Steps(obs, action, phi, next_obs, 1.0 - ended, active, over * 1.0)
     ring, stored_at = lane.ring.store(index, replay.pack(steps))
     rated = lane.rated
@@ -301,7 +368,7 @@ def _round(
     goal = Goal(tasks, config.bootstrap_beta if config.policies is None else config.policies)
     lane = Lane(lane.learner, state, age * (1 - over), held.ended(over), ring, rated, lane.scaling, within)
     stored = (index + 1) * n
-    one = partial(_learn, agent, goal, lane, stored, _observed(agent, world))
+    one = partial(_learn, agent, goal, lane, stored, _stored_size(agent, world))
     n_updates = len(samples.bits)
     if not n_updates:
         return lane, (jnp.zeros(()), jnp.zeros(2), phi)
@@ -319,7 +386,7 @@ def _learn(
     state: tuple[Learner, Rated | tuple[()]],
     chance: SampleChance,
 ) -> tuple[tuple[Learner, Rated | tuple[()]], tuple[Array, Array]]:
-    """One update on windows of the lane's ring; stored: the rows that came so far."""
+    """One update on windows of the lane's replay, in which `stored` rows have been stored so far."""
     (learner, rated), share = state, agent.settings.prioritised
     size = jnp.minimum(stored, len(lane.ring.rows))
     chosen = (chance.bits % size.astype(chance.bits.dtype)).astype(jnp.int32)
@@ -337,21 +404,27 @@ def _learn(
 
 
 def unscaled_networks(agent: Agent, lanes: Lane, lane: int = 0) -> Any:
-    """The acting networks of one of several lanes, in numpy, for inputs and features as they are."""
+    """Return the acting networks of a lane, in numpy, for inputs and features that are not scaled.
+
+    Args:
+        agent: The agent.
+        lanes: All lanes.
+        lane: Index of the lane. Default: 0.
+    """
     networks, scaling = jax.tree.map(lambda part: np.array(part[lane]), (agent.acting(lanes.learner), lanes.scaling))
     return scaling.unscaled(agent, networks) if agent.settings.warmup else networks
 
 
 def _check_sizes(agent: Agent, world: World, configs: RunConfig, schedule: Schedule) -> None:
-    """Refuse configs that are not stacked or not finite, and an agent, configs or a schedule of other sizes."""
+    """Refuse configs that are not stacked or not finite, and sizes that do not fit together."""
     numbers = {"beta": configs.beta, "bootstrap_beta": configs.bootstrap_beta, **configs.tasks._asdict()}
     beta, bootstrap_beta, weights, inputs = map(np.shape, numbers.values())
     lanes = jax.random.key_data(configs.key).shape[:-1]
     stacked = len(weights) == 3 and 0 not in weights and inputs[:-1] == weights[:-1]
     if not stacked or beta not in (lanes, weights[:2]) or not lanes == bootstrap_beta == weights[:1]:
         raise ValueError(
-            "configs must have lanes in front of every part: keys (L,), betas (L,), weights (L, T, d), inputs "
-            f"(L, T, c); got key {lanes}, " + ", ".join(f"{name} {np.shape(part)}" for name, part in numbers.items())
+            "configs must have lanes on axis 0 of every part: keys (L,), betas (L,), weights (L, T, d), inputs "
+            f"(L, T, c), got key {lanes}, " + ", ".join(f"{name} {np.shape(part)}" for name, part in numbers.items())
         )
     (_, tasks, d), own = weights, configs.policies is None
     if configs.policies is not None:
@@ -381,7 +454,7 @@ def _check_sizes(agent: Agent, world: World, configs: RunConfig, schedule: Sched
 
 
 def _check(agent: Agent, seen: PeriodStats, bounds: Floats, step: int, length: int) -> None:
-    """Refuse features that are not finite or outside their bounds, negative events, and a loss that is infinite."""
+    """Refuse features that are not finite or outside their bounds, negative events, and losses that are not finite."""
     where = f"between steps {step} and {step + length}"
     low, high = np.asarray(seen.phi_min).min(axis=(0, 1)), np.asarray(seen.phi_max).max(axis=(0, 1))
     if not (np.isfinite(low).all() and np.isfinite(high).all()):

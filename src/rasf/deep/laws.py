@@ -1,24 +1,24 @@
-"""How a network represents the distribution of a policy's feature return, how it is scored, and its loss.
+"""Distributions of feature returns as networks represent them: their outputs, scores on tasks, and losses.
 
-    Histogram        N probabilities for each of d features, taken to be independent; one head per feature
-    MeanOnly         the mean psi alone, so that only the mean can be scored
+    Histogram        N probabilities for each of d features, assumed independent; one head per feature
+    MeanOnly         the mean psi only, so that only the mean can be scored
     MeanCovariance   psi, and by a second network the covariance Sigma from the residual recursion
                      delta delta' + gamma^2 Sigma(s', a'),  delta = phi + gamma psi(s', a') - psi(s, a)
     MeanLowRank      psi and Sigma by two networks, Sigma as a diagonal and factors of low rank (`rasf.deep.low_rank`)
 
-A distribution consists of parts; each part is one stack of K networks. Outputs of a part have shape (K, B, A, F, M):
-policies, batch, actions, heads, numbers per head. `task_heads` keeps what matters for the weights at hand: a task that
-weighs two features of thirteen needs two histograms, and of psi and Sigma the two numbers psi . w and w' Sigma w, which
-are linear in the last layer.
+A distribution consists of parts; each part is one stack of K networks. Outputs of a part have shape (K, B, A, H, M):
+policies, batch, actions, heads, numbers per head. `task_heads` reduces the last layer to the outputs that a task needs:
+a task that weighs two features of thirteen needs two histograms. Of psi and Sigma it needs the two numbers psi . w and
+w' Sigma w, which are linear in the last layer.
 
-Histograms are those of C51, feature by feature, on fixed atoms with the projected Bellman update
+Histograms are learned as in C51, separately for each feature, on fixed atoms with the projected Bellman update
 
     support       z_j = low + j Delta,  [low, high] = [phi_min, phi_max] / (1 - gamma),  Delta = (high - low) / (N - 1)
     projection    m_j = sum_k clip(1 - |clip(phi + gamma z_k) - z_j| / Delta, 0, 1) p_k
 
-The projection keeps the mean while nothing is clipped, and widens the variance by Delta^2 f (1 - f) at every update,
-where f is the share of the upper atom. Histograms converge to the fixed point of the projected operator, not to the
-return distribution itself.
+The projection keeps the mean while no mass is clipped, and increases the variance by Delta^2 f (1 - f) at every update,
+where f is the share of a value's mass that goes to the upper of its two neighbouring atoms. Histograms converge to the
+fixed point of the projected operator, not to the return distribution itself.
 """
 
 from __future__ import annotations
@@ -41,11 +41,17 @@ from rasf.transfer import packed_indices, packed_weights
 
 Parts = tuple[Array, ...]  # outputs of every part
 Networks = tuple[Network, ...]  # weights of every part
-RiskOf = Callable[[Array], Risk]  # takes beta
+RiskOf = Callable[[Array], Risk]  # from beta to a risk
 
 
 class TaskHeads(NamedTuple):
-    """What scoring needs for K weightings: the networks with the heads that matter, their atoms and their weights."""
+    """The networks, reduced to the outputs that scoring K weightings needs.
+
+    Attributes:
+        networks: The networks of every part, with the heads that are needed.
+        atoms: Atoms (K, F, N) of F heads per policy, for histograms; else empty.
+        weights: Weights (K, F) of these heads, for histograms; else the weights (K, d) of the features.
+    """
 
     networks: Networks
     atoms: Array
@@ -60,9 +66,13 @@ class Bounds(NamedTuple):
 
 
 class Within(NamedTuple):
-    """Features of single steps so far: the least (d,), or 0, and the largest (d,), or 0.
+    """The range of features in single steps so far.
 
-    recurring: (d,), 1 for features that differ from 0 in steps that do not end the episode. Others occur at most once.
+    Attributes:
+        low: The smallest values (d,), at most 0.
+        high: The largest values (d,), at least 0.
+        recurring: (d,), 1 for features that were not 0 in a step that did not end the episode. The other features occur
+            at most once in an episode.
     """
 
     low: Array
@@ -70,17 +80,25 @@ class Within(NamedTuple):
     recurring: Array
 
     def bounds(self, longest: Array) -> Bounds:
-        """Of returns of episodes; longest (..): the sum of gamma^t over the steps that are left."""
+        """Return bounds of the feature returns of episodes.
+
+        Args:
+            longest: The sum (..) of gamma^t over the steps left.
+        """
         times = 1 + self.recurring * (longest[..., None] - 1)
         return Bounds(self.low * times, self.high * times)
 
 
 class Transition(NamedTuple):
-    """What B transitions gave K policies; each policy may have sums over steps of its own.
+    """B transitions, for K policies. With n-step returns, each policy may have its own sums of features.
 
-    phi: features (B, d), or (K, B, d). discount: of what follows, (B,) or (K, B); 0 where the episode terminated. here:
-    bounds (B, d) of the feature return at s. there: at s', (B, d) or (K, B, d). weights: (K, d), of each policy's task.
-    spread: (d,), a typical standard deviation of each feature's return.
+    Attributes:
+        phi: Features, or their n-step sums, (B, d) or (K, B, d).
+        discount: Discount of the remaining return, (B,) or (K, B); 0 where the episode terminated.
+        here: Bounds (B, d) of the feature return at s.
+        there: Bounds of the feature return at s', (B, d) or (K, B, d).
+        weights: Weights (K, d) of each policy's task.
+        spread: A typical standard deviation (d,) of each feature's return.
     """
 
     phi: Array
@@ -92,10 +110,12 @@ class Transition(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """Losses (B,) of a batch of transitions, and what else an update shows.
+    """Losses of a batch of B transitions, and statistics of the update.
 
-    error: (B,) how far the predictions were from their targets, for prioritised replay. clipped: the mean mass (2,)
-    that histograms lost below and above their support.
+    Attributes:
+        each: Losses (B,).
+        error: Distances (B,) of predictions from their targets, for prioritised replay.
+        clipped: The mean mass (2,) of histograms that was clipped below and above their support.
     """
 
     each: Array
@@ -104,7 +124,7 @@ class Losses(NamedTuple):
 
 
 class Law(Protocol):
-    """A return distribution as networks hold it; see the module's header."""
+    """A return distribution as networks represent it; see the module's header."""
 
     kind: ClassVar[LawKind]
 
@@ -112,48 +132,97 @@ class Law(Protocol):
     def features(self) -> int: ...
 
     def shapes(self) -> tuple[Heads, ...]:
-        """Shape of every part's outputs."""
+        """Return the shape of the outputs of every part."""
 
     def layers(self, widths: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-        """Units of every part's hidden layers, for the setting `widths`."""
+        """Return the units of the hidden layers of every part.
+
+        Args:
+            widths: The setting `widths`.
+        """
 
     def task_shapes(self, task_heads: TaskHeads) -> tuple[Heads, ...]:
-        """Shape of every part's outputs, of what `task_heads` leaves."""
+        """Return the shape of the outputs of every part after the reduction.
+
+        Args:
+            task_heads: The reduced networks.
+        """
 
     def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:
-        """The heads for the weights w (K, d), one row per policy, of which at most `active` are not zero."""
+        """Reduce networks to the outputs that weights need.
+
+        Args:
+            networks: The networks.
+            w: Weights (K, d), one row per policy.
+            active: The largest number of weights in a row that are not zero.
+        """
 
     def scores(self, outputs: Parts, task_heads: TaskHeads, risk: Risk) -> Array:
-        """Risk-adjusted value (K, B, A) of the outputs of `task_heads`."""
+        """Return scores (K, B, A).
+
+        Args:
+            outputs: The outputs of `task_heads`.
+            task_heads: The reduced networks.
+            risk: The risk, for all policies.
+        """
 
     def scores_by_each(self, outputs: Parts, task_heads: TaskHeads, risk: RiskOf, beta: Array) -> Array:
-        """The same where every policy has a risk of its own, by its beta (K,)."""
+        """Return scores (K, B, A), with a separate risk for each policy.
+
+        Args:
+            outputs: The outputs of `task_heads`.
+            task_heads: The reduced networks.
+            risk: The class of the risks, which takes beta.
+            beta: The beta (K,) of each policy.
+        """
 
     def plain_heads(self, networks: Networks, w: Floats) -> TaskHeads:
-        """`task_heads` in numpy, of one task w (d,) for all policies."""
+        """Reduce networks in numpy, for one task w (d,) of all policies; see `task_heads`."""
 
     def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
-        """Mean and variance (K, B, A) of the return; a learned variance may be negative."""
+        """Return mean and variance (K, B, A) of the return; a learned variance may be negative.
+
+        Args:
+            outputs: The outputs of `task_heads`.
+            task_heads: The reduced networks.
+        """
 
     def losses(self, chosen: Parts, following: Parts, given: Transition) -> Losses:
-        """Losses of the outputs chosen (K, B, H, M) at (s, a) against those of the target networks at (s', a')."""
+        """Return the losses of a batch.
+
+        Args:
+            chosen: Outputs (K, B, H, M) of the online networks at (s, a), of every part.
+            following: Outputs of the target networks at (s', a').
+            given: The transitions.
+        """
 
     def in_units(self, networks: Networks, units: Array, spread: Array) -> Networks:
-        """The networks of plain features, from those that learned features (d,) in these units."""
+        """Return the networks of features as they are, from networks that learned features in other units.
+
+        Args:
+            networks: The networks.
+            units: The unit (d,) by which each feature was divided.
+            spread: A typical standard deviation (d,) of each feature's return, in these units.
+        """
 
     def at_time(self, outputs: Parts, share: Array) -> Parts:
-        """Outputs for the share of an episode's time that is left, (B,) or (K, B)."""
+        """Return the outputs at a time.
+
+        Args:
+            outputs: The outputs.
+            share: The sum of gamma^t over the steps left, as a share of a whole episode's, (B,) or (K, B).
+        """
 
     def mean_heads(self, networks: Networks, w: Array) -> TaskHeads:
-        """The heads that the means of the return need for the weights w (K, d)."""
+        """Reduce networks to the outputs that the mean of the return needs for the weights w (K, d)."""
 
     def means(self, outputs: Parts, task_heads: TaskHeads) -> Array:
-        """Means (K, B, A) of the return, of outputs of `mean_heads` or `task_heads`."""
+        """Return means (K, B, A) of the return, from outputs of `mean_heads` or `task_heads`."""
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """Probabilities on `atoms` (d, N), kept as nested tuples."""
+    """Probabilities of each feature's return on `atoms` (d, N), which are nested tuples."""
 
     kind: ClassVar[LawKind] = LawKind.HISTOGRAM
     atoms: tuple[tuple[float, ...], ...]
@@ -172,7 +241,7 @@ class Histogram:
         return (Heads(task_heads.weights.shape[-1], len(self.atoms[0])),)
 
     def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:
-        """The heads of the features that w weighs, in order, filled up with features of weight zero."""
+        """Select the heads of the features that w weighs, in order, padded to `active` by features of weight zero."""
         atoms = jnp.array(self.atoms)
         if active == len(self.atoms):
             return TaskHeads(networks, jnp.broadcast_to(atoms, (len(w), *atoms.shape)), w)
@@ -204,27 +273,27 @@ class Histogram:
         return jnp.sum(mean * weights, axis=-1), jnp.sum(variance * weights**2, axis=-1)
 
     def losses(self, chosen: Parts, following: Parts, given: Transition) -> Losses:
-        """Cross-entropy against the projected histograms, summed over atoms, features and policies.
+        """Return the cross-entropy with the projected histograms, summed over atoms, features and policies.
 
-        The error is the divergence from the projected histograms, on average over policies.
+        The error is the Kullback-Leibler divergence from the projected histograms, averaged over policies.
         """
         over_features = jax.vmap(project, in_axes=(1, 0, None, 0), out_axes=(1, 0))
         over_batch = jax.vmap(over_features, in_axes=(1, 0, 0, None), out_axes=(1, 0))
         probs, atoms, (phi, discount, *_) = jax.nn.softmax(following[0]), jnp.array(self.atoms), given
-        if phi.ndim == 3:  # every policy has its own sum, so its own projection
-            own = jax.vmap(lambda *given: over_batch(*(part[None] for part in given[:1]), *given[1:], atoms))
-            target, clipped = own(probs, phi, discount)
+        if phi.ndim == 3:  # every policy has its own sums of features, so its own projection
+            per_policy = jax.vmap(lambda *given: over_batch(*(part[None] for part in given[:1]), *given[1:], atoms))
+            target, clipped = per_policy(probs, phi, discount)
             target, clipped = target[:, 0], jnp.mean(clipped, axis=0)
         else:
             target, clipped = over_batch(probs, phi, discount, atoms)
         target = jax.lax.stop_gradient(target)
-        entropy = -jnp.sum(target * jax.nn.log_softmax(chosen[0]), axis=(2, 3))  # (K, B)
-        known = jnp.sum(target * jnp.log(jnp.maximum(target, 1e-12)), axis=(2, 3))
-        error = jnp.mean(jax.lax.stop_gradient(entropy) + known, axis=0)
-        return Losses(jnp.sum(entropy, axis=0), jnp.maximum(error, 0.0), jnp.mean(clipped, axis=(0, 1)))
+        cross_entropy = -jnp.sum(target * jax.nn.log_softmax(chosen[0]), axis=(2, 3))  # (K, B)
+        negative_entropy = jnp.sum(target * jnp.log(jnp.maximum(target, 1e-12)), axis=(2, 3))
+        error = jnp.mean(jax.lax.stop_gradient(cross_entropy) + negative_entropy, axis=0)
+        return Losses(jnp.sum(cross_entropy, axis=0), jnp.maximum(error, 0.0), jnp.mean(clipped, axis=(0, 1)))
 
     def in_units(self, networks: Networks, units: Array, spread: Array) -> Networks:
-        """As they are: atoms have units of their own."""
+        """Return the networks unchanged: atoms are in the features' own units."""
         return networks
 
     def at_time(self, outputs: Parts, share: Array) -> Parts:
@@ -239,7 +308,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class MeanOnly:
-    """The mean of `features` features; every task needs all of its one head."""
+    """The mean of `features` features, in one head that every task needs."""
 
     kind: ClassVar[LawKind] = LawKind.MEAN
     features: int
@@ -251,7 +320,7 @@ class MeanOnly:
         return (widths,) * len(self.shapes())
 
     def task_shapes(self, task_heads: TaskHeads) -> tuple[Heads, ...]:
-        """One number for each moment."""
+        """Return a head with one number for each column that is left."""
         return tuple(Heads(1, one.heads.bias.shape[-1]) for one in task_heads.networks)
 
     def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:
@@ -264,11 +333,11 @@ class MeanOnly:
         return self.task_heads(networks, each, max(1, int(np.count_nonzero(w))))
 
     def _folding(self, w: Array) -> tuple[Array, ...]:
-        """How each part's numbers are summed up to moments for the weights (K, d): (K, numbers, moments)."""
+        """Factors (K, numbers, moments) that turn each part's numbers into moments for the weights (K, d)."""
         return (w[..., None],)
 
     def scores(self, outputs: Parts, task_heads: TaskHeads, risk: Risk) -> Array:
-        """The risk of mean and variance; a negative variance counts as zero."""
+        """Return the risk of mean and variance; a negative variance counts as zero."""
         mean, variance = self.moments(outputs, task_heads)
         return risk.moments(mean, array_namespace(mean).maximum(variance, 0.0))
 
@@ -281,7 +350,7 @@ class MeanOnly:
         return mean, array_namespace(mean).zeros_like(mean)
 
     def losses(self, chosen: Parts, following: Parts, given: Transition) -> Losses:
-        """Half the squared temporal difference, summed over features and policies."""
+        """Return half the squared temporal difference, summed over features and policies."""
         delta = _difference(chosen, following, given)
         return Losses(jnp.sum(delta**2, axis=(0, 2)) / 2, _length(delta), jnp.zeros(2))
 
@@ -308,7 +377,7 @@ class MeanOnly:
 
 @dataclass(frozen=True)
 class MeanCovariance(MeanOnly):
-    """The mean of `features` features, and by a second part their covariance, packed as in `rasf.transfer`."""
+    """The mean of `features` features, and in a second part their covariance, packed as in `rasf.transfer`."""
 
     kind: ClassVar[LawKind] = LawKind.MEAN_COVARIANCE
 
@@ -322,7 +391,7 @@ class MeanCovariance(MeanOnly):
         return outputs[0][..., 0, 0], outputs[1][..., 0, 0]
 
     def losses(self, chosen: Parts, following: Parts, given: Transition) -> Losses:
-        """Half the squared differences of psi and of Sigma."""
+        """Return half the squared differences of psi and of Sigma."""
         delta = _difference(chosen, following, given)
         rows, columns = packed_indices(self.features)
         fixed = jax.lax.stop_gradient(delta)
@@ -337,25 +406,39 @@ class MeanCovariance(MeanOnly):
 
 
 def _length(delta: Array) -> Array:
-    """The length of the differences (K, B, d) of means, (B,), on average over policies."""
+    """Euclidean lengths (B,) of the differences (K, B, d) of means, averaged over policies."""
     return jnp.mean(jnp.sqrt(jnp.sum(jax.lax.stop_gradient(delta) ** 2, axis=-1)), axis=0)
 
 
 def padded(first: Array, columns: int, rest: float = 1.0) -> Array:
-    """Numbers for the first columns of a layer, and `rest` for those that align it."""
+    """Return numbers for all columns of a layer.
+
+    Args:
+        first: Numbers for the columns that are used.
+        columns: Number of columns, with those that align the layer.
+        rest: The number for the other columns. Default: 1.
+    """
     xp = array_namespace(first)
     return xp.concatenate([first, xp.full(columns - len(first), rest, first.dtype)])
 
 
 def _difference(chosen: Parts, following: Parts, given: Transition) -> Array:
-    """phi + gamma psi(s', a') - psi(s, a), (K, B, d)."""
+    """The temporal differences phi + gamma psi(s', a') - psi(s, a), (K, B, d)."""
     return given.phi + given.discount[..., None] * following[0][:, :, 0] - chosen[0][:, :, 0]
 
 
 def support_atoms(bounds: npt.ArrayLike, gamma: float, n: int, *, with_zero: bool = False) -> Floats:
-    """Atoms (d, n) of discounted sums of features that every step keeps within bounds (d, 2); gamma 0 leaves those.
+    """Return evenly spaced atoms (d, n) for discounted sums of bounded features.
 
-    with_zero: an episode may end at any time, so 0 must be within; a feature that is always 0 gets [-1, 1].
+    Args:
+        bounds: Bounds (d, 2) of each feature in a step.
+        gamma: The discount; with 0, `bounds` are those of the sums.
+        n: Atoms of each feature.
+        with_zero: Whether the support must contain 0, because an episode may end at any time. A feature that is always
+            0 gets the support [-1, 1]. Default: False.
+
+    Raises:
+        ValueError: Bounds are not finite or not in increasing order, gamma is not in [0, 1), or n is below 2.
     """
     ends = np.array(bounds, np.float64)
     if with_zero:
@@ -364,16 +447,24 @@ def support_atoms(bounds: npt.ArrayLike, gamma: float, n: int, *, with_zero: boo
     ends = checks.bounds("bounds of the features", ends.tolist(), len(ends))
     if not 0 <= gamma < 1:
         raise ValueError(f"gamma must be in [0, 1) for a bounded support, got {gamma}")
-    if with_zero:  # divided first, so that the same seed gives the same library as before, to the last bit
+    if with_zero:  # divided before linspace, so that libraries have the same bits as those of earlier versions
         ends, gamma = ends / (1 - gamma), 0.0
     return np.linspace(ends[:, 0], ends[:, 1], checks.whole("atoms", n, 2), axis=1) / (1 - gamma)
 
 
 def project(probs: Array, phi: Array, discount: Array, atoms: Array) -> tuple[Array, Array]:
-    """The histograms (K, N) of phi + discount Z_k on the atoms (N,), and their clipped mass (2,), below and above.
+    """Project the distributions of phi + discount Z_k on the atoms.
 
-    Z_k has the probabilities probs (K, N) on the same, evenly spaced atoms; the K laws share phi and discount, and so
-    the projection's matrix. Clipped mass is the mean over the K.
+    The K distributions share phi and discount, so they share the matrix of the projection.
+
+    Args:
+        probs: Probabilities (K, N) of Z_k on the atoms.
+        phi: The feature ().
+        discount: The discount ().
+        atoms: Evenly spaced atoms (N,).
+
+    Returns:
+        The histograms (K, N), and the mass (2,) that was clipped below and above the atoms, averaged over the K.
     """
     low, high, spacing = atoms[0], atoms[-1], atoms[1] - atoms[0]
     moved = phi + discount * atoms

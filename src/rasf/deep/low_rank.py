@@ -1,24 +1,26 @@
 """Mean and covariance of the feature return by two networks: the covariance is a diagonal plus a matrix of low rank.
 
-   psi_i    = a_i + f b_i                                  f: sum of gamma^t over the steps left, of 1 for an episode
-   Sigma_ij = s_i s_j (1 if i = j else 0, + c_i . c_j)     s_i > 0 by its logarithm, c_i (rank,)
+   psi_i    = a_i + f b_i                             f: sum of gamma^t over the steps left, as a share of an episode's
+   Sigma_ij = s_i s_j ((1 if i = j else 0) + c_i . c_j)     s_i > 0 by its logarithm, c_i (rank,)
 
-Sigma is positive, and w' Sigma w is known for every w; it costs 1 + rank numbers for each feature that w weighs.
-Without a time limit there is no b.
+Sigma is positive definite. For every w, w' Sigma w needs 1 + rank numbers of the network for each feature that w
+weighs. Without a time limit there is no b.
 
-Means are learned by squared temporal differences delta. Covariances are learned from the variances of sums u' G of
-features, for fixed directions u: unit vectors, the tasks' weights and random ones. With q = u' Sigma u
+Means are learned by squared temporal differences delta. Covariances are learned from the variances of sums u' G of the
+feature return G, for fixed directions u: unit vectors, the tasks' weights and random ones. With q = u' Sigma u
 
     target    t = (u' delta)^2 + gamma^2 u' Sigma(s', a') u
-    loss      (t + e) / (q + e) + log(q + e)          at its least where q is the mean of t, whatever t's distribution
+    loss      (t + e) / (q + e) + log(q + e)          smallest if q is the mean of t, for any distribution of t
 
-Errors are relative down to the floor e, so that directions count in which features cancel. In these sums every feature
-is divided by its usual spread. Losses that are relative have gradients of the same size throughout training: in layers
-that psi shares they would decide what is represented. So Sigma has a network of its own, of half the width.
+Errors of q are relative down to the floor e, so that directions in which features cancel count as much as others. In
+these sums every feature is divided by its usual standard deviation. Relative losses have gradients of the same size
+throughout training, which would dominate layers that Sigma shared with psi. So Sigma has a separate network, of half
+the width.
 
-Events are features that are never negative and mostly zero, such as failures. The network gives the logarithms of their
-means, because errors of the same size everywhere would decide where events cannot happen. They are learned by the loss
-m - y log m, whose least value is at the mean of y.
+Events are features that are never negative and mostly zero, such as failures. The network outputs the logarithms of
+their means: outputs without logarithm have errors of the same size in all states, and in states where events cannot
+happen these errors would decide the action. Events are learned by the loss m - y log m, which is smallest if m is the
+mean of y.
 """
 
 from __future__ import annotations
@@ -36,16 +38,22 @@ from rasf.arrays import Array, Bools, Floats, array_namespace
 from rasf.deep.laws import Losses, MeanOnly, Networks, Parts, TaskHeads, Transition, padded
 from rasf.deep.networks import Heads, Layer, fold_heads
 
-RANK = 2  # of the covariance, where there are more than two features
+RANK = 2  # of the covariance, if there are more than two features
 _FLOOR = 1e-3  # e, in units of the usual variance
 _RANDOM = 2  # random directions for each feature
-_LOG_ZERO = -1e4  # the logarithm of a weight that is zero
-_MOST_LEARNED, _MOST_READ = 10.0, 80.0  # bounds of logarithms, of targets and of outputs, so that nothing overflows
+_LOG_ZERO = -1e4  # stands for the logarithm of zero
+_MOST_LEARNED, _MOST_READ = 10.0, 80.0  # upper bounds of logarithms, in losses and in scores, against overflow
 
 
 @dataclass(frozen=True)
 class MeanLowRank(MeanOnly):
-    """See the module's header; timed: there is a time limit."""
+    """Mean and covariance of low rank; see the module's header.
+
+    Attributes:
+        events: Indices of events. Default: none.
+        rank: The length of c_i. Default: 0.
+        timed: Whether there is a time limit. Default: False.
+    """
 
     kind: ClassVar[LawKind] = LawKind.MEAN_LOW_RANK
     events: tuple[int, ...] = ()
@@ -57,27 +65,27 @@ class MeanLowRank(MeanOnly):
         return np.isin(np.arange(self.features), self.events)
 
     def shapes(self) -> tuple[Heads, ...]:
-        """Rows a and b of psi; rows log s^2 and c of Sigma."""
+        """Return the heads of psi, a and b, and those of Sigma, log s^2 and the rows of c."""
         return Heads(1 + self.timed, self.features), Heads(1 + self.rank, self.features)
 
     def layers(self, widths: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
         return widths, tuple((width + 1) // 2 for width in widths)
 
     def mean_heads(self, networks: Networks, w: Array) -> TaskHeads:
-        """Sums of a over all features but events, sums of b, and the logarithms of events' means."""
+        """Reduce psi to a . w and b . w of features that are not events, and the logarithms of events' means."""
         xp, psi, events = array_namespace(w), networks[0], np.array(self.events, int)
         plain, every = xp.where(self._is_event, 0.0, w), np.arange(self.shapes()[0].size)
-        none = xp.zeros_like(plain)
-        sums = [[plain, none], [none, plain]] if self.timed else [[plain]]
+        zeros = xp.zeros_like(plain)
+        sums = [[plain, zeros], [zeros, plain]] if self.timed else [[plain]]
         one_hot = xp.broadcast_to((every[:, None] == events) * 1.0, (len(w), len(every), len(events)))
         columns = [*(xp.concatenate(each, axis=-1)[..., None] for each in sums), one_hot]
         folded = fold_heads(psi.heads, xp.concatenate(columns, axis=-1).astype(w.dtype))
         return TaskHeads((psi._replace(heads=folded),), xp.zeros(0), w)
 
     def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:
-        """As `mean_heads`; and by Sigma's network logarithms of s^2 w^2 and factors of the features that matter.
+        """Reduce psi as `mean_heads`, and Sigma to log(s^2 w^2) and c of the features that w weighs.
 
-        The factors have the sign of the weight.
+        The factors c are multiplied by the sign of the weight.
         """
         xp, sigma = array_namespace(w), networks[1]
         index = xp.argsort(w == 0, axis=-1, stable=True)[:, :active]
@@ -93,12 +101,12 @@ class MeanLowRank(MeanOnly):
         return of_means._replace(networks=(*of_means.networks, sigma._replace(heads=heads)))
 
     def at_time(self, outputs: Parts, share: Array) -> Parts:
-        """Outputs without b, whose means are those for the share of an episode's time that is left, (B,) or (K, B)."""
+        """Return the outputs with a + f b in place of a and b, for the share f of an episode, (B,) or (K, B)."""
         if not self.timed:
             return outputs
         psi, *rest = outputs
         xp = array_namespace(psi)
-        if psi.shape[-2] == 1:  # of `mean_heads`
+        if psi.shape[-2] == 1:  # outputs of `mean_heads`
             now = psi[..., :1] + share[..., None, None, None] * psi[..., 1:2]
             return xp.concatenate([now, psi[..., 2:]], axis=-1), *rest
         return psi[..., :1, :] + share[..., None, None] * xp.where(self._is_event, 0.0, psi[..., 1:, :]), *rest
@@ -122,11 +130,11 @@ class MeanLowRank(MeanOnly):
         return self.means(outputs, task_heads), variance
 
     def losses(self, chosen: Parts, following: Parts, given: Transition) -> Losses:
-        """Half the squared differences of means, the losses of events' means, and those of variances of sums."""
+        """Return the losses of all features: of their means, and of the variances of their sums."""
         now, later = (self._means(part[0][:, :, 0]) for part in (chosen, following))
         later = jnp.clip(later, *given.there)
         target = jax.lax.stop_gradient(given.phi + given.discount[..., None] * later)
-        most = jnp.log(jnp.maximum(given.here.high, 1.0))  # of the logarithm of a target
+        most = jnp.log(jnp.maximum(given.here.high, 1.0))  # the largest logarithm of a target
         of_events = poisson_loss(chosen[0][:, :, 0], target, most)
         of_means = jnp.where(self._is_event, of_events, (target - now) ** 2 / 2)
         delta = jax.lax.stop_gradient(target - jnp.clip(now, *given.here))
@@ -135,21 +143,21 @@ class MeanLowRank(MeanOnly):
         return Losses(jnp.sum(of_means, axis=(0, 2)) + of_sums, error, jnp.zeros(2))
 
     def _losses_of_sums(self, chosen: Array, following: Array, delta: Array, later: Array, given: Transition) -> Array:
-        """Losses (B,) of the variances of sums, of outputs (K, B, 1 + rank, d)."""
+        """Losses (B,) of the variances of sums, from outputs (K, B, 1 + rank, d) and the means at s' (K, B, d)."""
         weighed = given.weights * given.spread
         weighed = weighed / jnp.maximum(jnp.sqrt(jnp.sum(weighed**2, axis=-1, keepdims=True)), 1e-12)
         directions = jnp.concatenate([jnp.asarray(_directions(self.features)), weighed])
-        # no variance is larger than that of a return at its two bounds
+        # for a given mean, the variance is largest if the return always equals one of its bounds
         largest = (given.there.high - later) * (later - given.there.low) / given.spread**2
         reach = (given.here.high - given.here.low) / given.spread @ jnp.abs(directions).T
         after = self._variances_of_sums(following, directions, largest)
-        seen = (delta / given.spread @ directions.T) ** 2 + given.discount[..., None] ** 2 * after
-        seen = jax.lax.stop_gradient(jnp.minimum(seen, reach**2)) + _FLOOR
+        target = (delta / given.spread @ directions.T) ** 2 + given.discount[..., None] ** 2 * after
+        target = jax.lax.stop_gradient(jnp.minimum(target, reach**2)) + _FLOOR
         q = self._variances_of_sums(chosen, directions) + _FLOOR
-        return self.features * jnp.sum(jnp.mean(seen / q + jnp.log(q), axis=-1), axis=0)
+        return self.features * jnp.sum(jnp.mean(target / q + jnp.log(q), axis=-1), axis=0)
 
     def _variances_of_sums(self, outputs: Array, directions: Array, largest: Array | None = None) -> Array:
-        """u' Sigma u (K, B, n) for directions u (n, d); largest: of each feature's variance, (K, B, d)."""
+        """u' Sigma u (K, B, n) for directions u (n, d); `largest`: bounds of each feature's variance, (K, B, d)."""
         factors = outputs[:, :, 1:]  # (K, B, r, d)
         own = jnp.exp(jnp.clip(outputs[:, :, 0], -_MOST_READ, _MOST_LEARNED))
         if largest is not None:
@@ -159,12 +167,12 @@ class MeanLowRank(MeanOnly):
 
     def _means(self, psi: Array) -> Array:
         """Means (K, B, d) of features."""
-        # the exponential of other features is not taken at all: it could overflow and spoil the gradient
+        # no exponential for features that are not events: it could overflow, and the gradient would be nan
         bounded = jnp.where(self._is_event, jnp.minimum(psi, _MOST_LEARNED), 0.0)
         return jnp.where(self._is_event, jnp.exp(bounded), psi)
 
     def in_units(self, networks: Networks, units: Array, spread: Array) -> Networks:
-        """Means are multiplied, logarithms shifted; factors have no unit."""
+        """Multiply means by the units and shift logarithms; factors c have no unit."""
         xp, event, (psi, sigma) = array_namespace(units), self._is_event, networks
         factor = xp.tile(xp.where(event, 1.0, units).astype(units.dtype), 1 + self.timed)
         weight, bias = (part * padded(factor, part.shape[-1]) for part in psi.heads)
@@ -189,6 +197,12 @@ def _exp(logs: Array) -> Array:
 
 
 def poisson_loss(logs: Array, target: Array, most: Array | float = _MOST_LEARNED) -> Array:
-    """m - y log m for a target y that is never negative, by the logarithm of m; linear where that exceeds `most`."""
+    """Return the losses m - y log m (..).
+
+    Args:
+        logs: Logarithms of the means m (..).
+        target: Targets y (..), never negative.
+        most: The logarithm above which m is continued linearly, so that gradients stay bounded. Default: 10.
+    """
     bounded = jnp.minimum(logs, most)
     return jnp.exp(bounded) * (1 + logs - bounded) - target * logs

@@ -1,4 +1,4 @@
-"""The return distribution of a kind, for sizes that are given."""
+"""Construction of return distributions by their kind."""
 
 from __future__ import annotations
 
@@ -18,10 +18,15 @@ def make_law(
     rank: int | None = None,
     timed: bool = False,
 ) -> Law:
-    """Make the distribution of this kind.
+    """Return the return distribution of a kind. `events`, `rank` and `timed` are for `MeanLowRank` only.
 
-    atoms: (d, N), of histograms. Of `MeanLowRank` only, events: rare features; rank: of the covariance, 2 by default,
-    or less where so few features need no more; timed: whether there is a time limit.
+    Args:
+        kind: The kind.
+        features: Number d of features.
+        atoms: Atoms (d, N) of histograms. Default: none.
+        events: Indices of events: rare features that are never negative. Default: none.
+        rank: Rank of the covariance's factors. Default: 2, or d - 1 if that is smaller.
+        timed: Whether there is a time limit. Default: False.
     """
     if kind is LawKind.MEAN_LOW_RANK:
         return MeanLowRank(features, events, min(RANK, features - 1) if rank is None else rank, timed)

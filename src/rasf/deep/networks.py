@@ -1,25 +1,26 @@
-"""K multi-layer perceptrons, stacked on axis 0, whose last layer has, for each action, H heads of M numbers.
+"""Stacks of K multi-layer perceptrons, on axis 0. The last layer has H heads of M numbers for each action.
 
-    x (B, n) -> layers -> features of the state h (K, B, m) -> outputs (K, B, A, H, M)
+    x (B, n) -> hidden layers -> features of the state h (K, B, m) -> outputs (K, B, A, H, M)
 
-The K networks may share all layers before the heads, which then have one entry in place of K.
+The K networks may share the hidden layers, whose axis 0 then has one entry in place of K.
 
-Layers are of tanh; the first may be one of sines, whose frequencies and phases are learned too: it tells apart states
-that lie near each other, where tanh at first sees little more than a line.
+Hidden layers are of tanh. The first may be of sines with learned frequencies and phases: it distinguishes states that
+are near each other, for which tanh is almost linear at first.
 
-Where an observation lists objects, the first of them its own, networks may see each of them beside the own one
-(`Pairs`, then any number of `Each`), all by the same weights; of every output the largest of all objects goes on. In
-which order they are listed then means nothing, and what was learned of one is known of all. Objects whose numbers are
-all zero are nobody. All layers of such networks are rectified, not of tanh: whether two meet has sharp edges.
+If an observation is a list of objects, the first of which is the agent, a layer may see each object together with the
+first (`Pairs`, then any number of `Each`), with the same weights for all objects. The maxima of the outputs over all
+objects are the inputs of the next layer. So the order of the objects has no effect, and learning about one object
+applies to all. Objects whose numbers are all zero are empty and ignored. All hidden layers of such networks are
+rectified in place of tanh, because the boundary of a collision is sharp.
 
-The last layer's weights (K, m, A, X) are nearly all there is to read. Of the outputs of one action there are two forms,
-and the one with the smaller intermediate result is used:
+The last layer's weights (K, m, A, X) are most of the memory that is read. There are two ways to compute the outputs of
+one action, and the one with the smaller intermediate result is used:
 
-    m < X    (h x e_a) . W with the weights seen as (m A, X): the one-hot vector makes the small side of the matrix
-             product larger, and no output of another action is ever written, nor its zero gradient
-    else     all outputs h . W, of which one action's are picked
+    m < X    (h x e_a) . W with weights of shape (m A, X): the one-hot vector enlarges the small side of the matrix
+             product, and neither the outputs of other actions nor their zero gradients are written
+    else     all outputs h . W, from which those of the action are selected
 
-X is H M rounded up to a multiple of eight, because matrix units want aligned rows; the surplus is never read.
+X is H M rounded up to a multiple of eight, because matrix units need aligned rows. The padding is never read.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ class Sines(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """A layer that sees objects of f numbers each beside the first: weights (K, 2 f, m), biases (K, m).
+    """A layer on each object of f numbers together with the first object: weights (K, 2 f, m), biases (K, m).
 
-    Weights (K, 2 f + 1, m) see the last of the inputs that tell the time.
+    With weights (K, 2 f + 1, m), the last input, which tells the time left, is an input of this layer too.
     """
 
     weight: Array
@@ -63,21 +64,25 @@ class Pairs(NamedTuple):
 
     @property
     def numbers(self) -> int:
-        """Of an object."""
+        """The numbers of an object."""
         return int(self.weight.shape[1]) // 2
 
     @property
     def timed(self) -> bool:
-        """Whether it sees the time."""
+        """Whether the time left is an input."""
         return bool(self.weight.shape[1] % 2)
 
     def listed(self, inputs: int) -> int:
-        """How many of the inputs list objects."""
+        """Return how many of the inputs are numbers of objects.
+
+        Args:
+            inputs: Number of all inputs of the network.
+        """
         return inputs - TIME_INPUTS * self.timed
 
 
 class Each(NamedTuple):
-    """A layer that sees what the one before made of each object: weights (K, n, m), biases (K, m)."""
+    """A layer on the outputs of the previous layer for each object: weights (K, n, m), biases (K, m)."""
 
     weight: Array
     bias: Array
@@ -87,14 +92,14 @@ Hidden = Layer | Sines | Pairs | Each
 
 
 class Network(NamedTuple):
-    """K networks: the layers before the heads, and the heads, of weight (K, m, A, X) and bias (K, A, X)."""
+    """K networks: the hidden layers, and the heads with weights (K, m, A, X) and biases (K, A, X)."""
 
     hidden: tuple[Hidden, ...]
     heads: Layer
 
 
 class Heads(NamedTuple):
-    """Shape of an action's outputs, which are `size` columns."""
+    """Shape of the outputs of an action: `heads` heads of `numbers` numbers, `size` in all."""
 
     heads: int
     numbers: int
@@ -105,11 +110,18 @@ class Heads(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """What K networks are: numbers of inputs, units of the hidden layers, and actions.
+    """Sizes of a stack of networks.
 
-    shared: they have the hidden layers in common. frequency: with any, the first layer is one of sines, its frequencies
-    normal with this spread, its phases uniform. objects: with any, the inputs list objects of so many numbers. timed:
-    the last `TIME_INPUTS` inputs tell the time.
+    Attributes:
+        policies: Number K of networks.
+        inputs: Number of inputs.
+        widths: Units of the hidden layers.
+        actions: Number of actions.
+        shared: Whether all networks share the hidden layers. Default: False.
+        frequency: Standard deviation of the frequencies of a first layer of sines; its phases are uniform. 0 for a
+            layer of tanh. Default: 0.
+        objects: How many numbers describe an object, if the inputs list objects; else 0. Default: 0.
+        timed: Whether the last `TIME_INPUTS` inputs tell the time left. Default: False.
     """
 
     policies: int
@@ -123,18 +135,26 @@ class Sizes(NamedTuple):
 
     @property
     def first(self) -> int:
-        """Rows of the first layer's weights."""
+        """Number of rows of the first layer's weights."""
         return 2 * self.objects + self.timed if self.objects else self.inputs
 
 
 def init_network(key: Array, sizes: Sizes, shape: Heads, *, separate_heads: bool = False) -> Network:
-    """Glorot-uniform weights and zero biases; the heads count as one layer, or each as one with all its actions."""
+    """Return random networks: Glorot-uniform weights and zero biases.
+
+    Args:
+        key: A random key of jax.
+        sizes: Their sizes.
+        shape: Shape of the outputs of an action.
+        separate_heads: Whether Glorot's rule counts each head, with all actions, as a layer of its own. Otherwise all
+            heads are one layer. Default: False.
+    """
     policies, frequency, layers = sizes.policies, sizes.frequency, (sizes.first, *sizes.widths)
     *hidden_keys, head_key = jax.random.split(key, len(layers))
-    several = 1 if sizes.shared else policies
+    stacks = 1 if sizes.shared else policies
     kinds = kinds_of_layers(len(sizes.widths), sizes.objects, bool(frequency))
     hidden = tuple(
-        kind(_glorot(one, (several, n, m), n + m), jnp.zeros((several, m)))
+        kind(_glorot(one, (stacks, n, m), n + m), jnp.zeros((stacks, m)))
         for kind, one, n, m in zip(kinds, hidden_keys, layers[:-1], layers[1:], strict=True)
     )
     if frequency:
@@ -150,7 +170,13 @@ def init_network(key: Array, sizes: Sizes, shape: Heads, *, separate_heads: bool
 
 
 def kinds_of_layers(layers: int, objects: int, sines: bool) -> tuple[type[Hidden], ...]:
-    """What the layers before the heads are."""
+    """Return the types of the hidden layers.
+
+    Args:
+        layers: Number of hidden layers.
+        objects: How many numbers describe an object; 0 if inputs do not list objects.
+        sines: Whether the first layer is of sines.
+    """
     if objects:
         return (Pairs, *(Each,) * (layers - 2), *(Layer,) * (layers > 1))
     return (Sines if sines else Layer, *(Layer,) * (layers - 1))
@@ -162,14 +188,20 @@ def _glorot(key: Array, shape: tuple[int, ...], fans: int) -> Array:
 
 
 def encode(network: Network, x: Array, activation: Callable[[Array], Array] = jnp.tanh) -> Array:
-    """Features (K, B, m) of the inputs x (B, n), or (K, B, n) where every network has its own.
+    """Return the outputs of the hidden layers, the features of states.
 
-    Of networks that share their layers and their inputs the features are the same: (1, B, m).
+    Args:
+        network: The networks.
+        x: Inputs (B, n), or (K, B, n) if every network has its own.
+        activation: The activation of the hidden layers, unless inputs list objects. Default: tanh.
+
+    Returns:
+        Features (K, B, m), or (1, B, m) if the networks share both the hidden layers and the inputs.
     """
-    policies, several = len(network.heads.weight), len(network.hidden[0].weight)
-    if x.ndim == 3 and several < policies:  # inputs of their own for networks that share their layers
+    policies, stacks = len(network.heads.weight), len(network.hidden[0].weight)
+    if x.ndim == 3 and stacks < policies:  # separate inputs for networks that share their layers
         return encode(network, x.reshape(-1, x.shape[-1]), activation)[0].reshape(*x.shape[:2], -1)
-    h, layers, usual = jnp.broadcast_to(x, (several, *x.shape[-2:])), network.hidden, activation
+    h, layers, usual = jnp.broadcast_to(x, (stacks, *x.shape[-2:])), network.hidden, activation
     if isinstance(layers[0], Pairs):
         (h, layers), usual = _largest_of_objects(layers[0], layers[1:], h), jax.nn.relu
     for layer in layers:
@@ -178,7 +210,7 @@ def encode(network: Network, x: Array, activation: Callable[[Array], Array] = jn
 
 
 def _largest_of_objects(pairs: Pairs, left: tuple[Hidden, ...], x: Array) -> tuple[Array, tuple[Hidden, ...]]:
-    """What the first layers make of lists of objects x (K, B, R f): (K, B, m), and the layers that are left."""
+    """Apply the layers on objects to lists of R objects x (K, B, R f); the maxima (K, B, m), and the other layers."""
     numbers, listed = pairs.numbers, pairs.listed(x.shape[2])
     objects = x[..., :listed].reshape(*x.shape[:2], listed // numbers, numbers)
     own = _product(objects[:, :, 0], pairs.weight[:, :numbers]) + pairs.bias[:, None]
@@ -187,19 +219,19 @@ def _largest_of_objects(pairs: Pairs, left: tuple[Hidden, ...], x: Array) -> tup
     h = jax.nn.relu(own[:, :, None] + _of_each(objects, pairs.weight[:, numbers : 2 * numbers]))
     while left and isinstance(left[0], Each):
         h, left = jax.nn.relu(_of_each(h, left[0].weight) + left[0].bias[:, None, None]), left[1:]
-    somebody = jnp.any(objects != 0, axis=-1, keepdims=True)
-    return jnp.max(jnp.where(somebody, h, 0.0), axis=2), left
+    present = jnp.any(objects != 0, axis=-1, keepdims=True)
+    return jnp.max(jnp.where(present, h, 0.0), axis=2), left
 
 
 def _of_each(objects: Array, weight: Array) -> Array:
     """Objects (K, B, R, n) times weight (K, n, m)."""
-    policies, observations, several, n = objects.shape
-    flat = objects.reshape(policies, observations * several, n)
-    return _product(flat, weight).reshape(policies, observations, several, weight.shape[-1])
+    policies, observations, rows, n = objects.shape
+    flat = objects.reshape(policies, observations * rows, n)
+    return _product(flat, weight).reshape(policies, observations, rows, weight.shape[-1])
 
 
 def _sine(x: Array) -> Array:
-    """The sine within 4e-6, for angles of any usual size; jax's own takes several times as long on a CPU."""
+    """The sine within 4e-6, for angles of usual size; jax's own function is several times slower on a CPU."""
     turns = jnp.round(x * (1 / jnp.pi))
     y = x - turns * jnp.pi
     square, odd = y * y, turns - 2 * jnp.floor(turns * 0.5)
@@ -208,12 +240,25 @@ def _sine(x: Array) -> Array:
 
 
 def read_heads(heads: Layer, h: Array, shape: Heads) -> Array:
-    """Outputs (K, B, A, H, M) of all actions, of the features h (K, B, m) or (1, B, m)."""
+    """Return the outputs (K, B, A, H, M) of all actions.
+
+    Args:
+        heads: The last layer.
+        h: Features (K, B, m) or (1, B, m), from `encode`.
+        shape: Shape of the outputs of an action.
+    """
     return _trimmed(_read_columns(heads, h), shape)
 
 
 def read_action(heads: Layer, h: Array, action: Array, shape: Heads) -> Array:
-    """Outputs (K, B, H, M) of the actions (K, B), of the features h (K, B, m) or (1, B, m)."""
+    """Return the outputs (K, B, H, M) of one action per row.
+
+    Args:
+        heads: The last layer.
+        h: Features (K, B, m) or (1, B, m), from `encode`.
+        action: Actions (K, B).
+        shape: Shape of the outputs of an action.
+    """
     policies, actions, columns = heads.bias.shape
     if h.shape[-1] >= columns or len(h) < policies:
         return _trimmed(_pick(_read_columns(heads, h), action), shape)
@@ -224,7 +269,7 @@ def read_action(heads: Layer, h: Array, action: Array, shape: Heads) -> Array:
 
 
 def plain_encode(network: Network, x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """`encode` in numpy."""
+    """Return the features (K, B, m) or (1, B, m) of inputs x (B, n), as `encode`, in numpy."""
     h, layers = x, network.hidden
     listed = isinstance(layers[0], Pairs)
     if isinstance(layers[0], Pairs):
@@ -242,23 +287,23 @@ def plain_encode(network: Network, x: npt.NDArray[np.float32]) -> npt.NDArray[np
 def _plain_largest_of_objects(
     pairs: Pairs, left: tuple[Hidden, ...], x: npt.NDArray[np.float32]
 ) -> tuple[npt.NDArray[np.float32], tuple[Hidden, ...]]:
-    """`_largest_of_objects` in numpy, of inputs x (B, R f); objects that are nobody in all of them cost nothing."""
+    """`_largest_of_objects` in numpy, of inputs x (B, R f); objects that are empty in all of them cost nothing."""
     numbers, listed = pairs.numbers, pairs.listed(x.shape[1])
     objects = x[:, :listed].reshape(len(x), listed // numbers, numbers)
-    somebody = np.asarray(objects.any(axis=-1))
-    seen = np.flatnonzero(somebody.any(axis=0) | (np.arange(objects.shape[1]) == 0))
-    objects, somebody = objects[:, seen], somebody[:, seen]
+    present = np.asarray(objects.any(axis=-1))
+    seen = np.flatnonzero(present.any(axis=0) | (np.arange(objects.shape[1]) == 0))
+    objects, present = objects[:, seen], present[:, seen]
     own = objects[:, 0] @ pairs.weight[:, :numbers] + pairs.bias[:, None]
     if pairs.timed:
         own += x[:, -1:] @ pairs.weight[:, 2 * numbers :]
     h = np.maximum(own[:, :, None] + objects[None] @ pairs.weight[:, None, numbers : 2 * numbers], 0)
     while left and isinstance(left[0], Each):
         h, left = np.maximum(h @ left[0].weight[:, None] + left[0].bias[:, None, None], 0), left[1:]
-    return np.where(somebody[..., None], h, np.float32(0)).max(axis=2), left
+    return np.where(present[..., None], h, np.float32(0)).max(axis=2), left
 
 
 def plain_outputs(network: Network, x: npt.NDArray[np.float32], shape: Heads) -> npt.NDArray[np.float32]:
-    """Outputs (K, B, A, H, M) of inputs x (B, n) in numpy: for few of them quicker than to ask a device."""
+    """Return the outputs (K, B, A, H, M) of inputs x (B, n) in numpy, for small B faster than a call of the device."""
     h = plain_encode(network, x)
     policies, actions, columns = network.heads.bias.shape
     flat = h @ network.heads.weight.reshape(policies, -1, actions * columns)
@@ -279,14 +324,24 @@ def _trimmed(columns: Array, shape: Heads) -> Array:
 
 
 def fold_heads(heads: Layer, factor: Array) -> Layer:
-    """A layer of the sums of each network's columns that the factors (K, size, n) give, in numpy or jax."""
+    """Return heads whose columns are sums of other heads' columns, in numpy or jax.
+
+    Args:
+        heads: The heads.
+        factor: Factors (K, size, n) of `size` old columns in n new ones.
+    """
     xp, size = array_namespace(heads.weight, factor), factor.shape[1]
     weight = xp.einsum("kmax,kxn->kman", heads.weight[..., :size], factor)
     return Layer(weight, xp.einsum("kax,kxn->kan", heads.bias[..., :size], factor))
 
 
 def choose_policies(network: Network, chosen: slice | Ints) -> Network:
-    """Some of the K networks; what all share stays."""
+    """Return some of the K networks; shared layers stay shared.
+
+    Args:
+        network: The networks.
+        chosen: Their indices.
+    """
     heads = Layer(*(part[chosen] for part in network.heads))
     if len(network.hidden[0].weight) < len(network.heads.weight):
         return Network(network.hidden, heads)
@@ -294,7 +349,13 @@ def choose_policies(network: Network, chosen: slice | Ints) -> Network:
 
 
 def choose_heads(heads: Layer, index: Array, shape: Heads) -> Layer:
-    """A layer of the heads index (K, F) of each network."""
+    """Return F heads of each network, as a layer.
+
+    Args:
+        heads: All heads.
+        index: Indices (K, F) of the heads to keep.
+        shape: Shape of all outputs of an action.
+    """
 
     def choose(part: Array, chosen: Array) -> Array:
         by_head = part[..., : shape.size].reshape(*part.shape[:-1], *shape)
@@ -310,12 +371,12 @@ def _pick(columns: Array, action: Array) -> Array:
 
 
 def _pick_forward(columns: Array, action: Array) -> tuple[Array, tuple[Array, Array]]:
-    # of the columns only the shape is used: an array that nobody reads is not stored
+    # the backward pass uses only the shape of the columns, so their values are not stored
     return _pick(columns, action), (columns, action)
 
 
 def _pick_backward(kept: tuple[Array, Array], slope: Array) -> tuple[Array, None]:
-    # a comparison in place of the automatic rule's scatter, which is slow on a GPU
+    # a comparison in place of the scatter of automatic differentiation, which is slow on a GPU
     columns, action = kept
     taken = action[..., None, None] == jnp.arange(columns.shape[2])[:, None]
     return jnp.where(taken, slope[:, :, None], 0.0), None
@@ -335,8 +396,8 @@ def _product_forward(x: Array, weight: Array) -> tuple[Array, tuple[Array, Array
 
 
 def _product_backward(kept: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
-    # Spelled out so that the weights' gradient comes in the weights' own order: the automatic rule transposes it, and
-    # the optimiser then reads across memory and cannot write in place.
+    # Written out so that the gradient has the memory order of the weights. Automatic differentiation transposes it, and
+    # then the optimiser reads in strides and cannot write in place.
     x, weight = kept
     return jnp.einsum("kbm,knm->kbn", slope, weight), jnp.einsum("kbn,kbm->knm", x, slope)
 

@@ -1,11 +1,11 @@
-"""Prioritised replay: rows are drawn in proportion to how wrong the networks were about them.
+"""Prioritised replay: rows are drawn with probabilities proportional to the networks' last errors on them.
 
-What matters may be rare: minecart-v0 finds ore in one of two hundred random steps, and a small network that sees these
-steps no more often smooths them away. A new row gets the largest priority of the last batch.
+Important steps may be rare: in minecart-v0 one of two hundred random steps finds ore, and a small network that is
+trained on these steps no more often than on others smooths them away. A new row gets the largest priority of the last
+batch.
 
-Priorities are kept in blocks with their sums, so that drawing reads the sums and one block, not all rows. `Priorities`
-is the version of compiled loops, `HostPriorities` that of learners that are stepped from Python; tests hold the two to
-each other.
+Priorities are stored in blocks with their sums, so that drawing reads the sums and one block, not all priorities.
+`Priorities` is for compiled loops, `HostPriorities` for learners that are stepped from Python. Tests compare the two.
 """
 
 from __future__ import annotations
@@ -20,11 +20,17 @@ from rasf.arrays import Array, Floats, Ints
 from rasf.compiled import compiled
 
 _BLOCK = 64
-_LEAST = 1e-6  # of a priority, so that the sum is never zero
+_LEAST = 1e-6  # the smallest priority, so that the sum is never zero
 
 
 class Priorities(NamedTuple):
-    """Of each row, in blocks (n, 64), with sums (n,), and the largest of the last batch ()."""
+    """Priorities of rows.
+
+    Attributes:
+        each: Priorities in blocks (n, 64).
+        sums: Sums (n,) of the blocks.
+        most: The largest priority of the last batch ().
+    """
 
     each: Array
     sums: Array
@@ -32,15 +38,21 @@ class Priorities(NamedTuple):
 
     @classmethod
     def empty(cls, capacity: int) -> Priorities:
+        """Return zero priorities for `capacity` rows."""
         blocks = -(-capacity // _BLOCK)
         return cls(jnp.zeros((blocks, _BLOCK)), jnp.zeros(blocks), jnp.ones(()))
 
     def begin(self, at: Array) -> Priorities:
-        """With new rows at these indices (n,)."""
+        """Return the priorities with new rows at the indices `at` (n,), which get the priority `most`."""
         return self._set(at, jnp.full(at.shape, self.most))
 
     def rate(self, at: Array, errors: Array) -> Priorities:
-        """With the errors (n,) of the rows at these indices; a row that is listed twice has the same error twice."""
+        """Return the priorities with errors of rows.
+
+        Args:
+            at: Indices (n,) of the rows. A row may be listed twice, with the same error.
+            errors: Errors (n,).
+        """
         return self._set(at, errors)._replace(most=jnp.max(errors))
 
     def _set(self, at: Array, new: Array) -> Priorities:
@@ -49,7 +61,13 @@ class Priorities(NamedTuple):
         return Priorities(each, self.sums.at[block].set(jnp.sum(each[block], axis=1)), self.most)
 
     def draw(self, shares: Array, size: Array) -> Array:
-        """Indices (n,) among the first `size` where these shares in [0, 1) of all priorities are reached."""
+        """Return the indices (n,) of rows that are drawn by priority.
+
+        Args:
+            shares: Uniform random numbers (n,) in [0, 1). A row is drawn if the cumulative priorities reach this share
+                of their sum in it.
+            size: Number of rows in use, from which is drawn.
+        """
         up_to = jnp.cumsum(self.sums)
         spot = shares * up_to[-1]
         block = jnp.minimum(jnp.searchsorted(up_to, spot, side="right"), len(up_to) - 1)
@@ -58,40 +76,45 @@ class Priorities(NamedTuple):
         return jnp.minimum(block * _BLOCK + offset, size - 1)
 
     def frequency(self, at: Array, size: Array) -> Array:
-        """How many times more often than uniformly these rows (n,) are drawn, of the first `size`."""
+        """Return how many times more often than uniformly rows are drawn, (n,).
+
+        Args:
+            at: Indices (n,) of the rows.
+            size: Number of rows in use.
+        """
         return self.each[at // _BLOCK, at % _BLOCK] * (size / jnp.sum(self.sums))
 
 
 class HostPriorities:
-    """`Priorities` in numpy, changed in place."""
+    """`Priorities` in numpy, updated in place."""
 
-    STATE = ("_each", "_sums", "_most")  # for checkpoints
+    STATE = ("_each", "_sums", "_most")  # attributes in a checkpoint
 
     def __init__(self, capacity: int) -> None:
         self._each, self._most = np.zeros((-(-capacity // _BLOCK), _BLOCK), np.float32), 1.0
         self._sums = np.zeros(len(self._each))
 
     def begin(self, at: Ints) -> None:
-        """New rows are at these indices (n,)."""
+        """Set the priorities of new rows at the indices `at` (n,)."""
         _set(self._each, self._sums, at, np.full(len(at), self._most, np.float32))
 
     def rate(self, at: Ints, errors: npt.NDArray[np.float32]) -> None:
-        """The rows at these indices (n,) have these errors (n,)."""
+        """Set the errors (n,) of the rows at the indices `at` (n,)."""
         self._most = float(errors.max())
         _set(self._each, self._sums, at, errors)
 
     def draw(self, shares: npt.NDArray[np.float32], size: int) -> Ints:
-        """Indices (n,) among the first `size` where these shares in [0, 1) of all priorities are reached."""
+        """Return the indices (n,) of rows of the first `size` that are drawn by `shares`, as `Priorities.draw`."""
         return np.asarray(_drawn(self._each, self._sums, shares, size))
 
     def frequency(self, at: Ints, size: int) -> Floats:
-        """How many times more often than uniformly these rows are drawn, of the first `size`."""
+        """Return how many times more often than uniformly the rows `at` of the first `size` are drawn."""
         return self._each.reshape(-1).take(at) * (size / self._sums.sum())
 
 
 @compiled()
 def _set(each: Array, sums: Array, at: Ints, new: Array) -> None:
-    """Set priorities of rows, the last one where a row is listed twice, and the sums of their blocks."""
+    """Set priorities of rows, and the sums of their blocks. If a row is listed twice, its last priority counts."""
     for i in range(len(at)):
         each[at[i] // _BLOCK, at[i] % _BLOCK] = max(new[i], np.float32(_LEAST))
     for i in range(len(at)):
@@ -104,7 +127,7 @@ def _set(each: Array, sums: Array, at: Ints, new: Array) -> None:
 
 @compiled()
 def _drawn(each: Array, sums: Array, shares: Array, size: int) -> Ints:
-    """The rows of the first `size` where shares (n,) of all priorities are reached, added up in order."""
+    """The rows of the first `size` in which the cumulative priorities reach shares (n,) of their sum."""
     up_to = np.cumsum(sums[: -(-size // _BLOCK)])
     found = np.empty(len(shares), np.int64)
     for i in range(len(shares)):
@@ -114,5 +137,5 @@ def _drawn(each: Array, sums: Array, shares: Array, size: int) -> Ints:
         while reached <= spot and offset < _BLOCK - 1:
             offset += 1
             reached += each[block, offset]
-        found[i] = min(block * _BLOCK + offset, size - 1)  # rounding may lead past the last one
+        found[i] = min(block * _BLOCK + offset, size - 1)  # rounding may lead past the last row
     return found

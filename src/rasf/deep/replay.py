@@ -1,12 +1,12 @@
-"""Replay: one row of numbers per step, so that a minibatch is one gather. The only owner of a row's layout.
+"""Replay: one row of numbers per step, so that a minibatch is one gather. Only this module knows the columns of a row.
 
     row    obs (n), next_obs (n), phi (d), action, not_terminated, task, last
 
-`last` is 1 where the episode is over after the step, terminated or truncated. A sample is a window: a step and up to
+`last` is 1 if the episode is over after the step, terminated or truncated. A sample is a window: a step and up to
 n_step - 1 steps that follow it in the same episode, as far as they are in the replay.
 
-`Ring` is the replay of compiled loops, where every environment takes a step in every round. `HostReplay` is the replay
-of learners that are stepped from Python, where some environments may skip a round.
+`Ring` is the replay of compiled loops, in which every environment takes a step in every round. `HostReplay` is the
+replay of learners that are stepped from Python, in which some environments may skip a round.
 """
 
 from __future__ import annotations
@@ -22,14 +22,20 @@ from rasf.arrays import Array, Ints, array_namespace
 from rasf.compiled import compiled
 
 _FIRST_ROWS = 1_024
-_COLUMNS = 4  # of a row, beside observations and features
+_COLUMNS = 4  # columns of a row other than observations and features
 
 
 class Windows(NamedTuple):
-    """B windows of n steps at most; `follows` (B, n) is 1 for steps that belong to the window, the first always.
+    """B windows of at most n steps.
 
-    obs (B, m) is the first observation. not_terminated (B, n) is 0 where the episode terminated (not where it was
-    truncated). task (B,) is the index of the task that was active.
+    Attributes:
+        obs: The first observation (B, m).
+        action: (B, n).
+        phi: (B, n, d).
+        next_obs: (B, n, m).
+        not_terminated: (B, n), 0 for steps that terminated the episode; truncation does not count.
+        task: Index (B,) of the task that was active in the first step.
+        follows: (B, n), 1 for steps that belong to the window, among them always the first. Others are to be ignored.
     """
 
     obs: Array
@@ -42,7 +48,7 @@ class Windows(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Single steps (..): what a row holds."""
+    """Single steps (..), as rows hold them."""
 
     obs: Array
     action: Array
@@ -54,19 +60,30 @@ class Steps(NamedTuple):
 
 
 def row_size(observation_size: int, features: int) -> int:
-    """Numbers of a row."""
+    """Return the number of columns of a row."""
     return 2 * observation_size + features + _COLUMNS
 
 
 def pack(steps: Steps, dtype: npt.DTypeLike | None = None) -> Array:
-    """Rows (.., 2 n + d + 4) of steps (..), in numpy or jax."""
+    """Return the rows (.., 2 n + d + 4) of steps, in numpy or jax.
+
+    Args:
+        steps: Steps (..).
+        dtype: The type of the rows. Default: the one to which the parts are promoted.
+    """
     xp = array_namespace(steps.obs)
     numbers = (xp.asarray(part)[..., None] for part in (steps.action, steps.not_terminated, steps.task, steps.last))
     return xp.concatenate([steps.obs, steps.next_obs, steps.phi, *numbers], axis=-1, dtype=dtype)
 
 
 def unpack(rows: Array, observation_size: int, next_size: int | None = None) -> Steps:
-    """The steps (..) of rows (.., 2 n + d + 4); next_size: of the next observation, if it is of another size."""
+    """Return the steps (..) of rows.
+
+    Args:
+        rows: Rows (.., 2 n + d + 4).
+        observation_size: Numbers n of an observation.
+        next_size: Numbers of the next observation, if different. Default: n.
+    """
     n = observation_size
     end = 2 * n if next_size is None else n + next_size
     return Steps(
@@ -81,9 +98,12 @@ def unpack(rows: Array, observation_size: int, next_size: int | None = None) -> 
 
 
 class Drawn(NamedTuple):
-    """Windows (..) as they are in the replay; `follows` (.., n) is 1 for rows that belong to the window.
+    """Windows (..) as they are in the replay.
 
-    obs (.., m) is the first observation, rest (.., n, R - m) the other columns of each row.
+    Attributes:
+        obs: The first observation (.., m).
+        rest: The other columns (.., n, R - m) of each row.
+        follows: (.., n), 1 for rows that belong to the window.
     """
 
     obs: Array
@@ -91,6 +111,7 @@ class Drawn(NamedTuple):
     follows: Array
 
     def windows(self) -> Windows:
+        """Return the windows with their columns by name."""
         rest = unpack(self.rest, 0, self.obs.shape[-1])
         return Windows(
             self.obs, rest.action, rest.phi, rest.next_obs, rest.not_terminated, rest.task[..., 0], self.follows
@@ -98,39 +119,62 @@ class Drawn(NamedTuple):
 
 
 class Ring(NamedTuple):
-    """Rows (capacity, R) of E environments that all step in every round; the oldest are overwritten.
+    """Rows (capacity, R) of E environments, all of which step in every round. The oldest rows are overwritten.
 
-    The capacity is a multiple of E, so that a round is E rows in order.
+    The capacity is a multiple of E, so that a round is E consecutive rows.
     """
 
     rows: Array
 
     @classmethod
     def empty(cls, capacity: int, environments: int, observation_size: int, features: int) -> Ring:
+        """Return an empty replay for at least `capacity` rows."""
         whole = -(-capacity // environments) * environments
         return cls(jnp.zeros((whole, row_size(observation_size, features))))
 
     def store(self, round_: Array, new: Array) -> tuple[Ring, Array]:
-        """The ring with the rows (E, R) of a round, and their indices (E,)."""
+        """Store the rows of a round.
+
+        Args:
+            round_: Number of the round.
+            new: Rows (E, R).
+
+        Returns:
+            The replay with the rows, and their indices (E,).
+        """
         at = (round_ * len(new)) % len(self.rows) + jnp.arange(len(new))
         return Ring(self.rows.at[at].set(new.astype(self.rows.dtype), unique_indices=True)), at
 
     def draw(self, chosen: Array, stored: Array, environments: int, n_step: int, observation_size: int) -> Drawn:
-        """Windows from the chosen rows (B,) on, of n_step rows at most; `stored` rows came in all."""
+        """Return windows of at most `n_step` rows.
+
+        Args:
+            chosen: Indices (B,) of their first rows.
+            stored: Number of rows stored so far, with those that were overwritten.
+            environments: Number E of environments.
+            n_step: The most rows of a window.
+            observation_size: Numbers of an observation.
+        """
         ahead = environments * jnp.arange(n_step)
         rest = self.rows[(chosen[:, None] + ahead) % len(self.rows), observation_size:]
-        younger = (stored - 1 - chosen) % len(self.rows)  # rows that were stored after the chosen one
-        going_on = jnp.cumprod(1 - rest[:, :-1, -1], axis=1)
-        follows = jnp.concatenate([jnp.ones((len(chosen), 1)), going_on], axis=1)
+        younger = (stored - 1 - chosen) % len(self.rows)  # number of rows that were stored after the chosen one
+        continues = jnp.cumprod(1 - rest[:, :-1, -1], axis=1)
+        follows = jnp.concatenate([jnp.ones((len(chosen), 1)), continues], axis=1)
         return Drawn(self.rows[chosen, :observation_size], rest, follows * (ahead <= younger[:, None]))
 
 
 class HostReplay:
-    """The last `capacity` rows in host memory, which grows as they come.
+    """The last `capacity` rows in host memory, which is allocated as rows are stored.
 
-    Every row belongs to an environment, and knows the index of the row that followed in the same episode, or -1. Rows
-    are overwritten oldest first, so the row that follows is never older than the row itself. dtype: what observations
-    are kept as.
+    For each row, the index of the next row of the same episode is stored, or -1. The oldest rows are overwritten first,
+    so the next row is never older than the row itself.
+
+    Args:
+        capacity: The most rows.
+        environments: Number of environments.
+        observation_size: Numbers of an observation.
+        features: Number d of features.
+        dtype: The type in which observations are stored. Default: float32.
     """
 
     def __init__(
@@ -142,7 +186,7 @@ class HostReplay:
         dtype: npt.DTypeLike = np.float32,
     ) -> None:
         n, size = observation_size, row_size(observation_size, features)
-        # the first observation is an array of its own, because of later rows of a window only the rest is read
+        # obs is a separate array, because only the other columns are read of later rows of a window
         ends = (0, n, size) if dtype == np.float32 else (0, n, 2 * n, size)
         kinds = (dtype, np.float32) if dtype == np.float32 else (dtype, dtype, np.float32)
         self._columns = [slice(*pair) for pair in pairwise(ends)]
@@ -158,13 +202,20 @@ class HostReplay:
         return min(self._stored, self._capacity)
 
     def state(self) -> dict[str, Any]:
-        """The rows in use, for checkpoints."""
+        """Return the rows in use, for checkpoints."""
         parts = tuple(part[: len(self)] for part in self._parts)
         links = {"following": self._following[: len(self)], "latest": self._latest}
         return {"parts": parts, "stored": self._stored, **links}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Hold what `state` gave."""
+        """Restore what `state` returned.
+
+        Args:
+            state: The rows.
+
+        Raises:
+            TypeError: The rows have other sizes or types.
+        """
         for part, held in zip(self._parts, state["parts"], strict=True):
             if (held.shape[1], held.dtype) != (part.shape[1], part.dtype):
                 raise TypeError(f"a replay of {part.dtype} {part.shape[1:]} cannot hold {held.dtype} {held.shape[1:]}")
@@ -173,13 +224,18 @@ class HostReplay:
         self._grow(max(len(self._following), _FIRST_ROWS))
 
     def _grow(self, rows: int) -> None:
-        """Make room for so many rows, or for the capacity."""
+        """Make room for `rows` rows, at most for the capacity."""
         more = min(rows, self._capacity) - len(self._following)
         self._parts = [np.concatenate([old, np.empty((more, old.shape[1]), old.dtype)]) for old in self._parts]
         self._following = np.concatenate([self._following, np.full(more, -1, np.int64)])
 
     def store(self, rows: npt.NDArray[np.float32], environments: Ints) -> Ints:
-        """Store rows (n, R) of these environments (n,), each at most once; their indices (n,)."""
+        """Store rows, and return their indices (n,).
+
+        Args:
+            rows: Rows (n, R).
+            environments: Their environments (n,), each at most once.
+        """
         end = self._stored + len(rows)
         while len(self._following) < min(end, self._capacity):
             self._grow(2 * len(self._following))
@@ -195,11 +251,16 @@ class HostReplay:
         return at
 
     def cut(self) -> None:
-        """Let no row follow the newest ones: what comes next is another episode."""
+        """End the running episodes: rows that are stored later do not follow the stored ones."""
         self._latest[:] = -1
 
     def draw(self, chosen: Ints, n_step: int) -> Drawn:
-        """Windows from the chosen rows (..) on, of n_step rows at most."""
+        """Return windows of at most `n_step` rows.
+
+        Args:
+            chosen: Indices (..) of their first rows.
+            n_step: The most rows of a window.
+        """
         shape, follows = (*chosen.shape, n_step), np.ones((*chosen.shape, 1), np.float32)
         at = chosen[..., None]
         if n_step > 1:
@@ -210,22 +271,22 @@ class HostReplay:
         return Drawn(first.take(chosen, axis=0).astype(np.float32, copy=False), rest, follows)
 
     def rows(self) -> npt.NDArray[np.float32]:
-        """All rows."""
+        """Return all rows."""
         return np.concatenate([part[: len(self)] for part in self._parts], axis=-1, dtype=np.float32)
 
 
 @compiled()
 def _linked(following: Ints, chosen: Ints, n_step: int) -> tuple[Ints, Array]:
-    """Indices (B, n_step) from each chosen row on, the last one repeated where none follows, and which follow."""
+    """Indices (B, n_step) of the rows of windows, the last repeated where none follows; and 1 for rows that follow."""
     at = np.empty((len(chosen), n_step), np.int64)
     follows = np.zeros((len(chosen), n_step), np.float32)
     for i in range(len(chosen)):
-        here, going_on = chosen[i], True
+        here, continues = chosen[i], True
         for k in range(n_step):
             if k:
-                going_on = going_on and following[here] >= 0
-                if going_on:
+                continues = continues and following[here] >= 0
+                if continues:
                     here = following[here]
             at[i, k] = here
-            follows[i, k] = going_on
+            follows[i, k] = continues
     return at, follows

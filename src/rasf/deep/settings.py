@@ -3,7 +3,7 @@
     MeanSettings          sfdqn           the mean of the feature return
     CovarianceSettings    sfdqn-residual  mean and covariance, the covariance from the residuals
     HistogramSettings     sfc51, rasfc51  a histogram of every feature
-    MomentSettings        rasfdqn         mean and variance of every feature, the variance by its logarithm
+    MomentSettings        rasfdqn         mean and covariance, the covariance as a diagonal plus a matrix of low rank
 
 A setting that has no meaning for a distribution is not a field of its class.
 """
@@ -32,36 +32,37 @@ class NetworkSettings:
     """Settings that all networks have; the defaults are the paper's.
 
     Attributes:
-        gamma: Discount; 1 is allowed if the horizon is the episode. Default: 0.9.
-        horizon: "episode": returns are those of an episode until its time limit, and networks see the time left.
-            "continuing": returns go on beyond the limit. Default: continuing.
-        episode_length: The time limit in steps, if the environment does not declare it; 0 for the declared one.
-            Without a limit returns go on. Default: 0.
+        gamma: Discount. 1 is allowed if the horizon is "episode". Default: 0.9.
+        horizon: "episode": returns end at the time limit, and networks see the time left. "continuing": returns are
+            learned as if there were no limit. Default: "continuing".
+        episode_length: The time limit in steps; 0 for the limit that the environment declares. Without any limit,
+            returns are continuing. Default: 0.
         widths: Units of the hidden layers. Default: (256, 256).
-        shared: All policies share the hidden layers. Default: False.
-        objects: How many numbers describe an object, if an observation lists objects: the first row is the agent, rows
-            of zeros are empty, and the order of the other rows has no meaning. 0 for other observations. Default: 0.
-        frequency: Spread of the frequencies of a first layer of sines, for functions that change quickly; 0 for tanh.
+        shared: Whether all policies share the hidden layers. Default: False.
+        objects: How many numbers describe an object, if an observation is a list of objects: the first row is the
+            agent, rows of zeros are empty, and the order of the other rows has no meaning. 0 for other observations.
             Default: 0.
-        batch: Transitions of an update. Default: 32.
-        updates: Updates for each step of the environment; 0.25 is one in four steps. In a world in jax a step of all
-            interleaved tasks must make a whole number. Default: 1.
-        learning_rate: Of Adam. Default: 1e-3.
-        decay: The learning rate falls linearly to 2 % by the end of training. Default: False.
+        frequency: Standard deviation of the frequencies of a first layer of sines, for functions that change quickly;
+            0 for tanh. Default: 0.
+        batch: Transitions in an update. Default: 32.
+        updates: Updates for each step of the environment; 0.25 is one update in four steps. In a world written in jax,
+            a round of one step for each interleaved task and risk must have a whole number of updates. Default: 1.
+        learning_rate: Learning rate of Adam. Default: 1e-3.
+        decay: Whether the learning rate decreases linearly, to 2 % at the end of training. Default: False.
         target_period: Updates between copies to the target networks; 0 for no target networks. Default: 1000.
-        average: The acting networks are the mean of the weights over about this many updates; 0 for the last weights.
+        average: The weights of the acting networks are averaged over about this many updates; 0 for the last weights.
             Default: 0.
         freeze: Share of training, at its end, in which the policies are frozen and only distributions are learned.
             Default: 0.
         epsilon: Probability of a random action. Default: 0.1.
-        exploration: Share of training in which epsilon falls from 1 to its value. Default: 0.
-        epsilon_z: A random action is repeated n times, with probability proportional to 1 / n^2, at most 1,000 times
-            (epsilon-z-greedy exploration, Dabney and others, 2021). Default: False.
-        n_step: Steps over which features are summed before the network is asked. Default: 1.
-        warmup: Random steps before the first update. They set the scale of inputs and features. Default: 0.
+        exploration: Share of training, at its start, in which epsilon decreases from 1 to its value. Default: 0.
+        epsilon_z: Whether a random action is repeated n times, with probability proportional to 1 / n^2 and n at most
+            1,000 (epsilon-z-greedy exploration, Dabney and others, 2021). Default: False.
+        n_step: The most steps over which features are summed before bootstrapping. Default: 1.
+        warmup: Random steps before the first update, which determine the scale of inputs and features. Default: 0.
         prioritised: Share of a batch drawn by prioritised replay. Default: 0.
         replay: Steps that the replay keeps; 0 keeps all. Default: 0.
-        interleaved: Tasks are interleaved. Otherwise they follow one another. Default: False.
+        interleaved: Whether tasks are interleaved instead of trained in sequence. Default: False.
     """
 
     kind: ClassVar[LawKind] = LawKind.MEAN
@@ -91,7 +92,7 @@ class NetworkSettings:
 
     def __post_init__(self) -> None:
         if not isinstance(self.widths, tuple) or not self.widths:
-            raise ValueError(f"widths must be sizes of layers such as widths=(64, 64), got {self.widths!r}")
+            raise ValueError(f"widths must be a tuple of layer sizes such as (64, 64), got {self.widths!r}")
         for width in self.widths:
             checks.whole("widths", width)
         for name, least in _COUNTS.items():
@@ -104,10 +105,10 @@ class NetworkSettings:
         checks.number("learning_rate", self.learning_rate, 0.0, np.inf)
         checks.number("frequency", self.frequency, 0.0, np.inf)
         if checks.number("updates", self.updates, 0.0, 1_000.0) == 0:
-            raise ValueError("updates must be above 0, such as 0.25 for one in four steps, got 0")
+            raise ValueError("updates must be above 0, such as 0.25 for one update in four steps, got 0")
         checks.one_of("horizon", self.horizon, _HORIZONS)
         if checks.number("gamma", self.gamma, 0.0, 1.0) == 1 and self.horizon != "episode":
-            raise ValueError("gamma must be below 1 for returns that go on, or horizon must be 'episode', got 1")
+            raise ValueError("gamma must be below 1 unless horizon is 'episode', got 1")
         if self.objects and self.frequency:
             raise ValueError(f"objects cannot be combined with frequency, got {self.frequency!r}")
 
@@ -126,10 +127,12 @@ class CovarianceSettings(NetworkSettings):
 
 @dataclass(frozen=True)
 class HistogramSettings(NetworkSettings):
-    """Settings of `sfc51` and `rasfc51`, which learn a histogram of every feature: those of `NetworkSettings`, and
+    """Settings of `sfc51` and `rasfc51`, which learn a histogram of every feature.
+
+    They extend `NetworkSettings`.
 
     Attributes:
-        atoms: Of each histogram. Default: 51.
+        atoms: Atoms of each histogram. Default: 51.
     """
 
     kind: ClassVar[LawKind] = LawKind.HISTOGRAM
@@ -144,13 +147,16 @@ class HistogramSettings(NetworkSettings):
 
 @dataclass(frozen=True)
 class MomentSettings(NetworkSettings):
-    """Settings of `rasfdqn`, which learns mean and variance of every feature: those of `NetworkSettings`, and
+    """Settings of `rasfdqn`, which learns the mean and a covariance of low rank.
+
+    They extend `NetworkSettings`.
 
     Attributes:
-        events: Indices of rare features that are never negative, such as a crash. The network gives the logarithms of
-            their means, as of all variances. Default: none; `learn` uses those that the environment declares.
-        averse_episodes: Share of training episodes that act risk-averse, by a number of standard deviations between 0
-            and 2 that is drawn for each. What averse acting leads to is then learned from experience. Default: 0.5.
+        events: Indices of rare features that are never negative, such as a crash. The network outputs the logarithms of
+            their means. Default: none; `rasf.learn` uses those of `once`, or else those that the environment declares.
+        averse_episodes: Share of training episodes that act risk-averse, so that the results of averse acting are
+            learned from experience. Such an episode draws the number of standard deviations, from 0 to 2, by which
+            scores are reduced. Default: 0.5.
 
     The defaults differ from the paper's: gamma 0.99, horizon "episode", widths (64, 64), shared, batch 64,
     learning_rate 2e-3, decay, target_period 250, average 1000, epsilon 0.05, exploration 0.2, n_step 5, warmup 500,
@@ -180,7 +186,7 @@ class MomentSettings(NetworkSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.events, tuple) or len(set(self.events)) < len(self.events):
-            raise ValueError(f"events must be different features such as events=(2,), got {self.events!r}")
+            raise ValueError(f"events must be a tuple of different feature indices such as (2,), got {self.events!r}")
         for event in self.events:
             checks.whole("events", event, 0)
         checks.number("averse_episodes", self.averse_episodes, 0.0, 1.0)
@@ -190,6 +196,10 @@ _CLASSES = {one.kind: one for one in (MeanSettings, CovarianceSettings, Histogra
 
 
 def network_settings(agent: str) -> NetworkSettings:
-    """The default settings of an agent that learns by networks, by its name."""
+    """Return the default settings of an agent that learns by networks.
+
+    Args:
+        agent: The name of the agent, such as "rasfdqn".
+    """
     checks.one_of("agent", agent, DEEP_AGENTS)
     return _CLASSES[AGENTS[agent].law]()

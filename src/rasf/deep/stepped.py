@@ -1,17 +1,17 @@
-"""The stepped driver: for worlds that jax cannot compile, any Gymnasium environment.
+"""The stepped driver, for environments that jax cannot compile, such as those of Gymnasium.
 
-The algorithm is that of `rasf.deep.algorithm`, driven by a caller that owns the environments:
+The algorithm is that of `rasf.deep.algorithm`. The caller owns the environments and calls
 
-    act       actions of n environments at once, each on its active task
-    observe   n steps into the replay, rows of numbers in host memory
-    learn     several updates in one compiled scan, on windows drawn beforehand
+    act       choose actions of n environments, each on its active task
+    observe   store n steps in the replay, in host memory
+    learn     do several updates in one compiled scan, on windows that were sampled before
 
-Two things are done later than in the fused driver, so that the environments do not wait for updates: the acting
-networks, in numpy, are renewed every `act_every` updates, and updates are done `together`, several in one call. With 1
-and 1 the two drivers compute the same numbers but for rounding, if the updates of a round divide `target_period`: the
-fused driver copies target networks between rounds.
+Two things happen later than in the fused driver, so that the environments do not wait for updates: the acting networks,
+in numpy, are copied every `act_every` updates, and several updates are done `together` in one call. If both are 1 and
+the updates of a round divide `target_period`, the two drivers compute the same numbers up to rounding. The fused driver
+copies target networks between rounds only.
 
-An episode that terminated has no future, nor has one that reached the agent's `limit`. An episode that was truncated
+There is no remaining return after an episode terminated or reached the agent's `limit`. An episode that was truncated
 otherwise is bootstrapped from its true last observation. The same seed and the same calls give the same bits.
 """
 
@@ -42,21 +42,31 @@ from rasf.risk import Risk
 from rasf.risk.base import check_beta
 from rasf.transfer import gpi, gpi_actions
 
-BaseScores = Callable[[npt.NDArray[np.float32], int], npt.NDArray[Any]]  # obs (n, m), task -> best of older ones (n, A)
+BaseScores = Callable[[npt.NDArray[np.float32], int], npt.NDArray[Any]]  # obs (n, m), task -> best scores (n, A)
 _TOGETHER = 4  # on a CPU a scan of four updates takes two thirds of the time of four calls; more gain little
-_BLOCK = 256  # rounds or updates whose chance is drawn at once
+_BLOCK = 256  # rounds or updates whose random numbers are drawn at once
 _Drawn = TypeVar("_Drawn", bound=NamedTuple)
 
 
 class Learned:
-    """What some updates showed; it is read from the device only on demand, so that no step waits for it."""
+    """Statistics of some updates. They are read from the device only on demand, so that no step waits for them.
+
+    Args:
+        totals: Sums of loss and of clipped mass (2,), of each call.
+        updates: Number of these updates.
+        by: Number of all updates so far.
+    """
 
     def __init__(self, totals: list[tuple[Array, Array]], updates: int, by: int) -> None:
         self._totals, self.updates, self._by = totals, updates, by
 
     @property
     def loss(self) -> float:
-        """Their mean loss; one that is not finite is refused."""
+        """The mean loss.
+
+        Raises:
+            ValueError: The loss is not finite.
+        """
         total = sum(float(loss) for loss, _ in self._totals)
         if not math.isfinite(total):
             raise ValueError(f"the loss was not finite by update {self._by}; a smaller learning rate may help")
@@ -70,15 +80,15 @@ class Learned:
 
 @dataclass(frozen=True)
 class Pace:
-    """How a learner is stepped.
+    """How many environments a learner has, and how its updates are scheduled.
 
     Args:
         num_envs: Number of environments.
         capacity: Steps that the replay keeps.
         together: Updates done in one call, a power of two. Default: 4, or more if there are more environments.
-        act_every: Updates after which the acting networks are renewed; they act in numpy. With more than 1, actions
-            wait for no update. Default: 1.
-        dtype: What the replay keeps observations as, which must lose nothing. Default: float32.
+        act_every: Updates after which the acting networks, in numpy, are copied. With more than 1, actions do not wait
+            for updates. Default: 1.
+        dtype: The type of observations in the replay, which must represent them exactly. Default: float32.
     """
 
     num_envs: int
@@ -97,24 +107,28 @@ class Pace:
 
     @property
     def at_once(self) -> int:
-        """Updates done in one call."""
+        """The number of updates in one call."""
         return max(_TOGETHER, _power_of_two(self.num_envs)) if self.together is None else self.together
 
 
 class SteppedLearner:
-    """An agent that learns its tasks from several environments at once.
+    """A learner of an agent's policies from several environments in parallel.
 
     Args:
         agent: The agent.
-        tasks: Those that the agent was created for, or those of the stream that `policies` learn from.
-        beta: To act by, one or (T,) for each task; also to learn by, where no policies are given.
-        seed: Of everything random.
-        pace: How many environments there are, and when networks are renewed.
-        policies: What the policies learn for, if that is not the tasks at the one beta.
-        base_scores: Scores of older policies, which take part in GPI. Default: none.
+        tasks: The tasks for which the agent was created; with `policies`, the tasks of the stream.
+        beta: The beta of acting, one for all tasks or (T,) for each. Without `policies` it is that of learning too.
+        seed: The seed of all random numbers.
+        pace: The number of environments and the schedule of updates.
+        policies: The task and the beta for which each policy learns. Default: policy k learns for task k, at `beta`.
+        base_scores: Returns the best scores (n, A) of the policies of a base library, which take part in GPI, for
+            observations (n, m) and the index of the task. Default: none.
+
+    Raises:
+        ValueError: Arguments do not fit together, or a number is invalid.
     """
 
-    STATE = (  # for checkpoints, between `learn` and `act`; then call `restored`
+    STATE = (  # attributes in a checkpoint, between `learn` and `act`; call `restored` after they are set
         "updates", "active", "_owed", "_learner", "_replay", "_priorities", "_scaling", "_within", "_warm", "_round",
         "_stepped", "_rated", "_held", "_acting", "_acting_at", "_age",
     )  # fmt: skip
@@ -140,10 +154,10 @@ class SteppedLearner:
             )
         learned = n_tasks if policies is None else len(policies.weights)
         if learned != agent.policies:
-            raise ValueError(f"tasks must be the {agent.policies} the agent was created for, got {learned}")
+            raise ValueError(f"tasks must be the {agent.policies} for which the agent was created, got {learned}")
         self._num_envs = num_envs = pace.num_envs
         if agent.activation is not jnp.tanh:
-            raise ValueError("activation must be tanh for worlds that are stepped, whose networks act in numpy")
+            raise ValueError("activation must be tanh for environments that are stepped, because networks act in numpy")
         self._act_every, self._together = pace.act_every, pace.at_once
         self.agent, self.updates, self.active = agent, 0, np.zeros(num_envs, np.int64)
         self._on_task = {0: np.arange(num_envs)}  # the environments of each task that is active
@@ -172,18 +186,22 @@ class SteppedLearner:
 
     @property
     def networks(self) -> Networks:
-        """A copy of the networks to act by, in numpy, for inputs and features as they are."""
-        # a view would keep updates from working in place
+        """A copy of the acting networks, in numpy, for inputs and features that are not scaled."""
+        # with a view in place of a copy, updates could not work in place
         copy: Networks = jax.tree.map(np.array, self.agent.acting(self._learner))
         return self._scaling.unscaled(self.agent, copy) if self.agent.settings.warmup else copy
 
     @property
     def transitions(self) -> int:
-        """How many steps the replay holds."""
+        """The number of steps in the replay."""
         return len(self._replay)
 
     def begin_task(self, task: int | npt.ArrayLike) -> None:
-        """Make a task the active one of all environments, or one (n,) of each."""
+        """Set the active task.
+
+        Args:
+            task: The index of the task, one for all environments or (n,) for each.
+        """
         given, most = np.broadcast_to(np.asarray(task, np.int64), (self._num_envs,)), len(self._weights) - 1
         if given.min() < 0 or given.max() > most:
             raise ValueError(f"task must be from 0 to {most}, got {task!r}")
@@ -191,18 +209,22 @@ class SteppedLearner:
         self._on_task = {int(one): np.flatnonzero(given == one) for one in np.unique(given)}
 
     def restored(self) -> None:
-        """Complete what a checkpoint restored."""
+        """Update derived attributes after a checkpoint was restored."""
         self._heads = {}
         self.begin_task(self.active)
 
     def cut(self) -> None:
-        """Begin new episodes: neither sums over steps nor repeated actions go on."""
+        """Begin new episodes: n-step sums and repeated actions do not extend to them."""
         self._held = self._held.ended(np.ones(self._num_envs, bool))
         self._age[:] = 0
         self._replay.cut()
 
     def act(self, obs: npt.ArrayLike) -> Ints:
-        """Actions (n,) for observations (n, m)."""
+        """Return actions (n,) of the behaviour policy.
+
+        Args:
+            obs: Observations (n, m).
+        """
         seen = np.array(obs, np.float32)  # a copy: environments reuse their arrays
         wanted = (self._num_envs, self._size - self.agent.time_inputs)
         if seen.shape != wanted:
@@ -218,7 +240,7 @@ class SteppedLearner:
         return action
 
     def _greedy(self, obs: npt.NDArray[np.float32]) -> Ints:
-        """Actions (n,) by GPI over all policies, and over the scores of older ones."""
+        """Actions (n,) by GPI over all policies and those of the base library."""
         base = None
         if self._base_scores is not None:
             base = np.empty((self._num_envs, self.agent.actions), np.float32)
@@ -233,14 +255,22 @@ class SteppedLearner:
         return actions
 
     def greedy(self, obs: npt.ArrayLike, task: int, age: int = 0) -> int:
-        """The action for one observation (m,) after `age` steps, without exploration, by the last renewed networks."""
+        """Return the greedy action of the acting networks for one observation.
+
+        Args:
+            obs: The observation (m,).
+            task: Index of the task.
+            age: Steps taken in the episode. Default: 0.
+        """
         seen = self.agent.with_time(np.asarray(obs, np.float32)[None], np.array([age]))
         return int(gpi_actions(self._plain_scores(seen, task))[0])
 
     def predict(self, obs: npt.ArrayLike, task: int) -> tuple[float, float]:
-        """Mean and standard deviation of the discounted return that a task's greedy policy predicts.
+        """Return the predicted mean and standard deviation of the discounted return of greedy acting.
 
-        obs: the first observation (m,) of an episode.
+        Args:
+            obs: The first observation (m,) of an episode.
+            task: Index of the task.
         """
         seen = self.agent.with_time(np.asarray(obs, np.float32)[None], np.zeros(1))
         outputs, heads, risk = self._plain(seen, task)
@@ -252,7 +282,7 @@ class SteppedLearner:
     def _plain_scores(
         self, obs: npt.NDArray[np.float32], task: int, aversion: npt.NDArray[np.float32] | None = None
     ) -> npt.NDArray[Any]:
-        """Scores (K, n, A) of observations (n, m) on a task, in numpy; aversion: (n,), of running episodes."""
+        """Scores (K, n, A) at observations (n, m) on a task, in numpy; aversion: (n,), of the running episodes."""
         (outputs, heads, risk), law = self._plain(obs, task), self.agent.law
         found = np.asarray(law.scores(outputs, heads, risk))
         if aversion is None or not aversion.any():
@@ -260,7 +290,7 @@ class SteppedLearner:
         return found - aversion[:, None] * np.sqrt(law.moments(outputs, heads)[1])
 
     def _plain(self, obs: npt.NDArray[np.float32], task: int) -> tuple[Parts, TaskHeads, Risk]:
-        """Outputs at observations (n, m), in numpy, with the heads and the risk of the task."""
+        """Outputs at observations (n, m), in numpy, with the reduced networks and the risk of the task."""
         law = self.agent.law
         if task not in self._heads:
             heads = law.plain_heads(self._acting, self._weights[task])
@@ -277,26 +307,29 @@ class SteppedLearner:
         valid: npt.ArrayLike,
         truncated: npt.ArrayLike = False,
     ) -> None:
-        """Store what followed the last `act`.
+        """Store the steps that followed the last `act`.
 
         Args:
-            next_obs: The true successors (n, m), also where an episode ended.
+            next_obs: The true next observations (n, m), also where an episode ended.
             phi: Features (n, d).
-            terminated: (n,), whether nothing follows.
-            valid: (n,), False for the empty step by which some vector environments reset.
-            truncated: (n,), whether the episode was cut; it is bootstrapped from `next_obs`, except at the agent's
-                `limit`.
+            terminated: Whether the episode terminated (n,).
+            valid: Whether the step counts (n,); False for the empty step by which some vector environments reset.
+            truncated: Whether the episode was truncated (n,). It is bootstrapped from `next_obs`, except at the agent's
+                `limit`. Default: False.
+
+        Raises:
+            ValueError: There was no `act`, numbers are not finite, or features that are events are negative.
         """
         if self._acted is None:
-            raise ValueError("observe must follow act, once for each")
+            raise ValueError("observe must be called once after each act")
         (obs, action), self._acted = self._acted, None
         ended, present = np.asarray(terminated, bool), np.asarray(valid).nonzero()[0]
         over, age = ended | np.asarray(truncated, bool), self._age + 1
-        if self.agent.limit:  # nothing follows the last step
+        if self.agent.limit:  # no return remains after the last step
             ended = ended | (over & (age >= self.agent.limit))
         after = self.agent.with_time(np.asarray(next_obs), age)
         self._age[present] = np.where(over, 0, age)[present]
-        with np.errstate(over="ignore"):  # numbers that float32 cannot hold become infinite, and are refused below
+        with np.errstate(over="ignore"):  # numbers beyond float32 become infinite, and are refused below
             packed = replay.pack(Steps(obs, action, phi, after, 1.0 - ended, self.active, over * 1.0), np.float32)
         rows = packed if len(present) == len(packed) else packed[present]
         self._check(rows)
@@ -329,14 +362,21 @@ class SteppedLearner:
                 raise ValueError(f"events must never be negative, got {least:g} {when}")
 
     def learn(self, updates: int | None = None) -> Learned | None:
-        """Do `updates` updates, or those that are owed; None where there are none to do."""
+        """Do updates.
+
+        Args:
+            updates: Their number. Default: the updates that are due for the steps stored so far.
+
+        Returns:
+            Their statistics, None if there were none to do.
+        """
         if updates is None:
             updates = int(self._owed // self._together) * self._together
         self._owed = max(0.0, self._owed - updates)
         if updates < 1:
             return None
         if not self.transitions:
-            raise ValueError("learn needs a transition at least: act and observe first")
+            raise ValueError("learn needs at least one step in the replay: call act and observe first")
         period, left, found = self.agent.settings.target_period, updates, []
         while left:
             until_copy = period - self.updates % period if period else left
@@ -350,13 +390,13 @@ class SteppedLearner:
         return Learned(found, updates, self.updates)
 
     def _update(self, span: int) -> tuple[Array, Array]:
-        """`span` updates in one call; the sums of losses and of clipped mass."""
+        """Do `span` updates in one call; the sums of losses and of clipped mass."""
         drawn = [self._samples(update) for update in range(self.updates, self.updates + span)]
         bits = np.stack([one.bits for one in drawn])
         size, share = len(self._replay), self.agent.settings.prioritised
         chosen, weight = (bits % np.uint32(size)).astype(np.int64), np.ones(bits.shape, np.float32)
         if self._priorities is not None:
-            if self._rated is not None:  # only now, so that no step waited for it
+            if self._rated is not None:  # read only now, so that no step waits for the device
                 self._priorities.rate(self._rated[0].ravel(), np.asarray(self._rated[1]).ravel())
             by_priority = np.stack([one.by_priority for one in drawn]) < share
             shares = np.stack([one.share for one in drawn])
@@ -371,7 +411,7 @@ class SteppedLearner:
         return loss, found.clipped
 
     def _refresh(self) -> None:
-        """Act by the networks as they are now, in numpy."""
+        """Copy the acting networks to numpy."""
         self._acting_at, self._acting = self.updates, self.networks
         self._heads = {}
 
@@ -379,12 +419,12 @@ class SteppedLearner:
         scores, wanted = np.asarray(base_scores, np.float32), (n, self.agent.actions)
         if scores.shape != wanted or np.isnan(scores).any():
             given = f"{scores.shape}" + " with nan" * bool(np.isnan(scores).any())
-            raise ValueError(f"base_scores must give numbers of shape {wanted}, got shape {given}")
+            raise ValueError(f"base_scores must return numbers of shape {wanted}, got shape {given}")
         return scores
 
 
 def _by_index(draw: Callable[[Ints], _Drawn]) -> Callable[[int], _Drawn]:
-    """Chance by index, drawn in blocks and read as numpy arrays."""
+    """Random numbers by index, drawn in blocks and read as numpy arrays."""
 
     @lru_cache(maxsize=1)
     def block(number: int) -> list[_Drawn]:
@@ -396,12 +436,12 @@ def _by_index(draw: Callable[[Ints], _Drawn]) -> Callable[[int], _Drawn]:
 
 @lru_cache(maxsize=16)
 def _programs(agent: Agent) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """How to initialise, to update and to copy target networks, compiled once for all learners with an agent."""
+    """Compiled functions that initialise, update, and copy target networks; one set for all learners of an agent."""
 
     def update(
         learner: Learner, goal: Goal, scaling: Scaling, within: Within, windows: Drawn, weight: Array
     ) -> tuple[Learner, Array, Losses]:
-        """Updates on windows (updates, B); the sum of losses; errors (updates, B), the sum of clipped mass."""
+        """Do updates on windows (updates, B); the sum of losses, errors (updates, B), and the sum of clipped mass."""
 
         def one(learner: Learner, given: tuple[Drawn, Array]) -> tuple[Learner, tuple[Array, Losses]]:
             drawn, own = given

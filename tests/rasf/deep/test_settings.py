@@ -101,7 +101,7 @@ def test_a_limit_adds_inputs_and_a_head_of_the_time():
 def test_returns_without_discount_are_those_of_episodes():
     assert settings_of("sfdqn", gamma=1.0, horizon="episode").gamma == 1.0
     assert MomentSettings(gamma=1.0, episode_length=50).episode_length == 50
-    with pytest.raises(ValueError, match=r"^gamma must be below 1 for returns that go on, or horizon .*, got 1$"):
+    with pytest.raises(ValueError, match=r"^gamma must be below 1 unless horizon is 'episode', got 1$"):
         settings_of("sfdqn", gamma=1.0)
     with pytest.raises(ValueError, match=r"^gamma must be below 1"):
         MomentSettings(gamma=1.0, horizon="continuing")

@@ -312,7 +312,7 @@ def test_misuse_is_refused():
         learner.act(np.zeros((1, OBS)))
     with pytest.raises(ValueError, match="task must"):
         learner.begin_task(2)
-    with pytest.raises(ValueError, match="learn needs a transition"):
+    with pytest.raises(ValueError, match="learn needs at least one step"):
         learner.learn(1)
     with pytest.raises(ValueError, match="together must"):
         make("sfdqn", options={"together": 3})
