@@ -1,1 +1,1 @@
-"""Policies of a library held as networks: trained, frozen, stored, scored."""
+"""Policies of a library that are networks: training, storage, scores and actions."""

@@ -1,27 +1,28 @@
-"""Frozen networks: the laws of K policies' feature returns, as trained by the deep agents, to score and act with.
+"""Frozen networks: the distributions of K policies' feature returns, as trained by the deep agents.
 
-What the weights w allow to be done once is done once, and kept for the next observation:
+Work that depends only on the weights w is done once and cached for later observations:
 
-    psi, Sigma    psi . w and w' Sigma w are linear in the last layer, so w is folded into it: of d numbers (or
-                  d (d + 1) / 2) per action there remains one
+    psi, Sigma    psi . w and w' Sigma w are linear in the last layer, so w is folded into it: one output per action is
+                  left of d, or of d (d + 1) / 2
     histograms    N probabilities for each feature that w weighs; the other heads are not read
 
-A batch is one compiled jax program, padded to a power of two; it depends neither on w nor on beta (but on the number of
-features weighed, and on a risk of histograms that has no beta). One observation of folded networks is a few products in
-numpy: at the paper's size that takes 40 us where the dispatch of a compiled call alone takes more, and loops in numba
-are no faster. Batches are not numpy's, nor are histograms, whose matrices are large: BLAS gives those to threads that
-spin, and a core that another process holds makes it wait tens of milliseconds.
+A batch is scored by one compiled jax program, padded to a power of two. The program does not depend on w or beta, but
+on the number of features that w weighs, and for histograms on a risk without beta. One observation is scored by folded
+networks in numpy, in a few matrix products: at the paper's size this takes 40 us, less than the dispatch of a compiled
+call, and loops in numba are not faster. Batches and histograms are not scored in numpy, because BLAS distributes large
+matrices to threads that spin: if another process occupies a core, BLAS waits tens of milliseconds.
 
-A law of the mean alone knows no standard deviation, so it serves the mean only. Arrays have shape (K, ..), as in
-`rasf.deep.networks`, without the padding of the last layer. The two ways, and batches of other sizes, agree to rounding
-in float32. Stored are, by name, beside a description that is held against them,
+A distribution of the mean only has no standard deviation, so it supports neutral risk only. Arrays have shape (K, ..),
+as in `rasf.deep.networks`, without the padding of the last layer. Scores in numpy and jax, and in batches of different
+sizes, are equal up to rounding in float32. A file contains these arrays by name, and a description with which they are
+checked:
 
-    <part>/hidden/<i>/weight (K, n, m)   .../bias (K, m)       float32, or float16 for half the room; 1 for K if shared
+    <part>/hidden/<i>/weight (K, n, m)   .../bias (K, m)       float32, or float16 for half the size; 1 for K if shared
     <part>/heads/weight (K, m, A, X)     .../bias (K, A, X)
     atoms (d, N)                                               float64, of histograms
 
-A part is "histogram", "psi" or "Sigma"; X is d N, d or d (d + 1) / 2. Of covariances of low rank X is that of the rows
-in `rasf.deep.low_rank`; older files hold one part "moments", whose layers both parts take over.
+A part is "histogram", "psi" or "Sigma"; X is d N, d or d (d + 1) / 2. For covariances of low rank, X is the number of
+outputs in `rasf.deep.low_rank`. Older files contain one part "moments" instead, whose hidden layers both parts copy.
 """
 
 from __future__ import annotations
@@ -65,14 +66,14 @@ from rasf.transfer import gpi_actions
 
 Single = npt.NDArray[np.float32]
 Made = TypeVar("Made")
-RiskForm = Callable[[Array], Risk] | Risk  # what programs are compiled for: a class that takes beta, or a whole risk
-_KEPT = 8  # heads that were folded or chosen for a weighting, in numpy or on the device
-_MOST_NUMBERS = 2**22  # of a batch's outputs at once
+RiskForm = Callable[[Array], Risk] | Risk  # a class that takes beta, or a risk; programs are compiled for each
+_KEPT = 8  # cached networks that were reduced for a weighting, in numpy or on the device
+_MOST_NUMBERS = 2**22  # the most outputs of a batch that are computed at once
 _PARTS = {
     LawKind.HISTOGRAM: ("histogram",), LawKind.MEAN: ("psi",), LawKind.MEAN_COVARIANCE: ("psi", "Sigma"),
     LawKind.MEAN_LOW_RANK: ("psi", "Sigma"),
 }  # fmt: skip
-_OF_FILES = ("sines", "events", "limit", "rank", "spread_widths")  # written to files, and not settings by these names
+_OF_FILES = ("sines", "events", "limit", "rank", "spread_widths")  # written to files, and no settings of these names
 _PRECISIONS: dict[str, np.dtype[Any]] = {"single": np.dtype(np.float32), "half": np.dtype(np.float16)}
 
 
@@ -86,9 +87,15 @@ class HistogramTask(NamedTuple):
 
 
 class NetworkPolicies:
-    """See the module's header; `networks` is one stack of K networks for each part of the law, for n inputs.
+    """Policies that are frozen networks; see the module's header.
 
-    With a `limit` the returns are those of an episode of so many steps, and the last inputs tell the time that is left.
+    Args:
+        law: The return distribution.
+        gamma: The discount.
+        networks: A stack of K networks for each part of the distribution.
+        n_inputs: Number n of inputs.
+        limit: Steps of an episode, at which returns end; the last inputs tell the time left. 0 for continuing returns.
+            Default: 0.
     """
 
     family = Family.NETWORKS
@@ -104,16 +111,25 @@ class NetworkPolicies:
 
     @classmethod
     def from_agent(cls, agent: Agent, networks: Networks) -> Self:
-        """The networks that an agent has learned."""
+        """Return the policies of an agent.
+
+        Args:
+            agent: The agent.
+            networks: The networks that it has learned.
+        """
         return cls(agent.law, agent.settings.gamma, networks, agent.inputs, agent.limit)
 
     def shared_settings(self) -> dict[str, Any]:
-        """Settings of the agent that policies must share to be in one library."""
+        """Return the settings of the agent, by name, that must be the same for all policies of a library.
+
+        Raises:
+            ValueError: The networks are of an earlier version, and no policies can be added to them.
+        """
         own: dict[str, Any] = {"atoms": self._atoms} if isinstance(self.law, Histogram) else {}
         if isinstance(self.law, MeanLowRank):
             if self._layers != self.law.layers(self.widths):
                 raise ValueError(
-                    "a library whose means and variances share layers, of an earlier version, cannot grow: train a new "
+                    "a library whose means and variances share layers, of an earlier version, cannot grow; train a new "
                     "one"
                 )
             own["events"] = self.law.events
@@ -123,15 +139,21 @@ class NetworkPolicies:
 
     @property
     def _atoms(self) -> int | None:
-        """The number of atoms, of histograms."""
+        """The number of atoms of histograms, None for other distributions."""
         return len(self.law.atoms[0]) if isinstance(self.law, Histogram) else None
 
     def check(self, risk: Risk) -> None:
-        """Refuse a risk that these laws cannot serve."""
+        """Raise a ValueError for a risk that these distributions cannot score."""
         check_acting(self.law_kind, risk)
 
     def scores(self, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> Scores:
-        """GPE of every policy at observations (B, n)."""
+        """Return the scores of every policy (GPE).
+
+        Args:
+            obs: Observations (B, n).
+            w: The weights (d,) of the task.
+            risk: The risk.
+        """
         self.check(risk)
         histogram = self.law_kind is LawKind.HISTOGRAM
         answer = partial(self._run, _score_histograms) if histogram else self._of_moments
@@ -141,7 +163,15 @@ class NetworkPolicies:
         return Scores(values, mean, std, self.seen(obs))
 
     def laws(self, obs: npt.NDArray[Any], w: Floats) -> tuple[Floats, Floats] | None:
-        """Of histograms, the law of their weighted sum, features taken to be independent."""
+        """Return the distributions of the return, for histograms, whose features are assumed independent.
+
+        Args:
+            obs: Observations (B, n).
+            w: The weights (d,) of the task.
+
+        Returns:
+            Probabilities (K, B, A, M) of the returns (M,); None for other distributions.
+        """
         if not isinstance(self.law, Histogram):
             return None
         task, _ = self.histogram_task(w, MeanVariance(0.0))
@@ -153,11 +183,17 @@ class NetworkPolicies:
         return joined / joined.sum(axis=-1, keepdims=True), np.asarray(found[0][1], np.float64)
 
     def seen(self, obs: npt.NDArray[Any]) -> Bools:
-        """Everywhere: networks always have an answer."""
+        """Return True for every observation (B,), because networks generalise to all of them."""
         return np.ones(len(obs), np.bool_)
 
     def act(self, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> Ints:
-        """Actions (B,) by GPI."""
+        """Return actions (B,) by GPI.
+
+        Args:
+            obs: Observations (B, n).
+            w: The weights (d,) of the task.
+            risk: The risk.
+        """
         self.check(risk)
         if self.law_kind is LawKind.HISTOGRAM:
             found = [np.asarray(self._run(choose_by_histograms, few, w, risk))[: len(few)] for few in self._chunks(obs)]
@@ -166,14 +202,25 @@ class NetworkPolicies:
         return np.concatenate(found, dtype=np.int64)
 
     def act_one(self, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> int:
-        """The action for one observation (n,), quickly."""
+        """Return the action for one observation; faster than a batch of one.
+
+        Args:
+            obs: The observation (n,).
+            w: The weights (d,) of the task.
+            risk: The risk.
+        """
         if self.law_kind is LawKind.HISTOGRAM:
             return int(self.act(obs[None], w, risk)[0])
         self.check(risk)
         return int(gpi_actions(self._of_moments(np.asarray(obs, np.float32)[None], w, risk)[0])[0])
 
     def histogram_task(self, w: Floats, risk: Risk) -> tuple[HistogramTask, RiskForm]:
-        """What `choose_by_histograms` takes, also inside loops that are compiled as a whole."""
+        """Return the arguments `task` and `form` of `choose_by_histograms`, which may be called in compiled loops.
+
+        Args:
+            w: The weights (d,) of the task.
+            risk: The risk.
+        """
         active, beta = w != 0, _beta(risk)
         heads = self._keep(active.tobytes(), lambda: self._active_heads(active))
         weights = w[active] if active.any() else np.zeros(1)
@@ -181,19 +228,19 @@ class NetworkPolicies:
         return HistogramTask(heads.networks[0], heads.atoms[0], weights.astype(np.float32), beta), form
 
     def _active_heads(self, active: Bools) -> TaskHeads:
-        """The heads of the features that are active, for every policy the same."""
+        """The networks reduced to the heads of active features, the same for every policy, on the device."""
         same = np.tile(active.astype(np.float32), (self.policies, 1))
         heads = self.law.task_heads(self.networks, same, max(1, int(active.sum())))
         on_device: TaskHeads = jax.tree.map(jnp.asarray, heads)
         return on_device
 
     def _run(self, program: Callable[..., Any], obs: Single, w: Floats, risk: Risk) -> Any:
-        """A compiled program of histograms."""
+        """Run a compiled program for histograms."""
         task, form = self.histogram_task(w, risk)
         return program(task, _padded(obs), form)
 
     def _of_moments(self, obs: Single, w: Floats, risk: Risk) -> tuple[Array, Array, Array]:
-        """Values, mean and variance (K, B, A), of networks of psi and Sigma."""
+        """Values, mean and variance (K, B, A), from networks of psi and Sigma."""
         key = w.tobytes()
         folded = self._keep(key, lambda: self.law.plain_heads(self.networks, w.astype(np.float32)))
         shapes = self.law.task_shapes(folded)
@@ -212,20 +259,20 @@ class NetworkPolicies:
 
     @property
     def clock(self) -> Clock | None:
-        """How networks see the time that is left, if they do."""
+        """The time inputs, None without a limit."""
         return Clock(self.limit, self.gamma) if self.limit else None
 
     def _keep(self, key: bytes, make: Callable[[], Made]) -> Made:
-        """What was made for a key; the oldest is forgotten."""
+        """The cached object of a key, made if it is not there; the oldest entries are removed."""
         found: Made | None = self._kept.get(key)
         if found is None:
-            for oldest in list(self._kept)[: 1 - _KEPT]:  # a list, since another thread may ask meanwhile
+            for oldest in list(self._kept)[: 1 - _KEPT]:  # a list, because another thread may add keys
                 self._kept.pop(oldest, None)
             found = self._kept[key] = make()
         return found
 
     def _chunks(self, obs: npt.NDArray[Any]) -> Iterator[Single]:
-        """The observations, so many at once that the outputs stay small; one empty part if there are none."""
+        """The observations in chunks whose outputs stay small; one empty chunk if there are none."""
         first = self.networks[0].hidden[0]
         listed = self.n_inputs // first.numbers if isinstance(first, Pairs) else 1
         numbers = self.policies * max(listed * max(self.widths), self.n_actions * self.law.shapes()[0].size)
@@ -234,7 +281,7 @@ class NetworkPolicies:
             yield np.asarray(obs[at : at + most], np.float32)
 
     def describe(self) -> dict[str, Any]:
-        """Sizes and law, as JSON."""
+        """Return sizes and kind, as JSON."""
         return {
             "law": self.law_kind.value,
             "features": self.n_features,
@@ -261,7 +308,14 @@ class NetworkPolicies:
         return {name: True for name, so in said.items() if so} | {name: value for name, value in more.items() if value}
 
     def arrays(self, precision: str = "single") -> Arrays:
-        """All that must be stored, beside `describe`; precision "half" takes half the room."""
+        """Return the arrays of the library's file.
+
+        Args:
+            precision: "single", or "half" for float16. Default: "single".
+
+        Raises:
+            ValueError: A weight is beyond the range of float16.
+        """
         one_of("precision", precision, _PRECISIONS)
         first = self.networks[0].hidden[0].weight.shape[1]
         sizes = [(first, *widths) for widths in self._layers]
@@ -272,7 +326,15 @@ class NetworkPolicies:
 
     @classmethod
     def restore(cls, description: Mapping[str, object], arrays: Arrays) -> Self:
-        """The policies with this description and these arrays, all of which are checked."""
+        """Return the policies of a file.
+
+        Args:
+            description: Sizes and kind, as `describe` returns them.
+            arrays: The arrays, as `arrays` returns them.
+
+        Raises:
+            ValueError: A field or an array is missing, invalid, or does not fit.
+        """
         one_of("law", description.get("law"), tuple(_PARTS))
         kind = LawKind(str(description["law"]))
         policies, inputs, actions, features = (
@@ -315,9 +377,16 @@ class NetworkPolicies:
 
     @classmethod
     def merge(cls, parts: Sequence[Self]) -> Self:
-        """The policies of all parts, one after the other."""
+        """Return the policies of several sources, concatenated.
+
+        Args:
+            parts: The sources, which must agree in sizes and atoms.
+
+        Raises:
+            ValueError: There are none, or they do not agree.
+        """
         if not parts:
-            raise ValueError("parts must hold networks at least once, got none")
+            raise ValueError("parts must hold networks, got none")
         first = parts[0].describe() | {"policies": None, "shared": None}
         for other in parts[1:]:
             theirs = other.describe() | {"policies": None, "shared": None}
@@ -332,7 +401,7 @@ class NetworkPolicies:
 
 
 def _joined(stacks: Sequence[Network]) -> Network:
-    """One stack of all networks; layers stay shared where all share the same."""
+    """One stack of all networks; hidden layers stay shared if those of all stacks are equal."""
     heads = Layer(*(np.concatenate(same) for same in zip(*(one.heads for one in stacks), strict=True)))
     leaves = [jax.tree.leaves(one.hidden) for one in stacks]
     alike = all(
@@ -340,7 +409,7 @@ def _joined(stacks: Sequence[Network]) -> Network:
     )
     if alike and len(leaves[0][0]) == 1:
         return Network(stacks[0].hidden, heads)
-    # a network's own, where they were shared by those of one stack only
+    # layers shared within one stack only are repeated for each of its networks
     own = [jax.tree.map(partial(_repeated, len(one.heads.bias)), one.hidden) for one in stacks]
     return Network(jax.tree.map(lambda *same: np.concatenate(same), *own), heads)
 
@@ -350,27 +419,27 @@ def _repeated(n: int, part: Single) -> Single:
 
 
 def _atoms_used(law: Law) -> Single:
-    """Atoms in the precision that networks compute with; none of other laws."""
+    """Atoms in the precision of the networks; 0 for other distributions."""
     return np.array(law.atoms if isinstance(law, Histogram) else 0.0, np.float32)
 
 
 def _plain(network: Network, shape: Heads) -> Network:
     """The network in numpy, without the padding of its heads."""
     heads = Layer(*(np.asarray(part)[..., : shape.size] for part in network.heads))
-    single = partial(np.require, dtype=np.float32, requirements=["C", "A"])  # memory that BLAS reads as it is
+    single = partial(np.require, dtype=np.float32, requirements=["C", "A"])  # contiguous, for BLAS
     plain: Network = jax.tree.map(single, Network(network.hidden, heads))
     return plain
 
 
 def _padded(obs: Single) -> Single:
-    """Observations filled up to a power of two, so that few sizes compile."""
+    """Observations padded by zeros to a power of two, so that few sizes are compiled."""
     padded = np.zeros((1 << (len(obs) - 1).bit_length(), obs.shape[1]), np.float32)
     padded[: len(obs)] = obs
     return padded
 
 
 def _beta(risk: Risk) -> float | None:
-    """The number that compiled programs take as an argument, and that is 0 for the mean."""
+    """The beta of a risk, which is an argument of compiled programs and 0 for the mean; None for other risks."""
     return float(risk.beta) if isinstance(risk, MeanVariance | Entropic) else None
 
 
@@ -391,7 +460,7 @@ def _values(outputs: Array, task: HistogramTask, form: RiskForm) -> Array:
 
 @jax.jit
 def _convolve(task: HistogramTask, obs: Array) -> tuple[Array, Array]:
-    """The laws (K, B, A, M) of the weighted sum of the task's features, on a grid (M,)."""
+    """Probabilities (K, B, A, M) of the weighted sum of the task's features, on a grid (M,)."""
     return convolution(jax.nn.softmax(_task_outputs(task, obs)), task.atoms, task.weights)
 
 
@@ -411,7 +480,13 @@ def _score_histograms(task: HistogramTask, obs: Array, form: RiskForm) -> tuple[
 
 @partial(jax.jit, static_argnames="form")
 def choose_by_histograms(task: HistogramTask, obs: Array, form: RiskForm) -> Array:
-    """Actions (B,) at observations (B, n), by GPI; task and form are a `NetworkPolicies.histogram_task`."""
+    """Return actions (B,) by GPI.
+
+    Args:
+        task: The task, from `NetworkPolicies.histogram_task`.
+        obs: Observations (B, n).
+        form: The form of the risk, from `NetworkPolicies.histogram_task`.
+    """
     return gpi_actions(_values(_task_outputs(task, obs), task, form))
 
 
@@ -423,7 +498,7 @@ def _sizes(description: Mapping[str, object], name: str) -> list[int]:
 
 
 def _in_two_parts(arrays: Arrays, features: int) -> Arrays:
-    """Means and covariances by two networks, from one network of older files: its heads' columns are cut in two."""
+    """Arrays of two networks, of means and of covariances, from the one network of older files, split by columns."""
     found: Arrays = {}
     for name, array in arrays.items():
         part, _, place = name.partition("/")
@@ -454,7 +529,7 @@ def _rounded(array: Single, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     with np.errstate(over="ignore"):
         rounded = array.astype(dtype, copy=False)
     if not _all_finite(rounded):
-        raise ValueError(f"precision must be 'single' here: a weight of {np.abs(array).max():g} is beyond half's range")
+        raise ValueError(f"precision must be 'single': a weight of {np.abs(array).max():g} is beyond float16")
     return rounded
 
 
@@ -473,5 +548,5 @@ def _checked(
 
 
 def _all_finite(array: npt.NDArray[Any]) -> bool:
-    # extremes in place of isfinite: nothing is allocated, and a nan shows in both
+    # extremes in place of isfinite, which allocates an array; a nan makes both of them nan
     return bool(np.isfinite(array.min()) and np.isfinite(array.max()))

@@ -1,8 +1,8 @@
-"""Networks for a library: the deep agents of `rasf.deep`, by one of the two drivers of its training algorithm.
+"""Training of networks for a library: the deep agents of `rasf.deep`, by one of its two drivers.
 
-A world in jax (`rasf.World`), by itself or as a Gymnasium environment that nothing wraps, is trained by the fused
-driver, on the device that jax has, as one lane. Everything else is stepped from Python, and so is a world whose
-policies explore by a base library or learn from several environments.
+The fused driver trains in worlds written in jax (`rasf.World`) and in their Gymnasium environments without wrappers, as
+one lane on the device of jax. The stepped driver trains in all other environments. It also trains in worlds if a base
+library takes part in exploration, or if there are several environments.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from rasf.envs.gymnasium.vector import FeatureVector
     from rasf.library.greedy import Greedy
 
-_MUCH_CLIPPED = 0.01
-_SHOWN_EVERY = 500  # steps, or a target period of the fused driver
-_SHOWN_TIMES = 20  # at least, also in short runs
-_ACT_EVERY = 32  # updates, after which the networks that act are renewed
-_LONGEST_TURN = 1_000  # steps of an episode, after which another task has its turn
-_ROUNDING = 1e-5  # of float32, relative, after a few operations
+_MUCH_CLIPPED = 0.01  # share of the mass of histograms, above which a note is written
+_SHOWN_EVERY = 500  # steps between two reports of progress; in the fused driver at least a target period
+_SHOWN_TIMES = 20  # the fewest reports, also in short runs
+_ACT_EVERY = 32  # updates after which the acting networks are copied
+_LONGEST_TURN = 1_000  # steps of an episode, after which the environment changes to another task
+_ROUNDING = 1e-5  # relative error of float32 after a few operations
 _EXTRAS = ("loss", "clipped_below", "clipped_above")
 
 
@@ -61,17 +61,26 @@ def train_networks(
     support: npt.ArrayLike | None = None,
     once: Sequence[int] = (),
 ) -> list[Trained]:
-    """Learn the tasks (n, d), one after the other or interleaved; the policies for each risk.
+    """Train the policies of a library.
 
-    `notes` gains what was decided; `greedy` looks at the policies now and then.
+    There is a policy for each risk and task, and all of them learn from every transition. Each risk acts for its share
+    of a task's steps. Policies for additional tasks learn off-policy only. If training is stopped early, policies are
+    kept for the tasks that were begun, and for the additional tasks. The policies of a base library take part in GPI.
 
-    Histograms have the given support, that of the base library, or one derived from the bounds (d, 2) of the features;
-    where bounds are given, every step must keep those that the environment declares. The policies of the base library
-    take part in GPI.
+    Args:
+        training: The tasks, the risks and the environment.
+        settings: The settings of the agent.
+        bounds: Bounds (d, 2) of the features in a step, from which the support of histograms is derived. With them,
+            features outside the bounds that the environment declares are refused. Default: none.
+        support: Support (d, 2) of histograms. Default: that of the base library, or one derived from `bounds`.
+        once: Indices of features that occur at most once in an episode, so that their support is that of one step.
+            Default: none.
 
-    There is a policy for each risk and task, and all of them learn from every transition: each risk acts for its share
-    of a task's steps. A policy whose own task was never reached has learned too; it is kept only if its task was begun.
-    Policies for `extra_tasks` weightings (m, d) learn off-policy only.
+    Returns:
+        The policies for each risk.
+
+    Raises:
+        ValueError: Settings do not fit the environment, or training needs too much memory or fails.
     """
     env = cast("FeatureVector | WorldAdapter", training.world)
     tasks, risks, notes, base_library = training.tasks, training.risks, training.notes, training.base
@@ -92,16 +101,16 @@ def train_networks(
     more: Header = {"planned": planned, "risk": _trained_kind(risks), "limit": limit, "neutral": neutral}
     agent = Agent.create(settings, *sizes, **more).for_weights(stream.learned)
     remembered = min(stream.all_steps, settings.replay or stream.all_steps)
-    kind = np.dtype(np.float32) if limit else env.encoder.vector_dtype  # bytes hold no share of time
-    _check_affordable(agent, remembered, env.encoder.vector_size, tasks.shape[1], kind.itemsize)
+    kind = np.dtype(np.float32) if limit else env.encoder.vector_dtype  # integers cannot represent the time inputs
+    _check_feasible(agent, remembered, env.encoder.vector_size, tasks.shape[1], kind.itemsize)
     if world is not None:
         networks = _train_fused(stream, agent, world, training)
     else:
         stepped = env.stepped() if isinstance(env, WorldAdapter) else env
         capacity = max(remembered, stepped.num_envs)
         pace = Pace(stepped.num_envs, capacity, act_every=_ACT_EVERY, dtype=kind)
-        run, advice = (agent, stream.tasks, stream.acting, training.seed, pace), _advice(base_library, stream)
-        learner = SteppedLearner(*run, policies=stream.policies, base_scores=advice)
+        run, base_scores = (agent, stream.tasks, stream.acting, training.seed, pace), _base_scores(base_library, stream)
+        learner = SteppedLearner(*run, policies=stream.policies, base_scores=base_scores)
         networks = _train_stepped(stream, learner, stepped, training, _bounds_check(declared))
     begun, clipped, found = stream.begun_tasks, 0.0, []
     own, n = [*range(begun), *range(len(tasks), len(stream.learned))], len(stream.learned)
@@ -117,20 +126,20 @@ def train_networks(
 
 
 def _limit(settings: NetworkSettings, env: FeatureVector | WorldAdapter, base: FrozenPolicies | None) -> int:
-    """The steps of an episode, if returns are to be those of an episode and its time limit is known; else 0."""
+    """The time limit at which returns end; 0 for continuing returns, or if no time limit is known."""
     known = settings.episode_length or env.time_limit
     if isinstance(base, NetworkPolicies):
         known = base.limit  # so that the two libraries can be merged
     if settings.horizon == "episode" and known:
         return known
     if settings.gamma == 1:
-        raise ValueError("gamma must be below 1, or episode_length the time limit, which the environment does not tell")
+        raise ValueError("gamma must be below 1, or episode_length the time limit, if the environment declares none")
     return 0
 
 
 def _trained_kind(risks: Sequence[Risk]) -> Callable[[Any], Risk]:
-    """The one class of risk, which takes beta, that networks learn all these risks by."""
-    assert all(isinstance(risk, BetaRisk) for risk in risks)  # others cannot be trained for
+    """The class of the risks, which takes beta; networks learn all risks by one class."""
+    assert all(isinstance(risk, BetaRisk) for risk in risks)  # others are refused before
     kinds = {type(risk) for risk in risks if not is_neutral(risk)} or {MeanVariance}
     if len(kinds) > 1:
         raise ValueError("risk must be of one kind for networks, which learn all risks together, got several")
@@ -138,7 +147,7 @@ def _trained_kind(risks: Sequence[Risk]) -> Callable[[Any], Risk]:
 
 
 def _check_rows(objects: int, space: Header) -> None:
-    """Refuse observations that are no rows of so many numbers; flat ones may be."""
+    """Refuse observations that are not rows of `objects` numbers; flat ones are accepted."""
     shape = tuple(space.get("shape", ()))
     if space["kind"] != "box" or not 1 <= len(shape) <= 2:
         raise ValueError(f"objects are for observations that are rows of numbers, got {space['kind']} of shape {shape}")
@@ -146,37 +155,37 @@ def _check_rows(objects: int, space: Header) -> None:
         raise ValueError(f"objects must be {shape[1]}, the numbers in a row of observations {shape}, got {objects}")
 
 
-def _check_affordable(agent: Agent, transitions: int, observation_size: int, features: int, item: int) -> None:
-    """Refuse what cannot be, before anything is compiled: a step beyond all bounds, sizes beyond the memory."""
+def _check_feasible(agent: Agent, transitions: int, observation_size: int, features: int, item: int) -> None:
+    """Refuse too large learning rates, and sizes beyond the memory, before anything is compiled."""
     rate = agent.settings.learning_rate
     if rate > 1:
         raise ValueError(f"learning_rate must be at most 1 for networks to learn anything, got {rate:g}")
-    needed, there = agent.memory_needed(transitions, observation_size, features, item), _memory()
-    if needed > there:
+    needed, available = agent.memory_needed(transitions, observation_size, features, item), _memory()
+    if needed > available:
         sizes = f"widths {agent.settings.widths} for {agent.policies} policies, batches of {agent.settings.batch}"
-        gigabytes = f"{needed / 1e9:,.1f} GB, and there are {there / 1e9:,.1f} GB"
+        gigabytes = f"{needed / 1e9:,.1f} GB, but {available / 1e9:,.1f} GB are available"
         raise ValueError(f"networks of {sizes} and a replay of {transitions:,} steps need about {gigabytes}")
 
 
 def _memory() -> float:
-    """Bytes of the device that computes, or of this machine."""
+    """The memory in bytes of the device, or else of this machine."""
     counted = jax.devices()[0].memory_stats()
     if counted and "bytes_limit" in counted:
         return float(counted["bytes_limit"])
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):  # not every system tells
+    except (AttributeError, ValueError, OSError):  # unknown on this system
         return float("inf")
 
 
 class _Stream:
-    """The stretches of training, one for each task and risk that leads, and what they showed so far.
+    """The stretches of training, one for each task and acting risk, and their statistics so far.
 
-    taken: steps of each stretch. Stretches follow one another, or take turns (`interleaved`). learned: what policies
-    learn for at each risk, the tasks and further weightings.
+    Stretches follow one another, or are interleaved. `taken` are the steps of each stretch. `learned` are the weights
+    for which policies learn at each risk: the tasks and the additional tasks.
     """
 
-    STATE = ("taken", "total", "failures", "extras", "known", "_shown")  # for checkpoints
+    STATE = ("taken", "total", "failures", "extras", "known", "_shown")  # attributes in a checkpoint
 
     def __init__(self, training: Training, interleaved: bool) -> None:
         tasks, further, risks = training.tasks, training.extra_tasks, training.risks
@@ -194,8 +203,8 @@ class _Stream:
         self.taken = np.zeros(len(self.w), np.int64)
         self.total, self.failures = np.zeros(len(self.w)), np.full(len(self.w), np.nan)
         self.extras = np.full((len(self.w), 3), np.nan)  # loss and clipped mass
-        self.known: dict[str, float] = {}  # further extras, by name
-        self._shown = np.zeros(len(self.w), np.int64)  # when each stretch was last shown, by the steps of all
+        self.known: dict[str, float] = {}  # further statistics of progress, by name
+        self._shown = np.zeros(len(self.w), np.int64)  # at how many steps of all stretches each was last reported
 
     @property
     def all_steps(self) -> int:
@@ -203,22 +212,22 @@ class _Stream:
 
     @property
     def share(self) -> float:
-        """Of all training, that is done."""
+        """The share of training that is done."""
         return min(1.0, int(self.taken.sum()) / self.all_steps)
 
     @property
     def begun_tasks(self) -> int:
-        """How many are kept: those with a policy that led, from the first on, or all, where they take turns."""
+        """The number of tasks that were begun; all, if they are interleaved."""
         if self.interleaved:
             return len(self.w) // self._risks
         return -(-int(np.flatnonzero(self.taken).max(initial=0) + 1) // self._risks)
 
     def add(self, active: Ints, rewards: Floats, valid: Bools, failure: Bools | None) -> None:
-        """A step of each environment (n,) in its stretch; those that do not count are left out.
+        """Count a step of each environment (n,) in its stretch; steps that are not valid are ignored.
 
-        failure: None where nobody has named any.
+        `failure` is None as long as the environment reports no failures.
         """
-        if failure is not None and np.isnan(self.failures[0]):  # the first that is named: there were none before
+        if failure is not None and np.isnan(self.failures[0]):  # the first report: there were no failures before
             self.failures[:] = 0.0
         for i in valid.nonzero()[0].tolist():  # several may be in one stretch
             stretch = active[i]
@@ -228,15 +237,15 @@ class _Stream:
                 self.failures[stretch] += failure[i]
 
     def next_turn(self, active: Ints) -> int:
-        """The stretch that had the fewest steps; those of the environments at hand (n,) count as if begun."""
+        """The stretch with the fewest steps; each environment (n,) that is in a stretch counts as one step of it."""
         return int(np.argmin(self.taken + np.bincount(active, minlength=len(self.w))))
 
     def next_shown(self, active: Ints) -> int:
-        """Of the stretches of the environments at hand (n,), the one whose progress was shown the longest ago."""
+        """Of the stretches of the environments (n,), the one whose last report is the oldest."""
         return int(active[np.argmin(self._shown[active])])
 
     def show(self, stretch: int) -> bool:
-        """Whether to stop after what a stretch has shown so far."""
+        """Report the progress of a stretch; return whether to stop."""
         self._shown[stretch] = self.taken.sum()
         extras = self.known | dict(zip(_EXTRAS, self.extras[stretch].tolist(), strict=True))
         (task, r), share = divmod(stretch, self._risks), self.share
@@ -244,16 +253,16 @@ class _Stream:
         return self._reports[r](task, *seen, extras, share)
 
     def history(self, r: int, begun: int) -> Arrays:
-        """Of one risk, an entry for each of the tasks that were begun, and nan for those that nobody practised."""
+        """The history of one risk, with an entry for each begun task, and nan for additional tasks, which never act."""
         named = {"return": self.total, "failures": self.failures}
         named |= {"loss": self.extras[:, 0], "clipped": self.extras[:, 1:]}
-        led = {name: part[r :: self._risks][:begun] for name, part in named.items()}
-        unknown = {name: np.full((self._further, *part.shape[1:]), np.nan) for name, part in led.items()}
-        return {name: np.concatenate([part, unknown[name]]) for name, part in led.items()}
+        acted = {name: part[r :: self._risks][:begun] for name, part in named.items()}
+        unknown = {name: np.full((self._further, *part.shape[1:]), np.nan) for name, part in acted.items()}
+        return {name: np.concatenate([part, unknown[name]]) for name, part in acted.items()}
 
 
 def _train_fused(stream: _Stream, agent: Agent, world: World, training: Training) -> Networks:
-    """The networks after one lane of the fused driver."""
+    """Train one lane by the fused driver, and return its networks."""
     env, greedy, checkpoint = cast("FeatureVector | WorldAdapter", training.world), training.greedy, training.checkpoint
     one = RunConfig(jax.random.key(training.seed), stream.acting, stream.acting[0], stream.tasks, stream.policies)
     configs = jax.tree.map(lambda part: jnp.asarray(part)[None], one)
@@ -275,7 +284,7 @@ def _train_fused(stream: _Stream, agent: Agent, world: World, training: Training
         stream.extras[active] = chunk.loss[0], *chunk.clipped[0]
         shown = chunk.step // chunk.length % len(active) if stream.interleaved else chunk.task
         if greedy is not None:
-            policy = _greedy_of(agent, chunk.lanes, env, stream.w[shown], stream.risks[shown])
+            policy = _fused_greedy(agent, chunk.lanes, env, stream.w[shown], stream.risks[shown])
             stream.known |= greedy.look(stream.share, shown, stream.w[shown], policy)
         if stream.show(shown):
             break
@@ -284,22 +293,25 @@ def _train_fused(stream: _Stream, agent: Agent, world: World, training: Training
 
 
 class _Lanes:
-    """Where the fused driver stands."""
+    """The state of the fused driver."""
 
-    STATE = ("lanes", "step")  # for checkpoints
+    STATE = ("lanes", "step")  # attributes in a checkpoint
 
     def __init__(self, lanes: Lane) -> None:
         self.lanes, self.step = lanes, 0
 
 
 class _Turns:
-    """Where the stepped loop stands with n environments.
+    """The state of the stepped loop with n environments.
 
-    active: the stretch of each (n,), and how many steps it has had in turn. shown: steps of all when progress was last
-    shown. told: loss and clipped mass of the updates since, as far as they were read.
+    active: The stretch (n,) of each environment.
+    in_turn: Steps (n,) of its episode in this stretch.
+    shown: Steps of all environments at the last report of progress.
+    all_taken: Steps of all environments.
+    told: Losses and clipped masses of the updates since the last report, as far as they were read from the device.
     """
 
-    STATE = ("obs", "active", "in_turn", "shown", "all_taken", "told")  # for checkpoints
+    STATE = ("obs", "active", "in_turn", "shown", "all_taken", "told")  # attributes in a checkpoint
 
     def __init__(self, stream: _Stream, n: int) -> None:
         self.obs: npt.NDArray[Any] = np.zeros(0, np.float32)
@@ -312,12 +324,12 @@ class _Turns:
         self._lately: list[Learned] = []
 
     def add(self, learned: Learned | None) -> None:
-        """Remember some updates; what they showed is not waited for."""
+        """Add the statistics of some updates, without waiting for them."""
         if learned is not None:
             self._lately.append(learned)
 
     def read(self) -> list[Any]:
-        """Loss and clipped mass of all updates since the last time progress was shown."""
+        """The losses and clipped masses of all updates since the last report."""
         self.told += [(each.loss, *each.clipped) for each in self._lately]
         self._lately = []
         return self.told
@@ -330,7 +342,7 @@ def _train_stepped(
     training: Training,
     check: Callable[[npt.NDArray[Any]], None],
 ) -> Networks:
-    """The networks after the environments were stepped from Python."""
+    """Train by stepping the environments from Python, and return the networks."""
     greedy, checkpoint = training.greedy, training.checkpoint
     show_every = max(_SHOWN_EVERY // 10, min(_SHOWN_EVERY, stream.all_steps // _SHOWN_TIMES))
     at, meter = _Turns(stream, env.num_envs), EpisodeMeter(env.num_envs)
@@ -353,14 +365,14 @@ def _train_stepped(
         at.obs, at.all_taken = step.obs, at.all_taken + int(np.count_nonzero(step.valid))
         done = not stream.interleaved and stream.taken[active[0]] >= stream.steps
         if done or at.all_taken >= stream.all_steps or at.all_taken - at.shown >= show_every:
-            led = stream.next_shown(active)
+            shown = stream.next_shown(active)
             if at.read():
                 stream.extras[active] = np.mean(at.told, axis=0)
             at.shown, at.told = at.all_taken, []
             stream.known |= meter.read()
             if greedy is not None:
-                stream.known |= greedy.look(stream.share, led, stream.w[led], _learner_s_greedy(learner, env, led))
-            if stream.show(led):
+                stream.known |= greedy.look(stream.share, shown, stream.w[shown], _stepped_greedy(learner, env, shown))
+            if stream.show(shown):
                 break
         if stream.interleaved:
             in_turn += 1
@@ -381,8 +393,8 @@ def _train_stepped(
     return learner.networks
 
 
-def _greedy_of(agent: Agent, lanes: Lane, env: FeatureVector | WorldAdapter, w: Floats, risk: Risk) -> Greedy:
-    """GPI by the networks of the first lane, which are fetched at the first call."""
+def _fused_greedy(agent: Agent, lanes: Lane, env: FeatureVector | WorldAdapter, w: Floats, risk: Risk) -> Greedy:
+    """The greedy policy of the networks of the first lane, which are copied at the first call."""
     fetched: list[NetworkPolicies] = []
 
     def policies() -> NetworkPolicies:
@@ -403,8 +415,8 @@ def _greedy_of(agent: Agent, lanes: Lane, env: FeatureVector | WorldAdapter, w: 
     return _greedy(agent, act, predict)
 
 
-def _learner_s_greedy(learner: SteppedLearner, env: FeatureVector, task: int) -> Greedy:
-    """GPI by the networks of the stepped driver."""
+def _stepped_greedy(learner: SteppedLearner, env: FeatureVector, task: int) -> Greedy:
+    """The greedy policy of the networks of the stepped driver."""
     return _greedy(
         learner.agent,
         lambda raw, t: learner.greedy(env.encoder.vector(raw), task, t),
@@ -415,12 +427,12 @@ def _learner_s_greedy(learner: SteppedLearner, env: FeatureVector, task: int) ->
 def _greedy(agent: Agent, act: Callable[[Any, int], int], predict: Callable[[Any], tuple[float, float]]) -> Greedy:
     from rasf.library.greedy import Greedy
 
-    known = predict if agent.law.kind is not LawKind.MEAN else None  # without a standard deviation nothing is compared
+    known = predict if agent.law.kind is not LawKind.MEAN else None  # a mean without standard deviation is not compared
     return Greedy(act, known, agent.settings.gamma, whole=agent.limit > 0)
 
 
-def _advice(base_library: FrozenPolicies | None, stream: _Stream) -> BaseScores | None:
-    """How the best policy of the base library scores observations."""
+def _base_scores(base_library: FrozenPolicies | None, stream: _Stream) -> BaseScores | None:
+    """The best scores of the policies of the base library."""
     if base_library is None:
         return None
     return lambda obs, now: base_library.scores(obs, stream.w[now], stream.risks[now]).values.max(axis=0)
@@ -434,7 +446,7 @@ def _atoms(
     bounds: Floats | None,
     d: int,
 ) -> Floats:
-    """Atoms (d, n) of discounted feature returns; those of a base library, so that the two can be merged."""
+    """Atoms (d, n) of feature returns; those of a base library, if there is one, so that the two can be merged."""
     if support is not None:
         return support_atoms(checks.bounds("support", support, d), 0.0, settings.atoms)
     if isinstance(base, NetworkPolicies) and isinstance(base.law, Histogram):
@@ -442,15 +454,15 @@ def _atoms(
     if bounds is None:
         raise ValueError("support must be given for a vector environment whose reward_space is not bounded")
     of_steps = np.array(bounds, np.float64)
-    of_steps[list(once)] *= 1 - settings.gamma  # which the sum over all steps then takes back
+    of_steps[list(once)] *= 1 - settings.gamma  # cancels the factor 1 / (1 - gamma) of `support_atoms`
     return support_atoms(of_steps, settings.gamma, settings.atoms, with_zero=True)
 
 
 def _bounds_check(declared: Floats | None) -> Callable[[npt.NDArray[Any]], None]:
-    """A check that features (.., d) keep the bounds (d, 2) declared for a step, infinite where open.
+    """A check that features (.., d) are within the declared bounds (d, 2) of a step, which may be infinite.
 
-    For histograms whose support follows from them: whatever came from outside would be clipped. 0, which every support
-    has, may come undeclared, as at an end.
+    It is for histograms whose support is derived from these bounds, because values outside would be clipped. 0 is
+    accepted outside the bounds too, as at the end of an episode, because every support contains it.
     """
     if declared is None or not np.isfinite(declared).any():
         return lambda phi: None
@@ -463,8 +475,8 @@ def _bounds_check(declared: Floats | None) -> Callable[[npt.NDArray[Any]], None]
             i = int(np.argwhere(outside)[0, -1])
             raise ValueError(
                 f"feature {i} of a step must be within its declared bounds [{declared[i, 0]:g}, {declared[i, 1]:g}], "
-                f"the environment gave {phi[outside][0]:.7g}; reward_space (its own or a wrapper's) or phi.bounds can "
-                "declare wider ones, or give support"
+                f"the environment gave {phi[outside][0]:.7g}; declare wider bounds by reward_space (of the environment "
+                "or of a wrapper) or phi.bounds, or give support"
             )
 
     return check

@@ -1,4 +1,4 @@
-"""A world in jax as `learn` sees environments. It needs no Gymnasium, and networks learn in it by the fused driver."""
+"""Worlds in jax as environments of `learn`. They need no Gymnasium, and networks are trained by the fused driver."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 class WorldAdapter:
-    """A world with the attributes that `learn` reads of an environment."""
+    """A world with the attributes that `learn` reads from an environment.
+
+    Args:
+        world: The world.
+    """
 
     def __init__(self, world: World) -> None:
         described = world_description(world)
@@ -49,7 +53,7 @@ class WorldAdapter:
         return None
 
     def stepped(self) -> FeatureVector:
-        """Its Gymnasium environment, for what needs single steps."""
+        """Return the same world as a Gymnasium environment, for callers that need single steps."""
         from rasf.envs.gymnasium.vector import open_vector
         from rasf.envs.gymnasium.worlds import world_environment
 
@@ -57,7 +61,11 @@ class WorldAdapter:
 
 
 def compiled_world(env: FeatureVector | WorldAdapter) -> World | None:
-    """The world of one environment that computes nothing else (`compiled_world`), or None."""
+    """Return the world that an environment wraps without changes, or None.
+
+    Args:
+        env: The environment. Its class must declare the world as `compiled_world`.
+    """
     if isinstance(env, WorldAdapter):
         return env.world
     from gymnasium.wrappers import OrderEnforcing
@@ -70,5 +78,5 @@ def compiled_world(env: FeatureVector | WorldAdapter) -> World | None:
         return None
     outer = env.environments[0].env
     inner = outer.env if type(outer) is OrderEnforcing else outer
-    # not through wrappers or subclasses, which may change what an agent sees
+    # not through wrappers or subclasses, which may change observations or steps
     return inner.compiled_world if "compiled_world" in vars(type(inner)) else None

@@ -301,7 +301,7 @@ def test_it_works_without_gymnasium(library, tmp_path):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"widths": (10**6, 10**6)}, "need about .* GB, and there are"),
+        ({"widths": (10**6, 10**6)}, "need about .* GB, but .* GB are available"),
         ({"batch": 10**9}, "batches of 1000000000 .* need about"),
         ({"steps_per_task": 10**12}, "a replay of .* need about"),
         ({"learning_rate": 1e30}, "learning_rate must be at most 1"),
