@@ -210,7 +210,7 @@ _ONCE = ("highway", "merge", "roundabout", "intersection")
 def _asked(library: Any, problem: Problem, w: Any, seed: int) -> dict[str, Any]:
     trials = Trials(problem.make, EPISODES, 1_000 + seed, 10_000, problem.phi)
     neutral = trials.reports(library, w, {"neutral": (rasf.MeanVariance(0.0), {})}, None)["neutral"]
-    spread = max(float(neutral.discounted.std()), 1e-9)
+    spread = _spread(neutral.discounted)
     rows: dict[str, Any] = {"cvar": (rasf.CVaR(WORST), {})}
     rows |= {f"monotone {k:g}": (rasf.MonotoneMeanVariance(-k / spread), {}) for k in LEVELS}
     rows["mean-variance 4"] = (rasf.MeanVariance(-4.0 / spread), {})
@@ -240,6 +240,12 @@ def _asked(library: Any, problem: Problem, w: Any, seed: int) -> dict[str, Any]:
             told[name]["sum"] = float(sign * report.discounted_phi[:, feature].mean())
             told[name]["predicted_sum"] = float(sign * predicted.sums[:, 0].mean())
     return {"w": w.tolist(), "spread": spread, "limit": limit, "rows": told}
+
+
+def _spread(returns: Any) -> float:
+    """The standard deviation of returns, or 1 % of the largest one if that is more: some problems have no noise."""
+    returns = np.asarray(returns)
+    return max(float(returns.std()), 0.01 * float(np.abs(returns).max()), 1e-9)
 
 
 def _risk_of(name: str, returns: Any, spread: float) -> Any:
@@ -282,7 +288,7 @@ def _table(paths: list[str]) -> None:
         def off(name: str, each: Any) -> tuple[float, float]:
             got = np.array(each["rows"][name]["returns"])
             mean, std = each["rows"][name]["predicted"]
-            return (mean - got.mean()) / max(got.std(), 1e-9), std / max(got.std(), 1e-9)
+            return (mean - got.mean()) / _spread(got), max(std, 0.01 * abs(mean)) / _spread(got)
 
         def spread_of(name: str, asked: list[Any] = asked) -> tuple[str, str]:
             d, ratio = np.array([off(name, each) for each in asked]).T
@@ -294,11 +300,12 @@ def _table(paths: list[str]) -> None:
         def gain(name: str, asked: list[Any] = asked) -> str:
             drawn = []
             for each in asked:
+                spread = _spread(each["rows"]["neutral"]["returns"])
                 both = np.array([each["rows"][name]["returns"], each["rows"]["neutral"]["returns"]])
                 index = rng.integers(both.shape[1], size=(1_000, both.shape[1]))
-                mine, theirs = (_risk_of(name, part[index], each["spread"]) for part in both)
-                exact = np.subtract(*(_risk_of(name, part, each["spread"]) for part in both))
-                drawn.append((np.append(mine - theirs, exact)) / each["spread"])
+                mine, theirs = (_risk_of(name, part[index], spread) for part in both)
+                exact = np.subtract(*(_risk_of(name, part, spread) for part in both))
+                drawn.append((np.append(mine - theirs, exact)) / spread)
             found = np.mean(drawn, axis=0)
             low, high = np.quantile(found[:-1], [0.025, 0.975])
             return f"{found[-1]:+.2f} [{low:+.2f}, {high:+.2f}]"
