@@ -1,4 +1,4 @@
-"""Mean and covariance of the feature return by two networks: the covariance is a diagonal plus a matrix of low rank.
+"""Mean and covariance of the feature return by networks: the covariance is a diagonal plus a matrix of low rank.
 
    psi_i    = a_i + f b_i                             f: sum of gamma^t over the steps left, as a share of an episode's
    Sigma_ij = s_i s_j ((1 if i = j else 0) + c_i . c_j)     s_i > 0 by its logarithm, c_i (rank,)
@@ -21,6 +21,19 @@ Events are features that are never negative and mostly zero, such as failures. T
 their means: outputs without logarithm have errors of the same size in all states, and in states where events cannot
 happen these errors would decide the action. Events are learned by the loss m - y log m, which is smallest if m is the
 mean of y.
+
+The maximum over actions at s' selects overestimated means, and bootstrapping adds these errors up. So psi has two
+networks with separate layers, whose errors differ. Both are learned from the same target, which contains
+
+    psi(s', a')  =  3/4 of the network with the lower mean of the return w . G  +  1/4 of the other
+
+which is clipped double Q-learning (Fujimoto and others, 2018) made softer. The mean of the two is used to act and to
+predict. Half their difference, D = (psi_1 - psi_2) . w / 2, measures the error of the mean. A score is lowered by the
+error of the advantage over the action that the same policy would take without risk, a* = argmax_b psi(s, b) . w:
+
+    score(s, a)  =  risk[psi . w, w' Sigma w] - 2 |D(s, a) - D(s, a*)|          without risk: psi . w
+
+So aversion departs from a* only if both networks agree that it gains, and the score of a* itself is not lowered.
 """
 
 from __future__ import annotations
@@ -35,13 +48,16 @@ import numpy as np
 
 from rasf.agents import LawKind
 from rasf.arrays import Array, Bools, Floats, array_namespace
-from rasf.deep.laws import Losses, MeanOnly, Networks, Parts, TaskHeads, Transition, padded
+from rasf.deep.laws import Losses, MeanOnly, Networks, Parts, RiskOf, TaskHeads, Transition, padded
 from rasf.deep.networks import Heads, Layer, fold_heads
+from rasf.risk import Risk
 
 RANK = 2  # of the covariance, if there are more than two features
 _FLOOR = 1e-3  # e, in units of the usual variance
 _RANDOM = 2  # random directions for each feature
 _LOG_ZERO = -1e4  # stands for the logarithm of zero
+_LOWER = 0.75  # weight of the network with the lower mean
+_DISAGREEMENT = 2.0  # weight of the networks' difference in scores
 _MOST_LEARNED, _MOST_READ = 10.0, 80.0  # upper bounds of logarithms, in losses and in scores, against overflow
 
 
@@ -53,43 +69,46 @@ class MeanLowRank(MeanOnly):
         events: Indices of events. Default: none.
         rank: The length of c_i. Default: 0.
         timed: Whether there is a time limit. Default: False.
+        mean_networks: Networks of the mean: 2, or 1 in files of earlier versions. Default: 2.
     """
 
     kind: ClassVar[LawKind] = LawKind.MEAN_LOW_RANK
     events: tuple[int, ...] = ()
     rank: int = 0
     timed: bool = False
+    mean_networks: int = 2
 
     @property
     def _is_event(self) -> Bools:
         return np.isin(np.arange(self.features), self.events)
 
     def shapes(self) -> tuple[Heads, ...]:
-        """Return the heads of psi, a and b, and those of Sigma, log s^2 and the rows of c."""
-        return Heads(1 + self.timed, self.features), Heads(1 + self.rank, self.features)
+        """Return the heads of each psi, a and b, and those of Sigma, log s^2 and the rows of c."""
+        return *(Heads(1 + self.timed, self.features),) * self.mean_networks, Heads(1 + self.rank, self.features)
 
     def layers(self, widths: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-        return widths, tuple((width + 1) // 2 for width in widths)
+        return *(widths,) * self.mean_networks, tuple((width + 1) // 2 for width in widths)
 
     def mean_heads(self, networks: Networks, w: Array) -> TaskHeads:
-        """Reduce psi to a . w and b . w of features that are not events, and the logarithms of events' means."""
-        xp, psi, events = array_namespace(w), networks[0], np.array(self.events, int)
+        """Reduce each psi to a . w and b . w of features that are not events, and the logarithms of events' means."""
+        xp, events = array_namespace(w), np.array(self.events, int)
         plain, every = xp.where(self._is_event, 0.0, w), np.arange(self.shapes()[0].size)
         zeros = xp.zeros_like(plain)
         sums = [[plain, zeros], [zeros, plain]] if self.timed else [[plain]]
         one_hot = xp.broadcast_to((every[:, None] == events) * 1.0, (len(w), len(every), len(events)))
         columns = [*(xp.concatenate(each, axis=-1)[..., None] for each in sums), one_hot]
-        folded = fold_heads(psi.heads, xp.concatenate(columns, axis=-1).astype(w.dtype))
-        return TaskHeads((psi._replace(heads=folded),), xp.zeros(0), w)
+        factor = xp.concatenate(columns, axis=-1).astype(w.dtype)
+        folded = (psi._replace(heads=fold_heads(psi.heads, factor)) for psi in networks[: self.mean_networks])
+        return TaskHeads(tuple(folded), xp.zeros(0), w)
 
     def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:
-        """Reduce psi as `mean_heads`, and Sigma to log(s^2 w^2) and c of the features that w weighs.
+        """Reduce each psi as `mean_heads`, and Sigma to log(s^2 w^2) and c of the features that w weighs.
 
         The factors c are multiplied by the sign of the weight.
         """
-        xp, sigma = array_namespace(w), networks[1]
+        xp, sigma = array_namespace(w), networks[-1]
         index = xp.argsort(w == 0, axis=-1, stable=True)[:, :active]
-        own, every = xp.take_along_axis(w, index, axis=-1), np.arange(self.shapes()[1].size)[:, None]
+        own, every = xp.take_along_axis(w, index, axis=-1), np.arange(self.shapes()[-1].size)[:, None]
         columns = [(every == index[:, None]) * 1.0]
         for r in range(self.rank):
             columns.append((every == (1 + r) * self.features + index[:, None]) * xp.sign(own)[:, None])
@@ -104,22 +123,48 @@ class MeanLowRank(MeanOnly):
         """Return the outputs with a + f b in place of a and b, for the share f of an episode, (B,) or (K, B)."""
         if not self.timed:
             return outputs
-        psi, *rest = outputs
+        n = self.mean_networks
+        return *(self._at_time(psi, share) for psi in outputs[:n]), *outputs[n:]
+
+    def _at_time(self, psi: Array, share: Array) -> Array:
         xp = array_namespace(psi)
         if psi.shape[-2] == 1:  # outputs of `mean_heads`
             now = psi[..., :1] + share[..., None, None, None] * psi[..., 1:2]
-            return xp.concatenate([now, psi[..., 2:]], axis=-1), *rest
-        return psi[..., :1, :] + share[..., None, None] * xp.where(self._is_event, 0.0, psi[..., 1:, :]), *rest
+            return xp.concatenate([now, psi[..., 2:]], axis=-1)
+        return psi[..., :1, :] + share[..., None, None] * xp.where(self._is_event, 0.0, psi[..., 1:, :])
+
+    def scores(self, outputs: Parts, task_heads: TaskHeads, risk: Risk) -> Array:
+        found = super().scores(outputs, task_heads, risk)
+        return found - (getattr(risk, "beta", 1.0) != 0) * self._doubt(outputs, task_heads)
+
+    def scores_by_each(self, outputs: Parts, task_heads: TaskHeads, risk: RiskOf, beta: Array) -> Array:
+        found = super().scores_by_each(outputs, task_heads, risk, beta)
+        return found - (beta != 0)[:, None, None] * self._doubt(outputs, task_heads)
+
+    def _doubt(self, outputs: Parts, task_heads: TaskHeads) -> Array | float:
+        """How far the two networks disagree (K, B, A) on advantages over the best action by the mean, weighted."""
+        if self.mean_networks == 1:
+            return 0.0
+        first, second = self._means_of_each(outputs, task_heads)
+        best = (first + second).argmax(axis=-1)[..., None]
+        difference = (first - second) / 2
+        of_best = array_namespace(first).take_along_axis(difference, best, axis=-1)
+        return _DISAGREEMENT * abs(difference - of_best)
 
     def means(self, outputs: Parts, task_heads: TaskHeads) -> Array:
-        psi = outputs[0][..., 0, :]
+        each = self._means_of_each(outputs, task_heads)
+        return sum(each[1:], each[0]) / len(each)
+
+    def _means_of_each(self, outputs: Parts, task_heads: TaskHeads) -> list[Array]:
+        """The means (K, B, A) of the return by each network of psi."""
+        found = [psi[..., 0, :] for psi in outputs[: self.mean_networks]]
         if not self.events:
-            return psi[..., 0]
+            return [psi[..., 0] for psi in found]
         weights = task_heads.weights[:, list(self.events)][:, None, None]
-        return psi[..., 0] + (_exp(psi[..., 1:]) * weights).sum(axis=-1)
+        return [psi[..., 0] + (_exp(psi[..., 1:]) * weights).sum(axis=-1) for psi in found]
 
     def moments(self, outputs: Parts, task_heads: TaskHeads) -> tuple[Array, Array]:
-        spread = outputs[1][..., 0, :]
+        spread = outputs[-1][..., 0, :]
         active = spread.shape[-1] // (1 + self.rank)
         variances = _exp(spread[..., :active])
         variance = variances.sum(axis=-1)
@@ -131,16 +176,27 @@ class MeanLowRank(MeanOnly):
 
     def losses(self, chosen: Parts, following: Parts, given: Transition) -> Losses:
         """Return the losses of all features: of their means, and of the variances of their sums."""
-        now, later = (self._means(part[0][:, :, 0]) for part in (chosen, following))
-        later = jnp.clip(later, *given.there)
+        later = self._mean_after([jnp.clip(self._means(psi[:, :, 0]), *given.there) for psi in following[:-1]], given)
         target = jax.lax.stop_gradient(given.phi + given.discount[..., None] * later)
         most = jnp.log(jnp.maximum(given.here.high, 1.0))  # the largest logarithm of a target
-        of_events = poisson_loss(chosen[0][:, :, 0], target, most)
-        of_means = jnp.where(self._is_event, of_events, (target - now) ** 2 / 2)
+        of_means, now = jnp.zeros(()), jnp.zeros(())
+        for psi in chosen[:-1]:
+            mean = self._means(psi[:, :, 0])
+            of_events = poisson_loss(psi[:, :, 0], target, most)
+            of_means += jnp.where(self._is_event, of_events, (target - mean) ** 2 / 2)
+            now += mean / self.mean_networks
         delta = jax.lax.stop_gradient(target - jnp.clip(now, *given.here))
-        of_sums = self._losses_of_sums(chosen[1], following[1], delta, later, given)
+        of_sums = self._losses_of_sums(chosen[-1], following[-1], delta, later, given)
         error = jnp.mean(jnp.sqrt(jnp.sum(delta**2, axis=-1)), axis=0)
         return Losses(jnp.sum(of_means, axis=(0, 2)) + of_sums, error, jnp.zeros(2))
+
+    def _mean_after(self, means: list[Array], given: Transition) -> Array:
+        """The mean (K, B, d) of the return from s', which is mostly that of the network with the lower w . psi."""
+        if len(means) == 1:
+            return means[0]
+        first, second = means
+        lower = jnp.sum((first - second) * given.weights[:, None], axis=-1, keepdims=True) < 0
+        return jnp.where(lower, _LOWER * first + (1 - _LOWER) * second, (1 - _LOWER) * first + _LOWER * second)
 
     def _losses_of_sums(self, chosen: Array, following: Array, delta: Array, later: Array, given: Transition) -> Array:
         """Losses (B,) of the variances of sums, from outputs (K, B, 1 + rank, d) and the means at s' (K, B, d)."""
@@ -173,14 +229,16 @@ class MeanLowRank(MeanOnly):
 
     def in_units(self, networks: Networks, units: Array, spread: Array) -> Networks:
         """Multiply means by the units and shift logarithms; factors c have no unit."""
-        xp, event, (psi, sigma) = array_namespace(units), self._is_event, networks
+        xp, event, (*means, sigma) = array_namespace(units), self._is_event, networks
         factor = xp.tile(xp.where(event, 1.0, units).astype(units.dtype), 1 + self.timed)
-        weight, bias = (part * padded(factor, part.shape[-1]) for part in psi.heads)
         of_events = xp.where(event, xp.log(units), 0.0)
-        means = psi._replace(heads=Layer(weight, bias + padded(of_events, bias.shape[-1], 0.0).astype(bias.dtype)))
+        for i, psi in enumerate(means):
+            weight, bias = (part * padded(factor, part.shape[-1]) for part in psi.heads)
+            heads = Layer(weight, bias + padded(of_events, bias.shape[-1], 0.0).astype(bias.dtype))
+            means[i] = psi._replace(heads=heads)
         bias = sigma.heads.bias
         logs = padded(2 * xp.log(units * spread), bias.shape[-1], 0.0).astype(bias.dtype)
-        return means, sigma._replace(heads=sigma.heads._replace(bias=bias + logs))
+        return *means, sigma._replace(heads=sigma.heads._replace(bias=bias + logs))
 
 
 @lru_cache(maxsize=32)

@@ -17,8 +17,9 @@ def make_law(
     events: tuple[int, ...] = (),
     rank: int | None = None,
     timed: bool = False,
+    mean_networks: int = 2,
 ) -> Law:
-    """Return the return distribution of a kind. `events`, `rank` and `timed` are for `MeanLowRank` only.
+    """Return the return distribution of a kind. `events` and all that follows are for `MeanLowRank` only.
 
     Args:
         kind: The kind.
@@ -27,9 +28,11 @@ def make_law(
         events: Indices of events: rare features that are never negative. Default: none.
         rank: Rank of the covariance's factors. Default: 2, or d - 1 if that is smaller.
         timed: Whether there is a time limit. Default: False.
+        mean_networks: Networks of the mean. Default: 2.
     """
     if kind is LawKind.MEAN_LOW_RANK:
-        return MeanLowRank(features, events, min(RANK, features - 1) if rank is None else rank, timed)
+        rank = min(RANK, features - 1) if rank is None else rank
+        return MeanLowRank(features, events, rank, timed, mean_networks)
     if kind is LawKind.HISTOGRAM:
         return Histogram(tuple(map(tuple, np.asarray(atoms, np.float64).tolist())))
     return {LawKind.MEAN: MeanOnly, LawKind.MEAN_COVARIANCE: MeanCovariance}[kind](features)

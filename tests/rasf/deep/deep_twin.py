@@ -260,7 +260,7 @@ class Twin:
         return mean, w @ self.sigma(parts, k, x, action) @ w if self.law is COVARIANCE else 0.0
 
     def rows(self, parts, k, x, action):
-        """Outputs (H, d) of both parts of a distribution of low rank."""
+        """Outputs (H, d) of all parts of a distribution of low rank."""
         return joined_rows(*(outputs(part[k], x)[:, action] for part in parts))
 
     def sigma(self, parts, k, x, action):
@@ -269,7 +269,17 @@ class Twin:
     def score(self, k, x, action, w, beta):
         """The paper's experiments write the factor beta; here it is beta / 2. A negative variance counts as zero."""
         mean, variance = self.return_moments(self.parts, k, x, action, w)
-        return mean + beta / 2 * max(variance, 0.0)
+        if self.law is not LOW_RANK or not beta:
+            return mean + beta / 2 * max(variance, 0.0)
+        pairs = [self.means_by_each(k, x, b, w) for b in range(self.actions)]
+        best = max(range(self.actions), key=lambda b: sum(pairs[b]))
+        differences = [(first - second) / 2 for first, second in pairs]
+        return mean + beta / 2 * variance - low_rank._DISAGREEMENT * abs(differences[action] - differences[best])
+
+    def means_by_each(self, k, x, action, w):
+        """The mean of the return by each of two networks of psi."""
+        each, _, _ = low_rank_rows(self.agent, self.rows(self.parts, k, x, action), self.share(x))
+        return [plain_means(self.agent, psi) @ w for psi in each]
 
     def gpi_action(self, obs, task_weights, task_input, beta, aversion=0.0):
         """argmax_b max_j score_j(s, b); `aversion` standard deviations count against an action."""
@@ -378,7 +388,7 @@ class Twin:
             now, later = self.rows(self.parts, k, x, action), self.rows(after, k, x_next, next_action)
             here, there = (bounds_of(self.within, self.longest(one)) for one in (x, x_next))
             shares = self.share(x), self.share(x_next)
-            given = LowRankGiven(phi, discount, here, there, self.weights, self.spread, *shares)
+            given = LowRankGiven(phi, discount, here, there, self.weights, self.spread, self.weights[k], *shares)
             slope, loss, _ = low_rank_slopes(self.agent, now, later, given)
             return parts_of_rows(self.agent.law, slope), loss
         psi, next_psi = outputs(self.parts[0][k], x)[0, action], outputs(after[0][k], x_next)[0, next_action]
@@ -480,7 +490,8 @@ def following(steps, n_step):
 
 class LowRankGiven(NamedTuple):
     """A transition: features (d,), their discount, bounds (low (d,), high (d,)) here and there, all policies' weights
-    (K, d), the spread (d,) of returns, and the shares of an episode's time that are left here and there."""
+    (K, d), the spread (d,) of returns, the own policy's weights (d,), and the shares of an episode's time that are left
+    here and there."""
 
     phi: np.ndarray
     discount: float
@@ -488,6 +499,7 @@ class LowRankGiven(NamedTuple):
     there: tuple
     weights: np.ndarray
     spread: np.ndarray
+    w: np.ndarray
     share: float = 1.0
     share_after: float = 1.0
 
@@ -501,34 +513,43 @@ def bounds_of(within, longest):
     return low, high
 
 
-def joined_rows(psi, sigma):
-    """Rows (.., H, d) a, log s^2, c, and b with a limit, of outputs of the two parts."""
-    return np.concatenate([psi[..., :1, :], sigma, psi[..., 1:, :]], axis=-2)
+def joined_rows(psi, *more):
+    """Rows (.., H, d) a, log s^2, c, b with a limit, and a, b of the second network; of outputs of psi, psi2, Sigma."""
+    *second, sigma = more
+    return np.concatenate([psi[..., :1, :], sigma, psi[..., 1:, :], *second], axis=-2)
 
 
 def parts_of_rows(law, rows):
-    """Outputs of the two parts, of rows (.., H, d) as above; in numpy or jax."""
-    at = 2 + law.rank
-    psi = [rows[..., :1, :], rows[..., at:, :]]
-    return (np if isinstance(rows, np.ndarray) else jnp).concatenate(psi, axis=-2), rows[..., 1:at, :]
+    """Outputs of the parts, of rows (.., H, d) as above; in numpy or jax."""
+    at, end = 2 + law.rank, 2 + law.rank + law.timed
+    psi = [rows[..., :1, :], rows[..., at:end, :]]
+    second = [rows[..., end:, :]] if law.mean_networks == 2 else []
+    joined = (np if isinstance(rows, np.ndarray) else jnp).concatenate(psi, axis=-2)
+    return joined, *second, rows[..., 1:at, :]
 
 
 def low_rank_rows(agent, rows, share):
-    """Means' outputs (d,), log s^2 (d,) and factors (rank, d) of outputs (H, d): a, log s^2, c, and b with a limit."""
-    rank = agent.law.rank
-    psi = np.array(rows[0])
-    for i in range(len(psi)):
-        if agent.law.timed and i not in agent.law.events:
-            psi[i] += share * rows[2 + rank, i]
-    return psi, rows[1], rows[2 : 2 + rank]
+    """Each network's outputs of means (d,), log s^2 (d,) and factors (rank, d); of rows (H, d) as above."""
+    law, rank, each = agent.law, agent.law.rank, []
+    end = 2 + rank + law.timed
+    for a, b in ((0, 2 + rank), (end, end + 1))[: law.mean_networks]:
+        psi = np.array(rows[a])
+        for i in range(len(psi)):
+            if law.timed and i not in law.events:
+                psi[i] += share * rows[b, i]
+        each.append(psi)
+    return each, rows[1], rows[2 : 2 + rank]
+
+
+def plain_means(agent, psi):
+    """Means (d,) of outputs (d,)."""
+    return np.array([math.exp(one) if i in agent.law.events else one for i, one in enumerate(psi)])
 
 
 def low_rank_moments(agent, rows, share=1.0):
-    """psi (d,) and Sigma (d, d) of outputs (H, d)."""
-    psi, logs, factors = low_rank_rows(agent, rows, share)
-    d = len(psi)
-    mean = np.array([math.exp(psi[i]) if i in agent.law.events else psi[i] for i in range(d)])
-    return mean, covariance(np.exp(logs), factors)
+    """psi (d,), the mean of the networks, and Sigma (d, d), of rows (H, d)."""
+    each, logs, factors = low_rank_rows(agent, rows, share)
+    return np.mean([plain_means(agent, psi) for psi in each], axis=0), covariance(np.exp(logs), factors)
 
 
 def covariance(own, factors):
@@ -542,27 +563,35 @@ def covariance(own, factors):
 
 
 def low_rank_slopes(agent, now, later, given):
-    """Slope (H, d), the loss, and the error (d,) of means, of outputs (H, d) at (s, a) and at (s', a')."""
+    """Slope (H, d), the loss, and the error (d,) of means, of rows (H, d) at (s, a) and at (s', a')."""
     law, d, slope, loss = agent.law, len(given.phi), np.zeros_like(now), 0.0
-    psi, logs, factors = low_rank_rows(agent, now, given.share)
-    psi_after, logs_after, factors_after = low_rank_rows(agent, later, given.share_after)
+    each, logs, factors = low_rank_rows(agent, now, given.share)
+    each_after, logs_after, factors_after = low_rank_rows(agent, later, given.share_after)
     most_learned, most_read = low_rank._MOST_LEARNED, low_rank._MOST_READ
-    target, delta, largest, of_means = np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(d)
+
+    def bounded_mean(i, output, bounds):
+        mean = math.exp(min(output, most_learned)) if i in law.events else output
+        return mean, min(max(mean, bounds[0][i]), bounds[1][i])
+
+    after = np.array([[bounded_mean(i, psi[i], given.there)[1] for i in range(d)] for psi in each_after])
+    mean_after = after[0]
+    if len(after) == 2:
+        lower = 0 if after[0] @ given.w < after[1] @ given.w else 1
+        mean_after = low_rank._LOWER * after[lower] + (1 - low_rank._LOWER) * after[1 - lower]
+    target, delta, largest = np.zeros(d), np.zeros(d), np.zeros(d)
     for i in range(d):
-        event, (low, high) = i in law.events, (given.here[0][i], given.here[1][i])
-        mean, after = (math.exp(min(one[i], most_learned)) if event else one[i] for one in (psi, psi_after))
-        after = min(max(after, given.there[0][i]), given.there[1][i])
-        target[i] = given.phi[i] + given.discount * after
-        delta[i] = target[i] - min(max(mean, low), high)
-        largest[i] = (given.there[1][i] - after) * (after - given.there[0][i]) / given.spread[i] ** 2
-        if event:
-            of_means[i], one = poisson(psi[i], target[i], high)
-        else:
-            of_means[i], one = mean - target[i], (target[i] - mean) ** 2 / 2
-        loss += one
-        if law.timed and not event:
-            slope[2 + law.rank, i] = given.share * of_means[i]
-    slope[0] = of_means
+        target[i] = given.phi[i] + given.discount * mean_after[i]
+        means = [bounded_mean(i, psi[i], given.here)[0] for psi in each]
+        delta[i] = target[i] - min(max(sum(means) / len(means), given.here[0][i]), given.here[1][i])
+        largest[i] = (given.there[1][i] - mean_after[i]) * (mean_after[i] - given.there[0][i]) / given.spread[i] ** 2
+        for at, psi, mean in zip((0, 2 + law.rank + law.timed), each, means, strict=False):
+            if i in law.events:
+                slope[at, i], one = poisson(psi[i], target[i], given.here[1][i])
+            else:
+                slope[at, i], one = mean - target[i], (target[i] - mean) ** 2 / 2
+                if law.timed:
+                    slope[at + 1 if at else 2 + law.rank, i] = given.share * slope[at, i]
+            loss += one
     own = np.exp(np.clip(logs, -most_read, most_learned))
     own_after = np.exp(np.clip(logs_after, -most_read, most_learned))
     for i in range(d):

@@ -237,7 +237,7 @@ def test_averse_episodes_avoid_what_varies():
     agent, n = averse(1.0), 400
     learner = SteppedLearner(agent, TASKS, 0.0, 3, Pace(n, 1_000))
     means, logs = np.reshape([1.0, 0.2], (1, 1, 2, 1)), np.reshape([0.0, -40.0], (1, 1, 2, 1))
-    constant = constant_networks(agent, [means, logs])
+    constant = constant_networks(agent, [means, means, logs])
     learner._learner = learner._learner._replace(online=constant, average=constant)
     learner._refresh()
     actions = learner.act(np.zeros((n, 1)))

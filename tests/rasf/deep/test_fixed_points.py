@@ -113,8 +113,8 @@ def test_means_and_covariances_of_low_rank_are_exact(events):
     errors of covariances halve with every doubling of the updates, and 0.01 is left here.
     """
     agent, learner = learned("rasfdqn", 4_800, events=events, decay=True, shared=False, learning_rate=3e-2)
-    psi_rows, sigma_rows = (np.moveaxis(part, 2, 3) for part in outputs_of(agent, learner))
-    said = joined_rows(psi_rows, sigma_rows)
+    *psi_rows, sigma_rows = (np.moveaxis(part, 2, 3) for part in outputs_of(agent, learner))
+    said = joined_rows(psi_rows[0], psi_rows[1], sigma_rows)
     for k, policy in enumerate(greedy_policies(agent, learner)):
         exact = successor_moments(MDP, policy)
         for s, a in np.ndindex(MDP.n_states, 4):

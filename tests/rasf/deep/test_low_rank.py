@@ -13,8 +13,10 @@ from deep_twin import (
     create_agent,
     joined_rows,
     low_rank_moments,
+    low_rank_rows,
     low_rank_slopes,
     parts_of_rows,
+    plain_means,
     settings_of,
     softmax,
     unbounded,
@@ -38,11 +40,12 @@ ATOMS = np.array([np.linspace(-2.0, 2.0, 5), np.linspace(0.0, 4.0, 5), np.linspa
 HISTOGRAM = Histogram(tuple(map(tuple, ATOMS.tolist())))
 PLAIN, WITH_EVENT = MeanLowRank(D, (), 2), MeanLowRank(D, (1,), 2)
 TIMED = MeanLowRank(D, (1,), 1, timed=True)
-LAWS = [PLAIN, WITH_EVENT, MeanLowRank(D), MeanLowRank(D, (0, 2), 1), TIMED, MeanLowRank(D, (), 2, timed=True)]
+LAWS = [PLAIN, WITH_EVENT, MeanLowRank(D), MeanLowRank(D, (0, 2), 1), TIMED, MeanLowRank(D, (), 2, timed=True),
+        MeanLowRank(D, (1,), 1, timed=True, mean_networks=1)]  # fmt: skip
 
 
 def rows_of(law):
-    return 2 + law.rank + law.timed
+    return 1 + law.rank + law.mean_networks * (1 + law.timed)
 
 
 def transition(phi, discount, within=None, longest=(5.0, 4.0), spread=None):
@@ -89,7 +92,9 @@ def test_losses_and_slopes_by_loops(law, scale, within):
     bounds = [bounds_of(within, one) for one in longest]
     expected, errors = np.zeros(B), np.zeros(B)
     for k, b in np.ndindex(K, B):
-        one = LowRankGiven(phi[b], discount[b], *bounds, TASKS.weights, spread, shares[0, b], shares[1, b])
+        one = LowRankGiven(
+            phi[b], discount[b], *bounds, TASKS.weights, spread, TASKS.weights[k], shares[0, b], shares[1, b]
+        )
         of_outputs, value, delta = low_rank_slopes(SimpleNamespace(law=law), chosen[k, b], following[k, b], one)
         np.testing.assert_allclose(slope[k, b], of_outputs, rtol=1e-9, atol=1e-9)
         expected[b] += value
@@ -101,20 +106,24 @@ def test_losses_and_slopes_by_loops(law, scale, within):
 
 def test_the_loss_of_one_feature_by_hand():
     """One feature, no factors: the direction of the feature, two random ones and the task's are all 1 or -1."""
-    law, (now, log, later, after) = MeanLowRank(1), (1.0, np.log(2.0), 0.5, np.log(0.25))
-    chosen, following = (np.array(rows).reshape(1, 1, 2, 1) for rows in ((now, log), (later, after)))
+    law, (log, after) = MeanLowRank(1), (np.log(2.0), np.log(0.25))
+    (first, second), (lower, higher) = (1.0, 2.0), (0.1, 0.5)  # means of the two networks at (s, a) and at (s', a')
+    chosen, following = (np.array(rows).reshape(1, 1, 3, 1) for rows in ((first, log, second), (higher, after, lower)))
     within = unbounded(1).bounds(np.ones(1))
-    given = Transition(np.full((1, 1), 3.0), np.full(1, 0.8), within, within, np.ones((1, 1)), np.ones(1))
-    with jax.enable_x64(True):
-        found = law.losses(parts_of_rows(law, chosen), parts_of_rows(law, following), given)
-    delta = 3.0 + 0.8 * later - now
-    e, t = low_rank._FLOOR, delta**2 + 0.8**2 * 0.25
-    expected = delta**2 / 2 + ((t + e) / (2.0 + e) + np.log(2.0 + e))
-    np.testing.assert_allclose(found.each, [expected], rtol=1e-6)
-    np.testing.assert_allclose(found.error, [delta], rtol=1e-6)
+    for sign in (1.0, -1.0):  # with a negative weight the larger mean gives the lower return
+        w = np.full((1, 1), sign)
+        given = Transition(np.full((1, 1), 3.0), np.full(1, 0.8), within, within, w, np.ones(1))
+        with jax.enable_x64(True):
+            found = law.losses(parts_of_rows(law, chosen), parts_of_rows(law, following), given)
+        target = 3.0 + 0.8 * (0.75 * lower + 0.25 * higher if sign > 0 else 0.75 * higher + 0.25 * lower)
+        delta = target - (first + second) / 2
+        e, t = low_rank._FLOOR, delta**2 + 0.8**2 * 0.25
+        expected = ((target - first) ** 2 + (target - second) ** 2) / 2 + (t + e) / (2.0 + e) + np.log(2.0 + e)
+        np.testing.assert_allclose(found.each, [expected], rtol=1e-6)
+        np.testing.assert_allclose(found.error, [delta], rtol=1e-6)
 
 
-@pytest.mark.parametrize("law", [MeanOnly(D), MeanCovariance(D), *LAWS[:4]])
+@pytest.mark.parametrize("law", [MeanOnly(D), MeanCovariance(D), MeanLowRank(D, (1,), 2, mean_networks=1)])
 def test_the_error_of_a_transition_is_how_far_off_the_means_were(law):
     rng = np.random.default_rng(0)
     chosen, following = (tuple(rng.normal(size=(K, B, *shape)) for shape in law.shapes()) for _ in range(2))
@@ -130,19 +139,21 @@ def test_the_error_of_a_transition_is_how_far_off_the_means_were(law):
 
 @pytest.mark.parametrize("law", [MeanOnly(D), MeanCovariance(D), PLAIN, WITH_EVENT, HISTOGRAM])
 def test_policies_may_have_features_and_discounts_of_their_own(law):
-    """(K, B, d) and (K, B) instead of (B, d) and (B,): the losses are those of each policy alone, added up."""
+    """(K, B, d) and (K, B) instead of (B, d) and (B,).
+
+    Losses of K policies are sums: those of two policies with their own sums of features, plus those with the sums
+    exchanged, equal those with the first sum for both plus those with the second for both.
+    """
     rng = np.random.default_rng(0)
     chosen, following = (tuple(rng.normal(size=(K, B, *shape)) for shape in law.shapes()) for _ in range(2))
     phi, discount = np.abs(rng.normal(size=(K, B, D))), rng.uniform(0, 0.9, size=(K, B))
     with jax.enable_x64(True):
-        found = losses_of(law, chosen, following, phi, discount, WITHIN)
-        alone = [
-            losses_of(law, *([p[k : k + 1] for p in of] for of in (chosen, following)), phi[k], discount[k], WITHIN)
-            for k in range(K)
-        ]
-    np.testing.assert_allclose(found.each, sum(one.each for one in alone))
-    np.testing.assert_allclose(found.error, sum(one.error for one in alone) / K)
-    np.testing.assert_allclose(found.clipped, sum(one.clipped for one in alone) / K)
+        own = [losses_of(law, chosen, following, phi[at], discount[at], WITHIN) for at in ([0, 1], [1, 0])]
+        same = [losses_of(law, chosen, following, phi[k], discount[k], WITHIN) for k in range(K)]
+    for name in ("each", "error", "clipped"):
+        mine, theirs = (sum(getattr(one, name) for one in some) for some in (own, same))
+        np.testing.assert_allclose(mine, theirs, atol=1e-12)
+    assert not np.allclose(own[0].each, same[0].each)
 
 
 def test_the_error_of_histograms_is_their_divergence_from_the_projection():
@@ -204,10 +215,10 @@ def test_the_loss_of_events_is_least_at_the_mean():
 def test_covariances_are_positive(seed, features, rank):
     """And every variance of a sum of features is that of the reference's matrix."""
     rng = np.random.default_rng(seed)
-    law, rows = MeanLowRank(features, (), rank), 3 * rng.normal(size=(2 + rank, features))
+    law, rows = MeanLowRank(features, (), rank), 3 * rng.normal(size=(3 + rank, features))
     _, sigma = low_rank_moments(SimpleNamespace(law=law), rows)
     assert np.linalg.eigvalsh(sigma)[0] >= -1e-12 * sigma.max()
-    own, common = np.exp(rows[1]), np.exp(rows[1] / 2) * rows[2:]
+    own, common = np.exp(rows[1]), np.exp(rows[1] / 2) * rows[2 : 2 + rank]
     np.testing.assert_allclose(sigma, np.diag(own) + common.T @ common)
     assert (np.diag(sigma) >= own - 1e-12).all()
 
@@ -230,10 +241,12 @@ def test_scores_by_loops(law, shared):
     x, share = rng.normal(size=(B, 3)).astype(np.float32), rng.uniform(size=B).astype(np.float32)
     w = np.array([[1.0, -0.5, 0.0], [0.0, 2.0, -1.0]], np.float32)
     shapes, sizes = law.shapes(), Sizes(K, 3, (6, 5), A, shared=shared, frequency=0.5)
-    assert shapes == (Heads(1 + law.timed, D), Heads(1 + law.rank, D))
+    n = law.mean_networks
+    assert shapes == (*(Heads(1 + law.timed, D),) * n, Heads(1 + law.rank, D))
     layers = law.layers(sizes.widths)
-    assert layers == ((6, 5), (3, 3))
-    networks = tuple(init_network(jax.random.key(2 + i), sizes._replace(widths=layers[i]), shapes[i]) for i in range(2))
+    assert layers == (*((6, 5),) * n, (3, 3))
+    pairs = enumerate(zip(layers, shapes, strict=True))
+    networks = tuple(init_network(jax.random.key(2 + i), sizes._replace(widths=ours), one) for i, (ours, one) in pairs)
     assert len(networks[0].hidden[0].weight) == (1 if shared else K)
     plain_ones = jax.tree.map(np.asarray, networks)
     outputs = joined_rows(*(plain_outputs(one, x, shape) for one, shape in zip(plain_ones, shapes, strict=True)))
@@ -250,16 +263,24 @@ def test_scores_by_loops(law, shared):
         return plain_outputs(one, x, shape)
 
     heads = law.task_heads(networks, jnp.asarray(w), 2)
-    assert law.task_shapes(heads) == (Heads(1, 1 + law.timed + len(law.events)), Heads(1, (1 + law.rank) * 2))
+    assert law.task_shapes(heads) == (*(Heads(1, 1 + law.timed + len(law.events)),) * n, Heads(1, (1 + law.rank) * 2))
     scores = np.asarray(law.scores(read(heads, compiled), heads, MeanVariance(-3.0)))
     each = np.asarray(law.scores_by_each(read(heads, compiled), heads, MeanVariance, jnp.array([-3.0, 1.0])))
     mean_heads = law.mean_heads(networks, jnp.asarray(w))
-    assert len(mean_heads.networks) == 1
+    assert len(mean_heads.networks) == n
     means = np.asarray(law.means(read(mean_heads, compiled), mean_heads))
 
     def expected(k, b, a, w, factor=-1.5):
         psi, sigma = low_rank_moments(agent, outputs[k, b, a].astype(float), share[b])
-        return w @ psi + factor * (w @ sigma @ w)
+        return w @ psi + factor * (w @ sigma @ w) - doubt(k, b, a, w) * (factor != 0)
+
+    def doubt(k, b, a, w):
+        if n == 1:
+            return 0.0
+        each = [low_rank_rows(agent, outputs[k, b, one].astype(float), share[b])[0] for one in range(A)]
+        first, second = np.array([[plain_means(agent, psi) @ w for psi in pair] for pair in each]).T
+        best, difference = np.argmax(first + second), (first - second) / 2
+        return 2 * abs(difference[a] - difference[best])
 
     for one in (w[0], w[1], np.ones(D, np.float32), np.zeros(D, np.float32)):
         plain_heads = law.plain_heads(plain_ones, one)
@@ -280,10 +301,11 @@ def test_outputs_of_one_action_have_their_time_too(law):
     outputs, shares = rng.normal(size=(K, B, rows_of(law), D)), rng.uniform(size=(K, B))
     for share in (shares[0], shares):
         found = joined_rows(*law.at_time(parts_of_rows(law, outputs), share))
-        assert found.shape == (K, B, 2 + law.rank, D)
+        assert found.shape == (K, B, 1 + law.rank + law.mean_networks, D)
         for k, b in np.ndindex(K, B):
             own = np.broadcast_to(share, (K, B))[k, b]
-            rows = np.concatenate([found[k, b], np.zeros((int(law.timed), D))])
+            none = np.zeros((int(law.timed), D))
+            rows = np.concatenate([found[k, b, : 2 + law.rank], none, found[k, b, 2 + law.rank :], none])
             pairs = low_rank_moments(agent, outputs[k, b], own), low_rank_moments(agent, rows)
             for one, other in zip(*pairs, strict=True):
                 np.testing.assert_allclose(one, other)
@@ -389,7 +411,7 @@ def test_older_files_of_one_network_are_cut_in_two():
     agent = create_agent(settings_of("rasfdqn", widths=(5, 4)), 2, A, [(-1.0, 1.0)] * D, TASKS)
     one = init_network(jax.random.key(0), Sizes(K, 2, (5, 4), A, shared=True), Heads(2, D))
     psi, sigma = (one._replace(heads=type(one.heads)(*(part[..., at : at + D] for part in one.heads))) for at in (0, D))
-    expected = NetworkPolicies(MeanLowRank(D), agent.settings.gamma, (psi, sigma), 2)
+    expected = NetworkPolicies(MeanLowRank(D, mean_networks=1), agent.settings.gamma, (psi, sigma), 2)
     arrays = {
         f"moments/{name.removeprefix('psi/')}": array
         for name, array in expected.arrays().items()

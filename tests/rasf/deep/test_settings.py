@@ -74,7 +74,7 @@ def test_settings_change_by_replacing():
         ("rasfc51", Histogram, 2, 4, [(3, 51)], 2),
         ("sfdqn", MeanOnly, 2, 4, [(1, 3)], 2),
         ("sfdqn-residual", MeanCovariance, 2, 4, [(1, 3), (1, 6)], 2),
-        ("rasfdqn", MeanLowRank, 2, 4, [(1, 3), (3, 3)], 2),  # psi; log s^2 and factors of rank 2
+        ("rasfdqn", MeanLowRank, 2, 4, [(1, 3), (1, 3), (3, 3)], 2),  # psi twice; log s^2 and factors of rank 2
     ],
 )
 def test_sizes(name, law, policies, inputs, shapes, active):
@@ -87,7 +87,7 @@ def test_sizes(name, law, policies, inputs, shapes, active):
 
 
 def test_a_limit_adds_inputs_and_a_head_of_the_time():
-    for name, shapes in (("rasfdqn", [(2, 3), (3, 3)]), ("sfdqn", [(1, 3)]), ("rasfc51", [(3, 51)])):
+    for name, shapes in (("rasfdqn", [(2, 3), (2, 3), (3, 3)]), ("sfdqn", [(1, 3)]), ("rasfc51", [(3, 51)])):
         agent = create_agent(settings_of(name), 4, 9, BOUNDS, TRAINING, limit=10)
         assert (agent.limit, agent.inputs) == (10, 4 + TIME_INPUTS)
         assert [tuple(shape) for shape in agent.law.shapes()] == shapes
@@ -95,7 +95,7 @@ def test_a_limit_adds_inputs_and_a_head_of_the_time():
     assert (make("rasfdqn").limit, make("rasfdqn").clock) == (0, None)
     # two features need one factor, one needs none
     assert [make_law(LawKind.MEAN_LOW_RANK, d).rank for d in (1, 2, 3, 8)] == [0, 1, 2, 2]
-    assert make_law(LawKind.MEAN_LOW_RANK, 8, rank=0).shapes() == ((1, 8), (1, 8))
+    assert make_law(LawKind.MEAN_LOW_RANK, 8, rank=0).shapes() == ((1, 8), (1, 8), (1, 8))
 
 
 def test_returns_without_discount_are_those_of_episodes():

@@ -370,7 +370,7 @@ def test_warm_up_is_random_and_nothing_is_learned_from_it_yet():
         assert learner.learn() is None
     assert len(np.unique(actions)) == ACTIONS
     learner._learner = learner._learner._replace(
-        average=constant_networks(learner.agent, [values, np.zeros((2, 2, ACTIONS, 2))])
+        average=constant_networks(learner.agent, [values, values, np.zeros((2, 2, ACTIONS, 2))])
     )
     learner._refresh()
     np.testing.assert_array_equal(learner.act(rng.normal(size=(2, OBS))), [1, 1])

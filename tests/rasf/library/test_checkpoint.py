@@ -11,6 +11,7 @@ from rasf.envs.gymnasium.single import open_environment
 from rasf.envs.gymnasium.tape import Tape
 from rasf.envs.gymnasium.vector import open_vector
 from rasf.files import load_file, save_file
+from rasf.library import checkpoint
 from rasf.library.checkpoint import Checkpoint, OtherTraining, _array
 
 RISKS = [MeanVariance(0.0), MeanVariance(-1.0)]
@@ -110,7 +111,8 @@ LONG = ("networks of a wrapper with a memory", "histograms, one task after the o
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in TRAININGS])
-def test_an_interrupted_training_goes_on_to_the_same_bits(name, tmp_path):
+def test_an_interrupted_training_goes_on_to_the_same_bits(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "_SHARE", 0.0)  # a slow disk must not delay the next checkpoint
     env, options = TRAININGS[name]
     options = {"tasks": [[1.0, 1.0], [1.0, 0.2]], "seed": 3} | options
     path, shown, shown_again = tmp_path / "checkpoint", [], []

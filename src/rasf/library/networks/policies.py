@@ -21,8 +21,9 @@ checked:
     <part>/heads/weight (K, m, A, X)     .../bias (K, A, X)
     atoms (d, N)                                               float64, of histograms
 
-A part is "histogram", "psi" or "Sigma"; X is d N, d or d (d + 1) / 2. For covariances of low rank, X is the number of
-outputs in `rasf.deep.low_rank`. Older files contain one part "moments" instead, whose hidden layers both parts copy.
+A part is "histogram", "psi", "psi2" or "Sigma"; X is d N, d or d (d + 1) / 2. For covariances of low rank, X is the
+number of outputs in `rasf.deep.low_rank`. Older files contain one part "moments" instead; its hidden layers are copied
+to "psi" and "Sigma".
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from rasf.arrays import Array, Bools, Floats, Ints
 from rasf.checks import number, one_of, whole
 from rasf.deep.agent import Agent
 from rasf.deep.clock import TIME_INPUTS, Clock
-from rasf.deep.laws import Histogram, Law, Networks, TaskHeads
+from rasf.deep.laws import Histogram, Law, Networks, Parts, TaskHeads
 from rasf.deep.low_rank import MeanLowRank
 from rasf.deep.make_law import make_law
 from rasf.deep.networks import (
@@ -71,9 +72,10 @@ _KEPT = 8  # cached networks that were reduced for a weighting, in numpy or on t
 _MOST_NUMBERS = 2**22  # the most outputs of a batch that are computed at once
 _PARTS = {
     LawKind.HISTOGRAM: ("histogram",), LawKind.MEAN: ("psi",), LawKind.MEAN_COVARIANCE: ("psi", "Sigma"),
-    LawKind.MEAN_LOW_RANK: ("psi", "Sigma"),
+    LawKind.MEAN_LOW_RANK: ("psi", "psi2", "Sigma"),
 }  # fmt: skip
-_OF_FILES = ("sines", "events", "limit", "rank", "spread_widths")  # written to files, and no settings of these names
+# written to files, and no settings of these names
+_OF_FILES = ("sines", "events", "limit", "rank", "mean_networks", "spread_widths")
 _PRECISIONS: dict[str, np.dtype[Any]] = {"single": np.dtype(np.float32), "half": np.dtype(np.float16)}
 
 
@@ -156,7 +158,7 @@ class NetworkPolicies:
         """
         self.check(risk)
         histogram = self.law_kind is LawKind.HISTOGRAM
-        answer = partial(self._run, _score_histograms) if histogram else self._of_moments
+        answer = partial(self._run, _score_histograms) if histogram else self._values_and_moments
         found = [[np.asarray(part)[:, : len(few)] for part in answer(few, w, risk)] for few in self._chunks(obs)]
         values, mean, variance = (np.concatenate(some, axis=1, dtype=np.float64) for some in zip(*found, strict=True))
         std = np.full_like(mean, np.nan) if self.law_kind is LawKind.MEAN else np.sqrt(variance)
@@ -198,7 +200,7 @@ class NetworkPolicies:
         if self.law_kind is LawKind.HISTOGRAM:
             found = [np.asarray(self._run(choose_by_histograms, few, w, risk))[: len(few)] for few in self._chunks(obs)]
         else:
-            found = [gpi_actions(self._of_moments(few, w, risk)[0]) for few in self._chunks(obs)]
+            found = [gpi_actions(self._values(few, w, risk)) for few in self._chunks(obs)]
         return np.concatenate(found, dtype=np.int64)
 
     def act_one(self, obs: npt.NDArray[Any], w: Floats, risk: Risk) -> int:
@@ -212,7 +214,7 @@ class NetworkPolicies:
         if self.law_kind is LawKind.HISTOGRAM:
             return int(self.act(obs[None], w, risk)[0])
         self.check(risk)
-        return int(gpi_actions(self._of_moments(np.asarray(obs, np.float32)[None], w, risk)[0])[0])
+        return int(gpi_actions(self._values(np.asarray(obs, np.float32)[None], w, risk))[0])
 
     def histogram_task(self, w: Floats, risk: Risk) -> tuple[HistogramTask, RiskForm]:
         """Return the arguments `task` and `form` of `choose_by_histograms`, which may be called in compiled loops.
@@ -239,23 +241,40 @@ class NetworkPolicies:
         task, form = self.histogram_task(w, risk)
         return program(task, _padded(obs), form)
 
-    def _of_moments(self, obs: Single, w: Floats, risk: Risk) -> tuple[Array, Array, Array]:
+    def _values_and_moments(self, obs: Single, w: Floats, risk: Risk) -> tuple[Array, Array, Array]:
         """Values, mean and variance (K, B, A), from networks of psi and Sigma."""
+        read, folded = self._read(obs, w)
+        mean, variance = self.law.moments(read, folded)
+        values = mean if _beta(risk) == 0 else self.law.scores(read, folded, risk)
+        return values, mean, np.maximum(variance, 0.0)
+
+    def _values(self, obs: Single, w: Floats, risk: Risk) -> Array:
+        """Values (K, B, A), from networks of psi and, unless the risk is neutral, of Sigma."""
+        if _beta(risk) == 0:
+            return self.law.means(*self._read(obs, w, only_means=True))
+        return self.law.scores(*self._read(obs, w), risk)
+
+    def _read(self, obs: Single, w: Floats, *, only_means: bool = False) -> tuple[Parts, TaskHeads]:
+        """Outputs of the networks reduced to the weights w, and these networks."""
         key = w.tobytes()
         folded = self._keep(key, lambda: self.law.plain_heads(self.networks, w.astype(np.float32)))
         shapes = self.law.task_shapes(folded)
+        some = slice(self._mean_networks if only_means else None)
         if len(obs) == 1:
-            pairs = zip(folded.networks, shapes, strict=True)
+            pairs = zip(folded.networks[some], shapes[some], strict=True)
             read = tuple(plain_outputs(one, obs, shape) for one, shape in pairs)
         else:
             on_device = self._keep(b"device" + key, lambda: jax.tree.map(jnp.asarray, folded.networks))
-            parts = _read_folded(on_device, _padded(obs), shapes)
+            parts = _read_folded(on_device[some], _padded(obs), shapes[some])
             read = tuple(np.asarray(part)[:, : len(obs)] for part in parts)
         if self.clock is not None:
             read = self.law.at_time(read, self.clock.share(obs).astype(np.float32))
-        mean, variance = self.law.moments(read, folded)
-        variance = np.maximum(variance, 0.0)
-        return (mean if _beta(risk) == 0 else risk.moments(mean, variance)), mean, variance
+        return read, folded
+
+    @property
+    def _mean_networks(self) -> int:
+        """How many of the parts are networks of the mean."""
+        return self.law.mean_networks if isinstance(self.law, MeanLowRank) else 1
 
     @property
     def clock(self) -> Clock | None:
@@ -303,6 +322,7 @@ class NetworkPolicies:
             "objects": first.numbers if isinstance(first, Pairs) else 0,
             "limit": self.limit,
             "rank": rank,
+            "mean_networks": self._mean_networks if self._mean_networks > 1 else 0,
             "spread_widths": [] if self._layers[-1] == self.widths else list(self._layers[-1]),
         }
         return {name: True for name, so in said.items() if so} | {name: value for name, value in more.items() if value}
@@ -362,10 +382,15 @@ class NetworkPolicies:
         first = Sizes(policies, inputs, (), actions, objects=objects, timed=bool(limit)).first
         if not isinstance(events, list) or any(whole("events", event, 0) >= features for event in events):
             raise ValueError(f"events must be a list of features from 0 to {features - 1}, got {events!r}")
-        law = make_law(kind, features, atoms, tuple(events), whole("rank", description.get("rank", 0), 0), bool(limit))
+        defaults = {"rank": 0, "mean_networks": 1}
+        rank, mean_networks = (whole(name, description.get(name, least), least) for name, least in defaults.items())
+        if mean_networks > 2:
+            raise ValueError(f"mean_networks must be 1 or 2, got {mean_networks}")
+        law = make_law(kind, features, atoms, tuple(events), rank, bool(limit), mean_networks)
         if isinstance(law, MeanLowRank) and "moments/heads/weight" in arrays:
             arrays = _in_two_parts(arrays, features)
-        sizes = [(first, *part) for part in (widths, narrow)[: len(law.shapes())]]
+        of_parts = [*[widths] * (len(law.shapes()) - 1), narrow]
+        sizes = [(first, *part) for part in of_parts]
         layout = _layout(law, policies, sizes, actions, description.get("shared", False) is True)
         leaves = [_checked(arrays, name, shape) for name, shape in layout.items()]
         surplus = arrays.keys() - layout.keys() - ({"atoms"} if atoms is not None else set())
@@ -516,7 +541,8 @@ def _layout(
 ) -> dict[str, tuple[int, ...]]:
     """Names and shapes of the stored arrays, in the order of the networks' leaves; sizes: of each part's layers."""
     layout: dict[str, tuple[int, ...]] = {}
-    for part, own, heads in zip(_PARTS[law.kind], sizes, law.shapes(), strict=True):
+    *of_means, last = _PARTS[law.kind]
+    for part, own, heads in zip((*of_means[: len(sizes) - 1], last), sizes, law.shapes(), strict=True):
         layers: dict[str, tuple[int, ...]] = {f"hidden/{i}": pair for i, pair in enumerate(pairwise(own))}
         for place, shape in (layers | {"heads": (own[-1], actions, heads.size)}).items():
             several = 1 if shared and place in layers else policies
