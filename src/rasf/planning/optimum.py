@@ -9,10 +9,10 @@ iteration, in contrast, may choose a loop without reward that never reaches the 
 For beta < 0 the first policy must not have utility -inf in a state where another policy has a finite utility, because
 changing a single action may not help there. The utility of a policy is -inf exactly where y = sum_n M^n 1 is infinite,
 with M = P_pi exp(beta r) between states that are not terminal. The least y of all policies is the limit of
-y <- 1 + min_a M_a y from y = 0, and a policy that is greedy for the limit attains it. So if the first policy has an infinite y
-in some state, policies that are greedy for the iterates are tried. The search stops at a policy whose y is finite
-everywhere, or infinite only in a set D with M_a y >= y for every action, where M_a counts transitions within D. Then
-M_pi^n y >= y in D for every policy, so that every policy has utility -inf there.
+y <- 1 + min_a M_a y from y = 0, and a policy that is greedy for the limit attains it. So if the first policy has an
+infinite y in some state, policies that are greedy for the iterates are tried. The search stops at a policy whose y is
+finite everywhere, or infinite only in a set D with M_a y >= y for every action, where M_a counts transitions within D.
+Then M_pi^n y >= y in D for every policy, so that every policy has utility -inf there.
 
 Staying for ever in states without reward has utility 0, and is chosen where every other choice has a lower utility.
 """

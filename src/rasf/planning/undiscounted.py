@@ -117,9 +117,9 @@ def _solve(chain: _Chain, beta: float, open_states: Ints, value: Floats) -> None
     Let v* be the exact values. In y = exp(beta (v* - v)) the Bellman equation is linear, y = M y + b, and one step
     solves it exactly from any v for which the scaled exponentials neither over- nor underflow. The equation is written
     for u = (y - 1) / beta, so that no digits are lost as beta goes to 0, where it becomes
-    v* - v = P (v* - v) + residual. The first v is from `dominant_path`, which is safe for exponents of any size. These values are of size
-    1 / beta, so for small |beta| the first v is the risk-neutral values instead, if scaling by these keeps all
-    exponents small.
+    v* - v = P (v* - v) + residual. The first v is from `dominant_path`, which is safe for exponents of any size. These
+    values are of size 1 / beta, so for small |beta| the first v is the risk-neutral values instead, if scaling by these
+    keeps all exponents small.
     """
     if beta != 0 and not (abs(beta) <= _SMALL_BETA and chain.start_neutral(beta, open_states, value)):
         value[open_states] = chain.dominant_path(beta, open_states, value) / beta
