@@ -1,4 +1,4 @@
-"""`python -m rasf`, the same as `rasf`."""
+"""`python -m rasf`, the same as the command `rasf`."""
 
 from __future__ import annotations
 

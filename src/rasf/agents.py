@@ -31,14 +31,14 @@ class Family(StrEnum):
 
 
 class LawKind(StrEnum):
-    """The kind of return distribution that an agent learns; files contain these words."""
+    """The kind of return distribution that an agent learns; the values are stored in files."""
 
     TABLE = "table"  # psi, and Sigma if it is learned, per state
     HISTOGRAM = "histogram"  # probabilities on atoms, per feature
     MEAN = "point"  # psi by a network
     MEAN_COVARIANCE = "residual"  # psi and Sigma by networks
     MEAN_LOW_RANK = "log-moments"  # psi and Sigma by networks, Sigma as a diagonal and factors of low rank
-    REWARD = "reward"  # of the scalar reward; makes no library
+    REWARD = "reward"  # of the scalar return; such an agent makes no library
 
 
 _RISKY = (MeanVariance, Entropic)
@@ -46,7 +46,7 @@ _RISKY = (MeanVariance, Entropic)
 
 @dataclass(frozen=True)
 class AgentSpec:
-    """An agent.
+    """The description of an agent, an entry of `AGENTS`.
 
     Attributes:
         name: The name, as for `rasf.learn`.
@@ -56,8 +56,8 @@ class AgentSpec:
         risks: The classes of risks that it can be trained for.
         risk_aware_form: The name of its risk-aware form, if the agent is trained for the mean only (`neutral`).
         constants: Settings that differ from the defaults of its family.
-        plans: It keeps a model of all experience and plans on it, for all risks at once.
-        of_paper: Its defaults are those of the paper.
+        plans: Whether the agent keeps a model of all experience and plans on the model, for all risks at once.
+        of_paper: Whether the defaults of the agent are those of the paper.
     """
 
     name: str
@@ -80,7 +80,7 @@ class AgentSpec:
 
     @property
     def steps_per_task(self) -> int:
-        """The default number of steps per task; for agents of the paper, the paper's."""
+        """The default number of training steps per task; for agents of the paper, the number in the paper."""
         return {Family.TABLES: 20_000, Family.NETWORKS: 200_000}[self.family] if self.of_paper else 100_000
 
     def __str__(self) -> str:
@@ -132,12 +132,15 @@ def check_risks(spec: AgentSpec, risks: Sequence[Risk]) -> None:
             )
         if not isinstance(risk, spec.risks):
             names = " or ".join(kind.__name__ for kind in spec.risks)
-            then = "; policies of this agent can act for it" if can_act(spec.law, risk) else ""
+            then = "; trained policies of this agent can act for it" if can_act(spec.law, risk) else ""
             raise ValueError(f"risk must be {names} to train {spec.name}, got {risk_to_text(risk)}{then}")
 
 
 def can_act(law: LawKind, risk: Risk, *, covariance: bool = True) -> bool:
-    """Return whether policies of this kind can act for a risk; `covariance` says whether a table has learned it."""
+    """Return whether policies with this kind of return distribution can act for a risk.
+
+    `covariance` says whether the policies of a table agent have learned a covariance.
+    """
     form = "independent" if law is LawKind.HISTOGRAM else "moments"
     return is_neutral(risk) or (covariance and law is not LawKind.MEAN and form in risk.supports)
 

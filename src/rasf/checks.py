@@ -11,9 +11,9 @@ import numpy.typing as npt
 from rasf.arrays import Floats, Numbers
 
 HEAVIEST = 1e15  # the largest weight: its square, as in variances, is finite in single precision
-MOST_DECISIONS = 10**6  # a loop over these takes seconds
-MOST_NUMBERS = 2**30  # in one table: 8 GiB
-LARGEST = 1e90  # size of features, weights, rewards and risk parameters: squares of returns stay finite in float64
+MOST_DECISIONS = 10**6  # a loop over this many decisions takes seconds
+MOST_NUMBERS = 2**30  # in one table: 8 GiB as float64
+LARGEST = 1e90  # largest size of features, weights, rewards and risk parameters: squares of returns are finite
 
 
 def shown(value: object) -> str:
@@ -22,12 +22,12 @@ def shown(value: object) -> str:
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Return whether a value is an integer of Python or numpy; True and False are not."""
+    """Return whether a value is an integer of Python or numpy, and not a bool."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def whole(name: str, value: object, least: int = 1) -> int:
-    """Return an integer of at least `least` and below 2^63, the range of seeds, as an integer of Python."""
+    """Return an integer as a Python int; refuse values below `least`, and from 2^63 on, which no seed can have."""
     if not is_whole(value) or not least <= value < 2**63:
         raise ValueError(f"{name} must be a whole number of at least {least}, below 2^63, got {value!r}")
     return int(value)  # JSON headers of files cannot hold numpy's integers
@@ -129,7 +129,7 @@ def decisions(name: str, value: object, numbers_each: int = 0) -> int:
 
 
 def table(name: str, value: int, numbers_each: int) -> None:
-    """Refuse an argument that needs a table beyond 8 GiB, of `value` times `numbers_each` numbers."""
+    """Refuse an argument whose table, of `value` times `numbers_each` numbers, takes more than 8 GiB."""
     if value * numbers_each > MOST_NUMBERS:
         most = MOST_NUMBERS // numbers_each
         raise ValueError(f"{name} must be at most {most:,} here, so that tables stay within 8 GiB, got {value}")

@@ -1,12 +1,12 @@
-"""`compiled`: numba.njit with a disk cache that notices changes in all files of rasf's packages, and faster compiling.
+"""`compiled`: numba.njit with a disk cache that is correct after changes in other files, and with faster compiling.
 
-Numba's own cache checks only the file of the compiled function. A change in a function that it calls from another file
-would leave stale machine code. Here the name of the cache folder holds a hash of all source files with compiled
+Numba's own cache checks only the file of the compiled function. If a function that is called from another file changes,
+the cached machine code is stale. Here the name of the cache folder holds a hash of all source files with compiled
 functions, of numba's version and of its optimisation level, so that a change in any of them starts a new cache.
 
-Numba gives every function a wrapper for calls from Python and one for calls by pointer. With arguments as large as
-rasf's, the two take two fifths of the compile time. Here each function is compiled once with the first wrapper, for
-Python, and once without any, for calls from compiled code.
+Numba gives every function a wrapper for calls from Python and one for calls by pointer. As rasf's functions take many
+arrays, the two wrappers take two fifths of the compile time. Here each function is compiled once with the wrapper for
+Python, and once without wrappers, for calls from compiled code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 @functools.cache
 def cache_folder() -> str:
-    """Return the folder of the machine code: in the user's cache, or a temporary one if that is read-only."""
+    """Return the folder of the machine code: in the user's cache, or a temporary folder if the cache is read-only."""
     digest = hashlib.sha256(f"{numba.__version__} {int(numba.config.OPT)}".encode())
     folder = Path(__file__).parents[1]
     for source in sorted(folder.glob("rasf*/**/*.py")):
@@ -48,7 +48,7 @@ def compiled(**options: object) -> Callable[[Function], Function]:
     """Decorate a function with numba.njit, cached; `options` go to njit (parallel=True, inline="always", ...)."""
 
     def decorate(function: Function) -> Function:
-        # numba reads this when the decorator runs; it is restored, so that code outside rasf keeps its own folder
+        # numba reads CACHE_DIR when the decorator runs; then it is restored for code outside rasf
         before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, cache_folder()
         try:
             called: Function = numba.njit(cache=True, no_cfunc_wrapper=True, **options)(function)
@@ -70,7 +70,7 @@ def compiled_twice(function: Function) -> tuple[Function, Function]:
 
 
 def _renamed(function: Function, kind: str) -> Function:
-    """Return a copy of a function under another name, which the disk cache needs to separate the two."""
+    """Return a copy of a function under another name, so that each of the two has its own files in the disk cache."""
     given = (function.__defaults__, function.__closure__)
     same = FunctionType(function.__code__, function.__globals__, f"{function.__name__}_{kind}", *given)
     same.__qualname__, same.__module__ = f"{function.__qualname__}_{kind}", function.__module__

@@ -1,4 +1,4 @@
-"""Figures of comparisons and calibrations, in colours for readers without colour vision. Only this module draws."""
+"""Figures of comparisons and calibrations; the only module of rasf that imports matplotlib."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def comparison(compared: Sequence[Comparison], discounted: bool, source: str) ->
 def reliability(found: Calibration, source: str) -> Figure:
     """Draw predicted and realised values of every query, for `rasf calibrate --plot`.
 
-    There is one panel for each quantity. On the line both values are equal. The dash above or below a query is its
-    bound.
+    There is one panel for each quantity. On the grey line, the predicted and the realised value are equal. The dash
+    above or below the marker of a query is the bound for this query.
     """
     names, groups = found.quantities, found.groups()
     columns = min(3, len(names))
@@ -126,7 +126,7 @@ def _panel(axes: Axes, compared: Comparison, measure: str) -> None:
 
 
 def _histogram(axes: Axes, returns: Floats, span: tuple[float, float], base: float, colour: str) -> None:
-    """Draw bars at the values if there are few distinct ones, else bins over the range of all rows."""
+    """Draw a bar at each value if few values are distinct, else a histogram over the range of all rows."""
     low, high = span
     values, counts = np.unique(returns, return_counts=True)
     if len(values) > _BINS // 2:

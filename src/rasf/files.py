@@ -4,7 +4,7 @@ A file is written under a temporary name, synced and renamed, so that it is comp
 Devices, pipes and open descriptors (`/dev/null`, `/dev/stdout`) are written to directly. A process holds a lock on its
 temporary file, so that the next write in the same folder can remove the temporary files of killed processes.
 
-A container holds named arrays and a JSON header in the safetensors layout. Checksums cover every byte of it:
+A container holds named arrays and a JSON header in the safetensors layout. Checksums cover every byte of the file:
 
     8 bytes    length N of the head, little endian
     N bytes    {"__metadata__": {"format": "rasf", "version": "1", "sha256": D, "contents": C},
@@ -13,9 +13,9 @@ A container holds named arrays and a JSON header in the safetensors layout. Chec
 
 C is JSON text: {"checksums": {name: SHA-256 of the array's bytes}, "header": the caller's header}. D is the SHA-256 of
 the length and the head, computed with zeros in the place of D. The head holds the checksums of the arrays, so D
-identifies the whole file. Checksums find accidents, not forgery: an edited file may have new checksums, so callers
-validate the contents. The safetensors package reads the arrays. The head is written here, because safetensors writes
-metadata in no fixed order, and equal contents should give equal bytes.
+identifies the whole file. Checksums detect accidental damage, not forgery: an edited file may have new checksums, so
+callers validate the contents. The safetensors package reads the arrays. The head is written here, because safetensors
+writes metadata in no fixed order, and equal contents should give equal bytes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-HEAD_LIMIT = 8 << 20  # bytes; parsing takes about thirty times as much memory, which this bounds for hostile files
+HEAD_LIMIT = 8 << 20  # bytes; parsing takes about thirty times as much memory, which a hostile file must not exhaust
 _VERSION = 1
 _CODES = {
     np.dtype(name): code
@@ -53,7 +53,7 @@ _CODES = {
         "F32": "<f4", "I64": "<i8", "U64": "<u8", "F64": "<f8",
     }.items()
 }  # fmt: skip
-# all future formats begin like this, up to the version
+# files of all future formats begin like this, up to the version
 _START = re.compile(rb'.{8}\{"__metadata__":\{"format":"rasf","version":"([1-9][0-9]{0,8})",', re.DOTALL)
 _DIGEST = re.compile(rb'"sha256":"([0-9a-f]{64})"')
 _ZEROS = b"0" * 64
@@ -68,7 +68,7 @@ Header = dict[str, Any]
 
 
 def as_path(path: object) -> Path:
-    """Return text or a path object as a `Path`; refuse an empty path or one that no file can have."""
+    """Return text or a path object as a `Path`; refuse an empty path, or characters that no path can have."""
     try:
         text = os.fspath(path)  # type: ignore[call-overload]
         if isinstance(text, str) and text and b"\0" not in os.fsencode(text):
@@ -81,8 +81,8 @@ def as_path(path: object) -> Path:
 def is_stream(path: Path, name: str = "path") -> bool:
     """Return whether `path` is written to directly: a character device, a pipe, or a descriptor such as /dev/stdout.
 
-    A regular file or a path that does not exist gives False. A folder, a block device or a socket is refused, with an
-    error that calls the argument `name`.
+    A regular file or a path that does not exist gives False. A folder, a block device or a socket is refused. `name` is
+    the name of the argument in the error.
     """
     try:
         mode = os.stat(path).st_mode
@@ -184,7 +184,7 @@ def remove_stale(folder: Path) -> None:
     """Remove the temporary files that killed writers left in a folder (not in its subfolders)."""
     with suppress(OSError), os.scandir(folder) as entries:  # a folder may be writable and not readable
         for path, host in [(each.path, match[1]) for each in entries if (match := _PARTIAL.fullmatch(each.name))]:
-            # removed while the lock is held: a process that has just made the file notices the removal
+            # removed under the lock: a process that has just made the file waits for the lock, then sees the removal
             with suppress(OSError), _lock_of(path) as held:
                 # a network file system may not show the locks of other hosts
                 unknown = held is None or host != _HOST
@@ -200,7 +200,7 @@ def is_locked(path: Path) -> bool | None:
 
 @contextmanager
 def _lock_of(path: str | Path) -> Iterator[bool | None]:
-    """Yield whether a file is locked, or None if unknown; a file that is not cannot be locked inside the block."""
+    """Yield whether a file is locked, or None if unknown; within the block no process can lock an unlocked file."""
     if fcntl is None:
         yield None
         return
@@ -208,7 +208,7 @@ def _lock_of(path: str | Path) -> Iterator[bool | None]:
     try:
         held: bool | None = False
         try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared, as it works without permission to write
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)  # a shared lock needs no permission to write
         except BlockingIOError:
             held = True
         except OSError:
@@ -227,7 +227,7 @@ def user_cache() -> Path:
     """Return the user's cache folder of rasf, for files that can be made again."""
     try:
         from platformdirs import user_cache_path
-    except ModuleNotFoundError:  # a bare GPU machine
+    except ModuleNotFoundError:  # as on a bare GPU machine
         return Path(tempfile.gettempdir()) / "rasf"
     return user_cache_path("rasf", appauthor=False)
 
@@ -269,7 +269,7 @@ def save_file(path: str | os.PathLike[str], header: Header, arrays: Mapping[str,
 
 
 def load_file(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
-    """Return header and arrays of a file that `save_file` wrote; refuse any other file with the reason."""
+    """Return header and arrays of a file that `save_file` wrote; the error for any other file gives the reason."""
     from safetensors import SafetensorError, safe_open
 
     path = as_path(path)
@@ -284,7 +284,7 @@ def load_file(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
             case _:
                 raise _Refused("is damaged: its head is not one that rasf writes")
         if checksums.keys() != arrays.keys():
-            raise _Refused("is damaged: its arrays are not those that its head has checksums of")
+            raise _Refused("is damaged: its arrays differ from those that have checksums in its head")
         for name, array in arrays.items():
             if _digest(_bytes_of(array)) != checksums[name]:
                 raise _Refused(f"is damaged: its array {name!r} does not match its checksum")
@@ -301,10 +301,10 @@ def load_file(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
 
 
 def npy_memory(file: IO[bytes], size: int) -> int:
-    """Return the bytes that the array of an .npy stream takes in memory, at least 8 per entry, from its head alone.
+    """Return the bytes that the array of an .npy stream takes in memory, counted as at least 8 per entry.
 
-    The stream is at its beginning and has `size` bytes. An array of objects is refused, and so is a stream of another
-    length than its head says.
+    Only the head of the stream is read. The stream must be at its beginning and have `size` bytes. An array of objects
+    is refused, and so is a stream whose length contradicts its head.
     """
     version = np.lib.format.read_magic(file)
     if version not in _NPY_HEADS:
@@ -345,7 +345,7 @@ def _parsed(text: str) -> Header:
     if not isinstance(value, dict) or _dump(value) != text:
         raise ValueError("its header is not written as rasf writes it")
     if not _is_text(json.dumps(value, ensure_ascii=False)):
-        raise ValueError("half of a surrogate pair is not text")
+        raise ValueError("its text holds half of a surrogate pair")
     return value
 
 

@@ -1,19 +1,19 @@
 """Limits such as "at most 5 % failures", and their prices.
 
-A limit L bounds the expected sum C of a feature: the best choice has the largest value V among those with C <= L. The
-*price* of the limit is the smallest penalty p >= 0 per unit of the feature at which the choice with the largest V - p C
-keeps the limit. For finitely many candidates the price is found exactly by a walk along the upper hull of the points
-(C, V), from the best value to the first point that keeps the limit. The slope of the last edge is the price. With
-several limits, their prices are found in turn, each with the others fixed.
+A limit L bounds the expected sum C of a feature: the best choice has the largest value V among the choices with C <= L.
+The *price* of the limit is the smallest penalty p >= 0 per unit of the feature at which the choice with the largest
+V - p C keeps the limit. For finitely many candidates the price is found exactly by a walk along the upper hull of the
+points (C, V), from the best value to the first point that keeps the limit. The slope of the last edge is the price.
+With several limits, the prices are computed in turn, each with the others fixed, until no price changes.
 
-Within an episode a limit becomes a *budget*. Action a of policy i in state s has the expected cost C_i(s, a). The
-unused part of the budget is carried over, and in the next state
+Within an episode a limit becomes a *budget*, the largest expected cost of the remaining episode. Let action a and then
+policy i have the expected cost C_i(s, a) from state s. The unused part of the budget is carried over to the next state:
 
     budget' = C_i(s', pi_i(s')) + (budget - C_i(s, a)) / gamma
 
-so that following policy i is always within the budget, and any better choice within the budget may replace it. With
-exact distributions the expected cost of the episode is then at most L. If choices are by the mean return, it is never
-below that of policy i (docs/theory.md).
+so that policy i is always within the budget. A better choice is taken instead if it is within the budget too. With
+exact distributions the expected cost of the episode is then at most L. If choices are by the mean return, the mean
+return of the episode is at least the mean return predicted for the first choice (docs/theory.md).
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Limit:
-    """A bound on the expected sum of a feature, discounted as the library's returns are or undiscounted.
+    """A bound on the expected sum of a feature, discounted like the library's returns, or undiscounted.
 
     Exactly one of `at_most` and `at_least` must be given.
 
     Attributes:
         at_most: The largest expected sum. Default: none.
         at_least: The smallest expected sum, for a cost that is a negative feature. Default: none.
-        per_episode: The limit is on the undiscounted sum of an episode, which needs a calibrated library.
+        per_episode: Whether the limit is on the undiscounted sum of an episode, which needs a calibrated library.
             Default: False.
     """
 
@@ -83,7 +83,7 @@ class Limits(NamedTuple):
         return psi[..., self.features] * self.signs
 
     def prices_of(self, prices: Floats, d: int) -> Floats:
-        """Return what prices (.., m) subtract from the weights, (.., d)."""
+        """Return the amounts (.., d) that prices (.., m) subtract from the weights."""
         taken = np.zeros((*prices.shape[:-1], d))
         for i, feature in enumerate(self.features):
             taken[..., feature] += prices[..., i] * self.signs[i]
@@ -95,8 +95,8 @@ class Limits(NamedTuple):
         for name, limit, sign, cost, most in zip(self.names, self.given, self.signs, costs, self.at_most, strict=True):
             if cost > most + _ROUNDING * (1.0 + abs(most)):
                 sure = cost > sign * limit.bound
-                nearest = f"kept: the nearest sum is {sign * cost:.4g}"
-                why = nearest if sure else "guaranteed: the nearest sum is too uncertain"
+                nearest = f"kept: the nearest attainable sum is {sign * cost:.4g}"
+                why = nearest if sure else "guaranteed: the nearest attainable sum is too uncertain"
                 broken.append(f"{name} {limit} cannot be {why}")
         return "; ".join(broken)
 
@@ -107,7 +107,7 @@ def read_limits(
     """Return checked limits.
 
     Args:
-        given: By the name or the index of a feature, the largest expected sum or a `Limit`.
+        given: The largest expected sum or a `Limit`, for each limited feature by name or index.
         n_features: The number d of features.
         names: The names of the features, if they have any. Default: none.
     """
@@ -129,7 +129,7 @@ def read_limits(
 def feature_index(name: str, key: object, n_features: int, names: Sequence[str] | None) -> int:
     """Return the index of a feature that is given by its name, its index, or its index as text.
 
-    If there is no such feature, the error calls the argument `name`.
+    `name` is the name of the argument in the error.
     """
     if names and isinstance(key, str) and key in names:
         return list(names).index(key)
@@ -142,12 +142,12 @@ def feature_index(name: str, key: object, n_features: int, names: Sequence[str] 
 
 
 def repriced(w: Floats, prices: Mapping[str | int, float], names: Sequence[str] | None = None) -> Floats:
-    """Return the weights w - prices (d,), not checked to be finite, of a task in which some features cost more.
+    """Return the weights (d,) of a task in which some features cost more; they are not checked to be finite.
 
     Args:
         w: The weights (d,).
-        prices: By the name or the index of a feature, the additional cost of a unit. It is negative for a feature that
-            counts below zero, such as -1 for a collision.
+        prices: The additional cost of a unit, for each such feature by name or index. The price of a feature with
+            negative values, such as -1 for a collision, is negative.
         names: The names of the features, if they have any. Default: none.
     """
     if not isinstance(prices, Mapping) or not prices:
@@ -175,7 +175,7 @@ def best_within(values: Floats, costs: Floats, at_most: Floats) -> Choices:
     observation, and a compiled loop would take seconds to compile at the first call.
 
     Args:
-        values: Values (B, N). Candidates with -inf are excluded; if all have it, the first is chosen.
+        values: Values (B, N). Candidates with value -inf are excluded; if all are, the first is chosen.
         costs: Costs (B, N, m). A cost of nan keeps no limit.
         at_most: Limits (B, m).
     """
@@ -189,14 +189,14 @@ def best_within(values: Floats, costs: Floats, at_most: Floats) -> Choices:
 
 
 def prices_within(values: Floats, costs: Floats, at_most: Floats) -> Floats:
-    """Return the prices (B, m) of limits, the smallest at which the best of value - prices . cost keeps them.
+    """Return the prices (B, m) of limits, the smallest at which the candidate with the best net value keeps the limits.
 
-    Arguments are as for `best_within`. If no prices keep the limits, the prices are those at which the best candidate
-    breaks them least.
+    The net value is the value minus prices . costs. Arguments are as for `best_within`. If no prices keep the limits,
+    the prices are those at which the best candidate breaks the limits least.
     """
     B, _, m = costs.shape
     prices, moved = np.zeros((B, m)), _excess(values, costs, at_most).min(axis=1) < np.inf
-    with np.errstate(invalid="ignore"):  # of excluded candidates
+    with np.errstate(invalid="ignore"):  # excluded candidates may give nan
         for _ in range(_TURNS if m > 1 else 1):
             rows, before = np.flatnonzero(moved), prices[moved]
             if not len(rows):
@@ -217,7 +217,11 @@ def _excess(values: Floats, costs: Floats, at_most: Floats) -> Floats:
 
 
 def _one_price(v: Floats, c: Floats, at_most: Floats) -> Floats:
-    """Walk down the hull of points (B, N), from the best value to the first within the limit (B,) or the least cost."""
+    """Return the prices (B,) of one limit (B,), given values v and costs c (B, N).
+
+    The walk along the hull of the points (c, v) goes from the best value to the first point within the limit, or to the
+    least cost if no point is within the limit.
+    """
     most = at_most + _ROUNDING * (1.0 + np.abs(at_most))
     v = np.where(np.isnan(c) | np.isnan(v), -np.inf, v)
     here = np.where(v == v.max(axis=1, keepdims=True), c, np.inf).argmin(axis=1)

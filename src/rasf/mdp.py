@@ -3,7 +3,8 @@
 A task is a weight vector w (d,): r(s, a, s') = phi(s, a, s') . w. Tasks share dynamics and features, so one `FiniteMDP`
 serves all of them.
 
-Transitions are stored by rows, row s A + a, like a compressed sparse matrix:
+There are S states, A actions, d features and n transitions. Transitions are stored like a compressed sparse matrix,
+with one row s A + a for each state and action:
 
     indptr (S A + 1,)   successor (n,) int32   probability (n,)   phi (n, d)
 
@@ -124,7 +125,7 @@ class FiniteMDP:
             state, action, successor, probability, phi = zip(*listed, strict=True)
         except (TypeError, ValueError):
             raise ValueError(
-                f"transitions must not be empty and hold tuples (s, a, s', p, phi), got {shown(transitions)}"
+                f"transitions must be at least one tuple (s, a, s', p, phi), got {shown(transitions)}"
             ) from None
         for name, values, size in (("s", state, n_states), ("a", action, n_actions), ("s'", successor, n_states)):
             outside = [value for value in values if not (_is_index(value) and 0 <= value < size)]

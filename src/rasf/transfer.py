@@ -5,13 +5,14 @@
 
 Ties go to the lowest index: `gpi` takes the lowest of the best actions, then the lowest of the policies that are best
 at this action. A tabular learner follows Algorithm 1 of the paper, which selects the source policy first and then its
-action (`rasf.tabular.scores`). The two differ only if the best scores of different actions are equal. Compiled kernels
-(`rasf.tabular`, `rasf.planning`) read one score after the other and choose by `preferred`; tests compare them with
-`gpi`.
+action (`rasf.tabular.scores`). The two rules differ only if the best scores of different actions are equal. Compiled
+kernels (`rasf.tabular`, `rasf.planning`) read one score after the other and choose by `preferred`; tests compare them
+with `gpi`.
 
-The risk-neutral case is beta = 0 of the same code. For discounted returns the guarantee needs scores that depend on
-z = gamma^t: risk beta becomes beta z (`risk.at_discount`). Stationary sources need no other moments for this, as their
-return distributions do not depend on z. Arrays may be numpy or jax.
+The risk-neutral case is beta = 0 of the same code. For discounted returns, GPI is guaranteed to be at least as good as
+its sources only if scores depend on the discount so far, z = gamma^t: risk beta becomes beta z (`risk.at_discount`).
+The moments of stationary sources stay the same, because their return distributions do not depend on z. Arrays may be
+numpy or jax.
 
 Learned Sigma is stored packed, (.., m): its diagonal (m = d), or its upper triangle row by row (m = d (d + 1) / 2).
 `packed_indices` and `packed_weights` define this layout.
@@ -80,7 +81,7 @@ def gpi(scores: Array) -> Choice:
     """Choose actions by generalised policy improvement; ties go to the lowest index.
 
     Args:
-        scores: Scores (K, .., A) of K policies. An action with score -inf is chosen only if all actions have it.
+        scores: Scores (K, .., A) of K policies. An action with score -inf is chosen only if there is no other.
 
     Returns:
         The actions (..) and the selected source policies (..).
@@ -108,7 +109,7 @@ def gpi_actions(scores: Array) -> Array:
 
 @compiled(_nrt=False, forceinline=True)
 def preferred(score: float, index: Whole, best: float, chosen: Whole) -> bool:
-    """Return whether a score replaces the best so far in compiled GPI: the larger one, ties to the lowest index."""
+    """Return whether a score replaces the best one so far: if it is larger, or equal with a lower index."""
     return bool(score > best or (score == best and index < chosen))
 
 
@@ -122,7 +123,7 @@ def _moderate(name: str, given: Array) -> Array:
 
 @functools.cache
 def _layout(d: int, diagonal: bool) -> tuple[Ints, Ints, Floats]:
-    """Return rows, columns and multiplicities in w' Sigma w (m,) of packed entries; cached for repeated actions."""
+    """Return rows, columns and multiplicities in w' Sigma w (m,) of packed entries; cached for speed."""
     rows, columns = np.diag_indices(d) if diagonal else np.triu_indices(d)
     times = np.where(rows == columns, 1.0, 2.0)
     for shared in (rows, columns, times):

@@ -1,4 +1,4 @@
-"""Worlds in jax: the interface of environments for the fused training loop."""
+"""`World`: the interface of environments in jax, which are compiled into one program with the training loop."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _NEEDED = (
 
 
 State = TypeVar("State")  # of a world: an array, or a tuple of arrays
-Noise = TypeVar("Noise")  # the random part of a step, likewise
+Noise = TypeVar("Noise")  # the random part of a step: an array, or a tuple of arrays
 
 
 class World(Protocol[State, Noise]):
     """An environment in pure jax functions; `rasf.envs.reacher.Reacher` is one.
 
-    A world is hashable, and its functions have explicit states and keys. The random part of a step is drawn separately
-    (`noise`), so that it can be drawn for many steps at once. An episode ends in a state for which `terminated` is
-    true, or it is truncated after `episode_length` steps.
+    A world is hashable, and its functions take states and random keys as arguments. The random part of a step is drawn
+    separately (`noise`), so that it can be drawn for many steps at once. An episode ends in a state for which
+    `terminated` is true, or it is truncated after `episode_length` steps.
 
     A world may also have these attributes, which `rasf.learn` uses:
 
         feature_names       a name for each feature
-        signs               1 (more is better), -1 (a cost) or 0 for each feature, for drawn tasks
+        signs               1 (more is better), -1 (a cost) or 0 for each feature, used when tasks are drawn
         events              indices of rare features that are never negative, such as failures
         failure_feature     index of the feature that counts failures
         observation_bounds  lowest and highest (n, 2) of an observation
@@ -43,7 +43,7 @@ class World(Protocol[State, Noise]):
     def observation_size(self) -> int: ...
 
     @property
-    def feature_bounds(self) -> Array: ...  # (d, 2), of a step
+    def feature_bounds(self) -> Array: ...  # (d, 2), the lowest and highest features of a step
 
     @property
     def episode_length(self) -> int: ...

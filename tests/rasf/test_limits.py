@@ -88,8 +88,8 @@ def test_limits_by_name_and_index():
     assert found.at_most.tolist() == [0.05, 2.0, 3.0]
     np.testing.assert_allclose(found.costs(np.array([-1.0, 2.0, 0.5])), [0.5, 1.0, 2.0])
     assert found.not_kept(np.array([0.1, 3.0, 1.0])) == (
-        "failure at most 0.05 cannot be kept: the nearest sum is 0.1; "
-        "a at least -2 cannot be kept: the nearest sum is -3"
+        "failure at most 0.05 cannot be kept: the nearest attainable sum is 0.1; "
+        "a at least -2 cannot be kept: the nearest attainable sum is -3"
     )
     assert str(found.given[2]) == "at most 3 an episode"
     assert [limit.short() for limit in found.given] == ["<= 0.05", ">= -2", "<= 3/episode"]

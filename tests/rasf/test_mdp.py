@@ -168,7 +168,7 @@ def test_each_bad_input_has_its_own_message(subtests):
         ("terminal must name states 0 to 3", lambda: FiniteMDP(P, PHI, terminal=[-1])),
         (r"terminal as a mask must have shape \(4,\)", lambda: FiniteMDP(P, PHI, terminal=[True])),
         ("terminal must be a boolean mask", lambda: FiniteMDP(P, PHI, terminal=[0.5])),
-        ("transitions must not be empty", lambda: FiniteMDP.from_transitions([], 1, 1)),
+        ("transitions must be at least one tuple", lambda: FiniteMDP.from_transitions([], 1, 1)),
         ("0 <= s < 1, got 1", lambda: FiniteMDP.from_transitions([(1, 0, 0, 1.0, [1.0])], 1, 1)),
         ("0 <= a < 1, got -1", lambda: FiniteMDP.from_transitions([(0, -1, 0, 1.0, [1.0])], 1, 1)),
         ("0 <= s' < 1, got 2", lambda: FiniteMDP.from_transitions([(0, 0, 2, 1.0, [1.0])], 1, 1)),

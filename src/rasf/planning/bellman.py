@@ -1,13 +1,13 @@
 """The entropic Bellman backup of one task, Q(s, a) = U_b[r + gamma v(s')], sweeps of backups, and a stopping rule.
 
-`Backup` holds a task's rewards and the dynamics, and applies the compiled kernel. The parameter b is an argument,
-because it changes from step to step in discounted problems (b = beta gamma^k). Over a horizon of n decisions, tables
-are indexed by the decision h = 0 .. n - 1 (the paper's T is n - 1):
+U_b is the entropic utility at parameter b. `Backup` holds a task's rewards and the dynamics, and applies the compiled
+kernel. The parameter b is an argument, because it changes from step to step in discounted problems (b = beta gamma^k).
+Over a horizon of n decisions, tables are indexed by the decision h = 0 .. n - 1 (the paper's T is n - 1):
 
     Q_h(s, a) = U_{b_h}[r + gamma Q_{h+1}(s', pi_{h+1}(s'))],      Q_n = 0.
 
-b_h = beta gamma^h gives the entropic utility of the discounted return, in units of gamma^h. b_h = beta gives the nested
-recursion. The two agree at gamma = 1.
+b_h = beta gamma^h gives the entropic utility of the discounted return from decision h on, divided by gamma^h.
+b_h = beta gives the nested recursion. The two agree at gamma = 1.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ROUNDING = 4 * float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class Backup:
-    """One task's rewards (n,) with the dynamics."""
+    """The rewards (n,) of one task, with the dynamics."""
 
     mdp: FiniteMDP
     rewards: Floats
@@ -58,7 +58,7 @@ def sweep_back(
         backup: The backup of the task.
         betas: The parameter of each decision (n,).
         last_value: Values (S,) after the last decision.
-        policy: A policy (n, S) to evaluate. Default: none, which maximises.
+        policy: A policy (n, S) to evaluate. Default: none, to compute the optimal policy.
         keep: How many of the first tables to return. Default: all.
 
     Returns:

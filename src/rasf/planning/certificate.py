@@ -1,22 +1,22 @@
-"""Theorems 1 and 2 as numbers: bounds on how far GPI is below its best source, and below the optimum.
+"""Theorems 1 and 2 of the paper as numbers: bounds on how far GPI is below its best source, and below the optimum.
 
 If the utilities of the sources have errors of at most eps, GPI satisfies, at decision h of a horizon of n,
 
     Theorem 1    Q^pi >= max_i Q^i - 2 (n - h) eps
     Theorem 2    |Q^pi - Q*| <= 2 (n - h) (delta_r + eps),    delta_r = min_i max |r - r_i|,
 
-where the second holds for sources that are optimal for their own tasks at the same beta. For discounted returns n - h
-becomes 1 / (1 - gamma), and the theorems hold for GPI that knows the discount so far, z = gamma^k. Utilities are in
-units of z. At gamma = 1 without a horizon both bounds are infinite, unless the errors are 0 and from every state the
-GPI policy ends with probability one or has utility inf. (By ties it can stay for ever in a loop that has the same
-utility as leaving it.)
+where r is the reward of the task and r_i that of source i. Theorem 2 holds for sources that are optimal for their own
+tasks at the same beta. For discounted returns n - h becomes 1 / (1 - gamma), the theorems hold for GPI that knows the
+discount so far, z = gamma^k, and utilities are divided by z. At gamma = 1 without a horizon both bounds are infinite,
+unless the errors are 0 and from every state the GPI policy ends with probability one or has utility inf. (If actions
+tie, the GPI policy can stay for ever in a loop that has the same utility as leaving the loop.)
 
-At gamma = 1 without a horizon utilities may be inf, and an action that leads to an infinite utility may never attain
-it. So in states where sources have utility inf, GPI takes the action of the first such source. Then GPI has utility inf
-too: along states of infinite utility the index of this source never grows, so from some step on it is constant and one
-source is followed. It is followed to a class where E exp(beta R) diverges (beta > 0), to a class of positive average
-reward (beta = 0), or for ever (beta < 0, where each communicating class lies within one of that source, so that its
-spectral radius is below 1 too).
+At gamma = 1 without a horizon utilities may be inf. A policy that always takes an action of utility inf may itself have
+a lower utility. So in states where sources have utility inf, GPI takes the action of the first such source. Then GPI
+has utility inf too. Proof: along states of infinite utility the index of this source never grows, so from some step on
+GPI follows one source. If beta > 0, this source leads to a communicating class where E exp(beta R) diverges. If
+beta = 0, it leads to a class of positive average reward. If beta < 0, it is followed for ever: each communicating class
+of the GPI policy lies within a class of the source, so that its spectral radius is below 1 too.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class Certificate:
         delta_r: The largest difference of rewards between the task and the nearest task of a source.
         source_bound: The bound of Theorem 1.
         optimality_bound: The bound of Theorem 2; infinite if no source is a `Plan` for the same risk and setting.
-        source_gap: How far the GPI policy is below the best source.
-        optimality_gap: How far the GPI policy is below the optimum.
+        source_gap: The largest difference between the utilities of the best source and of the GPI policy.
+        optimality_gap: The largest difference between the optimal utility and that of the GPI policy.
         policy: The GPI policy.
         source: The selected source policies.
-        source_utilities: The exact utilities (K, ..) of the sources; nan where a total reward has no mean.
+        source_utilities: The exact utilities (m, ..) of m sources; nan where a total reward has no mean.
     """
 
     epsilon: float
@@ -110,9 +110,10 @@ def certificate(
         w: The task (d,).
         risk: The entropic utility that scores the sources.
         horizon: The number of decisions. Default: none, for gamma below 1 or an MDP with terminal states.
-        scores: The approximate utilities by which GPI acts, of the shape of the exact ones: (K, S, A), with a horizon
-            (K, n, S, A), discounted (K, K' + 1, S, A). Default: the exact ones.
-        epsilon: The largest error of the scores. If it is too small, `holds` may be False. Default: measured.
+        scores: The approximate utilities by which GPI acts, of the shape of `source_utilities`: for m sources (m, S,
+            A), with a horizon (m, n, S, A), for discounted returns (m, K + 1, S, A). Default: the exact utilities.
+        epsilon: The largest error of the scores. If the given value is below the true error, `holds` may be False.
+            Default: the measured error.
         tolerance: The largest error of discounted utilities. Default: 1e-10.
 
     Returns:
@@ -206,7 +207,7 @@ def _remaining_steps(mdp: FiniteMDP, horizon: int | None, powers: int) -> Floats
 
 
 def _product(steps: Floats, error: float, certain: bool) -> Floats:
-    """Return the bound; without error it is 0 even over infinitely many steps, if the policy is certain to end."""
+    """Return steps x error; for an error of 0, 0 if the policy is `certain` to end or has utility inf, else inf."""
     return np.zeros_like(steps) if error == 0 and certain else steps * (error or np.inf)
 
 
@@ -219,7 +220,7 @@ def _largest_gap(wanted: Floats, attained: Floats) -> Floats:
 def _nearest_task(
     mdp: FiniteMDP, sources: Sequence[Plan | npt.ArrayLike], w: npt.ArrayLike, risk: Entropic, horizon: int | None
 ) -> float:
-    """Return delta_r over the sources that are plans for the same risk and setting; inf if there is none."""
+    """Return delta_r over the sources that are plans for the same risk and setting; inf without such a source."""
     target = mdp.task(w)
     distances = [
         float(np.abs(mdp.phi @ (target - source.w)).max(initial=0.0))

@@ -3,18 +3,19 @@
 1. The stationary fixed point of the nested recursion Q = U_beta[r + gamma Q'], at beta = 0 the ordinary value
    (`nested`).
 2. U_beta of a policy's discounted return (`augmented`).
-3. The optimum of 2 over policies that know the discount so far, z = gamma^k (`augmented`).
+3. The largest such U_beta over all policies that know the discount so far, z = gamma^k (`augmented`).
 
 For 2 and 3 the utility on the augmented MDP (s, z) is J(s, a, z) = z q_k(s, a), where
 
     q_k(s, a) = U_{beta gamma^k}[r + gamma q_{k+1}(s', pi_{k+1}(s'))].
 
-The parameter vanishes as k grows, so the sweep starts from the risk-neutral fixed point at k = K. The error at k = 0 is
-at most |beta| gamma^{2K} range^2 / 8 (Hoeffding), where range is that of the discounted return.
+The parameter beta gamma^k vanishes as k grows, so the sweep starts from the risk-neutral fixed point at k = K. The
+error at k = 0 is at most |beta| gamma^{2K} range^2 / 8 (Hoeffding), where range is the range of the discounted return.
 
-The nested operator T is monotone, and T(v + c) = Tv + gamma c. So if one sweep v -> Tv has changes between lo and hi,
-the fixed point lies in Tv + gamma / (1 - gamma) [lo, hi]. The middle is returned, and half the width is a proven bound
-on its error. This needs far fewer sweeps than waiting for the changes to vanish.
+The operator T of 1 is monotone, and T(v + c) = Tv + gamma c for a constant c. So if the changes of one sweep v -> Tv
+lie between lo and hi, the fixed point lies in Tv + gamma / (1 - gamma) [lo, hi]. The middle of this interval is
+returned, and half its width is a proven bound on the error. This needs far fewer sweeps than iterating until the
+changes vanish.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 def nested(backup: Backup, beta: float, policy: Ints | None, tolerance: float) -> tuple[Floats, float, int]:
-    """Return values (S,) of the nested recursion, optimal or of `policy` (S,), an error bound, and the sweeps."""
+    """Return values (S,) of the nested recursion, optimal or of `policy` (S,), an error bound, and how many sweeps."""
     gamma, mdp = backup.mdp.gamma, backup.mdp
     low, high = backup.reward_range
     rounding = 8 * _EPS * max(abs(low), abs(high), high - low) / (1 - gamma) ** 2
@@ -69,7 +70,7 @@ def _step(backup: Backup, beta: float, policy: Ints | None, tolerance: float) ->
     if beta == 0:
         return _linear_step(backup)
     exponent = abs(beta) * (high - low) / (1 - gamma)
-    lost_digits = 16 * _EPS / abs(beta) / (1 - gamma)  # the logarithm of a sum near 1, divided by beta
+    lost_digits = 16 * _EPS / abs(beta) / (1 - gamma)  # rounding of the logarithm of a sum near 1, divided by beta
     if exponent < _LARGEST_EXPONENT and lost_digits < tolerance / 10:
         return _exponential_step(backup, beta)
     return lambda value: backup.q(value, beta).max(axis=1)
@@ -106,7 +107,7 @@ def _exponential_step(backup: Backup, beta: float) -> Step:
 
 
 def truncation_depth(backup: Backup, beta: float, tolerance: float) -> int:
-    """Return the least K with |beta| gamma^{2K} range^2 / 8 <= tolerance; refuse one that is too large for a sweep."""
+    """Return the least K with |beta| gamma^{2K} range^2 / 8 <= tolerance; refuse a K beyond `MOST_DECISIONS`."""
     worst = truncation_error(backup, beta, 0)
     if worst <= tolerance:
         return 0
@@ -134,11 +135,11 @@ def augmented(
     Args:
         backup: The backup of the task.
         beta: The parameter of the utility.
-        policy: Actions (S,) for every k, or (K' + 1, S), whose last row is repeated. Without a policy the sweep
-            maximises.
+        policy: Actions (S,) for every k, or (K' + 1, S), whose last row is repeated; None to compute the
+            optimal policy.
         tolerance: The largest error.
         all_tables: Return all tables. Default: False, which returns q_0 alone.
-        depth: The least K. Default: 0.
+        depth: A lower bound on K. Default: 0.
 
     Returns:
         Tables q_k (K + 1, S, A) or (1, S, A), the policy (K + 1, S), and a bound on the error.

@@ -30,7 +30,7 @@ _PARALLEL_LOCK = threading.Lock()
 
 
 class _Moves(NamedTuple):
-    """Stored transitions: those of row s A + a are indptr[row] .. indptr[row + 1]."""
+    """Stored transitions; those of state s and action a are indptr[row] to indptr[row + 1] - 1 for row = s A + a."""
 
     indptr: Ints
     successor: Ints
@@ -132,7 +132,7 @@ def _best(moves: _Moves, offset: Floats, x: Floats, scale: float, smallest: bool
 
 
 class Grids(NamedTuple):
-    """The least excess and the spacing of every state (S,), before a step and after it."""
+    """The least level and the spacing of the grid of the excess for every state (S,), before and after a step."""
 
     low: Floats
     spacing: Floats
@@ -145,12 +145,12 @@ def excess_step(mdp: FiniteMDP, gain: Floats, grids: Grids, value: Floats, follo
 
     Args:
         mdp: The dynamics.
-        gain: What each transition adds to the excess (n,).
+        gain: The amount that each of n transitions adds to the excess (n,).
         grids: The grids of the excess.
-        value: Values (S, L, I + 1) after the step, by state, level and source. The last entry is the value of the
-            policy, which takes the action with the best value of any source.
-        followed: Actions (I, S) of the sources; -1 for the action of the policy.
-        policy: An array (S, L), to which the policy is written.
+        value: Values (S, L, I + 1) after the step, for S states, L levels and I sources. The last column is the value
+            of the GPI policy, which takes the action with the best value of any source.
+        followed: Actions (I, S) of the sources; -1 if a source takes the action of the GPI policy.
+        policy: An array (S, L), to which the actions of the GPI policy are written.
 
     Returns:
         Values (S, L, I + 1) before the step.
@@ -165,7 +165,7 @@ def excess_moments(mdp: FiniteMDP, gain: Floats, grids: Grids, moments: Floats, 
     """Return the moments (S, L, 3) of states and levels after a step under a policy (S, L).
 
     The moments are the probability of a state and level, and the integrals of N and N^2 over this event, where N is the
-    excess on the grid minus the true one.
+    excess on the grid minus the true excess.
     """
     after = np.zeros_like(moments)
     _excess_moments(_moves(mdp), gain, grids, moments, policy.astype(np.int64), after)  # one type to compile for

@@ -2,12 +2,13 @@
 
     maximise  E sum r    subject to  E sum (feature k) <= L_k,    from one state, over mixtures of policies
 
-A mixture draws one of its policies at the start and follows it. With limits the optimum is in general such a mixture,
-of at most one policy more than there are limits. It is found by column generation: a linear programme mixes the
-policies found so far, which are its columns, and gives prices of the limits. At these prices a new policy is computed,
-until no new one helps. `limited_gpi` computes it by GPI over its sources. `plan_limited` computes it by `plan`, so that
-the result is the optimum of the constrained MDP. The sources are columns from the start, so GPI with limits is never
-below the best mixture of its sources that keeps the limits (docs/theory.md).
+A mixture draws one of its policies at the start and follows it. For m limits the optimum is in general a mixture of up
+to m + 1 policies. The mixture is found by column generation. A linear programme mixes the policies found so far, which
+are its columns, and gives a price for each limit. The best policy at these prices becomes the next column. The search
+ends when its return and costs equal those of a column. `limited_gpi` computes new policies by GPI over its sources. The
+sources are columns from the start, so the result is never below the best mixture of the sources that keeps the limits
+(docs/theory.md). `plan_limited` computes new policies by `plan`, so that the result is the optimum of the constrained
+MDP.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from rasf.planning.moments import successor_moments
 from rasf.planning.plan import check_settings, plan
 from rasf.risk import Entropic
 
-_MOST_POLICIES = 200  # computed at prices
-_SLACK = 1e-9  # of a limit or a return, in units of their size
+_MOST_POLICIES = 200  # new columns, at most
+_SLACK = 1e-9  # tolerance, relative to the size of a limit
 
 Oracle = Callable[[Floats], Ints]  # weights (d,) -> a policy (S,) or (horizon, S)
 
@@ -39,12 +40,12 @@ class LimitedPlan:
     Attributes:
         value: The expected return for w.
         costs: The expected sums (m,) of the limited features.
-        prices: The return gained per unit of each limit (m,); 0 for a limit that does not bind.
+        prices: The return that one more unit of each limit would give (m,); 0 for a limit that does not bind.
         policies: The policies of the mixture, (S,) or (horizon, S) each.
         probabilities: The probability of each policy.
-        sources: The return of each source, then its sums of the limited features (I, 1 + m).
-        kept: Whether the limits are kept. If not, this is the mixture found that exceeds them least.
-        remark: A sentence on the limits that are not kept; empty if all are.
+        sources: For each of I sources, its return and its sums of the m limited features (I, 1 + m).
+        kept: Whether the limits are kept. If not, the mixture is the one found that exceeds the limits least.
+        remark: A sentence on the limits that are not kept; empty if all are kept.
     """
 
     value: float
@@ -71,7 +72,7 @@ def limited_gpi(
     start: int,
     horizon: int | None = None,
 ) -> LimitedPlan:
-    """Compute the best mixture of source policies, and of GPI over them at any prices, within limits.
+    """Compute the best mixture, within limits, of source policies and of GPI policies for any prices of the limits.
 
     Args:
         mdp: The dynamics and features.
@@ -132,7 +133,7 @@ def plan_limited(
 def _columns(
     mdp: FiniteMDP, w: npt.ArrayLike, limits: Mapping[str | int, float | Limit], start: int, horizon: int | None
 ) -> _Columns:
-    """Return a set without columns, after a check of the arguments."""
+    """Check the arguments, and return an empty set of columns."""
     require_mdp(mdp)
     mdp.rewards(w)
     found = read_limits(limits, mdp.n_features)
@@ -150,7 +151,7 @@ def _mix(columns: _Columns, sources: Sequence[Ints], solve: Oracle) -> LimitedPl
     columns.add(solve(w))
     mixed = columns.mixture()
     for _ in range(_MOST_POLICIES):
-        scale = 0.0 if mixed.excess > 0 else 1.0  # the return counts once the limits are kept
+        scale = 0.0 if mixed.excess > 0 else 1.0  # the return does not count until a mixture keeps the limits
         new = solve(scale * w - found.prices_of(mixed.prices, len(w)))
         if not columns.add(new):
             break
@@ -179,7 +180,7 @@ class _Mixture:
 
 
 class _Columns:
-    """Policies with their return and costs from the start, (1 + m) each."""
+    """Policies, each with its return and its m costs from the start state."""
 
     def __init__(self, mdp: FiniteMDP, w: Floats, limits: Limits, start: int, horizon: int | None) -> None:
         self.w, self.limits = w, limits
@@ -203,7 +204,7 @@ class _Columns:
         return np.array(self._rows)
 
     def mixture(self) -> _Mixture:
-        """Return the mixture with the largest return within the limits, else the one that exceeds them least."""
+        """Return the best mixture within the limits, or, if there is none, the mixture that exceeds them least."""
         table, at_most = self.table(), self.limits.at_most
         n, m = len(table), len(at_most)
         unit = np.maximum(np.abs(table[:, 1:] - at_most).max(axis=0), 1e-300)  # limits are compared in these units

@@ -3,8 +3,9 @@
     psi(s, a)   = E[phi + gamma psi(s', pi(s'))]
     Sigma(s, a) = E[delta delta' + gamma^2 Sigma(s', pi(s'))],    delta = phi + gamma psi(s', pi(s')) - psi(s, a)
 
-(the covariance Bellman equations, episodic and discounted). With a horizon of n decisions the tables are indexed by the
-decision. Without a horizon they solve a linear system. Sigma is the full d x d covariance.
+These are the covariance Bellman equations, episodic and discounted; delta' is the transpose. With a horizon of n
+decisions the tables are indexed by the decision. Without a horizon the tables solve a linear system. Sigma is the full
+d x d covariance.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, ends_surely, states_
 from rasf.transfer import Moments
 
 _SOLVE_TOLERANCE = 1e-12
-_NEARLY_CERTAIN = 2  # successors per state, up to which factors stay as sparse as the chain
+_NEARLY_CERTAIN = 2  # up to this many successors per state, factors are as sparse as the chain
 
 
 def successor_moments(mdp: FiniteMDP, policy: npt.ArrayLike, horizon: int | None = None) -> Moments:
@@ -85,7 +86,7 @@ def _then_for_ever(mdp: FiniteMDP, phi: Floats, expect: sp.csr_array, policy: In
 def _over_horizon(
     mdp: FiniteMDP, phi: Floats, expect: sp.csr_array, policy: Ints, after: tuple[Floats, Floats] | None = None
 ) -> Moments:
-    """Return moments at each decision of a policy (n, S); `after` are those of states at its end, zero by default."""
+    """Return moments at each decision of a policy (n, S); `after`: moments of states at its end, zero by default."""
     d = phi.shape[1]
     psi_own, Sigma_own = after or (np.zeros((mdp.n_states, d)), np.zeros((mdp.n_states, d * d)))
     steps = []

@@ -2,19 +2,19 @@
 
 The method is policy iteration with exact evaluation. The first policy ends with probability one: each state moves
 towards an end with positive probability. An action is changed only for a strict gain. So the utility of each policy is
-at least that of the one before. A policy that may never end appears only where its utility is infinite: a class of
-states that it never leaves contains a changed action, and so a strict gain, unless it was closed before. Value
-iteration, in contrast, cannot distinguish a loop without reward from an end that it never reaches.
+at least that of the policy before. A policy that may never end appears only where its utility is infinite: a class of
+states that is never left contains a changed action, and so a strict gain, unless the class was closed before. Value
+iteration, in contrast, may choose a loop without reward that never reaches the end whose value it estimates.
 
-For beta < 0 the first policy must not have utility -inf in a state where another policy has a finite one, because
+For beta < 0 the first policy must not have utility -inf in a state where another policy has a finite utility, because
 changing a single action may not help there. The utility of a policy is -inf exactly where y = sum_n M^n 1 is infinite,
 with M = P_pi exp(beta r) between states that are not terminal. The least y of all policies is the limit of
-y <- 1 + min_a M_a y from y = 0, and a policy that is greedy for the limit attains it. So if the first policy diverges
-somewhere, policies that are greedy for the iterates are tried. The search stops at a policy that diverges nowhere, or
-only in a set D with M_a y >= y for every action, where M_a leads from D to D. Then M_pi^n y >= y in D for every policy,
-so that every policy has utility -inf there.
+y <- 1 + min_a M_a y from y = 0, and a policy that is greedy for the limit attains it. So if the first policy has an
+infinite y in some state, policies that are greedy for the iterates are tried. The search stops at a policy whose y is
+finite everywhere, or infinite only in a set D with M_a y >= y for every action, where M_a counts transitions within D.
+Then M_pi^n y >= y in D for every policy, so that every policy has utility -inf there.
 
-Staying for ever in states without reward has utility 0, and is chosen where every other action has less.
+Staying for ever in states without reward has utility 0, and is chosen where every other choice has a lower utility.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from rasf.mdp import FiniteMDP
 from rasf.planning.bellman import Backup
 from rasf.planning.undiscounted import DIRECT_SOLVE_STATES, Mask, diverges, evaluate, require_reachable_end
 
-_MOST_SWEEPS = 2_000  # plus two per state; states that are undecided after them are borderline, and count as -inf
-_EDGE = 1e-12  # of log y: smaller growth is rounding
+_MOST_SWEEPS = 2_000  # plus two per state; the utility of states that are undecided after these sweeps counts as -inf
+_EDGE = 1e-12  # smaller growth of log y is rounding
 
 
 def optimise(backup: Backup, beta: float, tolerance: float) -> tuple[Floats, Ints, int]:
@@ -42,9 +42,10 @@ def optimise(backup: Backup, beta: float, tolerance: float) -> tuple[Floats, Int
 
 
 def _bounded_policy(backup: Backup, beta: float, policy: Ints, stay: Ints, can_stay: Mask) -> Ints:
-    """Return a policy (S,) with utility -inf only where every policy has it, for beta < 0; `policy` itself if it can.
+    """Return a policy (S,) for beta < 0 with utility -inf only where every policy has utility -inf.
 
-    y is stored as log(y) / beta, so that a sweep is an entropic backup. It is inf at the end, where y = 0.
+    This is the given policy if possible. y is stored as log(y) / beta, so that a sweep is an entropic backup. At the
+    end y = 0, which is stored as inf.
     """
     mdp = backup.mdp
     over = mdp.terminal | can_stay
@@ -84,8 +85,9 @@ def _improve(
 
 
 def _slack(value: Floats, tolerance: float) -> Floats:
-    """Return the largest difference that is no gain: relative above 1, at least the error of an iterated evaluation."""
+    """Return the largest difference of utilities (S,) that is no gain: relative to the largest utility if above 1."""
     finite = np.where(np.isfinite(value), value, 0.0)
+    # at least the error of an iterated evaluation
     least = min(tolerance, 1e-10) if len(value) <= DIRECT_SOLVE_STATES else 2 * tolerance
     return least * np.maximum(1.0, np.abs(finite).max(initial=0.0)) * np.ones_like(value)
 

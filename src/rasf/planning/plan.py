@@ -6,7 +6,8 @@
 | gamma = 1, terminal states | U of the total reward, (S, A) | the same |
 | gamma < 1 | U of the discounted return; policies know gamma^k, (K + 1, S) | stationary fixed point |
 
-`MeanVariance` can be evaluated (from exact moments) but not planned: it has no dynamic programme.
+U is the entropic utility. From the power K of gamma on, `discounted` plans risk-neutrally. `MeanVariance` can be
+evaluated (from exact moments) but not planned, as it has no dynamic programme.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from rasf.risk import Entropic, MeanVariance, NestedEntropic, Risk
 
 DEFAULT_TOLERANCE = 1e-10
 NEUTRAL = Entropic(0.0)
-_NEUTRAL_BETA = 1e-200  # below it |beta| is neutral, as rewards are at most 1e90
+_NEUTRAL_BETA = 1e-200  # a smaller |beta| is neutral, as rewards are at most 1e90
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,7 +38,7 @@ class Plan:
     At gamma = 1 without a horizon utilities may be infinite. `policy` attains them even where actions tie.
 
     Attributes:
-        q: Utilities (S, A); with a horizon (n, S, A); for discounted `Entropic` those at z = 1 (S, A).
+        q: Utilities (S, A); with a horizon (n, S, A); for discounted `Entropic` those at the first decision (S, A).
         policy: Actions (S,); with a horizon (n, S); for discounted `Entropic` (K + 1, S), one row for each power of
             gamma, where the last row is repeated.
         w: The task (d,).
@@ -45,8 +46,8 @@ class Plan:
         horizon: The number of decisions, or None.
         gamma: The discount.
         error: A bound on the error of q; 0 if it is exact to rounding.
-        sweeps: The number of passes over the transitions; at gamma = 1 without a horizon, of rounds of policy
-            iteration.
+        sweeps: The number of passes over the transitions; at gamma = 1 without a horizon, the number of rounds of
+            policy iteration.
     """
 
     q: Floats

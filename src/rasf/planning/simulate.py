@@ -1,7 +1,7 @@
 """Rollouts of a FiniteMDP, many at once, as operations on arrays of states.
 
-A successor is drawn by inverting the running sum of the stored probabilities. Row r has the interval of the sum between
-its first and last entry, so one binary search serves all rollouts of a step.
+A successor is drawn by inverting the running sum of all stored probabilities. Each row of transitions has an interval
+of this sum, so one binary search serves all rollouts of a step.
 """
 
 from __future__ import annotations

@@ -1,36 +1,38 @@
 """Static risk: one risk of the whole return, fixed at the start, for policies that know the accrued return.
 
-For a certainty equivalent rho[X] = max_b b + E u(X - b) and a threshold b, the risk of the return is an ordinary
-expected reward, u(c - b) at the end, in the MDP with states (t, s, c), where c is the accrued return. GPI there,
+Let rho[X] = max_b b + E u(X - b) be a certainty equivalent. For a fixed threshold b, maximising E u(X - b) is an
+ordinary problem in the MDP with states (t, s, c), where c is the accrued return and u(c - b) the only reward, at the
+end. GPI in this MDP,
 
     a = argmax_a max_i E u(c + gamma^t G_i(s, a) - b),        G_i(s, a) the remaining return of source i,
 
-is never below the best source: for every b, its b + E u(G - b) is at least that of every source. With b the threshold
-of the best source this gives rho(GPI) >= max_i rho(source i) (docs/theory.md has the proof). This b is safe but too
-low: GPI does better than its sources, so a higher threshold suits it. The guarantee of each b is for its own
-b + E u(G - b), so others are tried too, and the best is kept.
+is never below the best source: for every b, b + E u(X - b) of GPI is at least that of every source. With b the
+threshold of the best source this gives rho(GPI) >= max_i rho(source i) (docs/theory.md has the proof). This b is safe
+but often too low: GPI does better than its sources, so its own threshold is higher. Each b guarantees only its own
+value of b + E u(X - b). So other thresholds are tried too, and the policy with the best risk is kept.
 
-Values depend on c and b only by the *excess* y = c - b. So tables are indexed by the excess, for all thresholds at
-once:
+Values depend on c and b only through the *excess* y = c - b. The excess is stored in one of two ways:
 
-    exact   all accrued returns that can be reached; equal ones are merged. Used if there are not too many
-    grid    evenly spaced levels of the excess for each step and state, between the least and the largest that can be
-            reached. An excess between two levels moves to one of the two at random, so that its mean stays
+    exact   all accrued returns that can be reached, where equal ones are merged, for one threshold after the other.
+            Used if there are at most `_MOST_ACCRUED` pairs of a state and an accrued return
+    grid    evenly spaced levels of the excess for each step and state, between the least and the largest excess that
+            can be reached, for all thresholds at once. An excess between two levels moves to one of the two at random,
+            with probabilities that keep its mean
 
 The grid is itself an MDP, in which all guarantees hold exactly for a policy that acts by the excess on the grid. The
-true return X of this policy differs from its return X' on the grid by rounding, X' = X + N, and `StaticPlan.error`
-bounds the difference of their risks. The mean m and the variance v of X given the last level are computed along the
-grid. For every b,
+true return X of this policy and its return X' on the grid differ by rounding, X' = X + N, and `StaticPlan.error` bounds
+the difference of their risks. The mean m and the variance v of X given the last level are computed along the grid. For
+every b,
 
     above    E u(X - b) <= E u(m - b), by Jensen's inequality, so that rho[X] <= rho[m]
-    below    E u(X - b) >= E u(m - b) - E cost(m - b, v), where the cost is (sqrt(v + x^2) - |x|) / 2 times the change
-             of slope for a kink of u at 0 (Scarf's bound), and theta v / 2 for `MonotoneMeanVariance`
+    below    E u(X - b) >= E u(m - b) - E cost(m - b, v). If u has a kink at 0, cost(x, v) is (sqrt(v + x^2) - |x|) / 2
+             times the change of slope (Scarf's bound). For `MonotoneMeanVariance` the cost is theta v / 2
     sources  act independently of the excess, so that E[N | states] = 0 and E u(X' - b) <= E u(X - b), by Jensen's
-             inequality: the risk of a source on the grid is never too high, and too low by at most its difference to
-             rho[m]
+             inequality: rho[X'] of a source is never above rho[X], and below it by at most rho[m] - rho[X']
 
-`StaticPlan.action` acts by the true excess, at the nearest level, so it can take another action where two have close
-scores. It has the guarantee of the theorem with scores that are wrong by the slope of u times a spacing.
+`StaticPlan.action` rounds the true excess to the nearest level. So its action can differ from the action on the grid if
+two actions have close scores. It has the guarantee of GPI with approximate scores, whose error is the slope of u times
+the spacing of the levels.
 
 For entropic utility u is exponential, the accrued return is a factor, and choices do not depend on the excess. If there
 are too many accrued returns, the policy and all utilities are still exact, and only the return distribution is on a
@@ -57,13 +59,13 @@ from rasf.planning.bellman import Backup, sweep_back
 from rasf.risk import Entropic, Risk
 from rasf.risk.certainty import CertaintyEquivalent, static_risk
 
-_MOST_ACCRUED = 20_000  # states with accrued returns, over all steps, in an exact solution
-_TRIED, _TRIED_ON_GRID = 64, 3  # thresholds, beside the necessary ones
-_MERGED = 1e-10  # closer accrued returns are equal; in units of the largest reward or return
+_MOST_ACCRUED = 20_000  # pairs of a state and an accrued return, over all steps, in an exact solution
+_TRIED, _TRIED_ON_GRID = 64, 3  # numbers of additional thresholds: exact, on a grid
+_MERGED = 1e-10  # closer accrued returns count as equal; in units of the largest reward or return
 _LEVELS, _MOST_LEVELS = 200, 100_000
 _LARGEST_EXPONENT = 600.0  # exp stays normal in float64
-_ROUNDING = 1e-12  # of the largest return
-_TOLERANCE = 1e-3  # of the range of returns: where a discounted problem is truncated
+_ROUNDING = 1e-12  # relative to the largest return
+_TOLERANCE = 1e-3  # share of the range of returns that truncation of a discounted problem may change
 
 Choose = Callable[[int, int, float], int]  # (step, state, excess) -> action
 
@@ -83,10 +85,10 @@ class StaticPlan:
         risk: The static risk of the return.
         threshold: The threshold b by which the policy acts.
         sources: The static risk of each source policy; empty without sources.
-        law: The return distribution; on a grid, that of the return on the grid.
+        law: The return distribution; on a grid, the distribution of the return on the grid.
         measure: The risk measure.
-        error: A proven bound on the error of `sources`, and on that of `risk` for a policy that acts by the excess on
-            the grid; 0 if they are exact to rounding.
+        error: A proven bound on the errors of `sources` and of `risk`, for a policy that acts by the excess on the
+            grid; 0 if both are exact to rounding.
         levels: The number of levels of the grid, or None for an exact solution.
         horizon: The number of decisions; later rewards do not count.
     """
@@ -142,14 +144,14 @@ def static_gpi(
         risk: A certainty equivalent: `CVaR`, `Entropic` with beta <= 0, `MonotoneMeanVariance` or
             `rasf.risk.PiecewiseLinear`.
         start: The start state.
-        horizon: The number of decisions. Default: none, for gamma below 1. Later rewards are then left out as soon as
-            they can change the return by at most a thousandth of its range.
+        horizon: The number of decisions. Default: none, for gamma below 1. Episodes are then truncated where later
+            rewards can change the return by at most a thousandth of its range.
         search: Try other thresholds too, not only that of the best source. Default: True.
         levels: The number of levels of the grid for accrued returns. Default: exact accrued returns if there are few,
             else 200 levels.
 
     Returns:
-        The policy with its static risk, and those of the sources.
+        The policy with its static risk, and the static risks of the sources.
 
     Raises:
         ValueError: An argument does not fit.
@@ -172,9 +174,9 @@ def plan_static(
 ) -> StaticPlan:
     """Compute the optimal policy for the static risk of the return from one state.
 
-    If u has one kink (`CVaR`, `PiecewiseLinear`) and accrued returns are exact and few, all thresholds that can be
-    optimal are tried, and the optimum is exact. Else some are tried and the best is refined, and `risk` is that of the
-    policy found.
+    If the utility of the risk has one kink (`CVaR`, `PiecewiseLinear`) and accrued returns are exact and few, all
+    thresholds that can be optimal are tried, and the optimum is exact. Otherwise only some thresholds are tried, and
+    `risk` is the risk of the best policy found.
 
     Args:
         mdp: The dynamics and features.
@@ -202,7 +204,7 @@ class _Problem:
     measure: CertaintyEquivalent
     start: int
     horizon: int
-    cut: float  # the largest return that truncation leaves out, in size
+    cut: float  # the largest size of the return that truncation leaves out
 
     @classmethod
     def of(cls, mdp: FiniteMDP, w: npt.ArrayLike, risk: Risk, start: int, horizon: int | None) -> _Problem:
@@ -215,7 +217,7 @@ class _Problem:
                 raise ValueError("horizon must be given where gamma is 1: static risk needs the number of decisions")
             horizon = max(1, int(np.ceil(np.log(_TOLERANCE / 2) / np.log(mdp.gamma))))
             if horizon > MOST_DECISIONS:
-                raise ValueError(f"horizon must be given at gamma = {mdp.gamma!r}: it needs {horizon:.2g} decisions")
+                raise ValueError(f"horizon must be given at gamma = {mdp.gamma!r}: the default is {horizon:.2g}")
             cut = mdp.gamma**horizon * float(np.abs(rewards).max(initial=0.0)) / (1 - mdp.gamma)
         problem = cls(mdp, rewards, measure, start, decisions("horizon", horizon), cut)
         if isinstance(risk, Entropic):
@@ -246,7 +248,10 @@ def _solve(problem: _Problem, followed: Ints | None, search: bool, levels: int |
 
 
 class _Layer(NamedTuple):
-    """The states (m,) and accrued returns (m,) that can be reached at a step; moves (m A, m') to the next layer."""
+    """The m pairs of a state and an accrued return that can be reached at a step, and the moves to the next layer.
+
+    `moves` (m A, m') holds the probabilities to get from each pair and action to the m' pairs of the next layer.
+    """
 
     state: Ints
     accrued: Floats
@@ -295,7 +300,7 @@ class _Exact:
         sources, wanted = np.empty(0), list(ends[np.unique(np.linspace(0, len(ends) - 1, _TRIED).astype(int))])
         if followed is None:
             if len(ends) <= 8 * _TRIED:
-                wanted = list(ends)  # if u has one kink, a threshold is one of the values of the return
+                wanted = list(ends)  # if u has one kink, the best threshold is one of the values of the return
         else:
             laws = [self._law(self._own(followed[:, i])) for i in range(followed.shape[1])]
             found = [measure.with_threshold(law.probabilities, law.values) for law in laws]
@@ -452,7 +457,7 @@ def _on_grid(problem: _Problem, followed: Ints | None, search: bool, levels: int
 
 @dataclass(frozen=True)
 class _Grid:
-    """Evenly spaced levels (L,) of the excess by step and state (n + 1, S): least, spacing, whether reachable."""
+    """Evenly spaced levels (L,) of the excess for each step and state (n + 1, S)."""
 
     problem: _Problem
     levels: int
@@ -466,12 +471,12 @@ class _Grid:
         least, most = (np.array(side) for side in zip(*_accrued_ranges(problem), strict=True))
         reached = np.isfinite(least)
         low, high = float(least[-1].min()), float(most[-1].max())
-        least[-1], most[-1] = low, high  # one grid for the return distribution
+        least[-1], most[-1] = low, high  # one grid for all last states, on which the return distribution is
         used = np.isfinite(least)
         start, end = (least - high, most - low) if thresholds else (least, most)
         width = np.where(used, end - start, 0.0)
         spacing = np.where(width > 0, width, 1.0) / (levels - 1)
-        if thresholds and high > low:  # 0 is one of the last levels, as u may have a kink there
+        if thresholds and high > low:  # 0 is a level of the last grid, as u may have a kink at 0
             spacing[-1] = (high - low) / ((levels - 1) // 2)
         return cls(problem, levels, np.where(used, start, 0.0), spacing, reached)
 
@@ -483,12 +488,12 @@ class _Grid:
         return self.low[step, state] + self.spacing[step, state] * np.arange(self.levels)
 
     def move(self, step: int) -> tuple[Floats, kernels.Grids]:
-        """Return what the transitions (n,) of a step add to the excess, and the grids before and after it."""
+        """Return the amounts (n,) that transitions of a step add to the excess, and the grids before and after."""
         gain = self.problem.mdp.gamma**step * self.problem.rewards
         return gain, kernels.Grids(self.low[step], self.spacing[step], self.low[step + 1], self.spacing[step + 1])
 
     def follow(self, policy: Callable[[int], Ints], level: int) -> _LastLevels:
-        """Return the last levels under a policy, (S, L) for each step, from a level of the first grid."""
+        """Return the levels at the end, under a policy (S, L) for each step, from a level of the first grid."""
         moments = np.zeros((self.problem.mdp.n_states, self.levels, 3))
         moments[self.problem.start, level, 0] = 1.0
         for step in range(self.problem.horizon):
@@ -501,7 +506,7 @@ class _Grid:
 
 
 class _LastLevels(NamedTuple):
-    """The probabilities of the last levels (L,), and the mean and variance of the true return given each."""
+    """The probabilities of the levels (L,) at the end, and the mean and variance of the true return for each."""
 
     mass: Floats
     mean: Floats

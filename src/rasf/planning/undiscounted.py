@@ -1,18 +1,20 @@
 """Total reward without a horizon: gamma = 1, terminal states.
 
-For a stationary policy let M = P_pi exp(beta r) between the states that are not terminal. In x = E exp(beta R) the
-Bellman equation is linear, x = M x + b, but its solution is the utility only where the spectral radius of M is below 1.
-Elsewhere a linear solver returns finite numbers without meaning. So:
+For a stationary policy let M = P_pi exp(beta r) between the states that are not terminal, and let R be the total
+reward. The Bellman equation of x = E exp(beta R) is linear, x = M x + b, but its solution gives the utility
+U = log(x) / beta only where the spectral radius of M is below 1. Elsewhere a linear solver returns finite numbers
+without meaning. So:
 
-* each communicating class is tested separately. In a class of radius >= 1, and in every state that can reach one,
-  E exp(beta R) counts as inf, so U = sign(beta) inf. (At a radius of exactly 1, in a class that never ends, the sums
-  may oscillate within bounds and have no limit; U is the same there.)
-* a state that can never end, in classes of radius < 1, has E exp(beta R) = 0, so U = -sign(beta) inf;
+* each communicating class of states is tested separately. In a class of radius >= 1, and in every state that can reach
+  one, E exp(beta R) counts as inf, so U = sign(beta) inf. (In a class of radius exactly 1 that never ends, E exp of the
+  reward of n steps may oscillate within bounds as n grows, and has no limit. U is set to the same value there.)
+* a state from which no end can be reached, and only classes of radius < 1, has E exp(beta R) = 0, so
+  U = -sign(beta) inf;
 * a class that never ends and has no rewards counts as terminal;
-* the remaining states are solved, scaled by the utilities themselves so that nothing overflows.
+* the equations of the remaining states are solved, scaled by the utilities so that nothing overflows.
 
-At beta = 0 a class that never ends has a mean of inf or -inf by the sign of its average reward, and no mean if that is
-0. The optimum over policies is in `optimum`.
+At beta = 0 a class that never ends has a mean of inf or -inf by the sign of its average reward, and no mean if the
+average reward is 0. The optimum over policies is in `optimum`.
 """
 
 from __future__ import annotations
@@ -31,11 +33,11 @@ from rasf.mdp import FiniteMDP
 from rasf.planning.bellman import WINDOW, Backup, follow, remaining_change
 
 Mask = npt.NDArray[np.bool_]
-DIRECT_SOLVE_STATES = 5_000  # above this, sparse factors may fill in, so iterate
+DIRECT_SOLVE_STATES = 5_000  # with more states, sparse factors may fill in, so evaluation iterates
 _RADIUS_TOLERANCE = 1e-12
 _RADIUS_SWEEPS = 1_000
 _SMALL_BETA = 1e-6  # up to this |beta| the risk-neutral values may be the better start
-_NEAR_NEUTRAL = 1.0  # the largest exponent, scaled by the risk-neutral values, at which they are the start
+_NEAR_NEUTRAL = 1.0  # the largest exponent, after scaling by the risk-neutral values, at which these are the start
 _TINY_BETA = 1e-290  # below this, beta x may be subnormal
 _ROUNDING = 1e-14
 
@@ -112,11 +114,12 @@ def _iterate(backup: Backup, beta: float, policy: Ints, open_states: Ints, value
 def _solve(chain: _Chain, beta: float, open_states: Ints, value: Floats) -> None:
     """Set the values of the open states to the exact ones, by Newton steps scaled by the current values v.
 
-    With y = exp(beta (v* - v)) the equation is linear, y = M y + b, and one step solves it exactly from any v whose
-    scaling neither over- nor underflows. Written for u = (y - 1) / beta it keeps its digits as beta goes to 0, where it
-    becomes v* - v = P (v* - v) + residual. The start is the heaviest path, whose scaling is safe at any size of the
-    exponents. Its values are of size 1 / beta, so for small |beta| the start is the risk-neutral values instead, if
-    all exponents are small when scaled by them.
+    Let v* be the exact values. In y = exp(beta (v* - v)) the Bellman equation is linear, y = M y + b, and one step
+    solves it exactly from any v for which the scaled exponentials neither over- nor underflow. The equation is written
+    for u = (y - 1) / beta, so that no digits are lost as beta goes to 0, where it becomes
+    v* - v = P (v* - v) + residual. The first v is from `dominant_path`, which is safe for exponents of any size. These
+    values are of size 1 / beta, so for small |beta| the first v is the risk-neutral values instead, if scaling by these
+    keeps all exponents small.
     """
     if beta != 0 and not (abs(beta) <= _SMALL_BETA and chain.start_neutral(beta, open_states, value)):
         value[open_states] = chain.dominant_path(beta, open_states, value) / beta
@@ -129,7 +132,7 @@ def _solve(chain: _Chain, beta: float, open_states: Ints, value: Floats) -> None
 
 @dataclass(frozen=True)
 class _Chain:
-    """The Markov chain of a policy: transitions row -> successor with probability and reward; empty if terminal."""
+    """The Markov chain of a policy: transitions row -> successor, none from terminal states."""
 
     n_states: int
     row: Ints
@@ -161,7 +164,7 @@ class _Chain:
         return (self.closed() & ~rewarded)[self.label]
 
     def exploding(self, beta: float, ended: Mask) -> Mask:
-        """Return the mask (S,) of states that can reach a class of radius 1 or more, apart from `ended` ones."""
+        """Return the mask (S,) of states that can reach a state of a class of radius 1 or more that is not `ended`."""
         return _can_reach(self.graph, self.explodes(beta) & ~ended)
 
     def explodes(self, beta: float) -> Mask:
@@ -251,7 +254,7 @@ class _Chain:
     def dominant_path(self, beta: float, open_states: Ints, value: Floats) -> Floats:
         """Return the log of the largest term of E exp(beta R): the heaviest path to an end, by Bellman-Ford.
 
-        When scaled by it, every weight is at most 1 and every solution at least 1.
+        Scaled by this term, every weight is at most 1 and every solution at least 1.
         """
         index = np.full(self.n_states, -1)
         index[open_states] = np.arange(len(open_states))
@@ -270,7 +273,7 @@ class _Chain:
         return best[:-1]
 
     def start_neutral(self, beta: float, open_states: Ints, value: Floats) -> bool:
-        """Set the open values to the risk-neutral ones, if these exist and scaling by them is safe; return whether."""
+        """Set the open values to the risk-neutral ones if finite and safe for scaling; return whether they were set."""
         mine = np.isin(self.row, open_states)
         row, successor = self.row[mine], self.successor[mine]
         if not np.isfinite(value[successor]).all():
@@ -310,7 +313,7 @@ def _graph(row: Ints, successor: Ints, n_states: int) -> sp.csr_array:
 
 
 def _can_reach(graph: sp.csr_array, targets: Mask) -> Mask:
-    """Return the mask (S,) of states with a path to a target, perhaps of no step."""
+    """Return the mask (S,) of states with a path to a target, perhaps of zero steps."""
     n = graph.shape[0]
     goals = np.flatnonzero(targets)
     # one more node with an edge to every target in the reversed graph

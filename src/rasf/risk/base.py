@@ -10,7 +10,7 @@ batched over leading axes:
     mixture      weights, means and variances (..., M) of M components
 
 `supports` names the forms that a risk can score; the others raise a ValueError. Arrays may be numpy or jax, and the
-result is of the same kind. In every risk `beta < 0` is averse.
+result is of the same kind. A risk with a parameter `beta` is averse if `beta < 0`.
 """
 
 from __future__ import annotations
@@ -72,8 +72,9 @@ class Risk:
     """A risk measure: it turns a return distribution into one number, larger is better.
 
     There is a method for each form of a distribution: samples, a histogram, moments (mean and variance), histograms of
-    independent features, a mixture. `supports` names the forms that a risk can score. To define a risk, override their
-    methods: `moments` for tables, `independent` for networks with histograms.
+    independent features, a mixture. `supports` names the forms that a risk can score. To define a risk, list forms in
+    `supports` and override the methods of these forms: `moments` for tables, `independent` for networks with
+    histograms.
     """
 
     supports: ClassVar[frozenset[str]] = frozenset()

@@ -2,16 +2,15 @@
 
 u is concave and not decreasing, with u(0) = 0 and slope 1 at 0. A part b of the random X counts as certain, and u
 scores the difference X - b; the best b is the *threshold*. With a threshold that is fixed at the start, the risk of a
-whole return becomes an ordinary expectation: of u of the accrued return plus the remaining return minus the threshold
-(`rasf.planning.static`).
+whole return becomes an ordinary expectation, E u(accrued + remaining return - threshold) (`rasf.planning.static`).
 
     risk                           u(x)                                      threshold
     CVaR(alpha)                    min(x, 0) / alpha                         the alpha-quantile
     PiecewiseLinear(gain, loss)    gain x above 0, loss x below              the quantile (1 - gain) / (loss - gain)
-    MonotoneMeanVariance(beta)     x + beta x^2 / 2, flat from its top       a root
+    MonotoneMeanVariance(beta)     x + beta x^2 / 2, then its maximum        a root
     Entropic(beta), beta <= 0      (exp(beta x) - 1) / beta                  the utility itself
 
-Mean-variance is not among them, because it can prefer a smaller return. `rasf.risk.monotone` has its monotone form.
+Mean-variance has no such form, because it can prefer a smaller return. `rasf.risk.monotone` has a monotone variant.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _SQRT_OF_TAU = 2.5066282746310002
 
 
 class CertaintyEquivalent(Risk):
-    """A risk of this family; a subclass defines u, and `averse` says whether u is concave."""
+    """An optimised certainty equivalent. A subclass defines its utility u; `averse` is whether u is concave."""
 
     @property
     def averse(self) -> bool:
@@ -40,7 +39,7 @@ class CertaintyEquivalent(Risk):
         raise NotImplementedError
 
     def threshold(self, probs: Array, atoms: Array) -> Array:
-        """Return the best b (...) for histograms.
+        """Return the threshold (...) of histograms, the b that attains the maximum.
 
         Args:
             probs: Probabilities (..., N).
@@ -49,7 +48,7 @@ class CertaintyEquivalent(Risk):
         raise NotImplementedError
 
     def steepest(self, least: float) -> float:
-        """Return the largest slope of u on an interval without upper end.
+        """Return the largest slope of u on [least, inf).
 
         Args:
             least: The lower end of the interval.
@@ -77,7 +76,7 @@ class CertaintyEquivalent(Risk):
         raise NotImplementedError
 
     def normal_threshold(self, mean: Array, std: Array) -> Array:
-        """Return the best b (...) for normal distributions, in numpy.
+        """Return the threshold (...) of normal distributions, in numpy.
 
         Args:
             mean: Means (...).
@@ -109,7 +108,7 @@ def static_risk(risk: Risk) -> CertaintyEquivalent:
 
 
 def quantile(probs: Array, atoms: Array, level: float) -> Array:
-    """Return the least atom (...) at or below which there is a mass of `level`."""
+    """Return the least atom (...) with a mass of at least `level` at or below it."""
     xp = array_namespace(probs, atoms)
     probs, atoms = ascending(probs, atoms)
     reached = xp.cumsum(probs, axis=-1) >= level - 1e-12

@@ -2,9 +2,9 @@
 
     CVaR_alpha[X] = (1 / alpha) integral_0^alpha F^{-1}(u) du,        alpha = 1 is the mean.
 
-For the normal distribution it is m - sd pdf(q) / alpha at the alpha-quantile q. The paper names such risks as an open
-extension. They have no Bellman equation on states alone, but one on states and the accrued return
-(`rasf.planning.static`).
+For a normal distribution with mean m and standard deviation sd it is m - sd pdf(q) / alpha, with the density and the
+alpha-quantile q of the standard normal distribution. The paper names CVaR as an open extension. CVaR has no Bellman
+equation on states alone, but has one on states and the accrued return (`rasf.planning.static`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rasf.risk.base import histogram_moments
 from rasf.risk.certainty import CertaintyEquivalent, ascending, below_zero, kink_cost, quantile
 
 _GRID = 512  # cells of the grid on which distributions are convolved
-_BLOCK = 24  # atoms: the grid has a multiple of 24 x 24, for fast Fourier transforms and fast sums over blocks
+_BLOCK = 24  # the grid has a multiple of 24 x 24 atoms, for fast Fourier transforms and fast sums over blocks
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class CVaR(CertaintyEquivalent):
             raise ValueError(f"alpha must be in (0, 1], got {self.alpha}")
 
     def histogram(self, probs: Array, atoms: Array) -> Array:
-        """Return CVaR (...) of probabilities (..., N) over atoms; an atom on the boundary counts in part."""
+        """Return CVaR (...) of probabilities (..., N) over atoms, with part of the mass of the last one."""
         return self._ascending(*ascending(probs, atoms))
 
     def _ascending(self, probs: Array, atoms: Array) -> Array:
@@ -49,7 +49,7 @@ class CVaR(CertaintyEquivalent):
         """Return CVaR of the normal distribution with this mean and variance."""
         xp = array_namespace(mean, variance)
         positive = xp.asarray(variance) > 0
-        spread = xp.where(positive, xp.sqrt(xp.where(positive, variance, 1.0)), 0.0)  # no gradient below zero
+        spread = xp.where(positive, xp.sqrt(xp.where(positive, variance, 1.0)), 0.0)  # zero gradient if not positive
         return mean - normal_tail_factor(self.alpha) * spread
 
     def independent(self, probs: Array, atoms: Array, w: Array) -> Array:
@@ -61,7 +61,7 @@ class CVaR(CertaintyEquivalent):
         return self
 
     def utility(self, x: Array) -> Array:
-        """Return min(x, 0) / alpha; at alpha = 1 x itself, with which any threshold gives the mean."""
+        """Return min(x, 0) / alpha; at alpha = 1 return x, so that every threshold gives the mean."""
         return x if self.alpha == 1 else array_namespace(x).minimum(x, 0.0) / self.alpha
 
     def steepest(self, least: float) -> float:
@@ -88,8 +88,8 @@ class CVaR(CertaintyEquivalent):
 class PiecewiseLinear(CertaintyEquivalent):
     """Outcomes above the threshold count `gain` times, those below it `loss` times; 0 <= gain < 1 < loss.
 
-    This equals gain mean + (1 - gain) CVaR at level (1 - gain) / (loss - gain), so it weighs the mean and the worst
-    cases.
+    The risk equals gain x mean + (1 - gain) x CVaR at level (1 - gain) / (loss - gain), so the mean and the worst cases
+    both count.
     """
 
     gain: float
@@ -147,7 +147,7 @@ class PiecewiseLinear(CertaintyEquivalent):
         return self.gain * (mean - below) + self.loss * below
 
     def normal_threshold(self, mean: Array, std: Array) -> Array:
-        """Return the quantile of normal distributions."""
+        """Return the quantile at the level of the CVaR, for normal distributions."""
         return self._tail.normal_threshold(mean, std)
 
 
@@ -169,7 +169,7 @@ def convolution(probs: Array, atoms: Array, w: Array) -> tuple[Array, Array]:
     exact = {} if xp is np else {"precision": "highest"}  # without this, a GPU rounds the shares to ten bits
     spectrum = xp.fft.rfft(xp.einsum("...dn,dnm->...dm", xp.asarray(probs) * 1.0, share, **exact), axis=-1)
     summed = xp.fft.irfft(xp.prod(spectrum, axis=-2), n=size, axis=-1)
-    mass = xp.maximum(summed, 0.0)  # rounding leaves traces below zero
+    mass = xp.maximum(summed, 0.0)  # rounding gives tiny negative masses
     return mass / xp.sum(mass, axis=-1, keepdims=True), xp.sum(least) + spacing * xp.arange(size)
 
 

@@ -1,15 +1,17 @@
-"""Entropic utility of parametric distributions (the paper's appendix A.4), by mean m and *covariance*.
+"""Entropic utility of parametric distributions (the paper's appendix A.4), given by mean and covariance.
 
-If Psi is elliptical, Psi . w is one-dimensional with mean m = psi . w and variance v = w' Sigma w, and
+If the random sum of features Psi is elliptical with mean psi and covariance Sigma, the return Psi . w has mean
+m = psi . w and variance v = w' Sigma w, and its utility is
 
     normal      U = m + (beta / 2) v
     Laplace     U = m - (1 / beta) log(1 - beta^2 v / 2)                 for beta^2 v < 2, else sign(beta) inf
     logistic    U = m + (1 / beta) log(y / sin y),  y^2 = 3 beta^2 v     for y < pi, else sign(beta) inf
-    Student     no exponential moment: only beta = 0
+    Student     U = m at beta = 0, else it does not exist
 
-The paper's logistic row is written with a scale s, B(1 - beta s, 1 + beta s) = pi beta s / sin(pi beta s); the constant
-of its footnote is s^2 = (3 / pi^2) v. Mixtures reduce to the discrete case: E exp(beta X) = sum_k pi_k exp(beta U_k),
-which is the entropic utility of the components' utilities.
+The paper's logistic row has a scale s in place of v, with s^2 = (3 / pi^2) v by its footnote, and the beta function
+B(1 - beta s, 1 + beta s) = pi beta s / sin(pi beta s). For a mixture with weights pi_k and utilities U_k of its
+components, E exp(beta X) = sum_k pi_k exp(beta U_k). So U is the entropic utility of a discrete variable that has the
+value U_k with probability pi_k.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ def elliptical_utility(law: Law, beta: Array, mean: Array, variance: Array) -> A
     term = variance_term(beta, xp.asarray(variance) * 1.0)
     if law in ("normal", "student"):
         return mean + term
-    with np.errstate(over="ignore"):  # an infinite x is outside the domain, where factors are infinite
+    with np.errstate(over="ignore"):  # an overflow is right: the factor is infinite there
         x = 2 * beta * term
     factor = _laplace_factor(x) if law == "laplace" else _logistic_factor(x)
     return mean + term * factor

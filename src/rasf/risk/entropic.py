@@ -1,7 +1,7 @@
 """Entropic utility: U_beta[X] = (1 / beta) log E exp(beta X), the mean at beta = 0.
 
-It is computed smoothly through beta = 0 and without overflow. With the mean m, t = beta (X - m), and x* the atom with
-the largest beta x:
+The computation is smooth at beta = 0 and does not overflow. With the mean m, t = beta (X - m), and x* the atom with the
+largest beta x, it has three forms:
 
     |t| large    U = x* + log E exp(beta (X - x*)) / beta             log-sum-exp
     |t| < 1      U = m + log1p(E expm1(t)) / beta                     no cancellation
@@ -55,7 +55,7 @@ def entropic_utility_log(log_probs: Array, x: Array, beta: Array) -> Array:
     tilted = log_probs + beta * x
     top = xp.max(tilted, axis=-1)
     far = top + xp.log(xp.sum(xp.exp(tilted - top[..., None]), axis=-1))
-    # where all atoms lie within 1 / |beta| of one another, exp loses nothing and the other form cancels less
+    # where atoms lie within 1 / |beta| of one another, exp loses no digits and `close` has less cancellation
     near = xp.abs(beta) * (xp.max(x, axis=-1) - xp.min(x, axis=-1)) < 1.0
     return xp.where(near, close, far / xp.where(near, 1.0, beta))
 
@@ -109,10 +109,10 @@ class Entropic(BetaRisk, CertaintyEquivalent):
 
 @dataclass(frozen=True)
 class NestedEntropic(BetaRisk):
-    """The recursion Q = U_beta[r + gamma Q'] of Algorithm 3, for planning with gamma < 1.
+    """The recursion Q = U_beta[r + gamma Q'] of the paper's Algorithm 3, for planning with gamma < 1.
 
-    It is a contraction and time-consistent. It is not the entropic utility of the discounted return, which is
-    `Entropic`.
+    The recursion is a contraction and time-consistent. It does not give the entropic utility of the discounted return,
+    which is `Entropic`.
     """
 
     at_discount = Risk.at_discount  # there is no discount-aware form

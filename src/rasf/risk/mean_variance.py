@@ -18,7 +18,7 @@ from rasf.risk.base import BetaRisk, check_beta, histogram_moments
 def variance_term(beta: Array, variance: Array) -> Array:
     """Return (beta / 2) variance; a negative estimate counts as zero."""
     xp = array_namespace(beta, variance)
-    with np.errstate(over="ignore"):  # at an extreme beta any variance may score -inf or inf
+    with np.errstate(over="ignore"):  # at an extreme beta the product may be -inf or inf
         return beta / 2 * xp.maximum(variance, 0.0)
 
 
@@ -30,7 +30,7 @@ class MeanVariance(BetaRisk):
 
     @property
     def variance_weight(self) -> Array:
-        """The factor of the variance, beta / 2, as compiled code takes it."""
+        """The factor of the variance, beta / 2, for compiled code."""
         return self.beta / 2
 
     @classmethod

@@ -5,17 +5,17 @@ the certainty equivalent (`rasf.risk.certainty`) of the utility
 
     u(x) = x - theta x^2 / 2 up to 1 / theta, and constant from there on,      theta = -beta
 
-It equals mean + (beta / 2) variance if no outcome lies more than 1 / theta above the mean, and it never falls when an
-outcome rises. With a top k = b + 1 / theta it is
+The risk equals mean + (beta / 2) variance if no outcome lies more than 1 / theta above the mean, and never falls when
+an outcome rises. With k = b + 1 / theta, from which on outcomes count the same, it is
 
     rho[X] = max_k  k - 1 / (2 theta) - (theta / 2) E[((k - X)^+)^2]
 
 so only outcomes below k lower the score. For histograms the maximum is found exactly. For a normal distribution
 of mean m and standard deviation s, with g(z) = z Phi(z) + phi(z),
 
-    rho = m - (s / 2) (g(-z) + theta s Phi(z)),        g(z) = 1 / (theta s)
+    rho = m - (s / 2) (g(-z) + theta s Phi(z)),        where z solves g(z) = 1 / (theta s)
 
-It is above m - theta s^2 / 2, which it approaches for small theta s. For large ones it is about
+This is above m - theta s^2 / 2, and approaches it for small theta s. For large theta s, rho is about
 m - s sqrt(2 log(theta s)).
 """
 
@@ -32,15 +32,15 @@ from rasf.risk.certainty import CertaintyEquivalent, ascending, normal_density
 from rasf.risk.cvar import convolution
 
 _STEPS = 4  # of Newton's method: a relative error of 2e-10 at most
-_LEAST_GOAL = 1e-20  # of g; smaller ones have z below -9.3, where float32 has no digits left
-_LEAST_STEEP = 1e-3  # of theta s; below this the cost per unit of s is theta s to the last digit
+_LEAST_GOAL = 1e-20  # least value of g to invert; smaller values have z below -9.3, where float32 has no digits left
+_LEAST_STEEP = 1e-3  # for smaller theta s, the cost per unit of s is theta s to the last digit
 
 
 @dataclass(frozen=True)
 class MonotoneMeanVariance(BetaRisk, CertaintyEquivalent):
     """Mean-variance at `beta` <= 0 that never prefers a dominated choice.
 
-    `beta` has the scale of `MeanVariance`. Under strong aversion this is the safer of the two.
+    `beta` has the same scale as in `MeanVariance`. Under strong aversion this risk is the safer of the two.
     """
 
     supports: ClassVar[frozenset[str]] = frozenset({"samples", "histogram", "moments", "independent"})

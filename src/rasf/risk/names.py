@@ -1,7 +1,7 @@
 """Risks as text, for files and command lines: `neutral`, `mean-variance:-4`, `entropic:-1`, `cvar:0.1`.
 
-Every risk that policies can be trained for has such a text. Any other risk is written as its `repr`. This cannot be
-turned back into a risk, because a file must not execute code. It is read as an `UnknownRisk`, which keeps the text.
+Every risk that policies can be trained for has such a text. Any other risk is written as its `repr`. A `repr` cannot
+be turned back into a risk, because a file must not execute code. It is read as an `UnknownRisk`, which keeps the text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EXAMPLES = "neutral, monotone:-4, mean-variance:-4, entropic:-1 or cvar:0.1"
 
 @dataclass(frozen=True)
 class UnknownRisk(Risk):
-    """A risk that a file knows only by its text, such as one of a user's class; it cannot score anything."""
+    """A risk of which a file holds only the text, such as a risk of a user's own class; it cannot score anything."""
 
     text: str
 

@@ -1,7 +1,9 @@
 """Entropic utility of the skew-normal distribution, the member of the skew-elliptical family with a closed form.
 
-Psi has mean psi, covariance Sigma and skewness vector delta: Psi = xi + |Z0| delta + Z with Z0 standard normal. Then
-xi = psi - sqrt(2 / pi) delta, Omega = Sigma + (2 / pi) delta delta', and for X = Psi . w with m, v and s = delta . w
+The sum of features Psi has mean psi, covariance Sigma and skewness vector delta: Psi = xi + |Z0| delta + Z, with Z0
+standard normal and Z normal with mean 0, independent of each other. The location is xi = psi - sqrt(2 / pi) delta, and
+the scale matrix Cov Z + delta delta' is Sigma + (2 / pi) delta delta'. The return X = Psi . w with mean m, variance v
+and skew s = delta . w has the utility
 
     U = m - sqrt(2 / pi) s + (beta / 2) (v + (2 / pi) s^2) + (1 / beta) log(2 Phi(beta s)).
 

@@ -1,25 +1,28 @@
 """Statistics of scores (runs, tasks), their intervals, and comparisons of two algorithms.
 
-Mean: sum_it x_it / (n T). Interquartile mean (IQM): sort all m = n T scores, leave out the floor(m / 4) smallest and as
-many of the largest, and average the others. It is robust like a median, and less noisy with few runs. If m is not a
-multiple of 4, whole scores are left out and none is weighted by a fraction. scipy.stats.trim_mean(scores, 0.25,
-axis=None) and published tables of IQMs do the same, so that numbers can be compared. As a consequence, slightly more
-than half of the scores count (all of them if m < 4), and duplicating every score can change the IQM slightly.
+Score x_it is of run i = 1..n on task t = 1..T. Mean: sum_it x_it / (n T). Interquartile mean (IQM): sort all N = n T
+scores, leave out the floor(N / 4) smallest and as many of the largest, and average the others. The IQM is robust like a
+median, and less noisy with few runs. If N is not a multiple of 4, whole scores are left out and none is weighted by a
+fraction. scipy.stats.trim_mean(scores, 0.25, axis=None) and published tables of IQMs do the same, so that numbers can
+be compared. As a consequence, slightly more than half of the scores count (all of them if N < 4), and duplicating every
+score can change the IQM slightly.
 
-Stratified interval: in each resample, n runs of every task are drawn with replacement among the n of that task.
+Stratified interval: in each resample, n runs of every task are drawn with replacement from the n runs of that task.
 
-Ours x (n, T) against theirs y (m, T) on the same tasks. Difference: S(x) - S(y) for a statistic S. Probability of
-improvement: that a run of ours beats a run of theirs on a task, mean over tasks, ties counting half:
+Two algorithms on the same T tasks: ours with scores x (n runs), theirs with scores y (m runs). Difference: S(x) - S(y)
+for a statistic S. Probability of improvement: the probability that a run of ours beats a run of theirs on the same
+task, averaged over tasks, where ties count half:
 
     P = 1/T sum_t P_t,    P_t = 1/(n m) sum_ij [x_it > y_jt] + [x_it = y_jt] / 2,
 
-where n m P_t is the statistic U of Mann and Whitney. It measures how often ours is better, not by how much; 1/2 is no
-improvement.
+where n m P_t is the statistic U of Mann and Whitney. P measures how often our runs are better, not by how much;
+P = 1/2 is no improvement.
 
-Unpaired: the runs of the two are resampled independently. Paired, if run i of both has the same seed (and so the same
-tasks and noise): n = m, pairs are resampled, and P_t = 1/n sum_i [x_it > y_it] + [x_it = y_it] / 2. Variation that a
-pair has in common cancels in the difference: the interval of a mean is that of the differences x_it - y_it. Note that
-the interquartile mean of the differences, `stratified_interval(x - y)`, is not the difference of interquartile means.
+Unpaired runs: the runs of the two algorithms are resampled independently. Paired runs: run i of both has the same seed
+(and so the same tasks and noise). Then n = m, pairs are resampled, and
+P_t = 1/n sum_i [x_it > y_it] + [x_it = y_it] / 2. Variation that the two runs of a pair share cancels: the interval of
+a difference of means is the interval of the mean of x_it - y_it. Note that the interquartile mean of the differences,
+`stratified_interval(x - y)`, is not the difference of interquartile means.
 """
 
 from __future__ import annotations
@@ -115,13 +118,13 @@ def probability_of_improvement(
             _times_drawn(_drawn_runs(generator, block, scores.shape, whole_runs), len(scores))
             for scores, generator in zip((first, second), generators, strict=True)
         )
-        # sums of halves are exact in any order
+        # all terms are multiples of 1/2, so the sums are exact in any order
         drawn.append(((mine @ wins) * other).sum(axis=(0, 2)) / wins.size)
     return Interval.of(wins.mean(), drawn, min(len(first), len(second)))
 
 
 def _interval(statistic: Callable[..., Floats], scores: tuple[Floats, ...], seed: int, whole_runs: bool) -> Interval:
-    """Return the interval of a statistic of several scores (runs, tasks) that are resampled together."""
+    """Return the interval of a statistic of several arrays of scores (runs, tasks) that are resampled together."""
     generator, columns, drawn = np.random.default_rng(seed), np.arange(scores[0].shape[1]), []
     for block in blocks(sum(part.size for part in scores)):
         runs = _drawn_runs(generator, block, scores[0].shape, whole_runs)
@@ -143,17 +146,17 @@ def _times_drawn(drawn: Ints, runs: int) -> Floats:
 
 
 def _wins(ours: Floats, theirs: Floats) -> Floats:
-    """Return 1 where ours is larger, 1/2 where both are equal, 0 where ours is smaller."""
+    """Return 1 where our score is larger, 1/2 where both are equal, 0 where it is smaller."""
     twice: Ints = np.add(ours > theirs, ours >= theirs, dtype=np.int64)
     return twice / 2
 
 
 def _of(statistic: Statistic, scores: Floats) -> Floats:
-    """Return the statistic of scores; refuse one that is not one number for each (runs, tasks)."""
+    """Return the statistic of scores; refuse a statistic without one number for each matrix (runs, tasks)."""
     found = np.asarray(statistic(scores), np.float64)
     if found.shape != scores.shape[:-2]:
         raise ValueError(
-            f"statistic must turn scores (.., runs, tasks) into numbers (..), turned {scores.shape} into {found.shape}."
+            f"statistic must turn scores (.., runs, tasks) into numbers (..), got {found.shape} for {scores.shape}."
         )
     return found
 
@@ -190,7 +193,7 @@ def _same_tasks(ours: npt.ArrayLike, theirs: npt.ArrayLike, paired: bool) -> tup
     """Return scores (n, tasks) and (m, tasks) of two algorithms on the same tasks; n = m if they are paired."""
     first, second = _several("ours", ours), _several("theirs", theirs)
     if first.shape[1] != second.shape[1]:
-        raise ValueError(f"theirs must have the tasks of ours, {first.shape[1]}, got {second.shape[1]}.")
+        raise ValueError(f"theirs must have as many tasks as ours, {first.shape[1]}, got {second.shape[1]}.")
     if paired and len(first) != len(second):
-        raise ValueError(f"theirs must have the runs of ours to be paired, {len(first)}, got {len(second)}.")
+        raise ValueError(f"theirs must have as many runs as ours to be paired, {len(first)}, got {len(second)}.")
     return first, second

@@ -1,23 +1,25 @@
 """Intervals for one list of values (n,): by the bootstrap, and in closed form where the bootstrap takes too long.
 
 The standard error of the mean, as in the paper's figures, is s / sqrt(n) with s^2 = sum_i (x_i - mean)^2 / (n - 1). For
-scores (runs, tasks) that of a task is over axis 0, and that of the mean over tasks is the one of `scores.mean(axis=1)`.
+scores (runs, tasks), the standard error of a task is over axis 0, and that of the mean over tasks is the standard error
+of `scores.mean(axis=1)`.
 
 The closed form for a mean is mean +- t standard errors, with t Student's quantile (1.96 for many values). With a few
-hundred values it agrees with the bootstrap to a few percent. With few values of a skewed distribution both are too
-narrow. If all values are equal, both are a point, although n equal values do not say how probable another value is.
+hundred values the closed form agrees with the bootstrap to a few percent. With few values of a skewed distribution both
+intervals are too narrow. If all values are equal, both intervals are a point, although another value may be possible.
 This matters for rare events, such as failures, so events have other intervals:
 
     share       k of n trials, by Clopper and Pearson: all p at which k or fewer, and k or more, have a probability of
                 at least 2.5 %. The ends are quantiles of beta distributions; 0 of n gives [0, 1 - 0.025^(1/n)], which
                 is [0, 0.036] for 0 of 100
-    events      the mean number of events in an episode. If no episode has more than one, this is the share of episodes
-                with one. Else it is the smallest interval that holds the normal one and s [low, high], where
-                [low, high] is the interval of the share of episodes with events, and s their mean number of events
-                (1 if there are none). Counts of both signs have the normal interval
-    difference  of the numbers of events in the same episodes. Let m and l be the means of the positive and of the
-                negative parts of the differences, with intervals as above. The interval of m - l is by Newcombe's rule,
-                low = m - l - sqrt((m - m_low)^2 + (l_high - l)^2) and high likewise, extended to hold the normal one
+    events      the mean number of events in an episode. Let [low, high] be the interval of the share of episodes with
+                events, and s the mean number of events in these episodes (1 without events). If all these episodes
+                have equally many events, the interval is s [low, high]. Otherwise it is the smallest interval that
+                holds s [low, high] and the closed form. If counts have both signs, it is the closed form
+    difference  the mean difference of the numbers of events in the same episodes. Let m and l be the means of the
+                positive and of the negative parts of the differences, with intervals as above. The interval of m - l is
+                by Newcombe's rule, from m - l - sqrt((m - m_low)^2 + (l_high - l)^2) to
+                m - l + sqrt((m_high - m)^2 + (l - l_low)^2), extended to hold the closed form
 
 Clopper and Pearson's interval is used because it covers at least 95 % for every p and n. Wilson's and Jeffreys' are
 shorter and cover 95 % on average over p, but less for some rare events.
@@ -136,7 +138,7 @@ def joint_interval(statistic: Callable[..., Floats], *values: Floats, seed: int 
     """Return the bootstrap interval of a statistic of several lists with paired entries.
 
     Args:
-        statistic: A function of one array (.., n) for each list that returns (..).
+        statistic: A function that takes an array (.., n) for each list and returns (..).
         *values: Lists of values (n,). Entries of the same index are resampled together.
         seed: The seed of the resamples. Default: 0.
     """
@@ -182,7 +184,7 @@ def normal_mean(values: Floats) -> Interval:
 
 
 def share_interval(events: float, trials: float) -> Interval:
-    """Return the share of trials with an event, with Clopper and Pearson's interval, which is exact at 0 and 1 too.
+    """Return the share of trials with an event, with Clopper and Pearson's interval, also for shares of 0 and 1.
 
     Args:
         events: The number of trials with an event, from 0 to `trials`. It may be fractional, as a mean of counts.
@@ -206,8 +208,8 @@ def event_interval(counts: Floats, size: float = 1.0) -> Interval:
 
     Args:
         counts: Numbers of events (n,), one for each episode, or sums of a feature that counts events.
-        size: How much one event adds to a count; used if no episode has an event. If it is nan, for unknown, so are the
-            ends of the interval then. Default: 1.
+        size: The amount that one event adds to a count, used if no episode has an event. If it is nan (unknown), the
+            ends of the interval are then nan. Default: 1.
 
     Returns:
         The mean with its interval; see the module's header.

@@ -1,16 +1,16 @@
 """Resampling: 10,000 resamples in blocks, and the quantiles at which intervals are cut.
 
-A resample of n runs is n draws with replacement. One generator, made from the seed, draws one resample after the other.
-So the results do not depend on the size of the blocks, down to the last bit.
+A resample of n runs is n draws with replacement. One generator, made from the seed, draws one resample after the other,
+so the results do not depend on the size of the blocks.
 
-Cut at 2.5 and 97.5 %, intervals would be too short for few runs: the mean of a resample varies less than that of new
-data, by sqrt((n - 1) / n), and this spread is itself an estimate. For normal data such intervals of the mean cover
-P(|t_{n-1}| < 1.96 sqrt((n - 1) / n)): 85 % with 5 runs, 90 % with 10 and 94 % with 30. So intervals are cut farther
-out, at Phi(-+ t_{n-1, 0.975} sqrt(n / (n - 1))). For the mean of normal data this gives Student's interval, and the
-same cut is used for all statistics (Hesterberg, "What teachers should know about the bootstrap", 2015, calls it
-expanded percentiles). Measured on normal data, intervals of the mean then cover 95 % with 10 values and 92 % with 5,
-where no mean of a resample lies outside the smallest and the largest value. For two samples the cut is that of the
-smaller one, and for strata that of one stratum, which is slightly too far out.
+Cut at 2.5 and 97.5 %, intervals would be too short for few runs: the standard deviation of the mean of a resample is
+smaller than that of the mean of new data, by the factor sqrt((n - 1) / n), and is itself an estimate. For normal data
+such intervals of the mean cover P(|t_{n-1}| < 1.96 sqrt((n - 1) / n)): 85 % with 5 runs, 90 % with 10 and 94 % with 30.
+So intervals are cut farther out, at Phi(-+ t_{n-1, 0.975} sqrt(n / (n - 1))). For the mean of normal data this gives
+Student's interval, and the same cut is used for all statistics (Hesterberg, "What teachers should know about the
+bootstrap", 2015, calls it expanded percentiles). Measured on normal data, intervals of the mean then cover 95 % with 10
+values and 92 % with 5. (An interval cannot be wider than from the smallest to the largest value.) For two samples, n is
+the size of the smaller sample. For strata, n is the size of one stratum, so the cut is slightly too far out.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def test_scores_tell_prices_and_what_is_expected(library):
 
 def test_what_cannot_be_kept_is_said_and_the_nearest_taken(library):
     found = library.scores(0, W, limits={0: 0.5})  # both ways take a step at least
-    assert found.remarks[0].startswith("0 at most 0.5 cannot be kept: the nearest sum is ")
+    assert found.remarks[0].startswith("0 at most 0.5 cannot be kept: the nearest attainable sum is ")
     assert "cannot be kept" in repr(found)
     report = library.evaluate(gamble(failing=(2,)), W, limits={0: 0.5}, episodes=3)
     assert any("cannot be kept" in remark for remark in report.remarks())

@@ -120,7 +120,7 @@ def test_what_cannot_be_kept():
     found = plan_limited(mdp, [1.0, 1.0, 1.0, 0.0], {3: least - 0.5}, start=0)
     assert not found.kept
     assert found.costs[0] == pytest.approx(least)
-    assert found.remark == f"3 at most {least - 0.5:g} cannot be kept: the nearest sum is {least:.4g}"
+    assert found.remark == f"3 at most {least - 0.5:g} cannot be kept: the nearest attainable sum is {least:.4g}"
     assert "cannot be kept" in repr(found)
 
 
