@@ -1,1 +1,1 @@
-"""Environments: the paper's grid, four-room and reacher, and adapters from Gymnasium environments to features."""
+"""Environments: the paper's grid, four rooms and reacher, and adapters that give Gymnasium environments features."""

@@ -11,7 +11,10 @@ START, GOAL, EMPTY = "S", "G", "."
 
 
 class CellMap:
-    """A map `layout` with one start S and a goal G; cell (i, j) has number i columns + j, and blanks are ignored."""
+    """A map `layout` with one start S and at least one goal G; cell (i, j) has the number i * columns + j.
+
+    Blanks in the layout are ignored.
+    """
 
     layout: str
     wall: ClassVar[str]
@@ -52,7 +55,7 @@ class CellMap:
         return self.cells.index(START)
 
     def move(self, cell: int, action: int) -> int:
-        """Return the cell after a move; a move off the grid or into a wall stays."""
+        """Return the cell after a move; a move off the map or into a wall has no effect."""
         rows, columns = self.shape
         down, right = tuple(MOVES.values())[action]
         i, j = cell // columns + down, cell % columns + right

@@ -1,13 +1,14 @@
 """The four-room world: rooms with objects of several classes, a goal, and traps that fire at random.
 
-`S` start, `G` goal, `X` wall, `T` trap, `1` to `9` objects of that class, `.` empty. A move off the grid or into a wall
-stays. If the agent is in a trap after a step (also after staying), the trap fires with probability `trap_probability`,
-which is a failure and ends the episode. Entering the goal ends the episode. An object is collected once per episode.
+`S` start, `G` goal, `X` wall, `T` trap, `1` to `9` objects of that class, `.` empty. A move off the map or into a wall
+has no effect. If the agent is in a trap after a step, also after a step without effect, the trap fires with probability
+`trap_probability`. This is a failure and ends the episode. Entering the goal ends the episode. An object is collected
+when the agent first enters its cell in an episode.
 
     phi = (collected class 1, .., collected class C, reached the goal, failed),   at most one of them 1
 
-A task of the paper is w = (reward of class 1, .., class C, 1, -2). A state combines the cell and the collected flags
-in one number: cell + cells * flags.
+A task of the paper is w = (reward of class 1, .., class C, 1, -2). A state is one number, cell + (number of cells) *
+flags, where flags has one bit for each object: whether it is collected.
 
 `FourRoomEnv` is the same world for Gymnasium, `rasf/FourRoom-v0`, in MO-Gymnasium's convention (the reward is phi).
 It truncates episodes itself and is registered without `max_episode_steps`, so that there is only one time limit.
@@ -130,7 +131,7 @@ _plain_step = getattr(step, "py_func", step)
 
 @dataclass(frozen=True)
 class FourRoom(CellMap):
-    """The parameters of the world; a `TabularWorld`.
+    """The parameters of the four-room world, and this world as a `TabularWorld`.
 
     Attributes:
         layout: The map, in the symbols of the module. Default: the paper's.
@@ -318,8 +319,8 @@ class FourRoomEnv(gym.Env[Ints, np.int64]):
 
 @functools.cache
 def _tile(symbol: str, agent: bool) -> npt.NDArray[np.uint8]:
-    """Return the image of a cell (pixels, pixels, 3). Each class has its own shape, so colour is not needed."""
-    # x and y in (-1, 1) on a finer grid, which is averaged for smooth edges
+    """Return the image of a cell (pixels, pixels, 3). Classes differ in shape, not only in colour."""
+    # x and y in (-1, 1) on a finer grid, over which each pixel is averaged for smooth edges
     line = (np.arange(_PIXELS * _SAMPLES) + 0.5) / (_PIXELS * _SAMPLES) * 2 - 1
     y, x = line[:, None], line[None, :]
     from_axes, from_sides, radius = np.abs(x) + np.abs(y), np.maximum(np.abs(x), np.abs(y)), np.hypot(x, y)

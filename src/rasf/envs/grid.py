@@ -1,7 +1,7 @@
 """Grid worlds with traps, as finite MDPs: the paper's motivating example.
 
 A move succeeds with probability 1 - slip; otherwise the move is uniformly random. A move off the grid or into a wall
-stays. Goal and traps end the episode. Features: one for every step, one for the goal, one per class of trap:
+has no effect. Goal and traps end the episode. A step to the state s' has the features (with [x] = 1 if x holds, else 0)
 
     phi = (1, [s' is the goal], [s' is a trap of class 1], [s' is a trap of class 2], ...)
 

@@ -1,7 +1,7 @@
 """Environment ids in Gymnasium's registry. The ids of rasf are registered on `import rasf`.
 
 Another package can add environments by an entry point in the group `rasf.environments`: a function without arguments
-that registers their ids. It runs on every `import rasf`, so its module should import nothing but Gymnasium.
+that registers their ids. The function runs on every `import rasf`, so its module should import only Gymnasium.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def require_supported_gymnasium() -> None:
 
 
 def register_environments() -> None:
-    """Register the ids of rasf and of other packages. The checker is off because it does not support vector rewards."""
+    """Register the ids of rasf and of other packages, without Gymnasium's checker, which rejects vector rewards."""
     register("rasf/Grid-v0", "rasf.envs.grid:GridEnv", max_episode_steps=35, disable_env_checker=True)
     register("rasf/FourRoom-v0", "rasf.envs.four_room:FourRoomEnv", disable_env_checker=True)
     register("rasf/Reacher-v0", "rasf.envs.reacher.env:ReacherEnv", disable_env_checker=True)

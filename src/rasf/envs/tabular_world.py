@@ -3,10 +3,11 @@
 A world describes itself in Python (`TabularWorld`) and provides arrays for compiled loops, as a `NamedTuple` with three
 methods (`WorldArrays`). The methods are Python code that numba can compile, and they are compiled into the loops that
 call them. So a learner is written once for all worlds, at no cost in speed. For a world outside rasf's packages, loops
-are compiled in every process, because the cache on disk only notices changes in rasf's files.
+are compiled in every process, because the cache on disk only notices changes in rasf's files. Other modules call a
+`TabularWorld` a compiled world.
 
-A state is a whole number from 0. Each step has a *kind*, and its features are the row of this kind in the table
-`kinds`. The table has few rows, so that models can count the kinds.
+A state is a whole number from 0. Each step has a *kind*, a row number of the table `kinds`, which has the features of
+every kind. The table has few rows, so that a model can count transitions by kind.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def _number(world: BaseNamedTuple, state: object, i: object) -> object:
 
 
 def loop_for(loop: Function, world: WorldArrays) -> Function:
-    """Return the loop, compiled for this world; the module describes worlds outside rasf's packages."""
+    """Return the loop, compiled for this world; for a world outside rasf's packages, it is not cached on disk."""
     return loop if type(world).__module__.startswith(("rasf.", "rasf_")) else _not_cached(loop)
 
 

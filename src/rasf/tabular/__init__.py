@@ -1,1 +1,1 @@
-"""Tabular learners, compiled: (Ra)SFQL, and planning on a model learned from counts."""
+"""Tabular learners, compiled with numba: SFQL and RaSFQL, and planning on a model that counts transitions."""

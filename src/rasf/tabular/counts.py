@@ -1,10 +1,10 @@
 """Counts of the outcomes of every state and action, and value backups on them, compiled.
 
-A `Model` consists of arrays. Its owner numbers the states (rows), the feature vectors (kinds) and the groups of similar
-states. The outcomes of a row and action form a linked list, and so do the outcomes that lead to a row. A state whose
-counts change is put on a worklist and backed up. If its value moves by more than a threshold, its predecessors are put
-on the worklist, too. `rasf.tabular.model` defines the outcome distribution of an action: its prior, and the optimism
-about actions with few tries or none.
+A `Model` consists of arrays. The caller numbers the states (rows), the feature vectors (kinds) and the groups of
+similar states. An ending is a kind with which episodes terminate. The outcomes of a row and action form a linked list,
+and so do the outcomes that lead to a row. A state whose counts change is put on a worklist and backed up. If its value
+moves by more than a threshold, its predecessors are put on the worklist, too. `rasf.tabular.model` explains the outcome
+distribution of an action: its prior, and the optimism about actions with few tries or none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from rasf.arrays import Floats, Ints
 from rasf.compiled import compiled
 
-MOST_ENDINGS = 8  # kinds of endings that the prior covers: the first ones that are observed
+MOST_ENDINGS = 8  # the prior covers this many endings, those that are observed first
 
 
 class Model(NamedTuple):
@@ -53,15 +53,19 @@ class Rule(NamedTuple):
     beta: float
     gamma: float
     untried: float  # value of an untried action
-    least: int  # an action with fewer tries counts as untried, unless no action of the row has as many
-    doubt: float  # weight of the untried value, in tries, in the score of a tried action
-    prior: float  # weight of the group's endings, in tries
+    least: int  # actions with fewer tries count as untried, except the most tried ones of a row
+    doubt: float  # virtual tries with the untried value, added to every tried action
+    prior: float  # virtual tries with the failure rates of the group
     threshold: float  # changes of a value up to this size are not propagated
 
 
 @compiled(_nrt=False, forceinline=True)
 def add(beta: float, total: float, largest: float, weight: float, x: float) -> tuple[float, float]:
-    """Add an outcome to a running sum of weight x, or of weight exp(beta x - largest) if beta is not 0."""
+    """Add weight * x to a total, or weight * exp(beta * x - largest) if beta is not 0.
+
+    Returns:
+        The new total, and the largest exponent beta * x so far, which prevents overflow.
+    """
     if beta == 0.0:
         return total + weight * x, 0.0
     exponent = beta * x
@@ -140,7 +144,7 @@ def put(model: Model, row: int) -> None:
 
 @compiled(_nrt=False)
 def work(model: Model, rule: Rule, most: int) -> None:
-    """Back up the rows on the worklist until it is empty, at most `most` times."""
+    """Back up the rows on the worklist until it is empty, with at most `most` backups."""
     done = 0
     while model.used[LENGTH] > 0 and done < most:
         row = model.worklist[model.used[HEAD]]
@@ -202,7 +206,7 @@ def count(model: Model, row: int, action: int, kind: int, after: int) -> int:
 
 @compiled(_nrt=False)
 def count_all(model: Model, rows: Ints, actions: Ints, kinds: Ints, afters: Ints, outcomes: Ints) -> None:
-    """Count transitions and write the numbers of their outcomes to `outcomes` (N,); there must be room for them."""
+    """Count transitions and write the numbers of their outcomes to `outcomes` (N,); the model must have room."""
     for n in range(len(rows)):
         outcomes[n] = count(model, rows[n], actions[n], kinds[n], afters[n])
 

@@ -1,26 +1,27 @@
 """Frozen tabular policies: the tables of trained learners, packed for storing, scoring and acting.
 
-Policies are grouped by the learner that trained them. A *cell* is a state in the table of one group. For every action
-of a cell, the policies that have learned something there are listed as ranges of consecutive policies with the same
-numbers, psi (d) and the learned entries of Sigma:
+Policies are grouped by the learner that trained them. A *cell* is a pair of a group and a state that the group's
+learner visited. For every action of a cell, the policies that have learned something for this action are listed as
+ranges of consecutive policies with the same m numbers: psi (d) and the learned entries of Sigma. With A actions:
 
     state s    cells states[s] .. states[s + 1], ordered by group
-    cell c     belongs to group[c]; its action a has entries[c A + a] .. entries[c A + a + 1], ordered by policy
+    cell c     belongs to group[c]; action a of cell c has entries[c A + a] .. entries[c A + a + 1], ordered by policy
     entry e    numbers value[e] (m,) of the group's policies first[e], .., last[e]
 
-A policy in no range still has its initial noise as psi, and Sigma = 0. If the group's noise is NO_NOISE, the policy is
-skipped at this cell instead. The noise is a function of the learner's seed, its row for the state, and the policy. It
-is recomputed where needed and scored as in the learner's own GPI, so frozen policies act exactly as the learner does.
-Most policies of a row have only noise, and few of the others have tried every action. So a four-room run of 128 tasks
-takes half the learner's memory.
+A policy in none of these ranges still has its initial noise as psi, and Sigma = 0. If the group's noise is NO_NOISE,
+the policy is skipped at this cell instead. The noise is a function of the learner's seed, the learner's row for the
+state, and the policy. The noise is recomputed where needed and scored as in the learner's own GPI, so frozen policies
+act exactly as the learner does. Most policies have only noise at a state, and few of the others have tried every action
+there. So the frozen policies of 128 four-room tasks take half the learner's memory.
 
 Scores need the mean w . psi and the variance, which is linear in the entries of Sigma. For a risk of the form mean +
-variance_weight variance, `greedy` finds the action in one pass. For other risks, `slot_moments` lists the moments, the
-risk maps them to values, and `best_of` selects the actions. Noise has no variance, so only its largest mean matters.
+c * variance, `greedy` finds the action in one pass. For other risks, `slot_moments` lists the moments, the risk maps
+them to values, and `best_of` selects the actions. Policies with only noise have variance 0, so only the largest of
+their means matters.
 
-States are looked up by the numbers of an observation, in a hash map on rows of float64 (open addressing with linear
-probing, at most half full). Rows are compared bit by bit, so a row matches only itself. The encoder of observations
-gives equal observations equal bits (-0.0 becomes 0.0).
+States are looked up by their observations in a hash map (open addressing with linear probing, at most half full). The
+keys of the map are rows of float64, which are compared bit by bit. The encoder of observations gives equal observations
+equal bits (-0.0 becomes 0.0).
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class Frozen(NamedTuple):
     group: Ints  # (C,) int32
     row: Ints  # (C,) int32, the learner's row for the state
     entries: Ints  # (C A + 1,) int64
-    first: Ints  # (E,) int16, numbered within the group
-    last: Ints  # (E,) int16
+    first: Ints  # (E,) int16, the first policy of the range, numbered within the group
+    last: Ints  # (E,) int16, the last policy of the range, likewise
     value: Floats32  # (E, m)
     policies: Ints  # (G + 1,) int64: the group's policies are policies[g] .. policies[g + 1]
     seed: Ints  # (G,) uint64
@@ -56,9 +57,9 @@ class Frozen(NamedTuple):
 
 
 class StateIndex(NamedTuple):
-    """The map from S rows of n numbers to the states 0 .. S - 1."""
+    """The hash map from S observations, rows of n numbers, to the states 0 .. S - 1."""
 
-    bits: Ints  # (S, n) uint64
+    bits: Ints  # (S, n) uint64, the bits of the observations
     slots: Ints  # (H,) int32, a state or -1; H is a power of 2
 
 
@@ -71,7 +72,7 @@ class PreparedTask(NamedTuple):
     w: Floats  # (d,)
     square: Floats  # (m - d,) the variance is square . (learned entries of Sigma)
     size: float  # |w|_1
-    linear: bool  # whether the risk is mean + variance_weight variance; otherwise the caller must score states
+    linear: bool  # whether the risk is mean + variance_weight * variance; otherwise the caller must score states
     variance_weight: float
     known: Ints  # (S,) uint16, 1 + the greedy action of a state, 0 if not yet found
 
@@ -94,7 +95,7 @@ def make_index(keys: Floats) -> tuple[StateIndex, Ints]:
 
 
 def states_of(index: StateIndex, numbers: Floats) -> npt.NDArray[np.int64]:
-    """Return the states (B,) of observations with these numbers (B, n), -1 for unknown observations."""
+    """Return the states (B,) of observations (B, n), -1 for unknown observations."""
     state = np.empty(len(numbers), np.int64)
     find_all(index, as_bits(numbers), state)
     return state
@@ -104,7 +105,7 @@ def states_of(index: StateIndex, numbers: Floats) -> npt.NDArray[np.int64]:
 def slot_of_row(bits: Ints, slots: Ints, row: Ints) -> int:
     """Return the slot of a row in the map, or the free slot where it belongs."""
     h = np.uint64(0x9E3779B97F4A7C15)
-    for i in range(len(row)):  # small whole numbers differ in the high bits only: fold these down
+    for i in range(len(row)):  # as float64, small whole numbers differ in the high bits only: fold these down
         h = (h ^ row[i]) * np.uint64(0xD6E8FEB86659FD93)
         h ^= h >> np.uint64(32)
     h *= np.uint64(0xD6E8FEB86659FD93)
@@ -161,7 +162,7 @@ def noise_number(frozen: Frozen, cell: int, policy: Whole, A: int, a: int, i: in
 
 @compiled(_nrt=False, forceinline=True)
 def noise_mean(task: PreparedTask, cell: int, policy: Whole, a: int) -> float:
-    """Return psi . w of a policy of the cell's group that has learned nothing there."""
+    """Return psi . w of a policy of the cell's group that has only initial noise at the cell."""
     mean = 0.0
     for i in range(len(task.w)):
         mean += task.w[i] * noise_number(task.frozen, cell, policy, task.n_actions, a, i)
@@ -210,7 +211,7 @@ def best_noise(task: PreparedTask, cell: int, a: int) -> float:
 
 @compiled(_nrt=False)
 def greedy(task: PreparedTask, state: int) -> int:
-    """Return argmax_a max_k of mean + variance_weight variance; ties go to the lowest action."""
+    """Return argmax_a max_k (mean + variance_weight * variance) over policies k; ties go to the lowest action."""
     frozen, A, best, action = task.frozen, task.n_actions, -np.inf, 0
     for cell in range(frozen.states[state], frozen.states[state + 1]):
         for a in range(A):
@@ -231,7 +232,7 @@ def greedy(task: PreparedTask, state: int) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def act_one(task: PreparedTask, row: Ints) -> int:
-    """Return the greedy action at an observation (n,), 0 if it is unknown, -1 - state if the caller must score it."""
+    """Return the greedy action at an observation (n,), 0 at an unknown one, -1 - state if the caller must score it."""
     state = find(task.state_index, row)
     if state < 0:
         return 0
@@ -293,7 +294,7 @@ def best_of(values: Floats, ends: Ints, A: int, states: Ints, known: Ints) -> No
 
 @compiled(_nrt=False)
 def policy_moments(task: PreparedTask, states: Ints, mean: Floats, variance: Floats, has_cell: Ints) -> None:
-    """Write the mean and the variance, not clipped at 0, of every policy at some states.
+    """Write the mean and the variance, not clipped at 0, of each of K policies at B states.
 
     Args:
         task: the task; its risk is not used.
@@ -325,7 +326,11 @@ def policy_moments(task: PreparedTask, states: Ints, mean: Floats, variance: Flo
 
 @compiled(_nrt=False)
 def mark_learned(frozen: Frozen, A: int, d: int, learned: Bools) -> None:
-    """Set learned (S,) where any policy has changed its initial numbers, and in all states if these are zeros."""
+    """Set learned (S,) to True in states where any policy has learned.
+
+    A policy has learned if it differs from its initial noise, or in a group with NO_NOISE if it has an entry. If the
+    scale of a group's noise is 0, this cannot be seen, and all states of the group count as learned.
+    """
     for state in range(len(learned)):
         for cell in range(frozen.states[state], frozen.states[state + 1]):
             noise = frozen.noise[frozen.group[cell]]
@@ -343,8 +348,8 @@ def mark_learned(frozen: Frozen, A: int, d: int, learned: Bools) -> None:
 def freeze(learner: SuccessorLearner) -> Frozen:
     """Return the policies of a learner in packed form; state s is row s of its table.
 
-    An entry of the learner covers all actions of a range of policies, and is copied when one policy learns one action.
-    Packed entries cover one action each.
+    An entry of the learner's table has all actions, and is copied when one policy learns one action. A packed entry has
+    one action only.
     """
     if learner.task < 0:
         raise ValueError("learner must have begun a task, got one without policies")
@@ -367,7 +372,7 @@ def freeze(learner: SuccessorLearner) -> Frozen:
 
 
 def _one_group(entries: Ints, first: Ints, last: Ints, value: Floats32, A: int, policies: int) -> Frozen:
-    """Return a table with one group, which has a cell for every state and no noise."""
+    """Return the policies of one group, which has a cell for every state and NO_NOISE."""
     S = (len(entries) - 1) // A
     return Frozen(
         states=np.arange(S + 1),
@@ -387,8 +392,8 @@ def freeze_tables(values: Floats32, known: Bools) -> Frozen:
     """Pack policies that are given as arrays.
 
     Args:
-        values: psi and entries of Sigma (K, S, A, m).
-        known: where the policies have learned something (S, A); they are skipped elsewhere.
+        values: psi and entries of Sigma (K, S, A, m) of K policies.
+        known: states and actions (S, A) for which the values are valid; the policies are skipped elsewhere.
 
     Returns:
         The packed policies, in one group.
@@ -458,7 +463,7 @@ def is_noise(table: Table, rule: Rule, entry: int, row: int, policy: int, a: int
 
 
 def merge(keys: Sequence[Floats], tables: Sequence[Frozen], A: int) -> tuple[Floats, Frozen]:
-    """Merge tables into one with all their states and groups.
+    """Merge tables into one table with the states and groups of all.
 
     Args:
         keys: the observations (S, n) of each table's states.

@@ -1,7 +1,8 @@
 """Groups of states in which actions end episodes at similar rates.
 
-A group has equal values in those entries of the observation that endings depend on. Marginal likelihoods decide which
-entries these are, and how far the states of a group agree.
+An *ending* is a feature vector with which episodes terminate, such as that of a crash. The states of a group have equal
+values in those observation entries on which endings depend. Marginal likelihoods select these entries, and measure how
+much the states of a group agree.
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ from scipy.special import betaln, gammaln
 
 from rasf.arrays import Floats, Ints
 
-STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # candidate weights of a prior, in tries
-_MOST_NUMBERS = 3  # entries of an observation that define the groups
-_PAIRED = 20  # entries that are tested in pairs
-_SURE = 8.0  # nats of evidence
+STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # candidate weights of a prior, as numbers of tries
+_MOST_NUMBERS = 3  # largest number of observation entries that define the groups
+_PAIRED = 20  # number of the most promising entries that are also tested in pairs
+_SURE = 8.0  # smaller differences of log likelihoods are ignored
 
 
 def numbers_that_matter(keys: Floats, tries: Floats, endings: Floats) -> tuple[int, ...]:
-    """Return the indices of the observation entries that best predict how actions end, () if none does.
+    """Return the indices of the observation entries that best predict endings, () if none does.
 
-    Entries are added one at a time, or two at once, since a row may matter only together with its column. Selection
+    Entries are added one at a time or in pairs: in a grid, the row may matter only together with the column. Selection
     stops when the gain in evidence is no larger than what selecting the best of many candidates gives by chance.
 
     Args:
         keys: observations (S, n) of the states.
         tries: how often each action was taken in each state (S, A).
-        endings: how many of these tries ended in each way (S, A, E).
+        endings: how many of these tries had each of the E endings (S, A, E).
     """
     codes = [np.unique(column, return_inverse=True)[1] for column in keys.T]
     able = [i for i, code in enumerate(codes) if code.max(initial=0) > 0]
@@ -59,18 +60,18 @@ def numbers_that_matter(keys: Floats, tries: Floats, endings: Floats) -> tuple[i
 
 
 def strength(tries: Floats, failures: Floats, rate: Floats, most: float) -> float:
-    """Return the weight, in tries, of a prior with given failure rates.
+    """Return the weight of a prior with given failure rates, as a number of tries.
 
     Failures are modelled as beta-binomial for every state and action. The result is the smallest weight under which
-    the data are nearly as likely as under the best one. It is large if the states of a group are alike, and small if
-    they differ or little is known. A strong prior at a rate pooled over different states would make all of them look
-    dangerous and prevent exploration.
+    the data are nearly as likely as under the most likely weight. The result is large if the states of a group are
+    alike, and small if the states differ or there are few data. A strong prior at a rate pooled over different states
+    would make all of these states look dangerous and prevent exploration.
 
     Args:
         tries: how often each action was taken in each state (S, A).
         failures: how many of these tries failed (S, A).
         rate: failure rates of the prior (S, A).
-        most: the largest weight.
+        most: upper limit of the weight.
     """
     there = (tries > 0) & (rate > 0) & (rate < 1)
     n, k, p = tries[there], failures[there], rate[there]
@@ -85,7 +86,7 @@ def strength(tries: Floats, failures: Floats, rate: Floats, most: float) -> floa
 
 
 def _evidence(ids: Ints, tries: Floats, endings: Floats) -> float:
-    """Return the log marginal likelihood of all endings for groups ids (S,), Dirichlet-multinomial by group and action.
+    """Return the log marginal likelihood of all endings for groups ids (S,): Dirichlet-multinomial by group and action.
 
     The prior has the rates of all data as its mean and a weight of one try. So a group without endings costs little,
     and endings that are concentrated in few groups raise the evidence.

@@ -1,11 +1,12 @@
 """`SuccessorLearner`: (Ra)SFQL with its tables, for compiled worlds and for any environment.
 
-The learner owns the policies; `begin_task` adds one for a new task. A `TabularWorld` runs inside the compiled loop
-(`lead`). Other environments are stepped from Python: `add_row`, `choose` and `learn` call the same kernels, one
-transition at a time. With a row for every (h, observation) and a termination after the last decision, the same learner
-is the episodic, time-indexed form of Algorithm 1 as printed.
+The learner has one policy for each task; `begin_task` adds one. A compiled world is a `TabularWorld`, whose steps run
+inside a compiled loop: `lead` learns from a stretch, a sequence of steps in one task. Other environments are stepped
+from Python: `add_row`, `choose` and `learn` call the same compiled functions for one transition at a time. If every row
+stands for a pair (time step, observation) and the last step of an episode terminates, the learner is Algorithm 1 as
+printed, which is episodic and indexed by time.
 
-The same seed gives the same bits: every random number is a function of (seed, task) or (seed, row, policy).
+The same seed gives bit-identical results: random numbers depend only on (seed, task, stretch) or (seed, row, policy).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _NEUTRAL = MeanVariance(0.0)
 
 
 class SuccessorLearner:
-    """(Ra)SFQL on tables: one policy for each task so far. With the neutral risk it is SFQL.
+    """(Ra)SFQL on tables, with one policy for each task so far: SFQL for the neutral risk, otherwise RaSFQL.
 
     Args:
         n_features: number d of features.
@@ -40,7 +41,7 @@ class SuccessorLearner:
         risk: the risk that policies are trained for. Default: neutral.
     """
 
-    STATE = ("used_memory", "task")  # attributes in a checkpoint; in a compiled world call `enter` before they are set
+    STATE = ("used_memory", "task")  # attributes in a checkpoint; for a compiled world, call `enter` before restoring
 
     def __init__(
         self,
@@ -95,7 +96,7 @@ class SuccessorLearner:
             w: weights (d,) of the task. Default: None, to learn them from rewards, starting from small random weights.
         """
         if self.task + 1 == len(self.memory.w):
-            raise ValueError(f"the learner was made for {len(self.memory.w)} tasks")
+            raise ValueError(f"the learner was made for {len(self.memory.w)} tasks, all of which have begun")
         if w is None:
             rng, small = np.random.default_rng([self.seed, self.task + 1, _WEIGHTS]), self.settings.noise_scale
             weights = rng.uniform(-small, small, self.n_features)
@@ -155,7 +156,7 @@ class SuccessorLearner:
             sfql.follow_path(self.memory, self.task, mine)
 
     def keys(self) -> Floats:
-        """Return the observations (S, n) of the states in the table; only in a compiled world."""
+        """Return the observations (S, n) of the states in the table; the learner must have entered a compiled world."""
         if self.world is None:
             raise ValueError("learner must have learned in a compiled world, got one without a world")
         return observations(self.world, self.memory.rows.state[: self.states])
@@ -170,7 +171,7 @@ class SuccessorLearner:
         return int(add_row(self.memory.table, self.memory.rule, self.task))
 
     def choose(self, row: int) -> tuple[int, int, int]:
-        """Return the greedy action at a row, the selected source policy, and its slot; `learn` needs all three."""
+        """Return the greedy action at a row, the selected source policy, and the slot of this policy, for `learn`."""
         return sfql.choose(self.memory, self.task, row)
 
     def best_score(self, row: int) -> float:
@@ -198,8 +199,8 @@ class SuccessorLearner:
             action: the action taken.
             chosen: the result of `choose` at the row.
             phi: features (d,) of the step.
-            reward: reward of the step, which only learned weights need.
-            next_row: row of the next state, None at termination. A truncated step has one.
+            reward: reward of the step; used only if the weights are learned.
+            next_row: row of the next state, also at truncation; None at termination.
 
         Raises:
             ValueError: if phi has another shape, or phi or reward is not finite or too large.

@@ -1,35 +1,37 @@
-"""A model learned from counts, with incremental planning; every task begins with the counts of all earlier ones.
+"""A model learned from counts, with incremental planning; every task begins with the counts of all earlier tasks.
 
 For every state and action the outcomes (phi, next state or end) are counted. Features do not depend on the task, so the
 model serves all tasks. The learner plans for one (w, risk) at a time, by the nested entropic recursion
 
-    Q(s, a) = (1 / beta) log E exp(beta (phi . w + gamma V(s'))),    V(s) = max_a Q(s, a),    the mean at beta = 0,
+    Q(s, a) = (1 / beta) log E exp(beta (phi . w + gamma V(s'))),    V(s) = max_a Q(s, a),
 
-which is a contraction. It plans both `MeanVariance(beta)` and `NestedEntropic(beta)`: mean-variance is the second-order
-expansion of entropic utility in beta, and has no recursion of its own.
+where Q is the mean at beta = 0. The recursion is a contraction. The learner plans by this recursion for both
+`MeanVariance(beta)` and `NestedEntropic(beta)`: mean-variance is the second-order expansion of entropic utility in
+beta, and has no recursion of its own.
 
 Counts are complemented as follows (settings and constants are those of `ModelSettings`):
 
 - Optimism: an action that was never tried in a state has the value `optimism` times the largest known reward. An action
-  with few tries may have outcomes that were not observed yet. So during learning, `doubt` tries with the optimistic
-  value are added to those of every tried action.
-- A prior for failures: a failure is an ending whose reward is below 0 in the current task. Failures are rare, and an
-  action without a failure in ten tries is not yet safe. States that agree in the observation entries that failures
-  depend on form a group. Virtual tries are added to those of (s, a). They fail at the rate of the same action in the
-  whole group, and otherwise follow the observed outcomes that do not end the episode. The entries and the number of
-  virtual tries, at most `prior`, are estimated from the data (`groups`). The number is small if the states of a group
-  differ. An untried action also fails at the rate of its group. If no such entries are found, there is no prior: the
+  with few tries may have outcomes that were not observed yet. So during learning, `doubt` virtual tries with
+  the optimistic value are added to the tries of every tried action.
+- A prior for failures: an ending is a feature vector with which episodes terminate, and a failure is an ending whose
+  reward is below 0 in the current task. Failures are rare, and an action without a failure in ten tries is not yet
+  safe. States form a group if they agree in the observation entries that failures depend on. Virtual tries are added to
+  the tries of an action in a state. They fail at the rate of this action in the whole group, and otherwise have the
+  observed outcomes that do not end the episode. The observation entries and the number of virtual tries, at most
+  `prior`, are estimated from the data (`rasf.tabular.groups`). The number is small if the states of a group differ. An
+  untried action also fails at the rate of its group. If failures depend on no entry, there is no prior: the failure
   rate of all states would make every state look dangerous and prevent exploration.
-- Risk-aware exploration: with probability epsilon, the action is drawn from those whose score is within `margin` times
-  the largest reward of the best score.
-- Learned weights (`learn_w`): weights that are not given are learned from rewards. Rewards with unknown weights are
-  assumed to be high, by `curiosity` standard deviations, given the weights of earlier tasks (`weight_belief`).
+- Risk-aware exploration: with probability epsilon, the action is drawn from the actions whose scores differ from the
+  best score by at most `margin` times the largest absolute reward.
+- Learned weights (`learn_w`): weights that are not given are learned from rewards. A reward that depends on uncertain
+  weights is estimated `curiosity` standard deviations above its mean (`rasf.tabular.weight_belief`).
 
-A final policy is planned without optimism. An action that was tried fewer than `least_tries` times is taken only if no
-other action of the state was tried as often.
+A final policy is planned without optimism. It takes an action that was tried fewer than `least_tries` times only if no
+action of the state was tried that often; then it takes one of the most tried actions.
 
-Planning is incremental (`counts`): after a transition, changes are propagated to predecessors as long as values move by
-more than `tolerance` times the largest reward.
+Planning is incremental (`rasf.tabular.counts`): after a transition, changes are propagated to predecessors as long as
+values change by more than `tolerance` times the largest absolute reward.
 """
 
 from __future__ import annotations
@@ -55,10 +57,10 @@ from rasf.tabular.settings import ModelSettings
 from rasf.tabular.stretch import STEP, TaskOutcome, check_world, enlarged, new_rows, new_stretch, outcome
 from rasf.tabular.weight_belief import WeightBelief
 
-_FIRST_LOOK = 1_000  # steps until groups are first computed; they are computed again at every doubling
-_MOST_WORK = 2_000  # backups per state of a full plan: an upper bound that convergence does not reach
-_MOST_AT_ONCE = 10_000  # backups after a step; the rest of the worklist waits for the next steps
-_DEVIATION = 1e-2  # share of the largest reward: smaller errors of a reward are ignored
+_FIRST_LOOK = 1_000  # steps until groups are first computed; they are computed again whenever the steps have doubled
+_MOST_WORK = 2_000  # largest number of backups per state in a full plan; planning converges before
+_MOST_AT_ONCE = 10_000  # largest number of backups after a step; the rest of the worklist waits for the next steps
+_DEVIATION = 1e-2  # errors of a reward below this share of the largest reward are ignored
 _STREAM = 0  # stream of random numbers
 _NEUTRAL = MeanVariance(0.0)
 
@@ -80,7 +82,7 @@ class ModelLearner:
         seed: seed of all random numbers.
     """
 
-    STATE = (  # attributes in a checkpoint; in a compiled world call `enter` before they are set
+    STATE = (  # attributes in a checkpoint; for a compiled world, call `enter` before restoring
         "kinds", "_kind_of", "numbers", "_group_of", "prior", "beta", "steps", "_w", "_belief", "_given",
         "_least_tries", "planning_seconds", "_seconds_a_backup", "_model", "rows",
     )  # fmt: skip
@@ -92,12 +94,12 @@ class ModelLearner:
         self._kind_of: dict[bytes, int] = {}
         self.numbers: tuple[int, ...] = ()  # indices of the observation entries that define groups
         self._group_of: dict[bytes, int] = {}
-        self.prior = min(STRENGTHS[0], float(settings.prior))  # until it is estimated
+        self.prior = min(STRENGTHS[0], float(settings.prior))  # weight of the prior, until it is estimated
         self.beta, self.steps = 0.0, 0
         self._w = np.zeros(n_features)
         self._belief = WeightBelief(n_features, settings.curiosity) if settings.learn_w else None
         self._given = False  # whether the weights of the current task are given
-        self._least_tries: int | None = None  # of a final plan; None while learning
+        self._least_tries: int | None = None  # the setting of a final plan; None while learning
         self.planning_seconds, self._seconds_a_backup = 0.0, 0.0
         self.world: TabularWorld | None = None
         self.rows = new_rows(0, n_actions)  # map from states of a compiled world to rows
@@ -114,8 +116,8 @@ class ModelLearner:
         return int(self._model.used[BACKUPS])
 
     def kind(self, phi: npt.ArrayLike) -> int:
-        """Return the number of a feature vector phi (d,); a new one is added."""
-        features = np.ascontiguousarray(phi, np.float64) + 0.0  # -0.0 is 0.0
+        """Return the number of a feature vector phi (d,); a new vector is added to `kinds`."""
+        features = np.ascontiguousarray(phi, np.float64) + 0.0  # turns -0.0 into 0.0
         found = self._kind_of.setdefault(features.tobytes(), len(self.kinds))
         if found == len(self.kinds):
             self.kinds = np.concatenate([self.kinds, features[None]])
@@ -165,7 +167,7 @@ class ModelLearner:
         self._model = self._model._replace(reward=self._rewards())
 
     def plan(self, risk: Risk = _NEUTRAL, least_tries: int | None = None) -> None:
-        """Plan for the current task and a risk, and learn with this plan from now on.
+        """Plan for the current task and a risk; `learn` keeps this plan up to date.
 
         Args:
             risk: a `MeanVariance` or `NestedEntropic`. Default: neutral.
@@ -176,7 +178,7 @@ class ModelLearner:
         self._plan_anew()
 
     def observe_reward(self, phi: npt.ArrayLike, reward: float) -> None:
-        """Update weights that are not given by the reward of a step, and plan again if rewards change."""
+        """If the weights are learned, update them by the reward of a step, and plan again if rewards change."""
         if self._belief is None or self._given:
             return
         features, believed = np.asarray(phi, np.float64), self._model.reward
@@ -221,7 +223,7 @@ class ModelLearner:
         return int(self._model.best[row])
 
     def explore(self, row: int, action: int, whether: float, which: float) -> int:
-        """Return `action`, or with probability epsilon a nearly best one; see `rasf.tabular.counts.explore`."""
+        """Return `action`, or with probability epsilon a random nearly best action; see `counts.explore`."""
         chosen = self.settings
         return int(counts.explore(self._model, row, action, chosen.epsilon, chosen.margin * self.unit, whether, which))
 
@@ -275,7 +277,7 @@ class ModelLearner:
         return outcomes
 
     def resampled(self, times: Ints) -> ModelLearner:
-        """Return a learner with `times` (O,) as the counts of the outcomes, and the same groups and prior."""
+        """Return a learner whose O outcomes have the counts `times` (O,), with the same groups and prior."""
         other, n = copy.copy(self), self.states
         actions, model = self._actions(), self._model
         seen, tries = model.times.copy(), np.zeros_like(model.tries)
@@ -286,7 +288,11 @@ class ModelLearner:
         return other
 
     def regroup(self, keys: Sequence[Floats] | Floats) -> bool:
-        """Compute the groups again if it is time, and return whether they changed; keys (S, n) are the observations."""
+        """Compute the groups again if enough steps have passed, and return whether they changed.
+
+        Args:
+            keys: observations (S, n) of all states.
+        """
         return self._is_time() and self._regroup(np.asarray(keys))
 
     def _is_time(self) -> bool:
@@ -341,7 +347,7 @@ class ModelLearner:
         return self._model._replace(group_tries=pooled[0], group_endings=pooled[1])
 
     def _endings(self) -> tuple[Floats, Floats]:
-        """Return the tries (S, A), and how many of them ended in each way (S, A, MOST_ENDINGS)."""
+        """Return the tries (S, A), and how many of them had each ending (S, A, MOST_ENDINGS)."""
         model, n, o = self._model, self.states, int(self._model.used[OUTCOMES])
         endings = np.zeros((n, self.n_actions, MOST_ENDINGS))
         action = self._actions()
@@ -368,9 +374,10 @@ class ModelLearner:
     # --- the model as a FiniteMDP
 
     def finite_mdp(self) -> FiniteMDP:
-        """Return the model as a `FiniteMDP`, with the prior's failures in the current task; the last state is terminal.
+        """Return the model as a `FiniteMDP` with the virtual tries of the prior; the last state is terminal.
 
-        An action that was never tried terminates at once, with zero features, or those of a failure of its group.
+        An action that was never tried terminates at once: with the features of a failure at the failure rate of its
+        group in the current task, otherwise with zero features.
         """
         model, n, A, d = self._model, self.states, self.n_actions, self.n_features
         o = int(model.used[OUTCOMES])
@@ -414,11 +421,11 @@ class ModelLearner:
         return np.append(self._model.best[: self.states], 0).astype(np.int64)
 
     def tried(self, least_tries: int = 1) -> Bools:
-        """Return which actions (S, A) have `least_tries`, or the most tries in a state where none has that many."""
+        """Return which actions (S, A) were tried `least_tries` times; the most tried ones in a state where none was."""
         tries = self._model.tries[: self.states]
         return np.asarray((tries >= np.minimum(least_tries, tries.max(axis=1, keepdims=True))) & (tries > 0))
 
-    # --- compiled worlds
+    # --- compiled worlds: `TabularWorld`, whose steps run inside compiled loops
 
     def enter(self, world: TabularWorld) -> None:
         """Set the world of the learner; its rows are states of this world."""
@@ -426,7 +433,7 @@ class ModelLearner:
         if self.world is None:
             self.world = world
             for phi in world.kinds:
-                self.kind(phi)  # in a learner without kinds, their numbers become those of the world
+                self.kind(phi)  # in a new learner, the kinds get the same numbers as in the world
 
     def lead(self, world: TabularWorld, w: npt.ArrayLike, risk: Risk, steps: int) -> TaskOutcome:
         """Act and learn in the current task from the start of an episode.
@@ -468,7 +475,7 @@ class ModelLearner:
         return model_loop.Watch(numbers, sizes, self._unsure(), margin, deviation, _MOST_AT_ONCE)
 
     def _number_groups(self) -> None:
-        """Number the groups as compiled code does, by the values of their observation entries."""
+        """Number the groups by the values of their observation entries, as the compiled loop does."""
         assert self.world is not None
         keys, ids, groups = self.keys(), np.zeros(self.states, np.int64), 1
         for number in self.numbers:
@@ -477,7 +484,7 @@ class ModelLearner:
         self.set_groups(ids, groups)
 
     def keys(self) -> Floats:
-        """Return the observations (S, n) of all states; only in a compiled world."""
+        """Return the observations (S, n) of all states; the learner must have entered a compiled world."""
         assert self.world is not None
         return observations(self.world, self.rows.state[: self.states])
 

@@ -1,4 +1,4 @@
-"""The loop that learns a model in a compiled world: act, step, count, plan."""
+"""The loop that learns a model in a compiled world (`TabularWorld`): act, step, count, plan."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ class Watch(NamedTuple):
 
     numbers: Ints  # indices of the observation entries that define groups
     sizes: Ints  # (n,) how many values each observation entry can have
-    unsure: Bools  # (K,) whether the reward of a kind of step is uncertain
+    unsure: Bools  # (K,) for each kind of step, whether its reward is uncertain
     margin: float  # largest difference from the best score at which an action is explored
-    deviation: float  # largest error of the model's reward
+    deviation: float  # largest error of the model's reward with which the loop continues
     most: int  # largest number of backups after a step
 
 
 @compiled(_nrt=False)
 def run(world: WorldArrays, model: Model, rule: Rule, rows: Rows, watch: Watch, stretch: Stretch, until: int) -> int:
-    """Learn until step `until` of the stretch, or until the model's arrays are full.
+    """Learn until step `until` of the stretch, a sequence of steps in one task, or until the model's arrays are full.
 
-    The loop also stops after a step whose reward differs from the model's or is uncertain. It returns the kind of this
-    step, otherwise -1. World and model number the kinds alike.
+    The loop also stops after a step whose reward is uncertain or differs from the model's reward. It returns the kind
+    of this step, otherwise -1. World and model must give the kinds of steps the same numbers.
     """
     row = -1
     for n in range(stretch.progress[STEP], until):
@@ -51,7 +51,7 @@ def run(world: WorldArrays, model: Model, rule: Rule, rows: Rows, watch: Watch, 
 
 @compiled(_nrt=False)
 def row_of(world: WorldArrays, model: Model, rule: Rule, rows: Rows, watch: Watch, state: int) -> int:
-    """Return the row of a state; a new state is added to its group."""
+    """Return the row of a state; a new state gets a row and joins its group."""
     slot = slot_of(rows.keys, state)
     if rows.keys[slot] == -1:
         group = 0

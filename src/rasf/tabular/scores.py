@@ -1,16 +1,16 @@
 """Scores of a table's rows in a task, and the caches that make them cheap.
 
 A score is linear in an entry: psi . w + (beta / 2) w' Sigma w = coef . entry, with coefficients computed once per w.
-Each row caches its scores and the best score of every action. After w has moved, a cached score is off by at most
-`drift`,
+Each row caches its scores and the best score of every action. After w has changed, the error of a cached score is at
+most `drift`,
 
     |change of a score| <= |change of w|_1 (max |psi| + |beta| max |Sigma| max |w|_1),
 
-so only entries within `drift` of the best are scored again. The result is exact: ties and near ties are always
-recomputed.
+with maxima over the entries of the row, and over w so far in the task. So only entries whose cached scores are within
+`drift` of the best score are scored again. The result is exact: ties and near ties are always recomputed.
 
 GPI needs only the best action. So the best score of an action is recomputed only if it could be the best of the row.
-Updates mark the cached scores that they may have changed, and the next visit recomputes these.
+Updates of entries mark the cached scores that they may have changed, and the next visit of the row recomputes these.
 
 `best_action` breaks ties as `rasf.transfer.gpi` does. `greedy`, by which the learner acts, has the order of Algorithm
 1: c in argmax_i max_a score_i, then a in argmax_a score_c. Equally good paths to a goal do tie exactly, so results of
@@ -44,10 +44,10 @@ from rasf.transfer import preferred
 
 # Entries of `now`, which describes how w has changed
 NOW_VERSION = 0  # counts changes of w
-TASK_VERSION = 1  # the version at the beginning of the task; older scores are of another task
-PATH = 2  # length of the path of w within the task, in the 1-norm
-STEEPNESS = 3  # |beta| times the largest |w|_1 so far
-SIZE = 4  # the largest |w|_1 so far
+TASK_VERSION = 1  # the version at the start of the task; scores with older versions are of another task
+PATH = 2  # length of the path of w within the task: the sum of |change of w|_1
+STEEPNESS = 3  # |beta| times the largest |w|_1 so far in the task
+SIZE = 4  # the largest |w|_1 so far in the task
 
 _LIGHT = 0.02  # with a larger drift, scoring all entries is faster than searching for those to recompute
 _ROUNDING = 1e-12
@@ -84,7 +84,10 @@ def ensure_fresh(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) 
 
 @compiled(_nrt=False)
 def score_all(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) -> None:
-    """Score every entry of a row; the best scores are then exact, unless there is noise, which is only bounded."""
+    """Score every entry of a row, and store the best score of every action.
+
+    The best scores are exact, unless the row has policies with initial noise: their scores are only bounded.
+    """
     base, version = table.row[row, BASE], np.int64(now[NOW_VERSION])
     table.bound[row, SCORED_AT], table.bound[row, SCORED_VERSION] = now[PATH], now[NOW_VERSION]
     noisy = table.row[row, NOISE_COUNT] > 0
@@ -99,7 +102,7 @@ def score_all(table: Table, rule: Rule, row: int, coef: Floats, now: Floats) -> 
             if preferred(score, policy, table.best[row, a], table.best_policy[row, a]):
                 table.best[row, a], table.best_slot[row, a], table.best_policy[row, a] = score, k, policy
     if noisy:
-        size = 0.0  # not now[SIZE]: coefficients of roll-outs may differ from those of the task
+        size = 0.0  # |w|_1; not now[SIZE], which is the largest so far
         for i in range(len(table.features)):
             size += abs(coef[i])
         for a in range(len(table.actions)):
@@ -127,7 +130,7 @@ def entry_score(table: Table, entry: int, coef: Floats, a: int) -> float:
 
 @compiled(_nrt=False)
 def recompute_best(table: Table, rule: Rule, row: int, a: int, margin: float, coef: Floats, now: Floats) -> None:
-    """Make the best score of action a exact; ties go to the lowest policy, and only candidates are scored again."""
+    """Make the best score of action a exact: score the entries that could be best; ties go to the lowest policy."""
     if table.exact_version[row, a] == now[NOW_VERSION]:
         return
     base, slot = table.row[row, BASE], max(table.best_slot[row, a], 0)
@@ -167,7 +170,7 @@ def noise_score(table: Table, rule: Rule, row: int, policy: Whole, a: int, coef:
 
 @compiled(_nrt=False)
 def score_noise(table: Table, rule: Rule, row: int, a: int, coef: Floats, now: Floats) -> None:
-    """Score the noise of a row for action a and store the best; ties go to the lowest policy."""
+    """Score the policies with initial noise for an action of a row; ties go to the lowest policy."""
     base = table.row[row, NOISE_BASE]
     best, holder = -np.inf, np.int64(-1)
     for policy in table.noise_policy[base : base + table.row[row, NOISE_COUNT]]:
@@ -223,7 +226,7 @@ def from_noise(table: Table, rule: Rule, row: int, policy: int, coef: Floats) ->
         where += 1
     table.noise_policy[where] = table.noise_policy[last]
     table.row[row, NOISE_COUNT] -= 1
-    fresh = append(table, row, np.int64(0))  # not a literal, for which numba would compile it again
+    fresh = append(table, row, np.int64(0))  # not the literal 0, for which numba would compile `append` again
     entry = table.row[row, BASE] + fresh
     table.first_policy[entry] = table.last_policy[entry] = policy
     fill_with_noise(table, rule, row, policy, entry)
@@ -238,7 +241,7 @@ def from_noise(table: Table, rule: Rule, row: int, policy: int, coef: Floats) ->
 
 @compiled(_nrt=False, forceinline=True)
 def own_slot(table: Table, rule: Rule, row: int, policy: int, slot: int, newest_policy: int, coef: Floats) -> int:
-    """Return the slot of an entry of `policy` alone, split from `slot`, whose range of policies begins with it."""
+    """Return the slot of an entry of `policy` alone; it is split from `slot`, whose range begins with `policy`."""
     if slot < 0:
         return from_noise(table, rule, row, policy, coef)
     if policy == newest_policy or table.last_policy[table.row[row, BASE] + slot] == policy:

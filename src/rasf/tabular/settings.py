@@ -34,7 +34,7 @@ class TableSettings:
     learn_w: bool = False
     covariance: bool = True
 
-    noise_scale: ClassVar[float] = 0.01  # initial psi is uniform noise of this size
+    noise_scale: ClassVar[float] = 0.01  # the initial psi is uniform noise in [-noise_scale, noise_scale)
     shared_noise: ClassVar[bool] = False  # whether all policies start with the same noise, as in Algorithm 1
     diagonal: ClassVar[bool] = False  # whether only the diagonal of Sigma is learned
 
@@ -55,11 +55,11 @@ class ModelSettings:
         gamma: Discount, between 0 and 1. Default: 0.95.
         epsilon: Probability of exploring. Default: 0.03.
         margin: Largest difference from the best score at which an action is explored, in units of the largest known
-            reward. A large value explores all actions. Default: 0.1.
-        optimism: Value of an untried action, in units of the largest known reward. A higher value explores more. In
-            these units no return exceeds 1 / (1 - gamma). Default: 0.3.
-        prior: Largest weight, in tries, that failures in similar states have in the estimate for a state. With 0,
-            states are estimated separately. Default: 20.
+            absolute reward. A large value explores all actions. Default: 0.1.
+        optimism: Value of an untried action, in units of the largest known absolute reward. A higher value explores
+            more. In these units no return exceeds 1 / (1 - gamma). Default: 0.3.
+        prior: Largest number of virtual tries by which failures in similar states enter the estimate for a state.
+            With 0, each state is estimated from its own tries alone. Default: 20.
         learn_w: Whether the weights of a task are learned from its rewards instead of given. Default: False.
     """
 
@@ -70,9 +70,9 @@ class ModelSettings:
     prior: float = 20.0
     learn_w: bool = False
 
-    doubt: ClassVar[float] = 1.0  # tries with the optimistic value that are added to every tried action during learning
-    tolerance: ClassVar[float] = 1e-3  # of the largest reward: smaller changes of a value are not propagated
-    curiosity: ClassVar[float] = 1.0  # standard deviations of optimism about rewards with unknown weights
+    doubt: ClassVar[float] = 1.0  # virtual tries with the optimistic value, added to every tried action during learning
+    tolerance: ClassVar[float] = 1e-3  # changes of a value below this share of the largest reward are not propagated
+    curiosity: ClassVar[float] = 1.0  # uncertain rewards are estimated this many standard deviations above their mean
 
     def __post_init__(self) -> None:
         for name in ("gamma", "epsilon"):

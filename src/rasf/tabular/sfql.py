@@ -1,6 +1,6 @@
 """(Ra)SFQL, Algorithm 1 of the paper: successor features and their covariance, learned online, transferred by GPI.
 
-One step has this order (as printed in the paper; where the paper leaves a choice, it is fixed here):
+A step in task t, from state s to s', has the order of the paper; choices that the paper leaves open are made here:
 
     c, a    selected policy and action by GPI over all policies at s under the old w_t, epsilon-greedy
     w_t     += alpha_w (r - phi . w_t) phi          (or w_t is given)
@@ -8,7 +8,8 @@ One step has this order (as printed in the paper; where the paper leaves a choic
     psi, Sigma of the current policy at (s, a), bootstrapped with a'
     psi, Sigma of policy c != t at (s, a), bootstrapped with its own greedy action under its frozen w_c
 
-After termination there is no bootstrapping; after truncation (step limit, change of task) there is. SFQL is beta = 0.
+There is bootstrapping at truncation (step limit, change of task), not at termination. SFQL is the case beta = 0.
+`run_task` and `follow_path` learn from a stretch, a sequence of steps in a compiled world (`rasf.tabular.stretch`).
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class Memory(NamedTuple):
     rule: Rule
     table: Table
     rows: Rows
-    w: Floats  # (K, d) weights of every policy; row t is being learned
-    coef: Floats  # (K, m) coefficients of the scores; they stay fixed after their task
+    w: Floats  # (K, d) weights of every policy; those of the current task t may be learned
+    coef: Floats  # (K, m) coefficients of every policy's scores, fixed after the policy's task
     now: Floats  # (5,) how w_t has changed; `scores` names the entries
     after: Floats  # (m,) work space
     delta: Floats  # (d,) work space
@@ -59,7 +60,7 @@ def new_memory(rule: Rule, n_features: int, n_actions: int, max_policies: int) -
 
 
 def with_room(memory: Memory, t: int) -> Memory:
-    """Return the memory with enough room for the next step of task t; arrays grow by large factors, so rarely."""
+    """Return the memory with enough room for the next step of task t; arrays grow seldom, by large factors."""
     if has_room(memory, t):
         return memory
     table, rows = reserve(memory.table, 64, 16 * (t + 2), 64 * (t + 1)), memory.rows
@@ -130,7 +131,7 @@ def learn(
         return
     if next_row >= 0:
         next_slot = table.best_slot[next_row, next_greedy]
-        if table.best_policy[next_row, next_greedy] != source:  # often the same policy is selected again
+        if table.best_policy[next_row, next_greedy] != source:  # the policy is often selected again at the next row
             next_slot = find_policy(table, next_row, source)
         next_action = scores.greedy_of_slot(table, rule, next_row, next_slot, memory.coef[source])
         read(table, rule, next_row, next_slot, next_action, after)
@@ -175,7 +176,7 @@ def row_of(memory: Memory, t: int, state: int) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def row_after(memory: Memory, t: int, row: int, action: int, state: int) -> int:
-    """Return the row of the next state, -1 at termination; the next row of the last time is tried first."""
+    """Return the row of the next state, -1 at termination; the row that followed last time is tried first."""
     if state < 0:
         return -1
     rows = memory.rows
@@ -188,7 +189,7 @@ def row_after(memory: Memory, t: int, row: int, action: int, state: int) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def has_room(memory: Memory, t: int) -> bool:
-    """Return whether the pools have room for one more step."""
+    """Return whether all arrays have room for one more step."""
     table = memory.table
     return (
         table.used[0] + 2 <= len(memory.rows.successor)
@@ -200,7 +201,7 @@ def has_room(memory: Memory, t: int) -> bool:
 
 @compiled(_nrt=False)
 def run_task(world: WorldArrays, memory: Memory, t: int, stretch: Stretch) -> None:
-    """Act and learn in task t in a compiled world, until the stretch is done or the pools are full."""
+    """Act and learn in task t in a compiled world, until the stretch is done or an array is full."""
     draws, n_actions = stretch.draws, len(memory.table.actions)
     row = -1
     for n in range(stretch.progress[STEP], len(draws)):
@@ -220,7 +221,7 @@ def run_task(world: WorldArrays, memory: Memory, t: int, stretch: Stretch) -> No
 
 @compiled(_nrt=False)
 def follow_path(memory: Memory, t: int, stretch: Stretch) -> None:
-    """Learn task t from the path of another learner's stretch, until its end or until the pools are full."""
+    """Learn task t from the path of another learner's stretch, until the path ends or an array is full."""
     path, progress = stretch.path, stretch.progress
     for n in range(progress[STEP], len(path)):
         if not has_room(memory, t):

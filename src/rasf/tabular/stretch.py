@@ -1,6 +1,7 @@
 """Data that learners share in a compiled world: the rows of its states, and the steps of a stretch.
 
-A stretch is a sequence of steps in one task, of one or several episodes.
+A compiled world is a `TabularWorld`, whose steps run inside compiled loops. A stretch is a sequence of steps in one
+task, of one or several episodes. A row is the number of a state in the learner's arrays.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ OTHER_WORLD = "the learner has learned in another world; make a new learner for 
 
 
 class Rows(NamedTuple):
-    """A map from states of a compiled world to rows: open addressing, at most a quarter full."""
+    """A hash map from states of a compiled world to rows: open addressing, at most a quarter full."""
 
     keys: Ints  # (H,) the state in each slot, or -1
     values: Ints  # (H,) int32, the row of the state in each slot
@@ -70,13 +71,13 @@ STEP, STATE, TAKEN, EPISODES = range(4)  # entries of `Stretch.progress`
 
 
 class Stretch(NamedTuple):
-    """Steps of a task in a compiled world. A loop takes them until all are done or the learner's arrays are full."""
+    """Steps of a task in a compiled world. Each call of a loop continues until all are done or an array is full."""
 
     kinds: Floats  # (K, d) features of each kind of step
     rewards: Floats  # (K,) reward of each kind of step in the task
     step_limit: int
     epsilon: float
-    draws: Floats  # (steps, 3) uniform: whether to explore, which action, the world's random number
+    draws: Floats  # (steps, 3) uniform numbers that decide whether to explore, which action, and the transition
     path: Ints  # (steps, 4) output: state, action, kind, next state or -1 at termination
     progress: Ints  # (4,) steps so far, current state, steps of the episode, finished episodes
     total: Floats  # (1,) sum of the rewards
@@ -126,7 +127,10 @@ def advance(world: WorldArrays, stretch: Stretch, action: int) -> tuple[int, int
 
 
 def check_world(world: TabularWorld, n_features: int, n_actions: int, known: TabularWorld | None) -> None:
-    """Raise ValueError if sizes differ, or if the world is not the `known` one. Compiled code does not check bounds."""
+    """Raise ValueError if the sizes of world and learner differ, or the world is not `known`, the learner's world.
+
+    Compiled code does not check bounds.
+    """
     if (world.n_features, world.n_actions) != (n_features, n_actions):
         raise ValueError(
             f"the world has {world.n_features} features and {world.n_actions} actions, "

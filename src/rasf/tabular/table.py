@@ -1,26 +1,28 @@
-"""Successor-feature tables of many policies, in a form whose cost hardly depends on the number of policies.
+"""Successor-feature tables of many policies, whose memory and run time hardly depend on the number of policies.
 
-For every visited state (a row), policy and action, the table holds psi (d) and the learned entries of Sigma: none, the
-diagonal (d), or the upper triangle (d (d + 1) / 2) of the symmetric matrix. A policy starts as a copy of the one before
-it, and most rows of most policies are never updated again. So a row has one *entry* for each range of consecutive
-policies with the same numbers:
+With d features, the table holds for every visited state (a row), policy and action psi (d numbers) and the learned
+entries of Sigma: none, the diagonal (d), or the upper triangle (d (d + 1) / 2) of the symmetric matrix. A policy starts
+as a copy of the policy before it, and most rows of most policies are never updated again. So a row has one *entry* for
+each range of consecutive policies with the same numbers:
 
     entry k of a row belongs to the policies first_policy[k], .., last_policy[k]
 
-An update of one policy splits its range; the other policies keep the old numbers, as in separate tables. New policies
-join the last range without cost. With independent initial noise, each policy that exists when a state is first visited
-has its own noise there, a function of the seed, row and policy. It is recomputed when needed, and becomes an entry when
-the policy is updated.
+An update of one policy splits its range; the other policies keep the old numbers, as they would in separate tables.
+New policies join the last range without cost. The initial psi is small random noise. Unless all policies share this
+noise, each policy that exists when a state is first visited has its own noise there, a function of the seed, row and
+policy. The noise is recomputed when needed, and becomes an entry when the policy is updated.
 
-Scores and their caches are in `scores`.
+Scores and their caches are in `rasf.tabular.scores`.
 
-All functions here are compiled and work in place. `used` counts the used part of each pool, and `reserve` enlarges the
-pools. The functions are compiled without reference counting (`_nrt=False`), because a call would otherwise count every
-array of the table up and down. So they must not allocate, and copy by loops. Functions that every step calls are
-inlined (`forceinline`), because a call would otherwise pass about a hundred numbers, the shapes and strides of the
-table's arrays. Each of the two would dominate the run time. Numbers are stored as float32, those of one action
-together, to reduce memory traffic; arithmetic is float64. Allocation is slow too, since the system clears new memory,
-so blocks that a row has outgrown are used again.
+The arrays form three pools with spare room: rows, entries and noise. `used` counts the used part of each pool, and
+`reserve` enlarges the pools.
+
+The compiled functions work in place. They are compiled without reference counting (`_nrt=False`), because every call
+would otherwise update the reference count of every array of the table. Such functions cannot allocate arrays, so they
+copy by loops. Functions that every step calls are inlined (`forceinline`), because a call would otherwise pass about a
+hundred numbers, the shapes and strides of the table's arrays. Reference counts or such calls would dominate the run
+time. Numbers are stored as float32, those of one action together, to reduce memory traffic; arithmetic is float64.
+Allocation is slow too, since the system clears new memory, so blocks that a row has outgrown are used again.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from rasf.compiled import compiled
 
 ANY_LATER = 2**15 - 1
 _FIRST_CAPACITY = 2
-_UNROLLED = (5, 4)  # features and actions of the paper's world: a fifth faster; other sizes share one compilation
+_UNROLLED = (5, 4)  # features and actions of the paper's four rooms: loops over them are unrolled, a fifth faster
 
 
 class SigmaForm(IntEnum):
@@ -54,36 +56,36 @@ class SigmaForm(IntEnum):
         return self.name.lower()
 
 
-# Columns of `Table.row`; eight numbers are one cache line.
+# Columns of `Table.row`; eight numbers are one cache line. `scores` counts the versions of the weights w.
 BASE = 0  # where the row's block of entries begins
 COUNT = 1  # entries in use
 CAPACITY = 2  # entries the block can hold
-NEWEST = 3  # offset of the entry of the newest policies
+NEWEST = 3  # offset, within the block, of the entry of the newest policies
 OWN_NOISE = 4  # policies below this number have their own initial noise
 NOISE_BASE = 5  # where the list of policies that still have their noise begins
 NOISE_COUNT = 6  # length of this list
 VERSION = 7  # version of w for which the row's best action is known; -1 if it must be recomputed
 
 # Columns of `Table.bound`
-SCORED_AT = 0  # length of the path of w when all scores of the row were computed
-SCORED_VERSION = 1  # version of w at that time: w may move by less than the rounding of the path length
+SCORED_AT = 0  # length of the path of w (`scores.PATH`) when all scores of the row were computed
+SCORED_VERSION = 1  # version of w when they were computed; a tiny change of w may not change the rounded length
 LARGEST_PSI = 2
 LARGEST_SIGMA = 3
 
 
 class Table(NamedTuple):
-    """R rows, E entries, N policies with their own noise; m = d + learned entries of Sigma."""
+    """R rows, E entries, A actions, N pairs of a row and a policy with initial noise; m = d + learned Sigma entries."""
 
     row: Ints  # (R, 8) the columns above
     bound: Floats  # (R, 4) the columns above
-    best: Floats  # (R, A) largest score over the policies; an upper bound at the time of computation if not exact
+    best: Floats  # (R, A) largest score over the policies when computed; an upper bound of this score if not exact
     best_slot: Ints  # (R, A) offset of the entry with this score; -1 - policy for noise
     best_policy: Ints  # (R, A) lowest policy with this score
-    exact_version: Ints  # (R, A) version of w for which these three are exact, or -1
-    noise_best: Floats  # (R, A) largest score of noise; an upper bound if noise_best_policy is -1
+    exact_version: Ints  # (R, A) version of w for which best, best_slot, best_policy are exact, or -1
+    noise_best: Floats  # (R, A) largest score of policies with noise; an upper bound if noise_best_policy is -1
     noise_best_policy: Ints  # (R, A) lowest policy with this score, or -1
-    noise_scored_at: Floats  # (R, A) length of the path of w at that time
-    noise_version: Ints  # (R, A) version of w at that time
+    noise_scored_at: Floats  # (R, A) length of the path of w when noise_best was computed
+    noise_version: Ints  # (R, A) version of w when noise_best was computed
     first_policy: Ints  # (E,)
     last_policy: Ints  # (E,) ANY_LATER for the newest range
     next_free: Ints  # (E,) at the first entry of a free block: the next free block of its size, or -1
@@ -92,9 +94,9 @@ class Table(NamedTuple):
     noise_policy: Ints  # (N,)
     used: Ints  # (3,) rows, entries, noise policies in use
     free: Ints  # (16,) the first free block of 2^k entries, or -1
-    features: Sized  # these three have the lengths d, A and m, and their content is not used; see `_length`
-    actions: Sized
-    numbers: Sized
+    features: Sized  # of length d; its content is not used, see `_length`
+    actions: Sized  # of length A, likewise
+    numbers: Sized  # of length m, likewise
 
 
 class Rule(NamedTuple):
@@ -145,7 +147,7 @@ def _length(n: int, known: bool) -> Sized:
     return (0,) * n if known else np.zeros(n)
 
 
-_POOLS = [0] * 10 + [1] * 5 + [2]  # for each of the first arrays, the entry of `used` that counts its rows
+_POOLS = [0] * 10 + [1] * 5 + [2]  # for each array but the last five, the entry of `used` that counts its rows
 
 
 def used_part(table: Table) -> Table:
@@ -155,7 +157,7 @@ def used_part(table: Table) -> Table:
 
 
 def reserve(table: Table, rows: int, entries: int, noise: int) -> Table:
-    """Return the table with room for this many more of each; the same object if there is room already."""
+    """Return the table with room for this many more rows, entries and noise policies; unchanged if it has the room."""
     wanted = table.used + np.array([rows, entries, noise])
     have = (len(table.row), len(table.first_policy), len(table.noise_policy))
     if all(need <= held for need, held in zip(wanted, have, strict=True)):
@@ -189,7 +191,7 @@ def drawn_psi(seed: int, scale: float, row: int, policy: Whole, A: int, a: int, 
 
 @compiled(_nrt=False)
 def set_coefficients(w: Floats, rule: Rule, coef: Floats) -> None:
-    """Write coef (m,) such that coef . entry is the score under w (d,): w, and `transfer.packed_weights` for Sigma."""
+    """Write coef (m,), for which coef . entry is the score under w (d,): w itself, then the coefficients of Sigma."""
     d = len(w)
     for i in range(d):
         coef[i] = w[i]
@@ -225,13 +227,13 @@ def add_row(table: Table, rule: Rule, newest_policy: int) -> int:
 
 @compiled(_nrt=False, forceinline=True)
 def largest_noise(scale: float) -> float:
-    """Return an upper bound of the absolute initial numbers of this scale, also after rounding to float32."""
+    """Return an upper bound of |initial psi| for this noise scale, which also holds after rounding to float32."""
     return scale * (1.0 + 1e-6)
 
 
 @compiled(_nrt=False)
 def fill_with_noise(table: Table, rule: Rule, row: int, policy: int, entry: int) -> None:
-    """Set an entry to the initial numbers of a policy at a row; Sigma is 0."""
+    """Set an entry to the initial psi of a policy at a row, and its Sigma to 0."""
     d, A = len(table.features), len(table.actions)
     for a in range(A):
         for i in range(d):
@@ -242,7 +244,7 @@ def fill_with_noise(table: Table, rule: Rule, row: int, policy: int, entry: int)
 
 @compiled(_nrt=False)
 def take_block(table: Table, capacity: Whole) -> int:
-    """Return the first entry of a free block with `capacity` entries, a power of 2; released blocks come first."""
+    """Return the first entry of a free block with `capacity` entries, a power of 2; released blocks are used first."""
     size = size_class(capacity)
     block = table.free[size]
     if block >= 0:
@@ -316,7 +318,7 @@ def read(table: Table, rule: Rule, row: int, slot: int, a: int, out: Floats) -> 
 
 @compiled(_nrt=False, forceinline=True)
 def newest_slot(table: Table, row: int, policy: int) -> int:
-    """Return the offset of the newest policy's own entry; it is split off if it is shared."""
+    """Return the offset of the newest policy's own entry, which is split off first if other policies share it."""
     newest = table.row[row, NEWEST]
     if table.first_policy[table.row[row, BASE] + newest] == policy:
         return newest
@@ -332,9 +334,9 @@ def newest_slot(table: Table, row: int, policy: int) -> int:
 def learn_entry(
     table: Table, rule: Rule, row: int, slot: int, a: int, phi: Floats, after: Floats, delta: Floats
 ) -> None:
-    """Update psi += alpha delta and Sigma += alpha_sigma (delta delta' + gamma^2 Sigma' - Sigma).
+    """Update psi += alpha delta and Sigma += alpha_sigma (delta delta^T + gamma^2 Sigma' - Sigma).
 
-    Here delta = phi + gamma psi' - psi, with psi before the update.
+    Here delta = phi + gamma psi' - psi, with psi before the update; psi' and Sigma' are those of the next state.
 
     Args:
         table: the table.
@@ -343,7 +345,7 @@ def learn_entry(
         slot: offset of the entry.
         a: the action.
         phi: features (d,) of the step.
-        after: psi' and Sigma' (m,) at the next state, zeros at termination.
+        after: psi' and the learned entries of Sigma' (m,), zeros at termination.
         delta: work space (d,).
     """
     entry, d = table.row[row, BASE] + slot, len(table.features)

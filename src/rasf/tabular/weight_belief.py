@@ -1,9 +1,9 @@
 """The belief about a task's weights while they are learned from rewards, r = phi . w.
 
 The belief is a normal distribution. A task begins with the mean and covariance of the weights of earlier tasks. Every
-reward updates the belief by linear regression with nearly no noise. Rewards of uncertain weights are estimated
-optimistically, by default one standard deviation above their mean, so that they are explored. Weights that were equal
-in all earlier tasks, such as the cost of a failure, have a narrow distribution and need little exploration.
+reward updates the belief by linear regression with nearly no noise. A reward that depends on uncertain weights is
+estimated optimistically, by default one standard deviation above its mean, so that the agent explores it. Weights that
+were equal in all earlier tasks, such as the cost of a failure, have a narrow distribution and need little exploration.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class WeightBelief:
 
     Args:
         n_features: number d of features.
-        curiosity: standard deviations by which estimated rewards exceed their mean.
+        curiosity: number of standard deviations by which an estimated reward exceeds its mean.
     """
 
     STATE = ("mean", "covariance", "_before", "_begun")  # attributes in a checkpoint

@@ -1,4 +1,4 @@
-"""Checks of what environments, and functions of their steps, return; each failed check is a one-sentence error."""
+"""Checks of the values that environments and phi return; a failed check raises ValueError."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Info: TypeAlias = dict[str, Any]
 Phi: TypeAlias = Callable[..., npt.ArrayLike]  # of (obs, action, next_obs, info), and of further parameters
 WholeStep: TypeAlias = Callable[[object, object, object, Info, object, object, object], npt.ArrayLike]
 T = TypeVar("T")
-MAX_COUNT = 2**15  # of actions and of features: tables number both in 16 bits
-MAX_FEATURE = 1e18  # its square is well within float32, which networks use
+MAX_COUNT = 2**15  # largest number of actions, and of features: tables number both in 16 bits
+MAX_FEATURE = 1e18  # largest absolute feature: its square is well within float32, which networks use
 _OPTIONAL = ("reward", "terminated", "truncated")  # parameters that phi gets only by name
 _ANSWERS = {"reset": ("obs", "info"), "step": ("obs", "reward", "terminated", "truncated", "info")}
 
@@ -60,8 +60,8 @@ def flag(name: str, value: object) -> bool:
 
 
 def kept(obs: T) -> T:
-    """Return a copy of an observation: an environment may write its next one into the same array."""
-    return obs.copy() if isinstance(obs, np.ndarray) else copy.deepcopy(obs)  # the same for an array, and faster
+    """Return a copy of an observation: an environment may write its next observation into the same array."""
+    return obs.copy() if isinstance(obs, np.ndarray) else copy.deepcopy(obs)  # `copy` is faster for an array
 
 
 def allowed(encode: Callable[[object], T], obs: object) -> T:
@@ -73,7 +73,7 @@ def allowed(encode: Callable[[object], T], obs: object) -> T:
 
 
 def own_randomness(env: gymnasium.Env) -> None:
-    """Make minecart draw its ores from its own generator; its scipy distributions use numpy's global generator."""
+    """Make the environment minecart draw its ores from its own generator, not from numpy's global one."""
     for mine in getattr(env.unwrapped, "mines", ()):
         for distribution in getattr(mine, "distributions", ()):
             distribution.random_state = env.unwrapped.np_random
@@ -92,13 +92,13 @@ def phi_asks(phi: Phi) -> tuple[str, ...]:
     """Return which of reward, terminated and truncated are parameters of phi after its first four.
 
     Raises:
-        ValueError: if phi cannot be called with (obs, action, next_obs, info) and these.
+        ValueError: if phi cannot be called with (obs, action, next_obs, info) and these parameters.
     """
     if not callable(phi):
         raise ValueError(f"phi must be a function phi(obs, action, next_obs, info), got {type(phi).__name__}")
     try:
         signature = inspect.signature(phi)
-    except (TypeError, ValueError):  # some compiled functions have none
+    except (TypeError, ValueError):  # some compiled functions have no signature
         return ()
     asked = tuple(name for name in list(signature.parameters)[4:] if name in _OPTIONAL)
     try:
@@ -128,7 +128,7 @@ def phi_caller(phi: Phi) -> WholeStep:
 
 
 def phi_bounds(phi: Phi, given: npt.ArrayLike | None = None) -> Floats | None:
-    """Return the bounds (d, 2) of phi, given or its attribute, infinite where open; None if there are none."""
+    """Return the bounds (d, 2) of phi: those given, or its attribute `bounds`; None if there are none."""
     name, found = ("phi.bounds", getattr(phi, "bounds", None)) if given is None else ("bounds", given)
     if found is None:
         return None

@@ -1,4 +1,6 @@
-"""`FeatureSource`: declarations about the features, as attributes of an environment, its wrappers or phi.
+"""`FeatureSource`: declarations about the features, as attributes of an environment, of its wrappers, or of phi.
+
+Phi is the function that computes the features of a step, if they are not the environment's own reward.
 
     signs            signs (d,) of the weights: 1 (more is better), -1 (a cost), 0 (either)
     feature_names    d different words
@@ -6,7 +8,7 @@
     random_tasks     random_tasks(count, rng) returns weights (count, d) from the environment's own distribution
 
 Each attribute is looked up in `owners`, outermost first: the wrappers down to the one that makes the reward. Attributes
-below that wrapper describe another reward.
+of the layers inside that wrapper describe another reward.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class FeatureSource:
 
     encoder: Encoder
     n_actions: int
-    declared_bounds: Floats  # (d, 2) bounds of the features in a step, infinite where open
+    declared_bounds: Floats  # (d, 2) bounds of the features in a step, infinite where none is declared
     owners: Sequence[object]  # objects with declarations, outermost first
 
     @property

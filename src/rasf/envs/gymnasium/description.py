@@ -1,4 +1,4 @@
-"""The description of a training environment in a library; it needs no Gymnasium, also when read from a file."""
+"""Descriptions of training environments, as libraries store them; they can be read from a file without Gymnasium."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class EnvironmentDescription:
         kwargs: The keyword arguments given to `gymnasium.make`; "<type>" stands for a value that is not JSON.
         observations: The observation space, as `rasf.envs.gymnasium.spaces.describe` returns it.
         n_actions: The number of actions.
-        first_action: The environment's own number of action 0.
+        first_action: The number in the environment's action space that action 0 stands for.
         n_features: The number d of features.
         bounds: Lowest and highest value of each feature in a step, None unless all are declared.
         phi: The name of the function that computed the features; None if they are the environment's own reward.
@@ -80,7 +80,7 @@ class EnvironmentDescription:
             registration of the id are left out.
 
         Raises:
-            ValueError: if the description has a setting that could not be stored, or one that a file may not choose.
+            ValueError: if the description has a setting that could not be stored, or that a file may not choose.
         """
         limit = {} if self.max_episode_steps is None else {"max_episode_steps": self.max_episode_steps}
         kept = {name: value for name, value in self.kwargs.items() if name not in changes}
@@ -96,7 +96,7 @@ class EnvironmentDescription:
     def _accepted(self, env_id: str, settings: Header) -> Header:
         from rasf.envs.registration import registered_kwargs
 
-        if ":" in env_id:  # Gymnasium would import the module before it
+        if ":" in env_id:  # Gymnasium would import the module before the colon
             raise ValueError(f"env must be given by you: the file's id names a module to import, {env_id!r:.60}")
         registered = registered_kwargs(env_id)
         changed = {
@@ -143,7 +143,7 @@ class EnvironmentDescription:
             least = -_MOST if name == "first_action" else 1
             if type(value) not in kinds or (type(value) is int and not least <= value <= _MOST):
                 raise ValueError(f"the {name} of its environment cannot be {value!r:.60}")
-        if ":" in (header["id"] or ""):  # Gymnasium would import the module before it
+        if ":" in (header["id"] or ""):  # Gymnasium would import the module before the colon
             raise ValueError(f"its environment's id must not name a module, got {header['id']!r:.60}")
         bounds = header["bounds"]
         if bounds is not None:
@@ -180,14 +180,14 @@ def world_description(world: World) -> EnvironmentDescription:
 
 
 def observation_bounds(world: World) -> tuple[Floats32, Floats32]:
-    """Return the lowest and highest observations (n,) of a world; infinite if it declares no bounds."""
+    """Return the lowest and highest observations (n,) of a world; infinite if the world declares no bounds."""
     unbounded = np.tile([-np.inf, np.inf], (world.observation_size, 1))
     low, high = np.asarray(getattr(world, "observation_bounds", unbounded), np.float32).T
     return low, high
 
 
 def plain(value: object) -> object:
-    """Return a value as JSON restores it (a tuple becomes a list); "<type>" if it cannot be written."""
+    """Return a value as JSON restores it (a tuple becomes a list); "<type>" if JSON cannot represent it."""
     try:
         return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError):

@@ -8,7 +8,7 @@ An `Encoder` is made from a Gymnasium observation space and turns an observation
                                      in `gymnasium.spaces.flatten`
 
 Both have a batched form: (n, ..) arrays for array spaces, and dicts or tuples of such arrays for Dict and Tuple, as in
-Gymnasium's vector environments. An encoder has a JSON description, from which it is made without Gymnasium.
+Gymnasium's vector environments. An encoder has a JSON description, from which it can be made without Gymnasium.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Encoder:
     """Keys and vectors for the observations of one space.
 
     Args:
-        description: the space as JSON, which is not trusted: all of it is checked.
+        description: the space as JSON; all fields are checked, because it may come from an untrusted file.
     """
 
     def __init__(self, description: Header) -> None:
@@ -73,7 +73,7 @@ class Encoder:
 
     @property
     def images(self) -> list[tuple[int, ...]]:
-        """The shapes of those parts that are images."""
+        """The shapes of the arrays that are images."""
         return [leaf.shape for leaf in self._leaves if leaf.image]
 
     @property

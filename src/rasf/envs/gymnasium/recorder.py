@@ -7,7 +7,7 @@ A part has obs and next_obs (N, n) as keys of an `Encoder`, action (N,) counted 
 truncated and episode (N,), and failure (N,) if the environment reports failures. Its header describes the environment.
 A process that is killed loses the steps since the last part. A later recorder with the same environment can continue in
 the same folder; an episode that was cut off counts as truncated. A step that a log cannot contain (a wrong action or
-flag, features that are not finite) is refused, and its episode is cut there.
+flag, features that are not finite) raises ValueError, and its episode is cut there.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Recorder(gymnasium.Wrapper):
         seconds_per_part: seconds after which a part is written. Default: 30.
 
     Raises:
-        ValueError: if an argument is wrong, another recorder writes to the folder, or its log is of another
-            environment.
+        ValueError: if an argument is wrong, another recorder writes to the folder, or the log in the folder is of
+            another environment.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class Recorder(gymnasium.Wrapper):
 
         Raises:
             ValueError: if the recorder is closed.
-            OSError: if the part cannot be written; the error names it, and the steps are kept for another attempt.
+            OSError: if the part cannot be written; the error names the part, and the steps are kept to try again.
         """
         self._require_open()
         if self._rows:
@@ -209,7 +209,7 @@ class Recorder(gymnasium.Wrapper):
         """Write the remaining steps and close the environment, also if writing fails.
 
         Raises:
-            OSError: if the last part cannot be written; the error names it, and its steps are lost.
+            OSError: if the last part cannot be written; the error names the part, and its steps are lost.
         """
         try:
             if self._lock.is_locked:

@@ -1,13 +1,14 @@
-"""A Gymnasium environment with features: every step also has phi(s, a, s').
+"""A Gymnasium environment with features: every step returns the vector phi(s, a, s') in place of the reward.
 
 The features are the environment's own vector reward (MO-Gymnasium's convention). `FeatureReward` gives any environment
 such a reward, from a function `phi(obs, action, next_obs, info)`, where `action` is the environment's own number. If
 phi also has parameters named `reward`, `terminated` or `truncated`, these are passed by name. The actions of a
-`FeatureEnvironment` are 0 to n_actions - 1, whatever the first number of the space.
+`FeatureEnvironment` are 0 to n_actions - 1, also if the environment's own actions begin with another number.
 
     bounds          (d, 2), lowest and highest of each feature in a step, from `reward_space`; None unless all are known
-    failure         info["failure"] of a step; `reports_failures` is whether any step so far had it
-    terminated      the end of the task, after which rewards are zero; `truncated` is a time limit. Both are unchanged.
+    failure         info["failure"] of a step; `reports_failures` is whether any step so far had this entry
+    terminated      whether the task ended, so that further rewards would be zero
+    truncated       whether a time limit ended the episode
 
 A wrong value (nan, another shape than declared) raises ValueError in the step in which it occurs.
 """
@@ -51,11 +52,11 @@ class FeatureReward(gymnasium.Wrapper):
         phi: the function of a step. If it has further parameters named `reward`, `terminated` or `truncated`, these
             are passed by name.
         bounds: lowest and highest value (d, 2) of each feature in a step, infinite where open. They become the
-            `reward_space`. Default: the attribute `bounds` of phi. Without either, one step is taken here to count the
-            features.
+            `reward_space`. Default: the attribute `bounds` of phi. If phi has no such attribute, the constructor takes
+            one step to count the features.
 
     Raises:
-        ValueError: if phi is not such a function, does not return a vector, or the bounds are not (d, 2).
+        ValueError: if phi is not such a function or does not return a vector, or the bounds are not (d, 2).
     """
 
     def __init__(self, env: gymnasium.Env, phi: Phi, bounds: npt.ArrayLike | None = None) -> None:
@@ -109,7 +110,7 @@ class FeatureEnvironment(FeatureSource):
         self.owners = tuple(owners_of(self._stepped))
         self._phi = next((each.phi for each in layers_of(self._stepped) if isinstance(each, FeatureReward)), None)
         self.has_phi = self._phi is not None  # otherwise the features are the environment's own reward
-        self.reports_failures = self.counts_failures = self._running = False  # counts_failures: whether a rule decides
+        self.reports_failures = self.counts_failures = self._running = False  # counts_failures: by a rule
         self.tape: Tape | None = None  # records resets and actions if training writes checkpoints
         self._failure: FailureRule | None = None
         declared = declared_bounds(self._stepped)
@@ -306,8 +307,8 @@ def owners_of(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> Iterator[objec
     """Yield the objects whose attributes may describe the reward (`declarations`), outermost first.
 
     These are the wrappers down to the one that makes the reward: a `FeatureReward`, which is followed by its phi, or a
-    wrapper with its own `reward_space`. Without such a wrapper, the environment itself follows. A vector environment is
-    followed by the first of its environments.
+    wrapper with its own `reward_space`. Without such a wrapper, the environment itself follows. A `SyncVectorEnv` is
+    followed by the owners of its first environment.
     """
     for layer in layers_of(env):
         yield layer
@@ -343,7 +344,7 @@ def _open_bounds(env: gymnasium.Env, phi: Phi | None) -> Floats:
 def describe_environment(
     env: FeatureSource, spec: gymnasium.envs.registration.EnvSpec | None, first_action: np.int64, phi: Phi | None
 ) -> EnvironmentDescription:
-    """Return the description of environments that Gymnasium made from this spec, None for others."""
+    """Return the description of environments; `spec` is None if `gymnasium.make` did not make them."""
     return EnvironmentDescription(
         **spec_fields(spec, phi),
         observations=env.encoder.describe(),

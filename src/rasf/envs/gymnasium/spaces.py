@@ -1,8 +1,8 @@
 """Observation spaces as JSON, and the arrays in an observation of such a space.
 
     describe(space)       a Gymnasium space as a JSON object: {"kind": ..., sizes and bounds}
-    leaves(description)   its arrays in order, each with its path. All fields are checked, because a description may
-                          come from an untrusted file; memory use is bounded by the length of the description
+    leaves(description)   the arrays of an observation in order, each with its path. All fields are checked, because a
+                          description may come from an untrusted file; memory use is bounded by its length
 
 The parts of a Dict are listed as [key, space] pairs, since their order matters and JSON objects may be sorted.
 """
@@ -33,7 +33,7 @@ ACCEPTED = "Discrete, MultiDiscrete, MultiBinary, Box, Dict or Tuple"
 
 
 class Hot(NamedTuple):
-    """One-hot entries (size,) of a network input: number of values, first value, index of the first input."""
+    """One-hot entries (size,): the number of values of each, its first value, the index of its first network input."""
 
     choices: npt.NDArray[np.int64]
     start: npt.NDArray[np.int64]
@@ -41,7 +41,7 @@ class Hot(NamedTuple):
 
 
 class Leaf(NamedTuple):
-    """An array in the observation."""
+    """An array in an observation."""
 
     path: Path
     shape: tuple[int, ...]
@@ -62,7 +62,7 @@ def _name(path: Path) -> str:
 
 
 def leaves(description: object, path: Path = ()) -> list[Leaf]:
-    """Return the arrays of a description, or raise ValueError if it is wrong."""
+    """Return the arrays of a description, or raise ValueError if the description is wrong."""
     if not isinstance(description, Mapping) or len(path) > MAX_DEPTH:
         raise ValueError(f"a space's description must be an object at most {MAX_DEPTH} deep, got {description!r:.60}")
     kind = description.get("kind")
@@ -111,13 +111,13 @@ def _box(path: Path, description: Mapping[str, object]) -> Leaf:
     size = math.prod(shape)
     dtype = description.get("dtype")
     if not isinstance(dtype, str) or dtype not in DTYPES:
-        raise ValueError(f"a Box's dtype must be a number type's name, got {dtype!r:.60}")
+        raise ValueError(f"a Box's dtype must be the name of a number type, got {dtype!r:.60}")
     ends: list[list[Bound]] = []
     for name in ("low", "high"):
         end = description.get(name)
         listed = end if isinstance(end, list) else [end]
         if isinstance(end, list) and len(end) != size:
-            raise ValueError(f"a Box's {name} must be one number or list {size}, got {len(end)}")
+            raise ValueError(f"a Box's {name} must be one number or a list of {size}, got {len(end)}")
         ends.append([entry for entry in listed if entry is None or isinstance(entry, int | float)])
         if len(ends[-1]) < len(listed):
             raise ValueError(f"a Box's {name} must be numbers, or null where unbounded")
@@ -202,7 +202,7 @@ def describe_box(low: np.ndarray, high: np.ndarray) -> Header:
 
 
 def _compact(ends: np.ndarray) -> Bounds:
-    """Return bounds as one number if all are equal, otherwise as a list; None stands for infinite ones."""
+    """Return bounds as one number if all are equal, otherwise as a list; None stands for an infinite bound."""
     flat = ends.reshape(-1)
     listed = (flat[:1] if (flat == flat[0]).all() else flat).tolist()
     plain = [None if isinstance(entry, float) and not math.isfinite(entry) else entry for entry in listed]

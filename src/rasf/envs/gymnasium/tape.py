@@ -1,15 +1,16 @@
 """`Tape`: a record from which an environment is restored in another process, without access to its internals.
 
 Gymnasium's environments are deterministic given the seed of `reset` and the actions. So a tape records the seed of the
-first reset and all actions. For a single environment, it also records the state of the environment's own generator
-(`np_random`) before each later reset. Then only the running episode has to be replayed:
+first reset and all actions. For a single environment, the tape also records the state of the environment's own
+generator (`np_random`) before each later reset. Then usually only the running episode has to be replayed:
 
-    1. set the generator, reset, repeat the actions of the running episode, and compare
-    2. if observation or generator differ: reset with the first seed, repeat all actions, and compare again
+    1. set the generator, reset, repeat the actions of the running episode, and compare observation and generator with
+       those recorded
+    2. if they differ, reset with the first seed, repeat all actions, and compare again
 
-The first way is tried on a copy, because a wrapper may have state that outlives episodes, such as the mean of all
-observations. Vector environments, and environments that cannot be copied, repeat all actions. If the result still
-differs, the environment is not deterministic given its seed, and ValueError is raised.
+Step 1 is tried on a copy, because a wrapper may have state that outlives episodes, such as the mean of all
+observations. For vector environments, and environments that cannot be copied, all actions are repeated. If the result
+still differs, the environment is not deterministic given its seed, and ValueError is raised.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Tape:
         self._each = (env.num_envs,) if hasattr(env, "num_envs") else ()  # shape of the actions of a step
         self.obs: object = None
         self._seed = 0
-        self._generator: Header | None = None  # its state before the last reset, None if that reset had a seed
+        self._generator: Header | None = None  # state before the last reset; None if that reset had a seed
         self._actions, self._resets = array("i"), array("q")
         env.tape = self
 
@@ -108,7 +109,7 @@ class Tape:
         return np.array_equal(self._numbers(env), state["obs"]) and _generator(env) == state.get("generator_now")
 
     def _numbers(self, env: _Env) -> np.ndarray:
-        """Return the last observation as numbers; those of a vector environment are network inputs already."""
+        """Return the last observation as numbers; observations of a vector environment are network inputs already."""
         return env.encoder.key(self.obs) if _is_single(env) else np.asarray(self.obs)
 
 

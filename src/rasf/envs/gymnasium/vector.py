@@ -1,16 +1,18 @@
-"""Several environments stepped together for networks: flat observations (n, m) and features (n, d), float32.
+"""Several environments stepped together for networks.
 
-`open_vector` takes an id or a factory, and steps n copies in this process (`SyncEnvs`), or a vector environment of
-Gymnasium (`VectorEnvAdapter`), whose metadata["autoreset_mode"] declares how it resets:
+A step of n environments has observations (n, m), flattened to m numbers each, and features (n, d), both float32.
+`open_vector` takes an id or a factory and steps n copies in this process (`SyncEnvs`), or it takes a vector environment
+of Gymnasium (`VectorEnvAdapter`). They reset environments differently; a vector environment declares its mode in
+metadata["autoreset_mode"]:
 
     SyncEnvs     resets in the last step of an episode; every step is valid
     SAME_STEP    likewise; info["final_obs"] and info["final_info"] are about the last step, the rest of `info` about
                  the new episode
     NEXT_STEP    the step after an episode only resets: its action is ignored, and it is not valid
-    DISABLED     reset here after the last step, by the mask options={"reset_mask": ...}
+    DISABLED     the adapter resets after the last step of an episode, with options={"reset_mask": ...}
 
-In all cases `next_obs` is the successor of the step, also at the end of an episode, and `obs` is the observation for
-the next action.
+In all cases `next_obs` is the observation after the step, also at the end of an episode, and `obs` is the observation
+for the next action.
 """
 
 from __future__ import annotations
@@ -70,8 +72,8 @@ class _Vector(FeatureSource):
     """n environments, for learning (`reset`, `step`) or for episodes in parallel (`reset_each`, `step_each`).
 
     With `step_each`, only the first episode of each environment after a reset is used, so that short episodes are not
-    counted more often than long ones. A single environment that ends early waits; a vector environment continues, and
-    its steps are dropped.
+    counted more often than long ones. A single environment whose episode has ended is not stepped; in a vector
+    environment it is, and its further steps are dropped.
     """
 
     num_envs: int
@@ -159,7 +161,7 @@ class VectorEnvAdapter(_Vector):
                 f"a vector environment must declare in metadata['autoreset_mode'] how it resets, got {self._mode!r}"
             )
         if phi is None and self._mode == NEXT_STEP and isinstance(env.unwrapped, gymnasium.vector.AsyncVectorEnv):
-            # it stacks the rewards of all environments, but a reset has the scalar reward 0
+            # AsyncVectorEnv stacks the rewards of all environments, but a reset has the scalar reward 0
             raise ValueError(
                 "an asynchronous vector environment supports rewards that are vectors only if it resets in the "
                 "same step: make it with autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP"
@@ -190,7 +192,7 @@ class VectorEnvAdapter(_Vector):
         return obs
 
     def step(self, actions: npt.ArrayLike) -> VectorStep:
-        """Take a step, given actions (n,); where it is not valid, features are 0 and flags False."""
+        """Take a step, given actions (n,); where the step is not valid, features are 0 and flags False."""
         step, _ = self._step(actions, as_vectors=True)
         if self.tape is not None:
             self.tape.add(np.asarray(actions).tolist())
@@ -198,7 +200,7 @@ class VectorEnvAdapter(_Vector):
         return step._replace(phi=step.phi.astype(np.float32))
 
     def reset_each(self, seeds: Sequence[int]) -> list[object]:
-        """Begin episodes as `SyncEnvs` does; classes other than Gymnasium's own get only the first seed."""
+        """Begin episodes as `SyncEnvs` does; a vector environment of a class outside Gymnasium gets one seed."""
         own = isinstance(self.env.unwrapped, gymnasium.vector.SyncVectorEnv | gymnasium.vector.AsyncVectorEnv)
         listed = [*seeds, *[seeds[-1]] * (self.num_envs - len(seeds))]
         return self._observed(self._reset(listed if own else seeds[0]), as_vectors=False)[: len(seeds)]
@@ -281,7 +283,7 @@ class VectorEnvAdapter(_Vector):
         return np.array([answers.flag(f"the environment's {name}", each) for each in found.tolist()])
 
     def _features(self, actions: Ints, answer: _Answer, valid: Bools) -> Floats:
-        """Return the features (n, d) of a step; 0 where it only resets."""
+        """Return the features (n, d) of a step; 0 where the step only resets."""
         phi, wanted = np.zeros((self.num_envs, self.n_features)), (self.n_features,)
         if self._phi_of_step is None:
             reward = answers.numbers_of(answer[1])
@@ -298,7 +300,7 @@ class VectorEnvAdapter(_Vector):
         return phi
 
     def _phi_rows(self, which: Sequence[int], actions: Ints, answer: _Answer) -> Iterator[Floats]:
-        """Yield the features (d,) by phi of a step in each of these environments."""
+        """Yield the features (d,) that phi computes for a step, for each environment in `which`."""
         assert self._phi_of_step is not None
         next_raw, reward, terminated, truncated, info = answer
         before, after, rewards = self._rows(self._raw), self._rows(next_raw), np.asarray(reward)
@@ -310,7 +312,7 @@ class VectorEnvAdapter(_Vector):
             yield answers.numbers_of(features)
 
     def _failures(self, info: Info, ended: Bools) -> Bools:
-        """Return the failures (n,) of a step; at an end under SAME_STEP, those in `final_info`."""
+        """Return the failures (n,) of a step; those in `final_info` at the end of an episode under SAME_STEP."""
         failure = self._failures_in(info)
         if self._mode == SAME_STEP and ended.any():
             failure = np.where(ended, self._failures_in(info.get("final_info", {})), failure)
@@ -326,7 +328,7 @@ class VectorEnvAdapter(_Vector):
         return self._flags("info['failure']", failure)
 
     def _info_of(self, info: Info, i: int, ended: bool) -> Info:
-        """Return the info of environment i for a step; at an end under SAME_STEP, that in `final_info`."""
+        """Return the info of environment i for a step: `final_info` at the end of an episode under SAME_STEP."""
         info_i = _row(info, i)
         return info_i.get("final_info", {}) if self._mode == SAME_STEP and ended else info_i
 
@@ -334,7 +336,7 @@ class VectorEnvAdapter(_Vector):
         """Return the last observation of the episode that ended in environment i."""
         final = _row(info, i).get("final_obs")
         if final is None:
-            raise ValueError("a vector environment that resets in the same step must give info['final_obs'] at an end")
+            raise ValueError("a vector environment that resets in the same step must return info['final_obs']")
         return final
 
     def _observed(self, raw: object, as_vectors: bool) -> Any:
@@ -388,7 +390,8 @@ def open_vector(
 
     Args:
         env: an id, a function that makes an environment, an environment, or a `VectorEnv`.
-        num_envs: number of environments. Default: 1, or that of the `VectorEnv`. A single environment cannot be copied.
+        num_envs: number of environments. Default: 1, or that of the `VectorEnv`. If `env` is a single environment, it
+            must be 1.
         phi: function that computes the features of a step, as for `FeatureReward`. Default: None, if they are the
             environment's own vector reward.
         **kwargs: arguments of `gymnasium.make`, only for an id.

@@ -15,7 +15,7 @@ from rasf.world import Noise, State, World
 
 
 def world_environment(world: World) -> gymnasium.Env:
-    """Return a world's registered environment if there is one, otherwise an environment that steps it in jax."""
+    """Return a world's registered environment if there is one, otherwise an environment that steps the world in jax."""
     env_id, kwargs = getattr(world, "registered", (None, {}))
     return WorldEnv(world) if env_id is None else gymnasium.make(env_id, **kwargs)
 
@@ -43,7 +43,7 @@ class WorldEnv(gymnasium.Env[Floats32, np.int64]):
 
     @property
     def compiled_world(self) -> World:
-        """The world itself, for the fused driver."""
+        """The world itself, for the training loop that is compiled with it."""
         return self._world
 
     def reset(self, *, seed: int | None = None, options: Header | None = None) -> tuple[Floats32, Header]:

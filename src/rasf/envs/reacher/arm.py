@@ -1,10 +1,13 @@
 """The arm of the paper's reacher, in closed form: two links in a plane, driven by two torques.
 
 State (.., 4) = q1, q2, w1, w2: the angles of shoulder and elbow, and their angular velocities. One step of length DT is
-semi-implicit Euler on M(q) dw = tau - damping, with
+semi-implicit Euler on M(q) dw/dt = torques + Coriolis terms - drag, with
 
     a1 = I + m lc^2 + (m + mf) L1^2     a2 = I + m lc^2 + mf Lt^2 + If     a3 = L1 (m lc + mf Lt)
     M11 = a1 + a2 + 2 a3 cos q2         M12 = a2 + a3 cos q2               M22 = a2
+
+where a link has the mass m, the inertia I and its centre at the distance lc from its joint, the tip has the mass mf and
+the inertia If, L1 is the length of the upper link, and Lt the distance from elbow to tip.
 
 Every link and the tip have drag in proportion to v (1 + |v|), for translation and rotation. The elbow stops at +-3 rad,
 and speeds are clipped at +-100 rad/s: without these two limits, random torques make the integration diverge.
@@ -25,7 +28,7 @@ def _single(number: float) -> float:
     return float(np.float32(number))
 
 
-# Bullet has these numbers in single precision. With the same rounding, also in the masses, a step agrees with Bullet's
+# PyBullet has these numbers in single precision. With the same rounding, also in the masses, a step agrees with the
 # recorded trajectories to 2e-13; without it to 3e-6.
 LINK = _single(0.1)  # length of the upper link
 TIP = _single(0.11)  # elbow to tip
@@ -34,18 +37,19 @@ DAMPING = _single(0.04)
 _LINK_RADIUS = _single(0.01)
 
 DT = 0.0165
-TORQUE = 0.05  # of an action of 1
+TORQUE = 0.05  # the torque of an action of 1
 _DENSITY, _TIP_RADIUS, _MARGIN = 1000.0, 0.01, 0.04
-# a capsule; its inertia about the centre is that of the box around the capsule and its collision margin, as in Bullet
+# a link is a capsule; its inertia is that of the box around the capsule and its collision margin, as in PyBullet
 LINK_MASS = _DENSITY * math.pi * _LINK_RADIUS**2 * (LINK + 4 / 3 * _LINK_RADIUS)
 LINK_INERTIA = LINK_MASS / 3 * ((_LINK_RADIUS + _MARGIN) ** 2 + (_LINK_RADIUS + LINK / 2 + _MARGIN) ** 2)
-# a ball
+# the tip is a ball
 TIP_MASS = _DENSITY * 4 / 3 * math.pi * _TIP_RADIUS**3
 TIP_INERTIA = 2 / 5 * TIP_MASS * _TIP_RADIUS**2
 ELBOW_LIMIT = 3.0
 MAX_SPEED = 100.0
 _TINY = 1e-30  # below rounding; makes the square root differentiable at rest
-_SOFT_DEPTH, _SOFT_GAIN = 0.04, 0.2  # the limit pushes back gently near its edge, and not at all beyond
+# up to _SOFT_DEPTH rad beyond its limit, the elbow is pushed back; deeper, it is only stopped
+_SOFT_DEPTH, _SOFT_GAIN = 0.04, 0.2
 
 _A1 = LINK_INERTIA + LINK_MASS * CENTRE**2 + (LINK_MASS + TIP_MASS) * LINK**2
 _A2 = LINK_INERTIA + LINK_MASS * CENTRE**2 + TIP_MASS * TIP**2 + TIP_INERTIA
@@ -85,7 +89,7 @@ def drag(state: Array) -> tuple[Array, Array]:
 
 
 def speeds_allowed(q2: Array, w1: Array, w2: Array) -> tuple[Array, Array]:
-    """Return the speeds after the elbow's limit and the largest speed have been applied.
+    """Return the speeds of shoulder and elbow, limited by the elbow's limit and by the largest speed.
 
     Args:
         q2: angle of the elbow at the start of the step, which decides whether the limit applies.

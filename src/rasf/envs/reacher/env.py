@@ -1,7 +1,7 @@
 """`rasf/Reacher-v0`: the reacher for Gymnasium, in MO-Gymnasium's convention (the reward is the vector phi).
 
 Arguments and dynamics are those of `Reacher`, here in numpy and double precision, with the arm in closed form or inside
-MuJoCo. Episodes never terminate. The environment truncates them itself, so it is registered without
+MuJoCo. Episodes never terminate. The environment itself truncates episodes, so it is registered without
 `max_episode_steps`.
 """
 

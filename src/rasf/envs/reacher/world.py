@@ -1,12 +1,13 @@
 """The paper's reacher in pure JAX: an arm moves its tip to a target; some targets lie in risky circles.
 
-There are nine actions: each joint has the torque -1, 0 or 1, plus Gaussian noise, clipped. The features phi in R^13
-depend on the tip after the step: 1 - 4 |tip - target_g| for the 12 targets, and 1 for a failure. In every task, each
-step that ends in a risky circle is a failure with `failure_probability`; a failure does not end the episode. The task
-of target g is w = e_g - 3 e_13.
+There are nine actions: each joint has the torque -1, 0 or 1, plus Gaussian noise, clipped to [-1, 1]. The features phi
+in R^13 depend on the tip after the step: 1 - 4 |tip - target_g| for the 12 targets, and 1 for a failure. In every task,
+each step that ends in a risky circle is a failure with `failure_probability`; a failure does not end the episode. The
+task of target g is w = e_g - 3 e_13, with unit vectors e.
 
-A state is the arm's (q1, q2, w1, w2). `Reacher` has the parameters, and random keys are explicit. `step` draws its
-noise from a key. `noise` and `advance` are the two parts of a step, for loops that draw all noise in advance.
+A state is that of the arm: (q1, q2, w1, w2), the angles and angular velocities of shoulder and elbow. `Reacher` has the
+parameters, and random keys are explicit. `step` draws its noise from a key. `noise` and `advance` are the two parts of
+a step, for loops that draw all noise in advance.
 """
 
 from __future__ import annotations
@@ -109,7 +110,8 @@ class Reacher:
     @property
     def observation_bounds(self) -> Floats:
         """Bounds (n, 2) of the entries of an observation within an episode."""
-        turn, speed = DT * MAX_SPEED, _SPEED_SCALE * MAX_SPEED  # turn: the largest in a step, also beyond the limit
+        # turn: the largest change of an angle in a step; the elbow may exceed its limit by as much
+        turn, speed = DT * MAX_SPEED, _SPEED_SCALE * MAX_SPEED
         shoulder = np.pi if self.observation == "wrapped" else np.pi + self.episode_length * turn
         high = [shoulder, speed, (ELBOW_LIMIT + turn) / _ELBOW_SCALE, speed]
         if self.observation == "sincos":
@@ -154,7 +156,7 @@ class Reacher:
 
     @property
     def events(self) -> tuple[int, ...]:
-        """The indices of rare non-negative features: that of failures."""
+        """The indices of rare features that are never negative: only that of failures."""
         return (self.n_features - 1,)
 
     def target_positions(self, targets: tuple[int, ...] | None = None) -> Floats:
@@ -204,7 +206,7 @@ class Reacher:
         return next_state, self.features(self.tip(state, next_state), noise.failure)
 
     def tip(self, state: Array, next_state: Array) -> Array:
-        """Return the tip (.., 2) that the features of a step depend on: that of the next state.
+        """Return the position (.., 2) of the tip that the features of a step depend on: that in the next state.
 
         Args:
             state: states (.., 4) before the step; subclasses may use them.

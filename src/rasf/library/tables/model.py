@@ -1,9 +1,9 @@
 """Policies of a library from a model of counts (`rasf.tabular.model`): planned and evaluated on the model.
 
-The model counts the transitions of all tasks. While a task is learned, the behaviour policy follows the plan for this
-task. The policies of all risks are planned on the same model. After the last task every policy is planned once more on
-the final model, and its psi and Sigma are exact on that model. GPI ignores actions that were never tried in a state. A
-state in which no action was tried counts as not seen.
+There is a policy for each task and risk. All are planned on one model, which counts the transitions of all tasks. While
+a task is learned, the behaviour policy follows the plan for this task. After the last task, every policy is planned
+once more on the final model, and its psi and Sigma are computed exactly for this model. GPI ignores actions that were
+never tried in a state. A state in which no action was tried counts as not seen.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def train_model(training: Training, settings: ModelSettings) -> list[Trained]:
     learner = ModelLearner(training.world.n_features, training.world.n_actions, settings, training.seed)
     adapter = _ModelAdapter(learner, training.risks)
     stretches, keys = run_tasks(training, adapter, {"learner": learner, "met": adapter}, _EXPLORATION)
-    numbers = f"on the numbers {list(learner.numbers)}" if learner.numbers else "on no number"
+    entries = f"on entries {list(learner.numbers)}" if learner.numbers else "on no entry"
     work = f"{learner.planning_seconds:.1f} s, {learner.backups / max(learner.steps, 1):.1f} backups a step"
     training.notes.append(
-        f"the model has {learner.states} states after {learner.steps} steps; failures depend {numbers} of an "
-        f"observation; planning took {work}"
+        f"the model has {learner.states} states after {learner.steps} steps; failures depend {entries} of an "
+        f"observation (from 0); planning took {work}"
     )
     found = []
     for r, risk in enumerate(training.risks):
@@ -96,7 +96,7 @@ class _ModelAdapter:
         return self._learner.value(row)
 
     def follow_advice(self) -> None:
-        pass  # the model counts a transition the same for every policy that may have chosen the action
+        pass  # the model's counts do not depend on which policy chose an action
 
     def explore(self, row: int, action: int, rng: np.random.Generator) -> int:
         return self._learner.explore(row, action, *rng.random(2))
@@ -122,10 +122,10 @@ def evaluated(
         keys: Observations (S, n) of the states.
         tasks: Weights (K, d), one task for each policy.
         risk: The risk that all policies are planned for.
-        least_tries: Actions with fewer tries in a state are excluded there. If no action has as many, the most tried
-            ones are kept. Default: 1.
-        look: Called with the weights (d,) and the actions (S + 1,) of each policy, while the learner is set to its
-            task. Default: none.
+        least_tries: Actions with fewer tries in a state are excluded there. If no action of the state has so many
+            tries, the most tried ones are kept. Default: 1.
+        look: Function that is called for each policy with its weights (d,) and actions (S + 1,); the learner's current
+            task then has these weights. Default: None.
 
     Returns:
         The policies with their psi and Sigma on the model.

@@ -1,21 +1,21 @@
 """`TablePolicies`: frozen tabular policies of a library, with psi and Sigma for every visited state.
 
     mean psi . w,  variance w' Sigma w (never below 0),  value = risk.moments(mean, variance),
-    act = argmax_a max_k value, ties to the lowest action
+    act = argmax_a max_k value over policies k, ties to the lowest action
 
-An observation is the vector (n,) that an `Encoder` makes of it. States and actions without data are scored so:
+Observations are vectors (n,), made by an `Encoder`. States and actions without data are scored as follows:
 
 - A state that no learner visited: mean 0, std 0 and value risk.moments(0, 0) for every policy and action, so that `act`
   returns action 0. `seen` is False.
 - A visited state where nothing was learned (an episode was truncated there): the initial noise of the tables, as in the
   learner's own GPI. `seen` is False, unless the tables were initialised without noise: then this case is not detected.
-- A policy that has learned nothing for an action in a state that its learner visited: the initial noise, for the same
-  reason. A policy that was planned on a model is excluded there, as in the next case.
+- A policy that has learned nothing for an action in a state that its learner visited: the initial noise, as in the
+  learner's own GPI. A policy that was planned on a model is excluded instead, as in the next case.
 - A policy whose learner never visited a state that is known to another learner of a merged library: excluded from GPI,
   with value -inf, mean 0, std nan.
 
-Without Sigma (risk-neutral training) the std is nan and only neutral risks are accepted. `act` caches the greedy
-actions of the last 16 (w, risk), so that a state is scored once for each.
+If Sigma was not learned, the std is nan and only neutral risks are accepted. `act` caches the greedy
+actions of the last 16 (w, risk), so that a state is scored once for each pair.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class TablePolicies:
 
     @classmethod
     def restore(cls, description: Header, arrays: Mapping[str, np.ndarray]) -> Self:
-        """Restore policies from what `describe` and `arrays` returned.
+        """Restore policies from the results of `describe` and `arrays`.
 
         Args:
             description: Sizes and settings.
@@ -140,7 +140,7 @@ class TablePolicies:
             The merged policies.
 
         Raises:
-            ValueError: There are no parts, or they differ in one of these.
+            ValueError: There are no parts, or the parts differ in one of these properties.
         """
         if not parts:
             raise ValueError("parts must hold at least one library, got none")
@@ -172,7 +172,7 @@ class TablePolicies:
         return {"gamma": self.gamma}
 
     def check(self, risk: Risk) -> None:
-        """Refuse a risk that needs more than mean and variance, and without Sigma every risk that is not neutral."""
+        """Raise ValueError if a risk needs more than mean and variance, or without Sigma if it is not neutral."""
         check_acting(self.law_kind, risk, covariance=self.sigma is not SigmaForm.NONE)
 
     def scores(self, obs: np.ndarray, w: Floats, risk: Risk) -> Scores:
@@ -232,7 +232,7 @@ class TablePolicies:
             return self._prepare(weights, risk)
         if task is None:
             task = self._tasks[key] = self._prepare(weights, risk)
-            for oldest in list(self._tasks)[:-_REMEMBERED]:  # a list, since another thread may change it meanwhile
+            for oldest in list(self._tasks)[:-_REMEMBERED]:  # a list: another thread may change the dict meanwhile
                 self._tasks.pop(oldest, None)
         return task
 
@@ -258,7 +258,7 @@ class TablePolicies:
         )
 
     def find_actions(self, task: PreparedTask, risk: Risk, state: Ints) -> None:
-        """Write the greedy actions of these states into a task, by the risk's own `moments`."""
+        """Write the greedy actions of some states into a task; the values are those of `risk.moments`."""
         frozen, A = self._frozen, self.n_actions
         for begin in range(0, len(state), _STATES_AT_ONCE):
             some = state[begin : begin + _STATES_AT_ONCE]
@@ -300,7 +300,7 @@ def _values(risk: Risk, mean: Floats, variance: Floats) -> Floats:
 
 
 def _variance_weight(risk: Risk) -> float | None:
-    """Return c if the value is mean + c * variance, else None."""
+    """Return c if the value of a risk is mean + c * variance, else None."""
     if type(risk) is SkewNormal or (type(risk) is Elliptical and risk.law == "normal"):
         return concrete(MeanVariance(risk.beta).variance_weight)
     if type(risk) is MeanVariance:
@@ -344,7 +344,7 @@ def _check_arrays(keys: Floats, frozen: Frozen, A: int, d: int, sigma: SigmaForm
         raise ValueError("seed must have one number for each group of policies, got none")
     _check_offsets("policies", frozen.policies, min(int(frozen.policies[-1]), groups * _MOST_POLICIES), strictly=True)
     if np.diff(frozen.policies).max() > _MOST_POLICIES:
-        raise ValueError(f"policies must give every group at most {_MOST_POLICIES}")
+        raise ValueError(f"policies must be offsets that give every group at most {_MOST_POLICIES} policies")
     _check_offsets("states", frozen.states, cells, strictly=True)
     _check_offsets("entries", frozen.entries, stored, strictly=False)
     if cells and (frozen.group.min() < 0 or frozen.group.max() >= groups):

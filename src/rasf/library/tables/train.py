@@ -1,8 +1,9 @@
 """Training of tables for a library: the loop over tasks and risks, and training by (Ra)SFQL.
 
 An environment that is a `TabularWorld` without wrappers, such as `rasf/FourRoom-v0`, is learned by compiled loops. Any
-other environment is stepped from Python (`walk`), with one call of the same kernels for each transition. Each risk acts
-for its share of a task's steps. The policies of all risks learn from every step.
+other environment is stepped from Python (`rasf.library.tables.walk`), with one call of the same compiled functions for
+each transition. In each task, the policies of the risks act one after the other, for equal shares of the steps, and all
+of them learn from every step.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _EXPLORATION = 5  # the stream of random numbers for exploration
 def run_tasks(
     training: Training, learner: TableLearner, parts: Mapping[str, object], stream: int
 ) -> tuple[Stretches, Floats]:
-    """Learn all tasks, each risk for its share of the steps.
+    """Learn all tasks; in each, the policy of every risk acts for its share of the steps.
 
     Args:
         training: World, tasks, risks, checkpoint and reports.
@@ -96,7 +97,7 @@ def train_tables(training: Training, settings: TableSettings) -> list[Trained]:
     stretches, keys = run_tasks(training, _ParallelLearners(learners), {"learners": learners}, _EXPLORATION)
     found = []
     for r, learner in enumerate(learners):
-        begun = learner.task + 1  # also for a risk that has not acted yet, as all learn from every step
+        begun = learner.task + 1  # also for a risk whose policies have not acted, as all learn from every step
         history = {"return": np.nan_to_num(stretches.total[r, :begun]), "failures": stretches.failures[r, :begun]}
         found.append(Trained(TablePolicies.from_learner(learner, keys), learner.memory.w[:begun].copy(), history))
     return found
@@ -159,7 +160,7 @@ class _ParallelLearners:
 
 
 def compiled_world(env: FeatureEnvironment) -> TabularWorld | None:
-    """Return the `TabularWorld` of an environment, or None if a subclass or a wrapper may have changed it."""
+    """Return the `TabularWorld` of an environment, None if it has none or a subclass or wrapper may have changed it."""
     from gymnasium.wrappers import OrderEnforcing
 
     inner = env.env.env if type(env.env) is OrderEnforcing else env.env

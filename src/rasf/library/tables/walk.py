@@ -1,8 +1,9 @@
 """Training of tables by single steps of any environment: observations become rows of the tables.
 
-Each risk acts for its share of a task's steps, and the policies of all risks learn from every step. The policies of a
-base library are frozen and take part in GPI: if one of them scores higher than all learning policies, its action is
-taken.
+There is one policy for each risk and task. In each task, the policies of the risks act one after the other, for equal
+shares of the steps, and all of them learn from every step. The share of one risk in one task is a stretch. A training
+may have a base library, whose frozen policies take part in GPI: if one of them scores higher than all learning
+policies, its action is taken.
 """
 
 from __future__ import annotations
@@ -25,15 +26,16 @@ from rasf.risk import Risk
 from rasf.tabular.stretch import TaskOutcome
 from rasf.transfer import gpi_actions
 
-Show = Callable[[int, float, float, Mapping[str, float]], bool]  # step, rewards, failures, extras -> whether to stop
+# step, sum of rewards, failures, further values -> whether to stop
+Show = Callable[[int, float, float, Mapping[str, float]], bool]
 _SHOWN_EVERY = 500  # steps between two reports
-_LOOKING = 43  # the stream of random numbers for greedy checks
+_LOOKING = 43  # the stream of random numbers for evaluations of the greedy policy
 
 
 class TableLearner(Protocol):
     """A learner for one or several risks; rows are states, numbered from 0 in the order of their first visit."""
 
-    leader: int  # index of the risk that acts
+    leader: int  # index of the risk whose policy acts
 
     @property
     def weights(self) -> Floats:
@@ -43,22 +45,22 @@ class TableLearner(Protocol):
         """Begin the next task, with the weights w (d,)."""
 
     def enter(self, world: TabularWorld) -> None:
-        """Switch to a compiled world."""
+        """Switch to a compiled world: a `TabularWorld`, whose steps run in compiled code."""
 
     def lead(self, world: TabularWorld, w: Floats, steps: int) -> TaskOutcome:
-        """Learn the current task in a compiled world whose rewards have the weights w (d,)."""
+        """Learn the current task for some steps in a compiled world, with rewards phi . w."""
 
     def keys(self) -> Floats:
-        """Return the observations (S, n) of the rows, in a compiled world."""
+        """Return the observations (S, n) of the rows; only after `enter`."""
 
     def prepare(self) -> None:
-        """Prepare for steps in which the risk `leader` acts."""
+        """Prepare for steps in which the policy of the risk `leader` acts."""
 
     def add_row(self, key: Floats) -> None:
         """Add a state with the observation key (n,)."""
 
     def greedy(self, row: int) -> int:
-        """Return the greedy action of the risk that acts."""
+        """Return the greedy action of the policy that acts."""
 
     def best_score(self, row: int) -> float:
         """Return the score of the action that `greedy` returned last."""
@@ -67,14 +69,14 @@ class TableLearner(Protocol):
         """Record that a policy of the base library chooses the action."""
 
     def explore(self, row: int, action: int, rng: np.random.Generator) -> int:
-        """Return this action, or by chance another one."""
+        """Return `action`, or with some probability another one, to explore."""
 
     def learn(self, row: int, action: int, phi: Floats, reward: float, next_row: int | None) -> None:
         """Learn from one transition; `next_row` is None if the episode terminated."""
 
 
 class Stretches:
-    """Progress and results of a training of tables, which has one stretch of steps for each task and risk.
+    """Progress and results of training tables, with one stretch of steps for each task and risk.
 
     Attributes:
         position: Index of the current stretch.
@@ -122,7 +124,7 @@ class Walk:
         self.keys: list[Floats] = []
 
     def __call__(self, task: int, r: int, show: Show) -> bool:
-        """Learn a task while risk r acts, from a reset on; return whether `show` stopped it."""
+        """Learn a task from a reset on, while the policy of risk r acts; return whether `show` stopped it."""
         env, learner, training = self._env, self._learner, self._training
         tasks, w, steps, check = len(training.tasks), training.tasks[task], self._shares[r], training.greedy
         if self._step:  # a checkpoint was restored, and the environment with it
@@ -157,12 +159,12 @@ class Walk:
         return False
 
     def _known_or_random(self, obs: object, t: int) -> int:
-        """Return the greedy action, or a random one in an unknown state, which is not added."""
+        """Return the greedy action, or a random one in an unknown state; the state is not added."""
         row = self._rows.get(self._env.encoder.key(obs).tobytes())
         return int(self._looking.integers(self._env.n_actions)) if row is None else self._learner.greedy(row)
 
     def _advised(self, base: FrozenPolicies, row: int, risk: Risk, action: int) -> int:
-        """Return the action of the base library if its score is higher, else `action`."""
+        """Return the action of the base library if its score is higher than that of `action`, else `action`."""
         found = base.scores(self.keys[row][None], self._learner.weights, acting_risk(risk))
         lead = int(gpi_actions(found.values)[0])
         if not found.seen[0] or found.values[:, 0, lead].max() <= self._learner.best_score(row):
@@ -180,5 +182,5 @@ class Walk:
 
 
 def shares(steps: int, risks: Sequence[Risk]) -> list[int]:
-    """Return how many of a task's steps each risk acts for; at least 1 each."""
+    """Return for how many steps of a task the policy of each risk acts, at least 1."""
     return [max(1, steps // len(risks) + (r < steps % len(risks))) for r in range(len(risks))]
