@@ -1,9 +1,9 @@
 """`rasf bench`: run the benchmarks of a checkout on this machine and compare them with earlier runs.
 
-Benchmarks are scripts in `lab/benchmarks/`, each run in a process of its own. A measure is a time on this machine and,
-if there is a reference in the same run, a ratio to it, which is more reliable on a shared machine. The history has one
-line per run. A measure is marked if it is worse by more than a factor `SLOWER` than the median of the earlier runs of
-the same machine and size.
+Benchmarks are scripts in `lab/benchmarks/`, each run in a process of its own. A measure is a number such as a time. If
+the same run also measures a reference implementation, there is a ratio of the two, which is more reliable on a
+shared machine. The history is a file with one line per run. A measure is marked if it is worse by more than a factor
+`SLOWER` than the median of the earlier runs of the same machine and size.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _FEWEST = 3  # earlier runs that a comparison needs
 class Measure(NamedTuple):
     """A number in a benchmark's JSON, by its path.
 
-    `reference` is the path of a ratio, reference over ours. The ratio may be missing, because references are other
-    packages, which need not be installed.
+    `reference` is the path of the ratio of a reference's number to ours. The ratio may be missing, because references
+    are other packages, which need not be installed.
     """
 
     label: str
@@ -128,7 +128,7 @@ BENCHMARKS = (
 
 
 class Row(NamedTuple):
-    """One measure: value, ratio to a reference, and factor by which it is worse than the history (1: equal)."""
+    """One measure: value, ratio of reference to value, and factor by which it is worse than earlier runs (1: equal)."""
 
     benchmark: str
     label: str
@@ -243,9 +243,9 @@ def bench(
         Path | None, typer.Option(help="File of earlier runs; lab/benchmarks/history.jsonl by default.")
     ] = None,
 ) -> None:
-    """Measure the speed of this machine: planning, tables, acting, a training step of networks on CPU and GPU, files.
+    """Measure the speed of rasf: planning, tables, acting, a training step of networks on CPU and GPU, files.
 
-    Ratios compare with a reference in the same run, the last column with earlier runs on this machine.
+    The ratio compares with a reference in the same run, the last column with earlier runs on this machine.
 
     Example: `rasf bench --quick --only planning`
     """
@@ -261,7 +261,7 @@ def bench(
         sys.stdout.write(json.dumps(entry | {"rows": [row._asdict() for row in rows]}, indent=1) + "\n")
         return
     shown = Table(title="benchmarks on this machine", title_justify="left")
-    for heading in ("benchmark", "measure", "value", "reference / ours", "against earlier"):
+    for heading in ("benchmark", "measure", "value", "reference / ours", "against earlier runs"):
         named = heading in ("benchmark", "measure")
         shown.add_column(heading, justify="left" if named else "right", no_wrap=heading == "benchmark")
     for row in rows:
@@ -269,7 +269,7 @@ def bench(
         ratio = "-" if row.ratio is None else f"{row.ratio:.1f}"
         shown.add_row(row.benchmark, row.label, f"{_short(row.value)} {row.unit}", ratio, against)
     console.print(shown)
-    say(f"added to {kept}")
+    say(f"added this run to {kept}")
 
 
 def _gpus() -> list[str]:

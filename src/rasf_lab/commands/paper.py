@@ -108,7 +108,7 @@ def reproduce(
         from rasf_lab.paper.reacher.runs import Options
 
         options["reacher"] = {"options": Options(tuple(batch or ()), device.value, tensorboard, library)}
-    # options are checked before any work, such as an unknown batch
+    # wrong options, such as an unknown batch, are reported before any work
     ticks = {name: experiments.total_ticks(name, preset.value, **options[name]) for name in names}
     for name in names:
         if name in ("four-room", "reacher"):
@@ -129,7 +129,9 @@ def claims(
     as_json: Annotated[bool, typer.Option("--json", help="A JSON list instead of a table.")] = False,
     results: Annotated[Path | None, typer.Option(help="Folder of results; the shipped ones by default.")] = None,
 ) -> None:
-    """Show the claims of the paper and whether our runs support them, by a first and a second rule.
+    """Show the claims of the paper and whether our runs support them.
+
+    Some claims can be read in two ways, and have a verdict for each reading.
 
     Example: `rasf claims`, `rasf claims R1`, `rasf claims --json`
     """
@@ -148,7 +150,7 @@ def claims(
             _print_claim(row)
     else:
         _print_claims(rows)
-        console.print("`rasf claims R1` shows one in full: the paper's words, both rules, all numbers", style="dim")
+        console.print("`rasf claims R1` shows one claim in full: the paper's words, rules and numbers", style="dim")
 
 
 def _print_claims(rows: Sequence[Numbers]) -> None:
@@ -175,7 +177,7 @@ def _print_claims(rows: Sequence[Numbers]) -> None:
     for whose, own in (("the paper's claims", False), ("our claims", True)):
         some = [row for row in rows if is_ours(row) is own]
         again = [row["second_reading"] for row in some if row["second_reading"]]
-        by_second = f"; by a second reading of {len(again)}: {_counted(again)}" if again else ""
+        by_second = f"; {len(again)} of them have a second reading: {_counted(again)}" if again else ""
         totals += [f"{whose}: {_counted(some)}{by_second}"] * bool(some)
     console.print("; ".join(totals), highlight=False)
 

@@ -48,7 +48,7 @@ def suite(
     out: Annotated[Path, typer.Option(help="Folder for runs, results and figures.")] = Path("rasf-suite"),
     listed: Annotated[bool, typer.Option("--list", help="List the cases, run nothing.")] = False,
 ) -> None:
-    """Train libraries on a few tasks and act on new ones at several risks: does risk-aware acting help?
+    """Train libraries on a few tasks and act on new tasks at several risks: does risk-aware acting help?
 
     The same command continues an interrupted run.
 

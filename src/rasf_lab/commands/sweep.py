@@ -59,7 +59,7 @@ def run(
         Path | None, typer.Option("--dir", help="Folder of the sweep; rasf-sweeps/NAME by default.")
     ] = None,
     engine: Annotated[EngineName, typer.Option(help="local: processes here; ray: a cluster.")] = EngineName.local,
-    address: Annotated[str | None, typer.Option(help="Ray: address of the cluster; by default one is started.")] = None,
+    address: Annotated[str | None, typer.Option(help="Ray: address of the cluster; by default, start one.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Runs at a time; one per core by default.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the file, list the runs, start none.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Largest number of runs to execute.")] = None,
@@ -77,7 +77,7 @@ def run(
     from rasf_lab.sweep.table import check_arrow, write_table
 
     if address is not None and engine is not EngineName.ray:
-        raise ValueError("address is for the engine ray, give --engine ray too")
+        raise ValueError("address needs the engine ray; give --engine ray too")
     silence_box_warnings()
     declared = read_spec(spec, memory_gb() if engine is EngineName.local else math.inf)
     store = Store(folder or Path("rasf-sweeps") / declared.name)
@@ -119,7 +119,7 @@ def status(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of
     store = Store(folder)
     console.print(progress_table(store.declared()["name"], progress_of(store)))
     driver = store.driver()
-    say(f"driven by {driver}" if driver else "the sweep is not running")
+    say(f"run by {driver}" if driver else "the sweep is not running")
     _list_failures(store)
 
 
@@ -155,7 +155,7 @@ def progress_table(name: str, progress: SweepProgress) -> Table:
 
 
 def _rate(rate: float) -> str:
-    """Runs per second, minute or hour: the first that is at least one."""
+    """The rate per second, minute or hour, in the first of these units in which it is at least 1."""
     for unit, seconds in (("s", 1), ("min", 60)):
         if rate * seconds >= 1:
             return f"{rate * seconds:.1f}/{unit}"
@@ -174,7 +174,7 @@ def _list_failures(store: Store) -> None:
     runs = {run.id: run for run in store.runs()}
     failures = store.failures(list(runs.values()))
     if failures:
-        say(f"{len(failures)} failed, with details in {store.folder / 'failed'}:")
+        say(f"failed runs ({len(failures)}), with details in {store.folder / 'failed'}:")
     _say_some([f"{key}  {runs[key]}: {reason}" for key, reason in failures.items()])
 
 

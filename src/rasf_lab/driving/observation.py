@@ -1,9 +1,9 @@
 """highway-env's Kinematics observation, compiled: a row for the ego, then one for each of the closest visible objects.
 
-An object is visible if it is nearer than the perception distance and at most two car lengths behind the ego. With
-`see_behind` vehicles further behind are visible too, but obstacles are not. The closest objects have the smallest
-|distance along the ego's lane|. Each feature with a range is mapped to [-1, 1] and clipped; rows without an object are
-0.
+The ego is the car that observes. An object is visible if it is nearer than the perception distance and at most two car
+lengths behind the ego. With `see_behind` vehicles further behind are visible too, but obstacles are not. The closest
+objects have the smallest |distance along the ego's lane|. Each feature with a range is mapped to [-1, 1] and clipped;
+rows without an object are 0.
 
 cos_d and sin_d are the direction from a car to the end of its route, 0 without a route. For cars other than the ego
 they are 0 unless `intentions` is set (highway-env's observe_intentions).
@@ -55,7 +55,7 @@ def destination(network: RoadMap, routes: Ints, car: Any) -> tuple[float, float]
 
 @compiled(_nrt=False)
 def feature(car: Any, number: int) -> float:
-    """Return an object's feature of this index, not relative to the ego; cos_d and sin_d are left to `destination`."""
+    """Return feature `number` (an index into FEATURES before cos_d) of an object, not relative to the ego."""
     if number == 0:
         return 1.0
     if number == 1:

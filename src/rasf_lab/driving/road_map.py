@@ -3,7 +3,7 @@
 A lane has its own coordinates: s along it, r across it. With start p, direction u and its normal n, a point p' has
 
     straight    s = (p' - p) . u                              r = (p' - p) . n
-    sine        as straight                                   r less amplitude * sin(pulsation * s + phase)
+    sine        s = (p' - p) . u                              r = (p' - p) . n - amplitude * sin(pulsation * s + phase)
     arc         s = +-(angle from the start) * radius         r = +-(radius - distance from the centre)
 
 Lanes are numbered in the order of highway-env's graph (from, to, id), so the lanes of a road are consecutive, and so
@@ -36,10 +36,11 @@ Lane = Any  # a record of LANE; numba infers it, mypy cannot
 
 
 class RoadMap(NamedTuple):
-    """Lanes (L,) of LANE, roads (R,) of ROAD, and the first road and the number of roads that leave each node (N, 2).
+    """A road network: `lanes` (L,) of LANE, `roads` (R,) of ROAD, and which roads leave each node.
 
-    Lane i, its successors and its predecessors are `linked[links[i] : links[i + 1]]`. Adding `offset` to their s gives
-    the s of lane i.
+    A row of `leaving` (N, 2) has the first road that leaves a node, and the number of such roads. Lane i, its
+    successors and its predecessors are `linked[links[i] : links[i + 1]]`. For each of these lanes, `offset` is the
+    number to add to its coordinate s to get the coordinate s of lane i.
     """
 
     lanes: npt.NDArray[Any]
@@ -137,7 +138,7 @@ def locate(
 
 
 class MappedNetwork:
-    """The arrays of a highway-env network; `numbers` are the lane numbers of its lane indices (from, to, id)."""
+    """The arrays of a highway-env network; `numbers` maps its lane indices (from, to, id) to lane numbers."""
 
     def __init__(self, network: Any) -> None:
         self.network, graph = network, network.graph
@@ -192,7 +193,6 @@ class MappedNetwork:
 
 
 def _record(lane: Any, road: int, i: int) -> tuple[Any, ...]:
-    """A record of LANE."""
     kind = _KINDS.get(type(lane))
     if kind is None:
         raise TypeError(f"lanes must be straight, sine or circular, got {type(lane).__name__}")

@@ -1,4 +1,4 @@
-"""highway-env's roads as environments with features: a vector reward, names, signs, and collisions as failures.
+"""highway-env's roads as environments with a vector reward of named features, and with collisions as failures.
 
     rasf/Highway-v0        MO-Gymnasium's mo-highway-fast-v0: three lanes, 20 cars, 30 s
     rasf/Merge-v0          highway-env's merge-v1: a car joins from a ramp
@@ -6,11 +6,12 @@
     rasf/Intersection-v0   intersection-v2, without lights; actions only choose the speed
 
 The features are those of highway-env's info["rewards"], and 0 while the car is off the road. Names and signs are added
-here: costs count as positive and have negative weights. An action is taken every second. The traffic is compiled
-(`CompiledTraffic`) and agrees with highway-env's step for step. The extra `suite` installs the requirements.
+here: features that are costs are positive and need negative weights. An action is taken every second. The traffic is
+compiled (`CompiledTraffic`) and agrees with highway-env's step for step. The extra `suite` installs the requirements.
 
-highway-env's intersection changes constants of the drivers on all roads in the process. Here each reset of another road
-restores them. Only episodes that run at the same time as one at the intersection have its drivers.
+highway-env's intersection changes constants of the driver class, and so the drivers on all roads in the process. Here
+each reset of another road restores the constants. Only while an episode at the intersection runs at the same time,
+another road may have the intersection's drivers.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Road(NamedTuple):
     features: tuple[tuple[str, str, tuple[float, float], int], ...]
 
 
-_DRIVERS = {"DISTANCE_WANTED": 10.0, "COMFORT_ACC_MAX": 3.0, "COMFORT_ACC_MIN": -5.0}  # IDMVehicle's, in m, m/s^2
+_DRIVERS = {"DISTANCE_WANTED": 10.0, "COMFORT_ACC_MAX": 3.0, "COMFORT_ACC_MIN": -5.0}  # IDMVehicle's defaults, SI units
 _SPEED, _COLLISION = ("speed", "high_speed_reward"), ("collision", "collision_reward", (0.0, 1.0), -1)
 _CHANGES = ("lane changes", "lane_change_reward", (0.0, 1.0), -1)
 ROADS = {
@@ -137,6 +138,6 @@ def _made(env: str, config: dict[str, Any] | None, render_mode: str | None, comp
     except ImportError as error:
         raise ValueError(f"driving needs highway-env and MO-Gymnasium: pip install 'rasf[suite]' ({error})") from None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about spaces in single precision and newer versions
+        warnings.simplefilter("ignore")  # warnings about spaces in single precision and newer versions
         made = gymnasium.make(env, render_mode=render_mode, disable_env_checker=True, config=config)
     return CompiledTraffic(made) if compiled else made

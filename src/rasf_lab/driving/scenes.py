@@ -98,7 +98,7 @@ def has_warm_up(base: Any) -> bool:
 
 @contextlib.contextmanager
 def frames_at_once(base: Any, run: Callable[[int, float], None]) -> Iterator[None]:
-    """Count the road's frames, and run them by `run(frames, dt)` before each new vehicle and at the end."""
+    """Delay the road's frames, and run them by one call `run(frames, dt)` before each new vehicle and at the end."""
     road, spawn = base.road, base._spawn_vehicle
     waiting: list[float] = []
 

@@ -1,8 +1,9 @@
 """`drive`: several frames of traffic in one compiled call. Vehicles act, give way, move and collide.
 
-The right of way is that of highway-env's regulated roads. Each vehicle is expected to continue at its speed along its
-route. If two vehicles, lengthened and narrowed, would meet within three seconds, the one on the lane of lower priority
-stops, or at equal priority the one behind. After a number of checks it drives on.
+The right of way is that of highway-env's regulated roads. It is checked at intervals. Each vehicle is predicted to
+continue at its speed along its route. If two vehicles, lengthened and narrowed, are predicted to meet within three
+seconds, the vehicle on the lane of lower priority stops; if both priorities are equal, the vehicle behind stops. A
+stopped vehicle drives on after a number of checks.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ _LONGER, _NARROWER = 1.5, 0.9  # factors of length and width
 
 
 class RightOfWay(NamedTuple):
-    """Checks of the right of way: one every `every` frames (0: none), of which `frame` are past; `wait` in checks."""
+    """When the right of way is checked.
+
+    Attributes:
+        every: frames from one check to the next; 0, the default: no checks.
+        frame: number of frames that have passed.
+        wait: checks after which a stopped vehicle drives on.
+    """
 
     every: int = 0
     frame: int = 0
@@ -31,7 +38,7 @@ class RightOfWay(NamedTuple):
 
 @compiled(_nrt=False)
 def lane_of_route(net: RoadMap, routes: Ints, k: int, lane_id: int) -> int:
-    """Return the lane of entry k of the routes: the lane it names, or else the lane with id `lane_id`."""
+    """Return the lane of entry k of the routes; an entry for any lane of a road is read as the lane id `lane_id`."""
     road = net.roads[routes[k, 0]]
     i = lane_id if routes[k, 1] == ANY_LANE else routes[k, 1]
     if i >= road.lanes:
@@ -41,7 +48,7 @@ def lane_of_route(net: RoadMap, routes: Ints, k: int, lane_id: int) -> int:
 
 @compiled()
 def path(scene: Scene, i: int) -> Floats:
-    """Return the predicted path of car i (looks, 3): x, y and heading."""
+    """Return the predicted path (_LOOKS, 3) of car i: x, y and heading."""
     car, net = scene.cars[i], scene.network
     ahead = np.empty((_LOOKS, 3))
     for t in range(_LOOKS):
@@ -61,7 +68,7 @@ def path(scene: Scene, i: int) -> Floats:
 
 @compiled(_nrt=False)
 def touches(a: Floats, length_a: float, width_a: float, b: Floats, length_b: float, width_b: float) -> bool:
-    """Return whether a corner, the middle of a side or the centre of rectangle a (x, y, heading) is in b.
+    """Return whether a corner, the middle of a side or the centre of rectangle a (x, y, heading) is in rectangle b.
 
     As in highway-env, the points are rotated by b's heading, not by its negative.
     """
@@ -78,7 +85,7 @@ def touches(a: Floats, length_a: float, width_a: float, b: Floats, length_b: flo
 
 @compiled(_nrt=False)
 def conflict(a: Any, path_a: Floats, b: Any, path_b: Floats) -> bool:
-    """Return whether the predicted paths (looks, 3) of two cars meet."""
+    """Return whether the predicted paths (_LOOKS, 3) of two cars meet."""
     length_a, width_a = _LONGER * a.length, _NARROWER * a.width
     length_b, width_b = _LONGER * b.length, _NARROWER * b.width
     for t in range(_LOOKS):
@@ -94,7 +101,7 @@ def conflict(a: Any, path_a: Floats, b: Any, path_b: Floats) -> bool:
 
 @compiled(_nrt=False)
 def yields(scene: Scene, i: int, j: int) -> int:
-    """Return which of two cars gives way."""
+    """Return which of the cars i and j gives way."""
     a, b, lanes = scene.cars[i], scene.cars[j], scene.network.lanes
     if lanes[a.lane].priority != lanes[b.lane].priority:
         return j if lanes[a.lane].priority > lanes[b.lane].priority else i
@@ -104,7 +111,7 @@ def yields(scene: Scene, i: int, j: int) -> int:
 
 @compiled()
 def regulate(scene: Scene, n_vehicles: int, wait: float) -> None:
-    """Let cars that have waited drive on, and stop cars that must give way."""
+    """Stop cars that must give way; cars that were stopped for `wait` checks drive on."""
     cars = scene.cars
     paths = np.empty((n_vehicles, _LOOKS, 3))
     for i in range(n_vehicles):
@@ -136,7 +143,7 @@ def drive(
         n_vehicles: how many of the first cars are vehicles; the others are obstacles.
         frames: number of frames.
         dt: seconds of a frame.
-        ego: the car that first takes an action, or NO_CAR.
+        ego: the car that takes an action before the first frame; NO_CAR: none.
         shift: lanes to the right by which the ego changes its target.
         right_of_way: when to check the right of way.
     """

@@ -5,9 +5,11 @@ First every vehicle acts, in turn. A driver (highway-env's IDMVehicle) follows t
     a = a_max (1 - (v / v_wanted)^delta - (gap wanted / gap)^2),
     gap wanted = d + v T + v (v - v_front) / (2 sqrt(a_max b)),
 
-and changes lane by MOBIL: if it gains enough acceleration in the new lane, and the vehicle then behind it need not
-brake hard. The ego (MDPVehicle) tracks a speed and a lane. Both steer by a proportional controller. Then every vehicle
-moves by a bicycle model, and vehicles that overlap crash.
+with its speed v, the speed v_front of the vehicle in front, an exponent delta, the distance d and the time gap T that
+the driver keeps, and a comfortable acceleration a_max and deceleration b. The driver changes lane by the model MOBIL:
+if the driver gains enough acceleration in the new lane, and the vehicle then behind need not brake hard. The ego
+(MDPVehicle), the car that takes the actions, tracks a speed and a lane. Both steer by a proportional controller. Then
+every vehicle moves by a bicycle model, and vehicles that overlap crash.
 
 Operations are in highway-env's order, so that trajectories agree to the last digits. Situations that the arrays cannot
 represent raise NotImplementedError, and the caller lets highway-env run that step. In the arrays the vehicles come
@@ -41,7 +43,7 @@ from rasf_lab.driving.road_map import (
 
 OBSTACLE, DRIVER, EGO = 0, 1, 2
 NO_CAR = -1
-NEVER = -1  # yielding of a vehicle that never gives way; others: 0 (not now) or 1 (now)
+NEVER = -1  # `yielding` of a vehicle that never gives way; of others: 0 (not now) or 1 (now)
 ANY_LANE = -1  # lane id of a route's entry for which highway-env has None
 
 # the state is read back after a step; the constants of a vehicle are only passed in
@@ -66,10 +68,10 @@ Cars = npt.NDArray[Any]
 
 
 class Scene(NamedTuple):
-    """All objects on the road: `cars` (n,) of CAR, and the coordinates of each car in each lane.
+    """All objects on the road: `cars` (n,) of CAR, with their coordinates s (`along`) and r (`across`) in all L lanes.
 
     The rows of `routes` (k, 2) are a road and a lane id; a car's route is routes[car.route : car.route_end]. With
-    `connected`, neighbours are also searched on the lanes before and after.
+    `connected`, neighbours are also searched on the lanes before and after a car's lane.
     """
 
     network: RoadMap
@@ -96,7 +98,7 @@ def clip(x: float, low: float, high: float) -> float:
 
 @compiled(_nrt=False)
 def place(scene: Scene, i: int) -> None:
-    """Update what depends on a car's position and heading: its lane, its coordinates, its direction."""
+    """Update a car's lane, lane coordinates and direction from its position and heading."""
     car = scene.cars[i]
     car.lane = locate(scene.network.lanes, car.x, car.y, car.heading, scene.along[i], scene.across[i])
     car.cos, car.sin = math.cos(car.heading), math.sin(car.heading)
@@ -104,7 +106,7 @@ def place(scene: Scene, i: int) -> None:
 
 @compiled(_nrt=False)
 def next_lane(scene: Scene, i: int) -> int:
-    """Return the lane after the target: on the route, or else the closest; the target itself where the road ends."""
+    """Return the lane after a car's target lane: on its route, or else the closest; the target where the road ends."""
     car, net = scene.cars[i], scene.network
     lane = net.lanes[car.target]
     road = net.roads[lane.road]
@@ -130,7 +132,7 @@ def next_lane(scene: Scene, i: int) -> int:
 
 @compiled(_nrt=False)
 def entry(net: RoadMap, lane: Any, road: Any, wanted: int, x: float, y: float) -> tuple[int, float]:
-    """Return the lane of the next road to enter from a point of `lane`, and its distance."""
+    """Return the lane of `road` to enter from the point (x, y) of `lane`, and its distance from the point."""
     best, least = road.first_lane, math.inf
     if net.roads[lane.road].lanes == road.lanes:
         best = road.first_lane + (lane.id if wanted == ANY_LANE else wanted)
@@ -148,7 +150,7 @@ def entry(net: RoadMap, lane: Any, road: Any, wanted: int, x: float, y: float) -
 
 @compiled(_nrt=False)
 def neighbours(scene: Scene, i: int, lane: int) -> tuple[int, int]:
-    """Return the cars before and behind a car on a lane, which need not be the car's own."""
+    """Return the cars on a lane in front of and behind car i, which may be on another lane."""
     net = scene.network
     here, first = scene.along[i, lane], net.links[lane]
     last = net.links[lane + 1] if scene.connected else first + 1
@@ -172,7 +174,7 @@ def neighbours(scene: Scene, i: int, lane: int) -> tuple[int, int]:
 
 @compiled(_nrt=False)
 def gap_wanted(cars: Cars, i: int, ego: int, front: int) -> float:
-    """Return the gap between `ego` and `front` that the parameters of driver i give."""
+    """Return the gap that car `ego` should keep to car `front`, by the parameters of driver i."""
     driver, a, b = cars[i], cars[ego], cars[front]
     dvx, dvy = a.speed * a.cos - b.speed * b.cos, a.speed * a.sin - b.speed * b.sin
     faster = dvx * a.cos + dvy * a.sin
@@ -182,7 +184,7 @@ def gap_wanted(cars: Cars, i: int, ego: int, front: int) -> float:
 
 @compiled(_nrt=False)
 def idm(scene: Scene, i: int, ego: int, front: int) -> float:
-    """Return the acceleration of `ego` behind `front` by the parameters of driver i; 0 for no car and obstacles."""
+    """Return the acceleration of car `ego` behind `front` by driver i's parameters; 0 if `ego` is no vehicle."""
     cars = scene.cars
     if ego == NO_CAR or cars[ego].kind == OBSTACLE:
         return 0.0
@@ -274,7 +276,7 @@ def steer(scene: Scene, i: int) -> None:
 
 @compiled(_nrt=False)
 def act_as_ego(scene: Scene, i: int, shift: int) -> None:
-    """Track the target speed and lane, after a shift of the target by `shift` lanes to the right if reachable."""
+    """Shift the target lane by `shift` lanes to the right if reachable, then track the target speed and lane."""
     car, net = scene.cars[i], scene.network
     follow_road(scene, i)
     if shift != 0:
@@ -337,7 +339,7 @@ def move(scene: Scene, i: int, dt: float) -> None:
 
 @compiled()
 def corners(car: Any) -> Floats:
-    """Return a car's outline (5, 2), closed."""
+    """Return the corners of a car as a closed outline (5, 2)."""
     outline = np.empty((5, 2))
     for k in range(5):
         along = car.length / 2 if k == 2 or k == 3 else -car.length / 2
@@ -349,7 +351,7 @@ def corners(car: Any) -> Floats:
 
 @compiled(_nrt=False)
 def shadow(outline: Floats, nx: float, ny: float) -> tuple[float, float]:
-    """Return the outline's extent along n."""
+    """Return the outline's extent along the unit vector (nx, ny)."""
     low = high = outline[0, 0] * nx + outline[0, 1] * ny
     for k in range(1, len(outline)):
         value = outline[k, 0] * nx + outline[k, 1] * ny
@@ -365,9 +367,9 @@ def between(low_a: float, high_a: float, low_b: float, high_b: float) -> float:
 
 @compiled()
 def overlap(a: Any, b: Any, dt: float) -> tuple[bool, bool, float, float]:
-    """Return whether two cars overlap now, whether they will within dt, and the shift of `a` that parts them.
+    """Return whether two cars overlap now, whether they will within dt, and the shift of `a` that separates them.
 
-    By separating axes: the shift is along the normal of the side that needs the smallest one.
+    The method is separating axes. The shift is along the side normal for which it is smallest.
     """
     first, second = corners(a), corners(b)
     vx, vy = a.speed * a.cos * dt - b.speed * b.cos * dt, a.speed * a.sin * dt - b.speed * b.sin * dt
@@ -403,7 +405,7 @@ def overlap(a: Any, b: Any, dt: float) -> tuple[bool, bool, float, float]:
 
 @compiled()
 def collide(a: Any, b: Any, dt: float) -> None:
-    """Mark car `a` and a later car as crashed if they overlap, and set the impacts for the next frame."""
+    """Mark car `a` and a later car `b` as crashed if they overlap, and set the shifts (impacts) for the next frame."""
     if not (a.checks or b.checks):
         return
     dx, dy = b.x - a.x, b.y - a.y

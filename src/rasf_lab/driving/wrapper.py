@@ -1,9 +1,9 @@
 """`CompiledTraffic`: a wrapper of highway-env's environments that runs the same episodes with compiled traffic.
 
-At a policy step the vehicles are read into arrays, all frames run in compiled code, and the vehicles are written back.
+At each step the vehicles are read into arrays, all frames run in compiled code, and the vehicles are written back.
 So rewards, rendering and spawning use highway-env's objects as before. All inputs are read at each step, including the
-constants of the vehicles. highway-env's intersection sets some of these on the class, which changes the traffic of
-every other environment in the process, with or without this wrapper.
+constants of the vehicles. highway-env's intersection sets some constants on the class of the vehicles, which changes
+the traffic of every other environment in the process, with or without this wrapper.
 
 Steps that the arrays cannot represent (other vehicles, recorded histories, frames rendered in between) run in
 highway-env's own code; `plain_steps` counts them.
@@ -61,7 +61,7 @@ class _Unknown(Exception):
 
 class _Cars(NamedTuple):
     cars: npt.NDArray[Any]  # (n,) of CAR
-    buffer: bytearray  # its memory
+    buffer: bytearray  # the memory of `cars`
     routes: npt.NDArray[np.int64]  # (k, 2)
 
 
@@ -139,7 +139,7 @@ class CompiledTraffic(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         return after
 
     def _run(self, frames: int, dt: float, ego: int = NO_CAR, shift: int = 0) -> _Cars:
-        """Move the vehicles by `frames` frames of `dt` seconds; the ego first shifts its target lane."""
+        """Move the vehicles by `frames` frames of `dt` seconds; first the ego's target lane is shifted by `shift`."""
         road = self._base.road
         regulated = type(road) is RegulatedRoad
         if not (regulated or type(road) is Road) or road.record_history:

@@ -1,9 +1,9 @@
 """DQN and QR-DQN as in Stable-Baselines3, ten trainings in one program, so that rivals can train as long as libraries.
 
-Stable-Baselines3 trains one network, in 4 to 6 ms (DQN) or 36 ms (QR-DQN) a step on a core, most of it for the update.
-Here one JAX program updates ten networks, each with an environment of its own. The suite's workers have a core each;
-with JAX_PLATFORMS=cuda and XLA_PYTHON_CLIENT_PREALLOCATE=false in the environment they share a GPU. After a step the
-same operations follow as in Stable-Baselines3, in this order:
+Stable-Baselines3 trains one network at a time. A step takes 4 to 6 ms (DQN) or 36 ms (QR-DQN) on a core, mostly for the
+update. Here one JAX program updates ten networks, each with its own environment. Each worker process of the suite has
+one core; if JAX_PLATFORMS=cuda and XLA_PYTHON_CLIENT_PREALLOCATE=false are set, the workers share a GPU. After a step,
+the operations are those of Stable-Baselines3, in the same order:
 
     store        the transition in the replay buffer; truncation is not termination, so the target bootstraps
     copy         the network to the target network, every `target_update_interval` steps
@@ -11,10 +11,12 @@ same operations follow as in Stable-Baselines3, in this order:
     choose       the greedy action, or with probability epsilon a random one; epsilon falls linearly, and is 1 before
                  learning
 
+The losses, with the target network q':
+
     DQN          Huber's loss of r + gamma max_a q'(s', a) - q(s, a); gradients are clipped to a norm of 10
-    QR-DQN       quantiles theta_i(s, a), i = 1 .. Q, in place of q, which is their mean: with
-                 d_ij = r + gamma theta'_j(s', a*) - theta_i(s, a), the sum over i and mean over j of
-                 |(i - 1/2) / Q - [d_ij < 0]| Huber(d_ij); gradients are not clipped
+    QR-DQN       The network has quantiles theta_i(s, a), i = 1 .. Q, and q(s, a) is their mean. With
+                 a* = argmax_a q'(s', a) and d_ij = r + gamma theta'_j(s', a*) - theta_i(s, a), the loss is the sum
+                 over i and mean over j of |(i - 1/2) / Q - [d_ij < 0]| Huber(d_ij). Gradients are not clipped.
 
 Layers have ReLU and torch's initialisation. Random numbers differ from Stable-Baselines3's, so trainings agree in
 distribution and not in bits. A test compares one update to Stable-Baselines3's; lab/notes/driving.md compares
@@ -91,7 +93,7 @@ class Recipe(NamedTuple):
         return recipe
 
     def epsilon(self, step: int, steps: int) -> float:
-        """Return the probability that the action after `step` of all `steps` is random."""
+        """Return the probability of a random action after `step` of `steps` training steps."""
         if step < self.learning_starts:
             return 1.0
         if step / steps > self.exploration_fraction:
@@ -107,12 +109,12 @@ class Recipe(NamedTuple):
 
 
 class Learner(NamedTuple):
-    """L trainings, on axis 0 of all arrays."""
+    """The state of L trainings; axis 0 of every array is the training."""
 
     layers: Layers
     target: Layers
     optimiser: OptState
-    replay: Array  # (L, capacity, 2 o + 3): obs, next obs, action, reward, whether it terminated
+    replay: Array  # (L, capacity, 2 o + 3): obs (o), next obs (o), action, reward, termination
     keys: Array  # (L,)
 
 
@@ -128,7 +130,7 @@ class World(Protocol):
 
 
 def init_layers(key: Array, sizes: Sequence[int]) -> Layers:
-    """Return weights and biases, uniform within 1 / sqrt(inputs) as in torch, for these sizes of layers."""
+    """Return weights and biases, uniform within 1 / sqrt(inputs) as in torch, for layers of these sizes."""
     layers = []
     for one, n, m in zip(jax.random.split(key, len(sizes) - 1), sizes[:-1], sizes[1:], strict=True):
         weights, biases = jax.random.split(one)
@@ -145,7 +147,7 @@ def init_layers(key: Array, sizes: Sequence[int]) -> Layers:
 def outputs(layers: Layers, x: Array) -> Array:
     """Return the outputs (.., outputs) of one network for observations (.., o)."""
     *hidden, (weight, bias) = layers
-    times = partial(jnp.matmul, precision="highest")  # a GPU would otherwise multiply numbers of 19 bits
+    times = partial(jnp.matmul, precision="highest")  # by default a GPU multiplies in TF32
     for w, b in hidden:
         x = jax.nn.relu(times(x, w) + b)
     return times(x, weight) + bias
@@ -158,7 +160,7 @@ def quantiles(layers: Layers, x: Array, recipe: Recipe) -> Array:
 
 
 def loss(layers: Layers, target: Layers, rows: Array, recipe: Recipe) -> Array:
-    """Return the loss of one network on a batch of transitions (B, 2 o + 3)."""
+    """Return the loss of one network on a batch of transitions (B, 2 o + 3), as in `Learner.replay`."""
     n = (rows.shape[1] - 3) // 2
     obs, next_obs = rows[:, :n], rows[:, n : 2 * n]
     action, reward, terminated = rows[:, -3].astype(int), rows[:, -2:-1], rows[:, -1:]
@@ -188,7 +190,7 @@ def update(layers: Layers, target: Layers, state: OptState, rows: Array, recipe:
 
 def _init(keys: Array, recipe: Recipe, observation: int, actions: int, steps: int) -> Learner:
     sizes = (observation, *recipe.net_arch, actions * (recipe.n_quantiles or 1))
-    # the keys of the layers equal those of the first steps, which draw no batches
+    # the layers and the first steps have equal keys, which is harmless, because the first steps draw no batches
     layers = jax.vmap(lambda key: init_layers(key, sizes))(keys)
     replay = jnp.zeros((len(keys), min(recipe.buffer_size, steps), 2 * observation + 3))
     return Learner(layers, jax.tree.map(jnp.copy, layers), jax.vmap(recipe.optimiser.init)(layers), replay, keys)
@@ -198,7 +200,7 @@ def _init(keys: Array, recipe: Recipe, observation: int, actions: int, steps: in
 def _advance(
     learner: Learner, rows: Array, obs: Array, step: Array, epsilon: Array, recipe: Recipe, learns: bool, copies: bool
 ) -> tuple[Learner, Array]:
-    """Store, copy and learn after a step, with `step` steps before it; return the learner and the actions (L,)."""
+    """Store, copy and learn after step number `step`, from 0; return the learner and the next actions (L,)."""
     layers, target, state, replay, keys = learner
     capacity = replay.shape[1]
     replay = jax.lax.dynamic_update_slice_in_dim(replay, rows[:, None], step % capacity, axis=1)
@@ -239,8 +241,8 @@ def train(
         seeds: seed of each world and its training.
         recipe: settings of all trainings.
         steps: steps of each training.
-        lanes: networks of the program, at least as many as worlds. With the same number, a network has the same bits
-            whatever the other worlds are.
+        lanes: number of networks in the program, at least the number of worlds. For a given number of lanes, a
+            network is bitwise the same whatever the other worlds are.
         tell: called every 1,000 steps with the share of the training that is done.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The suite: does risk-aware acting help on environments of other projects? `rasf suite`."""
+"""The suite: benchmark environments, mostly of other projects, that test whether risk-aware acting helps."""
 
 from rasf_lab.suite.cases import Case, case_names, find_case
 

@@ -1,14 +1,16 @@
 """Cases of the suite as data: an environment, the training tasks, the queries, and which steps are failures.
 
-`environments.py` has the suite's cases; a case of another module is named MODULE:CASE. Ways to act are text:
+`environments.py` has the suite's cases; a case of another module is named MODULE:CASE. Rivals are other agents, trained
+for comparison (`rivals.py`). A *way to act* is a rule by which a library acts for a weighting, written as text:
 
-    neutral                  by the mean
-    mean-variance:-1, ..     at a risk of the remaining return, scored per state
-    static cvar:0.1          at a risk of the whole return, fixed at the first observation
-    limit 0.05               the expected discounted sum of the failure feature is at most 0.05
-    price 4                  the control: neutral, with 4 added to the cost of a unit of the failure feature
+    neutral                  maximises the mean return
+    mean-variance:-1, ..     maximises this risk measure of the remaining return, in every state (per-state risk)
+    static cvar:0.1          maximises this risk measure of the whole episode's return (static risk)
+    limit 0.05               neutral, but the expected discounted sum of the failure feature is at most 0.05
+    price 4                  the *control*: neutral, with 4 added to the cost of a unit of the failure feature
 
-The control shows what a risk measure adds: failures can also be avoided by giving them a higher cost.
+Failures can also be avoided without a risk measure, by a higher cost of failures. The comparison with the control shows
+whether a risk measure does better. `Case.priced` is the failure feature.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from rasf.mdp import FiniteMDP
 
 Weightings = tuple[tuple[float, ...], ...]
-Settings = Mapping[str, object]  # values by name: those of JSON, or tuples
+Settings = Mapping[str, object]  # JSON values or tuples, by name
 NEUTRAL = "neutral"
 _STATIC, _LIMIT, _PRICE = "static ", "limit ", "price "
 # ways to act of all cases on roads
@@ -55,7 +57,7 @@ DQN_ON_ROADS: Settings = {
 
 
 class Training(TypedDict, total=False):
-    """What determines a library or a rival, except the seed.
+    """The parameters that determine a trained library or rival, except the seed.
 
     A rival has `env`, `env_kwargs`, `steps` and `settings`; a library has all but `steps`.
     """
@@ -71,7 +73,7 @@ class Training(TypedDict, total=False):
 
 
 class Asked(TypedDict):
-    """The queries of a run: unseen weightings, ways to act, episodes per query, and their largest number of steps."""
+    """The queries of a run: unseen weightings, ways to act, episodes per query, and steps per episode at most."""
 
     unseen: list[list[float]]
     actings: list[str]
@@ -94,7 +96,14 @@ def given(run: Run) -> Given:
 
 
 class SuiteSize(NamedTuple):
-    """The size of a run: seeds, factors of training steps and of episodes, and the number of unseen weightings."""
+    """The size of the suite.
+
+    Attributes:
+        seeds: number of seeds.
+        steps: factor that multiplies a case's training steps.
+        episodes: factor that multiplies a case's episodes.
+        unseen: number of unseen weightings.
+    """
 
     seeds: int
     steps: float
@@ -116,18 +125,18 @@ class Case:
         tasks: weightings (n, d) that policies are trained for.
         unseen: weightings (m, d) of the queries.
         steps_per_task: training steps for each of `tasks`.
-        failures: what failures are called, in the plural.
-        actings: ways to act, see the module's header; "neutral" and at least one per-state risk.
-        failure: failure(step) tells whether a step is a failure; None: as the environment marks it.
-        priced: index of the feature that counts failures, or is nearest to it; the control raises its price.
-        harm: 1 if `priced` is positive at a failure (the control lowers its weight), -1 if it is negative.
+        failures: the name of the failures, in the plural.
+        actings: ways to act, as in the module's header; "neutral" and at least one per-state risk are required.
+        failure: failure(step) returns whether a step is a failure; None: the environment marks failures.
+        priced: index of the failure feature, which counts failures or is the closest substitute for such a count.
+        harm: 1 if the control lowers the weight of the failure feature, -1 if it raises the weight.
         agent, risk, settings: arguments of `rasf.learn`; risks are text.
-        episodes: episodes for each query at full size.
-        max_steps: steps after which an episode is cut.
-        gauge: a number of `info` whose mean over steps is also measured, such as the speed.
-        rival: settings of rivals that differ from the defaults of Stable-Baselines3's DQN.
-        rival_steps: training steps of a documented recipe of DQN, None if there is none.
-        optimum: the best discounted return for given weights and gamma, where it is known.
+        episodes: episodes for each weighting and way to act, at full size.
+        max_steps: steps after which an episode is truncated.
+        gauge: name of a number in `info`, such as the speed, whose mean over steps is also measured.
+        rival: settings of the rivals from Stable-Baselines3, where they differ from its defaults.
+        rival_steps: training steps of DQN in the environment's documentation; None if it has no such recipe.
+        optimum: optimum(w, gamma) returns the best possible discounted return; None if it is unknown.
     """
 
     env: str
@@ -162,7 +171,7 @@ class Case:
             raise ValueError(f"actings must have {NEUTRAL!r} and a risk such as 'mean-variance:-1', got {self.actings}")
 
     def training(self, preset: SuiteSize) -> Training:
-        """Return what determines the library, except the seed, as JSON values."""
+        """Return the parameters that determine the library, except the seed, as JSON values."""
         return {
             "env": self.env,
             "env_kwargs": dict(self.env_kwargs),
@@ -174,7 +183,7 @@ class Case:
         }
 
     def asked(self, preset: SuiteSize) -> Asked:
-        """Return the queries at a size, as JSON values."""
+        """Return the queries at the size of a preset, as JSON values."""
         return {
             "unseen": [list(w) for w in self.unseen[: preset.unseen]],
             "actings": list(self.actings),
@@ -194,7 +203,7 @@ def tuples_for_lists(settings: Settings) -> dict[str, Any]:
 
 
 class Acting(NamedTuple):
-    """A way to act for a task: the weights to act for, the risk, and further arguments of `evaluate`."""
+    """A way to act for a task: weights (d,), risk measure, and further arguments of `PolicyLibrary.evaluate`."""
 
     w: Floats
     risk: Risk
@@ -202,7 +211,7 @@ class Acting(NamedTuple):
 
     @classmethod
     def read(cls, text: str, case: Case, w: Floats) -> Acting:
-        """Return the way to act that a text of `case.actings` names, for the weights w (d,)."""
+        """Return the way to act that `text` describes, for a task with weights w (d,)."""
         neutral = MeanVariance(0.0)
         if text.startswith(_PRICE):
             price, feature = float(text.removeprefix(_PRICE)), case.priced % len(case.features)
@@ -250,7 +259,7 @@ def case_names() -> list[str]:
 
 
 def find_case(name: str) -> Case:
-    """Return the case with this name, or the one at MODULE:CASE.
+    """Return the suite's case with this name, or the `Case` at MODULE:CASE.
 
     Raises:
         ValueError: there is no such case, or the object is not a `Case`.

@@ -1,4 +1,4 @@
-"""The environments of the suite, a `Case` for each, by name. See `rasf_lab.suite.cases`."""
+"""The cases of the suite by name, and the functions that mark failures in their environments."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ FOUR_ROOMS = Case(
     max_steps=200,
 )  # fmt: skip
 
-_POOR = 15.0  # sum of all nutrients; the richest fruits have over 20
+_POOR = 15.0  # a fruit is poor if its nutrients sum to less; the richest fruits have over 20
 
 
 def poor_fruit(step: Step) -> bool:
@@ -225,7 +225,7 @@ INVENTORY = Case(
     priced=4,
     agent="rasf-model",
     risk=("neutral", "mean-variance:-0.05"),
-    # an untried action has the value of the largest reward in every step, which is 1 / (1 - gamma) such rewards
+    # the largest reward in every step is worth 1 / (1 - gamma) = 20 such rewards; untried actions have this value
     settings={"gamma": 0.95, "optimism": 20.0},
     actings=(
         "neutral", "mean-variance:-0.005", "mean-variance:-0.01", "mean-variance:-0.02", "mean-variance:-0.05",
@@ -238,7 +238,7 @@ INVENTORY = Case(
 
 
 def crashed(step: Step) -> bool:
-    """Return whether the lander crashed, which gives it -100."""
+    """Return whether the lander crashed, which gives a reward of -100."""
     return bool(step.phi[0] <= -50)
 
 
@@ -322,7 +322,7 @@ def sold_nothing(step: Step) -> bool:
 
 MINECART = Case(
     env="minecart-v0",
-    env_kwargs={"max_episode_steps": 300},  # default: 1,000; a cart that is still out after 300 steps has sold nothing
+    env_kwargs={"max_episode_steps": 300},  # default: 1,000; a cart that is not home after 300 steps has sold nothing
     about="dig two ores and sell them at home; how much is found is random",
     features=("ore 1", "ore 2", "fuel (-1)"),
     tasks=((1, 0, 0.1), (0, 1, 0.1), (1, 1, 0.05)),
@@ -343,7 +343,7 @@ MINECART = Case(
     max_steps=300,
 )  # fmt: skip
 
-_FAR = 0.5  # closeness to the nearest target; less is far off
+_FAR = 0.5  # the arm is far off if its closeness to the nearest target is less
 
 
 def far_off(step: Step) -> bool:

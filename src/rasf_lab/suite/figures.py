@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     from rasf_lab.common.results import Numbers, Result
 
-_MARKERS = {"dqn": "s", "qr-dqn": "D", "dqn-documented": "h", "envelope": "X", "gpi-ls": "p"}  # batched: hollow
+_MARKERS = {"dqn": "s", "qr-dqn": "D", "dqn-documented": "h", "envelope": "X", "gpi-ls": "p"}  # hollow: batched
 _NAMES = {
     "dqn": "DQN", "qr-dqn": "QR-DQN", "dqn-documented": "DQN as documented", "envelope": "Envelope", "gpi-ls": "GPI-LS",
 }  # fmt: skip
 
 
 def fronts(result: Result, name: str) -> Figure:
-    """Return the figure of one case: lines of per-state risks and of the control, and points of all others."""
+    """Return the figure of one case: lines for per-state risks and the control, points for other ways and rivals."""
     case = result.numbers[name]
     drawn = figure(7.0, 4.2)
     front(drawn.subplots(), case)
@@ -37,7 +37,7 @@ def front(axes: Axes, told: Numbers, measure: str = "return") -> None:
 
     Args:
         axes: to draw in.
-        told: the numbers of a case.
+        told: the numbers of a case, from `measures.summary`.
         measure: "return", the default, or "gauge".
     """
     ways = told["ways"]
@@ -63,7 +63,7 @@ def front(axes: Axes, told: Numbers, measure: str = "return") -> None:
         kind, batched = rival.removesuffix("-batched"), " (batched)" if RIVALS[rival].batched else ""
         steps = f"{theirs['steps']:,} steps {'for all weightings' if RIVALS[rival].every else 'per weighting'}"
         label = f"{_NAMES[kind]}{batched}, {steps}"
-        if len(seeds) == 1:  # the start states of one seed are harder or easier than those of all
+        if len(seeds) == 1:  # the start states of one seed may be harder or easier than those of all seeds
             label += f" (seed {seeds[0]} only)"
         axes.plot(*point[0, :, 0], _MARKERS[kind], color=INK, markersize=6, linestyle="",
                   fillstyle="none" if RIVALS[rival].batched else "full", label=label)  # fmt: skip
@@ -76,7 +76,7 @@ def front(axes: Axes, told: Numbers, measure: str = "return") -> None:
 
 
 def _bars(axes: Axes, points: np.ndarray, colour: str) -> None:
-    """Draw the intervals of both measures; a single seed has none."""
+    """Draw intervals in x and y; results of a single seed have no intervals."""
     (x, x_low, x_high), (y, y_low, y_high) = points.transpose(1, 2, 0)
     if np.isfinite(points).all():
         across, along = np.abs([x - x_low, x_high - x]), np.abs([y - y_low, y_high - y])

@@ -1,8 +1,8 @@
 """`rasf demo --driving`: a film of the shipped driving library in the same traffic at two risks.
 
-The library was not trained for this task. Both episodes begin in the same traffic, which then reacts to the car. The
-first episode in which the neutral car collides is filmed. So the film does not show how often cars collide; the table
-does, over all episodes.
+The library acts for the weights `TASK`, for which it was not trained. The film has one episode for each risk. Both
+begin in the same traffic, which then reacts to the car. Their start state is the first from which the neutral car
+collides. Therefore the film does not show how often cars collide; the printed table does, over all episodes.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from rasf.risk import MeanVariance, Risk
 if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
 
-ROAD, TASK = "rasf/Highway-v0", (1.0, 0.0, -1.0)  # fast, on any lane; a collision costs a second at full speed
+ROAD, TASK = "rasf/Highway-v0", (1.0, 0.0, -1.0)  # weights of speed, right lane and collision
 AVERSION = -1.0
 RISKS: dict[str, Risk] = {"neutral": MeanVariance(0.0), "risk-averse": MeanVariance(AVERSION)}
 EPISODES = 20
-_LONGEST = 10_000  # steps, if the road does not end the episode
+_LONGEST = 10_000  # largest number of steps of an episode
 _PAUSE_MS, _LAST_MS = 150, 1_500
 Frame = npt.NDArray[np.uint8]  # (height, width, 3)
 
 
 class Drive(NamedTuple):
-    """One episode: whether it ended in a collision, its mean speed (m/s), its steps, and its frames if filmed."""
+    """One episode: whether it ended in a collision, its mean speed (m/s), its steps of 1 s, its frames if filmed."""
 
     crashed: bool
     speed: float
@@ -83,7 +83,7 @@ def run(seed: int, film: Path, tick: Callable[[], None]) -> Group:
 
 
 def drive(library: PolicyLibrary, risk: Risk, seed: int, render_mode: str | None = None) -> Drive:
-    """Run one episode of the task from the start state of a seed; `render_mode` "rgb_array" keeps its frames."""
+    """Run one episode for `TASK` from the start state of a seed; `render_mode` "rgb_array" keeps its frames."""
     env = open_environment(gymnasium.make(ROAD, render_mode=render_mode))
     frames: list[Frame] = []
 
@@ -120,7 +120,7 @@ def _stacked(drives: dict[str, Drive], t: int) -> Frame:
 
 
 def _titled(name: str, drive: Drive, t: int) -> Frame:
-    """A frame below a line with the risk, the mean speed and the state of the episode."""
+    """The frame of step t below a line of text with the risk, the mean speed and the state of the episode."""
     from PIL import Image, ImageDraw
 
     at = min(t, len(drive.frames) - 1)
@@ -133,7 +133,7 @@ def _titled(name: str, drive: Drive, t: int) -> Frame:
 
 
 def _report(drives: dict[str, list[Drive]], film: Path) -> Group:
-    table = Table(title=f"The same {EPISODES} start states, nothing retrained", title_justify="left")
+    table = Table(title=f"{EPISODES} start states, the same for both risks; nothing is retrained", title_justify="left")
     for heading in ("acting", "collisions", "mean speed, m/s", "seconds driven"):
         table.add_column(heading, justify="left" if heading == "acting" else "right")
     for name, ours in drives.items():
@@ -141,10 +141,10 @@ def _report(drives: dict[str, list[Drive]], film: Path) -> Group:
         speed, seconds = (np.mean([getattr(one, part) for one in ours]) for part in ("speed", "steps"))
         table.add_row(name, f"{collisions} of {len(ours)}", f"{speed:.1f}", f"{seconds:.1f}")
     before = (
-        "A library of four policies acts on the highway of its training, for a task it was not trained for: fast, on "
-        f"any lane, and a collision costs {-TASK[2]:g}. It acts twice: by the mean of the return, and by mean-variance "
-        f"with beta {AVERSION:g}.\n"
+        "A library of four policies drives on the highway where it was trained, for a task that it was not trained "
+        f"for: drive fast, on any lane, and a collision costs {-TASK[2]:g}. It acts at two risks: neutral (the mean of "
+        f"the return), and mean-variance with beta {AVERSION:g}.\n"
     )
     collides = any(one.crashed for one in drives["neutral"])
-    which = "the first in which the neutral car collides" if collides else "the first; the neutral car never collides"
-    return Group(Text(before), table, Text(f"\nThe film {film} shows one episode: {which}."))
+    which = "the first from which the neutral car collides" if collides else "the first; the neutral car never collides"
+    return Group(Text(before), table, Text(f"\nThe film {film} shows both risks from one start state: {which}."))

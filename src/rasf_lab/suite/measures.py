@@ -1,23 +1,24 @@
-"""The suite's numbers from its runs: measures of each way to act, whether risk helps, and what it adds to the control.
+"""The suite's numbers: measures of each way to act, whether a per-state risk helps, and how it compares to the control.
 
 The rules were set before the first run:
 
-    helps              The reported level is the per-state risk with the fewest failures among those that cost at most
-                       a tenth of the neutral return's size, or among all if none is so cheap. It helps if it has fewer
-                       failures than neutral acting: the 95 % interval of the paired difference (by seed, means over
-                       weightings) is below 0. Its cost is the difference of returns.
-    over prices        Compares two fronts, that of per-state risks and that of the control. A front is the best return
-                       with at most x failures, a step function of x; neutral acting is a point of both. The gap is the
-                       mean difference over 50 levels x, from the fewest failures that both fronts reach to those of
-                       neutral acting, in units of the neutral return's size. "more" or "less" if its interval over
-                       seeds excludes 0, else "as much".
-    calibrated         `off`: predicted less realised mean, in realised standard deviations; `spread_ratio`: predicted
-                       over realised standard deviation.
+    helps              The cost of a per-state risk is the neutral return minus the return at this risk. One risk is
+                       reported: the one with the fewest failures among those whose cost is at most a tenth of
+                       |neutral return|, or among all risks if none costs so little. This risk helps if it has fewer
+                       failures than neutral acting: the 95 % interval of the paired difference is below 0.
+    over prices        Compares the fronts of per-state risks and of the control. A front gives, for a number of
+                       failures x, the best return of the ways to act that have at most x failures. Neutral acting is
+                       a point of both fronts. The gap is the mean difference of the fronts over 50 values of x, from
+                       the fewest failures that both fronts reach to the failures of neutral acting, divided by
+                       |neutral return|. The verdict is "more" or "less" if the interval of the gap excludes 0, else
+                       "as much".
+    calibrated         Of the discounted return. `off`: (predicted mean - realised mean) / realised standard deviation;
+                       `spread_ratio`: predicted / realised standard deviation.
 
-Values of a seed are means over weightings, and intervals are bootstrap intervals over seeds. An interval of failures
-includes the exact interval of a share of the episodes of all seeds together, because seeds without a failure do not
-show that failures are impossible. If the difference of failures is the same in all seeds, its interval follows from the
-exact intervals of both shares.
+Each seed has one value of a measure, the mean over weightings. Intervals are bootstrap intervals over these values. An
+interval of failures is widened to contain the exact (Clopper-Pearson) interval of the share of failures in the episodes
+of all seeds, because seeds without a failure do not show that failures are impossible. If the difference of failures is
+equal in all seeds, its interval is computed from the exact intervals of both shares.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ from rasf_lab.sweep.runs import Run
 from rasf_lab.sweep.store import Finished
 
 _LEVELS = 50  # numbers of failures at which fronts are compared
-_NO_SPREAD = 1e-3  # a standard deviation below this share of the mean counts as none
-_ROUNDING = 1e-9  # interval ends nearer to 0 count as 0
-_CHEAP = 0.1  # largest cost of a cheap level, as a share of the neutral return's size
+_NO_SPREAD = 1e-3  # a standard deviation below this share of |mean| counts as none
+_ROUNDING = 1e-9  # ends of intervals that are closer to 0 count as 0
+_CHEAP = 0.1  # largest cost of a cheap risk, as a share of |neutral return|
 _MEASURES = ("return", "cvar", "failures", "length", "gauge", "discounted", "std", "predicted", "predicted_std")
 
 
 def summary(runs: Sequence[Finished]) -> Numbers:
-    """Return the numbers of one case, from the runs of its library and of rivals, seeds in order."""
+    """Return the numbers of one case, from the runs of its libraries and rivals, each in the order of seeds."""
     parameters = given(runs[0].run)
     training, asked = parameters["training"], parameters["asked"]
     case, ours = find_case(parameters["case"]), [one for one in runs if one.run.parameters["agent"] == LIBRARY]
@@ -51,7 +52,7 @@ def summary(runs: Sequence[Finished]) -> Numbers:
     arrays = {name: np.stack([one.arrays[name] for one in ours]) for name in _MEASURES}  # (seeds, ways, n)
     by_seed = {name: values.mean(axis=2) for name, values in arrays.items()}
     neutral = actings.index(NEUTRAL)
-    episodes = arrays["failures"][:, 0].size * asked["episodes"]  # of each way to act
+    episodes = arrays["failures"][:, 0].size * asked["episodes"]  # of each way to act, in total
     found: Numbers = {
         "env": case.env,
         "about": case.about,
@@ -93,13 +94,13 @@ def _estimate(values: Floats) -> list[float]:
 
 
 def _rate(values: Floats, episodes: int) -> list[float]:
-    """Mean failures per episode and interval, from the means of seeds (n,) over `episodes` episodes in total."""
+    """Mean failures per episode and their interval, from a mean per seed (n,); `episodes` is the total of all seeds."""
     found = Interval(*_estimate(values))
     return list(found.holding(share_interval(found.estimate * episodes, episodes)) if found.estimate <= 1 else found)
 
 
 def _fewer(values: Floats, others: Floats, episodes: int) -> list[float]:
-    """Mean difference of failures and interval, from paired seeds (n,); each side has `episodes` episodes in total."""
+    """Mean difference of failures and its interval, from paired seeds (n,); each side has `episodes` in total."""
     found, alike = _estimate(values - others), np.ptp(values - others) <= _ROUNDING
     if not alike or len(values) == 1 or max(values.mean(), others.mean()) > 1:
         return found
@@ -125,12 +126,12 @@ def _way(by_seed: dict[str, Floats], j: int, neutral: int, episodes: int) -> Num
 
 
 def verdict(by_seed: dict[str, Floats], actings: Sequence[str], episodes: int) -> Numbers:
-    """Return whether a per-state risk helps, at which level and cost, and what it adds to the control.
+    """Return whether a per-state risk helps, which one and at which cost, and how it compares to the control.
 
     Args:
         by_seed: "failures" and "return", (seeds, ways) each.
         actings: the ways to act, as text.
-        episodes: episodes of each way to act, all seeds together.
+        episodes: episodes of each way to act, in total over seeds and weightings.
 
     Returns:
         The numbers by name, with intervals over seeds; the rules are in the module's header.
@@ -163,13 +164,13 @@ def verdict(by_seed: dict[str, Floats], actings: Sequence[str], episodes: int) -
 
 
 def front(failures: Floats, returns: Floats, levels: Floats) -> Floats:
-    """Return the best return (m,) of points (n,) with at most `levels` failures (m,); -inf if there is none."""
+    """Return, for each of `levels` (m,), the best return of points (n,) with at most that many failures, or -inf."""
     within = failures[None] <= levels[:, None] + 1e-12
     return np.where(within, returns[None], -np.inf).max(axis=1)
 
 
 def _gap(failures: Floats, returns: Floats, ours: Sequence[int], theirs: Sequence[int]) -> float:
-    """Mean height of one front over another, for the failures that both reach; points are indices."""
+    """Mean difference of two fronts over the failures that both reach; `ours` and `theirs` index ways to act."""
     low = max(failures[list(points)].min() for points in (ours, theirs))
     levels = np.linspace(low, max(failures[ours[0]], low), _LEVELS)
     mine, others = (front(failures[list(points)], returns[list(points)], levels) for points in (ours, theirs))
@@ -198,7 +199,7 @@ def _rival(
         "failures": _rate(values["failures"], episodes),
         "seeds": seeds,
         "steps": given(theirs[0].run)["training"]["steps"],
-        "trainings": sum(one.run.seed == seeds[0] for one in theirs),  # for a seed: one per weighting, or one for all
+        "trainings": sum(one.run.seed == seeds[0] for one in theirs),  # per seed: one, or one per weighting
         "seconds": float(np.mean([_share_of_seconds(one) for one in theirs])),  # per training
         "each": {part: arrays[part].mean(axis=0) for part in ("return", "failures", "gauge")},
         "beside": beside,
@@ -206,7 +207,7 @@ def _rival(
 
 
 def _share_of_seconds(one: Finished) -> float:
-    """Seconds per training; trainings of one program share its seconds."""
+    """Seconds per training; the seconds of a program are divided among its trainings."""
     seconds = float(one.scalars["training_seconds"])
     together = one.provenance["together"] if RIVALS[str(one.run.parameters["agent"])].batched else 1
     return seconds / float(together)
@@ -217,7 +218,7 @@ def _ratio(mine: Floats, others: Floats) -> float:
 
 
 def by_environment(numbers: dict[str, Numbers]) -> dict[str, Numbers]:
-    """Return the numbers of cases by environment; the name of a case is added if its environment is taken."""
+    """Return the numbers of cases by environment, or by "environment (case)" if another case has this environment."""
     found: dict[str, Numbers] = {}
     for name, case in numbers.items():
         env = str(case["env"])
@@ -241,7 +242,10 @@ def at_a_glance(numbers: dict[str, Numbers]) -> list[list[str]]:
 
 
 def cases_of(runs: Sequence[Finished]) -> dict[str, list[Finished]]:
-    """Return runs by case, seeds in order: those of the largest preset that is complete, with the case as it is now."""
+    """Return the runs of each case in the order of seeds, of the largest preset whose library runs are complete.
+
+    Only runs with the present parameters of the case count. Rivals are included by seed, if all runs of a seed exist.
+    """
     found, names = {one.run: one for one in runs}, sorted({str(one.run.parameters["case"]) for one in runs})
     by_case = {}
     for name in names:
@@ -256,7 +260,7 @@ def cases_of(runs: Sequence[Finished]) -> dict[str, list[Finished]]:
 
 
 def _of_rivals(name: str, preset: str) -> list[list[Run]]:
-    """A case's runs of rivals, in groups by rival and seed; only complete groups count."""
+    """The runs of a case's rivals, a group for each rival and seed."""
     groups = []
     for agent in rivals_of(find_case(name)):
         runs = runs_of(name, preset, [agent])

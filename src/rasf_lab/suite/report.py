@@ -1,4 +1,4 @@
-"""The suite's result: one file for all cases that were run in a folder, and a figure for each."""
+"""The suite's result: one file for all cases that were run in a folder, and a figure for each case."""
 
 from __future__ import annotations
 

@@ -1,19 +1,20 @@
-"""Rivals: agents of Stable-Baselines3, retrained for every weighting, and of morl-baselines, trained once for all.
+"""Rivals, agents for comparison: of Stable-Baselines3, trained for each weighting, and of morl-baselines, trained once.
 
-    dqn, qr-dqn        with as many steps for each weighting as our whole library had
-    dqn-documented     with the steps of the recipe in the environment's documentation, where it has one
-    .. -batched        the same three by `rasf_lab.rivals.batched`, ten trainings at once, without torch
-    envelope, gpi-ls   one agent with as many steps as our library; the weighting is an input of the network
+    dqn, qr-dqn        retrained for each weighting, with as many steps as the library had for all its tasks
+    dqn-documented     DQN, retrained with the number of steps in the environment's documentation, if it has a recipe
+    .. -batched        these three agents as implemented in `rasf_lab.rivals.batched`: ten trainings at once, no torch
+    envelope, gpi-ls   one agent for all weightings, with as many steps as the library; the weighting is an input
 
-The agents of Stable-Baselines3 need the extra `bench` (torch). They and the batched ones see only the reward phi . w of
-one weighting. Their settings are those of the case (`rival`), else Stable-Baselines3's defaults.
+The agents of Stable-Baselines3 need the extra `bench` (torch). These agents and the batched ones observe only the
+reward phi . w of one weighting. Settings that `Case.rival` lacks are the case's gamma and Stable-Baselines3's defaults.
 
-The agents of morl-baselines need that package, best in a virtual environment of its own. Their weights are positive and
-sum to 1, so their vector reward is phi times the signs of the case's weights. They have the case's gamma, three layers
-of 64, an update for each step, a replay buffer for all steps, epsilon from 1 to 0.05 in the first half of training, and
-else their defaults. GPI-LS chooses weightings ten times, by evaluation episodes that do not count as training steps.
+The agents of morl-baselines need that package, best in a separate virtual environment. Their networks take weights that
+are positive and sum to 1, so the vector reward is phi times the signs of the case's weights. These agents have the
+case's gamma, three layers of 64 units, an update for each step, a replay buffer that holds all steps, and epsilon from
+1 to 0.05 in the first half of training. Other settings are the package's defaults. GPI-LS chooses its training
+weightings ten times, by evaluation episodes, whose steps do not count as training steps.
 
-All rivals act greedily in the same episodes as the library.
+All rivals are evaluated with greedy actions, from the same start states as the library.
 """
 
 from __future__ import annotations
@@ -36,19 +37,19 @@ from rasf_lab.suite.cases import Asked, Case, Settings, SuiteSize, Training, lis
 from rasf_lab.suite.trials import TRYING, Gauge, outcome_of, stacked
 from rasf_lab.sweep.runs import RunResult
 
-TOGETHER = 10  # batched trainings in one program: those of a seed at full size
+TOGETHER = 10  # batched trainings in one program; a seed has as many at full size
 _QUANTILES = "QRDQN"
 Seen = npt.NDArray[np.float32]  # an observation
 Reward = float | npt.NDArray[np.float32]
 
 
 class Rival(NamedTuple):
-    """A rival.
+    """An agent for comparison.
 
     Attributes:
-        module: module of its class; None: it is trained by `rasf_lab.rivals.batched`.
-        name: of its class.
-        documented: whether it has the steps of the environment's documented recipe.
+        module: module of the agent's class; None: the agent is trained by `rasf_lab.rivals.batched`.
+        name: name of the class.
+        documented: whether the number of training steps is that of the environment's documentation.
         every: whether one training is for all weightings.
     """
 
@@ -59,7 +60,7 @@ class Rival(NamedTuple):
 
     @property
     def batched(self) -> bool:
-        """Return whether several trainings are one program."""
+        """Return whether several trainings run in one program."""
         return self.module is None
 
 
@@ -76,8 +77,8 @@ RIVALS = {
 _MULTI_POLICY: Settings = {
     "net_arch": [64, 64, 64], "gradient_updates": 1, "initial_epsilon": 1.0, "final_epsilon": 0.05,
 }  # fmt: skip
-_TRIALS = 20_000  # first seed of the evaluation episodes of GPI-LS, far from those of training and of acting
-_ITERATIONS = 10  # of GPI-LS, which chooses new weightings before each
+_TRIALS = 20_000  # first seed of GPI-LS's own evaluation episodes, far from all other seeds
+_ITERATIONS = 10  # GPI-LS chooses new weightings before each of its iterations
 
 
 def rivals_of(case: Case) -> list[str]:
@@ -104,7 +105,7 @@ def signs_of(case: Case) -> Floats | None:
 
 
 def rival_training(case: Case, agent: str, preset: SuiteSize) -> Training:
-    """Return what determines a rival, except the weighting and the seed, as JSON values.
+    """Return the parameters that determine a rival, except the weighting and the seed, as JSON values.
 
     Raises:
         ValueError: the rival cannot be trained on the case.
@@ -163,9 +164,9 @@ def trained_rival(case: Case, agent: str, training: Training, asked: Asked, seed
     Args:
         case: the case.
         agent: name of the rival.
-        training: as made by `rival_training`.
-        asked: the queries; a single weighting unless the rival learns all.
-        seed: of the training and of the episodes.
+        training: as returned by `rival_training`.
+        asked: the queries, with a single weighting unless one training is for all weightings.
+        seed: seed of the training and of the evaluation episodes.
     """
     weightings, began = np.array(asked["unseen"], float), time.perf_counter()
     if RIVALS[agent].every:
@@ -183,14 +184,14 @@ def trained_together(
     seeds: Sequence[int],
     tell: Callable[[float], None],
 ) -> list[RunResult]:
-    """Train batched rivals in one program and return the measures of each; seconds are those of the program.
+    """Train batched rivals in one program and return the measures of each, with the seconds of the whole program.
 
     Args:
         case: the case.
         agent: name of the rival.
-        training: as made by `rival_training`.
+        training: as returned by `rival_training`.
         asked: the queries of each training, with a single weighting.
-        seeds: of each training and its episodes.
+        seeds: seed of each training and of its evaluation episodes.
         tell: called with the share of the training that is done.
     """
     from rasf_lab.rivals.batched import Layers, Recipe, greedy, train
@@ -232,7 +233,7 @@ def _class_of(agent: str) -> Any:
         raise ValueError(f"{agent} is not installed: pip install {package} ({error})") from None
     import torch
 
-    torch.set_num_threads(1)  # a worker per core
+    torch.set_num_threads(1)  # each worker process has one core
     return kind
 
 
@@ -273,7 +274,7 @@ def _for_every_weighting(case: Case, agent: str, training: Training, seed: int) 
 def _act(
     case: Case, choose: Chooses, w: Floats, asked: Asked, seed: int, gauge: Gauge
 ) -> tuple[Floats, Floats, Floats]:
-    """Features (n, d), failures and lengths (n,) of greedy episodes, from the same start states as the library's."""
+    """Sums of features (n, d), failures and lengths (n,) of greedy episodes from the library's start states."""
     env, n = open_environment(case.env, None, **case.env_kwargs), asked["episodes"]
     phi, failures, lengths = np.zeros((n, len(w))), np.zeros(n), np.zeros(n)
 

@@ -1,17 +1,21 @@
 """Runs of the suite, executed by `rasf_lab.sweep`: libraries are trained and answer queries, rivals are retrained.
 
-A run is a case, an agent and a seed. The agent is "library", which is ours, or a rival. Most rivals are retrained for
-every unseen weighting, in a run for each. All agents start from the same states. The arrays of a run have a row for
-each way to act (a rival has one) and a column for each unseen weighting:
+A run is a case, an agent and a seed. The agent is "library" (ours) or the name of a rival. Most rivals are retrained
+for every unseen weighting, in a run for each. Episodes have the same start states for all agents. The arrays of a run
+have a row for each way to act (a rival has one) and a column for each unseen weighting:
 
-    return, cvar       mean return of the episodes, and the mean of their worst tenth
+    return, cvar       mean return of the episodes, and the mean of the worst tenth of returns
     failures           number of steps with a failure in an episode, mean over episodes
-    length, gauge      steps of an episode; mean over steps of the case's gauge
-    discounted, std    mean and standard deviation of the discounted return for the weights to act for, including the
-                       predicted remaining return after a time limit; `predicted` and `predicted_std` are the library's
-                       predictions of both from first observations (`ActingRule.predict`)
-    earned             mean discounted return for the weighting itself, up to the end of the episode
+    length, gauge      steps of an episode; mean over steps of the case's gauge (`Case.gauge`), such as the speed
     phi                (ways, weightings, d), sum of features over an episode, mean over episodes
+
+Runs of libraries also have:
+
+    discounted, std    mean and standard deviation of the discounted return for the weights by which the policy acts
+                       (the control changes the weighting), plus the predicted remaining return of truncated episodes
+    predicted,         the library's predictions of `discounted` and `std` at first observations (`ActingRule.predict`)
+    predicted_std
+    earned             mean discounted return for the unchanged weighting, without a predicted remaining return
 """
 
 from __future__ import annotations
@@ -59,7 +63,9 @@ _KNOWN = ("case", "agent", "training", "asked")
 
 
 def runs_of(name: str, preset: str, agents: Sequence[str] = (LIBRARY,)) -> list[Run]:
-    """Return the runs of a case: one for each agent and seed, and for each weighting if a rival learns only one.
+    """Return the runs of a case: one for each agent and seed.
+
+    A rival that learns a single weighting has a run for each weighting and seed.
 
     Args:
         name: of the case, or MODULE:CASE.
@@ -162,7 +168,10 @@ class Suite:
         return False
 
     def pack(self, runs: Sequence[Run], gpus: int) -> list[list[Run]]:
-        """Return each run alone, but equal batched trainings in groups of at most `TOGETHER`, a program each."""
+        """Return groups of runs that are executed together: one run each, except for batched rivals.
+
+        Batched runs of the same case, agent and training are in groups of at most `TOGETHER`, which one program trains.
+        """
         together: dict[str, list[Run]] = {}
         for run in runs:
             if _is_batched(run):
@@ -236,7 +245,7 @@ def _library(run: Run, case: Case, scratch: Path) -> tuple[PolicyLibrary, Path]:
 
 
 class _Kept(gymnasium.Wrapper[object, object, object, object]):
-    """An environment that stays open, because making it may take longer than an episode."""
+    """An environment that stays open, because opening one may take longer than an episode."""
 
     def close(self) -> None:
         """Leave the environment open."""
@@ -249,7 +258,7 @@ class _Environments:
         self._case, self._kept, self._given = case, list[_Kept](), 0
 
     def again(self) -> Callable[[], _Kept]:
-        """Return a function that gives the kept environments in order, from the first on."""
+        """Return a function whose calls return the kept environments in order, beginning with the first."""
         self._given = 0
         return self._next
 

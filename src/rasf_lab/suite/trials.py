@@ -1,4 +1,4 @@
-"""Measures of episodes, the same for the library and for rivals: failures, a gauge, and means over episodes."""
+"""Measures of evaluation episodes, computed in the same way for libraries and for rivals."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rasf_lab.suite.cases import Case
 if TYPE_CHECKING:
     from rasf.envs.gymnasium.single import Step
 
-TRYING = 10_000  # first seed of evaluated episodes, far from those of training
+TRYING = 10_000  # first seed of evaluation episodes, far from the seeds of training
 Trial = Mapping[str, float | Floats]  # measures by name, of one way to act for one weighting
 
 
 class Gauge:
-    """A case's rule for failures that also averages the case's gauge, a number of `info`, over all steps."""
+    """A case's rule for failures, which also averages the case's gauge (a number in `info`) over all steps."""
 
     def __init__(self, case: Case) -> None:
         self._rule, self._name = case.failure, case.gauge

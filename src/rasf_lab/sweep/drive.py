@@ -1,8 +1,9 @@
-"""The driver: starts missing runs on an engine until all are finished or have failed.
+"""The driver of a sweep: starts unfinished runs on an engine until every run is finished or has failed.
 
-A run fails if it raises or exceeds its limits. A job is tried again, a few times, if its worker was lost: killed, or on
-a node that disappeared. Finished runs are never executed again. A full disk stops the sweep, because further results
-could not be saved; starting the sweep again continues it.
+A job is a group of runs that one worker process executes together. A run fails if it raises an exception or exceeds its
+limits. If a worker is lost (killed, or on a node that disappeared), its job is tried again, a few times. Finished runs
+are never executed again. A full disk stops the sweep, because further results could not be saved; starting the sweep
+again continues it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from rasf_lab.sweep.store import FULL_DISK, Store
 from rasf_lab.sweep.worker import JobError
 
 Job = tuple[Run, ...]
-_MOST_LOSSES = 10  # lost workers of one job, after which it has failed
+_MOST_LOSSES = 10  # a job that has lost so many workers has failed
 _WAIT_S = 0.5
 _PUBLISH_EVERY_S = 2.0
 
@@ -31,7 +32,7 @@ class Ended(NamedTuple):
     Attributes:
         job: its runs.
         error: the error, or None if all runs are finished.
-        lost: whether the worker was lost, which does not show that the job fails; the job may be tried again.
+        lost: whether the worker was lost; in this case the job may be tried again.
     """
 
     job: Job
@@ -40,7 +41,7 @@ class Ended(NamedTuple):
 
 
 class Engine(Protocol):
-    """Executes jobs, for example in local processes; `gpus` is its number of GPUs for jobs."""
+    """Executes jobs, for example in local processes; `gpus` is the number of GPUs that jobs can use."""
 
     gpus: int
 
@@ -69,9 +70,9 @@ class SweepProgress:
     failed: int = 0
     running: int = 0
     losses: int = 0  # lost workers
-    fresh: int = 0  # done since this driver started
+    fresh: int = 0  # runs done since this driver started
     seconds: float = 0.0  # since this driver started
-    begun: float = 0.0  # done shares of running jobs, as their experiments report them
+    begun: float = 0.0  # done part of the running jobs, as experiments report it
     inherited: float = 0.0  # part of `begun` and `fresh` that was done before this driver started
 
     @property
@@ -81,18 +82,18 @@ class SweepProgress:
 
     @property
     def rate(self) -> float | None:
-        """Runs done per second, with the shares of running ones; None before there is progress."""
+        """Runs done per second, with the done part of running jobs; None before there is progress."""
         done = self.fresh + self.begun - self.inherited
         return done / self.seconds if done > 0 and self.seconds > 0 else None
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds until all runs are done, at this rate; None if it is unknown."""
+        """Seconds until all runs are done, at the present rate; None if the rate is unknown."""
         return None if self.rate is None else (self.total - self.done - self.failed - self.begun) / self.rate
 
 
 def progress_of(store: Store) -> SweepProgress:
-    """Return the progress of a folder's sweep; running jobs and rate are as its driver last published them."""
+    """Return the progress of a folder's sweep, with the running jobs and the rate that its driver last published."""
     runs = store.runs()
     progress = SweepProgress(len(runs), sum(map(store.is_finished, runs)), len(store.failures(runs)))
     if store.driver() is not None:
@@ -131,12 +132,12 @@ def drive(
     jobs: Sequence[Job],
     show: Callable[[SweepProgress], None] = lambda progress: None,
 ) -> SweepProgress:
-    """Execute the jobs and return the progress; the caller holds `store.driving()` and has declared the sweep.
+    """Execute the jobs and return the progress, within `store.driving()` and after `store.declare(spec)`.
 
     Args:
         spec: the sweep.
         store: its folder.
-        engine: executes the jobs; it is closed at the end.
+        engine: executes the jobs, and is closed at the end.
         jobs: as returned by `jobs_of`.
         show: called with the progress, about twice a second.
 

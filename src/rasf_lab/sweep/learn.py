@@ -3,11 +3,11 @@
 Its parameters are the arguments of `rasf.learn` that `TRAINING` declares for sweeps; any other name is a setting of the
 agent. `evaluate` is a table of the arguments that `EVALUATION` declares for sweeps.
 
-A run saves its library as libraries/ID.rasf in the sweep's folder. ID is a hash of what determines training, so a
-change of `evaluate` alone retrains nothing. The combined table has measures of training, as means over policies, and
-for each risk the measures of evaluation, as means over weightings: `return@neutral`, `return_cvar@mean-variance:-4`.
-The run's arrays are `history_NAME`, one entry per policy, `evaluated_w` (n, d), and `MEASURE@RISK` (n, 3): estimate,
-low and high of the interval for each weighting.
+A run saves its library as libraries/ID.rasf in the sweep's folder. ID is a hash of the parameters of training and the
+seed, so a change of `evaluate` alone retrains nothing. The combined table has measures of training, as means over
+policies, and for each risk the measures of evaluation, as means over weightings: `return@neutral`,
+`return_cvar@mean-variance:-4`. The run's arrays are `history_NAME`, one entry per policy, `evaluated_w` (n, d), the n
+weightings of the evaluation, and `MEASURE@RISK` (n, 3): the estimate for each weighting and both ends of its interval.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Learn:
     )
 
     def check(self, parameters: Mapping[str, Parameter]) -> Mapping[str, Parameter]:
-        """Refuse impossible parameters before the sweep starts; the content of weight files replaces their names."""
+        """Check the parameters before the sweep starts; the names of weight files are replaced by their content."""
         for name in ("env", "tasks"):
             if name not in parameters:
                 raise ValueError(f"{name} is missing")
@@ -76,7 +76,7 @@ class Learn:
         return kept
 
     def uses_gpus(self, runs: Sequence[Run]) -> bool:
-        """Return whether a run names an agent with networks; "auto" may be a table, which needs no GPU."""
+        """Return whether a run names an agent with networks; "auto" does not count, as it may choose tables."""
         named = {str(run.parameters.get("agent", "auto")) for run in runs} - {"auto"}
         return any(AGENTS[name].family is Family.NETWORKS for name in named)
 
@@ -91,7 +91,7 @@ LEARN = Learn()
 
 
 def _read(parameters: Mapping[str, Parameter]) -> Header:
-    """The arguments of `rasf.learn`; settings are left as they are."""
+    """The arguments of `rasf.learn`; settings of the agent are not converted."""
     read = read_values(_TRAINING, {name: value for name, value in parameters.items() if name != "evaluate"})
     return read | {"env": readers.import_environment(read["env"])}
 
@@ -198,7 +198,7 @@ def _evaluate(library: PolicyLibrary, env: Header, options: Header) -> dict[str,
     found = {"evaluated_w": w}
     reports = [report for each in compared for report in each.reports.values()]
     for name, measure in product(named, dict.fromkeys(chain(*(report.measures for report in reports)))):
-        # a weighting may have no failures if the environment marks them only when they happen
+        # if an environment marks only steps that fail, a weighting without failures lacks the measure of failures
         rows = [each.reports[name].measures.get(measure, (0.0, 0.0, 0.0)) for each in compared]
         found[f"{measure}@{name}"] = np.array([tuple(row) for row in rows])
     return found

@@ -1,9 +1,9 @@
 """A run is an experiment, its parameters and a seed; `Experiment` is the interface of experiments.
 
-A run's id is a hash of what determines its numbers, so it is the same on every machine and for every order of the
-parameters; 1 and 1.0 are the same number. An experiment is named by text, so that a worker in another process can find
-it: a short name if an installed package offers it as an entry point, else "module:attribute". Ids hash the name, not
-the place of the code behind a short name.
+A run's id is a hash of these three, so it is the same on every machine and for every order of the parameters; 1 and 1.0
+are the same number. An experiment is named by text, so that a worker process can import it: by a short name if an
+installed package declares the experiment as an entry point, else as "module:attribute". The hash is that of the name,
+not of the module behind a short name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ID_LENGTH = 16
 
 @cache
 def experiments() -> dict[str, str]:
-    """Return "module:attribute" by short name: of "learn", and of entry points in the group `rasf.experiments`."""
+    """Return "module:attribute" by short name, for "learn" and the entry points in the group `rasf.experiments`."""
     offered = {one.name: one.value for one in entry_points(group="rasf.experiments")}
     return {"learn": "rasf_lab.sweep.learn:LEARN"} | offered
 
@@ -45,7 +45,7 @@ NO_LIMITS = RunLimits()
 
 @dataclass(frozen=True)
 class Run:
-    """All that determines a run's numbers, and the hash of it; `kind` is the name of the experiment."""
+    """The name of an experiment (`kind`), its parameters, a seed, and the hash `id` of all three."""
 
     kind: str
     parameters: Mapping[str, Parameter]
@@ -94,7 +94,7 @@ class Experiment(Protocol):
     """Checks, groups and executes the runs of an experiment.
 
     A run's numbers must not depend on the runs that are executed with it, because after a fault only the unfinished
-    ones are executed. An experiment may also have `structured`, the names of parameters whose values may be lists or
+    runs are executed. An experiment may also have `structured`, the names of parameters whose values may be lists or
     tables; in a sweep file each of them may be a table of its own, such as `[evaluate]`.
     """
 
@@ -111,7 +111,7 @@ class Experiment(Protocol):
         """Return whether a job of these runs needs a GPU of its own, on machines that have GPUs."""
 
     def pack(self, runs: Sequence[Run], gpus: int) -> list[list[Run]]:
-        """Return groups of runs that are executed together, such as lanes of one program on a GPU.
+        """Return groups of runs that are executed together, such as trainings in one program on a GPU.
 
         Args:
             runs: all runs of the sweep, so that the groups do not depend on which runs are finished.
@@ -125,12 +125,12 @@ class Experiment(Protocol):
 
         Args:
             runs: the unfinished runs of the group.
-            scratch: folder for checkpoints of exactly these runs; it outlives faults and is removed after success.
+            scratch: folder for checkpoints of exactly these runs; it is kept after a fault and removed after success.
         """
 
 
 def experiment_of(kind: str) -> Experiment:
-    """Return the experiment with this short name, or the one at "module:attribute"."""
+    """Return the experiment with this short name, or the experiment at "module:attribute"."""
     module, _, attribute = experiments().get(kind, kind).partition(":")
     experiment: Experiment = getattr(import_module(module), attribute)
     return experiment

@@ -8,10 +8,10 @@
     [parameters]                        the same in every run
     tasks = 128
 
-    [grid]                              every combination
+    [grid]                              lists of values; every combination is run
     risk = [0.0, -1.0, -2.0]
 
-    [[list]]                            sets of parameters that belong together, each crossed with the grid
+    [[list]]                            sets of parameters that belong together, each with every combination of the grid
     algorithm = "prql"
     eta = 0.3
 
@@ -20,7 +20,7 @@
     memory_gb = 4
 
 A parameter that is itself a table, such as `evaluate` of learn, may be a table of the file. The file is checked before
-any run starts; an error names its line.
+any run starts; an error message names the line.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class _Reader:
         seeds = list(range(given)) if is_whole(given) else given
         whole = isinstance(seeds, list) and all(is_whole(seed) and 0 <= seed <= _LARGEST for seed in seeds)
         if not whole or not seeds or len(set(seeds)) < len(seeds):
-            accepted = "a number from 1 on, or a list of different numbers from 0 on"
+            accepted = "a whole number of at least 1, or a list of different whole numbers of at least 0"
             raise self._refuse(f"seeds must be {accepted}, got {given!r}", "seeds")
         return seeds
 
@@ -180,7 +180,7 @@ class _Reader:
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise self._refuse(f"{name} must be a positive number, got {value!r}", name, "limits")
         if given.get("memory_gb", 0) > self._memory_gb:
-            needs = f"memory_gb is {given['memory_gb']}, but this machine has {self._memory_gb:.1f}"
+            needs = f"memory_gb must be at most {self._memory_gb:.1f} on this machine, got {given['memory_gb']}"
             raise self._refuse(needs, "memory_gb", "limits")
         return RunLimits(**given)
 

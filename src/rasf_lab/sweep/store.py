@@ -5,7 +5,7 @@
     progress.json            progress, as last published by the driver
     runs/ID.run              a finished run: scalars, provenance, arrays (the checksummed container of `rasf.files`)
     failed/ID.json           a failed run: reason and traceback
-    scratch/JOB/             checkpoints of an unfinished job, and `share`, the share of it that is done
+    scratch/JOB/             checkpoints of an unfinished job, and `share`, the done share of the job
     log.txt                  output of the workers
     table.parquet            the combined table
 
@@ -35,7 +35,7 @@ from rasf_lab.sweep.spec import Spec
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _SHARE = "share"
-_PATIENCE_S = 0.25  # wait for the lock, which `driver` may hold for a moment
+_PATIENCE_S = 0.25  # longest wait for the lock, which `driver` may hold for a moment
 
 
 class Finished(NamedTuple):
@@ -64,16 +64,16 @@ class Store:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         before = {self._lock.name, self._owner.name}  # written before sweep.json
-        # the listing comes before the test for sweep.json, which another driver that starts now would write first
+        # list first, then test for sweep.json: another driver that starts now writes sweep.json before other files
         others = [name for name in os.listdir(self.folder) if name not in before and not is_partial(name)]
         if others and not self._declaration.exists():
             raise ValueError(
-                f"{self.folder} must be an empty folder or one of a sweep; it holds {min(others)} but no sweep.json"
+                f"{self.folder} must be empty or the folder of a sweep; it has {min(others)} but no sweep.json"
             )
         try:
             lock = FileLock(self._lock).acquire(_PATIENCE_S)
         except Timeout:
-            raise ValueError(f"{self.folder} is being driven by {self._noted_driver()}") from None
+            raise ValueError(f"the sweep in {self.folder} is already being run by {self._noted_driver()}") from None
         with lock:
             self._owner.write_text(f"process {os.getpid()} on {socket.gethostname()}\n")
             for folder in (self.folder, *(each for each in self.folder.iterdir() if each.is_dir())):
@@ -81,7 +81,7 @@ class Store:
             yield
 
     def driver(self) -> str | None:
-        """Return the process that drives this folder now, or None; the folder need not be writable."""
+        """Return the process that runs the folder's sweep now, or None; the folder need not be writable."""
         try:
             held = is_locked(self._lock)
         except FileNotFoundError:
@@ -210,7 +210,7 @@ def report_progress(scratch: Path, share: float) -> None:
 
 
 def sweep_folder(scratch: Path) -> Path:
-    """Return the sweep's folder of a scratch folder, for files that an experiment keeps beside the runs."""
+    """Return the folder of the sweep to which a scratch folder belongs."""
     return scratch.parent.parent
 
 

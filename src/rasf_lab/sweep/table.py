@@ -1,12 +1,12 @@
 """The combined table of a sweep: a row for every run that is finished or failed, in declared order, as Parquet.
 
     id, kind, seed, status ("finished" or "failed"), reason      reason: why a run failed
-    parameters, scalars                                          a column each, under their own names
+    parameters, scalars                                          a column for each name
     version, commit, python                                      provenance
     host, device, wall_s, peak_gb, together, date                provenance that differs between equal sweeps
 
-A name that is taken gets an ending: a parameter `seed` is the column `seed_parameter`, and a scalar with the name of a
-parameter ends in `_result`. Missing values are null.
+A name that another column has gets a suffix: a parameter `seed` is the column `seed_parameter`, and a scalar with the
+name of a parameter ends in `_result`. Missing values are null.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def check_arrow() -> None:
     """Check that pyarrow is installed, before a sweep starts.
 
     Raises:
-        ValueError: it is not, so that no table could be written.
+        ValueError: pyarrow is not installed.
     """
     try:
         import pyarrow  # noqa: F401

@@ -105,7 +105,7 @@ def test_a_driver_removes_what_killed_writers_left_and_nothing_else(store, tmp_p
 def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path):
     (tmp_path / "scratch").mkdir()
     with (
-        pytest.raises(ValueError, match="an empty folder or one of a sweep; it holds scratch"),
+        pytest.raises(ValueError, match="must be empty or the folder of a sweep; it has scratch"),
         Store(tmp_path).driving(),
     ):
         pass
@@ -123,7 +123,7 @@ def test_a_second_sweep_that_begins_with_the_first_is_told_of_it(store, tmp_path
 
     with store.driving():
         monkeypatch.setattr(os, "listdir", listed)
-        with pytest.raises(ValueError, match=r"is being driven by process \d+ on "), Store(store.folder).driving():
+        with pytest.raises(ValueError, match=r"is already being run by process \d+ on "), Store(store.folder).driving():
             pass
 
 

@@ -1,11 +1,11 @@
 """The engine `local`: worker processes on this machine, one job each at a time.
 
-Workers are spawned, execute many jobs, and share compiled code through the caches of Numba and JAX on disk. (If a kill
-leaves an entry of JAX's cache half written, JAX detects it and compiles each time, which is slower but not wrong.) A
-worker that dies, or exceeds its time or memory, is replaced. Workers die with the driver: on Linux at once, by a signal
-of the kernel, elsewhere at their next message to it. A run has one core: libraries for linear algebra use one thread,
-so that their sums do not depend on the number of cores. Or a run has one GPU: JAX fails if it cannot use it, and
-allocates memory as needed, because another process may use the same GPU.
+Workers are spawned, execute many jobs, and share compiled code through the caches of Numba and JAX on disk. (If a
+killed process leaves an entry of JAX's cache half written, JAX detects this and compiles each time, which is slower but
+not wrong.) A worker that dies, or exceeds its time or memory, is replaced. Workers die with the driver: on Linux at
+once, by a signal of the kernel, elsewhere at their next message to the driver. A worker has one core or one GPU. On a
+core, libraries for linear algebra use one thread, so that their sums do not depend on the number of cores. On a GPU,
+JAX fails if the GPU cannot be used, and allocates memory as needed, because another process may use the same GPU.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _ON_A_GPU = {"JAX_PLATFORMS": "cuda,cpu", "XLA_PYTHON_CLIENT_PREALLOCATE": "fals
 
 
 class _Worker:
-    """A worker process, its job and the start of the job; no other worker uses its `gpu`."""
+    """A worker process, its job and the start of the job; no other worker uses the worker's `gpu`."""
 
     def __init__(self, folder: Path, gpu: str | None) -> None:
         self.gpu = gpu
         self.job: Job | None = None
-        self.since: float | None = None  # when its job began; None until the process is ready
+        self.since: float | None = None  # start of the job; None until the process is ready
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(folder, theirs, os.getpid()), daemon=True)
@@ -57,7 +57,7 @@ class _Worker:
 
 @contextmanager
 def _environment(gpu: str | None) -> Iterator[None]:
-    """Set the environment variables of a new process; those of the user have priority, except for the GPU."""
+    """Set the environment variables of a new process; variables that the user has set stay, except for the GPU."""
     before = dict(os.environ)
     usual = _ON_A_CORE if gpu is None else _ON_A_GPU
     os.environ.update({"JAX_COMPILATION_CACHE_DIR": jax_cache(), **usual, **before})
@@ -78,7 +78,7 @@ def _work(folder: Path, pipe: Connection, driver: int) -> None:
         if os.getppid() != driver:  # the driver died before this call
             return
     current_process().daemon = False  # so that a run may start processes
-    with suppress(OSError):  # without a log the runs go on
+    with suppress(OSError):  # runs go on if the log cannot be written
         log = os.open(folder / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(log, 1)
         os.dup2(log, 2)
@@ -92,13 +92,14 @@ def _work(folder: Path, pipe: Connection, driver: int) -> None:
 
 
 class LocalEngine:
-    """An `Engine` with a worker for each of `gpus`, the ids of devices, or else with `workers` workers on cores."""
+    """An `Engine` with a worker for each GPU id in `gpus`, or with `workers` workers on cores if `gpus` is empty."""
 
     def __init__(self, folder: Path, workers: int, limits: RunLimits = NO_LIMITS, gpus: Sequence[str] = ()) -> None:
         whole("workers", workers)
         self.gpus = len(gpus)
         self._folder, self._limits = folder, limits
-        self._places: list[str | None] = list(gpus) if gpus else [None] * workers  # for workers that have not started
+        # a GPU id, or None for a core, for each worker that has not started
+        self._places: list[str | None] = list(gpus) if gpus else [None] * workers
         self._workers: list[_Worker] = []
 
     def free(self) -> int:
@@ -139,7 +140,7 @@ class LocalEngine:
                     return Ended(job, message)
         except (EOFError, OSError):
             return self._died(worker)
-        if not worker.process.is_alive():  # a process that it started may still hold its end of the pipe
+        if not worker.process.is_alive():  # a child of the worker may keep the pipe open
             return self._died(worker)
         if worker.job is None or worker.since is None:
             return None

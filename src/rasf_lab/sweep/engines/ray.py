@@ -1,9 +1,9 @@
 """The engine `ray`: jobs are tasks of a Ray cluster, an existing one at an address or one started on this machine.
 
 Every node needs rasf and the sweep's folder at the same path. A task gives its job to a worker process of its own (the
-engine `local`), so limits, logs and faults are handled as there. Ray keeps the task's process, and with it the worker,
-for the next job. With a GPU it does not, because the next job may need the GPU's memory. The driver tries the jobs of a
-node or process that died again.
+engine `local`), so limits, logs and faults are handled as in that engine. Ray keeps the task's process, and with it the
+worker, for the next job. With a GPU the process ends after the job, because the next job may need the GPU's memory. If
+a node or process dies, the driver tries its jobs again.
 """
 
 from __future__ import annotations

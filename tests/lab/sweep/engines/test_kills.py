@@ -104,7 +104,7 @@ def test_a_second_driver_leaves_the_first_alone_and_workers_do_not_survive_their
     assert len(workers) == 2
     code, said = finish(start_driver(tmp_path / "spec.toml", tmp_path / "s"))
     assert code == 1
-    assert f"is being driven by process {driver.pid} on " in said
+    assert f"is already being run by process {driver.pid} on " in said
     assert workers_of(driver) == workers
     driver.kill()
     driver.wait()
