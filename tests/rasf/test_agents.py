@@ -98,13 +98,13 @@ def test_the_agent_that_suits_well_known_environments(env_id, agent, because):
         spaces.Box(0, 255, (7, 7, 3), np.uint8),
         lambda rng, t: np.full((7, 7, 3), t, np.uint8),
         "rasfdqn",
-        r"are images, of shape \(7, 7, 3\)",
+        r"are images of shape \(7, 7, 3\)",
     ),
     (
         spaces.Dict({"image": spaces.Box(0, 255, (64, 64), np.uint8), "direction": spaces.Discrete(4)}),
         lambda rng, t: {"image": np.full((64, 64), t, np.uint8), "direction": 0},
         "rasfdqn",
-        r"are images, of shape \(64, 64\)",
+        r"are images of shape \(64, 64\)",
     ),
     (spaces.Box(0, 1, (2, 2, 1), np.uint8), lambda rng, t: np.zeros((2, 2, 1), np.uint8), "rasfql", "at most 16"),
     (spaces.Box(0.0, 1.0, (2,)), lambda rng, t: np.zeros(2, np.float32), "rasfdqn", "not whole numbers of a bounded"),
@@ -142,7 +142,7 @@ def test_networks_that_can_be_trained_for_the_risk_are_chosen():
 def test_learn_says_which_agent_it_chose_and_why():
     library = rasf.learn(random_world(0), tasks=1, steps_per_task=5)
     assert library.agent == "rasfql"
-    assert "agent rasfql was chosen because it has at most 4 observations" in library.notes
+    assert "agent rasfql was chosen because the environment has at most 4 observations" in library.notes
     named = rasf.learn(random_world(0), tasks=1, steps_per_task=5, agent="rasfql")
     assert not any("chosen" in note for note in named.notes)
 
