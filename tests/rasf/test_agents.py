@@ -142,7 +142,7 @@ def test_networks_that_can_be_trained_for_the_risk_are_chosen():
 def test_learn_says_which_agent_it_chose_and_why():
     library = rasf.learn(random_world(0), tasks=1, steps_per_task=5)
     assert library.agent == "rasfql"
-    assert "agent rasfql was chosen because it has at most 4 observations" in library.notes
+    assert "agent rasfql was chosen because the environment has at most 4 observations" in library.notes
     named = rasf.learn(random_world(0), tasks=1, steps_per_task=5, agent="rasfql")
     assert not any("chosen" in note for note in named.notes)
 

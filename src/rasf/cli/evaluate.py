@@ -1,6 +1,6 @@
 """`rasf evaluate`: evaluate a library for given weights and risks, from the same start states.
 
-Without weights it describes the library.
+Without weights, the command describes the library.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _EPISODES = 100
 _LIMITS = {"limit": "at_most", "floor": "at_least"}
-_OPTIONS = ("episodes", "seed", "max_steps", "discount_aware", "static", "phi", "failure")  # of acting
+_OPTIONS = ("episodes", "seed", "max_steps", "discount_aware", "static", "phi", "failure")  # need weights
 _STANDARD_OUTPUT = Path("-")
 
 
@@ -66,12 +66,12 @@ def evaluate(values: Header) -> None:
 
 
 class _Job(NamedTuple):
-    """A library, how it acts, and the files for the results."""
+    """A library, the options of acting, and the files for the results."""
 
     file: Path
     library: PolicyLibrary
     env: str
-    env_kwargs: dict[str, object]  # empty: as in training
+    env_kwargs: dict[str, object]  # empty: those of training
     w: Floats | list[Floats]  # (n, d); empty: only describe the library
     risks: list[Risk]
     options: Header
@@ -113,7 +113,7 @@ def _job(values: Header) -> _Job:
         static_risk(risk) if values.get("static") else library.sources.check(risk)
     twice = values.get("limit", {}).keys() & values.get("floor", {}).keys()
     if twice:
-        raise ValueError(f"a feature must have a limit or a floor, and {min(twice)} has both")
+        raise ValueError(f"a feature can have a limit or a floor, not both, and {min(twice)} has both")
     limits = {
         feature: Limit(**{side: bound}, per_episode=per_episode)
         for name, side in _LIMITS.items()
@@ -134,7 +134,7 @@ def _job(values: Header) -> _Job:
 
 
 def _compare(job: _Job) -> list[Comparison]:
-    """A comparison for each task; all have the same start states, by the seed."""
+    """A comparison for each task; all comparisons have the same start states, from the same seed."""
     if not len(job.w):
         return []
     from rasf.envs.gymnasium.single import make

@@ -21,14 +21,14 @@ from rasf.library.arguments.declared import FLAG, Argument, given_at, read_value
 if TYPE_CHECKING:
     from rasf.library.policy_library import PolicyLibrary
 
-_CONFIG = Argument("config", "A TOML file with the names of these options, which override it.", readers.path)
+_CONFIG = Argument("config", "A TOML file with values for these options; options override the file.", readers.path)
 
 
 def command(arguments: tuple[Argument, ...]) -> Callable[[Callable[[Header], None]], Callable[..., None]]:
-    """Make a command from a function that takes the given values, by the names of their arguments.
+    """Make a command from a function of a dict: values by the names of their arguments.
 
     Args:
-        arguments: Those with a flag become options. Flags of the same argument exclude each other.
+        arguments: Declared arguments; those with a flag become options. Flags of the same argument exclude each other.
 
     Returns:
         A decorator; the docstring of the function is the command's help.
@@ -115,7 +115,7 @@ def own_environment(library: PolicyLibrary) -> str:
 
 
 def arguments_like(library: PolicyLibrary, env_id: str, given: Header) -> Header:
-    """Return keyword arguments of an environment; for the library's own they change those of training."""
+    """Return keyword arguments of an environment: `given`, and for the library's environment also those of training."""
     return library.environment.make_kwargs(**given) if env_id == library.environment.id else given
 
 

@@ -26,7 +26,7 @@ _BESIDE = 6  # sums of features that fit into 100 columns
 
 
 def print_comparison(compared: Comparison, discounted: bool) -> None:
-    """Print tables for one task, measures and sums of features, with a row for each risk; intervals are 95 %."""
+    """Print tables of measures and of sums of features for one task, with a row for each risk and 95 % intervals."""
     from rasf.library.evaluation import WORST
 
     first = next(iter(compared.reports.values()))
@@ -121,22 +121,22 @@ def print_library(file: Path, library: PolicyLibrary) -> None:
         over = "the log" if from_log else "training"
         say(f"{' and '.join(totals)} {'are totals' if len(totals) > 1 else 'is a total'} over {over}")
     if from_log:
-        say("predicted is the risk's value of the discounted return from the first states of the log's episodes, 95 %")
+        say("predicted is the risk's value of the discounted return from the log's start states, with 95 % intervals")
     say(_how_to_evaluate(file, library))
 
 
 def _how_to_evaluate(file: Path, library: PolicyLibrary) -> str:
-    """A sentence with the command that evaluates a library, or why it needs phi."""
+    """A sentence on how to evaluate a library: with a command, or with phi."""
     from rasf.envs.registration import is_registered
 
     phi, env_id = library.environment.phi, library.environment.id
     if phi is not None:
-        return f"It can be evaluated with --phi MODULE:NAME, because its features come from a function, {phi}"
+        return f"To evaluate the library, give --phi MODULE:NAME, because its features come from a function, {phi}"
     known = env_id is not None and is_registered(env_id)
     need = f"weights of {library.n_features} numbers" + ("" if known else " and the module of its environment")
     option = "" if known else f"--env MODULE:{env_id or 'ID'} "
     weights = ",".join(["1", *["0.5"] * (library.n_features - 1)])
-    return f"To evaluate it, give {need}: rasf evaluate {file} {option}--w {weights}"
+    return f"To evaluate the library, give {need}: rasf evaluate {file} {option}--w {weights}"
 
 
 def _made(provenance: object) -> Iterator[str]:

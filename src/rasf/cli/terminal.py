@@ -1,6 +1,7 @@
 """The terminal: results on standard output, progress and errors on standard error, and Ctrl-C.
 
-Ctrl-C ends a command at once, or stops it in order if there is something to stop or to save.
+Ctrl-C ends a command at once (`leaving_at_once`). Commands with workers to stop or results to save handle Ctrl-C
+themselves: `rasf train` by an `Interrupt`, others by Python's exception (`interruptible`).
 """
 
 from __future__ import annotations
@@ -99,9 +100,9 @@ def check_plot(plot: Path) -> None:
 
 
 class Interrupt:
-    """Ctrl-C requests a stop; a second Ctrl-C calls `undo` and ends the process, as an exception could crash JAX.
+    """Ctrl-C requests a stop; a second Ctrl-C calls `undo` and ends the process, because an exception could crash JAX.
 
-    While a file is saved (`saving`), the second Ctrl-C is an exception, so that no incomplete file is left.
+    While a file is saved (`saving`), the second Ctrl-C raises KeyboardInterrupt, so that no incomplete file is left.
     """
 
     def __init__(self, bar: Progress, undo: Callable[[], None]) -> None:
@@ -124,14 +125,15 @@ class Interrupt:
             _leave(number, frame)
         self.asked = True
         with suppress(RuntimeError):  # the signal may have come in the middle of a print
-            self._bar.console.print("stopping soon, to save; Ctrl-C again leaves at once", style="yellow")
+            self._bar.console.print("stopping soon, to save; a second Ctrl-C exits at once", style="yellow")
 
 
 @contextmanager
 def leaving_at_once() -> Iterator[None]:
-    """In this context Ctrl-C ends the process silently with code 130, until `interruptible`; if ignored, it stays so.
+    """In this context, until `interruptible` is called, Ctrl-C ends the process silently with code 130.
 
-    Python's exception can get lost in callbacks of a library, such as JAX's at each garbage collection.
+    A process that ignores SIGINT still ignores the signal. Python's exception is not used, because the exception can
+    get lost in callbacks of a library, such as JAX's at each garbage collection.
     """
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.SIG_IGN:
@@ -143,7 +145,7 @@ def leaving_at_once() -> Iterator[None]:
 
 
 def interruptible() -> None:
-    """Make Ctrl-C an exception again, because there is something to stop or to save."""
+    """Make Ctrl-C an exception again, for a command with workers to stop or results to save."""
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

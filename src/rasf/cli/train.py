@@ -1,12 +1,13 @@
 """`rasf train`: train a library on an environment or from a log, show the progress, and save the library.
 
-Training is preceded by a rehearsal, the same call with one step per task. It finds errors that would occur after hours
-(weights of the wrong size, networks that do not fit the library that grows), and it gives the number of policies.
+Training is preceded by a rehearsal, the same call with one step per task. The rehearsal finds errors that would occur
+only after hours (weights of the wrong size, networks that do not fit the library that grows), and gives the number of
+policies.
 
-Ctrl-C stops training soon and saves what was learned; a second Ctrl-C exits at once without a library. An existing
-library is replaced only with `--overwrite`, and keeps its log until the new library is saved. During training there are
-three more files beside `--out`: the log named LOG.part, OUT.checkpoint, and a lock. A run that was killed resumes from
-the checkpoint when the same command is given again, with bit-identical results.
+Ctrl-C stops training soon and saves the policies learned so far; a second Ctrl-C exits at once without a library. An
+existing library is replaced only with `--overwrite`, and keeps its log until the new library is saved. During training
+there are three more files beside `--out`: the log named LOG.part, OUT.checkpoint, and a lock. A run that was killed
+resumes from the checkpoint when the same command is given again, with bit-identical results.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ _SCALARS = (
 def train(values: Header) -> None:
     """Train a library of policies on an environment with discrete actions.
 
-    Ctrl-C stops and saves what was learned so far; a second Ctrl-C exits at once. A run that was killed resumes from
-    its last checkpoint when the same command is given again.
+    Ctrl-C stops and saves the policies learned so far; a second Ctrl-C exits at once. A run that was killed resumes
+    from its last checkpoint when the same command is given again.
 
     Example: `rasf train resource-gathering-v0 --tasks 8 --risk mean-variance:-4 --gamma .9 --out gathering.rasf`
 
@@ -68,7 +69,7 @@ def train(values: Header) -> None:
         _train_from(values)
         return
     job = _job(values)
-    with on_stderr().status(f"looking at {printable(job.env)}"):
+    with on_stderr().status(f"checking {printable(job.env)}"):
         rehearsed = job.learn(steps_per_task=1, learn_w=False, progress=False)
     known = 0 if job.base is None else len(job.base.policies)
     _train(job, len(rehearsed.policies) - known, job.steps or rehearsed.agents[-1].steps_per_task)
@@ -107,7 +108,7 @@ class _Job(NamedTuple):
 
 
 def _train_from(values: Header) -> None:
-    """Learn from a log, and print what it covers and the predicted return of each policy."""
+    """Learn from a log, and print the coverage of the log and the predicted return of each policy."""
     from rasf.library.logs.learn import learn_from
 
     known = given_at(TRAINING, LOG)
@@ -125,7 +126,7 @@ def _train_from(values: Header) -> None:
         say(f"note: {note}")
     say(f"wrote {out}, {counted_policies(len(library.policies))} of {library.agent}")
     held = library.history
-    say("predicted discounted returns from the first states of the log's episodes, with 95 % intervals:")
+    say("predicted discounted returns from the start states of the log's episodes, with 95 % intervals:")
     for k, policy in enumerate(library.policies):
         predicted = "{:.4g} [{:.4g}, {:.4g}]".format(*(held[f"value{end}"][k] for end in ("", "_low", "_high")))
         say(f"  policy {k}: {predicted} for w {','.join(f'{w:g}' for w in policy.w)}, {risk_to_text(policy.risk)}")
@@ -133,7 +134,7 @@ def _train_from(values: Header) -> None:
 
 
 def _new_file(values: Header) -> Path:
-    """The path of the library; refuses one that cannot be written, and missing tasks."""
+    """The path of the library; refuses a path that cannot be written, and missing tasks."""
     if "out" not in values:
         raise ValueError("out must be given, the file of the library, such as --out gathering.rasf")
     if "tasks" not in values:
@@ -151,7 +152,7 @@ def _new_file(values: Header) -> Path:
 
 
 def _job(values: Header) -> _Job:
-    """Read the arguments, and refuse those that are invalid without opening the environment."""
+    """Read the arguments, and refuse invalid ones before the environment is opened."""
     out = _new_file(values)
     beside = out.with_suffix(".log.jsonl") if out.suffix == ".rasf" else out.with_name(f"{out.name}.log.jsonl")
     log = check_writable("log", values.get("log", beside))
@@ -196,7 +197,7 @@ def _train(job: _Job, policies: int, steps: int) -> None:
     say(f"{job.env}: {counted_policies(policies)}, {steps:,} steps a task{all_from_one}")
     with _lock(job.out) as unlock:
         if job.checkpoint.exists():
-            say(f"an earlier run of this training was interrupted; it resumes from {job.checkpoint}")
+            say(f"an earlier run of this training was interrupted; this run resumes from {job.checkpoint}")
         try:
             library, stopped_at = _learned(job, policies, steps, unlock)
         except OtherTraining as error:
@@ -213,13 +214,13 @@ def _train(job: _Job, policies: int, steps: int) -> None:
             say(f"note: {note}")
     say(f"wrote {job.out}, {counted_policies(len(library.policies))} of {library.agent}, and {job.log}")
     if stopped_at:
-        say(f"stopped at {stopped_at}; what was learned so far is saved and can be used")
+        say(f"stopped at {stopped_at}; the policies learned so far are saved and can be used")
         raise typer.Exit(INTERRUPTED)
     say(f"see it with `rasf evaluate {job.out}`")
 
 
 def _learned(job: _Job, policies: int, steps: int, unlock: Callable[[], None]) -> tuple[PolicyLibrary, str]:
-    """Train and save the library; return it, and where Ctrl-C stopped the training, else ""."""
+    """Train and save the library; return the library, and the step at which Ctrl-C stopped training, else ""."""
     from rasf.library.checkpoint import Checkpoint
     from rasf.library.progress import ScalarLog, TrainingLog
     from rasf.library.progress_bar import in_words, training_bar
@@ -264,7 +265,7 @@ def _save(library: PolicyLibrary, out: Path) -> None:
 
 @contextmanager
 def _lock(out: Path) -> Iterator[Callable[[], None]]:
-    """Lock the path of a library; yields a function that unlocks it. The lock of a killed process is released."""
+    """Lock the path of a library; yield a function that unlocks the path. A killed process releases its lock."""
     from filelock import FileLock, Timeout
 
     path = out.absolute().with_name(f".{out.name}.lock")
@@ -272,7 +273,7 @@ def _lock(out: Path) -> Iterator[Callable[[], None]]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise ValueError(f"out must be of one training at a time; another one is writing to {out}") from None
+        raise ValueError(f"out must be of one training at a time; another training is writing to {out}") from None
 
     def unlock() -> None:
         path.unlink(missing_ok=True)

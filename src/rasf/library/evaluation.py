@@ -6,9 +6,10 @@
     failures      steps that the environment, or the caller's rule, marks as failures
     sums          of every feature over an episode, undiscounted
 
-Failures, and sums that are 0 in some episodes, have intervals of events: 0 failures in 100 episodes are 0 [0, 0.036].
-All other intervals are by the bootstrap. If all returns are equal, these intervals have width 0, and a remark says so.
-All risks have the same start states, so `Comparison` takes paired differences.
+Failures, and sums of a feature that are 0 in some episodes, have the intervals of `event_interval`, which are not
+points even without an event: [0, 0.036] for 0 failures in 100 episodes. All other intervals are by the bootstrap. If
+all returns are equal, bootstrap intervals have width 0, and a remark says so. In a `Comparison` all risks have the same
+start states, so differences are paired.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Report:
     rule: ActingRule
     memory: Memory  # of the rule, at the end of the episodes
     phi: Floats  # (n, d) sums of the features
-    discounted_phi: Floats  # (n, d) the same, discounted
+    discounted_phi: Floats  # (n, d) discounted sums of the features
     failures: Floats | None  # (n,) steps with a failure; None if the environment reports none
     lengths: Ints  # (n,)
     truncated: Bools  # (n,) whether the episode was truncated, so that sums lack the remaining steps
@@ -61,7 +62,7 @@ class Report:
     unseen: float  # share of the decisions at observations that no policy has seen
     starts: npt.NDArray[Any]  # (n, ..) first observations, encoded for the policies
     names: tuple[str, ...] = ()  # of the features
-    sizes: Floats | None = None  # (d,) value of one event of each feature, nan if unknown
+    sizes: Floats | None = None  # (d,) value of each feature in a step with an event, nan if unknown
     bounds: Bounds | None = None  # the bounds of a calibrated library
 
     @property
@@ -102,7 +103,7 @@ class Report:
         found = {}
         for name, values in (("return", self.returns), ("discounted", self.discounted)):
             found[name] = mean_interval(values)
-            # less the first value, so that equal returns have variance 0 exactly
+            # minus the first return, so that the variance of equal returns is exactly 0
             found[f"{name}_variance"] = interval_of(values - values[0], lambda drawn: drawn.var(axis=-1, ddof=1))
             found[f"{name}_cvar"] = interval_of(values, partial(mean_of_the_worst, share=WORST))
         if self.truncated.any():
@@ -118,8 +119,9 @@ class Report:
     def sums(self) -> dict[str, Interval]:
         """The mean sum of every feature over an episode, undiscounted, with its interval, by the feature's name.
 
-        A sum that is 0 in all episodes has an interval only if the environment declares the feature's bounds in a step,
-        one of them 0. Otherwise the value of one rare event is unknown, and the ends of the interval are nan.
+        A sum that is 0 in all episodes has an interval only if the environment declares bounds of the feature in a step
+        and one of the bounds is 0. Otherwise the value of one rare event is unknown, and the ends of the interval are
+        nan.
         """
         return {name: _of_sums(self.phi[:, i], self._size(i)) for i, name in enumerate(self.feature_names)}
 
@@ -139,7 +141,7 @@ class Report:
         return len(self.returns)
 
     def limited(self) -> dict[str, Floats]:
-        """Return the sums (n,) that are limited, by name: discounted, or undiscounted for limits per episode."""
+        """Return the sums (n,) of limited features by name: discounted, or undiscounted for limits per episode."""
         if self.limits is None:
             return {}
         named = zip(self.limits.names, self.limits.features, self.limits.given, strict=True)
@@ -187,11 +189,11 @@ class Report:
 
     @cached_property
     def misprediction(self) -> str | None:
-        """A sentence on how returns differ from predictions at the start states; None if by chance or by little.
+        """A sentence on how returns differ from predictions at the start states.
 
-        The sentence also names the feature whose discounted sum is predicted worst, unless an episode was truncated.
-        Returns above the prediction are not an error: the prediction assumes that the selected policy acts to the end,
-        and GPI may change to a better one.
+        It is None if the difference is small or may be due to chance. Unless an episode was truncated, the sentence
+        also names the feature whose discounted sum is predicted worst. Returns above the prediction are not an error:
+        the prediction assumes that the selected policy acts to the end, and GPI may change to a better policy.
         """
         predicted = self.rule.predict(self.starts, features=range(len(self.w)))
         mean, spread = predicted.overall()
@@ -203,7 +205,7 @@ class Report:
         scale = max(wide.estimate, rounding)
         differs = not got.low <= mean <= got.high and abs(mean - got.estimate) > _NEAR * scale
         if differs and mean < got.estimate:
-            return f"discounted returns were better than predicted: {got}, not {mean:.4g}"
+            return f"discounted returns were better than predicted: {got} was realised, {mean:.4g} predicted"
         if differs:
             said.append(f"a mean of {mean:.4g} was predicted and {got} realised")
         alike = max(spread, rounding) / scale
@@ -213,7 +215,10 @@ class Report:
         return None if not said else f"of discounted returns, {' and '.join(said)}: calibrate, or train for more steps"
 
     def _mispredicted_sum(self, predicted: Floats) -> list[str]:
-        """A clause on the feature whose predicted mean discounted sum (d,) is too favourable by most, beyond chance."""
+        """A clause on the feature whose predicted discounted sum is most too favourable, if by more than chance.
+
+        predicted: The predicted means (d,) of the discounted sums.
+        """
         worst, said = _NEAR, list[str]()
         for i, mean in enumerate(predicted.tolist()):
             sums = self.discounted_phi[:, i]
@@ -263,13 +268,13 @@ class Report:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Reports of several risks from the same start states, by name."""
+    """Reports from the same start states, by name. Each report is a row: a risk, or a control at one price."""
 
     reports: dict[str, Report]
 
     def __post_init__(self) -> None:
         if any(report.failures is not None for report in self.reports.values()):
-            # some environments report failures only when one happens
+            # some environments report failures only after the first failure
             for name, report in self.reports.items():
                 if report.failures is None:
                     self.reports[name] = replace(report, failures=np.zeros(report.episodes))
@@ -292,9 +297,9 @@ class Comparison:
         return event_difference(mine, first) if measure == "failures" else mean_interval(mine - first)
 
     def remarks(self) -> list[str]:
-        """Return a sentence for each row whose realised risk is worse than that of the neutral row's returns.
+        """Return a sentence for each risk whose returns are worse than those of neutral acting, by that risk's measure.
 
-        There are none without a neutral row. Rows with limits or prices are left out, as they serve another purpose.
+        Rows with limits or prices are not judged. Without a neutral row the list is empty.
         """
         plain = {name: one for name, one in self.reports.items() if one.limits is None and one.acting_w is None}
         neutral = next((one for one in plain.values() if is_neutral(one.risk)), None)
@@ -307,13 +312,13 @@ class Comparison:
             if worse.low > 0:
                 own, theirs = float(score(report.realised)), float(score(neutral.realised))
                 found.append(
-                    f"{name} realised {own:.4g} by its own measure of the discounted return, and neutral acting "
-                    f"{theirs:.4g}: act neutrally, or train for more steps"
+                    f"{name} is worse than neutral acting by its own measure of the discounted return, {own:.4g} "
+                    f"against {theirs:.4g}: act neutrally, or train for more steps"
                 )
         return found
 
     def rows(self) -> list[list[str]]:
-        """Return a table of the measures: a header, then a row for each risk."""
+        """Return a table of the measures: a header, then a row for each report."""
         every = list(dict.fromkeys(name for report in self.reports.values() for name in report.measures))
         body = [
             [name, *(str(report.measures[m]) if m in report.measures else "-" for m in every)]
@@ -322,7 +327,7 @@ class Comparison:
         return [["risk", *every], *body]
 
     def sums(self) -> list[list[str]]:
-        """Return a table of the sums of features over an episode: a header, then a row for each risk."""
+        """Return a table of the sums of features over an episode: a header, then a row for each report."""
         names = next(iter(self.reports.values())).feature_names
         body = [[row, *map(str, report.sums.values())] for row, report in self.reports.items()]
         return [["sums of features", *names], *body]

@@ -30,7 +30,7 @@ def save(library: PolicyLibrary, path: str | PathLike[str], precision: str = "si
     Args:
         library: the library.
         path: the file. A symlink is followed; a device or a pipe is written to directly.
-        precision: of the weights of networks, "single" or "half". Default: "single".
+        precision: precision of the weights of networks, "single" or "half". Default: "single".
 
     Raises:
         ValueError: `path` cannot be the path of a file.

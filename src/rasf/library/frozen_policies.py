@@ -29,7 +29,7 @@ class Scores(NamedTuple):
         values: Values of the risk (K, B, A).
         mean: Means (K, B, A) of the return.
         std: Standard deviations (K, B, A) of the return; nan if not learned.
-        seen: Whether any policy has data (B,).
+        seen: Whether any policy has data for the observation (B,).
     """
 
     values: Floats
@@ -40,13 +40,13 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """The scores behind a choice; `np.asarray` of it gives the values.
+    """The scores behind a choice; `np.asarray` of an explanation gives its values.
 
     Attributes:
         values: Values of the risk (K, A), or (K, B, A) for a batch.
         mean: Means of the return, of the same shape.
         std: Standard deviations of the return, of the same shape; nan if not learned.
-        seen: Whether any policy has data; one, or (B,).
+        seen: Whether any policy has data for the observation; one, or (B,).
         action: The action; one, or (B,).
         source: The selected source policy; one, or (B,).
         prices: The price of each limit, by the name of the feature; one, or (B,).
@@ -95,7 +95,10 @@ class Explanation:
 
 
 class FrozenPolicies(Protocol):
-    """The interface of frozen policies. `obs` (B, n) are keys of tables or inputs of networks; w (d,) is validated."""
+    """The interface of frozen policies.
+
+    `obs` (B, n) are keys of tables or inputs of networks. Callers validate the weights w (d,).
+    """
 
     @property
     def family(self) -> Family: ...
@@ -131,7 +134,7 @@ class FrozenPolicies(Protocol):
         """Return probabilities (K, B, A, M) of returns (M,), or None if only mean and variance are known."""
 
     def seen(self, obs: np.ndarray) -> Bools:
-        """Return whether any policy has data (B,); always True for networks."""
+        """Return whether any policy has data for each observation (B,); always True for networks."""
 
     def act(self, obs: np.ndarray, w: Floats, risk: Risk) -> Ints:
         """Return actions (B,) by GPI; ties go to the lowest action."""

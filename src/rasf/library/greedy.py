@@ -1,8 +1,8 @@
-"""Evaluation of the greedy policies during training: ten times, in a few episodes without exploration.
+"""Checks during training: ten times, the greedy policy is evaluated in a few episodes without exploration.
 
-The episodes run in a separate environment and do not change training. They take at most a twentieth of its steps: ten
-times a two-hundredth. Random actions are evaluated once, in as many steps. If in the second half of training no policy
-earns more than random actions, a note of the library says so.
+The episodes run in a separate environment and do not change training. Each check takes at most a two-hundredth of the
+steps of training. Random actions are evaluated once, in as many steps as a check takes. If in the second half of
+training no policy earns more than random actions, a note of the library says so.
 
 Networks predict the return distribution at the start of each episode. Predictions of the second half of training are
 compared with the realised discounted returns, and a note says so if they differ by more than chance.
@@ -28,7 +28,7 @@ _LEAST, _MOST = 50, 2_000  # steps of a check
 _FAIR = 0.5  # share of training, after which results are judged
 _CLEARLY = 1.0  # standard errors by which policies should earn more than random actions
 _SURELY = 3.0  # standard errors by which predictions may differ from returns
-_FEW = 5  # episodes of a policy, the fewest for an estimate of its spread
+_FEW = 5  # fewest episodes of a policy from which the spread of its returns is estimated
 _NEAR, _ALIKE = 0.25, 1.25  # tolerated: a difference of means in standard deviations, a ratio of spreads
 
 
@@ -37,11 +37,11 @@ class Greedy(NamedTuple):
 
     Attributes:
         act: Returns the action for an observation after t steps.
-        predict: Returns mean and standard deviation of the discounted return from a start; None if they are not
-            learned. Default: None.
+        predict: Returns mean and standard deviation of the discounted return from a start state; None if the policy
+            has not learned both. Default: None.
         gamma: The discount of predicted returns. Default: 1.
-        whole: Whether predicted returns end at the time limit, so that truncated episodes can be compared with them.
-            Default: False.
+        whole: Whether predicted returns end at the time limit, so that truncated episodes can be compared with
+            predictions. Default: False.
     """
 
     act: Callable[[Any, int], int]
@@ -51,8 +51,14 @@ class Greedy(NamedTuple):
 
 
 class _Episodes(NamedTuple):
-    """Sums of features (n, d), failures (n,) and first observations of n episodes; which of them (n,) can be compared
-    with predictions; discounted sums (n, d)."""
+    """n episodes.
+
+    phi: Sums of features (n, d).
+    failures: Number of failures (n,).
+    starts: First observations.
+    whole: Whether the return of an episode can be compared with its prediction (n,).
+    discounted: Discounted sums of features (n, d).
+    """
 
     phi: Floats
     failures: Floats
@@ -65,8 +71,8 @@ class GreedyCheck:
     """Checks of the policies of one training run.
 
     Args:
-        make: Opens the environment for the checks, at the first of them.
-        steps: The steps of the whole training; a short training is not checked.
+        make: Opens the environment for the checks; called once, before the first check.
+        steps: The steps of the whole training; a training of fewer than 10,000 steps is not checked.
         seed: Seed of the episodes.
     """
 
@@ -76,19 +82,22 @@ class GreedyCheck:
         self._make, self._rng = make, np.random.default_rng([seed, 41])
         self._steps, self._due = min(_MOST, steps // _SHARE), 0
         self._random_phi: Floats | None = None
-        # by policy: share of training, greedy return, and the return that it should exceed
+        # by policy: share of training, greedy return, and the return that the greedy return should exceed
         self._looked: dict[int, list[tuple[float, float, float]]] = {}
         # by policy, of the second half of training: predicted mean and standard deviation, realised return
         self._foreseen: dict[int, list[tuple[float, float, float]]] = {}
 
     def look(self, share: float, policy: int, w: Floats, greedy: Greedy) -> dict[str, float]:
-        """Return what a policy earns, as extras of progress; nothing if no check is due.
+        """If a check is due, evaluate a policy, and return the results as extras of `TrainingProgress`.
 
         Args:
             share: The share of training that is done.
             policy: The number of the policy.
-            w: The weights (d,) of its task.
+            w: The weights (d,) of the policy's task.
             greedy: The policy.
+
+        Returns:
+            Means over the episodes, by name; empty if no check is due.
         """
         if self._steps < _LEAST or share * TIMES < self._due + 1:
             return {}
@@ -103,7 +112,7 @@ class GreedyCheck:
         return returns | {"greedy_episodes": float(len(phi))} | named | self._compare(share, policy, w, greedy, found)
 
     def _compare(self, share: float, policy: int, w: Floats, greedy: Greedy, found: _Episodes) -> dict[str, float]:
-        """The means of predictions at the starts of episodes and of their realised discounted returns."""
+        """Mean predicted and mean realised discounted return of the episodes that can be compared."""
         if greedy.predict is None or not found.whole.any():
             return {}
         pairs = [greedy.predict(found.starts[i]) for i in np.flatnonzero(found.whole)]
@@ -125,7 +134,7 @@ class GreedyCheck:
         return self._random_phi
 
     def remarks(self) -> list[str]:
-        """Return sentences for the notes, if policies have learned nothing or their predictions are wrong."""
+        """Return sentences for the notes: one if policies have learned nothing, one if predictions are wrong."""
         return [one for one in (self._learned_nothing(), self._foresaw_wrongly()) if one is not None]
 
     def _learned_nothing(self) -> str | None:

@@ -2,7 +2,7 @@
 
 There is one policy for each task and risk. Tasks are trained in sequence or interleaved, and earlier policies take
 part in exploration by GPI. Automatic choices (agent, weights, support) are recorded in the library's `notes`.
-`library/arguments/` declares the arguments, and makes the environment, the agent and the tasks from them.
+`library/arguments/` declares the arguments, opens the environment, chooses the agent and draws the tasks.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def learn(
     """Train a library of policies on an environment with discrete actions.
 
     There is one policy for each task and risk, and all policies learn from every step. The training loop is compiled
-    for `rasf/FourRoom-v0` (tables) and for worlds written in jax (networks), unless an argument needs single steps.
+    for `rasf/FourRoom-v0` (tables) and for worlds written in jax (networks), unless an argument, such as `phi` or
+    `base_library`, requires stepping the environment from Python.
 
     Args:
         env: The id of an environment. A `gymnasium.Env` or a function that returns one is accepted too. Networks also
@@ -77,11 +78,11 @@ def learn(
             reward must be the vector of features, unless `phi` is given.
         tasks: Reward weights (n, d), or a number of tasks to draw. Tasks are drawn from the environment's own
             distribution (`random_tasks`), or uniformly from [0, 1] with the given `signs` if it has none.
-        agent: One of auto, sfql, rasfql, rasf-model, sfc51, rasfc51, sfdqn, sfdqn-residual, rasfdqn. The first three
-            after auto learn tables, the others networks. auto chooses by the observations, and the reason is in
-            `notes`. Default: auto.
-        risk: The risk that policies are trained for, or several. With several risks, each one acts for an equal share
-            of `steps_per_task`. Default: neutral.
+        agent: One of auto, sfql, rasfql, rasf-model, sfc51, rasfc51, sfdqn, sfdqn-residual, rasfdqn. sfql, rasfql and
+            rasf-model learn tables, the others networks. auto chooses an agent by the observations, and adds the reason
+            to `notes`. Default: auto.
+        risk: The risk that policies are trained for, or several. With several risks, the policies of each risk choose
+            the actions in an equal share of `steps_per_task`. Default: neutral.
         steps_per_task: Steps of the environment for each task. Default: 20,000 for tables, 200,000 for the paper's
             networks, 100,000 for rasfdqn.
         gamma: Discount. Default: 0.95 for tables, 0.9 for the paper's networks, 0.99 for rasfdqn.
@@ -90,8 +91,8 @@ def learn(
             parameters named `reward`, `terminated` and `truncated`. The function's attributes `bounds`, `signs` and
             `feature_names` are used if present. Default: none.
         signs: Signs (d,) of the weights of drawn tasks: 1 (more is better), -1 (a cost) or 0 (either). The attribute
-            `signs` of the environment, a wrapper or `phi` declares them; they are 1 for MO-Gymnasium's environments.
-            Default: those that the environment declares.
+            `signs` of the environment, a wrapper or `phi` declares signs; all signs of MO-Gymnasium's environments are
+            1 unless declared. Default: those that the environment declares.
         num_envs: Number of environments that networks learn from in parallel. Default: 1.
         learn_w: Tables learn the weights from the rewards, as in the paper, instead of being given them. Default:
             False.
@@ -101,10 +102,10 @@ def learn(
             such a feature is bounded by its value in one step. rasfdqn treats these features as `events`. Default:
             none.
         extra_tasks: Additional weights (m, d), or a number to draw, for which networks learn policies off-policy. These
-            policies learn from the same steps, one for each risk, and never act in training. Default: 0.
+            policies, one for each weighting and risk, learn from the same steps and never act in training. Default: 0.
         env_kwargs: Keyword arguments of the environment. They require `env` to be an id. Default: none.
-        failure: `failure(step)` returns whether a `rasf.Step` is a failure. Environments report failures in
-            `info["failure"]`. Default: what the environment reports.
+        failure: `failure(step)` returns whether a `rasf.Step` is a failure. Without it, failures are the steps that the
+            environment marks in `info["failure"]`. Default: what the environment reports.
         base_library: A library whose policies take part in exploration by GPI and do not change. Default: none.
         callback: A function that is called periodically with a `rasf.TrainingProgress`. If it returns True, training
             stops, and the library learned so far is returned. Default: none.
@@ -128,15 +129,15 @@ def learn(
         margin: How much worse than the best action an explored action may be, in units of the largest known reward.
             Default: 0.1.
         optimism: Assumed value of an untried action, in units of the largest known reward. Default: 0.3.
-        prior: Largest number of tries for which failures in similar states count. Default: 20.
+        prior: Largest weight, in tries, of failures in similar states in the estimate for a state. Default: 20.
 
     Settings of networks (see also rasf.NetworkSettings); a second default is that of "rasfdqn":
         widths: Units of the hidden layers. Default: (256, 256) / (64, 64).
         shared: All policies share the hidden layers. Default: False / True.
         objects: How many numbers describe an object, if an observation is a list of objects. Default: 0.
         frequency: Spread of the frequencies of a first layer of sines; 0 for tanh. Default: 0.
-        horizon: "continuing": returns go on beyond a time limit. "episode": returns end there, and networks see the
-            time left. Default: "continuing" / "episode".
+        horizon: "continuing": learned returns continue after a time limit. "episode": learned returns end at the time
+            limit, and networks see the time left. Default: "continuing" / "episode".
         episode_length: The time limit in steps, if the environment does not declare it. Default: 0.
         learning_rate: Learning rate of Adam. Default: 1e-3 / 2e-3.
         decay: The learning rate decreases linearly. Default: False / True.
@@ -160,11 +161,12 @@ def learn(
             0.5.
 
     Returns:
-        A `PolicyLibrary`. Its `history` has the return and the failures of each policy in training, its `notes` the
-        automatic choices.
+        A `PolicyLibrary`. Its `history` has the return and the failures of each policy in training, and its `notes`
+        list the automatic choices.
 
     Raises:
-        ValueError: An argument is invalid, and nothing was trained; or the environment violates its own declarations.
+        ValueError: An argument is invalid, which is found before training, or the environment violates its own
+            declarations.
     """
     begin = time.perf_counter()
     if callback is not None and not callable(callback):
@@ -226,7 +228,7 @@ def learn(
             more = {"bounds": bounds, "support": support, "once": single}
         trained = train(training, **more)
         notes += [] if greedy is None else greedy.remarks()
-        if world.reports_failures:  # may begin after some policies; their failures are nan
+        if world.reports_failures:  # the first report may come late: policies trained before it have failures nan
             for one in trained:
                 np.nan_to_num(one.history["failures"], copy=False)
         seconds = saver.seconds_before + time.perf_counter() - begin

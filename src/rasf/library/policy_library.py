@@ -1,11 +1,11 @@
 """`PolicyLibrary`: trained policies that act for any reward weights w at any risk that they can score.
 
     act        argmax_a max_k risk[w . Z_k(obs, a)]        GPI over all source policies
-    scores     the same numbers before the maximum, and the selected source policy
+    scores     the values risk[w . Z_k(obs, a)] of all k and a, and the selected source policy
 
 Z_k is the discounted feature return of policy k, whose distribution is in `FrozenPolicies`. `rule` turns keyword
 arguments into an acting rule (`rasf.library.acting`). Only `calibrate` changes a library; `grow` and `merge` return new
-ones.
+libraries.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class PolicyLibrary:
 
     Attributes:
         sources: The frozen policies.
-        environment: The description of the environment that they were trained in.
+        environment: The description of the training environment.
         policies: The task and the risk of each policy.
         agents: The agents that trained the policies.
-        history: Measures of training by name, an entry for each policy.
+        history: Statistics of training by name, such as the return: arrays with an entry for each policy.
         notes: Sentences on the automatic choices of training.
         provenance: Time, versions, seed and settings of training.
         calibration: The result of `calibrate`, or None.
@@ -121,7 +121,7 @@ class PolicyLibrary:
         return self.sources.gamma
 
     def describe(self) -> Header:
-        """Return all but the arrays as JSON, as in the header of the library's file."""
+        """Return the header of the library's file, as JSON: everything except the arrays."""
         return {
             "environment": self.environment.to_json(),
             "sources": self.sources.describe(),
@@ -135,8 +135,8 @@ class PolicyLibrary:
         """Return an observation as keys of tables or inputs of networks.
 
         Args:
-            obs: an observation, or a batch of them.
-            t: steps of the episode so far, one or (B,). Default: 0.
+            obs: an observation, or a batch of observations.
+            t: steps of the episode so far, one number or (B,). Default: 0.
 
         Returns:
             Numbers (n,), or (B, n) for a batch.
@@ -157,13 +157,15 @@ class PolicyLibrary:
         """Return the action for one observation, or actions (B,) for a batch, as the environment numbers them.
 
         Args:
-            obs: an observation, or a batch of them. If no policy has seen it, a tabular library takes the first action.
+            obs: an observation, or a batch. At observations that no policy has seen, a tabular library takes the first
+                action.
             w: weights (d,) of the task.
             risk: the risk to act for. Default: neutral.
-            limits: {feature's name or index: largest expected discounted sum from here on}. If they cannot be kept, the
-                action exceeds them as little as possible. For limits over a whole episode see `actor`. Default: none.
-            t: steps of the episode so far, one or (B,). Policies with the horizon "episode" depend on it; others do
-                not. Default: 0.
+            limits: {feature's name or index: largest expected discounted sum from here on}. If the limits cannot be
+                kept, the action exceeds them as little as possible. For limits over a whole episode see `actor`.
+                Default: none.
+            t: steps of the episode so far, one number or (B,). Only policies with the horizon "episode" use it.
+                Default: 0.
 
         Returns:
             The action or actions.
@@ -183,14 +185,15 @@ class PolicyLibrary:
         limits: GivenLimits | None = None,
         t: int | Ints = 0,
     ) -> Explanation:
-        """Return value, mean and standard deviation of every policy and action, and the selected source policy.
+        """Return the scores of every policy and action, and the selected source policy.
 
         Args:
             obs, w, risk, limits, t: as for `act`.
 
         Returns:
-            The scores. With limits, also their prices and the expected sums at the choice. For one observation that was
-            seen in training, a calibrated library also gives bounds, as if an episode began there.
+            Value of the risk, mean and standard deviation for every policy and action. With limits, also the price of
+            each limit and the expected sum of each limited feature after the chosen action. For one observation that
+            was seen in training, a calibrated library adds bounds for an episode that begins at this observation.
         """
         explained, rule, encoded = self._explain(obs, w, risk, limits, t)
         if self.is_batch(obs):
@@ -202,7 +205,7 @@ class PolicyLibrary:
     def _explain(
         self, obs: object, w: npt.ArrayLike, risk: Risk, limits: GivenLimits | None, t: int | Ints
     ) -> tuple[Explanation, ActingRule, np.ndarray]:
-        """The scores of one observation or a batch, as for a batch; the acting rule; the encoded observations."""
+        """The scores, for one observation as for a batch of one; the acting rule; the encoded observations."""
         encoded = np.atleast_2d(self.encode(obs, t))
         rule = self.rule(w, risk, limits=limits)
         found, memory = self.sources.scores(encoded, rule.w, risk), rule.begin(encoded)
@@ -240,10 +243,10 @@ class PolicyLibrary:
             names: names of the features, if the library's environment has none. Default: none.
 
         Returns:
-            The rule. In a calibrated library it keeps limits with a probability of 95 %.
+            The rule. The rule of a calibrated library keeps limits with a probability of 95 %.
 
         Raises:
-            ValueError: the library cannot act in this way.
+            ValueError: an argument is invalid, two arguments exclude each other, or the policies cannot score the risk.
         """
         from rasf.library.acting.gpi import DiscountAware, PerStateRisk
         from rasf.library.acting.limited import WithinLimits
@@ -270,7 +273,7 @@ class PolicyLibrary:
         return found if read is None else WithinLimits.of(found, read, self.policies)
 
     def _limits(self, given: GivenLimits, risk: Risk, names: Sequence[str] | None) -> Limits:
-        """The limits as bounds on predictions, which a calibration tightens."""
+        """The limits on predicted sums; a calibrated library tightens them to allow for its errors."""
         read = read_limits(given, self.n_features, names)
         if self.calibration is not None:
             return self.calibration.tightened(read, risk, self.gamma)
@@ -285,7 +288,7 @@ class PolicyLibrary:
             most = checks.HEAVIEST
             raise ValueError(
                 f"w must be within {-most:g} and {most:g}, so that scores do not overflow, got {w!r:.80}; "
-                "a neutral choice depends only on ratios of weights, so they can be scaled"
+                "scale all weights by one factor, which changes no action at neutral risk"
             )
         return found
 
@@ -304,8 +307,8 @@ class PolicyLibrary:
             w: weights (d,) of the task.
             risk: the risk to act for. Default: neutral.
             limits: {feature's name or index: largest expected discounted sum of the episode}. Default: none.
-            static: act for the static risk of the whole return, else for the per-state risk, as `act` does. Default:
-                True, unless `acting` is given.
+            static: whether to act for the static risk of the whole return. If False, act for the per-state risk, as
+                `act` does. Default: True, unless `acting` is given.
             acting: another acting rule, as for `evaluate`. Default: none.
 
         Returns:
@@ -343,21 +346,22 @@ class PolicyLibrary:
             w: weights (d,) of the task, by which returns are computed.
             risk: the risk to act for. Default: neutral.
             episodes: number of episodes, at least 2. Default: 100.
-            seed: the seeds of all episodes are derived from it. Default: 0.
+            seed: seed from which the seeds of all episodes are derived. Default: 0.
             phi: the features, as for `rasf.learn`. Default: the environment's reward.
-            discount_aware: score step t with the risk of gamma^t times the return, as in the paper's guarantee.
-                Default: False.
+            discount_aware: at step t, score the risk of gamma^t times the remaining return, as in the paper's
+                guarantee. Default: False.
             static: act for the static risk of the whole return, as `actor` does. Default: False.
-            limits: as for `actor`; the report has their prices. Default: none.
-            prices: {feature's name or index: additional cost of a unit}. Actions are chosen for w less the prices, and
-                returns are computed with w. The price of a cost that is a negative feature is negative. Default: none.
+            limits: as for `actor`; the report has the price of each limit. Default: none.
+            prices: {feature's name or index: additional cost of a unit}. Actions are chosen for w minus the prices, and
+                returns are computed with w. If a cost is stored as a negative feature, its price is negative. Default:
+                none.
             acting: another acting rule, in place of `static` and `discount_aware`: a subclass of
                 `rasf.library.acting.rule.ActingRule`. Default: none.
             failure: failure(step) returns whether a step is a failure. Default: what the environment reports in
                 info["failure"].
             max_steps: steps after which an episode is truncated. Default: 10,000.
-            env_kwargs: keyword arguments of an environment that is given by its id. Default: those of training, if it
-                is the same environment.
+            env_kwargs: keyword arguments of an environment that is given by its id. Default: those of training, if the
+                library was trained on this id.
 
         Returns:
             The report.
@@ -396,24 +400,25 @@ class PolicyLibrary:
         env_kwargs: Header | None = None,
         callback: Callable[[str, int], None] | None = None,
     ) -> Comparison:
-        """Evaluate several risks from the same start states, and with `prices` also the control of re-priced weights.
+        """Evaluate several risks from the same start states, and with `prices` also controls.
 
-        The control shows whether a risk does more than a price: it acts neutrally for weights in which a harmful
-        feature costs more. A risk is useful if it has fewer failures than the control at the same return.
+        A control acts neutrally for weights in which a harmful feature costs more. A risk measure is useful if it has
+        fewer failures than a control with the same return.
 
         Args:
             env: as for `evaluate`.
             w: weights (d,) of the task, by which returns are computed.
             risks: a list of risks, or a dict of them by name.
-            episodes: number of episodes for each row. Default: 100.
+            episodes: number of episodes for each risk and each price. Default: 100.
             seed, phi, discount_aware, static, limits, acting, failure, max_steps, env_kwargs: as for `evaluate`.
-            prices: {feature's name or index: price or list of prices}. Every price adds a row, such as "price collision
-                4", that acts neutrally, without limits, for w less the price of that feature. Default: none.
-            callback: called after every step with the name of a row and the number of episodes that are over; it may
-                raise to stop. Default: none.
+            prices: {feature's name or index: price or list of prices}. Every price adds a control, with a name such as
+                "price collision 4", that acts neutrally, without limits, for w minus the price of that feature.
+                Default: none.
+            callback: called after every step with the name of the risk or control that acts, and the number of its
+                episodes that are over. An exception that the callback raises ends the evaluation. Default: none.
 
         Returns:
-            A report for every risk and every price.
+            A report for every risk and every control.
 
         Raises:
             ValueError: an argument is invalid, or the library cannot act in this way in this environment.
@@ -439,27 +444,28 @@ class PolicyLibrary:
         env_kwargs: Header | None = None,
         callback: Callable[[int], None] | None = None,
     ) -> Calibration:
-        """Compare predictions with realised values, and keep the result; no other method changes a library.
+        """Compare predictions with realised values, and keep the result in `calibration`.
 
         Afterwards `scores` and `evaluate` give bounds that hold with a probability of 95 % (`bounds`), and limits are
         kept with this probability.
 
         Args:
             env, phi, max_steps, env_kwargs: as for `evaluate`.
-            episodes: total number of episodes. Every task is tried at every risk, and half as many queries again within
-                a limit. Default: 4,000.
-            tasks: weights (n, d), or a number to draw. They are drawn from the environment's own distribution, or
-                between the tasks of the policies if it has none. Default: 10 to 60, with 20 episodes for each query if
-                possible.
-            risks: the risks. Default: neutral, and those that the policies were trained for.
+            episodes: total number of episodes. Every task at every risk is a query; half as many further queries have a
+                limit. Default: 4,000.
+            tasks: weights (n, d), or a number of tasks to draw. Tasks are drawn from the environment's own
+                distribution; without one, they are random mixtures of the tasks of the policies. Default: 10 to 60,
+                with 20 episodes for each query if possible.
+            risks: the risks. Default: the neutral risk, and the risks that the policies were trained for.
             seed: seed of the tasks and the episodes. Default: 0.
-            callback: called with the number of episodes that are over; it may raise to stop. Default: none.
+            callback: called with the number of episodes that are over. An exception that the callback raises ends the
+                calibration. Default: none.
 
         Returns:
-            The calibration. Its text says which predictions are wrong, and what to try.
+            The calibration. Its text names the predictions that are wrong, and what may help.
 
         Raises:
-            ValueError: an argument is invalid, or episodes are too few for so many tasks and risks.
+            ValueError: an argument is invalid, or `episodes` is too small for the number of tasks and risks.
         """
         from rasf.library.calibration.measure import calibrate
         from rasf.library.trials import Trials
@@ -479,7 +485,7 @@ class PolicyLibrary:
         env: Environment | None = None,
         phi: Phi | None = None,
     ) -> Estimate:
-        """Return what acting by this library would earn, estimated from a log alone.
+        """Estimate from a log, without an environment, the return of acting with this library.
 
         Args:
             data: a log, as for `rasf.learn_from`.
@@ -497,13 +503,15 @@ class PolicyLibrary:
         return evaluate_from(self, data, w, risk, resamples=resamples, seed=seed, env=env, phi=phi)
 
     def grow(self, env: Environment, tasks: npt.ArrayLike | int, **options: Any) -> PolicyLibrary:
-        """Return a library with further tasks; in their training the old policies take part in exploration by GPI.
+        """Train policies for further tasks, and return a library with the old and the new policies.
+
+        During training the old policies do not change, and take part in exploration by GPI.
 
         Args:
             env: the environment of the library.
             tasks: weights (n, d), or a number of tasks to draw.
-            **options: further arguments of `rasf.learn`. Settings that must be the same in one library, such as gamma
-                and the sizes of networks, are those of the library.
+            **options: further arguments of `rasf.learn`. Settings that must be the same for all policies of a library,
+                such as gamma and the sizes of networks, are taken from this library.
 
         Returns:
             A library with the old and the new policies.
@@ -534,7 +542,7 @@ class PolicyLibrary:
 
         Args:
             path: the file.
-            precision: of the weights of networks, "single" or "half". Default: "single".
+            precision: precision of the weights of networks, "single" or "half". Default: "single".
         """
         from rasf.library.file import save
 
@@ -550,7 +558,7 @@ class PolicyLibrary:
             raise ValueError(f"phi must be given, because the library was trained with phi {self.environment.phi}")
 
     def check_environment(self, found: EnvironmentDescription) -> None:
-        """Raise a ValueError for an environment that differs from the one of training.
+        """Raise a ValueError for an environment that differs from the training environment.
 
         Args:
             found: the description of the environment.
@@ -563,7 +571,7 @@ class PolicyLibrary:
 
 
 def merge(libraries: Sequence[PolicyLibrary]) -> PolicyLibrary:
-    """Merge libraries of the same environment and kind.
+    """Merge libraries of the same environment and the same kind, tables or networks.
 
     Args:
         libraries: the libraries.

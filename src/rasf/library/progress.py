@@ -42,13 +42,13 @@ class TrainingProgress:
 
     Attributes:
         policy: The number of the policy.
-        step: Its steps so far.
-        total: The sum of its rewards so far.
-        failures: Its failures so far; nan if the environment has not reported any.
+        step: Steps that the policy has acted in so far.
+        total: The sum of the rewards of these steps.
+        failures: Failures in these steps; nan if the environment has not reported any.
         extras: Further values by their names in the log: loss, clipped_below and clipped_above of networks, means over
             recent episodes, returns of greedy and random episodes, the share of time that the environment takes.
-        w: The weights of its task.
-        risk: Its risk.
+        w: The weights of the policy's task.
+        risk: The policy's risk.
         share: The share of all training that is done.
     """
 
@@ -63,7 +63,7 @@ class TrainingProgress:
 
 
 class EpisodeMeter:
-    """Mean return and length of the episodes of n environments that ended since the last read; time of their steps."""
+    """Mean return and length of episodes of n environments, and the share of time that their steps take."""
 
     STATE = ("_rewards", "_lengths", "_ended")  # for checkpoints
 
@@ -89,7 +89,7 @@ class EpisodeMeter:
                 self._rewards[i] = self._lengths[i] = 0.0
 
     def read(self) -> dict[str, float]:
-        """Return the means as extras of progress, and start again."""
+        """Return the measures as extras of progress, and reset them."""
         now = self._clock()
         found = {"environment_share": self._in_environment / max(now - self._begin, 1e-9)}
         if self._ended:
@@ -103,13 +103,13 @@ Callback = Callable[[TrainingProgress], bool | None]
 
 
 class Reporter:
-    """Reports the training for one risk to a callback, until it returns True.
+    """Reports the training for one risk to a callback, until the callback returns True.
 
     Args:
         callback: The callback, or None.
         tasks: Weights (n, d).
-        risks: All risks, which act in turn, each for its share of the steps.
-        place: The index of this risk.
+        risks: All risks. In each task, the policies of each risk act in an equal share of the steps.
+        place: The index of the risk.
         steps: Steps of a task.
         further: The number of additional tasks, whose policies never act. Default: 0.
     """
@@ -137,11 +137,11 @@ class Reporter:
         extras: Mapping[str, float] = {},
         share: float | None = None,
     ) -> bool:
-        """Report the progress of a task; return whether to stop. `share` of training is given if tasks interleave."""
+        """Report the progress of a task; return whether to stop. `share` of training is None for tasks in sequence."""
         if self._callback is not None:
-            n, stretch = len(self._tasks), task * self._risks + self._place
+            n, done = len(self._tasks), task * self._risks + self._place
             if share is None:
-                share = (stretch + min(1.0, step / self._steps)) / (n * self._risks)
+                share = (done + min(1.0, step / self._steps)) / (n * self._risks)
             for_task = tuple(self._tasks[task]), self._risk, share
             policy = self._place * self._policies + task
             seen = TrainingProgress(policy, step, total, failures, extras, *for_task)
@@ -153,7 +153,7 @@ class Reporter:
 
 
 class Trained(NamedTuple):
-    """Policies learned for one risk, for the tasks that were begun: their weights (n, d), and history of each."""
+    """Policies learned for one risk, the weights (n, d) of their tasks, and statistics of training for each policy."""
 
     sources: FrozenPolicies
     weights: Floats
@@ -169,7 +169,7 @@ class TrainingLog:
     def __init__(self, path: Path, clock: Callable[[], float] = time.perf_counter) -> None:
         self._path, self._clock, self._stream = path, clock, is_stream(path, "log")
         self._file: BinaryIO | None = path.open("ab")
-        self._size = 0  # bytes of whole lines
+        self._size = 0  # bytes of complete lines
         self._begin = self._then = clock()
         self._last: dict[int, tuple[int, float]] = {}  # last step and return of each policy
 
@@ -199,7 +199,7 @@ class TrainingLog:
             return
         try:
             if not self._stream and self._path.stat().st_size != self._size:
-                self._file.truncate(self._size)  # removes lines of another run, or after the checkpoint
+                self._file.truncate(self._size)  # removes lines of another run, or later than the checkpoint
             self._file.write(line)
             self._file.flush()
             self._size += len(line)
@@ -250,7 +250,10 @@ def _known(value: float) -> float | None:
 
 
 class ScalarLog:
-    """Scalars for TensorBoard (extra `tensorboard`): event files in `folder`, a subfolder for each lane (policy)."""
+    """Scalars for TensorBoard (extra `tensorboard`): event files in `folder`.
+
+    A lane is a policy or a run; each lane has a subfolder.
+    """
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -262,7 +265,7 @@ class ScalarLog:
         self._failed = False
 
     def write(self, lane: str, step: int, scalars: Mapping[str, float]) -> None:
-        """Add the scalars of one lane at one step. If they cannot be written, the log ends with one warning."""
+        """Add the scalars of one lane at one step. If a file cannot be written, the log ends with one warning."""
         if self._failed:
             return
         try:

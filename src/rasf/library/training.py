@@ -1,4 +1,4 @@
-"""The steps around training: the choice of a trainer, its inputs (`Training`), and the library made of its results."""
+"""The steps around training: the choice of a trainer, its inputs (`Training`), and a library of its results."""
 
 from __future__ import annotations
 
@@ -36,10 +36,11 @@ _Settings = TypeVar("_Settings", bound="DataclassInstance")
 class Training:
     """The inputs of a trainer, the same for all agents.
 
-    world: One environment for tables; several, or a compiled world, for networks.
+    world: One environment for tables; several, or a world written in jax, for networks.
     tasks: Weights (n, d), learned in this order or interleaved.
     extra_tasks: Weights (m, d) of additional tasks that networks learn off-policy.
-    risks: There is a policy for each task and risk. Each risk acts for its share of `steps_per_task`.
+    risks: There is a policy for each task and risk. The policies of each risk act in an equal share of
+        `steps_per_task`.
     reports: A reporter for each risk.
     notes: Trainers append a sentence for each automatic choice.
     base: Policies that take part in exploration by GPI and do not change.
@@ -120,7 +121,7 @@ def with_settings(base: _Settings, given: Mapping[str, object]) -> _Settings:
     plain = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
     try:
         changed = replace(base, **plain)
-        hash(changed)  # compiled functions are cached by their agent
+        hash(changed)  # settings are part of the cache key of compiled functions
     except TypeError as error:
         raise ValueError(f"settings must be numbers, or sizes such as widths=(64, 64): {error}") from None
     return changed

@@ -1,4 +1,4 @@
-"""Episodes of a library: environments are opened, an acting rule acts, and a report is made.
+"""Episodes in which a library acts: opening environments, running an acting rule, and making a report.
 
 The seed of episode i does not depend on the rule, so several rules have the same start states.
 """
@@ -56,7 +56,7 @@ class Trials:
 
     @contextmanager
     def opened(self, library: PolicyLibrary) -> Iterator[FeatureVector]:
-        """Yield environments that run in parallel; at the end they are closed, except the caller's own."""
+        """Yield environments that run in parallel, and close those that were opened here at the end."""
         env, kwargs = self.env, checks.keywords("env_kwargs", self.env_kwargs)
         if isinstance(env, gymnasium.vector.VectorEnv):
             vector = open_vector(env, None, self.phi, **kwargs)
@@ -80,7 +80,7 @@ class Trials:
                 library.check_environment(opened.describe())
                 if self.failure is not None:
                     opened.count_failures(self.failure)
-                if opened.env is env:  # the caller's own cannot be copied
+                if opened.env is env:  # the caller's environment cannot be copied
                     break
             yield SyncEnvs(environments)
 
@@ -196,7 +196,7 @@ class _Run:
         return found
 
     def observe(self, rewards: Floats) -> None:
-        """Add the rewards of the episodes that acted."""
+        """Add the rewards of the last step, one for each episode that took part in it."""
         self.memories[-1].advance(rewards, self._rule.sources.gamma, self._rows)
 
     def remaining(self, episode: int, obs: Any, t: int) -> float:
@@ -210,7 +210,7 @@ class _Run:
 
 
 def named_risks(risks: Sequence[Risk] | Mapping[str, Risk]) -> dict[str, Risk]:
-    """Return risks by name: a dict unchanged, those of a list by their own names."""
+    """Return risks by name: a dict unchanged, or the risks of a list by their texts."""
     if isinstance(risks, Risk | str) or not isinstance(risks, Mapping | Sequence) or not risks:
         raise ValueError(f"risks must be a list of risks, or a dict of them by name, got {risks!r:.80}")
     named = dict(risks) if isinstance(risks, Mapping) else {risk_to_text(risk): risk for risk in risks}
@@ -222,7 +222,7 @@ def named_risks(risks: Sequence[Risk] | Mapping[str, Risk]) -> dict[str, Risk]:
 
 
 def priced_rows(library: PolicyLibrary, prices: Mapping[str | int, float | Sequence[float]] | None) -> dict[str, Row]:
-    """Return the rows of `compare` for prices, each of which acts neutrally at one price."""
+    """Return the rows of `compare` for prices: neutral acting at each price."""
     if prices is None:
         return {}
     if not isinstance(prices, Mapping) or not prices:
@@ -248,7 +248,10 @@ def check_callback(callback: object) -> None:
 
 
 def _sizes_of_events(bounds: Floats) -> Floats:
-    """The value (d,) of one event of each feature, by the bounds (d, 2) of a step: the end that is not 0, else nan."""
+    """The value (d,) of each feature in a step with an event, from its bounds (d, 2) in a step.
+
+    It is the bound that is not 0 if the other bound is 0, else nan.
+    """
     low, high = bounds.T
     size = np.where(low == 0, high, np.where(high == 0, low, np.nan))
     return np.where(np.isfinite(size), size, np.nan)

@@ -3,10 +3,11 @@
     r_t = phi_t . w + noise,    w_hat = argmin sum (r_t - phi_t . w)^2,
     covariance s^2 (Phi' Phi)^-1,    s^2 = RSS / (n - rank)
 
-The data is kept as the triangular factor of a QR decomposition of [Phi r], which is updated with new rows. The estimate
-is as accurate as from all data at once, and the memory does not grow with the number of steps. If the observed features
-span fewer than d dimensions, the data does not determine w: `determined` is False, the estimate is the least-squares
-solution of the smallest norm, and standard errors are infinite in the directions that were not observed.
+Phi (n, d) has the rows phi_t, and RSS is the residual sum of squares. The data is kept as the triangular factor of a QR
+decomposition of [Phi r], which is updated with new rows. The estimate is as accurate as from all data at once, and the
+memory does not grow with the number of steps. If the observed features span fewer than d dimensions, the data does not
+determine w: `determined` is False, the estimate is the least-squares solution of the smallest norm, and standard errors
+are infinite in the directions that were not observed.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ class WeightEstimate:
 
     Attributes:
         w: The estimate (d,).
-        covariance: Its covariance (d, d), within the observed directions.
+        covariance: The covariance (d, d) of the estimate, within the observed directions.
         noise_variance: The variance s^2 of the noise; nan if there are no more samples than observed directions.
-        unseen: Orthonormal directions (n, d) of the features that were not observed.
+        unseen: Orthonormal basis (n, d) of the directions of feature space that were not observed.
         samples: The number of rewards.
     """
 
@@ -47,7 +48,7 @@ class WeightEstimate:
 
     @property
     def standard_error(self) -> Floats:
-        """Standard error (d,) of each weight: infinite if the data does not determine it; nan if the noise is."""
+        """Standard error (d,) of each weight: inf if the data does not determine it; nan if `noise_variance` is nan."""
         return self.error_of(np.eye(len(self.w)))
 
     def error_of(self, phi: npt.ArrayLike) -> Floats:
@@ -112,7 +113,7 @@ class WeightLearner:
             raise ValueError("phis and rewards must be finite")
         if max(np.abs(features).max(initial=0.0), np.abs(returned).max(initial=0.0)) > LARGEST:
             raise ValueError(f"phis and rewards must be at most {LARGEST:g} in size; rescale them")
-        features = np.where(np.abs(features) < 1 / LARGEST, 0.0, features)  # whose squares would underflow
+        features = np.where(np.abs(features) < 1 / LARGEST, 0.0, features)  # squares would underflow
         rows = np.vstack([self._factor, np.column_stack([features, returned])])
         self._factor = np.asarray(np.linalg.qr(rows, mode="r"))
         self.samples += len(features)
@@ -129,7 +130,7 @@ class WeightLearner:
         unseen = np.linalg.qr(outside.T)[0].T if len(outside) else outside  # orthonormal
         inverse = vt[seen].T / size[seen] / scale[:, None]
         inverse = inverse - unseen.T @ (unseen @ inverse)  # for the solution of the smallest norm
-        left = u[:, ~seen].T @ z  # the residual, together with the factor's last entry
+        left = u[:, ~seen].T @ z  # with the factor's last entry, the residual
         spare = self.samples - int(seen.sum())
         noise = float((rest**2 + left @ left) / spare) if spare > 0 else float("nan")
         return WeightEstimate(inverse @ (u[:, seen].T @ z), noise * inverse @ inverse.T, noise, unseen, self.samples)

@@ -53,7 +53,7 @@ def test_limits_on_the_command_line(trained, command):
         (("--limit", "oops"), "limit must be written as failure=0.05"),
         (("--limit", "failure=much"), "limit must be written as failure=0.05"),
         (("--limit", "1=0.1", "--limit", "1=0.2"), "limit must give 1 once"),
-        (("--limit", "1=0.1", "--floor", "1=0"), "a feature must have a limit or a floor, and 1 has both"),
+        (("--limit", "1=0.1", "--floor", "1=0"), "a feature can have a limit or a floor, not both, and 1 has both"),
         (("--limit", "failure=0.1"), "a number from 0 to 1, got 'failure'"),
         (("--limit", "1=0.1/episode"), "needs a calibrated library"),
     ],

@@ -152,7 +152,7 @@ def test_totals_that_are_not_known_are_not_shown_as_numbers(trained, command):
     [
         ({"id": "my/Coin-v0"}, "rasf evaluate a.rasf --env MODULE:my/Coin-v0 --w 1,0.5\n", "as MODULE:my/"),
         ({"id": None}, "rasf evaluate a.rasf --env MODULE:ID --w 1,0.5\n", "as ID or MODULE:ID"),
-        ({"phi": "my_phi"}, "with --phi MODULE:NAME, because its features come from a function, my_phi", "by --phi"),
+        ({"phi": "my_phi"}, "give --phi MODULE:NAME, because its features come from a function, my_phi", "by --phi"),
     ],
 )  # fmt: skip
 def test_the_way_to_evaluate_is_told_where_the_environment_is_not_known(environment, words, refused, trained, command):

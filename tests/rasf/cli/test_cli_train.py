@@ -47,7 +47,7 @@ def test_train_says_what_it_does_and_shows_the_rate(command):
     code, out, err = command("train", "coin:Coin-v0", "--tasks", 3, "--steps-per-task", 600, "--out", "a.rasf")
     assert code == 0
     assert "Coin-v0: 3 policies, 600 steps a task" in out
-    assert "note: agent rasfql was chosen because it has at most 2 observations" in out
+    assert "note: agent rasfql was chosen because the environment has at most 2 observations" in out
     assert "note: the environment has no distribution of tasks" in out
     assert "wrote a.rasf, 3 policies of rasfql, and a.log.jsonl" in out
     assert "steps/s" in err
@@ -400,7 +400,7 @@ def test_ctrl_c_saves_a_usable_library(begin, here):
     out, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     assert "stopping soon" in err
-    assert "what was learned so far is saved and can be used" in out
+    assert "the policies learned so far are saved and can be used" in out
     library = load(here / "a.rasf")
     assert len(library.policies) == 1
     assert library.provenance["complete"] is False
@@ -466,7 +466,7 @@ def test_a_killed_training_goes_on_to_the_same_bits(begin, here):
         process.communicate()
         assert (here / "a.rasf").read_text() == (here / "a.log.jsonl").read_text() == "old"
     out = finished(begin_command(begin, *command, "--out", "a.rasf", "--overwrite"))
-    assert "it resumes from a.rasf.checkpoint" in out
+    assert "this run resumes from a.rasf.checkpoint" in out
     assert files_in(here) == {"a.rasf", "a.log.jsonl"}
     finished(begin_command(begin, *command, "--out", "b.rasf"))
     killed, whole = load(here / "a.rasf"), load(here / "b.rasf")
@@ -487,7 +487,7 @@ def test_a_checkpoint_of_another_training_is_refused_or_replaced(begin, command,
     wait_for(process, (here / "a.rasf.checkpoint").exists)
     code, _, err = command(*arguments, "--env-arg", "pause=0.001")
     assert code == 1
-    assert "out must be of one training at a time; another one is writing to a.rasf" in err
+    assert "out must be of one training at a time; another training is writing to a.rasf" in err
     process.kill()
     process.communicate()
     code, _, err = command(*arguments, "--seed", "5")

@@ -119,7 +119,8 @@ def test_few_asks_are_remarked_on(trained):
     few = replace_library(trained)
     few.calibrate(Coin, 60, tasks=4, risks=[NEUTRAL, AVERSE])
     (remark,) = few.scores(0, W).bounds.remarks
-    assert remark == "only 4 queries at neutral were tried, and 95.0% need 19: the bounds are the largest errors"
+    said = "only 4 queries at neutral were tried, but bounds of 95.0% need 19: the bounds are the largest errors"
+    assert remark == said
 
 
 def replace_library(library):

@@ -634,7 +634,8 @@ def test_returns_that_differ_from_predictions_are_named(wide, monkeypatch):
     )
     assert " and a standard deviation of " in told(mean + std, 2 * std)
     assert told(mean - std, 2 * std) == (
-        f"discounted returns were better than predicted: {mean_interval(plain.realised)}, not {mean - std:.4g}"
+        f"discounted returns were better than predicted: {mean_interval(plain.realised)} was realised, "
+        f"{mean - std:.4g} predicted"
     )
     monkeypatch.setitem(FORETOLD, "mean", mean + std)
     assert "a mean of" in str(wide.evaluate(world(), w, NEUTRAL, 60, acting=Foretold))
@@ -676,8 +677,8 @@ def test_compare_names_risks_that_are_worse_than_neutral_by_their_own_measure(wi
     assert [one.split()[0] for one in found.remarks()] == ["mean-variance:-2.0", "cvar:0.2"]
     for remark, risk in zip(found.remarks(), risks[1:], strict=True):
         own, neutral = (risk.samples(found.reports[row].realised) for row in (remark.split()[0], "neutral"))
-        said = f"by its own measure of the discounted return, and neutral acting {neutral:.4g}"
-        assert f"realised {own:.4g} {said}" in remark
+        said = "is worse than neutral acting by its own measure of the discounted return"
+        assert f"{said}, {own:.4g} against {neutral:.4g}:" in remark
         assert remark in str(found)
     assert wide.compare(world(), w, risks[1:], 60, acting=Clumsy).remarks() == []  # nothing neutral to compare with
     assert wide.compare(world(), w, [NEUTRAL, MeanVariance(-1e-6)], 60).remarks() == []

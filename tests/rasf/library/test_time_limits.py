@@ -67,7 +67,7 @@ def test_the_time_limit_is_found_and_seen(library):
         assert rasf.learn(limited(), tasks=TASKS, **given).sources.limit == limit
     unlimited = SMALL | {"steps_per_task": 24, "batch": 2, "warmup": 0}
     assert rasf.learn(Drift(), tasks=TASKS, **unlimited).sources.limit == 0
-    with pytest.raises(ValueError, match="gamma must be below 1, or episode_length the time limit"):
+    with pytest.raises(ValueError, match="gamma must be below 1, unless horizon is 'episode'"):
         rasf.learn(Drift(), tasks=TASKS, gamma=1.0, **unlimited)
 
 
@@ -150,7 +150,7 @@ def test_networks_of_earlier_versions_have_neither_limit_nor_rank():
     np.testing.assert_allclose(found.mean, out[..., :2] @ w, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(found.std**2, np.exp(out[..., 2:]) @ w**2, rtol=1e-4, atol=1e-5)
     library = PolicyLibrary(sources, old.environment, old.policies, old.agents, old.history, (), old.provenance)
-    with pytest.raises(ValueError, match="share layers, of an earlier version, cannot grow"):
+    with pytest.raises(ValueError, match="share layers, cannot grow"):
         library.grow(limited(), [[1.0, 1.0]], steps_per_task=20)
 
 

@@ -57,7 +57,7 @@ class Actor:
         """
         if over is None:
             self._memory, self._fresh = Memory.fresh(0), np.ones(0, np.bool_)
-            self._steps: Ints = np.zeros(0, np.int64)  # of the episodes so far
+            self._steps: Ints = np.zeros(0, np.int64)  # (B,) steps of each episode so far
             return
         mask = np.asarray(over, np.bool_)
         if mask.shape != self._fresh.shape:
@@ -81,7 +81,7 @@ class Actor:
             self._steps = np.zeros(len(encoded), np.int64)
         if len(encoded) != len(self._fresh):
             raise ValueError(
-                f"obs must be of {len(self._fresh)} episodes, as before, got {len(encoded)}; reset changes that"
+                f"obs must be of {len(self._fresh)} episodes, got {len(encoded)}; call reset to change their number"
             )
         if self._fresh.any():
             self._memory.put(self._fresh, self._rule.begin(encoded[self._fresh]))

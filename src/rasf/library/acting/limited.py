@@ -1,6 +1,7 @@
 """Acting within limits: the best policy and action (i, a) of those whose expected costs are within the budget.
 
-`rasf.limits` defines the budget; following the selected policy is always within it. Another rule gives the values.
+`rasf.limits` defines the budget; following the selected policy is always within the budget. The values of policies and
+actions are those of another acting rule.
 """
 
 from __future__ import annotations
@@ -21,9 +22,13 @@ from rasf.risk import Risk
 class WithinLimits(ActingRule):
     """The choices of a rule, within m limits.
 
-    To `memory.own` of the rule it adds the selected policy `source` (B,), -1 before the first choice; `spare` (B, m),
-    the part of the budget that the last choice left, at first the limits; and, of the first choice, its `prices` and
-    expected `costs` (B, m), and whether it `kept` all limits (B,).
+    `memory.own` has these arrays, in addition to those of the rule:
+
+        source    (B,) the selected policy, -1 before the first choice
+        spare     (B, m) the part of the budget that the last choice left; before the first choice, the limits
+        prices    (B, m) the prices of the limits at the first choice
+        costs     (B, m) the expected sums of the limited features after the first choice
+        kept      (B,) whether the first choice keeps all limits
 
     Attributes:
         base: The rule that gives the values.
@@ -42,7 +47,7 @@ class WithinLimits(ActingRule):
         return cls(base.sources, base.w, base.risk, base.task, base, limits, own)
 
     def __post_init__(self) -> None:
-        """Refuse policies whose own actions cannot be scored, because the budget depends on them."""
+        """Refuse policies whose own actions cannot be scored, because the budget depends on these actions."""
         if self.sources.gamma == 0:
             raise ValueError("limits need a library whose gamma is above 0")
         for i, (_, risk) in enumerate(self.own):
@@ -114,7 +119,7 @@ class WithinLimits(ActingRule):
         return np.stack([self.sources.scores(obs, one, NEUTRAL).mean for one in each], axis=-1)
 
     def _budget(self, obs: Observations, memory: Memory, costs: Floats) -> Floats:
-        """The budget (B, m): at first the limits, later the costs of the selected policy plus the spare part."""
+        """The budget (B, m): at first the limits, later the costs of the selected policy plus `spare` / gamma."""
         source, spare = memory.own["source"], memory.own["spare"]
         budget = spare.copy()
         for i in set(source[source >= 0].tolist()):

@@ -6,7 +6,8 @@ A rule is immutable. The state of episodes is in a `Memory`:
     actions = rule.act(obs, memory)                 at every step; then, with the rewards (B,) of the step,
     memory.advance(rewards, gamma)
 
-A new way to act is a subclass of `ActingRule` that defines `values`, and overrides other methods if needed.
+In shapes, K is the number of policies, B of observations or episodes, and A of actions. A new way to act is a subclass
+of `ActingRule` that defines `values`, and overrides other methods if needed.
 """
 
 from __future__ import annotations
@@ -32,7 +33,12 @@ Choose = Callable[[Floats], Ints]  # from values (K, B, A) to choices (B,), numb
 
 @dataclass
 class Memory:
-    """State of B episodes: accrued return for `w` and gamma^t, (B,) each; own: further arrays (B, ..) of the rule."""
+    """State of B episodes.
+
+    accrued: Accrued return (B,) for the weights `w` of the rule.
+    discount: gamma^t after t steps (B,).
+    own: Further arrays (B, ..) of the rule, by name.
+    """
 
     accrued: Floats
     discount: Floats
@@ -73,7 +79,7 @@ class Prediction(NamedTuple):
 
     Attributes:
         mean: Mean of the task's discounted return (B,).
-        std: Its standard deviation (B,); nan if the policies have learned means only.
+        std: Standard deviation (B,) of this return; nan if the policies have learned means only.
         sums: Expected discounted sums of features (B, n).
     """
 
@@ -82,7 +88,7 @@ class Prediction(NamedTuple):
     sums: Floats
 
     def overall(self) -> tuple[float, float]:
-        """Return mean and standard deviation of the return of an episode from a random observation of these."""
+        """Return mean and standard deviation of the return if each observation is equally likely."""
         return float(self.mean.mean()), float(np.sqrt((self.std**2).mean() + self.mean.var()))
 
 
@@ -113,7 +119,7 @@ class ActingRule(ABC):
 
     @property
     def per_state(self) -> bool:
-        """Whether the rule acts for a per-state risk, as calibrations do."""
+        """Whether the rule acts for a per-state risk, as rules do in calibrations."""
         return False
 
     def begin(self, obs: Observations, choose: Choose | None = None) -> Memory:
@@ -133,7 +139,7 @@ class ActingRule(ABC):
         """Return values (K, B, A), to be maximised, at observations (B, n); -inf where a policy has no data."""
 
     def means(self, obs: Observations) -> Floats | None:
-        """Return means (K, B, A) that decide between values equal up to rounding; None for the lowest index."""
+        """Return means (K, B, A) that decide between values equal up to rounding; None if the lowest index decides."""
         return None
 
     def choose(self, obs: Observations, memory: Memory, values: Floats) -> Ints:
@@ -162,7 +168,7 @@ class ActingRule(ABC):
 
         Args:
             obs: observations (B, n).
-            memory: the memory of the episodes, which may be updated. Default: episodes begin here.
+            memory: the memory of the episodes, which may be updated. Default: episodes begin at `obs`.
             features: indices of the features whose expected sums are predicted. Default: none.
 
         Returns:
@@ -184,7 +190,7 @@ class ActingRule(ABC):
         return {}
 
     def not_kept(self, memory: Memory) -> list[str]:
-        """Return for each episode a sentence on limits that cannot be kept, empty if all can."""
+        """Return for each episode a sentence on limits that cannot be kept, empty if all can be kept."""
         return []
 
 

@@ -3,8 +3,9 @@
     threshold    b, of the return distribution that is best at the first observation
     action       argmax_a max_i E u(accrued - b + gamma^t G_i(s, a))      u and b: see `rasf.risk.certainty`
 
-This is GPI in the problem whose state also has the accrued return (docs/theory.md). Histograms of networks give the
-distribution of G_i. For tables and networks of moments, a normal distribution with their mean and variance is assumed.
+G_i is the remaining return of policy i. This is GPI in the problem whose state also contains the accrued return
+(docs/theory.md). Histograms of networks give the distribution of G_i. For tables and networks of moments, G_i is
+assumed to be normal.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class StaticRisk(ActingRule):
         return self._returns(obs).utilities(self._risk, so_far[:, None], memory.discount[:, None])
 
     def means(self, obs: Observations) -> Floats:
-        """Return means, which decide if the risk does not depend on the outcome, as above CVaR's threshold."""
+        """Return means (K, B, A), which decide where the utility is constant, as CVaR's is above its threshold."""
         return self._returns(obs).means()
 
     @property
@@ -72,8 +73,8 @@ class _Histograms(NamedTuple):
         return np.asarray(value), np.asarray(b)
 
     def utilities(self, risk: CertaintyEquivalent, so_far: Floats, z: Floats) -> Floats:
-        """Return values (K, B, A) that rank actions as E u(so_far + z G) does; both arguments are (B, 1)."""
-        if isinstance(risk, Entropic):  # so_far is a common factor, which might overflow
+        """Return values (K, B, A) that rank actions as E u(so_far + z G) does; so_far and z are (B, 1)."""
+        if isinstance(risk, Entropic):  # exp(beta so_far) is a common factor, and may overflow
             return np.asarray(risk.histogram(self.probs, z[..., None] * self.atoms))
         return np.asarray((self.probs * risk.utility(so_far[..., None] + z[..., None] * self.atoms)).sum(axis=-1))
 

@@ -42,8 +42,8 @@ class Argument:
 
     Attributes:
         name: The name in Python and in sweeps. Several flags may give the same argument.
-        help: One sentence.
-        read: Makes a value from text or TOML; None if only Python can give it.
+        help: The meaning, in one sentence.
+        read: Reads a value from text or TOML; None if the argument can be given only in Python.
         where: Where the argument can be given. Default: a flag.
         default: The default in words.
         flag: The flag on the command line. Default: the name with dashes.
@@ -151,10 +151,10 @@ TRAINING = (
 )  # fmt: skip
 
 _FILE = Argument("file", "A library made by `rasf train`.", readers.path, metavar="FILE", positional=True)
-_ENV = Argument("env", "The id of an environment to act in.", readers.text, FLAG, "where the library was trained")
+_ENV = Argument("env", "The id of an environment to act in.", readers.text, FLAG, "that of training")
 _RISK = Argument("risk", "The risk to act at, or several.", readers.risks, FLAG | SWEEP,
-                 "neutral, and those trained for", metavar="cvar:0.1", many=True)  # fmt: skip
-_PHI = Argument("phi", "The features, for a library that was trained with phi.", readers.function, metavar=_MODULE)
+                 "neutral, and the training risks", metavar="cvar:0.1", many=True)  # fmt: skip
+_PHI = Argument("phi", "Computes the features, for a library trained with phi.", readers.function, metavar=_MODULE)
 _MAX_STEPS = Argument("max_steps", "Steps after which an episode is truncated.", whole, FLAG | SWEEP)
 EVALUATION = (
     _FILE, _ENV, _ENV_ARG,
@@ -167,8 +167,8 @@ EVALUATION = (
              "what the environment reports", metavar=_MODULE),
     _MAX_STEPS,
     Argument("seed", "Seed of the start states.", readers.seed, FLAG | SWEEP, "0"),
-    Argument("discount_aware", "At step t, score the risk of gamma^t times the return, as in the paper's guarantee; "
-             "shows discounted returns.",
+    Argument("discount_aware", "At step t, score the risk of gamma^t times the remaining return, as in the paper's "
+             "guarantee; shows discounted returns.",
              readers.flag, FLAG | SWEEP),
     Argument("static", "Act for the static risk of the whole return; shows discounted returns.", readers.flag),
     Argument("limit", "The largest expected sum of a feature, by its name or index: discounted, or with /episode "
@@ -188,7 +188,7 @@ CALIBRATION = (
     _ENV, _ENV_ARG,
     Argument("episodes", "Total number of episodes.", partial(whole, least=2), FLAG, "4000"),
     Argument("tasks", "A number of tasks to draw.", partial(whole, least=2), FLAG, "10 to 60"),
-    Argument("tasks", "Reward weights of one task, in place of drawn ones.", readers.weights, flag="w",
+    Argument("tasks", "Reward weights of one task, in place of drawn tasks.", readers.weights, flag="w",
              metavar="1,0,.1", many=True),
     _RISK, _PHI, _MAX_STEPS,
     Argument("seed", "Seed of the tasks and the start states.", readers.seed, FLAG, "0"),

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 _NETWORKS, _PAPERS_NETWORKS = "rasfdqn", "rasfc51"  # the networks that "auto" chooses
 _MARGIN = 0.5  # added to estimated bounds on either side, as a share of their range
 _FEW = 100_000  # possible observations, up to which a table is chosen
-_LONG = 48  # numbers of an observation, up to which a table is chosen; a flattened view of 7 x 7 cells has more
+_LONG = 48  # numbers of an observation, up to which a table is chosen; fewer than in a flattened view of 7 x 7 cells
 _RECURRING = 20_000  # steps of the random walk that tests whether observations recur
-_NEW = 0.2  # largest share of new observations in the second half of that walk, for a table
+_NEW = 0.2  # share of new observations in the second half of this random walk, up to which a table is chosen
 _WALK = 2_000  # steps of the random walk that estimates bounds, and of a first test whether observations recur
 
 
@@ -52,9 +52,9 @@ class GivenEnvironment:
             from rasf.library.networks.worlds import WorldAdapter
 
             preferred = getattr(self.env, "preferred_agent", networks_for(risks).name)
-            spec = _of_networks(preferred if agent == "auto" else agent, "a compiled world")
+            spec = _of_networks(preferred if agent == "auto" else agent, "a world written in jax")
             if self.phi is not None or self.kwargs or self.num_envs > 1:
-                raise ValueError("phi, env_kwargs and num_envs are for Gymnasium's environments, got a compiled world")
+                raise ValueError("phi, env_kwargs and num_envs are for Gymnasium's environments, got a world in jax")
             return WorldAdapter(self.env), spec, []
         import gymnasium
 
@@ -155,10 +155,10 @@ def networks_for(risks: Sequence[Risk]) -> AgentSpec:
 
 
 def choose_agent(env: FeatureEnvironment, seed: int, risks: Sequence[Risk] = ()) -> tuple[AgentSpec, str]:
-    """Choose the agent that the environment prefers, else tables if observations are few or recur, else networks.
+    """Choose the agent that the environment names, else tables if observations are few or recur, else networks.
 
-    Tables need observations of whole numbers: at most 100,000 possible ones, or short ones that are not images and of
-    which few are new late in a long random walk.
+    Tables need observations of whole numbers. Either at most 100,000 observations are possible, or observations are
+    short, are not images, and few of them are new in the second half of a random walk.
 
     Args:
         env: The environment; it may be reset and stepped. Its attribute `preferred_agent` names an agent.
@@ -173,14 +173,14 @@ def choose_agent(env: FeatureEnvironment, seed: int, risks: Sequence[Risk] = ())
     if preferred is not None:
         return library_agent(preferred), "the environment names it"
     if not encoder.integers:
-        return networks, "its observations are not whole numbers of a bounded range, so they may not recur exactly"
+        return networks, "observations are not whole numbers of a bounded range and may not recur exactly"
     if encoder.n_possible is not None and encoder.n_possible <= _FEW:
-        return table, f"it has at most {encoder.n_possible} observations"
+        return table, f"the environment has at most {encoder.n_possible} observations"
     if encoder.images:
         shape = encoder.images[0]
-        return networks, f"its observations are images of shape {shape}, from which tables cannot generalise"
+        return networks, f"observations are images of shape {shape}, from which tables cannot generalise"
     if encoder.size > _LONG:
-        return networks, f"its observations have {encoder.size} numbers each, too many for a table's keys"
+        return networks, f"observations have {encoder.size} numbers each, too many for a table's keys"
     rng, seen, half = np.random.default_rng(seed), set(), 0
     obs = env.reset(seed)
     for t in range(1, _RECURRING + 1):

@@ -1,7 +1,7 @@
 """Values that a user writes in a flag, a configuration or a sweep file.
 
-A reader takes the name of a value, for its error message, and the value as TOML or as text such as 1,0,.1. Flags are
-text where TOML has lists and tables:
+A reader takes the name of a value, for error messages, and the value as TOML or as text such as 1,0,.1. Values of flags
+are text; TOML also has lists and tables:
 
     --w 1,0,.1 --w 0,1,.1               w = [[1, 0, 0.1], [0, 1, 0.1]]
     --set epsilon=0.2 --set widths=8,8  [set]  epsilon = 0.2  widths = [8, 8]
@@ -102,19 +102,19 @@ def weights_in_file(name: str, value: object) -> Floats:
         return weights("it", found)
     except OSError:
         raise
-    except Exception as error:  # numpy and json raise many kinds for a damaged file
+    except Exception as error:  # a damaged file causes many kinds of errors in numpy and json
         reason = " ".join(str(error).split())
         raise ValueError(f"{name} must be a file of weights, one row per task, and {file} is not: {reason}") from None
 
 
 def weights_or_file(name: str, value: npt.ArrayLike) -> Floats:
-    """Read weights (n, d), or those in the file that a text names."""
+    """Read weights (n, d), given directly or by the name of a file."""
     in_file = isinstance(value, str) and Path(value).suffix in _SUFFIXES
     return weights_in_file(name, value) if in_file else weights(name, value)
 
 
 def tasks(name: str, value: npt.ArrayLike) -> int | Floats:
-    """Read a number of tasks to draw, their weights (n, d), or a file of them."""
+    """Read a number of tasks to draw, weights (n, d), or the name of a file of weights."""
     return whole(name, value) if is_whole(value) else weights_or_file(name, value)
 
 
@@ -204,7 +204,7 @@ def _each_once(name: str, pairs: list[tuple[str, Part]]) -> dict[str, Part]:
     found: dict[str, Part] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"{name} must give {key} once, got it twice")
+            raise ValueError(f"{name} must give {key} once, got {key} twice")
         found[key] = value
     return found
 
@@ -223,7 +223,7 @@ def _value(written: str) -> object:
 
 
 def risks(name: str, value: object) -> list[Risk]:
-    """Read one or several risks, each once."""
+    """Read one risk, or several that differ."""
     from rasf.risk.names import EXAMPLES, risk_from_text, risk_to_text
 
     each = [value] if isinstance(value, str) else value

@@ -43,14 +43,14 @@ def drawn_tasks(
     Args:
         tasks: Weights (n, d), or their number n.
         d: The number of features.
-        of_its_own: Draws from the environment's own distribution of tasks; it returns None if there is none.
+        of_its_own: Draws weights from the environment's own distribution of tasks, or returns None if there is none.
         seed: Seed of the drawing.
         notes: A list to which a sentence on drawn weights is appended.
         signs: Signs (d,) of the weights: 1, -1, or 0 for either; None if they are not known. Default: None.
         name: The name of the argument, for error messages. Default: "tasks".
 
     Returns:
-        Weights (n, d). Drawn weights come from the environment's distribution, or are uniform with these signs.
+        Weights (n, d). Drawn weights come from the environment's distribution, or are uniform with the given signs.
 
     Raises:
         ValueError: The weights are not (n, d) finite numbers; or weights are to be drawn, and neither a distribution

@@ -1,11 +1,13 @@
-"""Calibrated bounds, from the errors of the queries of a calibration.
+"""Calibrated bounds on the results of acting with a library.
 
-Bounds are order statistics of the errors, as in conformal prediction: of further queries from the same distribution,
-95 % keep their bound, whatever the distribution of the errors. Errors vary between queries, and also by chance, because
-each query has few episodes. The standard error of the second part is known, and errors are shrunk by it, so that a
-bound is on the expectation of a query instead of the mean of few episodes. The shrinkage is a model. It costs some
-coverage if few queries have large errors and chance is large (92 % in a simulation in the tests, with a tenth of such
-queries).
+A calibration tries queries, each a task at a risk, in a few episodes, and records the errors of the library's
+predictions. Bounds are order statistics of these errors, as in conformal prediction: of further queries from the same
+distribution, 95 % keep their bound, whatever the distribution of the errors. Errors vary between queries, and also by
+chance, because each query has few episodes. The standard error of the part due to chance is known. Errors are shrunk
+accordingly, so that a bound is on the expectation for a query and not on the mean of a few episodes. Shrinking restores
+the variance between queries, but not the form of the distribution. Coverage therefore falls below 95 % if only few
+queries have large errors and the part due to chance is large: in a simulation in the tests, where a tenth of the
+queries have large errors, coverage is 92 %.
 """
 
 from __future__ import annotations
@@ -22,13 +24,13 @@ from rasf.files import Header
 LEVEL = 0.95
 AT_THE_LEVEL = 1.6448536270  # standard deviations above the mean, below which 95 % of a normal distribution lie
 AT_LEAST = ("mean", "cvar")  # quantities that are bounded from below
-_ALIKE = 0.25  # least share of the variance of errors that is between queries
+_ALIKE = 0.25  # the variance between queries is taken to be at least this share of the variance of errors
 
 
 class Bound(NamedTuple):
-    """An expected value, corrected by the calibration, and bounds below and above, which hold with 95 % each.
+    """A prediction corrected by the calibration, and two bounds: low <= expected <= high.
 
-    low <= expected <= high.
+    Each bound holds with a probability of 95 %.
     """
 
     expected: float
@@ -38,7 +40,7 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True)
 class Bounds:
-    """Calibrated bounds for one query, by quantity: mean, spread, cvar (of the discounted return), costs by feature."""
+    """Calibrated bounds for one query, by quantity: mean, spread, cvar (of the discounted return), and each cost."""
 
     by_quantity: Mapping[str, Bound]
     remarks: tuple[str, ...] = ()
@@ -78,7 +80,7 @@ def bounds_of_errors(errors: Floats, by_chance: Floats, level: float) -> tuple[F
 
     Args:
         errors: errors of n queries in q quantities, (n, q).
-        by_chance: the standard error (n, q) of each of them, due to few episodes.
+        by_chance: the standard error (n, q) of each error, due to few episodes.
         level: the share of further queries that keep each bound.
 
     Returns:
@@ -86,15 +88,16 @@ def bounds_of_errors(errors: Floats, by_chance: Floats, level: float) -> tuple[F
     """
     n, ordered = len(errors), np.sort(shrunk(errors, by_chance), axis=0)
     rank = min(n, int(np.ceil((n + 1) * level)))
-    unsure = AT_THE_LEVEL * np.sqrt(errors.var(axis=0, ddof=1) / n)  # the error of the mean
+    unsure = AT_THE_LEVEL * np.sqrt(errors.var(axis=0, ddof=1) / n)  # allowance for the error of the mean
     return ordered[n - rank] - unsure, ordered[rank - 1] + unsure
 
 
 def shrunk(errors: Floats, by_chance: Floats) -> Floats:
-    """Return errors (n, q) shrunk to their mean by the share of chance; by_chance (n, q) are standard errors.
+    """Return errors (n, q), shrunk towards their mean the more, the larger the share of chance in their variance.
 
-    The variance between queries is the variance of the errors less that by chance, but at least a quarter of the
-    first: if most of it is by chance, it is unknown how much queries differ.
+    `by_chance` (n, q) are the standard errors due to chance. The variance between queries is the variance of the errors
+    minus the variance by chance, but at least a quarter of the variance of the errors. If most of the variance is by
+    chance, the difference says little about how much queries differ.
     """
     noise, centre, variance = by_chance**2, errors.mean(axis=0), errors.var(axis=0, ddof=1)
     between = np.maximum(variance - noise.mean(axis=0), _ALIKE * variance)

@@ -4,15 +4,16 @@ A *query* is a task, a risk and perhaps a limit. At the first observations of it
 mean, standard deviation (spread) and CVaR of the discounted return, and sums of the features that are costs. The
 episodes give the realised values. Predictions have errors because they ignore that GPI switches between policies,
 because the best of several predictions is biased upwards, and because return distributions are learned. Errors are put
-on one scale (`quantities.py`), and bounds are their order statistics (`bounds.py`). With fewer than 19 queries, the
-largest error is taken, and a remark says so.
+on one scale (`quantities.py`), and bounds are order statistics of the errors (`bounds.py`). With fewer than 19 queries,
+the bound is the largest error, and a remark says so.
 
-The expected value is the prediction corrected by the median error. It lies within its bounds, as a prediction that is
-always too high does not. If the mean error is significant and large enough to matter, a sentence gives its size and
-advice.
+The expected value is the prediction corrected by the median error. The expected value lies within its bounds, while a
+prediction that is always too high does not. If the mean error of a quantity is significant and large enough to matter,
+`remarks` gives the size of the error and advice.
 
-Each risk has its own bounds, because strong aversion selects policies whose predicted spread is too small. Between two
-calibrated risks the wider bounds hold. Beyond all calibrated risks there is a remark.
+Each risk has its own bounds, because strong aversion selects policies whose predicted spread is too small. A risk
+between two calibrated risks has the wider bounds of the two. A risk outside the calibrated range has the bounds at the
+nearest end of the range, and a remark says so.
 """
 
 from __future__ import annotations
@@ -47,21 +48,21 @@ from rasf.risk.names import is_neutral, risk_to_text, stored_risk
 
 _STRICT = 0.975  # limits are tightened to this level, so that 95 % are kept despite sampling noise
 _LIMITED = "within limits"
-_OFF_SPREADS, _OFF_TIMES = 0.25, 1.5  # tolerated errors: of returns in spreads, of others as a factor
-_NEGLIGIBLE = 0.02  # error of predictions, as a share of returns or costs
+_OFF_SPREADS, _OFF_TIMES = 0.25, 1.5  # tolerated errors: of mean and CVaR in spreads, of spread and costs as a factor
+_NEGLIGIBLE = 0.02  # errors below this share of the return, or of the largest cost, do not count
 _TRY = (
-    "what may help: more steps_per_task, training tasks nearer to the queries, n_step=1 for networks (returns of "
-    "several steps are partly those of other policies), a gamma whose 1 / (1 - gamma) steps cover an episode; bounds "
-    "and expected values allow for these errors"
+    "what may help: more steps_per_task, training tasks nearer to the queries, n_step=1 for networks (n-step returns "
+    "are partly those of other policies), a gamma whose 1 / (1 - gamma) steps cover an episode; bounds and expected "
+    "values allow for these errors"
 )
 _TRY_GAMMA = (
-    "sums of an episode are predicted by discounted ones: with a gamma whose 1 / (1 - gamma) steps cover an episode "
-    "they differ less; bounds and expected values allow for the difference"
+    "undiscounted sums of an episode are predicted by discounted sums, which differ less with a gamma whose "
+    "1 / (1 - gamma) steps cover an episode; bounds and expected values allow for the difference"
 )
 
 
 class _Errors(NamedTuple):
-    """Lower bounds, upper bounds and medians of errors, (q,) each; and remarks on them."""
+    """Lower bounds, upper bounds and medians of errors, (q,) each, and remarks on the bounds."""
 
     low: Floats
     high: Floats
@@ -79,13 +80,13 @@ class Calibration:
         w: The weights of the queries (J, d).
         predicted: Predictions (J, q).
         realised: Realised values (J, q).
-        error: Standard errors (J, q) of the realised values, on the scale of errors.
+        error: Standard errors (J, q) of the realised values, on the scale of `Scale.errors`.
         names: The names of the c features that are costs.
-        costs: Their indices (c,).
-        signs: The signs (c,) that make them costs.
-        spread: A typical standard deviation of the discounted return.
-        episodes: The number of all episodes.
-        seed: The seed.
+        costs: The indices (c,) of these features.
+        signs: The signs (c,) of these features: 1 for a cost, -1 for a cost that is a negative feature.
+        spread: The standard deviation of the discounted return, averaged over queries.
+        episodes: The total number of episodes.
+        seed: The seed of the tasks and the episodes.
     """
 
     risks: tuple[str, ...]
@@ -116,7 +117,7 @@ class Calibration:
         return f"<Calibration: {len(self.risks)} queries at {', '.join(self.covered)}, {self.episodes} episodes in all>"
 
     def groups(self) -> dict[str, Bools]:
-        """Return the queries (J,) that share bounds: those of each risk, and those within limits."""
+        """Return masks (J,) of queries that share bounds, two or more, by name: of each risk, and within limits."""
         each = {risk: (np.array(self.risks) == risk) & ~self.limited for risk in self.covered}
         found = each | {_LIMITED: self.limited}
         return {name: mask for name, mask in found.items() if mask.sum() > 1}
@@ -160,7 +161,7 @@ class Calibration:
         return Bounds(dict(zip(self.quantities, bounds, strict=True)), remarks)
 
     def bounds(self, group: str) -> Floats:
-        """Return the relevant bound of each query and quantity, at the bounds of a group.
+        """Return for each query and quantity the relevant bound, from the errors of a group.
 
         Args:
             group: The name of the group, as in `groups`.
@@ -173,7 +174,7 @@ class Calibration:
         return np.where(np.isin(self.quantities, AT_LEAST), low, high)
 
     def _errors_of(self, risk: Risk, limited: bool, sure: float = LEVEL) -> _Errors:
-        """The bounds of the errors for a risk: its own, or the widest of the neighbouring risks."""
+        """The bounds of the errors at a risk: its own, or the widest bounds of the neighbouring risks."""
         name, groups = risk_to_text(risk), self.groups()
         known = [text for text in self.covered if text in groups] or list(groups)
         kind, level = _kind(risk)
@@ -187,7 +188,7 @@ class Calibration:
                 )
         elif name in known:
             chosen = [name]
-        elif not any(own != 0.0 for own in levels.values()):  # no risk of its kind
+        elif not any(own != 0.0 for own in levels.values()):  # no calibrated risk of this class but neutral
             chosen = known
             remarks = (f"{name} was not calibrated: the widest bounds of {', '.join(known)} are shown",)
         else:
@@ -197,11 +198,12 @@ class Calibration:
             chosen = [text for text, own in levels.items() if own in near]
             if not _between(level, levels.values()):
                 ends = " to ".join(sorted(levels, key=lambda text: levels[text])[:: max(1, len(levels) - 1)])
-                remarks = (f"{name} is outside the calibrated range, {ends}: the bounds are those of its end",)
+                remarks = (f"{name} is outside the calibrated range, {ends}: the bounds are those of the nearest end",)
         fewest = min(int(groups[text].sum()) for text in chosen)
         if fewest < enough(sure):
             tried = f"only {fewest} queries at {', '.join(chosen)} were tried"
-            remarks = (*remarks, f"{tried}, and {sure:.1%} need {enough(sure)}: the bounds are the largest errors")
+            needed = f"bounds of {sure:.1%} need {enough(sure)}"
+            remarks = (*remarks, f"{tried}, but {needed}: the bounds are the largest errors")
         low, high = zip(*(self._bounds[sure, text] for text in chosen), strict=True)
         middles = [np.median(shrunk(self._errors[groups[text]], self.error[groups[text]]), axis=0) for text in chosen]
         return _Errors(np.min(low, axis=0), np.max(high, axis=0), np.mean(middles, axis=0), remarks)
@@ -210,7 +212,7 @@ class Calibration:
         """Return limits on predictions that keep the given limits on realised values.
 
         Args:
-            limits: The limits. Those on features that were not calibrated are unchanged.
+            limits: The limits. Limits on features that were not calibrated are unchanged.
             risk: The risk to act for.
             gamma: The discount of the library.
         """
@@ -223,13 +225,13 @@ class Calibration:
                 continue
             errors = high.episode_costs if limit.per_episode else high.costs
             root = np.sqrt(max(at_most[k], 0.0)) - errors[features.index(feature)]
-            at_most[k] = root**2 if root >= 0 else -1.0  # no prediction is low enough
+            at_most[k] = root**2 if root >= 0 else -1.0  # no prediction is low enough for the limit
         return limits._replace(at_most=at_most)
 
     def rows(self) -> list[list[str]]:
-        """Return a table: by risk, mean predictions and realised values, and the share of queries within bounds.
+        """Return a table: by risk, mean predictions and realised values, and the share of queries within their bound.
 
-        The bound of a query is computed from all others.
+        The bound of a query is computed from the errors of all other queries at this risk.
         """
         body = []
         for name, mask in self.groups().items():
@@ -240,7 +242,7 @@ class Calibration:
         return [["acting", "quantity", "queries", "predicted", "realised", "within its bound"], *body]
 
     def remarks(self) -> list[str]:
-        """Return a sentence for each quantity whose predictions are off, at the risk of the largest error, and advice.
+        """Return a sentence for each quantity whose predictions are off, at the risk of the largest error; and advice.
 
         A quantity is off if the mean error over queries is more than two standard errors, and more than a quarter of
         the realised spread (mean, CVaR) or a factor of 1.5 (spread, costs). Errors below a fiftieth of the return, or
@@ -266,7 +268,7 @@ class Calibration:
         return [*(words for _, words in worst.values()), _TRY_GAMMA if of_episodes else _TRY]
 
     def coverage(self, mask: Bools) -> Floats:
-        """Return the share of queries whose realised value kept the bound computed from the others.
+        """Return the share of queries whose realised value kept the bound computed from the other queries.
 
         Args:
             mask: The queries (J,).
@@ -281,7 +283,7 @@ class Calibration:
             if others.sum() < 2:
                 return np.full(errors.shape[1], np.nan)
             low, high = bounds_of_errors(errors[others], by_chance[others], LEVEL)
-            slack = AT_THE_LEVEL * by_chance[j]  # allowance for the chance of few episodes
+            slack = AT_THE_LEVEL * by_chance[j]  # allowance for the standard error of the realised value
             inside.append(np.where(from_below, errors[j] >= low - slack, errors[j] <= high + slack))
         return np.mean(inside, axis=0)
 
@@ -353,7 +355,7 @@ _ARRAYS = ("limited", "w", "predicted", "realised", "error", "costs", "signs")
 
 
 def _misfit(quantity: str, predicted: float, realised: float, spread: float, scale: float) -> tuple[float, str]:
-    """The error of a mean prediction, in units of the tolerated one, and in words; 0 below a fiftieth of `scale`."""
+    """The error of a mean prediction, as a multiple of the tolerated error and in words; 0 if negligible."""
     said, found = (0.0 if abs(value) < 1e-9 * scale else float(value) for value in (predicted, realised))
     least, most = sorted((abs(said), abs(found)))
     if most - least <= _NEGLIGIBLE * scale:
@@ -374,11 +376,11 @@ def _between(level: float, levels: Iterable[float]) -> bool:
 
 
 def _kind(risk: Risk) -> tuple[type[Risk] | None, float]:
-    """The class of a risk and its level, 0 for neutral."""
+    """The class of a risk and its level of aversion: beta, or alpha - 1 for CVaR; 0 for neutral."""
     if is_neutral(risk):
         return MeanVariance, 0.0
     if isinstance(risk, MeanVariance | Entropic):
         return type(risk), float(risk.beta)
     if isinstance(risk, CVaR):
-        return CVaR, float(risk.alpha) - 1.0  # 0 is the mean, -1 the strongest
+        return CVaR, float(risk.alpha) - 1.0  # 0 is the mean, -1 the strongest aversion
     return None, np.nan

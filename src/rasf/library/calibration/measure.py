@@ -30,7 +30,7 @@ _RESAMPLES = 50
 _FEWEST, _ENOUGH = 5, 20  # episodes of a query
 _FEWEST_TASKS, _MOST_TASKS = 10, 60
 Draw = Callable[[int, np.random.Generator], Floats | None]  # tasks of the environment's own distribution
-Roll = Callable[[ActingRule, int], Report]  # a rule and a seed -> episodes
+Roll = Callable[[ActingRule, int], Report]  # runs the episodes of a query with a rule and a seed
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,12 @@ class _Tried:
 
 
 class _Compared(NamedTuple):
-    """Of one query: predictions, realised values and their standard errors on the scale of errors, (q,) each."""
+    """The comparison of one query.
+
+    predicted: Predictions (q,).
+    realised: Realised values (q,).
+    error: Standard errors (q,) of the realised values, on the scale of `Scale.errors`.
+    """
 
     predicted: Floats
     realised: Floats
@@ -86,7 +91,7 @@ def calibrate(
 
 
 def _try(library: PolicyLibrary, roll: Roll, tried: list[_Tried], seed: int, per_query: int) -> Calibration:
-    """Try every query, and half as many of them again within a limit."""
+    """Run every query, and then half as many of these queries with a drawn limit."""
     rng, free = np.random.default_rng([seed, 7]), len(tried)
     names = library.environment.feature_names or tuple(map(str, range(library.n_features)))
     rules = [library.rule(one.w, one.risk) for one in tried]
@@ -139,17 +144,17 @@ def _compare(report: Report, costs: Ints, scale: Scale, seed: int) -> _Compared:
 
 
 def _check_episodes(episodes: int, tasks: int, risks: int) -> None:
-    """Refuse too few episodes; half as many queries again are tried within a limit."""
+    """Refuse too few episodes for all queries: one for each task and risk, and half as many with a limit."""
     least = _FEWEST * (tasks * risks + tasks * risks // 2)
     if episodes < least:
         raise ValueError(f"episodes must be at least {least} for {tasks} tasks and {risks} risks, got {episodes}")
 
 
 def cost_features(library: PolicyLibrary, sums: Floats) -> tuple[Ints, Floats]:
-    """Return the features that are costs for every policy's task, and the sign that makes each of them one.
+    """Return the features that are costs in every policy's task, and the sign of each of these features.
 
-    The sums (n, d) of a cost over episodes have one sign, and the weights of every task have the opposite sign or are
-    0. A feature that never occurred is a cost if its weights are negative.
+    The sums of a cost over episodes have one sign, and its weights in all tasks have the opposite sign or are 0. A
+    feature that never occurred is a cost if its weights are negative. `sums` (n, d) are the sums of all features.
     """
     w = np.array([policy.w for policy in library.policies])
     positive, negative = (sums >= 0).all(axis=0), (sums <= 0).all(axis=0)
@@ -163,13 +168,13 @@ def cost_features(library: PolicyLibrary, sums: Floats) -> tuple[Ints, Floats]:
 def calibration_tasks(
     library: PolicyLibrary, draw: Draw, given: npt.ArrayLike | int | None, trials: Trials, risks: int
 ) -> Floats:
-    """Return weights (n, d): given, or drawn from the environment's distribution, or between those of the policies."""
+    """Return weights (n, d): given, drawn from the environment's distribution, or mixtures of the policies' weights."""
     if given is not None and not is_whole(given):
         return task_weights("tasks", given, library.n_features)
     most = trials.episodes // (_ENOUGH * risks * 3 // 2)
     n = min(_MOST_TASKS, max(_FEWEST_TASKS, most)) if given is None else given
     rng, count = np.random.default_rng([trials.seed, 79]), whole("tasks", n, 2)
-    _check_episodes(trials.episodes, count, risks)  # before they are drawn
+    _check_episodes(trials.episodes, count, risks)  # before tasks are drawn
     found = draw(count, rng)
     if found is not None:
         return found

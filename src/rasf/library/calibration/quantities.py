@@ -1,6 +1,6 @@
 """The quantities that are predicted and realised for a query, and the scale on which their errors are comparable.
 
-mean, CVaR    difference / (predicted spread + typical spread)          spread, costs    difference of roots
+mean, CVaR    difference / (predicted spread + typical spread)          spread, costs    difference of square roots
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from rasf.library.acting.rule import ActingRule
 
 RETURNS = ("mean", "spread", "cvar")
 AN_EPISODE = " an episode"
-NO_SPREAD = 1e-12  # the least unit of returns, for deterministic environments
-_NORMAL_CVAR = 1.7549833193  # of a normal distribution, the mean less that of its worst tenth, in standard deviations
+NO_SPREAD = 1e-12  # smallest unit of errors of returns, for deterministic environments
+_NORMAL_CVAR = 1.7549833193  # mean of a normal distribution minus that of its worst tenth, in standard deviations
 
 
 class Quantities(NamedTuple):
-    """Mean, spread and CVaR (..) of the discounted return; sums (.., c) of the costs, discounted and undiscounted.
+    """Mean, spread and CVaR (..) of the discounted return; sums (.., c) of the c costs, discounted and undiscounted.
 
-    Arrays (.., q) have them in this order, q = 3 + 2 c.
+    In arrays (.., q), the quantities are in this order, q = 3 + 2 c.
     """
 
     mean: Array
@@ -51,11 +51,11 @@ class Scale(NamedTuple):
     signs: Floats
 
     def width(self, predicted: Quantities) -> Array:
-        """Return the unit (..) of returns."""
+        """Return the unit (..) in which errors of mean and CVaR are measured."""
         return np.maximum(predicted.spread + self.spread, NO_SPREAD)
 
     def errors(self, realised: Quantities, predicted: Quantities) -> Floats:
-        """Return realised less predicted values (.., q), scaled."""
+        """Return realised minus predicted values (.., q), scaled as in the module's header."""
         width = self.width(predicted)
         return self._scaled(realised, width) - self._scaled(predicted, width)
 
@@ -84,7 +84,7 @@ def predicted_quantities(rule: ActingRule, obs: npt.NDArray[Any], costs: Ints) -
         costs: the features that are costs.
 
     Returns:
-        The quantities. Undiscounted sums of costs are predicted by the discounted ones.
+        The quantities. Undiscounted sums of costs are predicted by discounted sums.
     """
     found = rule.predict(obs, features=costs)
     mean, spread = found.overall()

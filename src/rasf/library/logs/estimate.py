@@ -2,8 +2,9 @@
 
 The counts of the log are a model (`rasf.tabular.model`), on which the return of a policy has an exact mean and
 variance. Intervals come from a bootstrap over episodes: the episodes are drawn again with replacement, and the same
-policy is evaluated on the model of each draw. An interval contains 95 % of the draws. It covers the sampling error, but
-not the error in states and actions with little or no data: `thin` is the share of time that the policy spends there.
+policy is evaluated on the model of each draw. An interval contains 95 % of the draws. The interval covers the sampling
+error, but not the error in states and actions with little or no data. `thin` is the share of time that the policy
+spends in such states.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ Arrays have these names, with N transitions each, in the order of time:
     obs           (N, n) or (N,) observations as numbers, or in the structure of the observation space of `env`
     actions       (N,) as the environment numbers them
     phi           (N, d) features; if missing, computed by the function `phi`
-    next_obs      like obs; if missing, the obs of the next row, and the last step of an episode that did not terminate
-                  is left out
+    next_obs      like obs; if missing, the obs of the next row are used, and the last step of an episode that did not
+                  terminate is left out
     terminated    (N,) whether the episode terminated
     truncated     (N,) whether the episode was truncated; may be missing
     episode       (N,) whole numbers; if missing, an episode lasts until it is terminated or truncated
@@ -113,8 +113,8 @@ def from_arrays(
 
     Args:
         arrays: The arrays, named as in the module's header.
-        known: Description of the environment that they come from. Default: derived from the arrays.
-        phi: Computes the features. Default: the array `phi` has them.
+        known: Description of the environment that the arrays come from. Default: derived from the arrays.
+        phi: Function that computes the features. Default: the features are the array `phi`.
 
     Returns:
         The log.
@@ -189,7 +189,7 @@ def _episodes(given: npt.ArrayLike | None, ends: Bools) -> Ints:
     episode = whole_numbers("episode", given, len(ends), _LARGEST_EPISODE)
     if (ends[:-1] & (episode[1:] == episode[:-1])).any():
         row = int(np.flatnonzero(ends[:-1] & (episode[1:] == episode[:-1]))[0])
-        raise ValueError(f"an episode must have no steps after its end; row {row} of the log ends {episode[row]}")
+        raise ValueError(f"an episode must have no steps after its end; row {row} ends episode {episode[row]}")
     return episode
 
 
@@ -265,7 +265,7 @@ def _from_path(path: Path, known: EnvironmentDescription | None, phi: Phi | None
     arrays = readers[path.suffix](path, max_bytes)
     try:
         own = _environment(arrays.pop(_ENVIRONMENT)) if _ENVIRONMENT in arrays else None
-        if own is not None:  # written by `save`: observations are keys, actions count from 0
+        if own is not None:  # in files of `save`, observations are keys and actions count from 0
             return _with_keys(arrays, own)
         return from_arrays(arrays, known, phi)
     except _WRONG as error:
@@ -366,7 +366,7 @@ def _check_columns(path: Path, names: Iterable[str]) -> None:
 
 
 def _column(name: str) -> tuple[str, int]:
-    """Return the array that a column belongs to, and its index there; -1 for an array of one column."""
+    """Return the array that a column belongs to, and the column's index in it; -1 for an array of one column."""
     wide, _, number = name.rpartition("_")
     return (wide, int(number)) if wide in _WIDE and number.isdecimal() and len(number) < 10 else (name, -1)
 

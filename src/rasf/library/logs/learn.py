@@ -54,8 +54,8 @@ def learn_from(
     Args:
         data: A `Recorder`'s folder, a .npz or .parquet file, "minari:ID" or a Minari dataset, a dict of arrays, or a
             `rasf.Log`.
-        tasks: Weights (n, d), or a number of tasks to draw, as for `rasf.learn`. They are drawn from the environment's
-            own distribution if `env` is given and has one, otherwise uniformly with `signs`.
+        tasks: Weights (n, d), or a number of tasks to draw, as for `rasf.learn`. Tasks are drawn from the environment's
+            own distribution if `env` is given and has a distribution, otherwise uniformly with `signs`.
         risk: One or several risks; there is a policy for each task and risk. Default: neutral.
         gamma: Discount. Default: that of `rasf-model`.
         seed: Seed of everything random. Default: 0.
@@ -64,8 +64,8 @@ def learn_from(
         phi: `phi(obs, action, next_obs, info)` gives the features (d,), for a log without features. Default: none.
         signs: Signs (d,) of the weights, for tasks that are drawn: 1, -1, or 0 for either. Default: those that `env` or
             `phi` declares.
-        least_tries: Actions with fewer tries in a state are excluded there. If no action has as many, the most tried
-            ones are kept. Default: 5.
+        least_tries: Actions with fewer tries in a state are excluded in this state. If no action has enough tries, the
+            actions with the most tries are kept. Default: 5.
         resamples: Number of bootstrap draws of the episodes, for the intervals of the predictions; 0 for none.
             Default: 100.
         max_bytes: Limit for the memory that the numbers of a file, or the tables made from a log, take. A log that
@@ -74,9 +74,9 @@ def learn_from(
 
     Returns:
         The library. `history` has for every policy `value`, `mean` and `std` of its discounted return from the start
-        states of the log's episodes, predicted on the model of the log, each with `_low` and `_high` (95 %). `thin` is
-        the share of the time in states where the action was tried fewer than ten times. `notes` has the coverage of the
-        log.
+        states of the log's episodes, predicted on the model of the log, and the ends of their 95 % intervals, such as
+        `value_low` and `value_high`. `thin` is the share of the time in states where the chosen action was tried fewer
+        than ten times. `notes` has the coverage of the log.
 
     Raises:
         ValueError: An argument or the log is not as described, or needs more than `max_bytes`.

@@ -80,7 +80,9 @@ class Log:
             raise ValueError(f"the steps of an episode must be consecutive; other steps interrupt episode {again[0]}")
         early = np.flatnonzero(self.terminated & ~ends)
         if len(early):
-            raise ValueError(f"terminated must be the last step of an episode; in row {early[0]} of the log it is not")
+            raise ValueError(
+                f"terminated can be true only in the last step of an episode; row {early[0]} of the log is not the last"
+            )
         holes = np.flatnonzero(~ends[:-1] & (self.next_obs[:-1] != self.obs[1:]).any(axis=1))
         if len(holes):
             raise ValueError(
@@ -160,7 +162,7 @@ class States:
     Attributes:
         keys: Observations (S, n) of the states, in lexicographic order.
         row: Index of each transition's state (N,).
-        next_row: Index of each transition's next state (N,); -1 if it terminated.
+        next_row: Index of each transition's next state (N,); -1 if the transition terminated the episode.
     """
 
     keys: Floats
@@ -218,8 +220,8 @@ class Coverage:
         once: Number of states with exactly one recorded action.
         never_left: Number of states without a recorded action, at the end of an episode.
         untried: Share of state-action pairs that were never tried, among states with a recorded action.
-        tried_once: Share of these pairs that were tried once.
-        most_tries: Largest number of tries of a pair.
+        tried_once: Share of state-action pairs that were tried once, among states with a recorded action.
+        most_tries: Largest number of tries of a state-action pair.
     """
 
     steps: int

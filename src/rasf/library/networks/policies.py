@@ -2,12 +2,12 @@
 
 Work that depends only on the weights w is done once and cached for later observations:
 
-    psi, Sigma    psi . w and w' Sigma w are linear in the last layer, so w is folded into it: one output per action is
-                  left of d, or of d (d + 1) / 2
-    histograms    N probabilities for each feature that w weighs; the other heads are not read
+    psi, Sigma    psi . w and w' Sigma w are linear in the last layer, so w is folded into it: one output per action
+                  remains, instead of d or d (d + 1) / 2
+    histograms    N probabilities for each active feature, whose weight is not 0; the other heads are not computed
 
-A batch is scored by one compiled jax program, padded to a power of two. The program does not depend on w or beta, but
-on the number of features that w weighs, and for histograms on a risk without beta. One observation is scored by folded
+A batch is scored by one compiled jax program, padded to a power of two. A program is compiled for each number of active
+features, and for histograms for each risk without beta, but not for each w or beta. One observation is scored by folded
 networks in numpy, in a few matrix products: at the paper's size this takes 40 us, less than the dispatch of a compiled
 call, and loops in numba are not faster. Batches and histograms are not scored in numpy, because BLAS distributes large
 matrices to threads that spin: if another process occupies a core, BLAS waits tens of milliseconds.
@@ -17,13 +17,14 @@ as in `rasf.deep.networks`, without the padding of the last layer. Scores in num
 sizes, are equal up to rounding in float32. A file contains these arrays by name, and a description with which they are
 checked:
 
-    <part>/hidden/<i>/weight (K, n, m)   .../bias (K, m)       float32, or float16 for half the size; 1 for K if shared
+    <part>/hidden/<i>/weight (K, n, m)   .../bias (K, m)       float32, or float16 for half the size
     <part>/heads/weight (K, m, A, X)     .../bias (K, A, X)
     atoms (d, N)                                               float64, of histograms
 
-A part is "histogram", "psi", "psi2" or "Sigma"; X is d N, d or d (d + 1) / 2. For covariances of low rank, X is the
-number of outputs in `rasf.deep.low_rank`. Older files contain one part "moments" instead; its hidden layers are copied
-to "psi" and "Sigma".
+A layer has n inputs and m units. Hidden layers that all policies share are stored once, with 1 in place of K. A part is
+"histogram", "psi", "psi2" or "Sigma". The number X of outputs per action is d N, d or d (d + 1) / 2. For covariances of
+low rank, X is the number of outputs in `rasf.deep.low_rank`. Older files contain one part "moments" instead of "psi"
+and "Sigma"; its hidden layers are copied to both.
 """
 
 from __future__ import annotations
@@ -74,13 +75,13 @@ _PARTS = {
     LawKind.HISTOGRAM: ("histogram",), LawKind.MEAN: ("psi",), LawKind.MEAN_COVARIANCE: ("psi", "Sigma"),
     LawKind.MEAN_LOW_RANK: ("psi", "psi2", "Sigma"),
 }  # fmt: skip
-# written to files, and no settings of these names
+# fields of files that are not settings of the same name
 _OF_FILES = ("sines", "events", "limit", "rank", "mean_networks", "spread_widths")
 _PRECISIONS: dict[str, np.dtype[Any]] = {"single": np.dtype(np.float32), "half": np.dtype(np.float16)}
 
 
 class HistogramTask(NamedTuple):
-    """A task for programs of histograms: networks with the heads of its active features, their atoms and weights."""
+    """A task for programs of histograms: the network with heads of active features, and their atoms and weights."""
 
     network: Network
     atoms: Array
@@ -96,8 +97,8 @@ class NetworkPolicies:
         gamma: The discount.
         networks: A stack of K networks for each part of the distribution.
         n_inputs: Number n of inputs.
-        limit: Steps of an episode, at which returns end; the last inputs tell the time left. 0 for continuing returns.
-            Default: 0.
+        limit: Steps of an episode, at which returns end; the last inputs encode the time left. 0 for continuing
+            returns. Default: 0.
     """
 
     family = Family.NETWORKS
@@ -125,14 +126,14 @@ class NetworkPolicies:
         """Return the settings of the agent, by name, that must be the same for all policies of a library.
 
         Raises:
-            ValueError: The networks are of an earlier version, and no policies can be added to them.
+            ValueError: The networks are of an earlier version of rasf, and no policies can be added.
         """
         own: dict[str, Any] = {"atoms": self._atoms} if isinstance(self.law, Histogram) else {}
         if isinstance(self.law, MeanLowRank):
             if self._layers != self.law.layers(self.widths):
                 raise ValueError(
-                    "a library whose means and variances share layers, of an earlier version, cannot grow; train a new "
-                    "one"
+                    "a library of an earlier version, whose means and variances share layers, cannot grow; train a new "
+                    "library"
                 )
             own["events"] = self.law.events
         switches = {name: so for name, so in self._switches().items() if name not in _OF_FILES}
@@ -255,7 +256,7 @@ class NetworkPolicies:
         return self.law.scores(*self._read(obs, w), risk)
 
     def _read(self, obs: Single, w: Floats, *, only_means: bool = False) -> tuple[Parts, TaskHeads]:
-        """Outputs of the networks reduced to the weights w, and these networks."""
+        """Outputs of the networks folded for the weights w, and the folded networks."""
         key = w.tobytes()
         folded = self._keep(key, lambda: self.law.plain_heads(self.networks, w.astype(np.float32)))
         shapes = self.law.task_shapes(folded)
@@ -273,7 +274,7 @@ class NetworkPolicies:
 
     @property
     def _mean_networks(self) -> int:
-        """How many of the parts are networks of the mean."""
+        """The number of parts that are networks of the mean."""
         return self.law.mean_networks if isinstance(self.law, MeanLowRank) else 1
 
     @property
@@ -291,7 +292,7 @@ class NetworkPolicies:
         return found
 
     def _chunks(self, obs: npt.NDArray[Any]) -> Iterator[Single]:
-        """The observations in chunks whose outputs stay small; one empty chunk if there are none."""
+        """The observations in chunks, which limit the size of outputs; one empty chunk if there are no observations."""
         first = self.networks[0].hidden[0]
         listed = self.n_inputs // first.numbers if isinstance(first, Pairs) else 1
         numbers = self.policies * max(listed * max(self.widths), self.n_actions * self.law.shapes()[0].size)
@@ -408,7 +409,7 @@ class NetworkPolicies:
             parts: The sources, which must agree in sizes and atoms.
 
         Raises:
-            ValueError: There are none, or they do not agree.
+            ValueError: `parts` is empty, or the sources do not agree.
         """
         if not parts:
             raise ValueError("parts must hold networks, got none")
@@ -470,7 +471,7 @@ def _beta(risk: Risk) -> float | None:
 
 @partial(jax.jit, static_argnums=2)
 def _read_folded(folded: Networks, obs: Array, shapes: tuple[Heads, ...]) -> tuple[Array, ...]:
-    """Outputs (K, B, A, H, M) of every part."""
+    """Outputs (K, B, A, H, M) of every part, for H heads of M numbers."""
     return tuple(_outputs(one, obs, shape) for one, shape in zip(folded, shapes, strict=True))
 
 
@@ -490,7 +491,7 @@ def _convolve(task: HistogramTask, obs: Array) -> tuple[Array, Array]:
 
 
 def _task_outputs(task: HistogramTask, obs: Array) -> Array:
-    """Numbers (K, B, A, H, N) of the task's features."""
+    """Logits (K, B, A, H, N) of the histograms of the task's H active features."""
     return _outputs(task.network, obs, Heads(*task.atoms.shape))
 
 
@@ -539,7 +540,7 @@ def _in_two_parts(arrays: Arrays, features: int) -> Arrays:
 def _layout(
     law: Law, policies: int, sizes: Sequence[tuple[int, ...]], actions: int, shared: bool
 ) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the stored arrays, in the order of the networks' leaves; sizes: of each part's layers."""
+    """Names and shapes of the stored arrays, in the order of the networks' leaves; `sizes` are the layers of parts."""
     layout: dict[str, tuple[int, ...]] = {}
     *of_means, last = _PARTS[law.kind]
     for part, own, heads in zip((*of_means[: len(sizes) - 1], last), sizes, law.shapes(), strict=True):

@@ -1,8 +1,11 @@
-"""Training of networks for a library: the deep agents of `rasf.deep`, by one of its two drivers.
+"""Training of networks for a library: the deep agents of `rasf.deep`, by one of its two training loops (drivers).
 
-The fused driver trains in worlds written in jax (`rasf.World`) and in their Gymnasium environments without wrappers, as
-one lane on the device of jax. The stepped driver trains in all other environments. It also trains in worlds if a base
-library takes part in exploration, or if there are several environments.
+The fused driver trains in worlds written in jax (`rasf.World`) and in their Gymnasium environments without wrappers. It
+trains lanes, which are runs in parallel in one program; a library has one lane. The stepped driver trains in all other
+environments. It also trains in worlds if a base library takes part in exploration, or if there are several
+environments.
+
+In each task, the policies of each risk act in an equal share of the steps. Such a share is a *stretch*.
 """
 
 from __future__ import annotations
@@ -63,18 +66,18 @@ def train_networks(
 ) -> list[Trained]:
     """Train the policies of a library.
 
-    There is a policy for each risk and task, and all of them learn from every transition. Each risk acts for its share
-    of a task's steps. Policies for additional tasks learn off-policy only. If training is stopped early, policies are
-    kept for the tasks that were begun, and for the additional tasks. The policies of a base library take part in GPI.
+    There is a policy for each risk and task, and all policies learn from every transition. Policies for additional
+    tasks learn off-policy only. If training is stopped early, policies are kept for the tasks that were begun, and for
+    the additional tasks. The policies of a base library take part in GPI.
 
     Args:
         training: The tasks, the risks and the environment.
         settings: The settings of the agent.
-        bounds: Bounds (d, 2) of the features in a step, from which the support of histograms is derived. With them,
+        bounds: Bounds (d, 2) of the features in a step, from which the support of histograms is derived. If given,
             features outside the bounds that the environment declares are refused. Default: none.
-        support: Support (d, 2) of histograms. Default: that of the base library, or one derived from `bounds`.
-        once: Indices of features that occur at most once in an episode, so that their support is that of one step.
-            Default: none.
+        support: Support (d, 2) of histograms. Default: that of the base library, or derived from `bounds`.
+        once: Indices of features that occur at most once in an episode. The support of such a feature is its bounds in
+            one step. Default: none.
 
     Returns:
         The policies for each risk.
@@ -121,7 +124,7 @@ def train_networks(
         clipped = max(clipped, float(np.nanmax(history["clipped"].sum(axis=1), initial=0.0)))
         found.append(Trained(NetworkPolicies.from_agent(agent, kept), stream.learned[own], history))
     if clipped > _MUCH_CLIPPED:
-        notes.append(f"{clipped:.1%} of the histograms' mass was clipped at the ends of the support; give a wider one")
+        notes.append(f"{clipped:.1%} of the histograms' mass was clipped at the ends of the support; widen `support`")
     return found
 
 
@@ -133,13 +136,16 @@ def _limit(settings: NetworkSettings, env: FeatureVector | WorldAdapter, base: F
     if settings.horizon == "episode" and known:
         return known
     if settings.gamma == 1:
-        raise ValueError("gamma must be below 1, or episode_length the time limit, if the environment declares none")
+        raise ValueError(
+            "gamma must be below 1, unless horizon is 'episode' and the time limit is declared by the environment or "
+            "given as episode_length"
+        )
     return 0
 
 
 def _trained_kind(risks: Sequence[Risk]) -> Callable[[Any], Risk]:
     """The class of the risks, which takes beta; networks learn all risks by one class."""
-    assert all(isinstance(risk, BetaRisk) for risk in risks)  # others are refused before
+    assert all(isinstance(risk, BetaRisk) for risk in risks)  # other risks are refused before
     kinds = {type(risk) for risk in risks if not is_neutral(risk)} or {MeanVariance}
     if len(kinds) > 1:
         raise ValueError("risk must be of one kind for networks, which learn all risks together, got several")
@@ -147,7 +153,7 @@ def _trained_kind(risks: Sequence[Risk]) -> Callable[[Any], Risk]:
 
 
 def _check_rows(objects: int, space: Header) -> None:
-    """Refuse observations that are not rows of `objects` numbers; flat ones are accepted."""
+    """Refuse observations that are not rows of `objects` numbers; flat observations are accepted."""
     shape = tuple(space.get("shape", ()))
     if space["kind"] != "box" or not 1 <= len(shape) <= 2:
         raise ValueError(f"objects are for observations that are rows of numbers, got {space['kind']} of shape {shape}")
@@ -179,10 +185,10 @@ def _memory() -> float:
 
 
 class _Stream:
-    """The stretches of training, one for each task and acting risk, and their statistics so far.
+    """The stretches of training, in sequence or interleaved, and their statistics so far.
 
-    Stretches follow one another, or are interleaved. `taken` are the steps of each stretch. `learned` are the weights
-    for which policies learn at each risk: the tasks and the additional tasks.
+    taken: Steps so far of each stretch.
+    learned: Weights for which policies learn at each risk: the tasks and the additional tasks.
     """
 
     STATE = ("taken", "total", "failures", "extras", "known", "_shown")  # attributes in a checkpoint
@@ -191,20 +197,20 @@ class _Stream:
         tasks, further, risks = training.tasks, training.extra_tasks, training.risks
         self.steps, self.interleaved = max(1, training.steps_per_task // len(risks)), interleaved
         self._reports, self._risks = training.reports, len(risks)
-        self.w = np.repeat(tasks, len(risks), axis=0)  # task by task, each for all risks
+        self.w = np.repeat(tasks, len(risks), axis=0)  # of each stretch: ordered by task, then by risk
         self.risks = list(risks) * len(tasks)
         self.tasks = Tasks.of(self.w)
         beta = np.array([risk.beta for risk in risks], np.float32)  # type: ignore[attr-defined]
         self.acting = np.tile(beta, len(tasks))
         self.learned, self._further = np.concatenate([tasks, further]), len(further)
-        # risk by risk, so that the policies of each are together
+        # ordered by risk, so that the policies of one risk are contiguous
         weights = np.tile(self.learned.astype(np.float32), (len(risks), 1))
         self.policies = Policies(weights, np.repeat(beta, len(self.learned)))
         self.taken = np.zeros(len(self.w), np.int64)
         self.total, self.failures = np.zeros(len(self.w)), np.full(len(self.w), np.nan)
         self.extras = np.full((len(self.w), 3), np.nan)  # loss and clipped mass
         self.known: dict[str, float] = {}  # further statistics of progress, by name
-        self._shown = np.zeros(len(self.w), np.int64)  # at how many steps of all stretches each was last reported
+        self._shown = np.zeros(len(self.w), np.int64)  # total steps at the last report of each stretch
 
     @property
     def all_steps(self) -> int:
@@ -217,7 +223,7 @@ class _Stream:
 
     @property
     def begun_tasks(self) -> int:
-        """The number of tasks that were begun; all, if they are interleaved."""
+        """The number of tasks that were begun; all tasks, if they are interleaved."""
         if self.interleaved:
             return len(self.w) // self._risks
         return -(-int(np.flatnonzero(self.taken).max(initial=0) + 1) // self._risks)
@@ -229,7 +235,7 @@ class _Stream:
         """
         if failure is not None and np.isnan(self.failures[0]):  # the first report: there were no failures before
             self.failures[:] = 0.0
-        for i in valid.nonzero()[0].tolist():  # several may be in one stretch
+        for i in valid.nonzero()[0].tolist():  # several environments may be in one stretch
             stretch = active[i]
             self.taken[stretch] += 1
             self.total[stretch] += rewards[i]
@@ -237,7 +243,7 @@ class _Stream:
                 self.failures[stretch] += failure[i]
 
     def next_turn(self, active: Ints) -> int:
-        """The stretch with the fewest steps; each environment (n,) that is in a stretch counts as one step of it."""
+        """The stretch with the fewest steps; each environment in a stretch, by `active` (n,), counts as one step."""
         return int(np.argmin(self.taken + np.bincount(active, minlength=len(self.w))))
 
     def next_shown(self, active: Ints) -> int:
@@ -253,7 +259,7 @@ class _Stream:
         return self._reports[r](task, *seen, extras, share)
 
     def history(self, r: int, begun: int) -> Arrays:
-        """The history of one risk, with an entry for each begun task, and nan for additional tasks, which never act."""
+        """Statistics of one risk, with an entry for each begun task, and nan for additional tasks, which never act."""
         named = {"return": self.total, "failures": self.failures}
         named |= {"loss": self.extras[:, 0], "clipped": self.extras[:, 1:]}
         acted = {name: part[r :: self._risks][:begun] for name, part in named.items()}
@@ -305,10 +311,10 @@ class _Turns:
     """The state of the stepped loop with n environments.
 
     active: The stretch (n,) of each environment.
-    in_turn: Steps (n,) of its episode in this stretch.
+    in_turn: Steps (n,) of each environment since its last change of stretch.
     shown: Steps of all environments at the last report of progress.
     all_taken: Steps of all environments.
-    told: Losses and clipped masses of the updates since the last report, as far as they were read from the device.
+    told: Losses and clipped masses of updates since the last report that were already read from the device.
     """
 
     STATE = ("obs", "active", "in_turn", "shown", "all_taken", "told")  # attributes in a checkpoint
@@ -324,7 +330,7 @@ class _Turns:
         self._lately: list[Learned] = []
 
     def add(self, learned: Learned | None) -> None:
-        """Add the statistics of some updates, without waiting for them."""
+        """Add the statistics of some updates, without waiting for the device."""
         if learned is not None:
             self._lately.append(learned)
 
@@ -394,7 +400,7 @@ def _train_stepped(
 
 
 def _fused_greedy(agent: Agent, lanes: Lane, env: FeatureVector | WorldAdapter, w: Floats, risk: Risk) -> Greedy:
-    """The greedy policy of the networks of the first lane, which are copied at the first call."""
+    """The greedy policy of the networks of the first lane; the networks are copied at the first call."""
     fetched: list[NetworkPolicies] = []
 
     def policies() -> NetworkPolicies:
@@ -432,7 +438,7 @@ def _greedy(agent: Agent, act: Callable[[Any, int], int], predict: Callable[[Any
 
 
 def _base_scores(base_library: FrozenPolicies | None, stream: _Stream) -> BaseScores | None:
-    """The best scores of the policies of the base library."""
+    """A function that returns the best scores of the base library's policies; None without a base library."""
     if base_library is None:
         return None
     return lambda obs, now: base_library.scores(obs, stream.w[now], stream.risks[now]).values.max(axis=0)
@@ -459,10 +465,10 @@ def _atoms(
 
 
 def _bounds_check(declared: Floats | None) -> Callable[[npt.NDArray[Any]], None]:
-    """A check that features (.., d) are within the declared bounds (d, 2) of a step, which may be infinite.
+    """A function that refuses features (.., d) outside the declared bounds (d, 2) of a step, which may be infinite.
 
-    It is for histograms whose support is derived from these bounds, because values outside would be clipped. 0 is
-    accepted outside the bounds too, as at the end of an episode, because every support contains it.
+    Histograms whose support is derived from these bounds would clip such features. A feature of 0, as at the end of an
+    episode, is always accepted, because every support contains 0.
     """
     if declared is None or not np.isfinite(declared).any():
         return lambda phi: None

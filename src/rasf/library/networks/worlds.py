@@ -1,4 +1,4 @@
-"""Worlds in jax as environments of `learn`. They need no Gymnasium, and networks are trained by the fused driver."""
+"""Worlds in jax as environments of `learn`, for the fused driver; Gymnasium need not be installed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class WorldAdapter:
 
 
 def compiled_world(env: FeatureVector | WorldAdapter) -> World | None:
-    """Return the world that an environment wraps without changes, or None.
+    """Return the jax world that an environment wraps without changes, or None.
 
     Args:
         env: The environment. Its class must declare the world as `compiled_world`.

@@ -110,7 +110,7 @@ def test_features_may_come_from_a_function():
         ({"terminated": np.array([0, 2, 0, 0, 0, 0])}, "terminated must be 6 flags"),
         ({"next_obs": np.array([[1], [7], [9], [1], [2], [3]])}, "after row 1 of the log, in episode 0, it is not"),
         ({"episode": np.array([0, 0, 0, 1, 0, 0])}, "other steps interrupt episode 0"),
-        ({"episode": np.array([0, 0, 0, 0, 0, 0])}, "no steps after its end; row 2 of the log ends 0"),
+        ({"episode": np.array([0, 0, 0, 0, 0, 0])}, "no steps after its end; row 2 ends episode 0"),
         ({"episode": np.array([0, 0, 0.5, 1, 1, 1])}, "episode must be 6 whole"),
         ({name: part[:0] for name, part in arrays().items()}, "at least one transition"),
     ],
