@@ -39,9 +39,9 @@ def serve(
 
     Args:
         library: The library of the first view; None for only the built-in views.
-        env: Id of the library's environment, in place of the one that the library names. Default: none.
+        env: Id of the library's environment. Default: the id that the library names.
         host: Address to listen on. Default: 127.0.0.1.
-        port: Port to listen on; 0 takes a free one. Default: 8080.
+        port: Port to listen on; 0 takes a free port. Default: 8080.
         show: Whether to open the page in a browser. Default: True.
         seed: Seed of the library that is trained at the start. Default: 0.
         ready: Called with the URL once the server listens. Default: none.

@@ -18,10 +18,10 @@ def explore(
     ] = None,
     env: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:ID", help="Environment of FILE, if a module of yours must be imported for it."),
+        typer.Option(metavar="MODULE:ID", help="Environment of FILE, if its module must be imported first."),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; others can connect if it is not local.")
+        str, typer.Option(help="Address to listen on; other machines can connect if it is not local.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8080,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,

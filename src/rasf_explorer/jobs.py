@@ -1,12 +1,12 @@
-"""Work in threads, so that the page never blocks, with two rules for new calls during a running one.
+"""Calls that run in threads, so that the page never blocks. Two classes handle a new call while another call runs:
 
-    CancelPrevious   a new call stops the running one and drops its result: rollouts, frontiers
-    Coalesce         the running call finishes and its result is shown; of the waiting calls only the newest runs. While
-                     a slider moves, the page keeps updating, and no queue grows
+    CancelPrevious   a new call stops the running call and drops its result; for rollouts and frontiers
+    Coalesce         the running call finishes and its result is shown; of the waiting calls only the newest runs. So
+                     the page keeps updating while a slider moves, and no queue grows
 
-Both are used from one event loop. Work of `CancelPrevious` gets a function `stop`, which returns True once the result
-is no longer needed; the work may then raise `Stopped`. An error becomes a sentence for `say`, and `run` returns None,
-as it does for work that was superseded.
+Each object is used from one event loop. A call of `CancelPrevious` gets a function `stop`, which returns True once the
+result is no longer needed; the call may then raise `Stopped`. The method `run` returns None if the call was stopped or
+replaced, or failed. The error of a failed call becomes a sentence, which is given to `say`.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ async def _in_thread(say: Say, wanted: Stop, work: Callable[..., T], *args: obje
 
 
 class CancelPrevious:
-    """Run only the latest call; stop the one before."""
+    """Run only the latest call; stop the previous call."""
 
     def __init__(self, say: Say) -> None:
         self._say, self._stopped = say, threading.Event()
 
     async def run(self, work: Callable[..., T], *args: object) -> T | None:
-        """Run work in a thread, and stop the call before.
+        """Run work in a thread, and stop the previous call.
 
         Args:
             work: Called as `work(*args, stop)`.
             *args: Arguments of the work.
 
         Returns:
-            The result, or None if the call was superseded, stopped or failed.
+            The result, or None if the call was stopped or failed.
         """
         self.stop()
         mine = self._stopped = threading.Event()
@@ -83,7 +83,7 @@ class Coalesce:
             *args: Arguments of the work.
 
         Returns:
-            The result, or None if a newer call replaced it while it waited, or if it failed.
+            The result, or None if a newer call replaced this call while it waited, or if it failed.
         """
         self._asked += 1
         mine = self._asked
@@ -93,12 +93,12 @@ class Coalesce:
             return await _in_thread(self._say, lambda: self._open, work, *args)
 
     def close(self) -> None:
-        """Start no more calls, and drop the result of the running one."""
+        """Start no more calls, and drop the result of the running call."""
         self._open = False
 
 
 class Reports:
-    """Progress of a thread, shown in the event loop that created this object; quick reports are merged."""
+    """Progress reports of a thread, shown in the event loop that created this object; newer reports replace older."""
 
     def __init__(self, show: Callable[..., object]) -> None:
         self._show, self._loop, self._waiting = show, asyncio.get_running_loop(), threading.Event()

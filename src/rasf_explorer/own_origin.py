@@ -1,9 +1,9 @@
 """ASGI middleware of the explorer: refuses requests of other origins, and adds security headers to every response.
 
 A page of another site can open a socket to a server on this machine, or show the explorer in a frame and catch clicks.
-Browsers send `Origin` with sockets, so a request is refused if its origin is not the host that it is sent to. The
-content security policy restricts scripts, connections and pictures to this server, and forbids frames. Inline scripts
-and `eval` are allowed, because NiceGUI needs them.
+Browsers send the header `Origin` with sockets. A request is refused if its origin is not the host in its header `Host`.
+The content security policy restricts scripts, connections and pictures to this server, and forbids frames. Inline
+scripts and `eval` are allowed, because NiceGUI needs them.
 """
 
 from __future__ import annotations

@@ -34,9 +34,9 @@ class State:
     seed: int = 0
     layer: str = ""
     rollout: int = 0  # the rollout that is played back
-    step: int = 0  # the step of it that is shown
+    step: int = 0  # the shown step of this rollout
     limit: float | None = None
-    static: bool = False  # the risk of the whole return, not of the remaining one
+    static: bool = False  # whether the risk is that of the whole return, not of the remaining return
 
     @property
     def ways(self) -> Ways:
@@ -61,7 +61,7 @@ class State:
         return urlencode({name: value for name, value in said.items() if value is not None}, safe=",:")
 
     def rolled(self) -> str:
-        """Return the query with only those values that rollouts depend on."""
+        """Return the query with only the values on which rollouts depend."""
         task = State(self.view, self.w, self.family, self.level)
         return replace(task, seed=self.seed, limit=self.limit, static=self.static).to_query()
 
@@ -79,7 +79,7 @@ def from_query(query: Mapping[str, str], view: str, scene: Scene, seed: int = 0)
     """Read a link.
 
     Args:
-        query: The link's query, by name.
+        query: Values of the link's query, by name.
         view: Key of the view.
         scene: The scene of the view.
         seed: Default seed. Default: 0.

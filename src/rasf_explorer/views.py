@@ -1,9 +1,11 @@
 """The views that all visitors share: scenes that are made once, in the background, when they are first opened.
 
-A view is made by a function of `tick`, to which it reports the share done, and `stop`. Visitors see its progress. Each
-visitor may cancel it for all, or start it again. An error is kept as one sentence. Opened files become further views.
-Links name the key of a view, which is a hash of the library's description: a link never shows the numbers of another
-library, and a file that is opened twice is one view.
+The function that makes a scene has two arguments: `tick`, which it calls with the share of the work done, and `stop`,
+which returns True once the view was cancelled. Visitors see the progress. Each visitor may cancel the work for all
+visitors, or start it again. An error is kept as one sentence.
+
+Opened files become further views. Links name the key of a view. The key of a file's view contains a hash of the
+library's description. So a link never shows the numbers of another library, and a file opened twice is one view.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ class View:
 
     Attributes:
         scene: The scene; None until it is ready.
-        error: Why it was cancelled or failed; None otherwise.
-        share: The share of the work done; None if it is not known.
+        error: A sentence if the work was cancelled or failed; None otherwise.
+        share: The share of the work done; None if unknown.
     """
 
     def __init__(self, key: str, title: str, making: str, library: str, make: Make) -> None:
@@ -44,7 +46,7 @@ class View:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Start to make the scene, unless it is ready or being made; start again if it was cancelled or failed."""
+        """Make the scene in a thread, unless it is ready or being made; try again after a cancellation or an error."""
         if self._thread is None or self.error is not None:
             self.error, self.share, self._stopped = None, None, threading.Event()
             stop = self._stopped.is_set
@@ -70,7 +72,7 @@ class View:
 
 
 class Views:
-    """All views by key, the first opened file first."""
+    """All views by key; the view of the first opened file is the first."""
 
     def __init__(self, library: PolicyLibrary | None, seed: int, env: str | None = None) -> None:
         self._by_key: dict[str, View] = {}
@@ -89,12 +91,12 @@ class Views:
         return next(iter(self))
 
     def add_library(self, library: PolicyLibrary, name: str, env: str | None = None) -> View:
-        """Add the view of a library from a file, unless it exists.
+        """Add the view of a library from a file, unless the view exists.
 
         Args:
             library: The library.
-            name: Where it comes from, for the provenance.
-            env: Id of its environment. Default: the one that the library names.
+            name: Name of the file, for the provenance.
+            env: Id of the library's environment. Default: the id that the library names.
 
         Returns:
             The view.
@@ -123,7 +125,7 @@ class Views:
 
 
 def is_of_a_file(key: str) -> bool:
-    """Return whether the key is that of a library from a file."""
+    """Return whether a key is that of a library from a file."""
     return key.startswith(_FILE)
 
 
@@ -132,11 +134,11 @@ def scene_of(library: PolicyLibrary, env: str | None = None) -> Scene:
 
     Args:
         library: The library.
-        env: Id of the environment to act in. Default: the one that the library names.
+        env: Id of the environment to act in. Default: the id that the library names.
 
     Returns:
-        The scene of the library's environment; the generic `LibraryScene` if there is none, if the library does not fit
-        it, or if `env` is another environment.
+        The scene made for the library's environment; the generic `LibraryScene` if there is no such scene, if the
+        library does not fit the environment, or if `env` is another environment.
     """
     from rasf_explorer.scenes.driving import ROADS, DrivingScene
     from rasf_explorer.scenes.library import LibraryScene
@@ -188,8 +190,8 @@ def _usual(seed: int) -> list[View]:
         return scene_of(shipped_driver())
 
     trained = f"trained at the start, seed {seed}"
-    training = "Training a library. In the meantime, the grid is ready."
-    loading = "Loading the networks, and computing the values that no slider changes."
+    training = "Training a library. In the meantime, the view Grid is ready."
+    loading = "Loading the networks, and computing values that do not depend on the sliders."
     return [
         View("four-room", "Four rooms", training, trained, four_room),
         View("grid", "Grid", "Planning the source policies.", "planned exactly", grid),

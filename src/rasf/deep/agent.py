@@ -5,13 +5,14 @@ For each transition (s, a, phi, s') and each policy k (Algorithm 2):
     a'_k = argmax_b risk[Z_k(s', b) . w_k]      chosen by the online networks
     Z_k(s, a)  <-  phi + gamma Z_k(s', a'_k)    evaluated by the target networks
 
-phi may be the discounted sum over up to n steps, and s' the state after them. The sum of policy k ends before an action
-that is clearly worse for policy k than its best one: by more than `_NEARLY` times the mean difference between the best
-and the worst action. Otherwise Z_k would be the return of the behaviour policy.
+Z_k is the distribution of the feature return of policy k, and w_k are the weights of its task. With n-step returns, phi
+is the discounted sum over up to n steps, and s' is the state after these steps. The sum of policy k ends before an
+action whose score for policy k is lower than the best score by more than `_NEARLY` times the mean difference between
+the best and the worst action. Without this rule, Z_k would be the return of the behaviour policy.
 
-The kind of the distribution Z makes the paper's agents: histograms (SFC51, RaSFC51), the mean (SFDQN), mean and
-covariance (SFDQN with residual covariance). beta = 0 is risk-neutral. All functions are pure and for a single seed; use
-`jax.vmap` for several.
+The paper's agents differ in the kind of Z: histograms (SFC51, RaSFC51), the mean (SFDQN), mean and covariance (SFDQN
+with residual covariance). beta = 0 is risk-neutral. All functions are pure and for a single seed; use `jax.vmap` for
+several seeds.
 
 With a `limit`, returns are those of an episode of this many steps. The time left is an input of the networks (`Clock`),
 and the remaining return after the last step is 0. Without a limit, returns are continuing.
@@ -50,7 +51,7 @@ class Tasks(NamedTuple):
     """T tasks.
 
     Attributes:
-        weights: Their weights (T, d).
+        weights: Weights (T, d) of the tasks.
         inputs: Inputs (T, c) by which networks see the task; c is 0 for networks that do not see it.
     """
 
@@ -80,12 +81,12 @@ class Learner(NamedTuple):
 
     Attributes:
         online: The networks that are trained.
-        target: The target networks; empty without `target_period`.
+        target: The target networks; empty if the setting `target_period` is 0.
         optimiser: The state of the optimiser.
         updates: The number of updates so far ().
-        average: The mean of the weights over the last updates; empty without `average`.
-        chooser: The networks that choose a', with `freeze`: the online networks at first, frozen ones at the end of
-            training. Empty without `freeze`; the online networks choose then.
+        average: The mean of the weights over the last updates; empty if the setting `average` is 0.
+        chooser: The networks that choose a': the online networks at first, frozen networks at the end of training.
+            Empty if the setting `freeze` is 0; the online networks then always choose.
     """
 
     online: Networks
@@ -102,8 +103,8 @@ class Target(NamedTuple):
     Attributes:
         phi: Summed features (B, d), or (K, B, d) if every policy has its own sums.
         discount: Discount of the remaining return, (B,) or (K, B).
-        following: Outputs (K, B, H, M) of every part for the action that policy k chooses after the sum.
-        longest: The sum of gamma^t over the steps left after the sum, (B,) or (K, B).
+        following: Outputs (K, B, H, M) of every part for the action a' of each policy.
+        longest: The sum of gamma^t over the steps left at s', (B,) or (K, B).
     """
 
     phi: Array
@@ -118,18 +119,18 @@ class Agent:
 
     Attributes:
         settings: The settings.
-        law: The return distribution.
+        law: The object that represents return distributions.
         policies: Number K of policies.
         inputs: Number of inputs of the networks.
         actions: Number of actions.
-        active_features: The largest number of features that a task weighs; scoring histograms reads this many heads.
+        active_features: The largest number of nonzero weights of a task; scoring histograms reads this many heads.
         planned: Number of updates of the whole training; with 0, `decay`, `exploration` and `freeze` have no effect.
             Default: 0.
         risk: The class of risks, which takes beta. Default: `MeanVariance`.
-        optimiser: Takes the learning rate. Default: Adam.
+        optimiser: A function from the learning rate to an optimiser. Default: Adam.
         activation: The activation of the hidden layers; the stepped driver acts in numpy and supports tanh only.
             Default: tanh.
-        initialise: Makes the initial networks. Default: `init_network`.
+        initialise: The function that returns initial networks. Default: `init_network`.
         limit: Steps of an episode; 0 for continuing returns. Default: 0.
         neutral: Whether all policies learn risk-neutrally, so that bootstrapping needs the mean only. Default: False.
     """
@@ -211,11 +212,11 @@ class Agent:
         return cls.create(settings, world.observation_size, world.n_actions, training, atoms, **more)
 
     def for_weights(self, weights: npt.ArrayLike) -> Self:
-        """Return the agent for scoring tasks with the weights (.., d): it reads only the features that they weigh."""
+        """Return the agent with `active_features` for tasks with the weights (.., d)."""
         return replace(self, active_features=max(1, int(np.count_nonzero(weights, axis=-1).max())))
 
     def sizes(self, observation_size: int, policies: int, features: int, seen: int) -> list[tuple[str, int, int]]:
-        """Return names of sizes, the agent's sizes, and the sizes that it must have.
+        """Return sizes of the agent to check: for each, the name, the agent's value and the required value.
 
         Args:
             observation_size: Numbers of an observation, without time inputs.
@@ -233,10 +234,10 @@ class Agent:
         """Return the number of updates after a round of `steps` steps.
 
         Args:
-            steps: The steps of all environments in a round.
+            steps: The number of environments, which take one step each in a round.
 
         Raises:
-            ValueError: The number is not whole.
+            ValueError: The number of updates is not whole.
         """
         updates = self.settings.updates * steps
         if updates < 1 or updates != round(updates):
@@ -365,7 +366,7 @@ class Agent:
 
         Args:
             networks: The networks.
-            obs: Inputs of the networks, (B, n), or (K, B, n) if each has its own.
+            obs: Inputs of the networks, (B, n), or (K, B, n) if each network has its own.
             w: The weights (K, d) of each policy's task.
             risk: The risk of all policies, or the beta (K,) of each.
         """
@@ -420,7 +421,7 @@ class Agent:
         steps, optimiser = self.gradient_step.update(gradient, learner.optimiser)
         online, done = optax.apply_updates(learner.online, steps), learner.updates + 1
         average, chooser = learner.average, learner.chooser
-        if average:  # the mean over all updates at first, later over about the last `average`
+        if average:  # the mean over all updates at first, later over about the last `average` updates
             share = 1.0 / jnp.minimum(done, self.settings.average)
             average = jax.tree.map(lambda mean, now: mean + share * (now - mean), average, online)
         if chooser:  # after `_freeze_after` updates, the averaged networks of that update choose a'
@@ -429,13 +430,13 @@ class Agent:
         return Learner(online, learner.target, optimiser, done, average, chooser), found
 
     def with_spread(self, networks: Networks, spread: Array) -> Networks:
-        """Return the networks for features, from networks whose outputs are relative to the features' spread.
+        """Return networks for features, from networks whose covariance is relative to the spread of the features.
 
         Args:
             networks: The networks.
             spread: Typical standard deviations (d,) of the features' returns.
         """
-        if self.law.kind is not LawKind.MEAN_LOW_RANK:  # the outputs of other kinds are not relative to it
+        if self.law.kind is not LawKind.MEAN_LOW_RANK:  # covariances of other kinds are not relative to the spread
             return networks
         return self.law.in_units(networks, jnp.ones_like(spread), spread)
 
@@ -516,5 +517,5 @@ class Agent:
         return self.at_time(found, x)
 
     def at_time(self, outputs: Parts, x: Array) -> Parts:
-        """Return outputs at the time left, which is one of the inputs x."""
+        """Return outputs for the time left, which is one of the inputs x."""
         return outputs if self.clock is None else self.law.at_time(outputs, self.clock.share(x))

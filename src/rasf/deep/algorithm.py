@@ -4,19 +4,20 @@ A round is one step of each of n environments. It consists of
 
     act       GPI over all policies, epsilon-greedy, in each environment on its active task
     store     the steps are added to the replay; the bounds of the feature return widen
-    learn     `updates` for each step, on sampled windows; target networks are copied every `target_period` updates
+    learn     `updates` updates per step, on sampled windows (`replay.Windows`); target networks are copied every
+              `target_period` updates
 
-The first `warmup` steps are random, without updates. After them, the scales of inputs and features are fixed: inputs
-are standardised by their mean and standard deviation so far, and features are divided by the size of their returns,
-because networks learn numbers of size about 1 best.
+The first `warmup` steps are random, without updates. After this warm-up, the scales of inputs and features are
+fixed: inputs are standardised by their mean and standard deviation in the warm-up, and features are divided by the size
+of their returns, because networks learn numbers of size about 1 best.
 
 All random numbers are functions of the run's key and an index: the round for exploration and the world, the update for
 sampling. So both drivers draw the same numbers, in blocks of any length, and a run can be stopped and resumed anywhere.
 
 Discounted feature returns are in [low h, high h], where h is the sum of gamma^t over the steps left. low is the
-smallest value of the feature in any step so far, or 0 if that is smaller, and high the largest, or 0: an episode may
-end at once. h is 1 for features that have occurred only in the last steps of episodes. Losses of `MeanLowRank` clip
-predicted means to these bounds (`Within`).
+smallest value of the feature in any step so far, and high the largest. The interval is extended to contain 0, because
+an episode may end at once. h is 1 for features that were nonzero only in the last steps of episodes. Losses of
+`MeanLowRank` clip predicted means to these bounds (`Within`).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from rasf.world import World
 
 _MOST_AVERSE = 2.0  # standard deviations
 _AVERSION = 7  # folded into the key of a round
-_MOST_REPEATED = 1_000  # steps; without a bound their mean is infinite, and one action could take all of training
+_MOST_REPEATED = 1_000  # steps; without a bound their mean is infinite, and training could consist of one action
 _INIT, _STEPS, _SAMPLES, _WORLD = range(4)  # folded into a run's key
 
 
@@ -47,9 +48,9 @@ class StepChance(NamedTuple):
     """The random numbers of one round, (n,) each.
 
     Attributes:
-        explore: Uniform; below epsilon, the environment explores.
+        explore: A uniform number; the environment explores if it is below epsilon.
         action: A random action.
-        repeat: For how many steps it is taken.
+        repeat: The number of steps for which the random action is taken.
         aversion: The aversion of an episode that begins, in standard deviations.
     """
 
@@ -64,8 +65,8 @@ class SampleChance(NamedTuple):
 
     Attributes:
         bits: Random bits that select a row uniformly.
-        by_priority: Uniform; below the setting `prioritised`, the row is drawn by priority instead.
-        share: Uniform; selects that row, see `Priorities.draw`.
+        by_priority: A uniform number; below the setting `prioritised`, the row is drawn by priority instead.
+        share: A uniform number that selects the row drawn by priority, see `Priorities.draw`.
     """
 
     bits: Array
@@ -101,7 +102,7 @@ def step_chance(agent: Agent, key: Array, round_: Array, n: int) -> StepChance:
     if agent.settings.epsilon_z:
         up_to = np.cumsum(1.0 / np.arange(1, _MOST_REPEATED + 1) ** 2)
         shares = jax.random.uniform(repeat, (n,))
-        # all larger numbers count as the largest
+        # repeats above the bound are replaced by the bound
         ends = jnp.asarray(up_to[:-1] * 6 / np.pi**2, jnp.float32)
         repeats = 1 + jnp.searchsorted(ends, shares, side="right")
     aversion, share = jnp.zeros(n), agent.averse_episodes
@@ -146,7 +147,7 @@ class Held(NamedTuple):
 
     Attributes:
         action: A random action that is being repeated.
-        left: For how many more steps it is repeated.
+        left: The number of further steps for which the action is repeated.
         aversion: The aversion of the running episode, in standard deviations.
     """
 
@@ -170,7 +171,7 @@ class Held(NamedTuple):
         return self._replace(aversion=aversion.astype(self.aversion.dtype))
 
     def ended(self, over: Array) -> Held:
-        """Return the state without repeated actions where an episode is `over` (n,)."""
+        """Return the state after episodes that are `over` (n,): their actions are not repeated any more."""
         return self._replace(left=array_namespace(self.left, over).where(over, 0, self.left))
 
 
@@ -199,9 +200,9 @@ class Scaling(NamedTuple):
     """The scales of inputs and features. Networks see inputs (x - shift) * factor, and learn features phi / units.
 
     Attributes:
-        shift: (m,).
-        factor: (m,).
-        units: (d,).
+        shift: The shift (m,) of each input.
+        factor: The factor (m,) of each input.
+        units: The unit (d,) of each feature.
         spread: A typical standard deviation (d,) of each feature's return, in these units.
     """
 
@@ -217,11 +218,11 @@ class Scaling(NamedTuple):
 
     @classmethod
     def of(cls, agent: Agent, steps: replay.Steps) -> Scaling:
-        """Return the scales with which inputs have mean 0 and standard deviation 1, and returns are about 1.
+        """Return scales by which inputs have mean 0 and standard deviation 1, and feature returns are of size about 1.
 
-        Inputs that never changed and features that never occurred are not scaled, nor are features of histograms, whose
-        atoms are in the features' own units. Inputs that list objects are only divided by the root mean square of each
-        column over all objects, so that empty rows stay zero.
+        Inputs that never changed and features that were always 0 are not scaled. Features of histograms are not scaled
+        either, because the atoms are in the features' own units. If inputs list objects, each number of an object is
+        divided by its root mean square over all objects. It is not shifted, so that empty rows stay zero.
 
         Args:
             agent: The agent.
@@ -278,7 +279,7 @@ class Scaling(NamedTuple):
 
 
 def _size_of_columns(obs: Array, objects: int) -> Array:
-    """Root mean squares (n,) of each number of an object over all objects that are not empty, equal for all objects."""
+    """Root mean squares (n,) of the numbers of an object over all objects that are not empty, tiled for all objects."""
     xp = array_namespace(obs)
     each = obs.reshape(-1, objects)
     present = (each != 0).any(axis=1)
@@ -287,7 +288,7 @@ def _size_of_columns(obs: Array, objects: int) -> Array:
 
 
 def widened(within: Within, phi: Array, ended: Array) -> Within:
-    """Return the range of features, extended by n steps, in numpy or jax.
+    """Return the range of features, extended to the features of n steps, in numpy or jax.
 
     Args:
         within: The range so far.
@@ -342,7 +343,7 @@ def scores(
 
 
 class Goal(NamedTuple):
-    """What updates learn for.
+    """The tasks and risks for which policies are trained.
 
     Attributes:
         tasks: The tasks of the stream.
@@ -361,7 +362,7 @@ def update(
     Args:
         agent: The agent.
         learner: The state before the update.
-        goal: What to learn for.
+        goal: The tasks and risks for which policies are trained.
         seen: The scales of inputs and features.
         within: The range of features, not scaled.
         batch: B windows from the replay, not scaled.
@@ -386,9 +387,9 @@ def update(
 def correction(agent: Agent, frequency: Array, updates: Array) -> Array:
     """Return importance weights for prioritised replay.
 
-    At first every weight is 1, so that policies learn from rare outcomes quickly. From the middle of training on, the
-    weights correct fully for the frequency. Otherwise outcomes with large errors would have too much probability in the
-    learned distributions.
+    The weights are frequency^-c, where c rises from 0 to 1 in the first half of training. With c = 0, policies learn
+    quickly from rare outcomes. With c = 1, outcomes with large errors do not get too much probability in the learned
+    distributions. If the length of training is not known, c is 1.
 
     Args:
         frequency: How many times more often than uniformly rows are drawn (..).

@@ -15,7 +15,7 @@ _UNIFORM_STD = 12**-0.5  # standard deviation of the uniform distribution on [0,
 class Clock(NamedTuple):
     """The time inputs for episodes of at most `limit` steps, discounted by gamma.
 
-    With n steps left, the first input is the logarithm of the sum of gamma^t over these steps, and the last is
+    With n steps left, the first input is the logarithm of the sum of gamma^t over these steps, and the second is
     n / limit. Both are standardised over the steps of an episode.
     """
 
@@ -47,6 +47,6 @@ class Clock(NamedTuple):
         """Return the sum of gamma^t over the steps left (..), as a share of the sum over a whole episode.
 
         Args:
-            x: Inputs of networks (.., n), with the time inputs.
+            x: Inputs of networks (.., n); the last two are the time inputs.
         """
         return self._summed((x[..., -1] * _UNIFORM_STD + 0.5) * self.limit)

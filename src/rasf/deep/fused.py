@@ -1,14 +1,15 @@
 """The fused driver: act, step the world, store, sample and update in one compiled scan, for many lanes in parallel.
 
 A lane is one run. Lanes differ only in their `RunConfig`, so `jax.vmap` packs seeds and risk levels into one program.
-The tasks of a lane follow one another in one environment, or are interleaved, with an environment for each. They share
-the networks, the optimiser and the replay. The algorithm is that of `rasf.deep.algorithm`.
+The tasks of a lane follow one another in one environment, or are interleaved, with one environment for each task. All
+tasks of a lane share the networks, the optimiser and the replay. The algorithm is that of `rasf.deep.algorithm`, where
+a round is one step of every environment. A period is the rounds between two copies to the target networks.
 
-    chunk = scan over target periods of (scan over rounds; copy to the target networks)
+    chunk = scan over periods of (scan over rounds; copy to the target networks)
 
-The copy is between the inner scans, so that rounds need no condition. The random numbers of a period are drawn before
-it. A run can be split into chunks anywhere and resumed; on the same device, with the same number of lanes, the result
-has the same bits.
+The copy is outside the inner scan, so that rounds need no condition. The random numbers of a period are drawn before
+the period. A run can be split into chunks anywhere and resumed. On the same device, with the same number of lanes, the
+result has the same bits.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class RunConfig(NamedTuple):
 
 
 class Rated(NamedTuple):
-    """Priorities, and the rows (B,) of the last update with their errors (B,), which become priorities in the next."""
+    """Priorities, and the rows (B,) of the last update with their errors (B,), not yet among the priorities."""
 
     priorities: Priorities
     rows: Array
@@ -80,7 +81,7 @@ class Lane(NamedTuple):
 
 
 class PeriodStats(NamedTuple):
-    """Statistics of some rounds: mean loss, mean clipped mass (2,), phi's mean (E, d), smallest and largest (d,)."""
+    """Statistics of some rounds: means of loss, clipped mass (2,) and features (E, d); extremes of features (d,)."""
 
     loss: Array
     clipped: Array
@@ -114,7 +115,7 @@ class Schedule:
 
 
 class Chunk(NamedTuple):
-    """The state of training after a chunk, and its statistics, which are means over its steps.
+    """The state of training after a chunk, and means over the steps of the chunk.
 
     Attributes:
         step: Number of steps so far.
@@ -143,7 +144,7 @@ def environments(agent: Agent, tasks: int) -> int:
 def period_of(agent: Agent, tasks: int = 1) -> int:
     """Return the steps of all environments between copies to the target networks.
 
-    They are whole rounds with about `target_period` updates.
+    These steps are whole rounds with about `target_period` updates.
 
     Args:
         agent: The agent.
@@ -158,8 +159,9 @@ def chunks(
 ) -> Iterator[Chunk]:
     """Train lanes, chunk by chunk.
 
-    A chunk has `evaluate_every` steps in whole target periods. It ends earlier at the end of the warm-up, of a period
-    that was begun, or of a task. The lanes of a chunk are valid until the next chunk is computed.
+    A chunk has `evaluate_every` steps, rounded down to whole periods. It ends earlier at the end of the warm-up, of a
+    task, or of a period that an earlier chunk left unfinished. The lanes of a chunk are valid until the next chunk is
+    computed, which reuses their memory.
 
     Args:
         agent: The agent.
@@ -170,7 +172,7 @@ def chunks(
         step: The number of steps of these lanes. Default: 0.
     """
     n, stretch = environments(agent, schedule.tasks), schedule.steps_per_task
-    period, every = period_of(agent, schedule.tasks) // n, schedule.evaluate_every // n  # from here on in rounds
+    period, every = period_of(agent, schedule.tasks) // n, schedule.evaluate_every // n  # in rounds, not steps
     warm = -(-agent.settings.warmup // n)
     lanes = start_lanes(agent, world, configs, schedule) if lanes is None else lanes
     while step < schedule.steps:
@@ -198,7 +200,7 @@ def chunks(
 
 @partial(jax.jit, donate_argnums=0)
 def _with_new_episodes(lanes: Lane, begin: Array) -> Lane:
-    """The lanes, of one environment each, at the beginning of a task: new episodes, to which no n-step sum extends."""
+    """The lanes, of one environment each, at the start of a task: episodes start anew, and n-step sums end before."""
     rows = lanes.ring.rows
     ring = Ring(rows.at[:, (begin - 1) % rows.shape[1], -1].set(1.0))
     return lanes._replace(age=jnp.zeros_like(lanes.age), held=jax.tree.map(jnp.zeros_like, lanes.held), ring=ring)
@@ -211,7 +213,7 @@ class Stage(NamedTuple):
         periods: Number of periods.
         length: Rounds of each period.
         warming: Whether actions are random and nothing is learned.
-        scales: Whether the warm-up ends with the stage, so that inputs and features are scaled from then on.
+        scales: Whether the warm-up ends with the stage; the scales of inputs and features are then computed.
         copies: Whether target networks are copied after each period.
     """
 
@@ -266,7 +268,7 @@ def start(agent: Agent, world: World, capacity: int, config: RunConfig) -> Lane:
     rated: Rated | tuple[()] = ()
     if chosen.prioritised:
         batch = (chosen.batch,)
-        # before the first update: row 0, with the priority of every new row
+        # before the first update there are no errors: row 0 keeps the priority of a new row
         rated = Rated(Priorities.empty(len(ring.rows)), jnp.zeros(batch, jnp.int32), jnp.ones(batch))
     nothing = jnp.zeros(features)
     return Lane(

@@ -1,24 +1,24 @@
-"""Distributions of feature returns as networks represent them: their outputs, scores on tasks, and losses.
+"""Distributions of feature returns, as networks represent them: outputs of the networks, scores on tasks, and losses.
 
-    Histogram        N probabilities for each of d features, assumed independent; one head per feature
+    Histogram        N probabilities for each of d features, which are assumed independent; one head per feature
     MeanOnly         the mean psi only, so that only the mean can be scored
     MeanCovariance   psi, and by a second network the covariance Sigma from the residual recursion
                      delta delta' + gamma^2 Sigma(s', a'),  delta = phi + gamma psi(s', a') - psi(s, a)
     MeanLowRank      psi and Sigma by two networks, Sigma as a diagonal and factors of low rank (`rasf.deep.low_rank`)
 
 A distribution consists of parts; each part is one stack of K networks. Outputs of a part have shape (K, B, A, H, M):
-policies, batch, actions, heads, numbers per head. `task_heads` reduces the last layer to the outputs that a task needs:
-a task that weighs two features of thirteen needs two histograms. Of psi and Sigma it needs the two numbers psi . w and
-w' Sigma w, which are linear in the last layer.
+policies, batch, actions, heads, numbers per head. `task_heads` reduces the last layer to the outputs that a task needs.
+With histograms, a task with weights on two of thirteen features needs two histograms. With psi and Sigma, a task needs
+the two numbers psi . w and w' Sigma w, which are linear in the last layer.
 
 Histograms are learned as in C51, separately for each feature, on fixed atoms with the projected Bellman update
 
     support       z_j = low + j Delta,  [low, high] = [phi_min, phi_max] / (1 - gamma),  Delta = (high - low) / (N - 1)
     projection    m_j = sum_k clip(1 - |clip(phi + gamma z_k) - z_j| / Delta, 0, 1) p_k
 
-The projection keeps the mean while no mass is clipped, and increases the variance by Delta^2 f (1 - f) at every update,
-where f is the share of a value's mass that goes to the upper of its two neighbouring atoms. Histograms converge to the
-fixed point of the projected operator, not to the return distribution itself.
+The projection keeps the mean while no mass is clipped. The mass of each value is shared by its two neighbouring atoms.
+If f is the share of the upper atom, every update increases the variance by Delta^2 f (1 - f). Histograms converge to
+the fixed point of the projected operator, not to the return distribution itself.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class TaskHeads(NamedTuple):
     Attributes:
         networks: The networks of every part, with the heads that are needed.
         atoms: Atoms (K, F, N) of F heads per policy, for histograms; else empty.
-        weights: Weights (K, F) of these heads, for histograms; else the weights (K, d) of the features.
+        weights: Weights (K, F) of the features of these heads, for histograms; else the weights (K, d) of all features.
     """
 
     networks: Networks
@@ -90,7 +90,7 @@ class Within(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """B transitions, for K policies. With n-step returns, each policy may have its own sums of features.
+    """B transitions from s to s', for K policies. With n-step returns, each policy may have its own sums of features.
 
     Attributes:
         phi: Features, or their n-step sums, (B, d) or (K, B, d).
@@ -142,7 +142,7 @@ class Law(Protocol):
         """
 
     def task_shapes(self, task_heads: TaskHeads) -> tuple[Heads, ...]:
-        """Return the shape of the outputs of every part after the reduction.
+        """Return the shape of the outputs of every part of reduced networks.
 
         Args:
             task_heads: The reduced networks.
@@ -197,20 +197,20 @@ class Law(Protocol):
         """
 
     def in_units(self, networks: Networks, units: Array, spread: Array) -> Networks:
-        """Return the networks of features as they are, from networks that learned features in other units.
+        """Return networks for features in their own units, from networks that learned scaled features.
 
         Args:
             networks: The networks.
             units: The unit (d,) by which each feature was divided.
-            spread: A typical standard deviation (d,) of each feature's return, in these units.
+            spread: A typical standard deviation (d,) of each feature's return, in multiples of the unit.
         """
 
     def at_time(self, outputs: Parts, share: Array) -> Parts:
-        """Return the outputs at a time.
+        """Return the outputs for the time left in the episode.
 
         Args:
-            outputs: The outputs.
-            share: The sum of gamma^t over the steps left, as a share of a whole episode's, (B,) or (K, B).
+            outputs: The outputs of the networks.
+            share: The sum of gamma^t over the steps left, as a share of the sum over a whole episode, (B,) or (K, B).
         """
 
     def mean_heads(self, networks: Networks, w: Array) -> TaskHeads:
@@ -241,7 +241,7 @@ class Histogram:
         return (Heads(task_heads.weights.shape[-1], len(self.atoms[0])),)
 
     def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:
-        """Select the heads of the features that w weighs, in order, padded to `active` by features of weight zero."""
+        """Select the heads of features with nonzero weights, in order, padded to `active` with features of weight 0."""
         atoms = jnp.array(self.atoms)
         if active == len(self.atoms):
             return TaskHeads(networks, jnp.broadcast_to(atoms, (len(w), *atoms.shape)), w)
@@ -251,7 +251,7 @@ class Histogram:
         return TaskHeads((chosen,), atoms[index], jnp.take_along_axis(w, index, axis=-1))
 
     def scores(self, outputs: Parts, task_heads: TaskHeads, risk: Risk) -> Array:
-        if isinstance(outputs[0], np.ndarray):  # of `plain_heads`
+        if isinstance(outputs[0], np.ndarray):  # outputs of `plain_heads`
             return risk.independent_log(outputs[0], task_heads.atoms, task_heads.weights)
         each = jax.vmap(risk.independent_log)
         return each(outputs[0], task_heads.atoms, task_heads.weights)
@@ -293,7 +293,7 @@ class Histogram:
         return Losses(jnp.sum(cross_entropy, axis=0), jnp.maximum(error, 0.0), jnp.mean(clipped, axis=(0, 1)))
 
     def in_units(self, networks: Networks, units: Array, spread: Array) -> Networks:
-        """Return the networks unchanged: atoms are in the features' own units."""
+        """Return the networks unchanged, because histograms learn features in their own units."""
         return networks
 
     def at_time(self, outputs: Parts, share: Array) -> Parts:
@@ -308,7 +308,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class MeanOnly:
-    """The mean of `features` features, in one head that every task needs."""
+    """The means of the returns of `features` features, in one head."""
 
     kind: ClassVar[LawKind] = LawKind.MEAN
     features: int
@@ -320,7 +320,7 @@ class MeanOnly:
         return (widths,) * len(self.shapes())
 
     def task_shapes(self, task_heads: TaskHeads) -> tuple[Heads, ...]:
-        """Return a head with one number for each column that is left."""
+        """Return one head for each part, with as many numbers as the reduced last layer has columns."""
         return tuple(Heads(1, one.heads.bias.shape[-1]) for one in task_heads.networks)
 
     def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:
@@ -371,13 +371,13 @@ class MeanOnly:
         return outputs[0][..., 0, 0]
 
     def _factors(self, units: Array) -> tuple[Array, ...]:
-        """The factors of each part's outputs."""
+        """Factors by which the outputs of each part change with the units of the features."""
         return (units,)
 
 
 @dataclass(frozen=True)
 class MeanCovariance(MeanOnly):
-    """The mean of `features` features, and in a second part their covariance, packed as in `rasf.transfer`."""
+    """The means of the returns of `features` features; and in a second part the covariance, packed as in `transfer`."""
 
     kind: ClassVar[LawKind] = LawKind.MEAN_COVARIANCE
 
@@ -415,7 +415,7 @@ def padded(first: Array, columns: int, rest: float = 1.0) -> Array:
 
     Args:
         first: Numbers for the columns that are used.
-        columns: Number of columns, with those that align the layer.
+        columns: Number of all columns, including the padding of the layer.
         rest: The number for the other columns. Default: 1.
     """
     xp = array_namespace(first)
@@ -432,7 +432,7 @@ def support_atoms(bounds: npt.ArrayLike, gamma: float, n: int, *, with_zero: boo
 
     Args:
         bounds: Bounds (d, 2) of each feature in a step.
-        gamma: The discount; with 0, `bounds` are those of the sums.
+        gamma: The discount; with 0, `bounds` are bounds of the sums.
         n: Atoms of each feature.
         with_zero: Whether the support must contain 0, because an episode may end at any time. A feature that is always
             0 gets the support [-1, 1]. Default: False.
@@ -464,13 +464,14 @@ def project(probs: Array, phi: Array, discount: Array, atoms: Array) -> tuple[Ar
         atoms: Evenly spaced atoms (N,).
 
     Returns:
-        The histograms (K, N), and the mass (2,) that was clipped below and above the atoms, averaged over the K.
+        The histograms (K, N), and the mass (2,) that was clipped below and above the atoms, averaged over the
+        distributions.
     """
     low, high, spacing = atoms[0], atoms[-1], atoms[1] - atoms[0]
     moved = phi + discount * atoms
     nearness = 1 - jnp.abs(jnp.clip(moved, low, high) - atoms[:, None]) / spacing
     # full precision: a target histogram must keep its mass and its mean
     projected = jnp.einsum("kn,mn->km", probs, jnp.clip(nearness, 0.0, 1.0), precision="highest")
-    slack = 1e-4 * spacing  # rounding is not clipping
+    slack = 1e-4 * spacing  # rounding errors do not count as clipping
     outside = jnp.stack([moved < low - slack, moved > high + slack])
     return projected, jnp.mean(jnp.sum(probs * outside[:, None], axis=-1), axis=-1)

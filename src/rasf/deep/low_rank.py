@@ -1,39 +1,42 @@
 """Mean and covariance of the feature return by networks: the covariance is a diagonal plus a matrix of low rank.
 
-   psi_i    = a_i + f b_i                             f: sum of gamma^t over the steps left, as a share of an episode's
-   Sigma_ij = s_i s_j ((1 if i = j else 0) + c_i . c_j)     s_i > 0 by its logarithm, c_i (rank,)
+For every feature i, the networks output the numbers a_i, b_i and log s_i^2, and the vector c_i (rank,):
 
-Sigma is positive definite. For every w, w' Sigma w needs 1 + rank numbers of the network for each feature that w
-weighs. Without a time limit there is no b.
+   psi_i    = a_i + f b_i                                 f: sum of gamma^t over the steps left, divided by
+   Sigma_ij = s_i s_j ((1 if i = j else 0) + c_i . c_j)      this sum at the start of an episode
+
+Sigma is positive definite. For every w, w' Sigma w needs 1 + rank outputs of the network for each feature with a
+nonzero weight. Without a time limit there is no b.
 
 Means are learned by squared temporal differences delta. Covariances are learned from the variances of sums u' G of the
-feature return G, for fixed directions u: unit vectors, the tasks' weights and random ones. With q = u' Sigma u
+feature return G, for fixed directions u: unit vectors, random vectors and the tasks' weights. With q = u' Sigma u
 
     target    t = (u' delta)^2 + gamma^2 u' Sigma(s', a') u
     loss      (t + e) / (q + e) + log(q + e)          smallest if q is the mean of t, for any distribution of t
 
-Errors of q are relative down to the floor e, so that directions in which features cancel count as much as others. In
-these sums every feature is divided by its usual standard deviation. Relative losses have gradients of the same size
-throughout training, which would dominate layers that Sigma shared with psi. So Sigma has a separate network, of half
-the width.
+The loss depends on the relative error of q, as long as q is above the floor e. So directions in which features cancel
+count as much as other directions. In these sums every feature is divided by its usual standard deviation. The gradients
+of such a loss keep their size throughout training. If Sigma and psi shared layers, these gradients would dominate the
+layers. So Sigma has a separate network, of half the width.
 
 Events are features that are never negative and mostly zero, such as failures. The network outputs the logarithms of
-their means: outputs without logarithm have errors of the same size in all states, and in states where events cannot
-happen these errors would decide the action. Events are learned by the loss m - y log m, which is smallest if m is the
-mean of y.
+their means. The errors of outputs without logarithm have the same size in all states, and would decide the action in
+states where events cannot happen. The mean m of an event is learned by the loss m - y log m for the target y. The loss
+is smallest if m is the mean of y.
 
 The maximum over actions at s' selects overestimated means, and bootstrapping adds these errors up. So psi has two
 networks with separate layers, whose errors differ. Both are learned from the same target, which contains
 
-    psi(s', a')  =  3/4 of the network with the lower mean of the return w . G  +  1/4 of the other
+    psi(s', a')  =  3/4 of the network with the lower mean of the return w . G  +  1/4 of the other network
 
-which is clipped double Q-learning (Fujimoto and others, 2018) made softer. The mean of the two is used to act and to
-predict. Half their difference, D = (psi_1 - psi_2) . w / 2, measures the error of the mean. A score is lowered by the
-error of the advantage over the action that the same policy would take without risk, a* = argmax_b psi(s, b) . w:
+This is a softer form of clipped double Q-learning (Fujimoto and others, 2018). The mean of the two networks is used to
+act and to predict. Half the difference of the two, D = (psi_1 - psi_2) . w / 2, is an estimate of the error of this
+mean. Let a* = argmax_b psi(s, b) . w be the action that the same policy takes without risk. The score of an action a
+is lowered by twice the estimated error of the advantage of a over a*:
 
     score(s, a)  =  risk[psi . w, w' Sigma w] - 2 |D(s, a) - D(s, a*)|          without risk: psi . w
 
-So aversion departs from a* only if both networks agree that it gains, and the score of a* itself is not lowered.
+So a risk-averse policy departs from a* only if the gain is larger than this error. The score of a* is not lowered.
 """
 
 from __future__ import annotations
@@ -57,7 +60,7 @@ _FLOOR = 1e-3  # e, in units of the usual variance
 _RANDOM = 2  # random directions for each feature
 _LOG_ZERO = -1e4  # stands for the logarithm of zero
 _LOWER = 0.75  # weight of the network with the lower mean
-_DISAGREEMENT = 2.0  # weight of the networks' difference in scores
+_DISAGREEMENT = 2.0  # factor of |D(s, a) - D(s, a*)| in scores
 _MOST_LEARNED, _MOST_READ = 10.0, 80.0  # upper bounds of logarithms, in losses and in scores, against overflow
 
 
@@ -67,9 +70,9 @@ class MeanLowRank(MeanOnly):
 
     Attributes:
         events: Indices of events. Default: none.
-        rank: The length of c_i. Default: 0.
-        timed: Whether there is a time limit. Default: False.
-        mean_networks: Networks of the mean: 2, or 1 in files of earlier versions. Default: 2.
+        rank: The length of the vectors c_i. Default: 0.
+        timed: Whether episodes have a time limit. Default: False.
+        mean_networks: Number of networks of psi: 2, or 1 in files of earlier versions. Default: 2.
     """
 
     kind: ClassVar[LawKind] = LawKind.MEAN_LOW_RANK
@@ -83,14 +86,14 @@ class MeanLowRank(MeanOnly):
         return np.isin(np.arange(self.features), self.events)
 
     def shapes(self) -> tuple[Heads, ...]:
-        """Return the heads of each psi, a and b, and those of Sigma, log s^2 and the rows of c."""
+        """Return the shapes of the outputs: a and b for each network of psi; log s^2 and the rows of c for Sigma."""
         return *(Heads(1 + self.timed, self.features),) * self.mean_networks, Heads(1 + self.rank, self.features)
 
     def layers(self, widths: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
         return *(widths,) * self.mean_networks, tuple((width + 1) // 2 for width in widths)
 
     def mean_heads(self, networks: Networks, w: Array) -> TaskHeads:
-        """Reduce each psi to a . w and b . w of features that are not events, and the logarithms of events' means."""
+        """Reduce each network of psi to a . w and b . w without the events, and the logarithms of the events' means."""
         xp, events = array_namespace(w), np.array(self.events, int)
         plain, every = xp.where(self._is_event, 0.0, w), np.arange(self.shapes()[0].size)
         zeros = xp.zeros_like(plain)
@@ -102,7 +105,7 @@ class MeanLowRank(MeanOnly):
         return TaskHeads(tuple(folded), xp.zeros(0), w)
 
     def task_heads(self, networks: Networks, w: Array, active: int) -> TaskHeads:
-        """Reduce each psi as `mean_heads`, and Sigma to log(s^2 w^2) and c of the features that w weighs.
+        """Reduce psi as `mean_heads` does, and Sigma to log(s^2 w^2) and c of the features with nonzero weights.
 
         The factors c are multiplied by the sign of the weight.
         """
@@ -120,7 +123,7 @@ class MeanLowRank(MeanOnly):
         return of_means._replace(networks=(*of_means.networks, sigma._replace(heads=heads)))
 
     def at_time(self, outputs: Parts, share: Array) -> Parts:
-        """Return the outputs with a + f b in place of a and b, for the share f of an episode, (B,) or (K, B)."""
+        """Return the outputs with a + f b in place of a and b, for f (`share`), (B,) or (K, B)."""
         if not self.timed:
             return outputs
         n = self.mean_networks
@@ -135,14 +138,14 @@ class MeanLowRank(MeanOnly):
 
     def scores(self, outputs: Parts, task_heads: TaskHeads, risk: Risk) -> Array:
         found = super().scores(outputs, task_heads, risk)
-        return found - (getattr(risk, "beta", 1.0) != 0) * self._doubt(outputs, task_heads)
+        return found - (getattr(risk, "beta", 1.0) != 0) * self._disagreement(outputs, task_heads)
 
     def scores_by_each(self, outputs: Parts, task_heads: TaskHeads, risk: RiskOf, beta: Array) -> Array:
         found = super().scores_by_each(outputs, task_heads, risk, beta)
-        return found - (beta != 0)[:, None, None] * self._doubt(outputs, task_heads)
+        return found - (beta != 0)[:, None, None] * self._disagreement(outputs, task_heads)
 
-    def _doubt(self, outputs: Parts, task_heads: TaskHeads) -> Array | float:
-        """How far the two networks disagree (K, B, A) on advantages over the best action by the mean, weighted."""
+    def _disagreement(self, outputs: Parts, task_heads: TaskHeads) -> Array | float:
+        """The reduction 2 |D(s, a) - D(s, a*)| (K, B, A) of scores; see the module's header."""
         if self.mean_networks == 1:
             return 0.0
         first, second = self._means_of_each(outputs, task_heads)
@@ -156,7 +159,7 @@ class MeanLowRank(MeanOnly):
         return sum(each[1:], each[0]) / len(each)
 
     def _means_of_each(self, outputs: Parts, task_heads: TaskHeads) -> list[Array]:
-        """The means (K, B, A) of the return by each network of psi."""
+        """The mean (K, B, A) of the return by each network of psi."""
         found = [psi[..., 0, :] for psi in outputs[: self.mean_networks]]
         if not self.events:
             return [psi[..., 0] for psi in found]
@@ -191,7 +194,7 @@ class MeanLowRank(MeanOnly):
         return Losses(jnp.sum(of_means, axis=(0, 2)) + of_sums, error, jnp.zeros(2))
 
     def _mean_after(self, means: list[Array], given: Transition) -> Array:
-        """The mean (K, B, d) of the return from s', which is mostly that of the network with the lower w . psi."""
+        """The mean (K, B, d) of the feature return from s', 3/4 by the network with the lower w . psi."""
         if len(means) == 1:
             return means[0]
         first, second = means
@@ -228,7 +231,7 @@ class MeanLowRank(MeanOnly):
         return jnp.where(self._is_event, jnp.exp(bounded), psi)
 
     def in_units(self, networks: Networks, units: Array, spread: Array) -> Networks:
-        """Multiply means by the units and shift logarithms; factors c have no unit."""
+        """Multiply means by the units, and shift logarithms accordingly; the vectors c have no unit."""
         xp, event, (*means, sigma) = array_namespace(units), self._is_event, networks
         factor = xp.tile(xp.where(event, 1.0, units).astype(units.dtype), 1 + self.timed)
         of_events = xp.where(event, xp.log(units), 0.0)

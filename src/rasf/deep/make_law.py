@@ -1,4 +1,4 @@
-"""Construction of return distributions by their kind."""
+"""Construction of the objects that represent return distributions (`Law`)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ def make_law(
     timed: bool = False,
     mean_networks: int = 2,
 ) -> Law:
-    """Return the return distribution of a kind. `events` and all that follows are for `MeanLowRank` only.
+    """Return the object that represents return distributions of a kind.
+
+    The arguments from `events` on are used by `MeanLowRank` only.
 
     Args:
-        kind: The kind.
+        kind: The kind of distribution.
         features: Number d of features.
         atoms: Atoms (d, N) of histograms. Default: none.
         events: Indices of events: rare features that are never negative. Default: none.
-        rank: Rank of the covariance's factors. Default: 2, or d - 1 if that is smaller.
-        timed: Whether there is a time limit. Default: False.
-        mean_networks: Networks of the mean. Default: 2.
+        rank: Rank of the covariance without its diagonal part. Default: the smaller of 2 and d - 1.
+        timed: Whether episodes have a time limit. Default: False.
+        mean_networks: Number of networks that learn the mean. Default: 2.
     """
     if kind is LawKind.MEAN_LOW_RANK:
         rank = min(RANK, features - 1) if rank is None else rank

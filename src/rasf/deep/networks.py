@@ -1,20 +1,21 @@
-"""Stacks of K multi-layer perceptrons, on axis 0. The last layer has H heads of M numbers for each action.
+"""Stacks of K multi-layer perceptrons: axis 0 of every array counts the K networks.
 
-    x (B, n) -> hidden layers -> features of the state h (K, B, m) -> outputs (K, B, A, H, M)
+    B inputs x (B, n) -> hidden layers -> features of the state h (K, B, m) -> outputs (K, B, A, H, M)
 
-The K networks may share the hidden layers, whose axis 0 then has one entry in place of K.
+The last layer has H heads of M numbers for each of A actions. The K networks may share the hidden layers; then axis 0
+of the arrays of these layers has length 1.
 
-Hidden layers are of tanh. The first may be of sines with learned frequencies and phases: it distinguishes states that
-are near each other, for which tanh is almost linear at first.
+The activation of hidden layers is tanh. The first layer may have sines instead, with learned frequencies and phases. It
+then distinguishes states that are near each other, between which a layer of tanh is almost linear at first.
 
-If an observation is a list of objects, the first of which is the agent, a layer may see each object together with the
-first (`Pairs`, then any number of `Each`), with the same weights for all objects. The maxima of the outputs over all
-objects are the inputs of the next layer. So the order of the objects has no effect, and learning about one object
-applies to all. Objects whose numbers are all zero are empty and ignored. All hidden layers of such networks are
-rectified in place of tanh, because the boundary of a collision is sharp.
+An observation may be a list of objects, the first of which is the agent. The first layer can then see each object
+together with the agent (`Pairs`), and further layers each object separately (`Each`), with the same weights for all
+objects. The maxima of the outputs over all objects are the inputs of the next layer. So the order of the objects has no
+effect, and learning about one object applies to all. Objects whose numbers are all zero are empty and ignored. The
+activation of such networks is ReLU, because values change sharply where a collision begins.
 
-The last layer's weights (K, m, A, X) are most of the memory that is read. There are two ways to compute the outputs of
-one action, and the one with the smaller intermediate result is used:
+Most of the memory that is read holds the last layer's weights (K, m, A, X). There are two ways to compute the outputs
+of one action, and the way with the smaller intermediate result is used:
 
     m < X    (h x e_a) . W with weights of shape (m A, X): the one-hot vector enlarges the small side of the matrix
              product, and neither the outputs of other actions nor their zero gradients are written
@@ -54,9 +55,9 @@ class Sines(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """A layer on each object of f numbers together with the first object: weights (K, 2 f, m), biases (K, m).
+    """A layer on each object of f numbers together with the agent: weights (K, 2 f, m), biases (K, m).
 
-    With weights (K, 2 f + 1, m), the last input, which tells the time left, is an input of this layer too.
+    With weights (K, 2 f + 1, m), the layer also sees the last input of the network, which tells the time left.
     """
 
     weight: Array
@@ -144,7 +145,7 @@ def init_network(key: Array, sizes: Sizes, shape: Heads, *, separate_heads: bool
 
     Args:
         key: A random key of jax.
-        sizes: Their sizes.
+        sizes: Sizes of the networks.
         shape: Shape of the outputs of an action.
         separate_heads: Whether Glorot's rule counts each head, with all actions, as a layer of its own. Otherwise all
             heads are one layer. Default: False.
@@ -210,7 +211,7 @@ def encode(network: Network, x: Array, activation: Callable[[Array], Array] = jn
 
 
 def _largest_of_objects(pairs: Pairs, left: tuple[Hidden, ...], x: Array) -> tuple[Array, tuple[Hidden, ...]]:
-    """Apply the layers on objects to lists of R objects x (K, B, R f); the maxima (K, B, m), and the other layers."""
+    """Apply the layers on objects to R objects, x (K, B, R f); return maxima (K, B, m) and the other layers."""
     numbers, listed = pairs.numbers, pairs.listed(x.shape[2])
     objects = x[..., :listed].reshape(*x.shape[:2], listed // numbers, numbers)
     own = _product(objects[:, :, 0], pairs.weight[:, :numbers]) + pairs.bias[:, None]
@@ -251,7 +252,7 @@ def read_heads(heads: Layer, h: Array, shape: Heads) -> Array:
 
 
 def read_action(heads: Layer, h: Array, action: Array, shape: Heads) -> Array:
-    """Return the outputs (K, B, H, M) of one action per row.
+    """Return the outputs (K, B, H, M) of one action for each network and input.
 
     Args:
         heads: The last layer.
@@ -287,7 +288,7 @@ def plain_encode(network: Network, x: npt.NDArray[np.float32]) -> npt.NDArray[np
 def _plain_largest_of_objects(
     pairs: Pairs, left: tuple[Hidden, ...], x: npt.NDArray[np.float32]
 ) -> tuple[npt.NDArray[np.float32], tuple[Hidden, ...]]:
-    """`_largest_of_objects` in numpy, of inputs x (B, R f); objects that are empty in all of them cost nothing."""
+    """`_largest_of_objects` in numpy, of inputs x (B, R f); objects that are empty in all inputs are skipped."""
     numbers, listed = pairs.numbers, pairs.listed(x.shape[1])
     objects = x[:, :listed].reshape(len(x), listed // numbers, numbers)
     present = np.asarray(objects.any(axis=-1))
@@ -303,7 +304,7 @@ def _plain_largest_of_objects(
 
 
 def plain_outputs(network: Network, x: npt.NDArray[np.float32], shape: Heads) -> npt.NDArray[np.float32]:
-    """Return the outputs (K, B, A, H, M) of inputs x (B, n) in numpy, for small B faster than a call of the device."""
+    """Return the outputs (K, B, A, H, M) of inputs x (B, n) in numpy, which is faster than jax for small B."""
     h = plain_encode(network, x)
     policies, actions, columns = network.heads.bias.shape
     flat = h @ network.heads.weight.reshape(policies, -1, actions * columns)
@@ -324,11 +325,11 @@ def _trimmed(columns: Array, shape: Heads) -> Array:
 
 
 def fold_heads(heads: Layer, factor: Array) -> Layer:
-    """Return heads whose columns are sums of other heads' columns, in numpy or jax.
+    """Return heads whose columns are weighted sums of the columns of given heads, in numpy or jax.
 
     Args:
-        heads: The heads.
-        factor: Factors (K, size, n) of `size` old columns in n new ones.
+        heads: The given heads.
+        factor: Factors (K, size, n) of `size` given columns in n new columns.
     """
     xp, size = array_namespace(heads.weight, factor), factor.shape[1]
     weight = xp.einsum("kmax,kxn->kman", heads.weight[..., :size], factor)
@@ -340,7 +341,7 @@ def choose_policies(network: Network, chosen: slice | Ints) -> Network:
 
     Args:
         network: The networks.
-        chosen: Their indices.
+        chosen: Indices of the networks to keep.
     """
     heads = Layer(*(part[chosen] for part in network.heads))
     if len(network.hidden[0].weight) < len(network.heads.weight):

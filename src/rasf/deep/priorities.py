@@ -1,11 +1,12 @@
-"""Prioritised replay: rows are drawn with probabilities proportional to the networks' last errors on them.
+"""Prioritised replay: rows are drawn with probabilities proportional to their priorities.
 
-Important steps may be rare: in minecart-v0 one of two hundred random steps finds ore, and a small network that is
-trained on these steps no more often than on others smooths them away. A new row gets the largest priority of the last
-batch.
+The priority of a row is the error of the networks when the row was last drawn. A new row has no error yet, and gets the
+largest priority of the last batch. Important steps may be rare. In minecart-v0, for example, one of two hundred random
+steps finds ore. If these steps are drawn no more often than others, a small network does not fit them.
 
-Priorities are stored in blocks with their sums, so that drawing reads the sums and one block, not all priorities.
-`Priorities` is for compiled loops, `HostPriorities` for learners that are stepped from Python. Tests compare the two.
+Priorities are stored in blocks of 64, together with the sum of each block. So drawing a row reads the sums and one
+block instead of all priorities. `Priorities` is for compiled loops, `HostPriorities` for learners that are stepped from
+Python. Tests compare the two.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Priorities(NamedTuple):
     """Priorities of rows.
 
     Attributes:
-        each: Priorities in blocks (n, 64).
+        each: Priorities in n blocks, (n, 64).
         sums: Sums (n,) of the blocks.
         most: The largest priority of the last batch ().
     """
@@ -47,7 +48,7 @@ class Priorities(NamedTuple):
         return self._set(at, jnp.full(at.shape, self.most))
 
     def rate(self, at: Array, errors: Array) -> Priorities:
-        """Return the priorities with errors of rows.
+        """Return the priorities after those of some rows were set to new errors.
 
         Args:
             at: Indices (n,) of the rows. A row may be listed twice, with the same error.
@@ -64,9 +65,9 @@ class Priorities(NamedTuple):
         """Return the indices (n,) of rows that are drawn by priority.
 
         Args:
-            shares: Uniform random numbers (n,) in [0, 1). A row is drawn if the cumulative priorities reach this share
-                of their sum in it.
-            size: Number of rows in use, from which is drawn.
+            shares: Uniform random numbers (n,) in [0, 1). The number u draws the first row at which the cumulative sum
+                of priorities exceeds u times the sum of all priorities.
+            size: Number of rows in use; no other rows are drawn.
         """
         up_to = jnp.cumsum(self.sums)
         spot = shares * up_to[-1]
@@ -95,20 +96,20 @@ class HostPriorities:
         self._sums = np.zeros(len(self._each))
 
     def begin(self, at: Ints) -> None:
-        """Set the priorities of new rows at the indices `at` (n,)."""
+        """Set the priorities of new rows at the indices `at` (n,) to the largest of the last batch."""
         _set(self._each, self._sums, at, np.full(len(at), self._most, np.float32))
 
     def rate(self, at: Ints, errors: npt.NDArray[np.float32]) -> None:
-        """Set the errors (n,) of the rows at the indices `at` (n,)."""
+        """Set the priorities of the rows at the indices `at` (n,) to errors (n,)."""
         self._most = float(errors.max())
         _set(self._each, self._sums, at, errors)
 
     def draw(self, shares: npt.NDArray[np.float32], size: int) -> Ints:
-        """Return the indices (n,) of rows of the first `size` that are drawn by `shares`, as `Priorities.draw`."""
+        """Return the indices (n,) of rows that are drawn by priority; arguments as for `Priorities.draw`."""
         return np.asarray(_drawn(self._each, self._sums, shares, size))
 
     def frequency(self, at: Ints, size: int) -> Floats:
-        """Return how many times more often than uniformly the rows `at` of the first `size` are drawn."""
+        """Return how many times more often than uniformly rows are drawn; arguments as for `Priorities.frequency`."""
         return self._each.reshape(-1).take(at) * (size / self._sums.sum())
 
 
@@ -127,7 +128,7 @@ def _set(each: Array, sums: Array, at: Ints, new: Array) -> None:
 
 @compiled()
 def _drawn(each: Array, sums: Array, shares: Array, size: int) -> Ints:
-    """The rows of the first `size` in which the cumulative priorities reach shares (n,) of their sum."""
+    """The indices (n,) of rows; arguments as for `Priorities.draw`."""
     up_to = np.cumsum(sums[: -(-size // _BLOCK)])
     found = np.empty(len(shares), np.int64)
     for i in range(len(shares)):

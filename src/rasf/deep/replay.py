@@ -1,12 +1,12 @@
 """Replay: one row of numbers per step, so that a minibatch is one gather. Only this module knows the columns of a row.
 
-    row    obs (n), next_obs (n), phi (d), action, not_terminated, task, last
+    row    obs (n numbers), next_obs (n), phi (d features), action, not_terminated, task (an index), last
 
 `last` is 1 if the episode is over after the step, terminated or truncated. A sample is a window: a step and up to
 n_step - 1 steps that follow it in the same episode, as far as they are in the replay.
 
-`Ring` is the replay of compiled loops, in which every environment takes a step in every round. `HostReplay` is the
-replay of learners that are stepped from Python, in which some environments may skip a round.
+Steps are stored in rounds. `Ring` is for compiled loops, in which every environment takes one step in every round.
+`HostReplay` is for learners that are stepped from Python, in which some environments may skip a round.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _COLUMNS = 4  # columns of a row other than observations and features
 
 
 class Windows(NamedTuple):
-    """B windows of at most n steps.
+    """B windows of at most n steps, with m numbers of an observation and d features.
 
     Attributes:
         obs: The first observation (B, m).
@@ -35,7 +35,7 @@ class Windows(NamedTuple):
         next_obs: (B, n, m).
         not_terminated: (B, n), 0 for steps that terminated the episode; truncation does not count.
         task: Index (B,) of the task that was active in the first step.
-        follows: (B, n), 1 for steps that belong to the window, among them always the first. Others are to be ignored.
+        follows: (B, n), 1 for steps of the window, 0 for steps to be ignored. The first step is always 1.
     """
 
     obs: Array
@@ -48,7 +48,7 @@ class Windows(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Single steps (..), as rows hold them."""
+    """Single steps (..): the columns of rows, by name."""
 
     obs: Array
     action: Array
@@ -69,7 +69,7 @@ def pack(steps: Steps, dtype: npt.DTypeLike | None = None) -> Array:
 
     Args:
         steps: Steps (..).
-        dtype: The type of the rows. Default: the one to which the parts are promoted.
+        dtype: The type of the rows. Default: by type promotion of the columns.
     """
     xp = array_namespace(steps.obs)
     numbers = (xp.asarray(part)[..., None] for part in (steps.action, steps.not_terminated, steps.task, steps.last))
@@ -82,7 +82,7 @@ def unpack(rows: Array, observation_size: int, next_size: int | None = None) -> 
     Args:
         rows: Rows (.., 2 n + d + 4).
         observation_size: Numbers n of an observation.
-        next_size: Numbers of the next observation, if different. Default: n.
+        next_size: Numbers of the next observation. Default: n.
     """
     n = observation_size
     end = 2 * n if next_size is None else n + next_size
@@ -98,7 +98,7 @@ def unpack(rows: Array, observation_size: int, next_size: int | None = None) -> 
 
 
 class Drawn(NamedTuple):
-    """Windows (..) as they are in the replay.
+    """Windows (..) of at most n rows, in the columns of the replay; R is the number of columns.
 
     Attributes:
         obs: The first observation (.., m).
@@ -111,7 +111,7 @@ class Drawn(NamedTuple):
     follows: Array
 
     def windows(self) -> Windows:
-        """Return the windows with their columns by name."""
+        """Return the windows with named columns."""
         rest = unpack(self.rest, 0, self.obs.shape[-1])
         return Windows(
             self.obs, rest.action, rest.phi, rest.next_obs, rest.not_terminated, rest.task[..., 0], self.follows
@@ -121,7 +121,7 @@ class Drawn(NamedTuple):
 class Ring(NamedTuple):
     """Rows (capacity, R) of E environments, all of which step in every round. The oldest rows are overwritten.
 
-    The capacity is a multiple of E, so that a round is E consecutive rows.
+    R is the number of columns. The capacity is a multiple of E, so that a round is E consecutive rows.
     """
 
     rows: Array
@@ -140,7 +140,7 @@ class Ring(NamedTuple):
             new: Rows (E, R).
 
         Returns:
-            The replay with the rows, and their indices (E,).
+            The replay with the new rows, and the indices (E,) of these rows.
         """
         at = (round_ * len(new)) % len(self.rows) + jnp.arange(len(new))
         return Ring(self.rows.at[at].set(new.astype(self.rows.dtype), unique_indices=True)), at
@@ -149,10 +149,10 @@ class Ring(NamedTuple):
         """Return windows of at most `n_step` rows.
 
         Args:
-            chosen: Indices (B,) of their first rows.
-            stored: Number of rows stored so far, with those that were overwritten.
+            chosen: Indices (B,) of the first rows of the windows.
+            stored: Number of rows stored so far, including overwritten rows.
             environments: Number E of environments.
-            n_step: The most rows of a window.
+            n_step: Maximum number of rows of a window.
             observation_size: Numbers of an observation.
         """
         ahead = environments * jnp.arange(n_step)
@@ -164,13 +164,13 @@ class Ring(NamedTuple):
 
 
 class HostReplay:
-    """The last `capacity` rows in host memory, which is allocated as rows are stored.
+    """The last `capacity` rows, in host memory that grows as rows are stored.
 
     For each row, the index of the next row of the same episode is stored, or -1. The oldest rows are overwritten first,
     so the next row is never older than the row itself.
 
     Args:
-        capacity: The most rows.
+        capacity: Maximum number of rows.
         environments: Number of environments.
         observation_size: Numbers of an observation.
         features: Number d of features.
@@ -186,7 +186,7 @@ class HostReplay:
         dtype: npt.DTypeLike = np.float32,
     ) -> None:
         n, size = observation_size, row_size(observation_size, features)
-        # obs is a separate array, because only the other columns are read of later rows of a window
+        # obs is a separate array, because a window needs it only of the first row, and the other columns of all rows
         ends = (0, n, size) if dtype == np.float32 else (0, n, 2 * n, size)
         kinds = (dtype, np.float32) if dtype == np.float32 else (dtype, dtype, np.float32)
         self._columns = [slice(*pair) for pair in pairwise(ends)]
@@ -208,17 +208,17 @@ class HostReplay:
         return {"parts": parts, "stored": self._stored, **links}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore what `state` returned.
+        """Restore the rows of a checkpoint.
 
         Args:
-            state: The rows.
+            state: The value that `state` returned.
 
         Raises:
-            TypeError: The rows have other sizes or types.
+            TypeError: The rows of the checkpoint have other sizes or types than those of this replay.
         """
         for part, held in zip(self._parts, state["parts"], strict=True):
             if (held.shape[1], held.dtype) != (part.shape[1], part.dtype):
-                raise TypeError(f"a replay of {part.dtype} {part.shape[1:]} cannot hold {held.dtype} {held.shape[1:]}")
+                raise TypeError(f"state must have {part.dtype} {part.shape[1:]}, got {held.dtype} {held.shape[1:]}")
         self._parts, self._following = list(state["parts"]), state["following"]
         self._latest, self._stored = state["latest"], state["stored"]
         self._grow(max(len(self._following), _FIRST_ROWS))
@@ -234,7 +234,7 @@ class HostReplay:
 
         Args:
             rows: Rows (n, R).
-            environments: Their environments (n,), each at most once.
+            environments: Indices (n,) of the environments of the rows, each at most once.
         """
         end = self._stored + len(rows)
         while len(self._following) < min(end, self._capacity):
@@ -258,8 +258,8 @@ class HostReplay:
         """Return windows of at most `n_step` rows.
 
         Args:
-            chosen: Indices (..) of their first rows.
-            n_step: The most rows of a window.
+            chosen: Indices (..) of the first rows of the windows.
+            n_step: Maximum number of rows of a window.
         """
         shape, follows = (*chosen.shape, n_step), np.ones((*chosen.shape, 1), np.float32)
         at = chosen[..., None]
@@ -277,7 +277,7 @@ class HostReplay:
 
 @compiled()
 def _linked(following: Ints, chosen: Ints, n_step: int) -> tuple[Ints, Array]:
-    """Indices (B, n_step) of the rows of windows, the last repeated where none follows; and 1 for rows that follow."""
+    """Indices (B, n_step) of the rows of windows, and 1 for rows in the window; its last row is repeated, with 0."""
     at = np.empty((len(chosen), n_step), np.int64)
     follows = np.zeros((len(chosen), n_step), np.float32)
     for i in range(len(chosen)):

@@ -42,8 +42,8 @@ class NetworkSettings:
         objects: How many numbers describe an object, if an observation is a list of objects: the first row is the
             agent, rows of zeros are empty, and the order of the other rows has no meaning. 0 for other observations.
             Default: 0.
-        frequency: Standard deviation of the frequencies of a first layer of sines, for functions that change quickly;
-            0 for tanh. Default: 0.
+        frequency: Standard deviation of the initial frequencies of a first layer of sines, which suits functions that
+            change quickly; 0 for a first layer of tanh. Default: 0.
         batch: Transitions in an update. Default: 32.
         updates: Updates for each step of the environment; 0.25 is one update in four steps. In a world written in jax,
             a round of one step for each interleaved task and risk must have a whole number of updates. Default: 1.
@@ -129,7 +129,7 @@ class CovarianceSettings(NetworkSettings):
 class HistogramSettings(NetworkSettings):
     """Settings of `sfc51` and `rasfc51`, which learn a histogram of every feature.
 
-    They extend `NetworkSettings`.
+    The class adds a field to `NetworkSettings`.
 
     Attributes:
         atoms: Atoms of each histogram. Default: 51.
@@ -149,14 +149,15 @@ class HistogramSettings(NetworkSettings):
 class MomentSettings(NetworkSettings):
     """Settings of `rasfdqn`, which learns the mean and a covariance of low rank.
 
-    They extend `NetworkSettings`.
+    The class adds fields to `NetworkSettings`, and has other defaults.
 
     Attributes:
         events: Indices of rare features that are never negative, such as a crash. The network outputs the logarithms of
-            their means. Default: none; `rasf.learn` uses those of `once`, or else those that the environment declares.
+            their means. Default: none; `rasf.learn` uses the features in its argument `once`, or else
+            the events that the environment declares.
         averse_episodes: Share of training episodes that act risk-averse, so that the results of averse acting are
-            learned from experience. Such an episode draws the number of standard deviations, from 0 to 2, by which
-            scores are reduced. Default: 0.5.
+            learned from experience. For each such episode, a number from 0 to 2 is drawn, and scores are reduced by
+            this number of standard deviations. Default: 0.5.
 
     The defaults differ from the paper's: gamma 0.99, horizon "episode", widths (64, 64), shared, batch 64,
     learning_rate 2e-3, decay, target_period 250, average 1000, epsilon 0.05, exploration 0.2, n_step 5, warmup 500,

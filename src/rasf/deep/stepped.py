@@ -12,7 +12,7 @@ the updates of a round divide `target_period`, the two drivers compute the same 
 copies target networks between rounds only.
 
 There is no remaining return after an episode terminated or reached the agent's `limit`. An episode that was truncated
-otherwise is bootstrapped from its true last observation. The same seed and the same calls give the same bits.
+earlier is bootstrapped from its true last observation. The same seed and the same calls give the same bits.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _Drawn = TypeVar("_Drawn", bound=NamedTuple)
 
 
 class Learned:
-    """Statistics of some updates. They are read from the device only on demand, so that no step waits for them.
+    """Statistics of some updates, which are read from the device only on demand, so that no step waits for the device.
 
     Args:
-        totals: Sums of loss and of clipped mass (2,), of each call.
-        updates: Number of these updates.
+        totals: Sums of loss and of clipped mass (2,), for each call of the device.
+        updates: Number of the updates in these sums.
         by: Number of all updates so far.
     """
 
@@ -85,9 +85,9 @@ class Pace:
     Args:
         num_envs: Number of environments.
         capacity: Steps that the replay keeps.
-        together: Updates done in one call, a power of two. Default: 4, or more if there are more environments.
-        act_every: Updates after which the acting networks, in numpy, are copied. With more than 1, actions do not wait
-            for updates. Default: 1.
+        together: Updates done in one call, a power of two. Default: the largest up to `num_envs`, at least 4.
+        act_every: Updates between copies of the acting networks to numpy. The larger this number, the less often
+            actions wait for updates. Default: 1.
         dtype: The type of observations in the replay, which must represent them exactly. Default: float32.
     """
 
@@ -117,18 +117,19 @@ class SteppedLearner:
     Args:
         agent: The agent.
         tasks: The tasks for which the agent was created; with `policies`, the tasks of the stream.
-        beta: The beta of acting, one for all tasks or (T,) for each. Without `policies` it is that of learning too.
+        beta: The beta of acting, one for all tasks or (T,) for each. Without `policies`, the policies also learn for
+            this beta.
         seed: The seed of all random numbers.
         pace: The number of environments and the schedule of updates.
         policies: The task and the beta for which each policy learns. Default: policy k learns for task k, at `beta`.
-        base_scores: Returns the best scores (n, A) of the policies of a base library, which take part in GPI, for
-            observations (n, m) and the index of the task. Default: none.
+        base_scores: A function from observations (n, m) and the index of a task to the best scores (n, A) of the
+            policies of a base library, which take part in GPI. Default: none.
 
     Raises:
         ValueError: Arguments do not fit together, or a number is invalid.
     """
 
-    STATE = (  # attributes in a checkpoint, between `learn` and `act`; call `restored` after they are set
+    STATE = (  # attributes to store in a checkpoint between `learn` and `act`; after setting them, call `restored`
         "updates", "active", "_owed", "_learner", "_replay", "_priorities", "_scaling", "_within", "_warm", "_round",
         "_stepped", "_rated", "_held", "_acting", "_acting_at", "_age",
     )  # fmt: skip
@@ -160,7 +161,7 @@ class SteppedLearner:
             raise ValueError("activation must be tanh for environments that are stepped, because networks act in numpy")
         self._act_every, self._together = pace.act_every, pace.at_once
         self.agent, self.updates, self.active = agent, 0, np.zeros(num_envs, np.int64)
-        self._on_task = {0: np.arange(num_envs)}  # the environments of each task that is active
+        self._on_task = {0: np.arange(num_envs)}  # the environments of each active task
         self._betas, size = np.broadcast_to(betas, (n_tasks,)), agent.inputs
         by = jnp.float32(betas) if policies is None else Policies(*map(jnp.float32, policies))
         self._goal, self._weights = Goal(Tasks(*map(jnp.float32, tasks)), by), np.asarray(tasks.weights, np.float32)
@@ -214,7 +215,7 @@ class SteppedLearner:
         self.begin_task(self.active)
 
     def cut(self) -> None:
-        """Begin new episodes: n-step sums and repeated actions do not extend to them."""
+        """Begin new episodes: n-step sums and repeated actions end here."""
         self._held = self._held.ended(np.ones(self._num_envs, bool))
         self._age[:] = 0
         self._replay.cut()
@@ -290,7 +291,7 @@ class SteppedLearner:
         return found - aversion[:, None] * np.sqrt(law.moments(outputs, heads)[1])
 
     def _plain(self, obs: npt.NDArray[np.float32], task: int) -> tuple[Parts, TaskHeads, Risk]:
-        """Outputs at observations (n, m), in numpy, with the reduced networks and the risk of the task."""
+        """Outputs at observations (n, m), in numpy; the reduced networks; and the risk of the task."""
         law = self.agent.law
         if task not in self._heads:
             heads = law.plain_heads(self._acting, self._weights[task])
@@ -365,10 +366,10 @@ class SteppedLearner:
         """Do updates.
 
         Args:
-            updates: Their number. Default: the updates that are due for the steps stored so far.
+            updates: Number of updates. Default: the updates that are due for the steps stored so far.
 
         Returns:
-            Their statistics, None if there were none to do.
+            Statistics of the updates; None if no update was due.
         """
         if updates is None:
             updates = int(self._owed // self._together) * self._together
@@ -380,7 +381,7 @@ class SteppedLearner:
         period, left, found = self.agent.settings.target_period, updates, []
         while left:
             until_copy = period - self.updates % period if period else left
-            span = _power_of_two(min(left, until_copy, self._together))  # so that few lengths compile
+            span = _power_of_two(min(left, until_copy, self._together))  # so that few lengths are compiled
             found.append(self._update(span))
             left, self.updates = left - span, self.updates + span
             if span == until_copy and period:
@@ -424,7 +425,7 @@ class SteppedLearner:
 
 
 def _by_index(draw: Callable[[Ints], _Drawn]) -> Callable[[int], _Drawn]:
-    """Random numbers by index, drawn in blocks and read as numpy arrays."""
+    """A function from an index to random numbers, which are drawn in blocks and read as numpy arrays."""
 
     @lru_cache(maxsize=1)
     def block(number: int) -> list[_Drawn]:

@@ -68,10 +68,10 @@ def draw_arm(
 
     Args:
         arm: Geometry and targets.
-        field: The objective, drawn as heat; None for none.
-        rollout: Elbows and tips (T, 2) in metres, failures (T,). Default: none; the arm is stretched.
+        field: The objective, drawn as heat; None for no objective.
+        rollout: Elbows and tips (T, 2) in metres, failures (T,). Default: none, with a stretched arm.
         step: The step of the rollout. Default: 0.
-        target: The target to mark as that with the largest weight. Default: none.
+        target: The target with the largest weight, which is marked. Default: none.
         selected: A position in metres to frame. Default: none.
         id_prefix: Start of all ids in the picture. Default: "arm".
 

@@ -1,7 +1,7 @@
-"""The chart of return against failures over the levels of a dial.
+"""The chart of mean return against failures, with a point for each level of the dial (`rasf_explorer.scenes.scene`).
 
-Points are joined in the order of the levels. The ends are labelled "averse" and "seeking", the neutral level is a
-square, and the current level has a ring and only its own label. Thin bars are 95 % intervals.
+Points are joined in the order of the levels. The end points are labelled "averse" and "seeking", the neutral level is a
+square, and the current level has a ring and the label "here". Thin bars are 95 % intervals.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rasf_explorer.scenes.frontier import Frontier, Point
 
 _INSET = 12.0  # room for the ring of a point without failures
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 400.0, 50.0, 380.0, 40.0, 250.0
-_NARROW, _PAD = 1e-3, 0.05  # a range of failures below the first is widened by the second on each side
+_NARROW, _PAD = 1e-3, 0.05  # a range of failures narrower than _NARROW is widened by _PAD on each side
 _ASCENT, _HIGH = 0.8 * SIZE, 1.05 * SIZE  # of a line of text
 
 
@@ -38,7 +38,7 @@ def draw_frontier(
 
     Args:
         frontier: The points.
-        here: The current level. Default: none.
+        here: The point of the current level; None if it is not known.
         parameter: Name of the dial's parameter.
         neutral: The neutral level. Default: 0.
         share: Whether failures are a rate, shown in per cent. Default: False.
@@ -158,7 +158,7 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 @dataclass
 class Labels:
-    """Labels of points, each at the first free of eight places around its point, or else at the nearest free place."""
+    """Labels of points, each at the first free place of eight around its point, or else at the nearest free place."""
 
     within: Box
     taken: list[Box] = field(default_factory=list)

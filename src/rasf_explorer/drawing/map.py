@@ -2,10 +2,10 @@
 
 The page reads and moves some elements of the picture, so their form is fixed:
 
-- a cell is `<g class="cell" data-cell="17" data-action="left" data-driver="3">`; the last two are missing where no
-  action is taken; walls are `<g class="wall-cell">` without numbers;
-- the agent is `<g class="agent" data-x="4" data-y="1" transform="translate(..)">`, data in cells (column, row), the
-  translation in units of the viewBox, as `centre` returns it; it exists if there is a path;
+- a cell is `<g class="cell" data-cell="17" data-action="left" data-driver="3">`; action and driver (the selected
+  source policy) are missing where no action is taken; walls are `<g class="wall-cell">` without data;
+- the agent is `<g class="agent" data-x="4" data-y="1" transform="translate(..)">`, with its column and row as data, and
+  a translation in units of the viewBox, as `centre` returns it; the agent is drawn only if there is a path;
 - elements on top of the cells let clicks through.
 
 Source policies are numbered as in the library, from 0. Symbols are drawn around the origin for a cell of 32 by 32, and
@@ -44,14 +44,14 @@ from rasf_explorer.scenes.scene import ACTIONS, Layout, MapPolicy
 
 WIDTH = 440.0
 _MARGIN, _INNER = 12.0, 416.0
-_LARGEST_CELL, _LARGEST_UNIT = 84.0, 2.0  # the second limits the size of symbols in large cells
+_LARGEST_CELL, _LARGEST_UNIT = 84.0, 2.0  # largest side of a cell, largest scale of symbols
 _NUMBERED = 10  # largest number of cells that show their number of visits
 _FAINT = 0.005  # steps per episode, below which an arrow is faint
 _TURN = (180, -90, 0, 90)  # degrees by which an arrow to the right is turned, for left, up, right, down
 _ASIDE = ((2.6, 0.0), (0.0, 2.6), (-2.6, 0.0), (0.0, -2.6))  # shift of a symbol away from the arrow at the edge
 _ARROW = ((-8.0, -1.3), (1.3, -1.3), (1.3, -5.6), (8.6, 0.0), (1.3, 5.6), (1.3, 1.3), (-8.0, 1.3))
 _NUDGE = ((9.6, -5.2), (15.0, 0.0), (9.6, 5.2))  # an arrow beside a symbol
-_LANE, _WIDEST_LANE = 0.13, 5.0  # shift of a path to its right, as a share of a cell, and its limit
+_LANE, _WIDEST_LANE = 0.13, 5.0  # shift of a path to its right: as a share of a cell, and at most
 _MARK_EVERY = 3  # moves between arrow heads on a path
 
 
@@ -89,7 +89,7 @@ def draw_map(
         names: Task and risk of each source policy, in words.
         visits: Visits of the cells (C,), drawn as heat. Default: none.
         path: Cells of a rollout. Default: none.
-        step: The step of the path where the agent is. Default: at its start, with the whole path drawn as walked.
+        step: The step of the path at which the agent is drawn. Default: 0, with the whole path drawn as walked.
         selected: A cell to frame. Default: none.
         context: The objects collected so far, as a bit mask. Default: 0.
         drivers: Whether to show the selected source policies, if no visits are given. Default: True.
@@ -155,7 +155,7 @@ class _Sheet:
 
     @cached_property
     def unseen(self) -> Bools:
-        """Free cells without an action, as nothing was learned there."""
+        """Free cells without an action, because nothing was learned there."""
         unseen = np.asarray(self.policy.action) < 0
         unseen[[*self.layout.walls, *self.layout.goals, *self.layout.hazards]] = False
         return unseen
@@ -174,7 +174,7 @@ class _Sheet:
         return {cell for cell in free[:_NUMBERED] if _visit_words(float(heat[cell])) != rest}
 
     def heat_step(self, cell: int) -> int | None:
-        """Return the step of heat of a cell: a square root of visits, so that rarely visited cells stay visible."""
+        """Return the step of heat of a cell, by the square root of visits, so that few visits stay visible."""
         if self.heat is None:
             return None
         visits = float(self.heat[cell])
@@ -392,7 +392,7 @@ def _outline(place: int, kind: str, unit: float) -> str:
     return element("polygon", class_=kind, points=places)
 
 
-# one rollout: a line shifted to its right, so that the ways there and back are two lines
+# the path of a rollout: a line shifted to its right, so that a way and the way back are two lines
 
 
 def _path(layout: Layout, path: Ints, step: int | None) -> str:
@@ -421,12 +421,12 @@ def _points(places: Sequence[complex]) -> str:
 
 
 def _right(here: complex, there: complex) -> complex:
-    """Return the unit vector to the right of a move; 0 if the cell stays the same."""
+    """Return the unit vector to the right of a move; 0 if the agent stays in the cell."""
     return 1j * (there - here) / abs(there - here) if there != here else 0j
 
 
 def _lane(centres: Sequence[complex], shift: float) -> list[tuple[int, complex]]:
-    """Return the corners of the line, each with its step; there are two where the path turns back."""
+    """Return the corners of the line, each with its step; two corners where the path turns back."""
     ways = [_right(here, there) for here, there in pairwise(centres)]
     found: list[tuple[int, complex]] = []
     before = 0j

@@ -1,9 +1,9 @@
 """Colours, patterns and the scale of heat, for a light and a dark theme; colour is never the only distinction.
 
-Source policies are distinguished by colour and pattern together: seven colours that stay distinct under red-green
-colour blindness (a test simulates it), and seven patterns that differ without colour. Heat has one hue, and its
-lightness runs from that of the paper to that of the ink, so it is readable in grey, in both themes. Text has a contrast
-of at least 4.5 to its background.
+Each source policy has a look, a colour and a pattern. There are seven colours that stay distinct under red-green colour
+blindness (a test simulates it), and seven patterns that differ without colour. Heat is the scale of colours for
+numbers. Heat has one hue, and its lightness runs from that of the paper to that of the ink, so it is readable in grey,
+in both themes. Text has a contrast of at least 4.5 to its background.
 
 Colours are CSS custom properties, so one picture works in both themes: light unless an ancestor (or the picture itself)
 has the class `dark` or `body--dark`. A picture that is its own document follows the theme of the system, unless it has
@@ -18,8 +18,8 @@ from pathlib import Path
 
 DRIVERS = 7  # source policies with their own look; the remaining ones have the look "other"
 OTHER = DRIVERS
-HEAT = 9  # steps of the scale
-FIRST_HIGH = 5  # from this step of heat on, text has the colour `on-high`
+HEAT = 9  # steps of the scale of colours
+FIRST_HIGH = 5  # text on this step of heat and on higher steps has the colour `on-high`
 
 _COLOURS = {  # light theme, dark theme; d: source policies, the last one "other"; h: heat
     "paper": ("#ffffff", "#14181f"),
@@ -55,7 +55,7 @@ _COLOURS = {  # light theme, dark theme; d: source policies, the last one "other
 LIGHT = {name: light for name, (light, _) in _COLOURS.items()}
 DARK = {name: dark for name, (_, dark) in _COLOURS.items()}
 
-# Marks of the looks on a tile of 8 by 8; diagonals extend over the corners, so that tiles join.
+# Marks of the patterns on a tile of 8 by 8; diagonals extend over the corners, so that they join across tiles.
 _MARKS = (
     '<path d="M-2 2l4-4M0 8l8-8M6 10l4-4"/>',
     '<path d="M2 2h.01M6 6h.01" stroke-width="2.6" stroke-linecap="round"/>',

@@ -27,7 +27,7 @@ def draw_returns(chosen: SceneOutcome, neutral: SceneOutcome | None, *, label: s
 
     Args:
         chosen: Rollouts at the chosen risk.
-        neutral: Risk-neutral rollouts; None for none.
+        neutral: Risk-neutral rollouts; None for no comparison.
         label: The chosen risk in words.
         id_prefix: Start of all ids in the picture. Default: "returns".
 

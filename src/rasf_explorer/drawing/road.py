@@ -1,8 +1,9 @@
-"""Drives in the same traffic, seen from above, and the speed of the own car at every step.
+"""Drives in the same traffic, seen from above, and the speed of the own car (the agent) at every step.
 
-The page's script moves the elements with `data-mover`: for each drive the group of everything in its window and each of
-its cars, and the mark of the step in the chart of speeds. `moves` returns their positions in the order of the numbers
-in `data-mover`: in metres on the road, in units of the viewBox on the chart.
+Each drive has a window, a part of the road. The page's script moves the elements with the attribute `data-mover`: for
+each drive the contents of the window and each car, and the mark of the step in the chart of speeds. `moves` returns the
+positions of these movers in the order of the numbers in `data-mover`: in metres on the road, in units of the viewBox in
+the chart.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _CROSS = "M-1.1-1.1l2.2 2.2m0-2.2l-2.2 2.2"
 
 
 class Acted(NamedTuple):
-    """A risk ("chosen" or "neutral"), its label, and its drive; None until the drive is ready."""
+    """A risk ("chosen" or "neutral"), its label, and its drive, which is None until it is ready."""
 
     kind: str
     label: str
@@ -37,7 +38,7 @@ def moves(road: Road, drives: Sequence[Drive], step: int) -> Floats:
 
     Args:
         road: The road.
-        drives: The drives; one that has ended keeps its last step.
+        drives: The drives; a drive that has ended stays at its last step.
         step: The step.
 
     Returns:
@@ -56,7 +57,7 @@ def draw_road(road: Road, acted: Sequence[Acted], step: int = 0, *, id_prefix: s
     """Draw drives at a step, with a chart of their speeds below.
 
     Args:
-        road: The road. Windows of a long road are stacked, others are placed in one row.
+        road: The road. Windows on a long road are stacked, other windows are placed in one row.
         acted: The drives and their risks.
         step: The step. Default: 0.
         id_prefix: Start of all ids in the picture. Default: "road".

@@ -1,8 +1,8 @@
 """The chart of GPI's scores in one state: every action with its best source policies, their mean, std and value.
 
-A bar reaches from mean minus std to mean plus std, a circle is the mean, a diamond the value under the risk. Mean and
-std are those of the return of one source policy, with the discount of its training. GPI takes the largest value; its
-row has a star.
+A bar reaches from mean minus std to mean plus std, a circle is the mean, a diamond is the value under the risk. Mean
+and std are those of the return of one source policy, with the discount of its training. GPI takes the largest value,
+whose row has a star.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def edged(name: str, kind: str, **attributes: Attribute) -> str:
 
 
 def hatch(id: str, size: int, marks: str) -> str:
-    """Return definitions with one pattern, whose tile has these marks."""
+    """Return definitions with one pattern, whose tile contains the marks."""
     return element("defs", element("pattern", marks, id=id, width=size, height=size, patternUnits="userSpaceOnUse"))
 
 

@@ -16,7 +16,7 @@ from rasf_explorer.scenes.scene import ArmOutcome, ArmScene, SceneScores
 from rasf_explorer.state import State
 
 _MOVE = 0.02  # metres that an arrow key moves the tip
-_WAYS = ("−", "0", "+")  # of a joint's torque
+_WAYS = ("−", "0", "+")  # the torques of a joint
 
 
 class ArmPage(RolloutPage[ArmOutcome]):
@@ -28,18 +28,19 @@ class ArmPage(RolloutPage[ArmOutcome]):
     actions = tuple(f"shoulder {first}, elbow {second}" for first in _WAYS for second in _WAYS)
     brief = tuple(f"{first} / {second}" for first in _WAYS for second in _WAYS)
     label = "Arm: arrow keys move the tip"
-    help = "Click a position, or move it with the arrow keys, to see the scores there."
+    help = "Click a position, or move the chosen position with the arrow keys, to see the scores there."
     click_script = "(e) => emit(explorer.place(e))"
 
     def build_below(self) -> None:
         self._circle = Words("", "small soft")
 
     def show_below(self) -> None:
-        """Show the share of time in risky circles, and the distance to the target."""
+        """Show the share of time in risky circles, and the distance to the target with the largest weight."""
         if self.chosen is not None:
             inside, away = self.chosen.in_circle.estimate, self.chosen.distance.estimate
-            near = f"; in the second half {100 * away:.1f} cm from the target with the largest weight"
-            self._circle.text = f"In risky circles {100 * inside:.0f} % of the time{'' if math.isnan(away) else near}."
+            near = f"; in the second half it is {100 * away:.1f} cm from the target with the largest weight"
+            near = f"{100 * inside:.0f} % of the time{'' if math.isnan(away) else near}"
+            self._circle.text = f"The tip is in risky circles {near}."
 
     def draw(self, state: State) -> str:
         """Draw the objective, the arm, and the chosen tip position."""

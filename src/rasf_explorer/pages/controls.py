@@ -1,7 +1,8 @@
 """The elements of the page: a slider with its number, a choice of few options, the player, buttons and words.
 
-Inputs are native, in small Vue components, so that labels, keys and focus are those of the browser. An input keeps its
-value while the user moves it. Only `set` overrides it, so a late response of the server never moves a slider back.
+Inputs are native HTML inputs in small Vue components, so that labels, keys and focus work as usual in the browser. An
+input keeps its value while the user moves it. Only `set` overrides the value, so a late response of the server never
+moves a slider back.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def panel(label: str, classes: str = "") -> Element:
 
 
 def html(classes: str, label: str = "") -> ui.html:
-    """Make an element for trusted markup; with a label it can be focused and scrolled by keys."""
+    """Make an element for trusted markup; an element with a label can be focused and scrolled by keys."""
     place = ui.html("", sanitize=False).classes(classes)
     return place.props(f'tabindex=0 role=region aria-label="{label}"') if label else place
 
@@ -102,7 +103,7 @@ class SliderField(_Settable, component="../static/slider_field.js"):
 
 
 class ChoiceField(_Settable, component="../static/choice_field.js"):
-    """A choice of few options, given as values and labels; with `theme` the browser alone handles it."""
+    """A choice of few options, given as values and labels; with `theme`, only the browser stores the choice."""
 
     def __init__(
         self, label: str, options: dict[str, str], value: str, on_pick: Callable[[str], object], *, theme: bool = False
@@ -154,7 +155,7 @@ class Playback(Element, component="../static/playback.js"):
             frames: Positions at every step.
             contexts: The context at every step.
             rollouts: Number of rollouts that can be played.
-            rollout: The number of this one.
+            rollout: Index of this rollout.
             at: The step to show.
         """
         self.props.update(frames=frames, contexts=contexts, rollouts=rollouts, rollout=rollout, at=at)

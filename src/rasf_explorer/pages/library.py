@@ -1,4 +1,4 @@
-"""The view of any library: its contents, its scores at the first observation, and its evaluation."""
+"""The view of any library: contents, scores at the first observation, and evaluation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LibraryPage(Page):
 
     def __init__(self, scene: LibraryScene, state: State, context: PageContext) -> None:
         super().__init__(scene, state, context)
-        # the state that was evaluated, with reports of the chosen and neutral risk, or of one if there is no dial
+        # the state that was evaluated, with reports of the chosen and the neutral risk, or of the neutral risk alone
         self._found: tuple[State, tuple[Report, ...]] | None = None
         self._episodes, self._evaluations = 100, 0
         self.actions = self.brief = tuple(f"action {i}" for i in range(scene.library.environment.n_actions))

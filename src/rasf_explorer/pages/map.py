@@ -30,7 +30,7 @@ class MapPage(RolloutPage[MapOutcome]):
     def build_below(self) -> None:
         with ui.element("div").classes("picture-head") as self._after:
             self._collected = Words("", "small soft")
-            hint = "Show the policy without collected objects"
+            hint = "Show the policy for the start of an episode, without collected objects"
             button("As at the start", lambda: self.go_to_start(self.state.rollout), "quiet", hint)
         self._after.visible = False
         self._earned = Words("", "small soft earned")
@@ -41,12 +41,12 @@ class MapPage(RolloutPage[MapOutcome]):
         if outcome is not None and outcome.earned:
             rollout = outcome.earned[min(self.state.rollout, outcome.played - 1)]
             step = min(self.state.step, len(rollout) - 1)
-            so_far = f"Step {step}: discounted return so far {shown(float(rollout[step]))}"
-            self._earned.text = f"{so_far}; threshold of the static risk {shown(outcome.threshold)}."
+            so_far = f"Step {step}: discounted return so far {shown(float(rollout[step]))}; the risk of the whole return"
+            self._earned.text = f"{so_far} counts only shortfalls below {shown(outcome.threshold)}."
         count = self.state.context.bit_count()
         self._after.visible = count > 0
-        collecting = f"the state after collecting {counted(count, 'object')}, hollow on the map"
-        self._collected.text = f"Arrows and scores are for {collecting}."
+        collecting = f"the state after collecting {counted(count, 'object')}"
+        self._collected.text = f"Arrows and scores are for {collecting}. Collected objects are hollow on the map."
 
     def draw(self, state: State) -> str:
         scene, outcome, layer = self.scene, self.chosen, state.layer

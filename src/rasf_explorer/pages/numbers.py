@@ -45,7 +45,7 @@ def risk_words(family: RiskFamily, level: float) -> str:
 
 
 def at_most_one(*outcomes: SceneOutcome) -> bool:
-    """Return whether rollouts fail at most once, so that failures are a rate; always False for an arm."""
+    """Return whether every rollout has at most one failure, so that failures are a rate; always False for an arm."""
     return all(
         not isinstance(outcome, ArmOutcome) and bool(np.isin(outcome.failures, (0.0, 1.0)).all())
         for outcome in outcomes
@@ -59,15 +59,15 @@ def utility_words(utilities: Mapping[str, float]) -> str:
 
 
 def summary(who: str, chosen: SceneOutcome, neutral: SceneOutcome) -> str:
-    """Summarise rollouts in a sentence for screen readers.
+    """Summarise rollouts in words for screen readers.
 
     Args:
-        who: A sentence to start with.
+        who: The first sentence.
         chosen: Rollouts at the chosen risk.
         neutral: Risk-neutral rollouts.
 
     Returns:
-        The sentences.
+        The summary.
     """
     own, other = (outcome.measures["failures"].estimate for outcome in (chosen, neutral))
     if at_most_one(chosen, neutral):
@@ -118,7 +118,7 @@ def _cell(interval: Interval | None, share: bool, exact: bool) -> str:
 
 
 def scores_table(rows: Sequence[ScoreRow], most: int = 40) -> str:
-    """Return the best rows as an HTML table, with policies by number; GPI's choice has a star."""
+    """Return the first `most` rows as an HTML table, with policies by number; GPI's choice has a star."""
     head = '<th scope="col">Policy</th><th scope="col">Action</th>'
     head += "".join(f'<th scope="col" class="right">{name}</th>' for name in ("Value", "Mean", "Std"))
     star = '<span role="img" aria-label="GPI\'s choice" title="GPI\'s choice">★</span> '

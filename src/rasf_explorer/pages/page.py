@@ -1,10 +1,12 @@
 """Base classes of the pages. A page with rollouts updates in three stages:
 
     a slider moves      the picture and the scores are updated, in a thread; only the newest state counts
-    the slider rests    rollouts at the chosen and at the neutral risk; then the link and the spoken line
-    all of this done    the frontier, in the background; it pauses for the other stages
+    the slider rests    the address of the page is updated; rollouts at the chosen and at the neutral risk are made; a
+                        summary is given to screen readers
+    rollouts are done   the frontier is computed in the background, and pauses while another stage runs
 
-The attribute `data-shows` of an element is the state that it shows, as the query of a link.
+The modules `scene` and `frontier` in `rasf_explorer.scenes` explain the words dial, level, context and frontier. The
+attribute `data-shows` of an element is the state that the element shows, as the query of a link.
 """
 
 from __future__ import annotations
@@ -38,11 +40,11 @@ O = TypeVar("O", bound=SceneOutcome)
 
 @dataclass(frozen=True)
 class PageContext:
-    """What the shell provides to a page."""
+    """Functions and facts that the shell provides to a page."""
 
     say: Callable[[str], object]  # shows a sentence as a notice
     announce: Callable[[str], object]  # gives a sentence to screen readers
-    remember: Callable[[State], object]  # stores the state in the link
+    remember: Callable[[State], object]  # stores the state in the address of the page
     provenance: Mapping[str, str]  # where the numbers come from
 
 
@@ -89,7 +91,7 @@ class Page(ABC):
 
     @abstractmethod
     def complete(self, sheet: Sheet) -> Sheet:
-        """Add the numbers of rollouts, if those that are shown are of the current state."""
+        """Add the numbers of the rollouts that are shown, if these rollouts are of the current state."""
 
     def close(self) -> None:
         self._open = False
@@ -112,11 +114,11 @@ class RolloutPage(Page, Generic[O]):
         super().__init__(scene, state, context)
         self.chosen: O | None = None  # the newest rollouts at the chosen risk
         self.chosen_at = state
-        self.neutral: O | None = None  # the risk-neutral rollouts for them, once they are ready
+        self.neutral: O | None = None  # risk-neutral rollouts to compare with `chosen`; None until they are ready
         self._acted: tuple[State, O, O] | None = (
             None  # rollouts whose numbers are shown, at the chosen and neutral risk
         )
-        self._contexts: list[int] = []  # the context at every step of the rollout that is played back
+        self._contexts: list[int] = []  # the context (collected objects) at every step of the played rollout
         self._pictures, self._rollouts = Coalesce(context.say), CancelPrevious(context.say)
         self._resting: asyncio.TimerHandle | None = None
         self._announced = (state.cell, state.tip)  # the place that was announced last
@@ -130,7 +132,7 @@ class RolloutPage(Page, Generic[O]):
         """Build elements below the picture, if any."""
 
     def show_below(self) -> None:
-        """Update these elements."""
+        """Update the elements below the picture."""
 
     @abstractmethod
     def draw(self, state: State) -> str:
@@ -138,11 +140,11 @@ class RolloutPage(Page, Generic[O]):
 
     @abstractmethod
     def scores_of(self, state: State) -> tuple[str, SceneScores | str]:
-        """Return a heading and the scores, or a sentence why there are none; called in a thread."""
+        """Return a heading, and the scores or a sentence why there are no scores; called in a thread."""
 
     @abstractmethod
     def frames(self, outcome: O, rollout: int) -> tuple[Frames, list[int]]:
-        """Return for every step of a rollout what the player shows, and the context."""
+        """Return the positions that the player shows, and the context, for every step of a rollout."""
 
     def clicked(self, event: GenericEventArguments) -> None:
         """Choose the place that was clicked."""
@@ -251,7 +253,7 @@ class RolloutPage(Page, Generic[O]):
         if before is not None and _neutral_key(before[0], state) == _neutral_key(state, state):
             neutral = before[2]
         self.chosen, self.chosen_at, self.neutral = chosen, state, neutral
-        if self.state.rollout >= chosen.played:  # a link may have any number
+        if self.state.rollout >= chosen.played:  # a link may name any rollout
             self.change(rollout=chosen.played - 1)
         self._load_rollout()
         if neutral is None:

@@ -17,7 +17,7 @@ from rasf_explorer.scenes.frontier import Frontier, Point, frontier
 from rasf_explorer.scenes.scene import RiskFamily, RolloutScene, Scene, SceneOutcome, Stop, Weight
 from rasf_explorer.state import State
 
-_MANY = 6  # with more sliders, they are placed closer
+_MANY = 6  # more sliders than this are placed closer together
 
 
 class TaskPanel:
@@ -53,7 +53,7 @@ class TaskPanel:
         self._dial_place.clear()
         with self._dial_place:
             if not family.has_dial:
-                Words("These policies have only the mean of returns, so there is no risk dial.", "small soft")
+                Words("These policies learned only the mean of returns, so there is no risk dial.", "small soft")
                 return
             label = f"Risk dial, {family.parameter}"
             self._dial = SliderField(label, level, family, lambda level: self._on_change(level=level))
@@ -113,7 +113,7 @@ class NumbersPanel:
         self._failure = failure
         with panel("Results of rollouts", "numbers-panel") as self.place:
             Words("Rollouts", "panel-title", "h2")
-            self._about = Words("Rolling out ...", "small soft")
+            self._about = Words("Computing rollouts ...", "small soft")
             self._table = html("table-place")
             self._utility = Words("", "small soft")
             self._utility.visible = False
@@ -125,7 +125,7 @@ class NumbersPanel:
         self.place.classes(add="stale", remove="half")
 
     def show_chosen(self, chosen: SceneOutcome) -> None:
-        """Show the numbers of the chosen risk, while the neutral risk is rolled out."""
+        """Show the numbers of the chosen risk, while the rollouts at the neutral risk are computed."""
         self._show_table({"Chosen": chosen, "Neutral": None})
         self.place.classes(add="half")
 
@@ -143,11 +143,11 @@ class NumbersPanel:
         """
         words = risk_words(family, state.level)
         exact = " Only CVaR and the histogram are from rollouts, the other numbers are exact." if chosen.exact else ""
-        beside = ", beside risk-neutral" if family.has_dial else ""
+        beside = ", and as many risk-neutral" if family.has_dial else ""
         words += " of the whole return" if state.static else ""
         words += "" if state.limit is None else ", within the limit"
         self._about.text = (
-            f"{episodes} rollouts of GPI each, seed {state.seed}: {words}{beside}. Returns are not discounted.{exact}"
+            f"{episodes} rollouts of GPI at {words}{beside}; seed {state.seed}. Returns are not discounted.{exact}"
         )
         self._utility.text = utility_words(chosen.utilities)
         self._utility.visible = bool(chosen.utilities)
@@ -165,10 +165,10 @@ class NumbersPanel:
 
 
 class FrontierPanel:
-    """The frontier, computed in the background; it pauses while a slider moves, and resumes where it stopped.
+    """The frontier, computed in the background; the computation pauses while a slider moves.
 
     Points are kept as long as weights, family and seed do not change, so moving the dial only pauses the computation. A
-    visitor may cancel it, and start it again with a button.
+    visitor may cancel the computation, and start it again with a button.
     """
 
     def __init__(self, scene: RolloutScene[SceneOutcome], episodes: int, say: Say) -> None:
@@ -180,7 +180,7 @@ class FrontierPanel:
         self._turn = 0  # number of the current run, since reports of earlier runs may arrive late
         self._done = self._cancelled = self._share = False
         self._title = Words("Frontier", "panel-title", "h2")
-        self._about = Words(f"Return against {scene.failure}s, over the range of the dial.", "small soft")
+        self._about = Words(f"Mean return against {scene.failure}s, over the range of the risk dial.", "small soft")
         self._chart = html("chart frontier")
         self._progress = Progress("Progress of the frontier", self._cancel)
         self._compute = button("Compute the frontier", self._again, "quiet compute")
@@ -196,7 +196,7 @@ class FrontierPanel:
 
         Args:
             state: The state of the page.
-            here: Its point, which is marked.
+            here: The point of this state, which is marked.
             share: Whether failures are a rate.
         """
         key = (state.w, state.family, state.seed)

@@ -13,15 +13,15 @@ from rasf_explorer.state import State
 
 
 class RoadPage(RolloutPage[RoadOutcome]):
-    """The page of a road. Both drives play together; scores are those of the chosen risk at the step that is shown."""
+    """The page of a road. The two rollouts play together; scores are those of the chosen risk at the current step."""
 
     scene: DrivingScene
     kind, rate, plays_neutral = "road", 3.0, True
     episodes = 60  # about a second of work
     label = "Road"
     help = (
-        "Both cars start in the same traffic; broken lines are their paths. Play, or move the step: the scores "
-        "below are those of the chosen risk at this step."
+        "The cars at the chosen and at the neutral risk start in the same traffic; broken lines are their paths. Play "
+        "the rollout, or choose a step: the scores below are those of the chosen risk at this step."
     )
 
     def __init__(self, scene: DrivingScene, state: State, context: PageContext) -> None:

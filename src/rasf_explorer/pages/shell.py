@@ -1,4 +1,4 @@
-"""The shell around every view, one for each visitor: header, views, notices, saving, and opening a file."""
+"""The shell of the page, one for each visitor, around every view: header, notices, saving, and opening a file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def page_of(scene: Scene, state: State, context: PageContext) -> Page:
     Args:
         scene: The scene.
         state: The state that the page shows first.
-        context: What the shell provides.
+        context: Functions and facts from the shell.
 
     Returns:
         The page.
@@ -56,7 +56,7 @@ class Shell:
 
     Args:
         views: The views that all visitors share.
-        query: The query of the link, by name.
+        query: Values of the link's query, by name.
         seed: Default seed of rollouts.
         may_open_paths: Whether the visitor may open paths of this machine.
     """
@@ -75,7 +75,7 @@ class Shell:
         if found is None:
             names = ", ".join(view.key for view in views)
             self.say(
-                "The link is of a library that is not open here; open its file, then open the link again."
+                "The link belongs to a library that is not open here; open its file, then open the link again."
                 if is_of_a_file(str(asked))
                 else f"The link's view must be one of {names}, got {str(asked)[:60]!r}; the first is shown instead."
             )
@@ -101,7 +101,7 @@ class Shell:
                 for name, what in (("SVG", "picture"), ("PNG", "picture"), ("CSV", "numbers")):
                     save = button(name, partial(self._save, name), "quiet", f"Save the {what} as {name}")
                     save.props(f'aria-label="Save {name}"')
-            # in the bar, which stays visible on a scrolled page
+            # in the bar, because the bar stays visible on a scrolled page
             self._notices = ui.element("div").classes("notices").props("role=alert")
         header.move(target_index=0)
         ui.skip_link("Skip to the content", target=self._main)
@@ -208,7 +208,7 @@ class Shell:
         if self._query.get("view", key) != key:
             return default_state(key, scene, self._seed)
         state, complaints = from_query(self._query, key, scene, self._seed)
-        self._query = {"view": key}  # a link is used once, for the view that it names
+        self._query = {"view": key}  # values of a link are used once, for the view that the link names
         if complaints:
             self.say(" ".join(complaints))
         return state

@@ -1,8 +1,8 @@
 """A road with a library of driving policies: rollouts in traffic, their speed and their collisions.
 
-Rollouts are those of the library (`run_rule`). Traffic has the same start states at every risk, and then reacts to the
-car. The environments stay open, because making one takes longer than an episode in it. A lock gives them to one call of
-`roll_out` at a time.
+The library makes the rollouts (`run_rule`). Traffic has the same start states at every risk, and then reacts to the
+car. The environments stay open, because making an environment takes longer than an episode. They are used by one call
+of `roll_out` at a time, which holds a lock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from rasf_lab.driving import roads
 
 ROADS = frozenset(f"rasf/{road.title()}-v0" for road in roads.ROADS)
 _AT_ONCE = 16  # environments that are stepped together
-_LONGEST = 200  # most steps of an episode, as an untrusted file may have any number
+_LONGEST = 200  # bound on the steps of an episode, because an untrusted file may have any number
 _PLAYED = 10  # rollouts that can be played back
 _AHEAD, _AROUND, _VERGE = 120.0, 104.0, 3.0  # metres: visible part of a long road and of a crossing, verge
 _BEND = 2.0  # metres between the points of a curved lane
@@ -63,8 +63,8 @@ class DrivingScene(LibraryScene, RolloutScene[RoadOutcome]):
         self._acting = threading.Lock()
         self.title = str(library.environment.id).removeprefix("rasf/").removesuffix("-v0")
         self.about = (
-            f"{self._world}At both risks a rollout begins in the same traffic, which then reacts to the car. "
-            "Nothing is trained here: the library's policies are scored for every task and risk. A "
+            f"{self._world}The rollouts at the chosen and at the neutral risk begin in the same traffic, which then "
+            "reacts to the car. Nothing is trained here: the library's policies are scored for every task and risk. A "
             "collision ends the episode and counts as a failure."
         )
         tasks = np.array([policy.w for policy in library.policies])
@@ -106,7 +106,7 @@ class DrivingScene(LibraryScene, RolloutScene[RoadOutcome]):
 
 
 class _Log:
-    """The speeds of an episode, and for playback its cars and observations."""
+    """The speeds of the own car in an episode; if it is played back, also the cars and the observations."""
 
     def __init__(self, is_played: bool) -> None:
         self.is_played, self.speeds = is_played, list[float]()

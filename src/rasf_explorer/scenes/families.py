@@ -1,4 +1,4 @@
-"""The families of risks of the scenes, with their dials."""
+"""The families of risks of the scenes; `scene` explains their dials."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cvar(default: float) -> RiskFamily:
     return RiskFamily("cvar", "CVaR, the worst share", "alpha", 0.05, 1.0, 0.05, 1.0, default, CVaR)
 
 
-NEUTRAL_ONLY = mean_variance(0.0, 0.0, 1.0, 0.0)  # for policies with only the mean
+NEUTRAL_ONLY = mean_variance(0.0, 0.0, 1.0, 0.0)  # for policies that learned only the mean
 
 
 def trained_for(risk: Risk) -> str:

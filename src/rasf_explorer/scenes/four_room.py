@@ -42,7 +42,7 @@ _PLAYED = 12  # rollouts whose paths are kept
 _TASKS, _STEPS = 24, 30_000  # a neutral and an averse policy for each task
 _TRAINED_FOR = (MeanVariance(0.0), MeanVariance(-4.0))
 _PAPER_ENDS = (1.0, -2.0)  # weights of goal and failure in the paper's tasks
-# on the default task, the library trained here with seed 0 has 0, 11, 20 and 18 % failures over the dial
+# on the default task, the library of seed 0 fails in 0, 11, 20 and 18 % of episodes at levels over the dial
 _DEFAULT_CLASSES, _DEFAULT_GOAL, _DEFAULT_FAILURE = (1.0, 0.5, 0.0), 1.0, -2.0
 
 
@@ -52,9 +52,9 @@ class FourRoomScene(MapScene):
     title = "Four rooms"
     offers_static = True
     about = (
-        "An object has the reward of its class, which a slider sets. The goal ends the episode, and a trap may fire "
-        "at each step on it. Nothing is trained here: the library's policies are scored for every task and risk. "
-        "A trap that fires ends the episode and counts as a failure."
+        "The reward of an object depends on its class, and is set by a slider. The goal ends the episode. A trap may "
+        "fire at each step on it, which ends the episode and counts as a failure. Nothing is trained here: the "
+        "library's policies are scored for every task and risk."
     )
 
     def __init__(self, library: PolicyLibrary) -> None:
@@ -127,7 +127,7 @@ class FourRoomScene(MapScene):
         return MapOutcome(returns, failures, walks.lengths, found, visits, paths, contexts, so_far)
 
     def _observations(self, cells: Ints, context: int) -> Ints:
-        """Return the observations of `rasf/FourRoom-v0` in cells (B,); in the cell of an object its flag is set."""
+        """Return the observations of `rasf/FourRoom-v0` in cells (B,); in the cell of an object, its flag is set."""
         self.check_place(self.layout.start, context)
         n_objects = len(self.layout.objects)
         flags = np.tile(context >> np.arange(n_objects) & 1, (len(cells), 1))

@@ -1,7 +1,7 @@
-"""The frontier of return against failures over the dial of a family, with the same random numbers at every level.
+"""The frontier of a family of risks: mean return and failures at levels over the range of its dial.
 
-Each level has its own set of rollouts. Levels are evenly spaced over the dial and rounded to its steps; the neutral
-level is added if it is not among them.
+Rollouts are made at every level, with the same random numbers. Levels are evenly spaced over the dial and rounded to
+the steps of its slider; the neutral level is added if it is not among them. `scene` explains dial and level.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LEVELS = 13
 
 @dataclass(frozen=True)
 class Point:
-    """One level of the frontier."""
+    """Mean return and failures at one level."""
 
     level: float
     returns: Interval
@@ -44,7 +44,7 @@ def levels(family: RiskFamily, count: int = LEVELS) -> tuple[float, ...]:
     even = np.linspace(family.low, family.high, count)
     on_steps = family.low + family.step * np.round((even - family.low) / family.step)
     inside = np.clip(on_steps, family.low, family.high)
-    # rounded to 0.1 instead of 0.1 + 1e-17, so that equal levels are one key
+    # 0.1 + 1e-17 becomes 0.1, so that equal levels are equal keys
     return tuple(sorted({round(float(level), 9) + 0.0 for level in (*inside, family.neutral)}))
 
 

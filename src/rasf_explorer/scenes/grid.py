@@ -1,4 +1,5 @@
-"""The paper's grid (Figure 1), exact: source policies are planned, and utilities and visits solve linear systems.
+"""The paper's grid (Figure 1), computed exactly: source policies are planned; utilities and visits are solutions of
+linear systems.
 
 The reward is undiscounted, so utilities could be infinite. The ranges of sliders and dials exclude that: each step has
 a cost, moves slip (so that every policy terminates with probability 1), and aversion is mild enough for the expectation
@@ -42,7 +43,7 @@ from rasf_explorer.scenes.scene import (
 STEPS = 100  # of a rollout; the probability of a longer one is far below 0.001
 _SOURCE_BETA, _SOURCE_COSTS = -0.1, (20.0, 0.0)  # Figure 1: all traps cost 20 for one source policy, 0 for the other
 _PLAYED = 12  # rollouts whose paths are kept
-_KEPT = 16  # (w, risk) whose utilities are cached
+_KEPT = 16  # pairs (w, risk) whose utilities are cached
 
 
 class GridScene(MapScene):
@@ -50,9 +51,9 @@ class GridScene(MapScene):
 
     title = "The paper's grid"
     about = (
-        "Two policies were planned for other trap costs. Moves slip at random; the goal and the traps end the episode. "
-        "All numbers are exact except CVaR and the histogram, which come from rollouts. "
-        "An end in a trap with a cost counts as a failure; a trap that costs 0 ends the episode but does not count."
+        "Two source policies were planned for fixed trap costs. Moves slip at random; the goal and the traps end the "
+        "episode. All numbers are exact except CVaR and the histogram, which come from rollouts. "
+        "A trap with a cost counts as a failure; a trap that costs 0 ends the episode but does not count."
     )
 
     def __init__(self, grid: Grid | None = None) -> None:
@@ -85,7 +86,7 @@ class GridScene(MapScene):
         return MapPolicy(np.where(acts, choice.policy, -1), np.where(acts, choice.source, -1))
 
     def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> SceneScores:
-        """Return the scores in one cell; `seen` is False where the episode is over."""
+        """Return the scores in one cell; `seen` is False in cells that end the episode."""
         self.check_place(cell, context)
         values, choice = self._scores(w, risk)
         mean, variance = self._psi[:, cell] @ w, np.einsum("...ij,i,j->...", self._Sigma[:, cell], w, w)
@@ -123,7 +124,7 @@ class GridScene(MapScene):
         )
 
     def _acting(self, policy: Ints, w: Floats, visits: Floats) -> dict[str, float]:
-        """Return the exact measures of a policy from the start."""
+        """Return the exact measures of episodes of a policy."""
         at = (self.grid.start, policy[self.grid.start])
         psi, Sigma = successor_moments(self.mdp, policy)
         costly = [name for name, cost in zip(self.grid.traps, w[2:], strict=True) if cost < 0]

@@ -1,9 +1,9 @@
-"""The generic scene of a library: its contents, scores at the first observation, and evaluation on demand.
+"""The generic scene of a library: contents of the library, scores at the first observation, evaluation on demand.
 
 An environment is made only from an id that is already registered, or that MO-Gymnasium registers, and only with
 settings that a file may choose (`EnvironmentDescription.make_kwargs`). The user may name another environment, `env`,
-whose module has been imported. For an environment of the suite, its case defines the names of the features, the
-failures and the range of the dial.
+whose module has been imported. If the environment belongs to a case of the suite (`rasf_lab.suite`), the case defines
+the names of the features, the failures and the range of the dial.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class LibraryScene(Scene):
         count = "1 policy" if len(library.policies) == 1 else f"{len(library.policies)} policies"
         self._world = "" if self._case is None else f"{self._case.about[0].upper()}{self._case.about[1:]}. "
         self.about = (
-            f"{self._world}{count} of {library.agent}, scored for the weights and the risk set here. Scores are "
-            "those at the first observation; evaluation acts in the environment."
+            f"{self._world}{count} of {library.agent}, scored for the weights and the risk set here. The scores are "
+            "for the first observation of an episode; an evaluation runs whole episodes."
             f"{'' if self._case is None else f' Failures are {self._case.failures}.'}"
         )
         self.weights = _weights(library, self._case)
@@ -130,7 +130,7 @@ class LibraryScene(Scene):
             environment.close()
 
     def scores_at(self, obs: object, w: Floats, risk: Risk, ways: Ways = PLAIN, t: int = 0) -> SceneScores:
-        """Return the scores of every policy and action at an observation after t steps; a limit holds from there on."""
+        """Return the scores of every policy and action at an observation after t steps; a limit is on later steps."""
         found = self.library.scores(obs, w, risk, self.limits(ways), t)
         action, driver = int(found.action) - self.library.environment.first_action, int(found.source)
         return SceneScores(found.values, found.mean, found.std, action, driver, bool(found.seen), self.library.gamma)
@@ -145,7 +145,7 @@ class LibraryScene(Scene):
         stop: Stop = lambda: False,
         ways: Ways = PLAIN,
     ) -> Comparison:
-        """Evaluate the library in its environment, as `PolicyLibrary.compare`.
+        """Evaluate the library in its environment, by `PolicyLibrary.compare`.
 
         Args:
             w: Weights (d,).
@@ -212,7 +212,7 @@ def _farthest(case: Case) -> float | None:
 
 
 def _weights(library: PolicyLibrary, case: Case | None) -> tuple[Weight, ...]:
-    """Return sliders over the range of the trained weights, at least [-1, 1]; the first task is their default."""
+    """Return sliders over the range of the trained weights, at least [-1, 1]; the default is the first task."""
     tasks = np.array([policy.w for policy in library.policies])
     low, high = np.minimum(tasks.min(axis=0), -1.0), np.maximum(tasks.max(axis=0), 1.0)
     steps = 10.0 ** np.floor(np.log10((high - low) / 50))  # 50 to 500 steps over the range

@@ -1,4 +1,7 @@
-"""The limit of a scene (one feature, one slider), and notes on its price and on calibrated bounds."""
+"""The limit that a user sets on one feature by a slider, and sentences about its price and calibrated bounds.
+
+The price is the smallest penalty per unit of the feature at which the best choice keeps the limit.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,12 @@ def limits_of(
     Args:
         library: The library.
         feature: Index of the limited feature.
-        ways: Has the value of the limit.
-        sign: 1 if the feature is at most the limit, -1 if it is at least minus the limit. Default: 1.
+        ways: Options of acting; `ways.limit` is the value of the limit, None for no limit.
+        sign: 1 for feature <= limit, -1 for feature >= -limit (a cost stored as a negative feature). Default: 1.
 
     Returns:
-        A limit on the feature, or None without a limit. If the feature is calibrated, the limit is on an episode and
-        kept with 95 % probability; otherwise it is on the expected discounted sum.
+        A limit on the feature, or None without a limit. If the feature is calibrated, the limit is on the sum in an
+        episode and kept with 95 % probability; otherwise the limit is on the expected discounted sum.
     """
     if ways.limit is None:
         return None
@@ -34,7 +37,7 @@ def limits_of(
 
 
 def is_sure(library: PolicyLibrary, feature: int) -> bool:
-    """Return whether a limit on a feature is on an episode and backed by the calibration."""
+    """Return whether a limit on a feature is kept with 95 % probability, because the feature is calibrated."""
     return library.calibration is not None and feature in library.calibration.costs
 
 
@@ -43,17 +46,17 @@ def notes_of(library: PolicyLibrary, rule: ActingRule, obs: npt.NDArray[Any], me
 
     Args:
         library: The library.
-        rule: How the rollouts acted.
-        obs: Their first observations.
-        memory: The memory of acting at the start of the rollouts, with prices; None for plain acting.
+        rule: The rule by which the rollouts acted.
+        obs: The first observations of the rollouts.
+        memory: The state of the rule at the start of the rollouts, with the prices; None if the rule has no state.
 
     Returns:
         The sentences.
     """
     notes = []
     if memory is not None:
-        prices = {name: each.mean() for name, each in rule.prices(memory).items()}
-        notes += [f"The price of a unit of {name}: {price:.3g}." for name, price in prices.items()]
+        prices = [(name, each.mean()) for name, each in rule.prices(memory).items()]
+        notes += [f"The price of the limit is {price:.3g} of return per unit of {name}." for name, price in prices]
         notes += [f"Note: {sentence}." for sentence in rule.not_kept(memory) if sentence][:1]
     if library.calibration is not None:
         bounds = library.calibration.bounds_of(rule, obs)

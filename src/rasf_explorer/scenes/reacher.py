@@ -1,11 +1,12 @@
-"""The reacher with a library of networks: the objective over tip positions, scores at one, rollouts of the arm.
+"""The reacher with a library of networks: the objective over tip positions, scores, and rollouts of the arm.
 
-The arm at rest reaches a tip position with its elbow bent to either side. The field and the scores at a tip are those
-of the side with the larger value. For histogram networks, mean and variance of every feature at these postures depend
-neither on w nor on the risk. They are computed once (`warm`), and a field for a mean-variance risk is then a weighted
-sum. For other risks and networks every field is scored by the networks. CVaR convolves histograms, which takes seconds
-for a field and longer for a rollout, so it has no dial here. Returns are undiscounted sums over an episode. Every
-episode lasts until its time limit.
+The arm at rest reaches a tip position with its elbow bent to either side. The objective and the scores at a tip
+position are those of the side with the larger value. A field is the objective at a grid of tip positions. For histogram
+networks, mean and variance of every feature at these postures depend neither on w nor on the risk. These moments are
+computed once (`warm`), and a field for a mean-variance risk is then a weighted sum of them. For other risks and
+networks every field is scored by the networks. CVaR convolves histograms, which takes seconds for a field and longer
+for a rollout, so CVaR is not offered here. Returns are undiscounted sums over an episode. Every episode lasts until its
+time limit.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from rasf_lab.paper.reacher.beliefs import grid
 from rasf_lab.rollouts.reacher import arm_chances, roll_out_arm, roll_out_by_rule
 
 ENVIRONMENT = "rasf/Reacher-v0"
-_LONGEST = 5_000  # most steps of an episode, as an untrusted file may have any number
+_LONGEST = 5_000  # bound on the steps of an episode, because an untrusted file may have any number
 _POINTS = 31  # grid points of tip positions in each direction
 _PLAYED = 4  # rollouts whose arm positions are kept
 _DEFAULT_TARGET = 10
@@ -58,9 +59,9 @@ class ReacherScene(ArmScene):
 
     title = "Reacher"
     about = (
-        "An arm of two links moves its tip to the targets with positive weight; in the shaded circles every step "
-        "may fail, which counts each time and does not end the episode. Policies that "
-        "were trained for a few targets are scored for every task and risk."
+        "An arm of two links moves its tip to the targets with positive weight. In the shaded circles every step may "
+        "be a failure. Failures do not end the episode, so a rollout may have many. Policies that were trained for a "
+        "few targets are scored for every task and risk."
     )
 
     def __init__(self, library: PolicyLibrary) -> None:
@@ -86,14 +87,14 @@ class ReacherScene(ArmScene):
         self._warming = threading.Lock()
 
     def warm(self, stop: Stop = lambda: False) -> None:
-        """Compute what no slider changes, and compile what the first calls need; takes some seconds."""
+        """Compute the moments, which no slider changes, and compile functions of the first calls; takes seconds."""
         self._learn_moments(stop)
         w, risk = self.default_task, self.families[0].make(self.families[0].default)
         self.at((0.0, 0.0), w, risk)
         self.roll_out(w, risk, 1, 0, stop)
 
     def _learn_moments(self, stop: Stop) -> None:
-        """Compute mean and variance of every feature at all postures once; other threads wait for it."""
+        """Compute mean and variance of every feature at all postures once; other threads wait for the result."""
         with self._warming:
             if self._moments is not None or self._sources.law_kind is not LawKind.HISTOGRAM:
                 return

@@ -1,11 +1,15 @@
-"""The interface between the explorer's pages and the computations for a world; results are numbers, without drawing.
+"""Scenes of the explorer: a scene does the computations for one world, and returns numbers without pictures.
 
-    Scene          sliders for the reward weights w, families of risks with their dials
+    Scene          sliders for the reward weights w, and families of risks
     RolloutScene   a scene with rollouts from the start states: `MapScene`, `ArmScene`, or on a `Road`
 
+A family of risks has one parameter, beta or alpha. The slider of this parameter is the *dial*, and a value of the
+parameter is a *level*. The *driver* of a state is the source policy that GPI selects there. On a map, GPI's choice may
+depend on the cell and on the objects collected so far. These objects, as a bit mask, are the *context*; at the start of
+an episode the context is 0.
+
 A scene accepts any w and any risk of its families. `policy`, `cell`, `field` and `at` are called while a slider moves.
-`roll_out` is called in another thread once the slider rests, and can be stopped. The policy of a map may depend on the
-cell and on the objects collected so far, as a bit mask, the `context`; 0 is the start of an episode.
+`roll_out` is called in another thread once the slider rests, and can be stopped.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from rasf.statistics.intervals import Interval, event_interval, normal_mean
 from rasf_explorer.scenes.closed_forms import normal_tail, normal_variance
 
 ACTIONS = tuple(MOVES)  # on all maps: left, up, right, down
-Stop = Callable[[], bool]  # long work calls it now and then, and raises `Stopped` if it returns True
+Stop = Callable[[], bool]  # called during long work, which raises `Stopped` if the function returns True
 
 
 class Stopped(Exception):
@@ -35,7 +39,7 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Weight:
-    """A slider for the weight of one feature; `drawn` says whether a random task draws it or keeps its default."""
+    """A slider for the weight of one feature. In a random task, the weight is random if `drawn`, else the default."""
 
     name: str
     low: float
@@ -47,7 +51,7 @@ class Weight:
 
 @dataclass(frozen=True)
 class RiskFamily:
-    """A family of risks and its dial, from `low`, the most averse, to `high`; `neutral` is the level of the mean."""
+    """A family of risks and its dial, from `low`, the most averse level, to `high`; `neutral` is the neutral level."""
 
     name: str  # as in `rasf.risk.names` and in links
     label: str
@@ -61,7 +65,7 @@ class RiskFamily:
 
     @property
     def can_be_static(self) -> bool:
-        """Whether static risk, the risk of the whole return, is possible."""
+        """Whether static risk, the risk of the whole return, is possible for this family."""
         return isinstance(self.make(self.low), CertaintyEquivalent)
 
     @property
@@ -72,7 +76,7 @@ class RiskFamily:
 
 @dataclass(frozen=True)
 class Ways:
-    """Options of acting beside task and risk: a limit, and static risk."""
+    """Options of acting in addition to task and risk: a limit, and static risk."""
 
     limit: float | None = None
     static: bool = False
@@ -83,11 +87,11 @@ PLAIN = Ways()
 
 @dataclass(frozen=True)
 class SceneScores:
-    """Scores of every source policy and action in one state, and the choice of GPI."""
+    """Scores of K source policies and A actions in one state, and the choice of GPI."""
 
-    values: Floats  # (K, A), -inf where a policy is excluded
-    mean: Floats  # (K, A)
-    std: Floats  # (K, A), nan where it is not learned
+    values: Floats  # (K, A) under the risk, -inf where a policy is excluded
+    mean: Floats  # (K, A) of the return
+    std: Floats  # (K, A) of the return, nan where it is not learned
     action: int  # GPI's choice
     driver: int  # the selected source policy
     seen: bool  # whether anything was learned in this state
@@ -102,8 +106,8 @@ class SceneOutcome:
     failures: Floats  # (n,) failures of each rollout
     lengths: Ints  # (n,)
     measures: dict[str, Interval]  # return, return_variance, return_cvar, failures, length; speed on a road
-    exact: frozenset[str] = field(default=frozenset(), kw_only=True)  # measures that are computed, not estimated
-    utilities: dict[str, float] = field(default_factory=dict, kw_only=True)  # at the start state, if they are known
+    exact: frozenset[str] = field(default=frozenset(), kw_only=True)  # measures that are not estimated from rollouts
+    utilities: dict[str, float] = field(default_factory=dict, kw_only=True)  # of the start state, if known
     notes: tuple[str, ...] = field(default=(), kw_only=True)  # prices of limits, bounds, limits that cannot be kept
 
     @property
@@ -149,7 +153,7 @@ class Scene(ABC):
         return np.array([weight.default for weight in self.weights], np.float64)
 
     def random_task(self, rng: np.random.Generator) -> Floats:
-        """Return random weights: uniform over the steps of a slider that is drawn, otherwise its default."""
+        """Return random weights: uniform over the values of each slider with `drawn`, the default for other sliders."""
         task = self.default_task
         for i, weight in enumerate(self.weights):
             if weight.drawn:
@@ -180,7 +184,7 @@ class RolloutScene(Scene, Generic[O_co]):
             w: Weights (d,).
             risk: A risk of one of the scene's families.
             episodes: Number of rollouts.
-            seed: Seed of the random numbers; the same for every w, risk and way.
+            seed: Seed of the random numbers, which do not depend on w, risk and ways.
             stop: Called now and then; if it returns True, `Stopped` is raised. Default: never.
             ways: A limit and static risk, if the scene offers them. Default: neither.
 
@@ -217,7 +221,7 @@ class Layout:
         Args:
             shape: Rows and columns.
             symbols: One symbol for each cell, row by row; S is the start.
-            meaning: Symbols with words for the legend, in its order.
+            meaning: Words for each symbol, in the order of the legend.
             *kinds: The symbols of walls, hazards, goals and objects, in this order.
             hazards_end: Whether every hazard ends the episode. Default: False.
 
@@ -232,7 +236,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class MapPolicy:
-    """GPI on every cell (C,) in one context; -1 where no action is taken or nothing was learned."""
+    """GPI's choices in all cells (C,) in one context; -1 where no action is taken or nothing was learned."""
 
     action: Ints
     driver: Ints  # the selected source policy
@@ -242,10 +246,10 @@ class MapPolicy:
 class MapOutcome(SceneOutcome):
     """Rollouts on a map."""
 
-    visits: Floats  # (C,) mean number of steps of an episode in a cell
+    visits: Floats  # (C,) mean number of steps in each cell per episode
     paths: tuple[Ints, ...]  # cells of the first few rollouts, the start included
-    contexts: tuple[Ints, ...]  # the context at every step of them
-    earned: tuple[Floats, ...] = ()  # the accrued return at every step of them, for a static risk
+    contexts: tuple[Ints, ...]  # the context at every step of these rollouts
+    earned: tuple[Floats, ...] = ()  # the accrued return at every step of these rollouts, for a static risk
     threshold: float = float("nan")  # the threshold of the static risk (`rasf.library.acting.static`)
 
     @property
@@ -254,14 +258,14 @@ class MapOutcome(SceneOutcome):
 
 
 class MapScene(RolloutScene[MapOutcome]):
-    """Four rooms, or the grid."""
+    """A scene on a map: four rooms, or the grid."""
 
     layers: ClassVar[dict[str, str]] = {"drivers": "Selected policy", "visits": "Visits", "trajectory": "Trajectory"}
     layout: Layout
 
     @abstractmethod
     def policy(self, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> MapPolicy:
-        """Return GPI's choice in every cell; a limit holds from that cell on."""
+        """Return GPI's choice in every cell; a limit is on the sum of the feature from that cell on."""
 
     @abstractmethod
     def cell(self, cell: int, w: Floats, risk: Risk, context: int = 0, ways: Ways = PLAIN) -> SceneScores:
@@ -290,7 +294,7 @@ class Arm:
     risky: tuple[int, ...]
     radius: float
     links: tuple[float, float]  # shoulder to elbow, elbow to tip
-    training: int  # number of training targets; they come first
+    training: int  # number of training targets, which are the first ones
 
 
 @dataclass(frozen=True)
@@ -308,7 +312,7 @@ class ArmOutcome(SceneOutcome):
     """Rollouts of the arm."""
 
     in_circle: Interval  # share of time in risky circles
-    distance: Interval  # metres from the target with the largest positive weight, in the second half; nan without one
+    distance: Interval  # metres to the target with the largest weight, in the second half; nan if none is positive
     elbows: Floats  # (m, T, 2) of the first few rollouts
     tips: Floats  # (m, T, 2)
     failed: Ints  # (m, T) 1 where a failure happened
@@ -319,7 +323,7 @@ class ArmOutcome(SceneOutcome):
 
 
 class ArmScene(RolloutScene[ArmOutcome]):
-    """The reacher."""
+    """A scene with an arm: the reacher."""
 
     layers: ClassVar[dict[str, str]] = {"objective": "Objective", "plain": "Arm only"}
     arm: Arm

@@ -59,7 +59,7 @@ const explorer = {
 };
 window.explorer = explorer;
 
-// Back and Forward lead to an earlier view, which its link restores
+// Back and Forward change the address; loading the page again shows the view of this address
 window.addEventListener("popstate", () => location.reload());
 
 document.addEventListener("keydown", (event) => {
@@ -69,7 +69,7 @@ document.addEventListener("keydown", (event) => {
   panel.querySelector("summary").focus();
 });
 
-// with many views the button of the panel is far right; keep the panel itself in the window
+// with many views, the button of the panel is far right: move the panel into the window
 document.addEventListener(
   "toggle",
   (event) => {

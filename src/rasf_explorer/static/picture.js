@@ -1,5 +1,5 @@
 // A picture that is updated in place: unchanged nodes are kept, so that the browser repaints little. After every change
-// it emits "drawn", so that the player can put its moving elements back to the step that it shows.
+// the picture emits "drawn", so that the player can move elements to the current step again.
 function follow(now, next) {
   for (const { name } of [...now.attributes]) if (!next.hasAttribute(name)) now.removeAttribute(name);
   for (const { name, value } of next.attributes) if (now.getAttribute(name) !== value) now.setAttribute(name, value);

@@ -61,7 +61,7 @@ def test_a_bad_link_is_answered_in_sentences(visit, server):
     expect(notices).to_contain_text("The link's view must be one of file-")
     settled(page)
     page.goto(server.url + "?view=file-00000000&w=1")
-    expect(notices).to_contain_text("The link is of a library that is not open here")
+    expect(notices).to_contain_text("The link belongs to a library that is not open here")
     expect(notices.locator(".notice")).to_have_count(1)
 
 

@@ -51,9 +51,10 @@ def test_the_shipped_driver_is_calibrated_so_its_limit_is_sure():
     assert type(scene) is DrivingScene
     assert scene.limit.name == "collisions at most, 95 % sure"
     found = scene.roll_out(scene.default_task, RISK, 2, 0, ways=Ways(limit=0.2))
-    assert [note.split(":")[0] for note in found.notes if not note.startswith("Note")] == [
-        "The price of a unit of collision", "Bounds"
-    ]  # fmt: skip
+    price, bounds = (note for note in found.notes if not note.startswith("Note"))
+    assert price.startswith("The price of the limit is ")
+    assert price.endswith(" of return per unit of collision.")
+    assert bounds.startswith("Bounds: ")
     np.testing.assert_array_equal(
         found.drives[0].cars[0], scene.roll_out(scene.default_task, RISK, 1, 0).drives[0].cars[0]
     )
@@ -117,7 +118,7 @@ def test_scores_are_the_library_s_own(scene):
 
 def test_a_limit_is_kept_by_a_rule_and_told_its_price(scene):
     found = scene.roll_out(scene.default_task, MeanVariance(0.0), 3, 1, ways=Ways(limit=0.01))
-    assert found.notes[0].startswith("The price of a unit of collision: ")
+    assert found.notes[0].startswith("The price of the limit is ")
     static = scene.roll_out(scene.default_task, rasf.CVaR(0.2), 3, 1, ways=Ways(static=True))
     wanted = scene.library.evaluate("rasf/Highway-v0", scene.default_task, rasf.CVaR(0.2), 3, seed=1, static=True)
     np.testing.assert_allclose(static.returns, wanted.returns)

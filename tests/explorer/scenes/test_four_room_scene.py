@@ -111,7 +111,7 @@ def test_a_limit_is_what_evaluate_keeps(scene):
     library, risk, env = scene.library, MeanVariance(0.0), scene.library.environment
     found = scene.roll_out(W, risk, 200, 0, ways=Ways(limit=0.05))
     report = library.evaluate(env.id, W, risk, episodes=200, limits={2: 0.05})
-    assert found.notes[0] == f"The price of a unit of failure: {report.prices['failure']:.3g}."
+    assert found.notes[0] == f"The price of the limit is {report.prices['failure']:.3g} of return per unit of failure."
     free = scene.roll_out(W, risk, 200, 0)
     assert found.failures.mean() <= max(free.failures.mean(), 0.05)
     assert free.notes == ()
@@ -143,7 +143,7 @@ def test_a_calibrated_library_promises(scene):
     assert "95 % sure" in one.limit.name
     assert "expected" in scene.limit.name
     notes = one.roll_out(W, MeanVariance(-9.0), 10, 0, ways=Ways(limit=0.1)).notes
-    assert notes[0].startswith("The price of a unit of failure: ")
+    assert notes[0].startswith("The price of the limit is ")
     assert any(note.startswith("Bounds: mean at least ") for note in notes)
     assert any("mean-variance:-9.0 within limits was not calibrated" in note for note in notes)
 

@@ -146,7 +146,7 @@ def test_a_limit_is_told_its_price_and_kept_by_a_rule(scene):
     free = scene.roll_out(W, MeanVariance(0.0), 3, 1)
     found = scene.roll_out(W, MeanVariance(0.0), 3, 1, ways=Ways(limit=0.2))
     assert found.tips.shape == free.tips.shape
-    assert found.notes[0].startswith("The price of a unit of failure: ")
+    assert found.notes[0].startswith("The price of the limit is ")
     assert free.notes == ()
     with pytest.raises(Stopped):
         scene.roll_out(W, MeanVariance(0.0), 3, 1, lambda: True, Ways(limit=0.2))

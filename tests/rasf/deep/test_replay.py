@@ -163,5 +163,5 @@ def test_a_restored_replay_goes_on_as_the_first():
             one.store(rows, np.arange(2))
     for one, same in zip(first.draw(np.arange(9), 3), second.draw(np.arange(9), 3), strict=True):
         np.testing.assert_array_equal(one, same)
-    with pytest.raises(TypeError, match="a replay of float32"):
+    with pytest.raises(TypeError, match="state must have float32"):
         other.restore(first.state())
