@@ -1,1 +1,1 @@
-"""Experiments with `rasf`: the paper's experiments, the suite, competing methods, sweeps, and their commands."""
+"""Experiments with `rasf`: the paper's, a suite of environments, competing methods, sweeps, and their commands."""

@@ -1,7 +1,6 @@
-"""`rasf demo`: train a library in the four-room world, then act on 27 new tasks with and without risk.
+"""`rasf demo`: train a library in the four-room world, then act on 27 new tasks, risk-neutrally and risk-aware.
 
-The demo uses the calls that a user makes, `rasf.learn` and `library.compare`. A wrapper of the environment counts the
-visited cells.
+The demo uses the public calls `rasf.learn` and `library.compare`. A wrapper of the environment counts visited cells.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ NEW_TASKS = [[*rewards, 1.0, -2.0] for rewards in product((-1.0, 0.0, 1.0), repe
 
 
 class OnNewTasks(NamedTuple):
-    """Results on the new tasks: returns and failures (27, episodes), and the share of episodes that visit each cell."""
+    """Results on the new tasks: returns and failures (27, episodes), and each cell's share of episodes with a visit."""
 
     returns: Floats
     failures: Floats
@@ -38,7 +37,7 @@ class OnNewTasks(NamedTuple):
 
 
 class Footprints(gym.Wrapper[object, object, object, object]):
-    """The world with a count (rows, columns) of the episodes that visit each cell. All copies share the counts."""
+    """The four-room world, which counts in `counts` (rows, columns) the episodes that visit each cell."""
 
     def __init__(self, counts: Floats) -> None:
         super().__init__(gym.make(WORLD))
@@ -82,7 +81,7 @@ def run(seed: int, picture: Path, tick: Callable[[], None]) -> Group:
 
 
 def train_and_meet(seed: int, tick: Callable[[], None]) -> dict[str, OnNewTasks]:
-    """Train for both risks, and return the results of both on the new tasks, by name of the risk."""
+    """Train policies for both risks, and return the results on the new tasks, by name of the risk."""
     risks = list(RISKS.values())
     library = rasf.learn(
         WORLD, agent="rasf-model", tasks=TASKS, risk=risks, steps_per_task=STEPS, seed=seed, callback=lambda _: tick()
@@ -112,7 +111,7 @@ def train_and_meet(seed: int, tick: Callable[[], None]) -> dict[str, OnNewTasks]
 def _draw(outcomes: dict[str, OnNewTasks], seed: int, picture: Path) -> None:
     drawn = drawing.figure(9, 5)
     for axes, (name, outcome) in zip(drawn.subplots(1, 2), outcomes.items(), strict=True):
-        visit_map(axes, 9 * outcome.visits)  # the scale is log10(1 + n): a cell in every episode gets the darkest shade
+        visit_map(axes, 9 * outcome.visits)  # shades are log10(1 + n): a cell visited in every episode is darkest
         axes.set_title(f"{name} transfer: fails in {outcome.failures.mean():.1%} of the episodes", fontsize=10)
     drawn.suptitle("Cells visited on 27 new tasks by the same library (red x: traps)", fontweight="bold")
     settings = f"{TASKS} training tasks, {EPISODES} episodes on each new task, seed {seed}"

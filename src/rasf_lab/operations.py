@@ -1,28 +1,31 @@
-"""Three problems of operations, whose prices change from day to day: inventory, maintenance, buying electricity.
+"""Three problems of operations research: inventory, maintenance, and buying electricity.
+
+The prices, which are the weights of a task, change from day to day.
 
 **Inventory** (`rasf/Inventory-v0`): the stochastic inventory problem of Puterman, Markov Decision Processes (1994),
 section 3.2, with its numbers: room for 3 units, demand of 0, 1 or 2 units with probabilities 1/4, 1/2 and 1/4 a month.
 An order arrives at once. The stock after the order is held for the month. Demand above the stock is lost.
 
-    features    sold, ordered, orders (1 in a month with an order), held, failure (lost demand); the others are units
+    features    sold (units), ordered (units), orders (1 in a month with an order), held (units), failure (units of
+                lost demand)
     book's w    8, -2, -4, -1, 0
 
 **Machines** (`rasf/Machines-v0`): the maintenance problem of Hillier and Lieberman, Introduction to Operations
 Research, chapter on Markov decision processes, with its numbers. A machine is as good as new, worn a little, worn
 much, or inoperable, and gets worse from week to week. It can be overhauled, after which it is worn a little, or
-replaced; each takes a week of production. Here there are several machines, and a crew for one of them at a time. An
-inoperable machine loses production until it is replaced.
+replaced; each takes a week of production. Here there are several machines, and one crew, which works on at most one
+machine a week. An inoperable machine loses production until it is replaced.
 
-    features    defects (1 or 3 thousand dollars of defective items a week), overhauls, replacements, lost weeks, and
-                failure: a machine that becomes inoperable
+    features    defects (1 or 3 thousand dollars of defective items a week), overhauls, replacements, lost weeks (of
+                production), and failure (a machine becomes inoperable)
     book's w    -1, -2, -4, -2, 0 (thousand dollars)
 
 **Power** (`rasf/Power-v0`): a unit of electricity is needed every hour. It comes from a contract at a fixed price, from
 the spot market, or from a battery. A second unit can be bought to charge the battery. The market is calm or tense, and
 keeps its regime for ten hours on average. The mean spot price is the same in both regimes; its standard deviation is
-five times as large in the tense one. Spot prices are often modelled by regimes of different volatility (R. Weron,
+five times as large in the tense regime. Spot prices are often modelled by regimes of different volatility (R. Weron,
 Modeling and Forecasting Electricity Loads and Prices, 2006). The numbers are ours: with equal means, only the variance
-tells the regimes apart.
+distinguishes the regimes.
 
     features    contract (units), spot (price paid there), wear (units drawn from the battery)
     w           -0.9, -1, -0.05
@@ -62,9 +65,9 @@ _CONTRACT, _FROM_SPOT, _BATTERY, _CONTRACT_TWICE, _SPOT_TWICE = range(5)
 
 
 def inventory(capacity: int = 3, demand: Sequence[float] = _DEMAND, gamma: float = 0.95) -> FiniteMDP:
-    """Return the model of the inventory. A state is the units in stock, an action the units ordered.
+    """Return the model of the inventory. A state is the stock in units, an action the order in units.
 
-    An order of more units than there is room for is reduced to the free room.
+    An order that exceeds the free room is reduced to the free room.
 
     Args:
         capacity: the largest stock. Default: 3.
@@ -94,7 +97,7 @@ def inventory(capacity: int = 3, demand: Sequence[float] = _DEMAND, gamma: float
 def machines(count: int = 3, gamma: float = 0.95) -> FiniteMDP:
     """Return the model of the machines. A state is the wear of every machine, as the digits of a number in base 4.
 
-    Action 0 leaves all machines alone. The others are, machine by machine, to overhaul it and to replace it.
+    Action 0 leaves all machines alone. Action 1 + 2 i overhauls machine i, and action 2 + 2 i replaces machine i.
 
     Args:
         count: the number of machines. Default: 3.
@@ -117,7 +120,7 @@ def machines(count: int = 3, gamma: float = 0.95) -> FiniteMDP:
 
 
 def _machine(wear: int, done: int) -> list[tuple[int, float, Floats]]:
-    """Return the possible outcomes of a week of one machine: its new wear, the probability, its features."""
+    """Return the possible outcomes of one machine's week: new wear, probability and features."""
     if done == _REPLACE:
         return [(_NEW, 1.0, np.array([0.0, 0.0, 1.0, 1.0, 0.0]))]
     if done == _OVERHAUL and wear != _INOPERABLE:  # an inoperable machine can only be replaced
@@ -133,11 +136,12 @@ def _machine(wear: int, done: int) -> list[tuple[int, float, Floats]]:
 def power(capacity: int = 3, gamma: float = 0.95) -> FiniteMDP:
     """Return the model of the electricity purchase.
 
-    Actions: contract, spot, battery; two units by contract, two units at spot, of which one is stored. With an empty
-    battery the battery action buys by contract. With a full battery the second unit is not bought.
+    Actions 0, 1 and 2 get one unit: by contract, at the spot price, and from the battery. Actions 3 and 4 get two
+    units, by contract and at the spot price, and store one of them. With an empty battery action 2 buys by contract.
+    With a full battery actions 3 and 4 buy one unit only.
 
-    A state is the market, the units stored, and the spot price paid last. The last part has no effect: it makes phi a
-    function of the transition.
+    A state is the market, the units stored, and the spot price paid in the last step. This price has no effect on later
+    steps. It is part of the state so that phi is a function of the transition.
 
     Args:
         capacity: the units that the battery holds. Default: 3.

@@ -1,4 +1,4 @@
-"""Registration of the environments of `rasf_lab` with Gymnasium. It is an entry point that runs on `import rasf`."""
+"""Registration of the environments of `rasf_lab` with Gymnasium, through an entry point that `import rasf` calls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gymnasium.envs.registration import register
 
 
 def register_environments() -> None:
-    """Register the operations problems and the roads. Gymnasium's checker is off, as it refuses vector rewards."""
+    """Register the environments of `operations` and `driving`, without the checker, which refuses vector rewards."""
     for name, steps in (("Inventory", 36), ("Machines", 52), ("Power", 48)):
         env = f"rasf_lab.operations:{name}Env"
         register(f"rasf/{name}-v0", env, max_episode_steps=steps, disable_env_checker=True)

@@ -1,1 +1,1 @@
-"""Shared by all experiments: runs and their archive, results with provenance, claims, rules and verdicts."""
+"""Code shared by all experiments: runs and their archive, results with provenance, claims, rules and verdicts."""

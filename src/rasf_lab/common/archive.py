@@ -1,10 +1,12 @@
-"""Archives: the finished runs of an experiment in one numpy file, `EXPERIMENT.npz`, with the arrays its summary reads.
+"""Archives of finished runs: a numpy file for an experiment, `EXPERIMENT.npz`, with the arrays that its summary reads.
 
 Runs whose arrays have the same names, shapes and types are a group. The member `GROUP/NAME` holds one array of all runs
-in the group, stacked on axis 0; `shared/NAME` is an array of the whole experiment. `index.json` has, by group, the runs
-in the same order with their scalars and provenance, and the types of members that are stored as byte planes: the first
-byte of every number, then the second, and so on. Numbers of similar size compress better as planes; the smaller form is
-stored. Members are compressed by LZMA. The same runs give the same bytes.
+in the group, stacked on axis 0; `shared/NAME` is an array of the whole experiment. `index.json` lists the runs of each
+group in the same order, with scalars and provenance.
+
+Members are compressed by LZMA. An array is stored plainly or as byte planes (the first byte of every number, then the
+second byte of every number, and so on), whichever is smaller. Byte planes are smaller for numbers of similar size.
+`index.json` has the dtypes of arrays in byte planes. The same runs give the same bytes.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ def save_archive(path: Path, runs: Iterable[Finished], shared: Mapping[str, Arra
     Args:
         path: the file.
         runs: the finished runs, with the arrays to keep.
-        shared: arrays that belong to no single run, by name.
+        shared: arrays of the whole experiment, by name.
     """
     groups: dict[str, list[Finished]] = {}
     for one in runs:
@@ -113,7 +115,7 @@ def _planes(array: Array) -> npt.NDArray[np.uint8]:
 
 
 def _joined(planes: npt.NDArray[np.uint8], stored: str) -> Array:
-    """Return the array (..) of byte planes, with the type `stored`."""
+    """Return the array (..) with these byte planes (itemsize, ..) and the dtype `stored`."""
     joined: Array = np.ascontiguousarray(np.moveaxis(planes, 0, -1)).view(stored)[..., 0]
     return joined
 

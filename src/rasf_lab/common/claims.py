@@ -36,7 +36,7 @@ def is_ours(row: Numbers) -> bool:
 
 
 def _read() -> tuple[tuple[Claim, ...], dict[str, ClaimRule], dict[str, ClaimRule]]:
-    """Return the claims, and the rules of first and second readings that `claims.toml` has, by claim."""
+    """Return the claims of `claims.toml`, and the rules of their first and of their second readings, by claim id."""
     written = tomllib.loads((resources.files("rasf_lab.common") / "claims.toml").read_text("utf-8"))
     claims, first, second = [], {}, {}
     for id, given in written.items():
@@ -59,8 +59,8 @@ def table(results: Mapping[str, Result]) -> list[Numbers]:
         results: the results, by experiment.
 
     Returns:
-        The texts of every claim, with verdict, measured, number, seeds, sample and second_reading. The verdict is "not
-        measured" without a finding.
+        The texts of every claim, with verdict, measured, number, seeds, sample and second_reading. The verdict of a
+        claim without a finding is "not measured".
     """
     rows = []
     for claim in CLAIMS:
@@ -75,7 +75,7 @@ def table(results: Mapping[str, Result]) -> list[Numbers]:
 
 
 def together(findings: list[Finding]) -> Finding | None:
-    """Combine the findings of several experiments on one claim: not decided if their verdicts differ, None if empty."""
+    """Combine findings of several experiments on one claim: not decided if verdicts differ, None without findings."""
     if len(findings) < 2:
         return findings[0] if findings else None
     verdicts = {finding.verdict for finding in findings}

@@ -2,6 +2,9 @@
 
 An experiment has one JSON file, and a second file if it has large arrays. Figures are drawn from these files, never
 from a running computation, and `claims` reads the verdicts from them. Results of our own runs ship with the package.
+
+A claim of the paper can be understood in more than one way. A reading is one way, with a rule of its own. A claim has a
+first reading, and some claims have a second one.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ _ARRAYS = ".arrays"
 
 @dataclass(frozen=True)
 class Reading:
-    """The verdict of our runs by one reading of a claim. `number` is the short form of `measured`, for a table."""
+    """The verdict of our runs by one reading of a claim. `number` is a short form of `measured`, for a table."""
 
     verdict: Verdict
     measured: str
@@ -37,7 +40,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Finding(Reading):
-    """The verdict of our runs on one claim. `sample` says what was sampled. Default: the number of seeds."""
+    """The first and the second reading of a claim. `sample` names what was sampled. Default: the number of seeds."""
 
     sample: str = ""
     second_reading: Reading | None = None
@@ -76,7 +79,7 @@ def load(path: Path, with_arrays: bool = False) -> Result:
 
     Args:
         path: the JSON file.
-        with_arrays: read the file of large arrays, too, if it exists. Default: False.
+        with_arrays: also read the file of large arrays, if there is one. Default: False.
 
     Raises:
         ValueError: the file is not a result of `Result.save`.
@@ -110,7 +113,7 @@ def in_folder(folder: Path) -> dict[str, Result]:
 
 
 def _plain(value: object) -> object:
-    """Return values of JSON for arrays and numpy scalars, rounded to 12 digits so that files stay small and stable."""
+    """Return `value` in types of JSON, with floats rounded to 12 digits, so that files stay small and stable."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,9 +1,10 @@
 """Rules of claims as data: the measured values, intervals of them, and tests of the intervals.
 
-`claims.toml` has one table for each rule:
+A label names the runs that differ only in the seed, such as "rasfc51 -3". A measure is a function from a label to
+numbers of these runs. `claims.toml` has one table for each rule:
 
     values      by name, "MEASURE of LABEL": numbers (seeds,) or (seeds, columns) of the runs of a label. A label may
-                end in alternatives, "rasfc51 0|-1|-2", which give one column each. Names in braces, such as {noise},
+                end in alternatives, "rasfc51 0|-1|-2", each of which gives a column. Names in braces, such as {noise},
                 are replaced first.
     intervals   by name, an expression of the values. An expression with a division is evaluated on means over seeds,
                 any other seed by seed. "slope(x)" is the slope over the columns. "x > y" is the probability of
@@ -11,12 +12,13 @@
     holds       tests of intervals, all of which must hold: "gap > 0", "ratio < 1.1", "0.15 <= drop <= 0.35"
     told        tests that are reported but do not count for the verdict
     enough, refuted_by   for tests with columns: how many columns must hold, and how many failing columns refute the
-                claim. By default all must hold, and one that fails refutes it.
-    exactly     the number of columns that must hold; all others must fail
-    measured    format string of the report. A value gives its mean. The format of an interval applies to all three
-                numbers. verdicts[n], held[n] and refuted[n] are of test n, the last two count columns. Also: seeds.
+                claim. By default all columns must hold, and one failing column refutes the claim.
+    exactly     for tests with columns: the number of columns that must hold; all others must fail
+    measured    format string of the report. The name of a value stands for its mean, the name of an interval for
+                estimate and ends, and seeds for the number of seeds. verdicts[n] is the verdict of test n; held[n] and
+                refuted[n] are the numbers of columns on which test n holds and fails.
     number      format string of the short form, for a table
-    names       replacements for names in braces, if this reading has its own
+    names       replacements for names in braces that only this rule has
     also        rules whose report is appended if their runs exist
 
 Intervals are paired by seed, over the seeds that all runs of a rule have.
@@ -71,7 +73,7 @@ class Told(Interval):
 
 
 class Columns(tuple[Interval, ...]):
-    """Intervals of columns, with the columns' names if they have names. A format applies to the estimates."""
+    """One interval for each column, and `names` of the columns or (). A format applies to the estimates."""
 
     names: tuple[str, ...] = ()
 
@@ -88,7 +90,7 @@ class Columns(tuple[Interval, ...]):
 
 
 class Means(tuple[float, ...]):
-    """Means of columns. A format applies to each of them."""
+    """One mean for each column. A format applies to each mean."""
 
     def __format__(self, spec: str) -> str:
         return ", ".join(format(one, spec) for one in self)
@@ -106,7 +108,7 @@ class Means(tuple[float, ...]):
 
 @dataclass(frozen=True)
 class ClaimRule:
-    """A rule of a claim. The module's header describes the fields."""
+    """The rule of a claim by one reading. The module's header describes the fields."""
 
     values: Mapping[str, str]
     intervals: Mapping[str, str]
@@ -179,7 +181,7 @@ class ClaimRule:
     def _test(
         self, text: str, intervals: Mapping[str, Told | Columns], means: Mapping[str, float | Means]
     ) -> tuple[Verdict, int, int]:
-        """Return the verdict of a test, the number of columns that hold, and the number that do not."""
+        """Return the verdict of a test, and the numbers of columns on which it holds and fails."""
         tree = ast.parse(text, mode="eval").body
         assert isinstance(tree, ast.Compare)
         parts = [tree.left, *tree.comparators]

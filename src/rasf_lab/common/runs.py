@@ -21,13 +21,12 @@ def run_all(
     already_ticked: int = 0,
     only: Sequence[Run] | None = None,
 ) -> None:
-    """Execute the runs that are not finished, including those that failed before.
+    """Execute the runs that are not finished, including runs that failed before.
 
     Args:
         spec: all runs of the sweep.
         folder: the folder of the sweep.
-        tick: called once for each run that is finished. While many runs form one long job, it is called in proportion
-            to the progress of the job.
+        tick: called once for each run. If many runs form one job, the calls are spread over the progress of the job.
         gpus: GPUs to use, one process on each. Default: none, one process on each core.
         already_ticked: the number of runs for which an earlier call has ticked. Default: 0.
         only: the runs to execute. Default: all of the sweep.
@@ -61,7 +60,7 @@ def run_all(
 
 
 def with_defaults(run: type, parameters: Mapping[str, Parameter]) -> dict[str, Any]:
-    """Return all fields of a dataclass except `seed`, as given or by default.
+    """Return all fields of a dataclass except `seed`, with values from `parameters` or else the defaults.
 
     Args:
         run: the dataclass.

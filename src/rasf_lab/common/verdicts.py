@@ -1,7 +1,8 @@
 """Verdicts from intervals.
 
-Intervals are 95 % bootstrap intervals over seeds. A claim holds if its interval is on the claimed side, does not hold
-if it is on the other side, and is not decided if it is on neither, or with fewer than five seeds.
+Intervals are 95 % bootstrap intervals over seeds. A claim states a range for a true value, such as above 0. It holds if
+the whole interval is in the range, does not hold if no part of the interval is, and is not decided otherwise or with
+fewer than five seeds.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ AnyReading = TypeVar("AnyReading", bound=Reading)
 
 
 def holds(condition: bool) -> Verdict:
-    """Return the verdict on an exact or counted result, which is never undecided."""
+    """Return the verdict on a condition that is decided without an interval: an exact or counted result."""
     return "holds" if condition else "does not hold"
 
 

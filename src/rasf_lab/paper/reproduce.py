@@ -1,10 +1,10 @@
 """`rasf reproduce`: run an experiment, save the result, draw its figures from the saved file.
 
-An experiment is a folder of this package. It is imported only if it is run, so that the grid needs neither jax nor the
-reacher:
+An experiment is a folder of this package. The folder is imported only if the experiment is run, so that the grid needs
+neither jax nor the code of the reacher. A folder has these modules:
 
-    runs.py       total_ticks(preset), and run(preset, seed, tick, folder), which returns a Result, or a sentence that
-                  names the missing runs; files of single runs go to the folder
+    runs.py       total_ticks(preset), and run(preset, seed, tick, folder), which writes files of runs to `folder` and
+                  returns a Result, or a sentence that names the missing runs
     measures.py   numbers from runs
     claims.py     rules that turn numbers into findings
     figures.py    FIGURES: functions that draw a result, by name; a function returns None if its runs are missing
@@ -36,7 +36,7 @@ def reproduce(
         preset: its size, "quick" or "paper".
         seed: the first seed.
         folder: the folder of all files.
-        tick: called as runs are done.
+        tick: called as runs are finished, `total_ticks` times in all.
         **options: options of the experiment's `run`. Only the reacher has options.
 
     Returns:
@@ -58,7 +58,7 @@ def draw_result(result: Result, folder: Path) -> list[Path]:
     """Draw the figures of a result.
 
     Args:
-        result: the result. Figures of arrays are drawn only if it has its arrays.
+        result: the result. Maps are drawn only if the result was loaded with its arrays.
         folder: the folder of the pictures.
 
     Returns:

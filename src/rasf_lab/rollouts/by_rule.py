@@ -1,4 +1,4 @@
-"""Rollouts by an acting rule in worlds that step many episodes as arrays."""
+"""Rollouts by an acting rule, in worlds that step many episodes at once, as arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rasf.library.acting.rule import ActingRule, Memory
 
 
 class ArrayWorld(Protocol):
-    """Episodes that run in parallel. `running` (B,) holds the numbers of the episodes that a call is about."""
+    """Episodes that run in parallel. `running` (B,) are the indices of the episodes that are not over."""
 
     def observe(self, t: int, running: Ints) -> npt.NDArray[Any]:
         """Return the observations of the running episodes at step t, in the form that the policies take."""
@@ -26,13 +26,13 @@ def follow(rule: ActingRule, world: ArrayWorld, episodes: int, steps: int) -> It
     """Run episodes by an acting rule.
 
     Args:
-        rule: chooses the actions.
+        rule: the acting rule.
         world: the world of the episodes.
         episodes: the number of episodes.
         steps: the largest number of steps.
 
     Yields:
-        After every step, the rule's memory of all episodes.
+        After every step, the rule's memory: its state for every episode, such as the accrued return.
     """
     running = np.arange(episodes)
     memory = rule.begin(world.observe(0, running))

@@ -18,12 +18,12 @@ from rasf.world import World
 S = TypeVar("S")  # states
 T = TypeVar("T")  # totals
 X = TypeVar("X")  # inputs of a step
-Measure = Callable[[Array, Any], Array]  # (step, state after it) -> numbers to average over an episode
+Measure = Callable[[Array, Any], Array]  # (number of the step, next state) -> numbers to average over an episode
 
 
 @dataclass(frozen=True)
 class Steps(Generic[S, T, X]):
-    """The loop of rollouts in a compiled world.
+    """The loop of rollouts in a compiled world, which accumulates totals and stacks a record of every step.
 
     Args:
         act: (state, x) -> action; x is the input of the step, such as its number or its noise.
@@ -58,8 +58,9 @@ class Steps(Generic[S, T, X]):
 
 
 class Rollouts(NamedTuple):
-    """Rollouts by task and rollout: sums of phi (T, R, d), discounted sums of phi (T, R, d), means of the measure.
+    """R rollouts on each of T tasks.
 
+    `phi` and `discounted` (T, R, d) are sums and discounted sums of phi, `measured` (T, R, m) means of `Way.measure`.
     `states` (T, R, steps, ..) are the states before each step, if they were recorded.
     """
 
@@ -75,8 +76,8 @@ class Way:
 
     Args:
         epsilon: the probability of a random action. Default: 0.03.
-        risk_discount: the risk at step t is that of risk_discount^t times the remaining return. 1 scores as the paper
-            does; gamma gives discount-aware GPI, to which the guarantee applies. Default: 1.
+        risk_discount: at step t, scores are the risk of risk_discount^t times the remaining return. 1 gives the paper's
+            scores, gamma the discount-aware scores of the paper's theorems. Default: 1.
         measure: numbers that are averaged over the steps of an episode. Default: none.
         record: whether to keep the states. Default: False.
     """
@@ -102,10 +103,10 @@ def rollouts(
 ) -> Rollouts:
     """Run n episodes on each task.
 
-    Sums and measures stop when an episode terminates. Its states are recorded up to the time limit.
+    Sums and measures end when an episode terminates. States are recorded up to the time limit, beyond termination.
 
     Args:
-        agent: the agent, prepared for the weights of these tasks.
+        agent: the agent, from `Agent.for_weights` of the tasks' weights.
         world: the world.
         networks: the agent's networks.
         key: the random key.

@@ -1,11 +1,14 @@
-"""Fast rollouts of a tabular library in the four-room world, for the explorer: any w and risk, and they can be stopped.
+"""Fast rollouts of a tabular library in the four-room world, for any w and risk. A caller can stop the rollouts.
 
 All random numbers are drawn beforehand, from the seed alone: episode e uses draws[e, t] at step t for every risk. Whole
-episodes run in a numba kernel with a loop of its own (`walk`), since a call from Python for each step would take longer
-than the step. The kernel releases the interpreter's lock. Greedy actions are those of `TablePolicies.act`, with the
-same cache. The kernel cannot evaluate some risks. With these, an episode that reaches a state without a cached action
-waits there; Python scores the state, and the next call of the kernel continues the episode. `walk_by_rule` is for rules
-with a memory, such as the accrued return or a budget: all episodes take a step, then the rule acts again.
+episodes run in a numba kernel (`walk`), since a call from Python for each step would take longer than the step. The
+kernel releases Python's global interpreter lock. Greedy actions are those of `TablePolicies.act`, with the same cache.
+
+The kernel cannot evaluate some risks. With such a risk, an episode that reaches a state without a cached action waits
+there. Python then scores the state, and the next call of the kernel continues the episode.
+
+`walk_by_rule` is for acting rules with a memory, such as of the accrued return or a budget. It calls the rule once for
+each step, for all episodes together.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ class Walks(NamedTuple):
     phi: Floats  # (n, d) sums of the features
     lengths: Ints  # (n,) steps so far
     over: Bools  # (n,)
-    waiting: Ints  # (n,) the state whose action is not known, or -1
+    waiting: Ints  # (n,) the state whose action is not cached, or -1
 
 
 def chances(rooms: FourRoom, episodes: int, seed: int) -> Floats:
@@ -61,8 +64,8 @@ def walk_four_room(
         rooms: the map that they were trained on.
         w: weights of the task (d,).
         risk: the risk of the scores.
-        draws: random numbers (n, steps) as of `chances`, one row for each episode.
-        stop: called between slices of the work; True stops it.
+        draws: random numbers (n, steps) from `chances`, one row for each episode.
+        stop: called between slices of the work; True stops the episodes.
 
     Returns:
         The episodes; None if they were stopped.
@@ -85,7 +88,7 @@ def walk_four_room(
 
 
 def walk_by_rule(rule: ActingRule, rooms: FourRoom, draws: Floats, stop: Callable[[], bool]) -> RuledWalks | None:
-    """Run episodes from the start by an acting rule; other arguments and None as in `walk_four_room`."""
+    """Run episodes from the start by an acting rule; `rooms`, `draws`, `stop` and None as in `walk_four_room`."""
     (n, steps), world = draws.shape, _Rooms(rooms, draws)
     earned, found = np.zeros((n, steps + 1)), None
     for t, memory in enumerate(follow(rule, world, n, steps)):
@@ -139,10 +142,10 @@ def take_all(world: RoomArrays, running: Ints, actions: Ints, draws: Floats, t: 
 def walk(
     world: RoomArrays, columns: int, bits: Ints, row: Ints, task: PreparedTask, draws: Floats, begin: int, walks: Walks
 ) -> None:
-    """Continue the episodes begin, begin + 1, .., one for each row of draws, until they end or lack an action.
+    """Continue the episodes begin, begin + 1, .., one for each row of draws, until they end or wait for an action.
 
     `row` (uint64) is scratch space for one observation of `rasf/FourRoom-v0`: row, column, one flag for each object.
-    It holds floats as bits; `bits` are those of 0.0, 1.0, ..
+    Its numbers are the bits of floats. `bits` are the bits of 0.0, 1.0, ..
     """
     for n in range(len(draws)):
         e = begin + n
@@ -171,7 +174,7 @@ def walk(
 
 
 def check_rooms(sources: TablePolicies, rooms: FourRoom) -> None:
-    """Refuse a map of other sizes than the policies were trained with, as compiled code does not check bounds."""
+    """Refuse a map whose sizes differ from those of training, as compiled code does not check bounds."""
     sizes = {
         "numbers of an observation": (sources.n_inputs, 2 + len(rooms.world().class_of)),
         "actions": (sources.n_actions, len(ACTIONS)),

@@ -1,9 +1,9 @@
-"""Rollouts of the reacher's arm by a library of networks. Many run in parallel, and they can be stopped.
+"""Rollouts of the reacher's arm by a library of networks, many in parallel. A caller can stop the rollouts.
 
 Histogram networks act inside one compiled program, 50 steps at a time, with the scores of `NetworkPolicies.act`. Other
 networks are called step by step. Eight rollouts make a block, and blocks run in parallel in threads, since the matrices
 of a block are too small for jax to use several cores. All random numbers are drawn beforehand, from the seed alone:
-initial angles, noise on the torques, and the numbers that decide on failures. Two risks meet the same ones.
+initial angles, noise on the torques, and the numbers that decide on failures. So all risks have equal draws.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ArmRollouts(NamedTuple):
 
 
 def arm_chances(world: Reacher, rollouts: int, seed: int) -> ArmChances:
-    """Return the random numbers of a seed for this many rollouts."""
+    """Return the random numbers of `rollouts` rollouts."""
     rng, steps = np.random.default_rng(seed), world.episode_length
     low, high = START_ANGLES.T
     angles = rng.uniform(low, high, (rollouts, 2))
@@ -60,7 +60,7 @@ def arm_chances(world: Reacher, rollouts: int, seed: int) -> ArmChances:
 def roll_out_by_rule(
     rule: ActingRule, world: Reacher, chances: ArmChances, stop: Callable[[], bool]
 ) -> ArmRollouts | None:
-    """Run rollouts by an acting rule, step by step; other arguments and None as in `roll_out_arm`."""
+    """Run rollouts by an acting rule, step by step; `world`, `chances`, `stop` and None as in `roll_out_arm`."""
     arms, found = _Arms(world, chances), None
     for memory in follow(rule, arms, len(chances.states), world.episode_length):
         if stop():
@@ -98,7 +98,7 @@ def roll_out_arm(
         w: weights of the task (d,).
         risk: the risk of the scores.
         chances: the random numbers of the rollouts.
-        stop: called between pieces of the work, from several threads; True stops it.
+        stop: called between pieces of the work, from several threads; True stops the rollouts.
 
     Returns:
         The rollouts; None if they were stopped.

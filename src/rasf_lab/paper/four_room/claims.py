@@ -1,9 +1,9 @@
 """Verdicts on F1 to F17, T7 and our own goals M1 to M9 from the four-room runs.
 
-`claims.toml` has the rules. This module has their measures, and the rules of F14, F15, M4 and M8, which do not fit that
-form. Differences are paired by seed. "Far more" and "slightly" are tested as directions; "about x %" as an interval
-inside x +- 10 points. If there are also runs with shared initial noise (Algorithm 1 to the letter), the finding reports
-their verdict, too.
+`claims.toml` has most rules as data. This module has the measures that these rules name, and functions for the rules of
+F14, F15, M4 and M8. Differences are paired by seed. "Far more" and "slightly" are tested as directions; "about x %" as
+an interval inside x +- 10 points. If there are also runs with shared initial noise (Algorithm 1 to the letter), the
+finding reports their verdict, too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TASKS_ENOUGH = 24.5  # means at least 25 of the 27 novel tasks
 _RESAMPLES = 1_000
 _NAMED_TASKS = (NOVEL_TASKS[:, 1] == 1) | (
     (NOVEL_TASKS[:, 0] == 1) & (NOVEL_TASKS[:, 1] == -1) & (NOVEL_TASKS[:, 2] <= 0)
-)  # F16
+)  # the tasks that F16 names
 _KINDS = ("F", "M", "T7")
 
 
@@ -49,7 +49,7 @@ class Curves:
     arrays: Mapping[str, Arrays]
 
     def of_common_seeds(self, *names: str) -> Curves:
-        """Return the curves with these names reduced to their common seeds: some have only the first ones."""
+        """Return the curves, with the named ones reduced to their common seeds, as some have only the first seeds."""
         n = min(self.seeds(name) for name in names)
         kept = {name: {key: values[:n] for key, values in self.arrays[name].items()} for name in names}
         return Curves({**self.arrays, **kept})
@@ -64,7 +64,7 @@ def judge(curves: Mapping[str, Arrays], novel: Mapping[str, Arrays], searches: S
 
     Args:
         curves: arrays of the runs, by the name of their curve.
-        novel: arrays of the "neutral" and of the "averse" runs, with those of the novel tasks.
+        novel: arrays of the runs that also act on the novel tasks, by "neutral" and "averse".
         searches: returns of the search for eta and tau.
     """
     runs = Curves({**curves, **{f"novel {way}": arrays for way, arrays in novel.items()}})
@@ -90,7 +90,7 @@ def read(claim: str, runs: Curves, noise: str = "independent", second: bool = Fa
     """Apply a rule of `claims.toml`.
 
     Args:
-        claim: its id.
+        claim: the id of the claim.
         runs: all curves.
         noise: the curve that {noise} stands for. Default: "independent".
         second: apply the rule of the second reading. Default: False.
@@ -104,7 +104,7 @@ def read(claim: str, runs: Curves, noise: str = "independent", second: bool = Fa
 def _beside_shared_noise(reading: Reading, shared: Reading | None) -> Reading:
     if shared is None:
         return reading
-    said = "the same" if shared.verdict == reading.verdict else shared.verdict
+    said = "the same verdict" if shared.verdict == reading.verdict else shared.verdict
     return replace(reading, measured=f"{reading.measured}. Shared initial noise: {said} ({shared.measured})")
 
 
@@ -112,7 +112,7 @@ def _beside_shared_noise(reading: Reading, shared: Reading | None) -> Reading:
 
 
 def _ends(runs: Curves, name: str) -> int:
-    """Return the number of tasks that are compared at each end."""
+    """Return how many of the first tasks are compared with as many of the last tasks."""
     return min(_FIRST, runs.arrays[name]["failures"].shape[1] // 2)
 
 
@@ -137,7 +137,7 @@ def _median_errors(runs: Curves, name: str, moment: int, everywhere: bool = Fals
 
 
 def _varies(runs: Curves, name: str) -> Bools:
-    """Return where the return of a source varies, beyond rounding."""
+    """Return for which source and task the return varies, beyond rounding (seeds, sources, 27)."""
     return runs.arrays[name]["realised"][..., 1] > 1e-9
 
 
@@ -183,7 +183,7 @@ MEASURES: Mapping[str, Measure[Curves]] = {
 }
 
 
-# --- rules of another form
+# --- rules as functions
 
 
 def sensitive(searches: Searches) -> Reading:
@@ -196,7 +196,7 @@ def sensitive(searches: Searches) -> Reading:
         best, *_, poorest = sorted(searches[f"prql {risk:g}"].values(), key=np.mean, reverse=True)
         more = mean_interval(best - 2 * poorest)
         verdicts.append(side(more))
-        texts.append(f"{risk:g}: {best.mean():.0f} against {poorest.mean():.0f}, more than twice it by {more}")
+        texts.append(f"{risk:g}: best {best.mean():.0f}, worst {poorest.mean():.0f}, best minus twice the worst {more}")
     text = "return of the best and of the worst of nine settings, on the tuning seeds, at " + "; ".join(texts)
     number = f"{poorest.mean():,.0f} to {best.mean():,.0f} (-4)"
     return Reading(worst(verdicts), text, len(best), number)
@@ -234,7 +234,7 @@ def seconds(curves: Mapping[str, Arrays]) -> Reading | None:
         return None
     both = np.concatenate([curves[name]["seconds"] for name in names])
     mean, share = mean_interval(both[:, 0]), float((both[:, 1] / both[:, 0]).mean())
-    text = f"{mean} s a run, the longest {both[:, 0].max():.3g} s; planning is {share:.0%} of it"
+    text = f"{mean} s a run, the longest {both[:, 0].max():.3g} s; planning is {share:.0%} of the time"
     return Reading(below(mean, 30.0), text, len(both), f"{mean.estimate:.1f} s")
 
 

@@ -110,7 +110,7 @@ def figure_9(result: Result) -> Figure:
         earned = f"return {cell['return']['mean']:.2f}, failures {cell['failures']['mean']:.3f} per rollout"
         half.suptitle(f"{title}: {earned}", fontsize=11, fontweight="bold")
         visits = np.asarray(cell["visits"])
-        # one row per reward of class 1, columns by those of classes 2 and 3
+        # a row for each reward of class 1, a column for each pair of rewards of classes 2 and 3
         for axes, task in zip(half.subplots(3, 9).ravel(), range(len(NOVEL_TASKS)), strict=True):
             visit_map(axes, visits[task])
             axes.set_title("({:g}, {:g}, {:g})".format(*NOVEL_TASKS[task]), fontsize=7)

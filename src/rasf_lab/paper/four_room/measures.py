@@ -1,8 +1,9 @@
 """Numbers from four-room runs: curves over the training tasks, results on 27 novel tasks, dangerous cells.
 
-Curves have names: "sfql independent -2" (algorithm, initial noise, beta), "prql -2" (omega), "q-learning", and other
-readings of the paper: "sfql w-given -2", "sfql diagonal -2", "prql c-step-0.1 -2", "prql as-printed -2". beta and omega
-are the paper's, the bare factor of the variance. Agents trained at beta 0 ("neutral") and -2 ("averse") act on the
+A curve has the results of the runs that differ only in the seed. Its name is "sfql independent -2" (algorithm, initial
+noise, beta), "prql -2" (algorithm, omega), "q-learning", or for other readings of the paper "sfql w-given -2",
+"sfql diagonal -2", "prql c-step-0.1 -2", "prql as-printed -2". beta and omega are the paper's, the bare factor of the
+variance. Agents trained at beta 0 ("neutral") and -2 ("averse") act on the
 novel tasks in three ways: at beta 0, at -2, and at -2 with discount-aware scores ("aware").
 """
 
@@ -26,7 +27,7 @@ NOVEL_TASKS = np.array(list(product((-1.0, 0.0, 1.0), repeat=3)))
 Arrays = dict[str, Floats]
 Pair = tuple[float, float]  # eta and tau
 
-# the other reading in words, the curve of our reading, the curve of the other
+# choices that the paper leaves open: the other reading in words, the curve of our reading, the curve of the other
 CHOICES = (
     ("w is given, not learned", "sfql independent 0", "sfql w-given 0"),
     ("w is given, not learned", "sfql independent -2", "sfql w-given -2"),
@@ -35,8 +36,8 @@ CHOICES = (
     ("Sigma is diagonal", "sfql independent -2", "sfql diagonal -2"),
     ("C's step is 0.1, not 0.05", "prql -2", "prql c-step-0.1 -2"),
     ("C's step is 0.1, not 0.05", "prql -4", "prql c-step-0.1 -4"),
-    ("PRQL counts a use before it", "prql 0", "prql as-printed 0"),
-    ("PRQL counts a use before it", "prql -2", "prql as-printed -2"),
+    ("PRQL counts a use before the episode", "prql 0", "prql as-printed 0"),
+    ("PRQL counts a use before the episode", "prql -2", "prql as-printed -2"),
 )
 
 
@@ -51,7 +52,7 @@ def curve_summary(arrays: Arrays) -> dict[str, Arrays]:
 
 
 def choices(curves: dict[str, Arrays]) -> list[Numbers]:
-    """Return the changes of cumulative return and failures by each other reading: mean and interval, paired by seed."""
+    """Return how each of CHOICES changes cumulative return and failures: mean and interval, paired by seed."""
     rows = []
     for words, ours, other in CHOICES:
         n = len(curves[other]["return"])  # some curves have only the first seeds
@@ -64,12 +65,12 @@ def choices(curves: dict[str, Arrays]) -> list[Numbers]:
 
 
 def search_summary(search: dict[Pair, Floats]) -> list[Numbers]:
-    """Return the mean cumulative return of every eta and tau of a search, from those of the tuning seeds (seeds,)."""
+    """Return the mean cumulative return for every eta and tau of a search, from the returns of the seeds (seeds,)."""
     return [{"eta": eta, "tau": tau, "return": round(float(found.mean()), 1)} for (eta, tau), found in search.items()]
 
 
 def novel_summary(arrays: Arrays) -> Numbers:
-    """Return visits per rollout (27, cells), and means and errors of `novel_outcome`, for every way of acting."""
+    """Return visits per rollout (27, cells), and mean and standard error of `novel_outcome`, for each of WAYS."""
     found: Numbers = {}
     for way in WAYS:
         features = arrays[f"features_{way}"]
@@ -82,7 +83,7 @@ def novel_summary(arrays: Arrays) -> Numbers:
 def novel_outcome(features: Floats) -> Arrays:
     """Return mean return, variance within a task, failures and objective, each (seeds,).
 
-    The objective is the paper's, mean - 2 variance, task by task.
+    The objective is the paper's, mean - 2 variance, of each task.
 
     Args:
         features: sums of the features of rollouts (seeds, 27, rollouts, d).

@@ -1,6 +1,7 @@
 """Acting on novel tasks with a trained learner, without learning. Every step can have its own score coefficients.
 
-Unlike frozen policies, the learner draws its initial noise in states that it visits for the first time.
+In a state that was not visited in training, the learner draws its initial noise, as in training. Frozen policies have
+no noise there and take action 0.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from rasf.transfer import Moments, packed_indices
 
 
 def moments_of(learner: SuccessorLearner, policy: int, row: int) -> Moments:
-    """Return what a policy has learned in a state: psi (A, d) and Sigma (A, d, d), zeros if Sigma is not learned.
+    """Return the learned psi (A, d) and Sigma (A, d, d) of a policy in a state; Sigma is 0 if it is not learned.
 
     Args:
         learner: the trained learner.
@@ -40,9 +41,9 @@ def unpack_sigma(packed: Array, d: int, *, diagonal: bool = False) -> Array:
     """Return Sigma (.., d, d) from its packed entries.
 
     Args:
-        packed: the entries (.., m), of numpy.
+        packed: the entries (.., m), a numpy array.
         d: the number of features.
-        diagonal: the entries are those of the diagonal only. Default: False.
+        diagonal: whether only the diagonal is packed. Default: False.
     """
     rows, columns = packed_indices(d, diagonal=diagonal)
     Sigma = np.zeros((*packed.shape[:-1], d, d), packed.dtype)
@@ -65,8 +66,8 @@ def roll_out(
 
     Args:
         learner: the trained learner.
-        rooms: the map that it was trained on.
-        coefs: coefficients of the scores: (1, m) for all steps, or (steps, m) one row for each, for discount-aware GPI.
+        rooms: the map that the learner was trained on.
+        coefs: coefficients of the scores, (1, m) for all steps, or (steps, m) a row for each step (discount-aware GPI).
         epsilon: the probability of a random action.
         draws: random numbers (episodes, steps, 3).
 
@@ -110,9 +111,10 @@ def walk(
     visits: Ints,
     features: Floats,
 ) -> int:
-    """Run one episode of at most len(draws) steps, scored with coefs[n] at step n, and return its length.
+    """Run one episode of at most len(draws) steps, scored with coefs[n] at step n.
 
-    `visits` (cells,) counts the steps in each cell, `features` (d,) sums phi. -1 means that the memory is full.
+    Add the steps in each cell to `visits` (cells,), and phi to `features` (d,). Return the length of the episode, or -1
+    if the memory is full.
     """
     n_cells, n_actions = world.destination.shape
     state = world.first_state()

@@ -1,9 +1,9 @@
 """The exact optimum of the four-room world.
 
-The set of collected objects only grows. So the masks of collected objects are solved one after the other, from all
-collected to none, each by sweeps over its cells. The recursion is that of `rasf.tabular.model`,
+The set of collected objects, a bit mask, only grows. So the masks are solved one after the other, from all objects
+collected to none, each by sweeps over the cells. The recursion is that of `rasf.tabular.model`,
 
-    Q(s, a) = (1 / beta) log E exp(beta (r + gamma V(s'))),    the mean at beta = 0.
+    Q(s, a) = (1 / beta) log E exp(beta (r + gamma V(s'))),    and E[r + gamma V(s')] at beta = 0.
 
 The 2^18 masks of the paper's map take about four seconds per task on one core.
 """

@@ -1,4 +1,4 @@
-"""Returns of libraries on the 27 novel tasks: of single sources, predicted and realised; of GPI at levels of aversion.
+"""Returns on the 27 novel tasks: of single sources, predicted and realised, and of GPI at levels of aversion.
 
 There is no learning and no exploration. A level of aversion is the paper's beta. All levels of a task, and all
 libraries of a seed, use the same random numbers.
@@ -21,13 +21,13 @@ from rasf_lab.paper.four_room.measures import NOVEL_TASKS, Arrays
 from rasf_lab.rollouts.four_room import chances, walk_four_room
 
 LEVELS = tuple(-0.5 * n for n in range(9))
-_SOURCES = 32  # at most; their tasks are spread evenly over the training tasks
-_ALONE = 40  # rollouts of a single source for each rollout by GPI: the variance needs many
+_SOURCES = 32  # the most source tasks of a library, spread evenly over the training tasks
+_ALONE = 40  # a source has 40 times as many rollouts as GPI, for the estimate of its variance
 _CHANCES = 98  # added to 1,000 x seed for the seed of the random numbers
 
 
 def library_of(learner: ModelLearner, tasks: Floats, beta: float) -> TablePolicies:
-    """Return a library of sources for `some_of` the tasks, planned at a risk.
+    """Return a library of the policies that are planned at a risk for `some_of(tasks)`.
 
     Args:
         learner: the trained learner, whose model is used.
@@ -38,7 +38,7 @@ def library_of(learner: ModelLearner, tasks: Floats, beta: float) -> TablePolici
 
 
 def some_of(tasks: Floats) -> Floats:
-    """Return the tasks of the library's sources, out of all training tasks (n, d)."""
+    """Return the training tasks (of all (n, d)) that a library has policies for."""
     return tasks[:: max(1, len(tasks) // _SOURCES)][:_SOURCES]
 
 
@@ -74,7 +74,7 @@ def alone(learner: ModelLearner, tasks: Floats, beta: float, seed: int, rollouts
         tasks: the training tasks (n, d).
         beta: the paper's beta, at which the sources are planned.
         seed: seed of the random numbers.
-        rollouts: a 40th of the number of rollouts.
+        rollouts: the number of rollouts by GPI; a source has 40 times as many.
 
     Returns:
         `predicted` and `realised`: mean and variance of the discounted return (sources, 27, 2).
@@ -136,7 +136,7 @@ def relative_errors(predicted: Floats, realised: Floats, least: float = 1e-9) ->
 
 
 def rises(failed: Floats) -> Bools:
-    """Return the tasks (27,) on which some level fails significantly more often than the level before it.
+    """Return on which tasks (27,) failures at some level are significantly more frequent than at the level before.
 
     Args:
         failed: failures (27, levels, rollouts), paired by rollout.

@@ -1,6 +1,7 @@
 """(Ra)PRQL, Algorithm 4 of the paper: Q-learning that reuses policies of earlier tasks as behaviour policies.
 
-Every task t begins with new Q, C = 0, and scores of 0. Each episode has a selected policy c; the first is t. One step:
+Every task t begins with new Q, C = 0, and scores of 0. Each episode has a selected policy c, which is t in the first
+episode. One step:
 
     a       if c != t, with probability eta: argmax_b Q^c - omega C^c
             otherwise epsilon-greedy on Q^t - omega C^t
@@ -13,13 +14,14 @@ there is one after truncation (by the step limit or the change of task). Then, w
 
     score_c <- (score_c used_c + R) / (used_c + 1),   used_c += 1,   next c ~ softmax(tau score_0, .., tau score_t)
 
-An episode that the change of task cuts does not change the scores. With `as_printed`, `used` is increased when c is
+An episode that a change of task truncates does not change the scores. With `as_printed`, `used` is increased when c is
 drawn, as the paper prints it; then a policy's first score is R / 2. PRQL has omega = 0; Q-learning has omega = 0 and no
 reuse.
 
-Q begins at zero or, as the paper allows, at small noise. Ties go to the lowest action, so from zero an agent without
-rewards keeps moving left; noise gives each policy different directions. Only the current policy learns, so a finished
-policy is stored as its greedy action per state, one byte. Compiled functions never allocate, as in `table`.
+Q begins at zero or, as the paper allows, at small noise. Ties go to the lowest action. So with Q = 0 everywhere, before
+the first reward, every policy moves left, and with noise policies move in different directions. Only the policy of the
+current task learns. The policies of finished tasks are stored as one byte for each state, the greedy action. Compiled
+functions do not allocate memory, as in `rasf.tabular.table`.
 """
 
 from __future__ import annotations
@@ -41,11 +43,11 @@ Q, C = 0, 1  # the two tables in `Memory.value`
 
 
 class Memory(NamedTuple):
-    """Rows of the states seen so far, Q and C of the current policy there, and the greedy actions of every policy."""
+    """A row for every state seen so far, with Q and C of the current policy and the greedy actions of all policies."""
 
     rows: Rows
-    value: Floats  # (R, 2, A) Q and C of the current policy
-    choice: Ints  # (K, R) greedy action of every policy up to the current one
+    value: Floats  # (R, 2, A) Q and C of the current policy, R rows
+    choice: Ints  # (K, R) greedy actions of K policies, up to the current one
     used: Ints  # (1,) rows in use
 
 
@@ -90,7 +92,7 @@ def make_rule(**constants: Any) -> Rule:
 
 
 class History(NamedTuple):
-    """Returns, failures and episodes begun of each training task (n,)."""
+    """Return, failures, and number of episodes begun, of each training task (n,)."""
 
     returns: Floats
     failures: Ints
@@ -150,7 +152,7 @@ def choose(memory: Memory, rule: Rule, t: int, row: int) -> None:
 
 @compiled(_nrt=False)
 def learn(memory: Memory, rule: Rule, t: int, row: int, action: int, reward: float, next_row: int) -> None:
-    """Update Q, C and the greedy action of policy t on one transition; next_row is -1 after the end."""
+    """Update Q, C and the greedy action of policy t on one transition; next_row is -1 after termination."""
     value, target = memory.value, reward
     if next_row >= 0:
         best = -np.inf
@@ -205,9 +207,9 @@ def run_task(
 ) -> tuple[float, int, int]:
     """Learn task t of the four-room world for len(draws) steps; return its total reward, failures and episodes.
 
-    draws (steps, 4) are uniform: explore or not, which action, whether a trap fires, reuse or not. episode_draws
-    (steps + 1,) select the next policy, one per finished episode. drivers (steps + 1,) receives the selected policy of
-    every episode.
+    The uniform numbers `draws` (steps, 4) decide on exploration, the random action, traps and reuse. `episode_draws`
+    (steps + 1,) select the policy of the next episode. The selected policy of every episode is written to `drivers`
+    (steps + 1,).
     """
     for row in range(memory.used[0]):
         begin(memory, rule, t, row)
@@ -252,8 +254,8 @@ def learn_tasks(
     """Learn tasks one after the other.
 
     Yields:
-        After each task: its outcome (as of `run_task`), memory, scores, and the selected policy of every episode. The
-        next task overwrites the last three.
+        After each task: its outcome (from `run_task`), memory, scores, and the selected policy of every episode. The
+        next task overwrites memory, scores and selected policies.
     """
     n = len(tasks)
     memory, drivers = new_memory(n, world.destination.shape[1]), np.zeros(steps + 1, np.int32)
@@ -271,8 +273,8 @@ def train(four_room: FourRoom, tasks: npt.ArrayLike, *, steps_per_task: int, **c
 
     Args:
         four_room: the map.
-        tasks: their weights (n, d).
-        steps_per_task: the number of steps on each.
+        tasks: weights of the tasks (n, d).
+        steps_per_task: the number of steps on each task.
         **constants: fields of `Rule`.
     """
     weights = checks.task_weights("tasks", tasks, four_room.n_features)

@@ -1,11 +1,13 @@
 """The four-room experiment (the paper's Figures 3, 8 and 9): its runs, and `rasf reproduce four-room`.
 
-A run is an algorithm with a seed on all tasks, as an experiment of `rasf_lab.sweep`. A finished run is a file, so an
-interrupted batch resumes where it stopped. All algorithms of a seed have the same tasks, so differences are paired by
-seed. beta and omega are the paper's, the bare factor of the variance: beta = -2 is MeanVariance(-4). PRQL's eta and tau
-are searched for every omega, as in the paper, on seeds that are not reported. Where the paper has two readings, both
-are run: initial noise, w learned or given, Sigma full or diagonal, the step of PRQL's C, its scores. Beyond the paper:
-`rasf-model`, which keeps all experience, and the exact optimum of some tasks.
+A run is one algorithm with one seed on all tasks. `rasf_lab.sweep` executes the runs of a batch. A finished run is a
+file, so an interrupted batch resumes where it stopped. For a seed, all algorithms have the same tasks, so differences
+are paired by seed. beta and omega are the paper's, the bare factor of the variance: beta = -2 is MeanVariance(-4).
+PRQL's eta and tau are searched for every omega, as in the paper, on seeds that are not reported.
+
+Where the paper has two readings, both are run: initial noise independent or shared, w learned or given, Sigma full or
+diagonal, the step of PRQL's C 0.05 or 0.1, PRQL's uses counted after an episode or before it. Beyond the paper, there
+are runs of `rasf-model`, which keeps all experience, and of the exact optimum of some tasks.
 """
 
 from __future__ import annotations
@@ -47,14 +49,14 @@ from rasf_lab.sweep.store import Finished, Store
 if TYPE_CHECKING:
     from rasf.tabular.learner import SuccessorLearner
 
-NOVEL_EPSILON = 0.12  # as in the figure's caption; the text says 0.1
+NOVEL_EPSILON = 0.12  # as in the caption of Figure 9; the paper's text says 0.1
 TUNING_SEED = 1_000_000  # seeds from here on are for tuning; reported runs never use them
 ETAS, TAUS = (0.1, 0.3, 0.5), (1.0, 10.0, 100.0)
 PAPERS = tuple(spec.name for spec in AGENTS.values() if spec.family is Family.TABLES and spec.neutral)
 # beyond the paper: rasf-model, also for two risks from one stream of experience; RaSFQL at levels of aversion; optimum
 ALGORITHMS = (*PAPERS, "rasf-model", "rasf-model-both", "rasfql-dial", "optimum")
 NOISES = ("independent", "shared")
-# our reading of PRQL, and others; each is tuned separately
+# PRQL by our reading and by others; eta and tau are searched for each reading
 POLICY_REUSE: dict[str, dict[str, Any]] = {
     "prql": {},
     "prql c-step-0.1": {"rho": 0.2},  # the step is alpha rho, and alpha is 0.5
@@ -129,7 +131,7 @@ def tuning_runs(size: FourRoomSize) -> dict[tuple[Setting, tuple[float, float]],
 def reported_runs(
     size: FourRoomSize, first_seed: int, tuned: Mapping[Setting, tuple[float, float]]
 ) -> dict[str, list[FourRoomRun]]:
-    """Return all other runs by the name of their curve. SFQL and RaSFQL at -2 also act on the novel tasks.
+    """Return the reported runs, by the name of their curve. SFQL and RaSFQL at -2 also act on the novel tasks.
 
     Args:
         size: the size of the batch.
@@ -178,7 +180,7 @@ def total_ticks(preset: str) -> int:
 
 
 def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Result:
-    """Execute the runs that are missing in `folder`/four-room-runs, and return the result of all."""
+    """Execute the runs that are missing in `folder`/four-room-runs, and return the result of all runs."""
     size, store = PRESETS[preset], Store(folder / "four-room-runs")
     if seed + size.seeds > TUNING_SEED:
         raise ValueError(f"seed must be below {TUNING_SEED - size.seeds}, as larger seeds are for tuning, got {seed}")
@@ -227,7 +229,7 @@ def _finished(runs: Sequence[FourRoomRun], store: Store) -> list[Finished]:
 
 
 def _stacked(group: list[Finished]) -> Arrays:
-    """Return arrays by name, with seeds on axis 0: return and failures (seeds, tasks), and those of the novel tasks."""
+    """Return arrays by name, with seeds on axis 0: return and failures (seeds, tasks), and those for novel tasks."""
     return {name: np.stack([one.arrays[name] for one in group]) for name in group[0].arrays}
 
 
@@ -257,7 +259,7 @@ def _policy_reuse(run: FourRoomRun) -> Arrays:
 
 @dataclass(frozen=True)
 class _PaperSettings(TableSettings):
-    """Settings of readings of the paper that the library does not have."""
+    """Table settings with two readings of the paper that the library does not offer."""
 
     shared_noise: bool = False  # type: ignore[misc]
     diagonal: bool = False  # type: ignore[misc]
@@ -307,7 +309,8 @@ def _novel(run: FourRoomRun, rooms: FourRoom, learner: SuccessorLearner) -> Arra
 def _model(run: FourRoomRun) -> Arrays:
     """Return the history of `rasf-model`, and results of its libraries on the novel tasks if the run has rollouts.
 
-    All risks of the run learn from one stream of experience. Each acts for its share of a task's steps.
+    There is one policy for each risk of the run and each task. In a task, the policies of the risks act for equal
+    shares of the steps, and all of them learn from every step.
     """
     from rasf.library.tables.policies import TablePolicies
     from rasf.tabular.model import ModelLearner
@@ -349,11 +352,11 @@ def _rasfql_dial(run: FourRoomRun) -> Arrays:
 
 
 def _optimum(run: FourRoomRun) -> Arrays:
-    """Return the results of the exact optimum of each task in as many steps: return and failures."""
+    """Return return and failures of the exact optimum of each task, in as many steps as the other runs take."""
     from rasf_lab.paper.four_room.optimum import follow, solve
 
     rooms, beta = FourRoom(), float(MeanVariance.from_paper(run.risk).beta)
-    # a run with rollouts is about the novel tasks
+    # a run with rollouts has the novel tasks
     weights = [rooms.task(rewards) for rewards in NOVEL_TASKS[: run.tasks]] if run.rollouts else tasks_of(run)
     returns, failures = np.zeros((2, run.tasks))
     for task, w in enumerate(weights):

@@ -26,7 +26,7 @@ def optimal(utility: Floats, best: Floats, at_start: float) -> Finding:
 
     Args:
         utility: U of GPI in these states (n,).
-        best: U* there (n,).
+        best: U* in these states (n,).
         at_start: U of GPI at the start.
     """
     gap = float(np.abs(utility - best).max())
@@ -44,10 +44,10 @@ def stitches(differs: list[int], states: int, got: float, theirs: list[float]) -
     """Return the finding on G4: risk-averse GPI takes other actions than either source, and is better than both.
 
     Args:
-        differs: the number of states in which the action differs from each source's.
+        differs: for each source, the number of reachable states in which GPI takes another action.
         states: the number of reachable states.
         got: U of GPI at the start.
-        theirs: U of each source there.
+        theirs: U of each source at the start.
     """
     return Finding(
         holds(min(differs) > 0 and got > max(theirs) + _EXACT),
@@ -60,7 +60,7 @@ def stitches(differs: list[int], states: int, got: float, theirs: list[float]) -
 
 
 def varies_less(returns: dict[str, Floats], hits: dict[str, dict[str, int]], seed: int) -> Finding:
-    """Return the finding on G5: the bootstrap interval of the ratio of variances, averse over neutral, is below 1."""
+    """Return the finding on G5: the ratio of variances, averse over neutral, is below 1, by a bootstrap interval."""
     rng, n = np.random.default_rng(seed + 1), len(returns["averse"])
     drawn = {name: values[rng.integers(n, size=(2_000, n))].var(axis=1, ddof=1) for name, values in returns.items()}
     averse, neutral = (float(returns[name].var(ddof=1)) for name in ("averse", "neutral"))

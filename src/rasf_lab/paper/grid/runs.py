@@ -108,7 +108,7 @@ def transfer(mdp: FiniteMDP, sources: list[Plan], w: Floats, beta: float) -> Tra
 
 
 def cross_table(grid: Grid, mdp: FiniteMDP) -> dict[str, dict[str, float]]:
-    """Return the mean of U(S) at BETA over target costs, for sources trained and evaluated with and without risk."""
+    """Return the mean of U(S) at BETA over TRANSFER_COSTS, for sources trained and evaluated with and without risk."""
     betas = {"neutral": 0.0, "averse": BETA}
     table = {}
     for train, train_beta in betas.items():

@@ -1,6 +1,6 @@
 """The paper's baselines and ablations on the reacher, as subclasses of the library's deep agent.
 
-ConditionedAgent    C51, RaC51: one network, with the target as an input, learns a histogram of the reward
+ConditionedAgent    C51, RaC51: one network, with the target as an input, learns a histogram of the return
 GpiAgent            the bootstrap action is chosen by GPI over all policies, as in the author's SFDQN code
 """
 
@@ -27,22 +27,22 @@ from rasf.deep.settings import HistogramSettings, NetworkSettings, network_setti
 from rasf.risk import Risk
 
 REWARD_BOUNDS = (-30.0, 10.0)  # the support of a conditioned network's histogram
-SEPARATE_HEADS = partial(init_network, separate_heads=True)  # to initialise, the heads of each feature are one layer
+SEPARATE_HEADS = partial(init_network, separate_heads=True)  # the heads of each feature are initialised as one layer
 
 
 def adam(epsilon: float) -> Any:
-    """Return Adam of optax with this epsilon; 1e-8 is optax's own."""
+    """Return optax's Adam with this epsilon; 1e-8 is optax's default."""
     return optax.adam if epsilon == 1e-8 else partial(optax.adam, eps=epsilon)
 
 
 def paper_settings(agent: str) -> NetworkSettings:
-    """Return the default settings of an agent of the paper; a conditioned network has a histogram."""
+    """Return the default settings of an agent of the paper; C51 and RaC51 have settings of histograms."""
     return HistogramSettings() if AGENTS[agent].law is LawKind.REWARD else network_settings(agent)
 
 
 @dataclass(frozen=True)
 class ConditionedAgent(Agent):
-    """One network with observation and task input as inputs, which learns the distribution of the reward's return.
+    """An agent whose one network takes observation and task input, and learns the distribution of the return.
 
     Args:
         relabelled: learn from every transition for all training tasks, not only for the active one. Default: False.

@@ -1,16 +1,16 @@
-"""Predictions of trained networks and true values.
+"""Predictions of trained networks, compared with true values.
 
-There are maps over positions of the tip (the paper's Figures 13 and 14), and the difference of mean-variance and
-entropic utility on learned histograms (claim R15). A map has the arm at rest with the tip at a grid point, and averages
-both elbow solutions:
+The paper's Figures 13 and 14 are maps over positions of the tip. At a point of a map, the arm is at rest with its tip
+at this point, and values are means over both elbow solutions:
 
     objective (i, j)   max over actions of mean + beta variance of policy i on task j
-    variance (i, j)    of the return of policy i on task j, when it takes its own greedy action
-    truth (i, j)       the same variance by Monte Carlo rollouts of policy i
+    variance (i, j)    predicted variance of the return of policy i on task j, at the greedy action of policy i
+    truth (i, j)       variance of the return of policy i on task j, by Monte Carlo rollouts
 
-The exact entropic utility, computed by log-sum-exp, is always finite. Computed directly, exp(beta w z) overflows. The
+Claim R15 is about the difference of mean-variance and entropic utility on learned histograms. The exact entropic
+utility, computed by log-sum-exp, is always finite. Computed directly, exp(beta w z) overflows for large atoms z. The
 utility is also sensitive to the tails: softmax leaves a little mass on every atom, and at the far end of the failure
-feature that mass is multiplied by exp(180) at the paper's beta = -3.
+feature the mass is multiplied by exp(180) at the paper's beta = -3.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from rasf.risk.base import Risk
 from rasf.transfer import gpi_actions
 from rasf_lab.rollouts.compiled import Steps
 
-Totals = tuple[Array, Array]  # discounted features (K, n, d), and the known part of their variance (K, n)
+Totals = tuple[Array, Array]  # discounted features (K, n, d), and the exact variance of failures along the path (K, n)
 _HALF_WIDTH = 0.22
-_TRACE = 1e-9  # of mass, on every atom
+_TRACE = 1e-9  # mass that is added to every atom
 
 
 class Grid(NamedTuple):
-    """Tip positions (G, G, 2), whether the arm reaches them (G, G), and the states (2 P, 4) of both elbow solutions."""
+    """Tip positions (G, G, 2), whether the arm reaches them (G, G), and states (2 P, 4) of both elbow solutions."""
 
     tips: Floats
     reached: Bools
@@ -77,7 +77,7 @@ def on_grid(where: Grid, values: npt.NDArray[np.float32]) -> npt.NDArray[np.floa
 
 
 class Beliefs(NamedTuple):
-    """Objective and variance (K, T, P) at the reached points, and the share of negative variances."""
+    """Maps of K policies on T tasks: objective and variance (K, T, P), and the share of negative variances."""
 
     objective: Array
     variance: Array
@@ -85,7 +85,7 @@ class Beliefs(NamedTuple):
 
 
 class Mapped(NamedTuple):
-    """The subject of a map: an agent in a world, at the points of a grid. `own_tasks` (K,) are its policies' tasks."""
+    """The subject of a map: an agent in a world, at the points of a grid. `own_tasks` (K,) are the policies' tasks."""
 
     agent: Agent
     world: Reacher
@@ -136,7 +136,7 @@ def true_variance(
         tasks: the tasks (T).
         key: the random key.
         rollouts: the number of rollouts from each state.
-        steps: their length.
+        steps: the length of a rollout.
         exact_failures: use the exact variance of the failures along each path, which has much less noise; failures do
             not change the path. Default: False, failures are drawn, as for the published numbers.
     """
@@ -186,7 +186,7 @@ class _Formula(Risk):
 def compare_risks(
     agent: Agent, world: Reacher, networks: Networks, beta: Array, tasks: Tasks, states: Array
 ) -> dict[str, Array]:
-    """Compare GPI by mean-variance and by the entropic utility.
+    """Compare the scores and actions of GPI by mean-variance and by the entropic utility.
 
     Args:
         agent: the agent.
@@ -197,10 +197,10 @@ def compare_risks(
         states: states of every task (T, n, 4).
 
     Returns:
-        agree: the share of states in which both take the same action.
+        agree: the share of states in which GPI by both utilities takes the same action.
         apart: quantiles 0.1, 0.5 and 0.9 of |entropic - mean-variance| of the scores.
         level: the median |mean-variance|.
-        trace: the same quantiles of the change of the entropic score if every atom gets an additional 1e-9 of mass.
+        trace: quantiles 0.1, 0.5 and 0.9 of the change of entropic scores if every atom gets 1e-9 of mass more.
         lost: the share of scores that overflow without log-sum-exp.
     """
 

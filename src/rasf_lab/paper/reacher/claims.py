@@ -1,14 +1,14 @@
-"""Verdicts on R1 to R18 from the reacher's runs, by both readings of each.
+"""Verdicts on R1 to R18 from the reacher's runs, by the first and the second reading.
 
-`claims.toml` has the rules. This module has their measures, and the rules of R3, R5 and R13, which do not fit that
-form.
+`claims.toml` has most rules as data. This module has the measures that these rules name, and functions for the rules of
+R3, R5 and R13.
 
 Our reading of the claims' words: "almost at once" is between 5 and 15 % of all training; "unsatisfactory" is below 75 %
 of C51 trained on the task alone; "gracefully" is at most 25 points of normalised return per step of beta; "about equal"
 failures differ by less than a tenth of SFC51's; "considerably lower", "far exceeds" and "modestly more" are tested as
 directions. Final returns and failures are those of the final policies. Differences are paired by seed, over the seeds
-that all compared runs have. R5, R8 and R9 were fixed before their runs. Second readings were declared after the first
-verdicts; both are reported.
+that all compared runs have. The rules of R5, R8 and R9 were fixed before their runs. Second readings were declared
+after the first verdicts; the verdicts of both readings are reported.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from rasf_lab.paper.reacher.measures import RISKS, Measures
 from rasf_lab.paper.reacher.training import TRAINING
 
 _GRACEFUL = 0.25
-_MISSED = 0.1  # metres from the target: a policy that holds its tip farther away has not found it
+_MISSED = 0.1  # metres: a policy that holds the tip farther away from a target misses it
 _OWN_PHASE = (0.2, 0.4)
 _N = len(TRAINING)
 CLAIMS = tuple(f"R{n}" for n in range(1, 19))
@@ -61,9 +61,9 @@ def read(claim: str, measured: Measures, agents: tuple[str, str] = ("rasfc51", "
     """Return the first reading of a claim; None if runs are missing.
 
     Args:
-        claim: its id.
+        claim: the id of the claim.
         measured: the measures of all runs.
-        agents: our agent and the one it is compared with. Default: "rasfc51" and "rac51".
+        agents: our agent and its rival. Default: "rasfc51" and "rac51".
     """
     if claim in FIRST:
         found = FIRST[claim].read(measured, MEASURES, agent=agents[0], when="final")
@@ -90,7 +90,7 @@ def _early_return(m: Measures, name: str) -> Floats:
 
 
 def _in_own_phase(m: Measures, name: str) -> Floats:
-    """Return the normalised return on each training task, early in the task's own phase."""
+    """Return the normalised return on each training task, 20 to 40 % into the training on this task."""
     phase, returns = m.steps[-1] / _N, []
     for task in TRAINING:
         into = (m.steps - task * phase) / phase  # in this order, rounding gives the same window for all tasks
@@ -136,7 +136,7 @@ def _two_cells(m: Measures, name: str) -> Floats:
 
 
 def _error(m: Measures, name: str) -> Floats:
-    """Return the relative error of the learned variance, over policies on their own tasks, after all tasks."""
+    """Return mean |learned - true variance| / mean true variance of policies on their own tasks, after all tasks."""
     learned, truth = (m.arrays[name][key] for key in ("last_variance", "last_truth"))
     return np.asarray(np.abs(learned - truth).mean(axis=(1, 2)) / truth.mean(axis=(1, 2)))
 
@@ -218,7 +218,7 @@ MEASURES: Mapping[str, Measure[Measures]] = {
 }
 
 
-# --- rules of another form
+# --- rules as functions
 
 
 def far_exceeds(measured: Measures, agent: str, rival: str) -> Reading | None:
@@ -227,7 +227,7 @@ def far_exceeds(measured: Measures, agent: str, rival: str) -> Reading | None:
     Args:
         measured: the measures of all runs.
         agent: our agent.
-        rival: the agent that it is compared with, at -3 and at 0.
+        rival: the agent that ours is compared with, at -3 and at 0.
     """
     name, others = f"{agent} -3", (f"{rival} -3", f"{rival} 0")
     if not {name, *others} <= measured.arrays.keys():
@@ -258,7 +258,7 @@ def _gap_to(m: Measures, ours: str, other: str) -> Interval:
 
 
 def graceful(measured: Measures, *agents: str) -> Reading | None:
-    """Return the reading of R5: no step of beta lowers the return much, and the first agent is above the second."""
+    """Return the reading of R5: no step of beta lowers the return by 0.25, and the first agent is above the second."""
     names = [[f"{agent} {risk}" for risk in RISKS] for agent in agents]
     if not {*names[0], *names[1]} <= measured.arrays.keys():
         return None

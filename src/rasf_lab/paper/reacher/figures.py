@@ -1,7 +1,7 @@
 """Figures 2, 4, 6 and 10 to 14, each a function of the saved result that returns None if its runs are missing.
 
-The figures follow the paper's. Three of them have a variant with what the paper does not show: RaC51 on the training
-tasks, the objective by the formula under Figure 13, and the true variance.
+The figures follow the paper's. Three variants show content that the paper does not show: RaC51 on the training tasks,
+the objective by the formula under Figure 13, and the true variance.
 """
 
 from __future__ import annotations
@@ -117,12 +117,12 @@ def _finish(axes: Axes, result: Result, title: str) -> None:
 
 
 def figure_4(result: Result) -> Figure | None:
-    """Draw returns on training tasks, with those of C51 faded as in the paper, test return and test failures."""
+    """Draw returns on training tasks (C51's are faded, as in the paper), test returns and test failures."""
     return _figure_4(result, "rac51 0") or _figure_4(result, "rac51 beyond 0", "rasfdqn beyond -3", _BEYOND)
 
 
 def figure_4_rac51(result: Result) -> Figure | None:
-    """Draw Figure 4 with RaC51 faded, which the paper's text is about (R2)."""
+    """Draw Figure 4 with RaC51's returns faded instead of C51's: the paper's text (R2) is about RaC51."""
     return _figure_4(result, "rac51 -3")
 
 
@@ -276,12 +276,12 @@ def _mosaic(
 
 
 def figure_13(result: Result) -> Figure | None:
-    """Draw the objective of every policy (columns) on every task (rows), for beta -3 and 0, each at its own beta."""
+    """Draw the objective of each policy (columns) on each task (rows), for RaSFC51 (3) and SFC51 at their own beta."""
     return _figure_13(result, "objective", "objective at its own beta")
 
 
 def figure_13_as_printed(result: Result) -> Figure | None:
-    """Draw Figure 13 with the formula under the paper's figure, mean - variance, for both."""
+    """Draw Figure 13 with the formula under the paper's figure, mean - variance, for both agents."""
     return _figure_13(result, "objective_as_printed", "mean - variance")
 
 

@@ -1,9 +1,11 @@
 """Training of lanes with the fused driver, from the first step to the last, with evaluations and checkpoints.
 
-After each chunk of training `evaluate` gets the lanes. The arrays that it returns are the history, stacked on axis 0.
-A checkpoint holds lanes and history, so that a killed run resumes from it, to the same bits on the same device. It also
-holds digests of the agent, the world, the schedule and the configs, and is refused if one of them differs. Agents,
-worlds and schedules are compared by their printed form.
+A lane is the state of one run; several lanes are trained in one compiled program. `evaluate` is called with the lanes
+after each chunk of training. The arrays that `evaluate` returns are the history, stacked on axis 0.
+
+A checkpoint has lanes and history. A killed run resumes from the checkpoint, with the same bits on the same device. A
+checkpoint also has digests of the agent, the world, the schedule and the configs, and is refused if one of them
+differs. Agents, worlds and schedules are compared by their printed form.
 """
 
 from __future__ import annotations
@@ -49,16 +51,16 @@ def fit(
         configs: the configs of the lanes, each part stacked on axis 0.
         schedule: tasks, steps and steps between evaluations.
         evaluate: (steps so far, lanes) -> arrays to keep; called before training and after each chunk.
-        description: everything else that determines the run, such as the version of `evaluate`.
+        description: everything else that determines the results, such as the version of `evaluate`.
         checkpoint: file of the checkpoint, which is resumed if it exists. Default: none.
         checkpoint_every_s: seconds between checkpoints. Default: 600.
-        tick: called once per chunk, also for those before the checkpoint.
+        tick: called once per chunk, also for the chunks before the checkpoint. Default: none.
 
     Returns:
         The trained lanes, and the history by name.
 
     Raises:
-        ValueError: the checkpoint is of another agent, world, schedule, configs or description.
+        ValueError: the checkpoint has another agent, world, schedule, configs or description.
     """
     period, length = period_of(agent, schedule.tasks), schedule.evaluate_every
     stretch = schedule.steps if agent.settings.interleaved else schedule.steps_per_task
@@ -86,7 +88,7 @@ def fit(
 
 
 def _label(agent: Agent, world: World, configs: RunConfig, schedule: Schedule, description: Header) -> Header:
-    """Return a description of all that determines a run's numbers, as JSON reads it back."""
+    """Return the header of a checkpoint, as JSON reads it back: digests of the arguments, and the description."""
     keys = configs._replace(key=jax.random.key_data(configs.key))
     plain = jax.tree.map(lambda part: jnp.asarray(part).tolist(), keys)
     parts = {"agent": agent, "world": world, "schedule": schedule, "configs": plain}

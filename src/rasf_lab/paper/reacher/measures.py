@@ -1,8 +1,8 @@
-"""Measures of the reacher's runs by agent and beta, with seeds on axis 0 and normalised returns; and their summary.
+"""Measures of the reacher's runs by agent and beta, with seeds on axis 0, and the summary of the measures.
 
 Returns are normalised as in the paper, G_n = (G - G_b) / (G_a - G_b), where G_b and G_a are the mean returns of C51,
-trained on one target alone, at the beginning and at the end of training. If C51 was not trained alone in these runs,
-the values of the shipped result are used.
+trained on one target alone, at the beginning and at the end of training. If no such runs are given, G_b and G_a are
+those of the shipped result.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from rasf_lab.paper.reacher.training import BETAS, SIZES, TRAINING, ReacherRun
 
 RISKS = tuple(f"{beta:g}" for beta in BETAS)
 _N_TRAIN = len(TRAINING)
-_NOT_JOINED = ("tips", "shown_tips", "peak_gb")  # used of some runs only
+_NOT_JOINED = ("tips", "shown_tips", "peak_gb")  # not stacked over runs
 _FINAL = ("return", "failures", "in_circle", "distance")
 _FINALS = tuple(f"{way}_{what}" for way in ("final", "aware") for what in _FINAL)
 _KEPT = ("return", "failures", "clipped", "seconds", "map_peaks", "map_negative", *_FINALS)
-_JUDGED_VARIANCES = ("rasfc51 -3", "sfdqn-residual -3")  # R12
+_JUDGED_VARIANCES = ("rasfc51 -3", "sfdqn-residual -3")  # labels whose variances R12 reads
 _SHOWN_TIPS = ("rasfc51 -3", "rasfc51 0", "rac51 -3")
 # choices that the paper leaves open: the other reading in words, the label of our reading, the label of the other
 CHOICES = (
@@ -61,9 +61,9 @@ class Measures:
 
     Args:
         arrays: arrays by label and name, sorted by seed.
-        begin, end: G_b and G_a (12,) of the normalisation, by task.
+        begin, end: G_b and G_a (12,) of the normalisation, for each task.
         steps: the steps at the evaluations.
-        map_points: the size of maps by label. Default: the paper's.
+        map_points: points of a map along each axis, by label. Default: the paper's.
         alone_averse: the normalised final return (seeds, 12) of RaC51 (-3) trained on each target alone. Default: none.
     """
 
@@ -109,18 +109,18 @@ class Measures:
         Args:
             name: the label.
             what: "return" (normalised), "failures", "in_circle" or "distance".
-            way: "final", the paper's scores, or "aware", discount-aware scores. Default: "final".
+            way: "final" for acting by the paper's scores, "aware" by discount-aware scores. Default: "final".
         """
         values = self.arrays[name][f"{way}_{what}"]
         return (values - self.begin) / (self.end - self.begin) if what == "return" else values
 
     def final_test(self, name: str, what: str) -> Floats:
-        """Return a measure (seeds,) of the final policies over the test tasks: the sum of failures, else the mean."""
+        """Return the sum of "failures", or the mean of another measure, over the test tasks (seeds,)."""
         values = self.final(name, what)[:, _N_TRAIN:]
         return values.sum(axis=1) if what == "failures" else values.mean(axis=1)
 
     def late_test(self, name: str, what: str) -> Floats:
-        """Return "return" or "failures" (seeds,) over the test tasks, as a mean of the last fifth of training."""
+        """Return the "return" or the "failures" (seeds,) on the test tasks, mean over the last fifth of training."""
         curve = self.test_return(name) if what == "return" else self.test_failures(name)
         return curve[:, -max(1, curve.shape[1] // 5) :].mean(axis=1)
 
@@ -132,7 +132,7 @@ def derived(arrays: Arrays) -> Arrays:
         arrays: arrays of a run, or of several runs stacked on axis 0.
 
     Returns:
-        The arrays, with those of the following whose large arrays exist: `map_peaks` (12,), the index of the reached
+        The arrays, and those of the following whose large arrays exist: `map_peaks` (12,), the index of the reached
         point where the best policy's objective is largest, by task; `last_variance` and `last_truth` (4, P), the maps
         after all tasks; `shown_tips`, every fifth step of `tips`.
     """
@@ -148,13 +148,13 @@ def derived(arrays: Arrays) -> Arrays:
 
 
 def kept(found: Mapping[ReacherRun, Arrays]) -> dict[ReacherRun, Arrays]:
-    """Return the arrays that the summary reads of every run, which an archive keeps. The maps are kept separately.
+    """Return the arrays of every run that an archive keeps, as the summary reads them. Maps are kept separately.
 
     Args:
         found: the arrays of finished runs, as trained or from an archive.
 
     Returns:
-        The same runs with fewer arrays, which are not changed.
+        The same runs with fewer arrays.
     """
     reduced, with_tips = {}, set()
     for run, arrays in found.items():
@@ -213,7 +213,7 @@ def summary(measured: Measures, found: Mapping[ReacherRun, Arrays]) -> Numbers:
     tips: dict[str, Array] = {}
     for run, arrays in found.items():
         if run.label in _SHOWN_TIPS and "shown_tips" in (every := derived(arrays)):
-            tips.setdefault(run.label, _short(every["shown_tips"]))  # those of the first seed
+            tips.setdefault(run.label, _short(every["shown_tips"]))  # the tips of the first seed
     return {
         "settings": settings,
         "steps": measured.steps,
@@ -227,7 +227,7 @@ def summary(measured: Measures, found: Mapping[ReacherRun, Arrays]) -> Numbers:
 
 
 def choices(measured: Measures) -> list[Numbers]:
-    """Return the changes of the final policies by each other reading: mean and interval, paired by seed."""
+    """Return how each of CHOICES changes the results of the final policies: mean and interval, paired by seed."""
     rows: list[Numbers] = []
     for words, ours, other in CHOICES:
         if ours not in measured.arrays or other not in measured.arrays:

@@ -1,10 +1,10 @@
 """The reacher experiment (the paper's Figures 4, 6 and 10 to 14): all its runs, and `rasf reproduce reacher`.
 
 A batch is a named group of runs. Runs are executed as an experiment of `rasf_lab.sweep`: on a GPU many runs are lanes
-of one program, on a CPU each is a program of its own. A step of RaSFC51 is limited by the memory's bandwidth, so its
-time grows with the number of lanes: up to `LANES` form a program (half an hour and 4 GB on an H200), fewer if several
-GPUs can share them. The other agents are limited by the number of small operations, and more lanes cost almost nothing:
-up to `MANY_LANES` form a program (140 s), the largest number that was tried.
+of one program, on a CPU each run is a program of its own. A step of RaSFC51 is limited by the memory bandwidth, so its
+time grows with the number of lanes: up to `LANES` runs form a program (half an hour and 4 GB on an H200), fewer if
+several GPUs share the runs. The other agents are limited by the number of small operations, and more lanes cost almost
+nothing: up to `MANY_LANES` runs form a program (140 s), the largest number that was tried.
 
     OUT/reacher-sweep               the folder of the sweep, with a file for each finished run
     OUT/reacher-sweep/libraries     ID.rasf, the policies of runs that keep them
@@ -109,8 +109,8 @@ class Options:
         only: the batches to run. Default: all.
         device: the device to require: "gpu", "cpu" or "any". Default: "any".
         tensorboard: the folder for scalars for TensorBoard. Default: none.
-        library: the file for a library of policies. They are those of the first batch whose agent makes libraries, at
-            its first seed and most averse beta. Default: none.
+        library: the file for a library. Its policies are those of the first batch whose agent makes libraries, at the
+            first seed and the most averse beta. Default: none.
     """
 
     only: tuple[str, ...] = ()
@@ -158,7 +158,7 @@ def _gpus(options: Options) -> list[str]:
 
 
 def run(preset: str, seed: int, tick: Callable[[], None], folder: Path, options: Options = _ALL) -> Result | str:
-    """Execute the runs that are missing in `folder`, and return `summarise` of it.
+    """Execute the runs that are missing in `folder`, and return the result of `summarise`.
 
     Args:
         preset: "quick" or "paper".
@@ -224,13 +224,13 @@ class Results:
         self.archived = load_archive(folder / _ARCHIVE)
 
     def find(self, runs: Iterable[ReacherRun]) -> dict[ReacherRun, Finished]:
-        """Return the finished ones of these runs."""
+        """Return those of the runs that are finished."""
         archived = self.archived.runs
         found = {run: archived.get(swept(run)) or self.store.finished(swept(self.as_kept(run))) for run in runs}
         return {run: one for run, one in found.items() if one is not None}
 
     def as_kept(self, run: ReacherRun) -> ReacherRun:
-        """Return the same run with its policies kept if the sweep has that one finished, else the run itself."""
+        """Return the run with `library` set, if the sweep has finished it in this form, else the run unchanged."""
         other = replace(run, library=run.library or AGENTS[run.agent].makes_library)
         return other if other != run and self.store.is_finished(swept(other)) else run
 
@@ -320,7 +320,7 @@ def swept(run: ReacherRun) -> sweep.Run:
 
 
 def unswept(run: sweep.Run) -> ReacherRun:
-    """Return the run of which `swept` returned this."""
+    """Return the `ReacherRun` of a run of the sweep: the inverse of `swept`."""
     return ReacherRun(seed=run.seed, **run.parameters)  # type: ignore[arg-type]
 
 

@@ -1,8 +1,9 @@
 """One run: an agent at one beta with one seed. Its parameters, its training together with other runs, its measurements.
 
-Runs that differ only in beta, seed and target are lanes of one program, on the device that jax finds. The lanes are
-evaluated on all tasks at regular intervals. Maps are made at the end of every task, and more evaluations and maps at
-the end of training.
+Runs that differ only in beta, seed and target are lanes of one compiled program, on the device that jax finds. The
+lanes are evaluated on all tasks at regular intervals. At the end of every task, maps of the predicted and the true
+variance of the return over positions of the tip are made. At the end of training, there are more evaluations, and maps
+of the objective.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ AGENTS_HERE = tuple(name for name, spec in AGENTS.items() if spec.family is Fami
 
 
 class LateTipReacher(Reacher):
-    """The reacher with features of the tip before the step, as in the paper's simulator."""
+    """The reacher whose features are of the tip's position before the step, as in the paper's simulator."""
 
     def tip(self, state: Array, next_state: Array) -> Array:
         return tip_position(state)
@@ -81,7 +82,7 @@ class ReacherRun:
         beta: the paper's beta, the bare factor of the variance: -3 is MeanVariance(-6).
         seed: the seed.
         target: train C51 or RaC51 on this target alone, without the target as an input. Returns are normalised by those
-            of C51 alone. Default: none, train on all training targets.
+            of C51 trained in this way. Default: none, train on all training targets.
         bootstrap: "own", or "gpi": the bootstrap action by GPI over all policies. Default: "own".
         target_networks: use target networks. Default: True.
         separate_heads: initialise the heads of each feature as a layer of their own. Default: False.
@@ -97,8 +98,9 @@ class ReacherRun:
         width: units of each of the two hidden layers.
         atoms: atoms of a histogram.
         target_period: updates between copies to the target networks.
-        map_points, truth_rollouts, truth_steps: sizes of the maps in `beliefs`. Maps finer than the paper's also keep
-            the variance of every policy on every task.
+        map_points: points of a map along each axis. With more than the default, the variance of every policy on every
+            task is kept, too.
+        truth_rollouts, truth_steps: number and length of the rollouts that estimate the true variance at each point.
         library: keep the policies as a library. Default: False.
     """
 
@@ -143,7 +145,7 @@ class ReacherRun:
 
     @property
     def variant(self) -> str:
-        """The agent, and how the run differs from the paper's. Coarser maps and fewer atoms are not named."""
+        """The agent and the differences from the paper's run, except coarser maps and fewer atoms."""
         usual = type(self)
         apart = {
             "alone": self.target is not None,
@@ -161,7 +163,7 @@ class ReacherRun:
 
     @property
     def label(self) -> str:
-        """The label in results; runs that differ only in the seed share it."""
+        """The label in results, which is the same for runs that differ only in the seed."""
         return f"{self.variant} {self.beta:g}"
 
     @property
@@ -195,7 +197,7 @@ class ReacherRun:
         Args:
             world: the world.
             training: the training tasks.
-            planned: the number of updates, for schedules; 0 if there are none.
+            planned: the number of updates, for schedules over training; 0 without schedules.
         """
         more: dict[str, Any] = {"optimiser": adam(self.adam_epsilon), "planned": planned}
         if self.separate_heads:
@@ -216,9 +218,9 @@ SIZES = tuple(one.name for one in fields(ReacherRun) if type(one.default) is int
 
 
 class LaneProgram:
-    """Runs as lanes of one program, which trains and evaluates them.
+    """One compiled program that trains and evaluates several runs, each a lane.
 
-    `agent` is the agent in training, `tester` the same agent, prepared to score all tasks.
+    `agent` is trained; `tester` is the same agent, prepared to score the tasks of the evaluations.
 
     Args:
         runs: runs that differ only in beta, seed and target.
@@ -277,7 +279,7 @@ class LaneProgram:
             checkpoint_every_s: seconds between checkpoints. Default: 600.
 
         Returns:
-            The arrays of each run. `seconds` are of training and in total; a run has an equal share of the program's.
+            The arrays of each run. `seconds` (2,) are the times of training and in all, divided by the number of runs.
         """
         begin = time.perf_counter()
         lanes, history = fit(
@@ -303,7 +305,7 @@ class LaneProgram:
 
         Args:
             lane: the number of the lane.
-            found: the lane's arrays as of `train`.
+            found: the lane's arrays, as returned by `train`.
         """
         from rasf.envs.gymnasium.description import world_description
         from rasf.library.file import versions
@@ -371,8 +373,8 @@ class LaneProgram:
     def final(self, lanes: Lane) -> Arrays:
         """Return the final evaluation of trained lanes.
 
-        It has many rollouts with the paper's scores and with discount-aware scores, maps of the objective, and the tip
-        positions of three rollouts for each task.
+        It has many rollouts with the paper's scores and with discount-aware scores (at step t, the risk of gamma^t
+        times the remaining return), maps of the objective, and the tip positions of three rollouts for each task.
         """
         online, beta = self.agent.acting(lanes.learner), self.beta
         arguments = (online, self._keys(4, 0), beta, self.tasks)
@@ -395,7 +397,8 @@ class LaneProgram:
                 axis=1,
             )
         if self.has_maps:
-            printed = jnp.full_like(beta, MeanVariance.from_paper(-1.0).beta)  # Figure 13's formula
+            # the formula printed under Figure 13, mean - variance
+            printed = jnp.full_like(beta, MeanVariance.from_paper(-1.0).beta)
             for name, factor in (("map_objective", beta), ("map_objective_as_printed", printed)):
                 found[name] = np.asarray(self._beliefs(online, factor, self.tasks).objective.astype(jnp.float16))
         return found
@@ -407,9 +410,10 @@ class LaneProgram:
     def _outcome(
         self, online: Networks, key: Array, beta: Array, tasks: Tasks, risk_discount: Array | float = 1.0, *, n: int
     ) -> dict[str, Array]:
-        """Return means over n rollouts for each task.
+        """Return means over n rollouts for each task, and the variance of the return.
 
-        They are return, failures, share of time in circles, and the distance from the target in the second half.
+        The means are of return, discounted return, failures, share of time in circles, and distance from the target in
+        the second half of the rollout.
         """
         world, half = self.world, self.world.episode_length // 2
 
@@ -447,7 +451,7 @@ def _stacked(tasks: Sequence[Tasks]) -> Tasks:
 
 
 def _one_by_one(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Return the function applied to one lane after the other, as maps take much memory."""
+    """Return the same function for all lanes, which are computed one after the other, as maps take much memory."""
     return lambda *arguments: jax.lax.map(lambda lane: function(*lane), arguments)
 
 

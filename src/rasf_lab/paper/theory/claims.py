@@ -35,19 +35,19 @@ def _mdps(numbers: Numbers) -> str:
 def _bound(numbers: Numbers) -> Finding:
     text = (
         f"{numbers['violations']} of {numbers['instances']} instances break the bound; "
-        f"largest gap is {numbers['largest_gap_over_bound']:.2f} of it"
+        f"the largest gap is {numbers['largest_gap_over_bound']:.2f} of the bound"
     )
     return Finding(holds(numbers["violations"] == 0), text, 1, f"{numbers['violations']} broken", _mdps(numbers))
 
 
 def _covariance(numbers: Numbers, one_step: Numbers) -> Finding:
-    """Return the finding on Theorem 3, for the reading and the norm that the proof uses."""
+    """Return the finding on Theorem 3. The verdict is for the reading of Sigma~' and the norm that the proof uses."""
     infinity, ratio = numbers[INFINITY], one_step["error_over_eps"]
     text = (
         f"Readings of Sigma~' in the spectral norm: {_readings(numbers)}. In the induced infinity norm, which is "
-        f"matrix-compatible too, about psi~': {_broken(infinity, numbers)}; the error of one deterministic step to the "
-        f"end, with psi~ off by 1 in all {one_step['features']} features, is {ratio['induced infinity']:.3g} eps "
-        f"(spectral: {ratio['spectral']:.3g})"
+        f'matrix-compatible too, the reading "{PROOF}" gives: {_broken(infinity, numbers)}. Example: one deterministic '
+        f"last step, with psi~ off by 1 in all {one_step['features']} features, has an error of "
+        f"{ratio['induced infinity']:.3g} eps in this norm ({ratio['spectral']:.3g} eps in the spectral norm)"
     )
     broken = numbers["readings"][PROOF]["broken"]
     return Finding(holds(_proved(numbers)), text, 1, f"{broken} broken", _mdps(numbers))
@@ -62,18 +62,20 @@ def _readings(numbers: Numbers) -> str:
 
 
 def _broken(cell: Numbers, numbers: Numbers) -> str:
-    return f"{cell['broken']} of {numbers['checks']} break 3 eps (worst: {cell['largest_error_over_eps']:.3g})"
+    largest = f"{cell['largest_error_over_eps']:.3g} eps"
+    return f"{cell['broken']} of {numbers['checks']} errors exceed 3 eps (the largest is {largest})"
 
 
 def _discounted(numbers: Numbers) -> Finding:
-    """Return the finding on the three discounted theorems, for scores that take z = gamma^t into account."""
+    """Return the finding on the discounted theorems, for scores of the remaining return times z = gamma^t at step t."""
     first, second = _bound(numbers["theorem 1 discounted"]), _bound(numbers["theorem 2 discounted"])
     third, forgetful = numbers["theorem 3 discounted"], numbers["scoring with z = 1"]
     return Finding(
         holds(first.verdict == second.verdict == "holds" and _proved(third)),
         f"Theorem 1: {first.measured}; Theorem 2: {second.measured}; Theorem 3: {_readings(third)}. "
-        f"Not covered: scored with z = 1 at every step, GPI fell below its best source in "
-        f"{forgetful['worse_than_best_source']} of {forgetful['instances']}, by up to {forgetful['worst']['loss']:.3g}",
+        "Not covered by the theorems: if sources are scored with z = 1 (no discount) at every step, GPI is worse than "
+        f"its best source in {forgetful['worse_than_best_source']} of {forgetful['instances']} MDPs, by up to "
+        f"{forgetful['worst']['loss']:.3g}",
         1,
         f"{first.number}, {second.number}",
         first.sample,

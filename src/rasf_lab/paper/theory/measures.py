@@ -1,28 +1,32 @@
 """Numbers for T1 to T6: the paper's theory on random instances.
 
-Lemma 1 (T1) on random discrete distributions; the parametric distributions of appendix A.4 (T6, and Figure 7) against
-quadrature.
+Lemma 1 (T1) is tested on random discrete distributions. The closed forms of the parametric distributions of appendix
+A.4 (T6, and Figure 7) are compared with quadrature.
 
-Theorems 1 and 2 and their discounted forms (T2, T3, T5) on random MDPs: sources, a target task, utilities perturbed by
-up to eps, GPI over them, and the true gaps compared with the bounds. A separate finding of T5: if sources are scored
-with z = 1 at every step, as in Algorithms 1 and 2, then even with exact utilities GPI can be worse than its best source
-on the discounted return.
+Theorems 1 and 2 and their discounted forms (T2, T3, T5) are tested on random MDPs with sources and a target task. GPI
+acts by utilities with errors of up to eps, and its true gaps are compared with the bounds. The discounted theorems are
+for scores of z X, where X is the remaining return and z = gamma^t the discount at step t. A separate finding of T5: if
+sources are scored with z = 1 at every step, as in Algorithms 1 and 2, then even with exact utilities GPI can be worse
+than its best source on the discounted return.
 
-Theorem 3 and its discounted form (T4, T5). With approximate psi~, residual delta~ = phi + gamma psi~' - psi~ and errors
-e = psi~ - psi, e' at the successor, let
+Theorem 3 and its discounted form (T4, T5) are about the covariance Sigma of Psi, the random sum of features with mean
+psi. A prime marks the successor state, and ^T the transpose. With approximate psi~, residual
+delta~ = phi + gamma psi~' - psi~ and error e = psi~ - psi, let
 
-    eps = max(|e(s, a)|^2, gamma |E[delta~ e'']|).
+    eps = max(|e(s, a)|^2, gamma |E[delta~ e'^T]|).
 
-The claim is |Sigma - E[delta~ delta~' + gamma^2 Sigma~']| <= 3 eps in a "matrix-compatible norm", spectral here unless
-said otherwise. Whether it holds depends on the reading of Sigma~':
+The claim is |Sigma - E[delta~ delta~^T + gamma^2 Sigma~']| <= 3 eps in a "matrix-compatible norm", here the spectral
+norm unless another is named. Whether the claim holds depends on the reading of Sigma~':
 
-    about psi~'   Sigma~' = E[(Psi' - psi~')(Psi' - psi~')'], which the proof uses: the claim holds
-    true Sigma'   a term gamma^2 E[e' e''] remains, which eps does not bound: it fails, unless |e'|^2 <= eps too
-    learned       the proof's Sigma~' with an error of its own: the norm of that error is added to 3 eps
+    about psi~'   Sigma~' = E[(Psi' - psi~')(Psi' - psi~')^T], as in the proof: the claim holds
+    true Sigma'   the term gamma^2 E[e' e'^T] remains, which eps does not bound: the claim fails, unless eps is also at
+                  least gamma^2 |e'|^2
+    learned       the proof's Sigma~' plus an error: the claim holds if the norm of this error is added to 3 eps
 
-It also depends on the norm. The proof assumes |A'| = |A| and |e e'| <= |e|^2. Both hold in the spectral and in the
-Frobenius norm. In the induced infinity norm, which is matrix-compatible too, |A'| and |e e'| can reach d |A| and
-d |e|^2, and the bound is (2 d + 1) eps instead of 3 eps.
+Whether the claim holds also depends on the norm. The proof assumes |A^T| = |A| for every matrix A, and
+|e e^T| <= |e|^2. Both hold in the spectral and in the Frobenius norm. In the induced infinity norm, which is
+matrix-compatible too, |A^T| can reach d |A| and |e e^T| can reach d |e|^2, and the bound is (2 d + 1) eps instead of
+3 eps.
 """
 
 from __future__ import annotations
@@ -51,27 +55,28 @@ Order = float | Literal["fro"]
 LAWS: tuple[Law, ...] = ("normal", "laplace", "logistic")
 BETAS = (-2.0, -0.7, -0.01, 0.01, 0.5, 1.3)
 VARIANCES = (0.05, 0.3, 0.9)
-PROOF, TRUE, UNIFORM, LEARNED = "about psi~'", "true Sigma'", "true Sigma', uniform eps", "learned, less its own error"
+PROOF, TRUE, UNIFORM = "about psi~'", "true Sigma'", "true Sigma', eps >= gamma^2 |e'|^2 too"
+LEARNED = "learned, minus the norm of its error"
 READINGS = (PROOF, TRUE, UNIFORM, LEARNED)
 NORMS: dict[str, Order] = {"spectral": 2, "Frobenius": "fro", "induced infinity": math.inf}
-INFINITY = "infinity norm"  # the proof's reading in this norm
+INFINITY = "infinity norm"  # key of the proof's reading in this norm
 _SLACK, _GAP_SLACK = 1e-9, 1e-7
 _TOLERANCE = 1e-9  # of planning
 
 
 def _instances(count: int, seed: int, tick: Tick) -> Iterator[np.random.Generator]:
-    """Yield a random generator for each instance; call `tick` after each."""
+    """Yield a random generator for each instance; call `tick` after each instance."""
     for instance in range(count):
         yield np.random.default_rng([seed, instance])
         tick()
 
 
 def lemma_1(instances: int, seed: int, tick: Tick) -> Numbers:
-    """Return the violations of each property over random pairs of discrete random variables on a common space.
+    """Return how many random pairs of discrete random variables on a common space violate each property of Lemma 1.
 
     Args:
         instances: the number of pairs.
-        seed: their seed.
+        seed: seed of the pairs.
         tick: called after each pair.
     """
     broken = dict.fromkeys(("monotone", "cash-invariant", "concave or convex", "non-expansive"), 0)
@@ -92,7 +97,10 @@ def lemma_1(instances: int, seed: int, tick: Tick) -> Numbers:
 
 
 def penalties() -> dict[str, float]:
-    """Return the largest |closed form - quadrature| over BETAS and VARIANCES, by distribution, and of the 2-D lemma."""
+    """Return the largest |closed form - quadrature| over parameters, for each distribution.
+
+    The last distribution is a projection of a 2-D Laplace distribution, for the paper's lemma on projections.
+    """
     errors: dict[str, float] = {
         law: max(
             abs(float(Elliptical(b, law).moments(0.4, v)) - (0.4 + _quadrature(_density(law, v), b)))
@@ -103,12 +111,12 @@ def penalties() -> dict[str, float]:
     }
     errors["skew-normal"] = max(_skew_error(*each) for each in product(BETAS, VARIANCES, (-0.8, 0.5)))
     errors["mixture"] = max(_mixture_error(b) for b in (-1.2, -0.3, 0.4, 1.1))
-    errors["projection of a 2-D Laplace law"] = max(_projection_error(b) for b in (-0.8, 0.3, 0.9))
+    errors["projection of a 2-D Laplace distribution"] = max(_projection_error(b) for b in (-0.8, 0.3, 0.9))
     return errors
 
 
 def figure_7(points: int = 200) -> dict[str, Floats]:
-    """Return the penalty U - mean at beta = 1 for a grid of variances, by distribution of the table."""
+    """Return the penalty U - mean at beta = 1 for a grid of variances and each of LAWS, the paper's table in A.4."""
     variance = np.linspace(0.0, 1.9, points)
     return {"variance": variance} | {law: Elliptical(1.0, law).moments(0.0, variance) for law in LAWS}
 
@@ -161,7 +169,8 @@ def _mixture_error(beta: float) -> float:
 def _projection_error(beta: float) -> float:
     """Return |closed form - quadrature| of a projection of a 2-D Laplace distribution.
 
-    The distribution is normal with an exponential scale; the scale is integrated by a Gauss-Laguerre rule.
+    The Laplace distribution is a normal one whose covariance has a random factor, which is exponentially distributed.
+    A Gauss-Laguerre rule integrates over the factor.
     """
     Sigma, w = np.array([[0.5, 0.2], [0.2, 0.4]]), np.array([0.7, -1.1])
     variance = float(w @ Sigma @ w)
@@ -179,7 +188,7 @@ def _random_mdp(rng: np.random.Generator, gamma: float = 1.0) -> FiniteMDP:
 
 
 def _random_policies(rng: np.random.Generator, mdp: FiniteMDP, count: int, steps: int | None) -> list[Ints]:
-    """Return deterministic policies (S,), or (steps, S)."""
+    """Return random deterministic policies (S,), or (steps, S) with a row for each step."""
     shape = (mdp.n_states,) if steps is None else (steps, mdp.n_states)
     return [rng.integers(mdp.n_actions, size=shape) for _ in range(count)]
 
@@ -196,13 +205,14 @@ def _perturbed(rng: np.random.Generator, exact: Floats, epsilon: float) -> Float
 
 
 def bounds(instances: int, seed: int, optimal_sources: bool, discounted: bool, tick: Tick) -> Numbers:
-    """Return the violations of a bound and the largest gap / bound over random instances.
+    """Return how many random instances violate a bound, and the largest gap / bound.
 
     Args:
         instances: the number of instances.
-        seed: their seed.
-        optimal_sources: test Theorem 2, with optimal sources of near tasks, instead of Theorem 1 with random sources.
-        discounted: test the discounted form, instead of a finite horizon.
+        seed: seed of the instances.
+        optimal_sources: True tests Theorem 2, with optimal policies of near tasks as sources; False tests Theorem 1,
+            with random sources.
+        discounted: True tests the discounted form; False the form for a finite horizon.
         tick: called after each instance.
     """
     ratios, violations = [], 0
@@ -234,12 +244,12 @@ def _random_certificate(rng: np.random.Generator, optimal_sources: bool, discoun
 
 
 def forgetful_scoring(instances: int, seed: int, tick: Tick) -> Numbers:
-    """Return how often GPI with z = 1 at every step is worse than its best source, and its largest loss.
+    """Return in how many MDPs GPI with z = 1 at every step is worse than its best source, and the largest loss.
 
     Args:
         instances: the number of random MDPs.
-        seed: their seed.
-        tick: called after each instance.
+        seed: seed of the MDPs.
+        tick: called after each MDP.
     """
     worse, worst = 0, {"loss": 0.0}
     for instance, rng in enumerate(_instances(instances, seed, tick)):
@@ -258,15 +268,15 @@ def forgetful_scoring(instances: int, seed: int, tick: Tick) -> Numbers:
 
 
 def backup_errors(instances: int, seed: int, discounted: bool, tick: Tick) -> Numbers:
-    """Return how many of all (instance, h, s, a) exceed 3 eps, and the largest error / eps.
+    """Return for how many (instance, h, s, a) the backup of Sigma errs by more than 3 eps, and the largest error / eps.
 
-    Both are for each reading in the spectral norm, and for the proof's reading in the induced infinity norm.
+    Both numbers are for each reading in the spectral norm, and for the proof's reading in the induced infinity norm.
 
     Args:
         instances: the number of random MDPs.
-        seed: their seed.
-        discounted: test the discounted form.
-        tick: called after each instance.
+        seed: seed of the MDPs.
+        discounted: True tests the discounted form; False the form for a finite horizon.
+        tick: called after each MDP.
     """
     broken = dict.fromkeys((*READINGS, INFINITY), 0)
     largest = dict.fromkeys((*READINGS, INFINITY), 0.0)
@@ -285,10 +295,10 @@ def backup_errors(instances: int, seed: int, discounted: bool, tick: Tick) -> Nu
 
 
 def one_step(features: int = 13) -> Numbers:
-    """Return error / eps in each norm after one deterministic step to the end, with psi~ off by 1 in every feature.
+    """Return error / eps in each norm for one deterministic last step, with psi~ off by 1 in every feature.
 
-    The step is deterministic, so Sigma = 0. It is the last, so Sigma~' = 0 and eps = |e|^2 in every reading. The size
-    of the error cancels.
+    The step is deterministic, so Sigma = 0. No step follows, so Sigma~' = 0 and eps = |e|^2 in every reading. The size
+    of e cancels in the ratio.
 
     Args:
         features: the number of features. Default: 13, as in the reacher.
@@ -303,9 +313,9 @@ def one_step(features: int = 13) -> Numbers:
 
 
 def _ratios(rng: np.random.Generator, mdp: FiniteMDP, policy: Ints) -> dict[str, Floats]:
-    """Return |Sigma_h - backup| / eps_h for all (h, s, a), by reading and in the infinity norm, with random errors."""
+    """Return |Sigma_h - backup| / eps_h for all (h, s, a), with random errors of psi~, for READINGS and INFINITY."""
     psi, Sigma = successor_moments(mdp, policy, len(policy))
-    if rng.random() < 0.5:  # normal errors, with a size of its own for each step
+    if rng.random() < 0.5:  # normal errors, with a random size for each step
         noise = 10 ** rng.uniform(-2, 0, (len(psi), 1, 1, 1)) * rng.normal(size=psi.shape)
     else:
         noise = _adverse_errors(rng, mdp, policy, psi)
@@ -366,6 +376,6 @@ def _norm(matrices: Floats, order: Order = 2) -> Floats:
 
 
 def _squared(vectors: Floats, order: Order) -> Floats:
-    """Return |e|^2 in the vector norm of the matrix norm: the largest entry's for infinity, else the Euclidean."""
+    """Return |e|^2 in the vector norm of a matrix norm: the maximum norm for infinity, otherwise the Euclidean norm."""
     squares = vectors**2
     return squares.max(axis=1) if order == math.inf else squares.sum(axis=1)
