@@ -229,7 +229,7 @@ def driving() -> str:
     rows = {said: told["ways"][text] for text, said in words.items()}
     for name, said in (
         ("dqn-documented", "DQN, retrained"),
-        ("dqn-batched", "the same rules, batched, ten times our steps"),
+        ("dqn-batched", "DQN, retrained, more steps"),
     ):
         rival = told["rivals"][name]
         often = f"{rival['steps']:,} steps for each weighting, {len(rival['seeds'])} seeds"
