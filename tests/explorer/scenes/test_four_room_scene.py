@@ -136,7 +136,7 @@ def test_a_static_risk_shows_what_was_earned(scene):
         scene.roll_out(W, CVaR(0.4), 30, 0, lambda: True, Ways(static=True))
 
 
-def test_a_calibrated_library_promises(scene):
+def test_a_calibrated_library_shows_bounds(scene):
     library = learned(layout=MAP, trap_probability=0.4, step_limit=20)
     library.calibrate("rasf/FourRoom-v0", 150, tasks=5, risks=[MeanVariance(0.0), MeanVariance(-4.0)])
     one = FourRoomScene(library)

@@ -142,7 +142,7 @@ def test_the_shipped_networks_are_the_reacher_s():
     assert len(library.policies) == 8
 
 
-def test_a_calibrated_library_has_a_limit_and_a_promise(library):
+def test_a_calibrated_library_has_a_limit_and_bounds(library):
     assert LibraryScene(library).limit is None
     calibrated = changed(library)
     calibrated.calibrate("rasf/FourRoom-v0", 120, tasks=4, risks=list(RISKS.values()))

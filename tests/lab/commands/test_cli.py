@@ -47,7 +47,7 @@ def shown_claims(*arguments, columns=80):
     return out.stdout
 
 
-def test_claims_as_json_have_the_promised_keys(own_results):
+def test_claims_as_json_have_the_documented_keys(own_results):
     rows = json.loads(shown_claims("--json"))
     assert all({"id", "verdict", "measured", "seeds", "second_reading"} <= set(row) for row in rows)
     assert [row["id"] for row in rows] == [claim.id for claim in CLAIMS]

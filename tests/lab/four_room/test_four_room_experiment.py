@@ -62,7 +62,7 @@ def test_an_interrupted_batch_goes_on_where_it_stopped(small, monkeypatch):
 
 
 def test_seeds_of_tuning_are_not_reported(tmp_path):
-    with pytest.raises(ValueError, match="seed must be below"):
+    with pytest.raises(ValueError, match="seed must be at most"):
         runs.run("quick", runs.TUNING_SEED, lambda: None, tmp_path)
 
 

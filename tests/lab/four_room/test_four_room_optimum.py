@@ -45,7 +45,7 @@ def test_the_optimum_is_that_of_the_planner(w, beta):
     np.testing.assert_allclose(value[:, ~goal], exact[:, ~goal], atol=1e-5)
 
 
-def test_what_it_earns_is_what_it_promises():
+def test_realised_values_are_the_predicted_ones():
     """Undiscounted, without chance: both objects of class 1, that of class 2, and the goal, in every episode."""
     certain = FourRoom(ROOMS.layout, trap_probability=0.0, step_limit=50)
     w = np.array(TASKS[0])

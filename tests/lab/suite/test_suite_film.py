@@ -37,7 +37,7 @@ def test_a_film_has_its_ending(tmp_path):
         film.run(0, tmp_path / "drive.mp4", lambda: None)
 
 
-def test_the_shipped_library_is_small_and_promises():
+def test_the_shipped_library_is_small_and_has_bounds():
     library = film.shipped_driver()
     assert library.environment.id == film.ROAD
     assert library.calibration is not None

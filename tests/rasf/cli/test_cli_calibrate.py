@@ -10,7 +10,7 @@ RISKS = ("--risk", "neutral", "--risk", "mean-variance:-4")
 CALIBRATE = ("calibrate", "coin.rasf", "--episodes", "90", "--tasks", "6", *RISKS)
 
 
-def test_calibrate_writes_what_it_found_and_evaluate_promises(trained, command, here):
+def test_calibrate_writes_its_result_and_evaluate_prints_bounds(trained, command, here):
     code, out, err = command(*CALIBRATE, "--plot", "reliability.png")
     assert code == 0, err
     for words in ("coin.rasf on Coin-v0, 90 episodes, seed 0", "predicted", "within limits", "wrote coin.rasf"):

@@ -135,7 +135,7 @@ def test_a_feature_may_be_called_mean(library):
     assert found.quantities == ("mean", "spread", "cvar", "feature mean", "feature mean an episode")
 
 
-def test_a_promise_is_told(library):
+def test_bounds_are_reported(library):
     found = library.scores(0, W, AVERSE).bounds
     assert set(found.by_quantity) == set(library.calibration.quantities)
     assert found.remarks == ()

@@ -484,7 +484,7 @@ def test_arguments_of_the_environment_may_be_given():
 
 
 @pytest.mark.parametrize(("at_end", "with_rest"), [("truncated", 2.0), ("terminated", None)])
-def test_what_scores_promise_beyond_a_cut_is_reported_too(at_end, with_rest):
+def test_predictions_beyond_a_cut_are_reported_too(at_end, with_rest):
     """A feature of 1 in every step at gamma 0.5: two steps show 1.5, and where they were cut, 0.5 is left."""
     world = scripted(spaces.Box(-9.0, 9.0, (1,), np.float64), [np.zeros(1)], [1.0], 2, at_end=at_end)
     library = rasf.learn(world, tasks=[[1.0]], agent="rasfql", gamma=0.5, steps_per_task=200, epsilon=1.0)

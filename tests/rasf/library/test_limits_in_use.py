@@ -68,8 +68,8 @@ def test_with_exact_laws_limits_are_kept_and_nothing_is_lost():
         assert first.own["kept"].all()
         assert total[-1] <= limit + tail
         values = sources.scores(np.zeros((1, 1)), w, NEUTRAL).mean
-        promised = values[costs <= limit + 1e-9].max()
-        assert total @ w >= promised - tail * np.abs(w).sum() - 1e-9
+        predicted = values[costs <= limit + 1e-9].max()
+        assert total @ w >= predicted - tail * np.abs(w).sum() - 1e-9
         free, _ = follow(free_rule, P, phi, start)
         binding += free[-1] > limit + tail
     assert binding > 10  # who minds no limit breaks it

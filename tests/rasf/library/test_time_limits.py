@@ -128,6 +128,13 @@ def test_a_file_keeps_the_limit_and_the_rank(library, tmp_path):
     assert again.sources.describe() == library.sources.describe()
 
 
+def test_a_library_grows_at_its_own_time_limit(library):
+    few = {"steps_per_task": 24}
+    assert library.grow(limited(), [[1.0, 1.0]], episode_length=LIMIT, **few).sources.limit == LIMIT
+    with pytest.raises(ValueError, match="episode_length must be the time limit of the base library, 5"):
+        library.grow(limited(), [[1.0, 1.0]], episode_length=LIMIT + 1, **few)
+
+
 def test_networks_of_earlier_versions_have_neither_limit_nor_rank():
     """One network gave means and logarithms of variances: distributions of rank 0, which act but do not grow."""
     old = rasf.learn(limited(), tasks=TASKS, horizon="continuing", **SMALL)

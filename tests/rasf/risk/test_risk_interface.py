@@ -1,4 +1,4 @@
-"""What every risk promises: truthful `supports`, one clear sentence otherwise, and the same kind of array back."""
+"""The interface of every risk: truthful `supports`, one clear sentence otherwise, and the same kind of array back."""
 
 import math
 

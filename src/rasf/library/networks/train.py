@@ -132,6 +132,11 @@ def _limit(settings: NetworkSettings, env: FeatureVector | WorldAdapter, base: F
     """The time limit at which returns end; 0 for continuing returns, or if no time limit is known."""
     known = settings.episode_length or env.time_limit
     if isinstance(base, NetworkPolicies):
+        if settings.episode_length not in (0, base.limit):
+            raise ValueError(
+                f"episode_length must be the time limit of the base library, {base.limit} (0: none), "
+                f"got {settings.episode_length}"
+            )
         known = base.limit  # so that the two libraries can be merged
     if settings.horizon == "episode" and known:
         return known

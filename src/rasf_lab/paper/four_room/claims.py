@@ -29,7 +29,7 @@ from rasf_lab.paper.four_room.measures import (
     novel_outcome,
     trap_cells,
 )
-from rasf_lab.paper.four_room.promises import LEVELS, relative_errors, rises
+from rasf_lab.paper.four_room.predictions import LEVELS, relative_errors, rises
 
 Searches = Mapping[str, Mapping[Pair, Floats]]  # returns (seeds,) by "prql -2", then by eta and tau
 _FIRST = 16  # tasks

@@ -183,7 +183,7 @@ def run(preset: str, seed: int, tick: Callable[[], None], folder: Path) -> Resul
     """Execute the runs that are missing in `folder`/four-room-runs, and return the result of all runs."""
     size, store = PRESETS[preset], Store(folder / "four-room-runs")
     if seed + size.seeds > TUNING_SEED:
-        raise ValueError(f"seed must be below {TUNING_SEED - size.seeds}, as larger seeds are for tuning, got {seed}")
+        raise ValueError(f"seed must be at most {TUNING_SEED - size.seeds}, as larger seeds are for tuning, got {seed}")
     begin = time.perf_counter()
     tuning = tuning_runs(size)
     tried = list(chain(*tuning.values()))
@@ -314,7 +314,7 @@ def _model(run: FourRoomRun) -> Arrays:
     """
     from rasf.library.tables.policies import TablePolicies
     from rasf.tabular.model import ModelLearner
-    from rasf_lab.paper.four_room import promises
+    from rasf_lab.paper.four_room import predictions
 
     begin, rooms, tasks = time.perf_counter(), FourRoom(), tasks_of(run)
     betas = (0.0, run.risk) if run.algorithm == "rasf-model-both" else (run.risk,)
@@ -330,13 +330,13 @@ def _model(run: FourRoomRun) -> Arrays:
     }
     if not run.rollouts:
         return found
-    libraries = {beta: promises.library_of(learner, tasks, beta) for beta in betas}
-    acting = [promises.dial(library, run.seed, run.rollouts, (beta,)) for beta, library in libraries.items()]
+    libraries = {beta: predictions.library_of(learner, tasks, beta) for beta in betas}
+    acting = [predictions.dial(library, run.seed, run.rollouts, (beta,)) for beta, library in libraries.items()]
     found["novel_return"] = np.stack([one["dial_return"][:, 0] for one in acting])  # (risks, 27)
     found["novel_failures"] = np.stack([one["dial_failed"][:, 0].mean(axis=1) for one in acting])
     if len(betas) > 1:
-        found |= promises.dial(TablePolicies.merge(list(libraries.values())), run.seed, run.rollouts)
-        parts = [promises.alone(learner, tasks, beta, run.seed, run.rollouts) for beta in betas]
+        found |= predictions.dial(TablePolicies.merge(list(libraries.values())), run.seed, run.rollouts)
+        parts = [predictions.alone(learner, tasks, beta, run.seed, run.rollouts) for beta in betas]
         found |= {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return found
 
@@ -344,11 +344,11 @@ def _model(run: FourRoomRun) -> Arrays:
 def _rasfql_dial(run: FourRoomRun) -> Arrays:
     """Return the history of RaSFQL, trained at the run's risk, and results of its library at all levels of aversion."""
     from rasf.library.tables.policies import TablePolicies
-    from rasf_lab.paper.four_room import promises
+    from rasf_lab.paper.four_room import predictions
 
     learner, history = _trained(run)
     library = TablePolicies.from_learner(learner, learner.keys())
-    return history | promises.dial(library, run.seed, run.rollouts)
+    return history | predictions.dial(library, run.seed, run.rollouts)
 
 
 def _optimum(run: FourRoomRun) -> Arrays:

@@ -38,7 +38,7 @@ def test_all_risks_learn_from_one_stream(rooms):
     assert rooms.history["failures"].shape == (6,)
 
 
-def test_what_a_source_promises_is_what_happens():
+def test_predictions_of_a_source_are_realised():
     """Mean and variance of the discounted return of a single source, which GPI follows, on its own task."""
     small = {"layout": "S.1\n.T.\n2.G", "trap_probability": 0.2, "step_limit": 100}
     w = np.array([0.5, -0.5, 1.0, -2.0])

@@ -1,6 +1,6 @@
-"""Are promises kept? A library is calibrated, then asked for tasks, risks and limits that it has not met.
+"""Do bounds hold? A library is calibrated, then asked for tasks, risks and limits that it has not met.
 
-    python lab/studies/promises.py --out promises.json
+    python lab/studies/bounds.py --out bounds.json
 
 Rules, written before the first run: of 200 unseen (task, risk), each bound (mean, spread, CVaR, failures) holds in at
 least 90 %; of 200 (task, limit), the failures an episode are within the limit in at least 95 %. Outcomes are means
@@ -38,7 +38,7 @@ def load(path):
 
 
 def risk_ask(given):
-    """Which bounds hold for one task and risk, and what failures were promised and came."""
+    """Which bounds hold for one task and risk, the bound on failures, and the realised failures."""
     ask, w, beta, episodes = given
     report = _held["library"].evaluate(ENV, w, rasf.MeanVariance(beta), episodes=episodes, seed=10_000 + ask)
     bounds, returns = report.bounds.by_quantity, report.discounted
@@ -53,7 +53,7 @@ def risk_ask(given):
 
 
 def limit_ask(given):
-    """Failures and returns within a limit, and without; and whether the limit was promised."""
+    """Failures and returns within a limit, and without; and whether the library expected to keep it."""
     ask, w, limit, episodes = given
     both, library = {"episodes": episodes, "seed": 20_000 + ask}, _held["library"]
     within = library.evaluate(ENV, w, limits={"failure": rasf.Limit(limit, per_episode=True)}, **both)
@@ -65,25 +65,25 @@ def limit_ask(given):
 def coverage(pool, asks, episodes, rng):
     """The share of asks in which each bound holds, and how wide the bound on failures is."""
     given = [(ask, drawn_task(rng), float(-4 * rng.random() ** 2), episodes) for ask in range(asks)]
-    held, promised, came = zip(*pool.map(risk_ask, given), strict=True)
+    held, bound, realised = zip(*pool.map(risk_ask, given), strict=True)
     shares = {name: float(np.mean([one[name] for one in held])) for name in held[0]}
-    failures = {"promised at most": float(np.mean(promised)), "came": float(np.mean(came))}
+    failures = {"bound": float(np.mean(bound)), "realised": float(np.mean(realised))}
     return {"asks": asks, "held": shares, "failures": failures}
 
 
 def limits(pool, asks, episodes, rng):
-    """The share of limits that were kept, what they cost in return, and how many could be promised."""
+    """The share of limits that were kept, what they cost in return, and how many the library expected to keep."""
     given = [
         (ask, drawn_task(rng), float(np.exp(rng.uniform(np.log(0.005), np.log(0.2)))), episodes) for ask in range(asks)
     ]
-    limit, within, free, promised = map(np.array, zip(*pool.map(limit_ask, given), strict=True))
+    limit, within, free, expected = map(np.array, zip(*pool.map(limit_ask, given), strict=True))
     kept = within[:, 0] <= limit
     return {
         "asks": asks,
         "kept": float(kept.mean()),
-        "kept by who acts neutrally": float((free[:, 0] <= limit).mean()),
-        "promised": float(promised.mean()),
-        "kept of those": float(kept[promised].mean()),
+        "kept by neutral acting": float((free[:, 0] <= limit).mean()),
+        "expected": float(expected.mean()),
+        "kept of those": float(kept[expected].mean()),
         "failures": {"within": float(within[:, 0].mean()), "free": float(free[:, 0].mean())},
         "return": {"within": float(within[:, 1].mean()), "free": float(free[:, 1].mean())},
     }
@@ -97,7 +97,7 @@ def main():
     parser.add_argument("--calibration", type=int, default=45_000, help="episodes")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--out", default="promises.json")
+    parser.add_argument("--out", default="bounds.json")
     given = parser.parse_args()
     began, rng = time.time(), np.random.default_rng([given.seed, 12345])
     library = rasf.learn(
