@@ -73,8 +73,7 @@ class Risk:
 
     There is a method for each form of a distribution: samples, a histogram, moments (mean and variance), histograms of
     independent features, a mixture. `supports` names the forms that a risk can score. To define a risk, list forms in
-    `supports` and override the methods of these forms: `moments` for tables, `independent` for networks with
-    histograms.
+    `supports` and override the methods of these forms: `moments` for tables and `rasfdqn`, `independent` for `rasfc51`.
     """
 
     supports: ClassVar[frozenset[str]] = frozenset()

@@ -43,7 +43,7 @@ def front(axes: Axes, told: Numbers, measure: str = "return") -> None:
     ways = told["ways"]
     risks = [text for text in ways if is_dial(text) and not text.startswith("cvar")]
     prices = ["neutral", *(text for text in ways if is_price(text))]
-    lines = (risks, BLUE, "per-state risk, by aversion"), (prices, ORANGE, "control: neutral, by added cost")
+    lines = (risks, BLUE, "mean-variance, by beta"), (prices, ORANGE, "control: neutral, by cost added to a failure")
     for texts, colour, label in lines:
         if len(texts) > 1:
             points = np.array([[ways[text]["failures"], ways[text][measure]] for text in texts], float)  # (n, 2, 3)

@@ -238,7 +238,8 @@ class Calibration:
             means = zip(self.predicted[mask].T, self.realised[mask].T, strict=True)
             for quantity, each, kept in zip(self.quantities, means, self.coverage(mask), strict=True):
                 shown = (f"{part.copy().mean():.4g}" for part in each)
-                body.append([name, quantity, str(int(mask.sum())), *shown, f"{kept:.0%}"])
+                share = "-" if np.isnan(kept) else f"{kept:.0%}"  # too few queries
+                body.append([name, quantity, str(int(mask.sum())), *shown, share])
         return [["acting", "quantity", "queries", "predicted", "realised", "within its bound"], *body]
 
     def remarks(self) -> list[str]:
