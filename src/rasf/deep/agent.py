@@ -409,7 +409,8 @@ class Agent:
         action = jnp.broadcast_to(batch.action[:, 0], (self.policies, len(batch.action)))
 
         bounds = within.bounds(self.longest(batch.obs)), within.bounds(target.longest)
-        given = Transition(target.phi, target.discount, *bounds, w, spread)
+        frozen = learner.updates >= self._freeze_after if learner.chooser else False
+        given = Transition(target.phi, target.discount, *bounds, w, spread, frozen)
 
         def loss(networks: Networks) -> tuple[Array, Losses]:
             chosen = self._outputs_of(networks, batch.obs, action)

@@ -99,6 +99,8 @@ class Transition(NamedTuple):
         there: Bounds of the feature return at s', (B, d) or (K, B, d).
         weights: Weights (K, d) of each policy's task.
         spread: A typical standard deviation (d,) of each feature's return.
+        frozen: Whether the policies are frozen (setting `freeze`), so that no maximum over actions is learned from.
+            Default: False.
     """
 
     phi: Array
@@ -107,6 +109,7 @@ class Transition(NamedTuple):
     there: Bounds
     weights: Array
     spread: Array
+    frozen: Array | bool = False
 
 
 class Losses(NamedTuple):

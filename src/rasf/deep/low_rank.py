@@ -29,10 +29,12 @@ networks with separate layers, whose errors differ. Both are learned from the sa
 
     psi(s', a')  =  3/4 of the network with the lower mean of the return w . G  +  1/4 of the other network
 
-This is a softer form of clipped double Q-learning (Fujimoto and others, 2018). The mean of the two networks is used to
-act and to predict. Half the difference of the two, D = (psi_1 - psi_2) . w / 2, is an estimate of the error of this
-mean. Let a* = argmax_b psi(s, b) . w be the action that the same policy takes without risk. The score of an action a
-is lowered by twice the estimated error of the advantage of a over a*:
+This is a softer form of clipped double Q-learning (Fujimoto and others, 2018). In the last part of training the policies
+are frozen (setting `freeze`). Then no maximum is taken, and the target contains the mean of the two networks instead.
+
+The mean of the two networks is used to act and to predict. Half the difference of the two, D = (psi_1 - psi_2) . w / 2,
+is an estimate of the error of this mean. Let a* = argmax_b psi(s, b) . w be the action that the same policy takes
+without risk. The score of an action a is lowered by twice the estimated error of the advantage of a over a*:
 
     score(s, a)  =  risk[psi . w, w' Sigma w] - 2 |D(s, a) - D(s, a*)|          without risk: psi . w
 
@@ -59,7 +61,7 @@ RANK = 2  # of the covariance, if there are more than two features
 _FLOOR = 1e-3  # e, in units of the usual variance
 _RANDOM = 2  # random directions for each feature
 _LOG_ZERO = -1e4  # stands for the logarithm of zero
-_LOWER = 0.75  # weight of the network with the lower mean
+_LOWER, _LOWER_FROZEN = 0.75, 0.5  # weights of the network with the lower mean, before policies are frozen and after
 _DISAGREEMENT = 2.0  # factor of |D(s, a) - D(s, a*)| in scores
 _MOST_LEARNED, _MOST_READ = 10.0, 80.0  # upper bounds of logarithms, in losses and in scores, against overflow
 
@@ -198,8 +200,10 @@ class MeanLowRank(MeanOnly):
         if len(means) == 1:
             return means[0]
         first, second = means
-        lower = jnp.sum((first - second) * given.weights[:, None], axis=-1, keepdims=True) < 0
-        return jnp.where(lower, _LOWER * first + (1 - _LOWER) * second, (1 - _LOWER) * first + _LOWER * second)
+        of_lower = jnp.where(given.frozen, _LOWER_FROZEN, _LOWER)
+        is_lower = jnp.sum((first - second) * given.weights[:, None], axis=-1, keepdims=True) < 0
+        share = jnp.where(is_lower, of_lower, 1 - of_lower)
+        return share * first + (1 - share) * second
 
     def _losses_of_sums(self, chosen: Array, following: Array, delta: Array, later: Array, given: Transition) -> Array:
         """Losses (B,) of the variances of sums, from outputs (K, B, 1 + rank, d) and the means at s' (K, B, d)."""

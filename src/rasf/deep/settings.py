@@ -160,8 +160,8 @@ class MomentSettings(NetworkSettings):
             this number of standard deviations. Default: 0.5.
 
     The defaults differ from the paper's: gamma 0.99, horizon "episode", widths (64, 64), shared, batch 64,
-    learning_rate 2e-3, decay, target_period 250, average 1000, epsilon 0.05, exploration 0.2, n_step 5, warmup 500,
-    prioritised 0.5, interleaved.
+    learning_rate 2e-3, decay, target_period 250, average 1000, freeze 0.2, epsilon 0.05, exploration 0.2, n_step 5,
+    warmup 500, prioritised 0.5, interleaved.
     """
 
     kind: ClassVar[LawKind] = LawKind.MEAN_LOW_RANK
@@ -175,6 +175,7 @@ class MomentSettings(NetworkSettings):
     decay: bool = True
     target_period: int = 250
     average: int = 1_000
+    freeze: float = 0.2
     epsilon: float = 0.05
     exploration: float = 0.2
     n_step: int = 5
