@@ -29,8 +29,8 @@ networks with separate layers, whose errors differ. Both are learned from the sa
 
     psi(s', a')  =  3/4 of the network with the lower mean of the return w . G  +  1/4 of the other network
 
-This is a softer form of clipped double Q-learning (Fujimoto and others, 2018). In the last part of training the policies
-are frozen (setting `freeze`). Then no maximum is taken, and the target contains the mean of the two networks instead.
+This is a softer form of clipped double Q-learning (Fujimoto and others, 2018). In the last part of training the
+policies are frozen (setting `freeze`). Then no maximum is taken, and the target contains the mean of both networks.
 
 The mean of the two networks is used to act and to predict. Half the difference of the two, D = (psi_1 - psi_2) . w / 2,
 is an estimate of the error of this mean. Let a* = argmax_b psi(s, b) . w be the action that the same policy takes
@@ -61,7 +61,7 @@ RANK = 2  # of the covariance, if there are more than two features
 _FLOOR = 1e-3  # e, in units of the usual variance
 _RANDOM = 2  # random directions for each feature
 _LOG_ZERO = -1e4  # stands for the logarithm of zero
-_LOWER, _LOWER_FROZEN = 0.75, 0.5  # weights of the network with the lower mean, before policies are frozen and after
+_LOWER, _LOWER_FROZEN = 0.75, 0.5  # weight of the network with the lower mean, before and after freezing
 _DISAGREEMENT = 2.0  # factor of |D(s, a) - D(s, a*)| in scores
 _MOST_LEARNED, _MOST_READ = 10.0, 80.0  # upper bounds of logarithms, in losses and in scores, against overflow
 
