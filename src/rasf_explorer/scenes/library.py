@@ -130,7 +130,7 @@ class LibraryScene(Scene):
             environment.close()
 
     def scores_at(self, obs: object, w: Floats, risk: Risk, ways: Ways = PLAIN, t: int = 0) -> SceneScores:
-        """Return the scores of every policy and action in `obs` after t steps; a limit is on the feature's sum from there."""
+        """Return the scores of every policy and action at `obs` after t steps; a limit is on the sum from then on."""
         found = self.library.scores(obs, w, risk, self.limits(ways), t)
         action, driver = int(found.action) - self.library.environment.first_action, int(found.source)
         return SceneScores(found.values, found.mean, found.std, action, driver, bool(found.seen), self.library.gamma)
