@@ -60,7 +60,7 @@ class FourRoomScene(MapScene):
     def __init__(self, library: PolicyLibrary) -> None:
         sources = library.sources
         if library.environment.id != ENVIRONMENT or not isinstance(sources, TablePolicies):
-            raise ValueError(f"library must be tabular and of {ENVIRONMENT}, got {library!r}")
+            raise ValueError(f"library must be a tabular library of {ENVIRONMENT}, got {library!r}")
         self.library, self.rooms, self._sources = library, rooms_of(library.environment), sources
         check_rooms(sources, self.rooms)
         cells = self.rooms.cells

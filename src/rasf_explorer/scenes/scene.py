@@ -39,7 +39,7 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Weight:
-    """A slider for the weight of one feature. In a random task, it is random if `drawn`, otherwise `default`."""
+    """A slider for the weight of one feature. In a random task, the weight is random if `drawn`, else the default."""
 
     name: str
     low: float
