@@ -1,8 +1,8 @@
 """The server of `rasf explore`: a local page, made with NiceGUI, served by uvicorn.
 
 NiceGUI serves its own scripts and style sheets, so nothing is fetched from the internet. By default the server listens
-on a local address. On any other address, the page cannot open paths of this machine. Requests from pages of other
-origins are refused (`own_origin`).
+on a local address. If it listens on any other address, the page cannot open files by a path on the server's machine.
+Requests from pages of other origins are refused (`own_origin`).
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def serve(
     """Serve the explorer until it is interrupted.
 
     Args:
-        library: The library of the first view; None for only the built-in views.
+        library: The library that the first view shows. None: the page has only the built-in views.
         env: Id of the library's environment. Default: the id that the library names.
         host: Address to listen on. Default: 127.0.0.1.
         port: Port to listen on; 0 takes a free port. Default: 8080.
         show: Whether to open the page in a browser. Default: True.
-        seed: Seed of the library that is trained at the start. Default: 0.
+        seed: Seed for training the library of the view Four rooms, and default seed of rollouts. Default: 0.
         ready: Called with the URL once the server listens. Default: none.
 
     Raises:
@@ -83,7 +83,7 @@ def serve(
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
     def ended() -> None:
-        # running threads would keep the process alive until their work is done
+        # otherwise running threads keep the process alive until their work is done
         views.close()
         for shell in list(shells):
             shell.close()
@@ -93,7 +93,7 @@ def serve(
     server_app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     server_app.add_middleware(OwnOriginMiddleware)
     if is_local(host):
-        # against DNS rebinding: requests under the host name of another page are refused
+        # against DNS rebinding: requests whose header `Host` is the name of another site are refused
         names = ["localhost", "127.0.0.1", "::1", "[::1]", host]
         server_app.add_middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
     ui.run_with(
@@ -118,7 +118,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        # the name could not be resolved, or belongs to another machine
+        # the name could not be resolved, or the address belongs to another machine
         if error.errno is None or error.errno < 0 or error.errno == errno.EADDRNOTAVAIL:
             raise ValueError(f"host must be a name or an address of this machine, got {host!r}") from None
         why = os.strerror(error.errno)

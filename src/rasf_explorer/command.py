@@ -25,7 +25,9 @@ def explore(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8080,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the library trained at the start.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed for training the view Four rooms, and default seed of rollouts.")
+    ] = 0,
 ) -> None:
     """Explore a library on a local web page: set reward weights and risk, and see how the library acts, and why.
 

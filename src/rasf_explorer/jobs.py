@@ -1,6 +1,6 @@
-"""Calls that run in threads, so that the page never blocks. Two classes handle a new call while another call runs:
+"""Calls that run in threads, so that the page never blocks. Two classes treat a call that is still running differently:
 
-    CancelPrevious   a new call stops the running call and drops its result; for rollouts and frontiers
+    CancelPrevious   a new call stops the running call and drops its result; used for rollouts and frontiers
     Coalesce         the running call finishes and its result is shown; of the waiting calls only the newest runs. So
                      the page keeps updating while a slider moves, and no queue grows
 
@@ -98,7 +98,10 @@ class Coalesce:
 
 
 class Reports:
-    """Progress reports of a thread, shown in the event loop that created this object; newer reports replace older."""
+    """Progress reports from a thread, shown in the event loop in which this object was created.
+
+    A newer report replaces a report that is not shown yet.
+    """
 
     def __init__(self, show: Callable[..., object]) -> None:
         self._show, self._loop, self._waiting = show, asyncio.get_running_loop(), threading.Event()

@@ -3,7 +3,8 @@
     ?view=grid&w=-1.0,20.0,-20.0,0.0&risk=entropic:-0.1&seed=0&cell=20&layer=drivers
 
 A link restores a state exactly: numbers are written as Python's `repr` writes them. Links are untrusted text: a value
-that does not fit the scene is replaced by the scene's default, with a message.
+that does not fit the scene is replaced by the scene's default, with a message. `rasf_explorer.scenes.scene` explains
+the words level and context.
 """
 
 from __future__ import annotations
@@ -136,7 +137,7 @@ def from_query(query: Mapping[str, str], view: str, scene: Scene, seed: int = 0)
         free = f"a whole number from 0 to {most} that is not a wall"
         state = replace(state, cell=read("cell", free, lambda text: _whole(text, most, layout.walls), usual.cell))
     elif isinstance(scene, ArmScene):
-        state = replace(state, tip=read("tip", "two numbers of at most 1 metre", tip, usual.tip))
+        state = replace(state, tip=read("tip", "two numbers from -1 to 1, in metres", tip, usual.tip))
     state = replace(
         state,
         w=read("w", f"{len(scene.weights)} numbers ({ranges})", weights, usual.w),

@@ -1,4 +1,5 @@
-"""The views that all visitors share: scenes that are made once, in the background, when they are first opened.
+"""The views that all visitors share. A view makes its scene (the computations of one world, `rasf_explorer.scenes`)
+once, in the background, when it is first opened.
 
 The function that makes a scene has two arguments: `tick`, which it calls with the share of the work done, and `stop`,
 which returns True once the view was cancelled. Visitors see the progress. Each visitor may cancel the work for all
@@ -28,7 +29,7 @@ Make = Callable[[Callable[[float], None], Stop], Scene]
 
 
 class View:
-    """A scene that is made in the background.
+    """A view, whose scene is made in the background.
 
     Attributes:
         scene: The scene; None until it is ready.
@@ -54,7 +55,7 @@ class View:
             self._thread.start()
 
     def stop(self) -> None:
-        """Cancel the making of the scene, for all visitors."""
+        """Cancel the work on the scene, for all visitors."""
         self._stopped.set()
 
     def _work(self, stop: Stop) -> None:
@@ -72,7 +73,7 @@ class View:
 
 
 class Views:
-    """All views by key; the view of the first opened file is the first."""
+    """All views by key. If any file was opened, the view of the first opened file comes first."""
 
     def __init__(self, library: PolicyLibrary | None, seed: int, env: str | None = None) -> None:
         self._by_key: dict[str, View] = {}
@@ -125,7 +126,7 @@ class Views:
 
 
 def is_of_a_file(key: str) -> bool:
-    """Return whether a key is that of a library from a file."""
+    """Return whether a key belongs to the view of a file."""
     return key.startswith(_FILE)
 
 
@@ -151,18 +152,18 @@ def scene_of(library: PolicyLibrary, env: str | None = None) -> Scene:
 
                 return FourRoomScene(library)
             if environment.id == "rasf/Reacher-v0" and not is_table:
-                from rasf_explorer.scenes.reacher import ReacherScene  # which loads jax
+                from rasf_explorer.scenes.reacher import ReacherScene  # this import loads jax
 
                 return ReacherScene(library)
             if environment.id in ROADS:
                 return DrivingScene(library)
-    except (ValueError, TypeError, AttributeError, LookupError):  # a file may hold any settings
+    except (ValueError, TypeError, AttributeError, LookupError):  # a file may hold settings that such a scene refuses
         pass
     return LibraryScene(library, env)
 
 
 def shipped_reacher() -> PolicyLibrary:
-    """Return the networks that ship with the laboratory; `lab/shipped_reacher.py` trains them."""
+    """Return the reacher networks that ship with `rasf_lab`; the script `lab/shipped_reacher.py` trains them."""
     from rasf.library.file import load
 
     return load(Path(str(resources.files("rasf_lab"))) / "shipped" / "reacher.rasf")
@@ -189,7 +190,7 @@ def _usual(seed: int) -> list[View]:
 
         return scene_of(shipped_driver())
 
-    trained = f"trained at the start, seed {seed}"
+    trained = f"trained when the view was first opened, seed {seed}"
     training = "Training a library. In the meantime, the view Grid is ready."
     loading = "Loading the networks, and computing values that do not depend on the sliders."
     return [

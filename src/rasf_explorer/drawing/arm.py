@@ -1,8 +1,9 @@
 """The reacher's arm over its targets and risky circles, and GPI's objective over tip positions.
 
 The page's script moves the arm, so the names of its parts are fixed: `line.link1` from shoulder to elbow, `line.link2`
-from elbow to tip, `circle.tip`, `circle.elbow`, and `polyline.trail`. All are in units of the viewBox, as `to_view`
-returns them. y points up in the world and down in the picture. Targets are numbered as in the environment, from 0.
+from elbow to tip, `circle.tip`, `circle.elbow`, and `polyline.trail`. Coordinates are in units of the viewBox, as
+`to_view` returns them. y points up in the world and down in the picture. Targets are numbered as in the environment,
+from 0.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def from_view(arm: Arm, xy: npt.ArrayLike) -> Floats:
 
 
 def _fit(arm: Arm) -> tuple[float, float]:
-    """Return units per metre, and the height of the picture, so that all circles and the stretched arm fit."""
+    """Return viewBox units per metre, and the picture's height, so that circles and the stretched arm fit."""
     risky = np.isin(np.arange(len(arm.targets)), arm.risky)[:, None]
     far = np.abs(arm.targets) + np.where(risky, arm.radius, 0.02)
     wide, high = np.maximum(far.max(axis=0, initial=0.0), sum(arm.links) + 0.01)
@@ -69,7 +70,7 @@ def draw_arm(
     Args:
         arm: Geometry and targets.
         field: The objective, drawn as heat; None for no objective.
-        rollout: Elbows and tips (T, 2) in metres, failures (T,). Default: none, with a stretched arm.
+        rollout: Elbows and tips (T, 2) in metres, failures (T,). Default: none; the arm is then stretched.
         step: The step of the rollout. Default: 0.
         target: The target with the largest weight, which is marked. Default: none.
         selected: A position in metres to frame. Default: none.
@@ -115,7 +116,7 @@ def draw_arm(
 
 
 class _Heat:
-    """An objective with at least one finite value, as heat."""
+    """An objective with at least one finite value, drawn as heat."""
 
     def __init__(self, field: Field, low: float, high: float) -> None:
         self.field, self.low, self.high = field, low, high
@@ -128,7 +129,7 @@ class _Heat:
         return None if ends is None else cls(field, *ends)
 
     def squares(self, arm: Arm) -> str:
-        """Draw a square for each tip position, in one path for each step of the scale."""
+        """Draw a square for each tip position; all squares of one colour are one path."""
         side = self.field.cell * _fit(arm)[0] * 1.02  # overlapping, so that no gaps show
         squares = [""] * palette.HEAT
         for (x, y), value in zip(to_view(arm, self.field.tips), self.field.value, strict=True):
@@ -218,4 +219,4 @@ def _legend(arm: Arm, heat: _Heat | None, chosen: bool, fails: bool, id_prefix: 
     if not heat.varies:
         return markup + text(f"Objective {shown(heat.low)} everywhere", _LEFT, y + 9, class_="strong"), y + 24
     ticks = [(share, shown(heat.low + share * (heat.high - heat.low))) for share in (0.0, 1 / 3, 2 / 3, 1.0)]
-    return markup + heat_legend("Objective with the tip at rest there", ticks, _LEFT, y + 9, _INNER), y + 58
+    return markup + heat_legend("Objective with the tip at rest at a position", ticks, _LEFT, y + 9, _INNER), y + 58

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from rasf_explorer.drawing.svg import element, picture, shown, text
 
-SIZE = 12.5  # of text in charts
+SIZE = 12.5  # font size of charts
 
 
 def round_ticks(low: float, high: float, about: int = 5) -> list[float]:
@@ -20,7 +20,7 @@ def round_ticks(low: float, high: float, about: int = 5) -> list[float]:
     Args:
         low: Lower end of the range.
         high: Upper end of the range.
-        about: Approximate number of steps. Default: 5.
+        about: Approximate number of steps between the numbers. Default: 5.
 
     Returns:
         The numbers; the first is at most `low`, the last at least `high`.
@@ -52,8 +52,8 @@ class Scale:
     """A linear map from values to coordinates of the viewBox."""
 
     ticks: Sequence[float]
-    start: float  # where the first tick lies
-    end: float
+    start: float  # coordinate of the first tick
+    end: float  # coordinate of the last tick
 
     def __call__(self, value: float) -> float:
         """Return the coordinate of a value, clipped to the axis."""
@@ -63,7 +63,7 @@ class Scale:
 
 
 def tick_words(ticks: Sequence[float]) -> list[str]:
-    """Format ticks, all with as many decimals as their distance needs."""
+    """Format ticks; all have as many decimals as the distance between two ticks needs."""
     step = abs(ticks[1] - ticks[0])
     largest = max(abs(ticks[0]), abs(ticks[-1]))
     if largest >= 1e6 or largest < 1e-4:
@@ -76,11 +76,11 @@ def x_axis(scale: Scale, y: float, top: float, label: str, middle: float) -> str
     """Draw an x axis.
 
     Args:
-        scale: From values to x.
-        y: Height of the axis.
-        top: Upper end of the grid lines.
+        scale: The map from values to x coordinates.
+        y: y coordinate of the axis, where the grid lines begin.
+        top: y coordinate where the grid lines end.
         label: Label below the numbers.
-        middle: Centre of the label.
+        middle: x coordinate of the label's centre.
 
     Returns:
         Markup.
@@ -98,8 +98,8 @@ def y_axis(scale: Scale, x: float, right: float, label: str, said: Callable[[flo
     """Draw a y axis.
 
     Args:
-        scale: From values to y.
-        x: Left end of the grid lines, with the numbers beside it.
+        scale: The map from values to y coordinates.
+        x: Left end of the grid lines; the numbers are to the left of it.
         right: Right end of the grid lines.
         label: Label above the axis.
         said: Formats a tick. Default: as `tick_words`.
@@ -118,6 +118,6 @@ def y_axis(scale: Scale, x: float, right: float, label: str, said: Callable[[flo
 
 
 def empty_chart(width: float, note: str, title: str, id_prefix: str) -> str:
-    """Draw a chart without data, which says why."""
+    """Draw a chart without data; the note says why there are none."""
     body = text(note, width / 2, 60, class_="soft", text_anchor="middle")
     return picture(width, 110, body, kind="chart", title=title, description=note, id_prefix=id_prefix)

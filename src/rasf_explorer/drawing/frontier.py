@@ -18,10 +18,10 @@ from rasf_explorer.drawing.axes import SIZE, Scale, empty_chart, finite_range, r
 from rasf_explorer.drawing.svg import edged, element, picture, points, shown, text, text_width, tooltip
 from rasf_explorer.scenes.frontier import Frontier, Point
 
-_INSET = 12.0  # room for the ring of a point without failures
+_INSET = 12.0  # room left of 0 failures, for the ring of a point there
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 400.0, 50.0, 380.0, 40.0, 250.0
 _NARROW, _PAD = 1e-3, 0.05  # a range of failures narrower than _NARROW is widened by _PAD on each side
-_ASCENT, _HIGH = 0.8 * SIZE, 1.05 * SIZE  # of a line of text
+_ASCENT, _HIGH = 0.8 * SIZE, 1.05 * SIZE  # of a line of text: height above the baseline, full height
 
 
 def draw_frontier(
@@ -62,7 +62,7 @@ def draw_frontier(
         return empty_chart(_WIDTH, "no points yet", title, id_prefix)
 
     unit = 100.0 if share else 1.0
-    least, most = max(failures[0], 0.0), failures[1]  # an interval may reach below 0, failures cannot
+    least, most = max(failures[0], 0.0), failures[1]  # an interval may reach below 0, unlike a number of failures
     if most - least < _NARROW * unit:
         least, most = max(least - _PAD * unit, 0.0), most + _PAD * unit
     x = Scale(round_ticks(least, most), _LEFT + _INSET, _RIGHT)
@@ -148,7 +148,7 @@ def _labels(line: list[_Drawn], here: _Drawn | None, parameter: str, neutral: fl
         if line and (line[end].point.level - neutral) * beyond > 1e-9:
             named.append((line[end], said))
     for one, said in named:
-        if here is None or not math.isclose(one.point.level, here.point.level, abs_tol=1e-9):  # else it has a label
+        if here is None or not math.isclose(one.point.level, here.point.level, abs_tol=1e-9):  # else labelled "here"
             body += labels.put(said, *one.place, class_="halo")
     return body
 
@@ -158,7 +158,7 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 @dataclass
 class Labels:
-    """Labels of points, each at the first free place of eight around its point, or else at the nearest free place."""
+    """Labels of points. A label is at the first free of eight places around its point, or at the nearest free place."""
 
     within: Box
     taken: list[Box] = field(default_factory=list)

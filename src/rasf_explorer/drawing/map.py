@@ -48,10 +48,10 @@ _LARGEST_CELL, _LARGEST_UNIT = 84.0, 2.0  # largest side of a cell, largest scal
 _NUMBERED = 10  # largest number of cells that show their number of visits
 _FAINT = 0.005  # steps per episode, below which an arrow is faint
 _TURN = (180, -90, 0, 90)  # degrees by which an arrow to the right is turned, for left, up, right, down
-_ASIDE = ((2.6, 0.0), (0.0, 2.6), (-2.6, 0.0), (0.0, -2.6))  # shift of a symbol away from the arrow at the edge
+_ASIDE = ((2.6, 0.0), (0.0, 2.6), (-2.6, 0.0), (0.0, -2.6))  # shift of a symbol away from the arrow, by action
 _ARROW = ((-8.0, -1.3), (1.3, -1.3), (1.3, -5.6), (8.6, 0.0), (1.3, 5.6), (1.3, 1.3), (-8.0, 1.3))
 _NUDGE = ((9.6, -5.2), (15.0, 0.0), (9.6, 5.2))  # an arrow beside a symbol
-_LANE, _WIDEST_LANE = 0.13, 5.0  # shift of a path to its right: as a share of a cell, and at most
+_LANE, _WIDEST_LANE = 0.13, 5.0  # shift of a path to its right, as a share of a cell; largest shift
 _MARK_EVERY = 3  # moves between arrow heads on a path
 
 
@@ -145,17 +145,17 @@ class _Sheet:
 
     @cached_property
     def look_of(self) -> dict[int, int]:
-        """The look of each selected source policy, if they are shown."""
+        """Looks by selected source policy; empty if source policies are not shown."""
         return palette.looks([source for source, _ in self.ranked]) if self.drivers else {}
 
     @cached_property
     def largest(self) -> float:
-        """The largest number of visits."""
+        """The largest number of visits of a cell."""
         return 0.0 if self.heat is None else float(self.heat[np.isfinite(self.heat)].max(initial=0.0))
 
     @cached_property
     def unseen(self) -> Bools:
-        """Free cells without an action, because nothing was learned there."""
+        """For each cell (C,), whether it has no action because nothing was learned there."""
         unseen = np.asarray(self.policy.action) < 0
         unseen[[*self.layout.walls, *self.layout.goals, *self.layout.hazards]] = False
         return unseen
@@ -174,7 +174,7 @@ class _Sheet:
         return {cell for cell in free[:_NUMBERED] if _visit_words(float(heat[cell])) != rest}
 
     def heat_step(self, cell: int) -> int | None:
-        """Return the step of heat of a cell, by the square root of visits, so that few visits stay visible."""
+        """Return a cell's step of heat. Heat grows with the square root of visits, so that few visits stay visible."""
         if self.heat is None:
             return None
         visits = float(self.heat[cell])
@@ -256,7 +256,7 @@ class _Sheet:
         return markup, y + 14
 
     def _driver_legend(self) -> tuple[str, float]:
-        """Draw the source policies selected in most cells, with pattern, number and name; the others in one line."""
+        """Draw a line with pattern, number and name for each policy selected in most cells; one line for all others."""
         lines = [
             (self.look_of[source], f"policy {source}", self.names[source], cells)
             for source, cells in self.ranked[: palette.DRIVERS]
@@ -392,12 +392,13 @@ def _outline(place: int, kind: str, unit: float) -> str:
     return element("polygon", class_=kind, points=places)
 
 
-# the path of a rollout: a line shifted to its right, so that a way and the way back are two lines
+# the path of a rollout: a line shifted to the right of the direction of travel, so that a way there and the way back do
+# not cover each other
 
 
 def _path(layout: Layout, path: Ints, step: int | None) -> str:
     """Draw the path up to `step` and after it, arrow heads, and the agent (at the first cell if `step` is None)."""
-    centres = [complex(*centre(layout, cell)) for cell in path]  # y points down: 1j turns to the right
+    centres = [complex(*centre(layout, cell)) for cell in path]  # y points down, so the factor 1j turns to the right
     wide, last = side(layout), len(path) - 1
     now = 0 if step is None else min(max(step, 0), last)
     walked = last if step is None else now

@@ -1,9 +1,9 @@
 """Colours, patterns and the scale of heat, for a light and a dark theme; colour is never the only distinction.
 
-Each source policy has a look, a colour and a pattern. There are seven colours that stay distinct under red-green colour
-blindness (a test simulates it), and seven patterns that differ without colour. Heat is the scale of colours for
-numbers. Heat has one hue, and its lightness runs from that of the paper to that of the ink, so it is readable in grey,
-in both themes. Text has a contrast of at least 4.5 to its background.
+A source policy is drawn with a look: a colour and a pattern. There are seven colours that stay distinct under red-green
+colour blindness (a test simulates it), and seven patterns that differ without colour. Heat is the scale of colours for
+numbers. Heat has one hue. Its lightness runs from that of the background ("paper") to that of the text ("ink"), so heat
+is readable in grey, in both themes. Text has a contrast of at least 4.5 to its background.
 
 Colours are CSS custom properties, so one picture works in both themes: light unless an ancestor (or the picture itself)
 has the class `dark` or `body--dark`. A picture that is its own document follows the theme of the system, unless it has
@@ -21,7 +21,7 @@ OTHER = DRIVERS
 HEAT = 9  # steps of the scale of colours
 FIRST_HIGH = 5  # text on this step of heat and on higher steps has the colour `on-high`
 
-_COLOURS = {  # light theme, dark theme; d: source policies, the last one "other"; h: heat
+_COLOURS = {  # for the light and the dark theme; d0 to d7: looks of source policies, d7 is "other"; h0 to h8: heat
     "paper": ("#ffffff", "#14181f"),
     "ink": ("#1c2430", "#eef1f5"),
     "soft": ("#56606e", "#a9b3c0"),

@@ -1,4 +1,4 @@
-"""Histograms of returns at the chosen risk and at the neutral one, over the same bins, with mean and CVaR.
+"""Histograms of returns at the chosen and at the neutral risk, over the same bins, with mean and CVaR.
 
 If returns have few distinct values, each value has its own bar. The bar of a bin with any rollout has a minimum height,
 so that rare bad returns stay visible.
@@ -95,7 +95,7 @@ def _bins(returns: Floats, ends: tuple[float, float]) -> _Bins:
 
 
 def _bars(bins: _Bins, shares: Floats, x: Scale, y: Scale) -> list[tuple[float, float, float]]:
-    """Return left, right and top of every bar; at least two units high, at least three wide."""
+    """Return left, right and top of every bar; a bar is at least two units high and three units wide."""
     found = []
     for middle, share in zip(bins.middles, shares, strict=True):
         if share > 0:

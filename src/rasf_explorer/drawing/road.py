@@ -19,9 +19,9 @@ from rasf_explorer.drawing.svg import counted, edged, element, legend_lines, num
 from rasf_explorer.scenes.scene import Drive, Road
 
 WIDTH = 560.0
-_EDGE, _GAP, _WORDS = 8.0, 16.0, 42.0  # margin, gap between two drives, room for words above each
+_EDGE, _GAP, _WORDS = 8.0, 16.0, 42.0  # margin, gap between two drives, room for words above each drive
 _LEFT, _HIGH = 44.0, 96.0  # left end and height of the chart
-_BEHIND = 0.35  # position of the own car in a window that follows it
+_BEHIND = 0.35  # position of the own car in a window that follows it, as a share of the width
 _CROSS = "M-1.1-1.1l2.2 2.2m0-2.2l-2.2 2.2"
 
 
@@ -73,7 +73,7 @@ def draw_road(road: Road, acted: Sequence[Acted], step: int = 0, *, id_prefix: s
     for i, one in enumerate(acted):
         column, row = (0, i) if road.follows else (i, 0)
         x, y = _EDGE + column * (scale * wide + _GAP), _EDGE + _WORDS + row * (scale * deep + _WORDS + _GAP)
-        facts = "acting ..." if one.drive is None else _facts(one.drive)
+        facts = "computing ..." if one.drive is None else _facts(one.drive)
         body += text(one.label, x, y - 26, class_="strong") + text(facts, x, y - 9, class_="soft")
         clip = element("rect", x=x, y=y, width=scale * wide, height=scale * deep, rx=4)
         body += element("defs", element("clipPath", clip, id=f"{id_prefix}-window{i}"))

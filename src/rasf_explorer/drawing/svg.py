@@ -20,7 +20,7 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 _PREFIX = re.compile("[A-Za-z][A-Za-z0-9_-]*")
 _NARROW, _WIDE = set("fijlrtI.,:;!|'()[] -"), set("mwMW%@")
 
-SIZE = 13  # of text
+SIZE = 13  # font size outside charts
 Attribute = str | float | int | None
 
 

@@ -1,4 +1,4 @@
-"""The view of an arm: the reacher."""
+"""The page of the reacher, an arm with two joints."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ArmPage(RolloutPage[ArmOutcome]):
 
     scene: ArmScene
     kind, rate = "arm", 25.0
-    episodes = 8  # of 500 steps; takes a quarter of a second on two cores
+    episodes = 8  # rollouts of 500 steps each; together they take a quarter of a second on two cores
     actions = tuple(f"shoulder {first}, elbow {second}" for first in _WAYS for second in _WAYS)
     brief = tuple(f"{first} / {second}" for first in _WAYS for second in _WAYS)
     label = "Arm: arrow keys move the tip"
@@ -38,9 +38,9 @@ class ArmPage(RolloutPage[ArmOutcome]):
         """Show the share of time in risky circles, and the distance to the target with the largest weight."""
         if self.chosen is not None:
             inside, away = self.chosen.in_circle.estimate, self.chosen.distance.estimate
-            near = f"; in the second half it is {100 * away:.1f} cm from the target with the largest weight"
-            near = f"{100 * inside:.0f} % of the time{'' if math.isnan(away) else near}"
-            self._circle.text = f"The tip is in risky circles {near}."
+            from_target = f"its mean distance from the target with the largest weight is {100 * away:.1f} cm"
+            near = "" if math.isnan(away) else f" In the second half of a rollout, {from_target}."
+            self._circle.text = f"The tip is in risky circles {100 * inside:.0f} % of the time.{near}"
 
     def draw(self, state: State) -> str:
         """Draw the objective, the arm, and the chosen tip position."""
@@ -65,7 +65,7 @@ class ArmPage(RolloutPage[ArmOutcome]):
         return where, self.scene.at(state.tip, np.array(state.w), self.risk_of(state))
 
     def frames(self, outcome: ArmOutcome, rollout: int) -> tuple[Frames, list[int]]:
-        """Return shoulder, elbow and tip at every step."""
+        """Return the positions of shoulder, elbow and tip at every step."""
         elbows, tips = outcome.elbows[rollout], outcome.tips[rollout]
         places = [to_view(self.scene.arm, joint) for joint in (np.zeros_like(tips), elbows, tips)]
         return np.concatenate(places, axis=1).round(2).tolist(), [0] * len(tips)
@@ -80,7 +80,7 @@ class ArmPage(RolloutPage[ArmOutcome]):
         self._choose(np.array([x + _MOVE * right, y - _MOVE * down]))
 
     def _choose(self, tip: Floats) -> None:
-        """Choose a tip position, moved to within reach of the arm."""
+        """Choose a tip position; a position out of reach is replaced by the nearest one within reach."""
         reach = sum(self.scene.arm.links)
         tip = tip * min(1.0, reach / max(float(np.hypot(*tip)), 1e-9))
         if all(map(math.isfinite, tip)):
@@ -88,5 +88,5 @@ class ArmPage(RolloutPage[ArmOutcome]):
 
 
 def heaviest(weights: Floats) -> int | None:
-    """Return the target with the largest positive weight, or None."""
+    """Return the target with the largest weight, or None if no target has a positive weight."""
     return int(np.argmax(weights)) if weights.max() > 0 else None

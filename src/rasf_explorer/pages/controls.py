@@ -17,7 +17,7 @@ from nicegui.events import GenericEventArguments
 from rasf_explorer.scenes.scene import RiskFamily, Weight
 
 Frames = Sequence[Sequence[float | None]]  # positions of the moving elements at every step; see playback.js
-_THROTTLE = 0.03  # seconds between two events of a slider that moves
+_THROTTLE = 0.03  # smallest time between two events of a moving slider, in seconds
 
 
 class Words(TextElement):
@@ -38,7 +38,7 @@ def button(words: str, do: Callable[[], object], classes: str = "", hint: str = 
 
 
 def panel(label: str, classes: str = "") -> Element:
-    """Make a section of the page with a name."""
+    """Make a section of the page, with a name for screen readers."""
     return ui.element("section").classes(f"panel {classes}").props(f'aria-label="{label}"')
 
 
@@ -88,7 +88,7 @@ class _Settable(Element):
 
 
 class SliderField(_Settable, component="../static/slider_field.js"):
-    """A slider with a number beside it; for a family of risks also with a mark at neutral and words below."""
+    """A slider with a number beside it. A slider for a family of risks also has a mark at neutral and words below."""
 
     def __init__(
         self, label: str, value: float, scale: Weight | RiskFamily, on_pick: Callable[[float], object]
@@ -103,7 +103,7 @@ class SliderField(_Settable, component="../static/slider_field.js"):
 
 
 class ChoiceField(_Settable, component="../static/choice_field.js"):
-    """A choice of few options, given as values and labels; with `theme`, only the browser stores the choice."""
+    """A choice of few options, given as values and labels; with `theme`, a colour theme, which the browser stores."""
 
     def __init__(
         self, label: str, options: dict[str, str], value: str, on_pick: Callable[[str], object], *, theme: bool = False
@@ -123,7 +123,7 @@ class Picture(Element, component="../static/picture.js"):
         self.classes(f"picture {classes}")
 
     def show(self, svg: str, shows: str) -> None:
-        """Show another drawing; `shows` is its state, as the query of a link."""
+        """Show another drawing; `shows` is the state that it shows, as the query of a link."""
         self.props.update({"svg": svg, "data-shows": shows})
         self.update()
 
@@ -152,11 +152,11 @@ class Playback(Element, component="../static/playback.js"):
         """Load a rollout.
 
         Args:
-            frames: Positions at every step.
-            contexts: The context at every step.
+            frames: Positions of the moving elements at every step.
+            contexts: The context at every step: the objects collected so far, as a bit mask.
             rollouts: Number of rollouts that can be played.
             rollout: Index of this rollout.
-            at: The step to show.
+            at: The step that is shown first.
         """
         self.props.update(frames=frames, contexts=contexts, rollouts=rollouts, rollout=rollout, at=at)
         self.props["stamp"] += 1

@@ -1,4 +1,4 @@
-"""The view of a map: four rooms, or the grid."""
+"""The page of a map: four rooms, or the grid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from rasf_explorer.pages.page import RolloutPage
 from rasf_explorer.scenes.scene import ACTIONS, Layout, MapOutcome, MapScene, SceneScores
 from rasf_explorer.state import State
 
-ARROW_KEYS = {f"Arrow{name.title()}": move for name, move in MOVES.items()}  # rows down, columns right
+# the move of each arrow key, as (rows down, columns to the right)
+ARROW_KEYS = {f"Arrow{name.title()}": move for name, move in MOVES.items()}
 
 
 class MapPage(RolloutPage[MapOutcome]):
@@ -23,8 +24,8 @@ class MapPage(RolloutPage[MapOutcome]):
     scene: MapScene
     kind, episodes, rate = "map", 500, 6.0
     actions = brief = ACTIONS
-    label = "Map: arrow keys move the cell"
-    help = "Click a cell, or move with the arrow keys, to see the scores of its actions."
+    label = "Map: arrow keys choose a cell"
+    help = "Click a cell, or choose one with the arrow keys, to see the scores of its actions."
     click_script = "(e) => { const cell = e.target.closest('[data-cell]'); if (cell) emit(cell.dataset.cell); }"
 
     def build_below(self) -> None:
@@ -73,7 +74,7 @@ class MapPage(RolloutPage[MapOutcome]):
         scores = self.scene.cell(state.cell, np.array(state.w), self.risk_of(state), state.context, state.ways)
         count = state.context.bit_count()
         after = f", after collecting {counted(count, 'object')}" if count else ""
-        why = scores if scores.seen else why_nobody_acts(self.scene.layout, state.cell)
+        why = scores if scores.seen else why_no_scores(self.scene.layout, state.cell)
         return f"Scores in row {row + 1}, column {column + 1}{after}", why
 
     def frames(self, outcome: MapOutcome, rollout: int) -> tuple[Frames, list[int]]:
@@ -100,7 +101,7 @@ class MapPage(RolloutPage[MapOutcome]):
             self.tell_place()
 
 
-def why_nobody_acts(layout: Layout, cell: int) -> str:
+def why_no_scores(layout: Layout, cell: int) -> str:
     """Return why a cell has no scores, in words."""
     if cell in layout.walls:
         return "A wall."
@@ -109,7 +110,7 @@ def why_nobody_acts(layout: Layout, cell: int) -> str:
 
 
 def step_over_walls(cell: int, move: tuple[int, int], rows: int, columns: int, walls: tuple[int, ...]) -> int:
-    """Return the next cell in a direction that is not a wall; the same cell if there is none."""
+    """Return the first cell from `cell` in the direction `move` that is not a wall; without such a cell, `cell`."""
     i, j = divmod(cell, columns)
     while True:
         i, j = i + move[0], j + move[1]

@@ -4,8 +4,8 @@ The CSV file is a table with one number per row, readable by any spreadsheet or 
 
     section, name, at, value, low, high
 
-`at` is chosen or neutral for a measure, the level of the dial for a point of the frontier, and the action for a score.
-Text that a spreadsheet would read as a formula is quoted.
+`at` is the risk (chosen or neutral) of a measure, the level of the dial of a point of the frontier, and the action of a
+score. `low` and `high` are the ends of the 95 % interval. Text that a spreadsheet would read as a formula is quoted.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def risk_words(family: RiskFamily, level: float) -> str:
 
 
 def at_most_one(*outcomes: SceneOutcome) -> bool:
-    """Return whether every rollout has at most one failure, so that failures are a rate; always False for an arm."""
+    """Return whether every rollout has at most one failure, so that their mean is a rate; always False for an arm."""
     return all(
         not isinstance(outcome, ArmOutcome) and bool(np.isin(outcome.failures, (0.0, 1.0)).all())
         for outcome in outcomes
@@ -62,7 +62,7 @@ def summary(who: str, chosen: SceneOutcome, neutral: SceneOutcome) -> str:
     """Summarise rollouts in words for screen readers.
 
     Args:
-        who: The first sentence.
+        who: A sentence on GPI's choice, with which the summary begins.
         chosen: Rollouts at the chosen risk.
         neutral: Risk-neutral rollouts.
 
@@ -84,7 +84,7 @@ def numbers_table(
     """Return a table of measures, with a column for each risk.
 
     Args:
-        columns: Measures with intervals, by name, for each risk.
+        columns: For each risk (the head of a column), its measures with intervals, by name.
         share: Whether failures are a rate, shown in per cent.
         exact: Measures that are exact, without an interval. Default: none.
         failure: The word for a failure. Default: "failure".
@@ -118,7 +118,7 @@ def _cell(interval: Interval | None, share: bool, exact: bool) -> str:
 
 
 def scores_table(rows: Sequence[ScoreRow], most: int = 40) -> str:
-    """Return the first `most` rows as an HTML table, with policies by number; GPI's choice has a star."""
+    """Return the first `most` rows as an HTML table. It shows policies as numbers; GPI's choice has a star."""
     head = '<th scope="col">Policy</th><th scope="col">Action</th>'
     head += "".join(f'<th scope="col" class="right">{name}</th>' for name in ("Value", "Mean", "Std"))
     star = '<span role="img" aria-label="GPI\'s choice" title="GPI\'s choice">★</span> '

@@ -49,11 +49,11 @@ class PageContext:
 
 
 class Page(ABC):
-    """A page of a scene, built into the current slot; `close` ends its work."""
+    """A page of a scene, built into NiceGUI's current slot; `close` ends its work."""
 
     actions: tuple[str, ...]
     brief: tuple[str, ...]  # short names of the actions, for a narrow table
-    picture: Element  # shows `svg`, which can be saved
+    picture: Element  # the element that shows `svg`, the drawing that can be saved
 
     def __init__(self, scene: Scene, state: State, context: PageContext) -> None:
         self.scene, self.state, self.context = scene, state, context
@@ -107,13 +107,13 @@ class RolloutPage(Page, Generic[O]):
     label: str  # of the picture, for screen readers
     help: str
     rate: float  # steps per second in playback
-    click_script: str | None = None  # turns a click on the picture into arguments of `clicked`; None without clicks
-    plays_neutral: bool = False  # whether the player shows the neutral rollout, too
+    click_script: str | None = None  # JavaScript that turns a click into the event of `clicked`; None: no clicks
+    plays_neutral: bool = False  # whether the player also shows the neutral rollout
 
     def __init__(self, scene: RolloutScene[O], state: State, context: PageContext) -> None:
         super().__init__(scene, state, context)
         self.chosen: O | None = None  # the newest rollouts at the chosen risk
-        self.chosen_at = state
+        self.chosen_at = state  # the state of these rollouts
         self.neutral: O | None = None  # risk-neutral rollouts to compare with `chosen`; None until they are ready
         self._acted: tuple[State, O, O] | None = (
             None  # rollouts whose numbers are shown, at the chosen and neutral risk
@@ -121,7 +121,7 @@ class RolloutPage(Page, Generic[O]):
         self._contexts: list[int] = []  # the context (collected objects) at every step of the played rollout
         self._pictures, self._rollouts = Coalesce(context.say), CancelPrevious(context.say)
         self._resting: asyncio.TimerHandle | None = None
-        self._announced = (state.cell, state.tip)  # the place that was announced last
+        self._announced = (state.cell, state.tip)  # the cell and the tip position that were announced last
         self._build()
         background_tasks.create(self.redraw())
         self._soon(0.0)
@@ -140,17 +140,17 @@ class RolloutPage(Page, Generic[O]):
 
     @abstractmethod
     def scores_of(self, state: State) -> tuple[str, SceneScores | str]:
-        """Return a heading, and the scores or a sentence why there are no scores; called in a thread."""
+        """Return a heading, and the scores or, if there are none, a sentence with the reason; called in a thread."""
 
     @abstractmethod
     def frames(self, outcome: O, rollout: int) -> tuple[Frames, list[int]]:
         """Return the positions that the player shows, and the context, for every step of a rollout."""
 
     def clicked(self, event: GenericEventArguments) -> None:
-        """Choose the place that was clicked."""
+        """Choose the cell or tip position that was clicked."""
 
     def key(self, event: GenericEventArguments) -> None:
-        """Move the chosen place by an arrow key."""
+        """Move the chosen cell or tip position by an arrow key."""
 
     def played(self) -> None:
         """React to the start of playback."""
@@ -196,7 +196,7 @@ class RolloutPage(Page, Generic[O]):
         Words(self.help, "small soft").props(f"id={self.kind}-help")
 
     def change(self, **changes: Any) -> None:
-        """Change the state; seeds wrap around after the largest that a link accepts."""
+        """Change the state; after the largest seed that a link accepts, seeds begin again at 0."""
         if "seed" in changes:
             changes["seed"] %= MOST + 1
         self.state = replace(self.state, **changes)
@@ -227,7 +227,7 @@ class RolloutPage(Page, Generic[O]):
             self.tell_place()
 
     def tell_place(self) -> None:
-        """Announce the place of the scores, and GPI's choice there."""
+        """Announce the cell or tip position whose scores are shown, and GPI's choice there."""
         self.context.announce(f"{self._where.text}. {self._driver.text}")
 
     def _score(self, state: State) -> tuple[SceneScores | None, str, str, str, str]:
@@ -253,7 +253,7 @@ class RolloutPage(Page, Generic[O]):
         if before is not None and _neutral_key(before[0], state) == _neutral_key(state, state):
             neutral = before[2]
         self.chosen, self.chosen_at, self.neutral = chosen, state, neutral
-        if self.state.rollout >= chosen.played:  # a link may name any rollout
+        if self.state.rollout >= chosen.played:  # a link may name a rollout that does not exist
             self.change(rollout=chosen.played - 1)
         self._load_rollout()
         if neutral is None:
@@ -321,5 +321,8 @@ class RolloutPage(Page, Generic[O]):
 
 
 def _neutral_key(state: State, like: State) -> str:
-    """Return a key of the neutral rollouts of a state, which do not depend on the level, the limit and static risk."""
+    """Return a key of the neutral rollouts of a state, which do not depend on level, limit and static risk.
+
+    The key contains the level of `like`, so that the keys of states that differ only in the level are equal.
+    """
     return replace(state, level=like.level, limit=None, static=False).rolled()

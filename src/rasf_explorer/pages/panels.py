@@ -21,7 +21,7 @@ _MANY = 6  # more sliders than this are placed closer together
 
 
 class TaskPanel:
-    """Reward weights, family of risks and its dial; `on_change` is called with the changed fields of `State`."""
+    """Reward weights, a family of risks and its dial; `on_change` is called with the changed fields of `State`."""
 
     def __init__(self, scene: Scene, state: State, on_change: Callable[..., object]) -> None:
         self._scene, self._on_change = scene, on_change
@@ -143,7 +143,7 @@ class NumbersPanel:
         """
         words = risk_words(family, state.level)
         exact = " Only CVaR and the histogram are from rollouts, the other numbers are exact." if chosen.exact else ""
-        beside = ", and as many risk-neutral" if family.has_dial else ""
+        beside = ", and as many risk-neutral rollouts" if family.has_dial else ""
         words += " of the whole return" if state.static else ""
         words += "" if state.limit is None else ", within the limit"
         self._about.text = (

@@ -1,4 +1,4 @@
-"""The view of a road: a rollout at the chosen risk and a risk-neutral one, from the same start state."""
+"""The page of a road: a rollout at the chosen risk and a risk-neutral one, from the same start state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RoadPage(RolloutPage[RoadOutcome]):
 
     scene: DrivingScene
     kind, rate, plays_neutral = "road", 3.0, True
-    episodes = 60  # about a second of work
+    episodes = 60  # rollouts; together they take about a second
     label = "Road"
     help = (
         "The cars at the chosen and at the neutral risk start in the same traffic; broken lines are their paths. Play "

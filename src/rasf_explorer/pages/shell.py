@@ -1,4 +1,7 @@
-"""The shell of the page, one for each visitor, around every view: header, notices, saving, and opening a file."""
+"""The shell of the page: what stays around every view, such as header, notices, saving and opening a file.
+
+Each visitor has one shell.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +30,11 @@ from rasf_explorer.scenes.scene import ArmScene, MapScene, Scene
 from rasf_explorer.state import State, default_state, from_query
 from rasf_explorer.views import View, Views, is_of_a_file
 
-_LARGEST = 2 * 1024**3  # bytes of an uploaded file
+_LARGEST = 2 * 1024**3  # largest size of an uploaded file, in bytes
 
 
 def page_of(scene: Scene, state: State, context: PageContext) -> Page:
-    """Build the page of a scene into the current slot.
+    """Build the page of a scene into NiceGUI's current slot.
 
     Args:
         scene: The scene.
@@ -77,7 +80,7 @@ class Shell:
             self.say(
                 "The link belongs to a library that is not open here; open its file, then open the link again."
                 if is_of_a_file(str(asked))
-                else f"The link's view must be one of {names}, got {str(asked)[:60]!r}; the first is shown instead."
+                else f"The link's view must be one of {names}, got {str(asked)[:60]!r}; the first view is shown."
             )
             self._query = {}
         self._show(found or self._view)
@@ -101,7 +104,7 @@ class Shell:
                 for name, what in (("SVG", "picture"), ("PNG", "picture"), ("CSV", "numbers")):
                     save = button(name, partial(self._save, name), "quiet", f"Save the {what} as {name}")
                     save.props(f'aria-label="Save {name}"')
-            # in the bar, because the bar stays visible on a scrolled page
+            # notices are in the bar, because the bar stays visible when the page is scrolled
             self._notices = ui.element("div").classes("notices").props("role=alert")
         header.move(target_index=0)
         ui.skip_link("Skip to the content", target=self._main)
@@ -129,7 +132,7 @@ class Shell:
                 upload.on("rejected", self._rejected)
                 choose = Words("Choose a file ...", "button quiet", "button").props("type=button")
                 choose.on("click", js_handler=f"() => runMethod({upload.id}, 'pickFiles', [])")
-                self._close_file = button("Close this file", self._close_view, "quiet", "For all visitors")
+                self._close_file = button("Close this file", self._close_view, "quiet", "Close it for all visitors")
 
     # views
 
@@ -166,7 +169,7 @@ class Shell:
             button("Start again", lambda: self._show(view))
 
     def _show_nav(self) -> None:
-        """Mark the current view; existing buttons are kept, as one of them may have the focus."""
+        """Mark the button of the current view. Existing buttons are kept, because one of them may have the focus."""
         views = list(self._views)
         for key in self._tabs.keys() - {view.key for view in views}:
             self._tabs.pop(key).delete()

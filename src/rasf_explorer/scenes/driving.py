@@ -1,8 +1,8 @@
 """A road with a library of driving policies: rollouts in traffic, their speed and their collisions.
 
-The library makes the rollouts (`run_rule`). Traffic has the same start states at every risk, and then reacts to the
-car. The environments stay open, because making an environment takes longer than an episode. They are used by one call
-of `roll_out` at a time, which holds a lock.
+`rasf.library.trials.run_rule` makes the rollouts. Traffic has the same start states at every risk, and then reacts to
+the agent's car (the own car). The environments stay open, because making an environment takes longer than an episode.
+They are used by one call of `roll_out` at a time, which holds a lock.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ROADS = frozenset(f"rasf/{road.title()}-v0" for road in roads.ROADS)
 _AT_ONCE = 16  # environments that are stepped together
 _LONGEST = 200  # bound on the steps of an episode, because an untrusted file may have any number
 _PLAYED = 10  # rollouts that can be played back
-_AHEAD, _AROUND, _VERGE = 120.0, 104.0, 3.0  # metres: visible part of a long road and of a crossing, verge
+_AHEAD, _AROUND, _VERGE = 120.0, 104.0, 3.0  # metres: length of a window on a long road, side of other windows, verge
 _BEND = 2.0  # metres between the points of a curved lane
 
 
@@ -118,7 +118,7 @@ class _Log:
         self.speeds.append(float(own.speed))
         if self.is_played:
             cars = {id(car): car for car in (own, *traffic.road.vehicles)}
-            self._cars |= cars  # kept alive, so that no id is reused
+            self._cars |= cars  # keeps all cars alive, so that Python does not reuse their ids
             self._frames.append({key: (*car.position, car.heading, car.crashed) for key, car in cars.items()})
             self._observations.append(obs)
 

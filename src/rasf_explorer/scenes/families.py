@@ -28,7 +28,7 @@ def entropic(low: float, high: float, step: float, default: float) -> RiskFamily
 
 
 def cvar(default: float) -> RiskFamily:
-    """Return the family of means of the worst share alpha."""
+    """Return the family CVaR: the mean of the worst share alpha of the returns."""
     return RiskFamily("cvar", "CVaR, the worst share", "alpha", 0.05, 1.0, 0.05, 1.0, default, CVaR)
 
 
@@ -66,7 +66,7 @@ def around_trained(policies: Iterable[SourcePolicy], farthest: float | None = No
 
 
 def served(sources: FrozenPolicies, families: Iterable[RiskFamily]) -> tuple[RiskFamily, ...]:
-    """Return the families that the policies can score; only the neutral risk if there is none."""
+    """Return the families that the policies can score; if there is no such family, only the neutral risk."""
     kept = []
     for family in families:
         try:

@@ -2,7 +2,7 @@
 
 The context is the set of objects collected so far. An agent in the cell of an object has collected it, so this cell is
 always scored with the object's bit set. No action is taken in walls and at the goal. Visits include the start and the
-last cell, so the visits of a goal are the share of episodes that reach it. A failure is a trap that fired.
+last cell, so the visits of a goal are the share of episodes that reach it. A failure is a trap that fires.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from rasf_lab.rollouts.four_room import Walks, chances, check_rooms, walk_by_rul
 ENVIRONMENT = "rasf/FourRoom-v0"
 _LONGEST, _MOST_CELLS = 5_000, 2_500
 _PLAYED = 12  # rollouts whose paths are kept
-_TASKS, _STEPS = 24, 30_000  # a neutral and an averse policy for each task
+_TASKS, _STEPS = 24, 30_000  # training tasks, each with a neutral and an averse policy; steps for each task
 _TRAINED_FOR = (MeanVariance(0.0), MeanVariance(-4.0))
 _PAPER_ENDS = (1.0, -2.0)  # weights of goal and failure in the paper's tasks
-# on the default task, the library of seed 0 fails in 0, 11, 20 and 18 % of episodes at levels over the dial
+# chosen so that the dial matters: the library of seed 0 fails in 0 to 20 % of episodes, depending on the level
 _DEFAULT_CLASSES, _DEFAULT_GOAL, _DEFAULT_FAILURE = (1.0, 0.5, 0.0), 1.0, -2.0
 
 
@@ -60,7 +60,7 @@ class FourRoomScene(MapScene):
     def __init__(self, library: PolicyLibrary) -> None:
         sources = library.sources
         if library.environment.id != ENVIRONMENT or not isinstance(sources, TablePolicies):
-            raise ValueError(f"library must be a tabular one of {ENVIRONMENT}, got {library!r}")
+            raise ValueError(f"library must be a tabular library of {ENVIRONMENT}, got {library!r}")
         self.library, self.rooms, self._sources = library, rooms_of(library.environment), sources
         check_rooms(sources, self.rooms)
         cells = self.rooms.cells
@@ -127,7 +127,7 @@ class FourRoomScene(MapScene):
         return MapOutcome(returns, failures, walks.lengths, found, visits, paths, contexts, so_far)
 
     def _observations(self, cells: Ints, context: int) -> Ints:
-        """Return the observations of `rasf/FourRoom-v0` in cells (B,); in the cell of an object, its flag is set."""
+        """Return the observations of `rasf/FourRoom-v0` in cells (B,); in an object's cell, its flag is set."""
         self.check_place(self.layout.start, context)
         n_objects = len(self.layout.objects)
         flags = np.tile(context >> np.arange(n_objects) & 1, (len(cells), 1))
@@ -153,7 +153,7 @@ def rooms_of(environment: EnvironmentDescription) -> FourRoom:
     rooms, limit = FourRoom(**kept), environment.max_episode_steps
     if limit is not None:
         rooms = replace(rooms, step_limit=min(rooms.step_limit, limit))
-    # an untrusted file may have any size
+    # an untrusted file may hold a world of any size
     for name, number, most in (("step_limit", rooms.step_limit, _LONGEST), ("cells", len(rooms.cells), _MOST_CELLS)):
         if number > most:
             raise ValueError(f"{name} must be at most {most} to be shown, got {number}")
@@ -180,7 +180,7 @@ def train_four_room(tick: Callable[[float], None], stop: Stop, seed: int = 0) ->
     """Train the library of the four-room view, in a few seconds.
 
     Args:
-        tick: Called now and then with the share done.
+        tick: Called now and then with the share of the training that is done.
         stop: Called now and then; if it returns True, `Stopped` is raised.
         seed: Seed of the training. Default: 0.
 

@@ -40,11 +40,11 @@ class Frontier:
 
 
 def levels(family: RiskFamily, count: int = LEVELS) -> tuple[float, ...]:
-    """Return `count` levels of the dial, ends included, and the neutral one, in ascending order."""
+    """Return `count` levels of the dial, ends included, and the neutral level, in ascending order."""
     even = np.linspace(family.low, family.high, count)
     on_steps = family.low + family.step * np.round((even - family.low) / family.step)
     inside = np.clip(on_steps, family.low, family.high)
-    # 0.1 + 1e-17 becomes 0.1, so that equal levels are equal keys
+    # 0.30000000000000004 becomes 0.3, so that a level is always the same key of `known`
     return tuple(sorted({round(float(level), 9) + 0.0 for level in (*inside, family.neutral)}))
 
 
@@ -64,9 +64,9 @@ def frontier(
         scene: The scene that acts.
         w: Weights (d,).
         family: The family of risks.
-        seed: Seed of the rollouts of each level.
+        seed: Seed of the rollouts, the same at every level.
         episodes: Rollouts for each level.
-        report: Called after each level with the share done and the points so far.
+        report: Called after each level with the share of levels that are done, and their points.
         stop: Called now and then; if it returns True, `Stopped` is raised. Default: never.
         known: Points by level, from earlier calls with the same w, family, seed and episodes; new points are added.
             Default: none.

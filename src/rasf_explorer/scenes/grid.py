@@ -40,8 +40,8 @@ from rasf_explorer.scenes.scene import (
     measures,
 )
 
-STEPS = 100  # of a rollout; the probability of a longer one is far below 0.001
-_SOURCE_BETA, _SOURCE_COSTS = -0.1, (20.0, 0.0)  # Figure 1: all traps cost 20 for one source policy, 0 for the other
+STEPS = 100  # largest length of a rollout; the probability of a longer episode is far below 0.001
+_SOURCE_BETA, _SOURCE_COSTS = -0.1, (20.0, 0.0)  # Figure 1: traps cost 20 for the first source policy, 0 for the second
 _PLAYED = 12  # rollouts whose paths are kept
 _KEPT = 16  # pairs (w, risk) whose utilities are cached
 
@@ -124,7 +124,7 @@ class GridScene(MapScene):
         )
 
     def _acting(self, policy: Ints, w: Floats, visits: Floats) -> dict[str, float]:
-        """Return the exact measures of episodes of a policy."""
+        """Return the exact measures of the episodes in which a policy acts, given its visits."""
         at = (self.grid.start, policy[self.grid.start])
         psi, Sigma = successor_moments(self.mdp, policy)
         costly = [name for name, cost in zip(self.grid.traps, w[2:], strict=True) if cost < 0]
@@ -137,7 +137,10 @@ class GridScene(MapScene):
         }
 
     def visits(self, policy: Ints) -> Floats:
-        """Return the mean number of visits (S,) of each state in an episode, exactly: n = e_start + P' n."""
+        """Return the exact mean number of visits n (S,) of each state in an episode.
+
+        It solves n = e + P^T n, with e 1 at the start and 0 elsewhere, and P the policy's transition matrix.
+        """
         mdp, begin = self.mdp, np.eye(self.mdp.n_states)[self.grid.start]
         indptr, entries = mdp.under_policy(policy)
         P = np.zeros((mdp.n_states, mdp.n_states))  # zero rows for terminal states
@@ -166,5 +169,6 @@ class GridScene(MapScene):
         else:
             values = np.stack([evaluate_policy(self.mdp, policy, weights, risk) for policy in self._sources])
         if not np.isfinite(values).all():
-            raise ValueError(f"risk must be milder: at {risk!r} the utility of a source is infinite for these weights")
+            what = f"at {risk!r} the utility of a source policy is infinite for these weights"
+            raise ValueError(f"risk must be milder: {what}")
         return values, gpi(values)

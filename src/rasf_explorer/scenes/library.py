@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class LibraryScene(Scene):
-    """The generic view of a library."""
+    """The generic scene of a library."""
 
     layers: ClassVar[dict[str, str]] = {"scores": "Scores"}
     offers_static = True
@@ -40,7 +40,7 @@ class LibraryScene(Scene):
         self.library = library
         self._env = library.environment.id if env is None else env
         self._case = case_of(library)
-        self._cannot: str | None = None  # why making the environment failed, if `warm` tried it
+        self._cannot: str | None = None  # why the environment could not be made, if `warm` has tried to make it
         self.title = str(library.environment.id or "A library without an environment's id")
         count = "1 policy" if len(library.policies) == 1 else f"{len(library.policies)} policies"
         self._world = "" if self._case is None else f"{self._case.about[0].upper()}{self._case.about[1:]}. "
@@ -58,7 +58,7 @@ class LibraryScene(Scene):
         )
         calibrated = library.calibration
         if calibrated is not None and len(calibrated.costs):
-            # the first cost; the calibration gives the range of its values
+            # the limit is on the first calibrated cost; its values in the calibration give the range of the slider
             self._cost, self._sign = int(calibrated.costs[0]), float(calibrated.signs[0])
             largest = float(abs(calibrated.realised[:, -len(calibrated.costs)]).max())
             high = float(f"{max(1.5 * largest, 1e-3):.1g}")
@@ -130,7 +130,7 @@ class LibraryScene(Scene):
             environment.close()
 
     def scores_at(self, obs: object, w: Floats, risk: Risk, ways: Ways = PLAIN, t: int = 0) -> SceneScores:
-        """Return the scores of every policy and action at an observation after t steps; a limit is on later steps."""
+        """Return the scores of every policy and action at `obs` after t steps; a limit is on the sum from then on."""
         found = self.library.scores(obs, w, risk, self.limits(ways), t)
         action, driver = int(found.action) - self.library.environment.first_action, int(found.source)
         return SceneScores(found.values, found.mean, found.std, action, driver, bool(found.seen), self.library.gamma)
@@ -204,7 +204,7 @@ def case_of(library: PolicyLibrary) -> Case | None:
 
 
 def _farthest(case: Case) -> float | None:
-    """Return the largest aversion -beta of mean-variance in the case, or None."""
+    """Return the largest aversion -beta among the case's mean-variance risks, or None if it has none."""
     from rasf_lab.suite.cases import is_dial
 
     risks = [risk_from_text(text) for text in case.actings if is_dial(text)]

@@ -67,7 +67,7 @@ class ReacherScene(ArmScene):
     def __init__(self, library: PolicyLibrary) -> None:
         sources = library.sources
         if library.environment.id != ENVIRONMENT or not isinstance(sources, NetworkPolicies):
-            raise ValueError(f"library must be networks of {ENVIRONMENT}, got {library!r}")
+            raise ValueError(f"library must have networks for {ENVIRONMENT}, got {library!r}")
         self.library, self.world, self._sources = library, world_of(library), sources
         world = self.world
         training = sum(target in TRAINING_TARGETS for target in world.targets)
@@ -82,12 +82,13 @@ class ReacherScene(ArmScene):
         where = grid(_POINTS)
         self._tips: Floats = where.tips[where.reached]
         self._cell = float(where.tips[0, 1, 0] - where.tips[0, 0, 0])
-        self._obs = np.asarray(world.observe(where.states), np.float32)  # (2 P, n), one elbow after the other
+        # (2 P, n): all tip positions with the elbow bent to one side, then all with the elbow bent to the other side
+        self._obs = np.asarray(world.observe(where.states), np.float32)
         self._moments: tuple[Floats, Floats] | None = None
         self._warming = threading.Lock()
 
     def warm(self, stop: Stop = lambda: False) -> None:
-        """Compute the moments, which no slider changes, and compile functions of the first calls; takes seconds."""
+        """Compute the moments, which depend on no slider, and compile functions by calling them; takes seconds."""
         self._learn_moments(stop)
         w, risk = self.default_task, self.families[0].make(self.families[0].default)
         self.at((0.0, 0.0), w, risk)
@@ -163,7 +164,7 @@ class ReacherScene(ArmScene):
         )
 
     def _from_heaviest(self, tips: Floats, w: Floats) -> Interval:
-        """Return the distance in metres to the target with the largest positive weight, nan if there is none."""
+        """Return the mean distance (m) from the target with the largest weight; nan if no target has a positive one."""
         if w[:-1].max() <= 0:
             return Interval(np.nan, np.nan, np.nan)
         away = self.world.distances(tips)[..., int(w[:-1].argmax())]
@@ -206,7 +207,8 @@ def world_of(library: PolicyLibrary) -> Reacher:
         raise ValueError(f"episode_length must be at most {_LONGEST} to be shown, got {world.episode_length}")
     sizes, sources = (world.observation_size, world.n_features, world.n_actions), library.sources
     if sizes != (sources.n_inputs, sources.n_features, sources.n_actions):
-        raise ValueError(f"library must have the observation, features and actions of its reacher, {sizes}")
+        fitting = "{} observation entries, {} features and {} actions, as its reacher".format(*sizes)
+        raise ValueError(f"library must have {fitting}")
     return world
 
 

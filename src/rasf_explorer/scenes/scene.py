@@ -1,7 +1,7 @@
 """Scenes of the explorer: a scene does the computations for one world, and returns numbers without pictures.
 
     Scene          sliders for the reward weights w, and families of risks
-    RolloutScene   a scene with rollouts from the start states: `MapScene`, `ArmScene`, or on a `Road`
+    RolloutScene   a scene with rollouts from the start states, on a map, with an arm, or on a road
 
 A family of risks has one parameter, beta or alpha. The slider of this parameter is the *dial*, and a value of the
 parameter is a *level*. The *driver* of a state is the source policy that GPI selects there. On a map, GPI's choice may
@@ -89,7 +89,7 @@ PLAIN = Ways()
 class SceneScores:
     """Scores of K source policies and A actions in one state, and the choice of GPI."""
 
-    values: Floats  # (K, A) under the risk, -inf where a policy is excluded
+    values: Floats  # (K, A) under the risk, -inf where a policy cannot be scored
     mean: Floats  # (K, A) of the return
     std: Floats  # (K, A) of the return, nan where it is not learned
     action: int  # GPI's choice
@@ -107,8 +107,8 @@ class SceneOutcome:
     lengths: Ints  # (n,)
     measures: dict[str, Interval]  # return, return_variance, return_cvar, failures, length; speed on a road
     exact: frozenset[str] = field(default=frozenset(), kw_only=True)  # measures that are not estimated from rollouts
-    utilities: dict[str, float] = field(default_factory=dict, kw_only=True)  # of the start state, if known
-    notes: tuple[str, ...] = field(default=(), kw_only=True)  # prices of limits, bounds, limits that cannot be kept
+    utilities: dict[str, float] = field(default_factory=dict, kw_only=True)  # of the start state, if they are known
+    notes: tuple[str, ...] = field(default=(), kw_only=True)  # on prices of limits, bounds, limits that cannot be kept
 
     @property
     def played(self) -> int:
@@ -120,7 +120,7 @@ O_co = TypeVar("O_co", bound=SceneOutcome, covariant=True)
 
 
 def measures(returns: Floats, failures: Floats, lengths: Ints) -> dict[str, Interval]:
-    """Summarise rollouts (n,) with intervals in closed form; CVaR is the mean of the worst tenth."""
+    """Return the measures of n rollouts, with intervals in closed form; CVaR is the mean of the worst tenth."""
     return {
         "return": normal_mean(returns),
         "return_variance": normal_variance(returns),
@@ -153,7 +153,7 @@ class Scene(ABC):
         return np.array([weight.default for weight in self.weights], np.float64)
 
     def random_task(self, rng: np.random.Generator) -> Floats:
-        """Return random weights: uniform over the values of each slider with `drawn`, the default for other sliders."""
+        """Return random weights: uniform over the values of each slider with `drawn`, the default otherwise."""
         task = self.default_task
         for i, weight in enumerate(self.weights):
             if weight.drawn:
@@ -249,7 +249,7 @@ class MapOutcome(SceneOutcome):
     visits: Floats  # (C,) mean number of steps in each cell per episode
     paths: tuple[Ints, ...]  # cells of the first few rollouts, the start included
     contexts: tuple[Ints, ...]  # the context at every step of these rollouts
-    earned: tuple[Floats, ...] = ()  # the accrued return at every step of these rollouts, for a static risk
+    earned: tuple[Floats, ...] = ()  # the accrued return at every step of these rollouts; empty without static risk
     threshold: float = float("nan")  # the threshold of the static risk (`rasf.library.acting.static`)
 
     @property
@@ -291,10 +291,10 @@ class Arm:
     """The reacher's geometry, in metres."""
 
     targets: Floats  # (12, 2)
-    risky: tuple[int, ...]
-    radius: float
+    risky: tuple[int, ...]  # indices of the targets at the centres of risky circles
+    radius: float  # of a risky circle
     links: tuple[float, float]  # shoulder to elbow, elbow to tip
-    training: int  # number of training targets, which are the first ones
+    training: int  # number of training targets, which come first in `targets`
 
 
 @dataclass(frozen=True)
@@ -304,7 +304,7 @@ class Field:
     tips: Floats  # (P, 2)
     value: Floats  # (P,)
     driver: Ints  # (P,) the selected source policy
-    cell: float  # the distance of neighbouring tips
+    cell: float  # the distance between neighbouring tip positions
 
 
 @dataclass(frozen=True)
@@ -312,10 +312,12 @@ class ArmOutcome(SceneOutcome):
     """Rollouts of the arm."""
 
     in_circle: Interval  # share of time in risky circles
-    distance: Interval  # metres to the target with the largest weight, in the second half; nan if none is positive
-    elbows: Floats  # (m, T, 2) of the first few rollouts
-    tips: Floats  # (m, T, 2)
-    failed: Ints  # (m, T) 1 where a failure happened
+    # mean distance (m) from the target with the largest weight, in the second half of a rollout; nan if no target has a
+    # positive weight
+    distance: Interval
+    elbows: Floats  # (m, T, 2) positions in the first m rollouts
+    tips: Floats  # (m, T, 2) positions
+    failed: Ints  # (m, T) 1 at a step with a failure, otherwise 0
 
     @property
     def played(self) -> int:
@@ -334,26 +336,26 @@ class ArmScene(RolloutScene[ArmOutcome]):
 
     @abstractmethod
     def at(self, tip: tuple[float, float], w: Floats, risk: Risk) -> SceneScores:
-        """Return the scores of every policy and action with the arm at rest and its tip nearest to a position."""
+        """Return the scores of every policy and action, with the arm at rest and its tip at or near a position."""
 
 
 @dataclass(frozen=True)
 class Road:
     """A road from above, in metres; x points right, y down."""
 
-    lanes: tuple[tuple[Floats, float], ...]  # centre line (n, 2) and width of each
+    lanes: tuple[tuple[Floats, float], ...]  # centre line (n, 2) and width of each lane
     lines: tuple[tuple[Floats, bool], ...]  # painted lines (n, 2), and whether they are broken
     obstacles: Floats  # (m, 2)
     window: tuple[float, float]  # width and height of the visible part
-    middle: tuple[float, float]  # of the window
-    follows: bool  # whether the window moves along x with the own car
+    middle: tuple[float, float]  # centre of the window
+    follows: bool  # whether the window moves along x with the agent's car
 
 
 @dataclass(frozen=True)
 class Drive:
     """One rollout on a road, from the first observation to the last."""
 
-    cars: Floats  # (T + 1, n, 4): x, y, heading, 1 if crashed; own car first; nan while a car is not on the road
+    cars: Floats  # (T + 1, n, 4): x, y, heading, 1 if crashed; own car (the agent's) first; nan while not on the road
     sizes: Floats  # (n, 2) length and width, in metres
     speeds: Floats  # (T + 1,) of the own car, in m/s
     observations: tuple[Any, ...]  # T + 1, as the environment returns them

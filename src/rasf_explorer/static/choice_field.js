@@ -1,5 +1,5 @@
-// A choice of few options: radio buttons in one row. The server overrides the value by a new `stamp`. With `theme` the
-// choice is stored in the browser only, and applied before the page is drawn.
+// A choice of few options: radio buttons in one row. To override the value, the server sends a new `stamp`. With `theme`
+// the choice is the colour theme, which this component applies and only the browser stores.
 export default {
   props: { label: String, options: Array, value: String, stamp: Number, theme: Boolean },
   data() {

@@ -69,7 +69,7 @@ document.addEventListener("keydown", (event) => {
   panel.querySelector("summary").focus();
 });
 
-// with many views, the button of the panel is far right: move the panel into the window
+// with many views, the button that opens the panel is far right: move the panel into the window
 document.addEventListener(
   "toggle",
   (event) => {

@@ -1,8 +1,8 @@
 // Plays rollouts in the browser: moves the elements of the picture with class agent (on a map), link1, link2, elbow and
 // tip (of an arm), or the elements of a road with `data-mover`. `frames` has an array for each step, in coordinates of
-// the parent element: x and y of the agent; x and y of shoulder, elbow and tip; or x, y, degrees and crashed of each
-// mover, null if the mover is not on the road. The server receives `scrub` when the context (collected objects) changes
-// or the player stops. The server responds with a new picture, in which the elements are then moved to the step.
+// the moved element's parent: x and y of the agent; x and y of shoulder, elbow and tip; or x, y, degrees and crashed of
+// each mover, null if the mover is not on the road. The server receives `scrub` when the context (collected objects)
+// changes or the player stops. The server responds with a new picture, in which the elements are then moved to the step.
 export default {
   props: { kind: String, frames: Array, contexts: Array, picture: String, rollouts: Number, rollout: Number,
            at: Number, stamp: Number, rate: Number },

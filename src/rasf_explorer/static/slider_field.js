@@ -1,5 +1,5 @@
-// A labelled slider with a number beside it. It keeps its value while it is moved, and its text while a number is
-// typed, also if the page is updated meanwhile. The server overrides the value by a new `stamp`.
+// A labelled slider with a number beside it. If the page is updated while the user moves the slider or types a number,
+// the slider keeps its value and the number its text. To override the value, the server sends a new `stamp`.
 const short = (value) => String(Number(value.toFixed(4)));
 
 export default {

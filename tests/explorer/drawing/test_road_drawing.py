@@ -102,7 +102,7 @@ def test_speeds_are_drawn_and_a_collision_is_marked():
 def test_before_anyone_has_acted_there_is_room_for_it(road):
     nobody = [Acted("chosen", "beta −1", None), Acted("neutral", "risk-neutral", None)]
     root = drawn(road, nobody)
-    assert words(root).count("acting ...") == 2
+    assert words(root).count("computing ...") == 2
     assert not movers(root)
     half = drawn(road, [BOTH[0], nobody[1]])
     assert len(movers(half)) == 1 + 3 + 1

@@ -8,7 +8,7 @@ from dataclasses import replace
 from small_scenes import LAYOUT
 
 from rasf_explorer.pages.arm import heaviest
-from rasf_explorer.pages.map import step_over_walls, why_nobody_acts
+from rasf_explorer.pages.map import step_over_walls, why_no_scores
 
 WALLS = (1, 4, 5)  # . # .
 #                    . # #
@@ -42,8 +42,8 @@ def test_arrow_keys_step_over_walls_and_stay_on_the_map(cell, move, found):
         (4, replace(LAYOUT, hazards=(4,), hazards_end=True), "The episode ends here."),
     ],
 )
-def test_why_nobody_acts_is_said_where_it_is_known(cell, layout, said):
-    assert why_nobody_acts(layout, cell) == said
+def test_a_cell_without_scores_has_a_reason(cell, layout, said):
+    assert why_no_scores(layout, cell) == said
 
 
 def test_no_target_is_the_heaviest_where_none_has_a_weight():
