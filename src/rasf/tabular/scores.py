@@ -1,9 +1,8 @@
 """Scores of a table's rows in a task, and the caches that make them cheap.
 
 A score is linear in an entry of the table (`rasf.tabular.table`): psi . w + (beta / 2) w' Sigma w = coef . entry, with
-coefficients that are computed once per w.
-Each row caches its scores and the best score of every action. After w has changed, the error of a cached score is at
-most `drift`,
+coefficients that are computed once per w. Each row caches its scores and the best score of every action. After w has
+changed, the error of a cached score is at most `drift`,
 
     |change of a score| <= |change of w|_1 (max |psi| + |beta| max |Sigma| max |w|_1),
 
