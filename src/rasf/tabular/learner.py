@@ -108,7 +108,7 @@ class SuccessorLearner:
         sfql.start_task(self.memory, self.task, weights)
 
     def enter(self, world: TabularWorld) -> None:
-        """Set the world of the learner; the rows of its table are states of this world."""
+        """Set the world of the learner; from now on, rows of the table stand for states of this world."""
         check_world(world, self.n_features, self.n_actions, self.world)
         if self.world is None and self.states > 0:
             raise ValueError(OTHER_WORLD)

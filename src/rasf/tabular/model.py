@@ -431,7 +431,7 @@ class ModelLearner:
     # --- compiled worlds: `TabularWorld`, whose steps run inside compiled loops
 
     def enter(self, world: TabularWorld) -> None:
-        """Set the world of the learner; its rows are states of this world."""
+        """Set the world of the learner; from now on, rows stand for states of this world."""
         check_world(world, self.n_features, self.n_actions, self.world)
         if self.world is None:
             self.world = world

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _NETWORKS, _PAPERS_NETWORKS = "rasfdqn", "rasfc51"  # the networks that "auto" chooses
 _MARGIN = 0.5  # estimated bounds are widened on either side by this share of their range
-_FEW = 100_000  # largest number of possible observations for which a table is always chosen
+_FEW = 100_000  # largest number of possible observations for which a table is chosen without a random walk
 _LONG = 48  # largest size of an observation for which a table is chosen; a flattened view of 7 x 7 cells is larger
 _RECURRING = 20_000  # steps of the random walk that tests whether observations recur
 _NEW = 0.2  # largest share of new observations in the second half of this walk for which a table is chosen

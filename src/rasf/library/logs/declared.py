@@ -16,11 +16,9 @@ from typing import Any
 from rasf.files import HEAD_LIMIT, npy_memory
 
 _BYTES = 8  # bytes of a number
-_METHODS = (
-    zipfile.ZIP_STORED,
-    zipfile.ZIP_DEFLATED,
-)  # those that numpy writes; zipfile unpacks others in steps of unlimited size
-_MOST_DEPTH = 16  # largest number of nested groups in an episode of a Minari dataset
+# the compression methods that numpy writes; zipfile unpacks others in steps of unlimited size
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_MOST_DEPTH = 16  # largest depth of nested groups in an episode of a Minari dataset
 _MARK = b"PAR1"  # the last bytes of a .parquet file
 
 

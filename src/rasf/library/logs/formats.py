@@ -44,9 +44,8 @@ from rasf.library.logs import declared
 from rasf.library.logs.declared import Refusal, check_size, readable
 from rasf.library.logs.log import MAX_BYTES, Log, as_array, as_flags, as_floats, plain_description, whole_numbers
 
-_Step: TypeAlias = tuple[
-    object, object, object, Info, object, bool, bool
-]  # arguments of the function that `phi_caller` returns
+# the arguments of the function that `phi_caller` returns
+_Step: TypeAlias = tuple[object, object, object, Info, object, bool, bool]
 _NAMES = {"obs", "actions", "phi", "next_obs", "terminated", "truncated", "episode", "failure"}
 _WIDE = ("obs", "next_obs", "phi")  # arrays whose rows have several numbers: a column of a .parquet file for each
 _ENVIRONMENT = "environment"
@@ -185,7 +184,7 @@ def _numbers(name: str, given: npt.ArrayLike) -> Floats:
 
 
 def _episodes(given: npt.ArrayLike | None, ends: Bools) -> Ints:
-    """Return the number of each transition's episode (N,), as given, or else counted from 0."""
+    """Return the number of each transition's episode (N,): as given, or else how many episodes ended before."""
     if given is None:
         return np.concatenate([[0], np.cumsum(ends[:-1])]).astype(np.int64)[: len(ends)]
     episode = whole_numbers("episode", given, len(ends), _LARGEST_EPISODE)
@@ -338,15 +337,14 @@ def _parquet(path: Path, max_bytes: int) -> Arrays:
             schema, names = file.schema_arrow, file.schema_arrow.names
             _check_columns(path, (_column(name)[0] for name in names))
             for field in schema:
-                # a file may store equal values once, so the unpacked size of text and lists is not known before
+                # a file may store equal values once, so the unpacked size of text and lists is unknown before reading
                 if not (kinds.is_boolean(field.type) or kinds.is_integer(field.type) or kinds.is_floating(field.type)):
                     raise Refusal(
                         f"{path} is not a log: its column {field.name!r:.60} is {field.type!s:.60}, not numbers"
                     )
             check_size(path, declared.parquet_memory(file.metadata), max_bytes)
-            table = file.read(
-                use_threads=False
-            )  # one column at a time needs less memory, as pages may be larger than declared
+            # without threads, one column at a time is unpacked: pages may be larger than declared
+            table = file.read(use_threads=False)
         columns = {name: table.column(name).to_numpy() for name in names}
         arrays: Arrays = {}
         for name in _WIDE:

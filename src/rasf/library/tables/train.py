@@ -97,9 +97,7 @@ def train_tables(training: Training, settings: TableSettings) -> list[Trained]:
     stretches, keys = run_tasks(training, _ParallelLearners(learners), {"learners": learners}, _EXPLORATION)
     found = []
     for r, learner in enumerate(learners):
-        begun = (
-            learner.task + 1
-        )  # tasks begun; equal for all risks, since the policies of all risks learn from every step
+        begun = learner.task + 1  # the same for all risks, since the policies of all risks learn from every step
         history = {"return": np.nan_to_num(stretches.total[r, :begun]), "failures": stretches.failures[r, :begun]}
         found.append(Trained(TablePolicies.from_learner(learner, keys), learner.memory.w[:begun].copy(), history))
     return found
