@@ -86,8 +86,8 @@ class Log:
         holes = np.flatnonzero(~ends[:-1] & (self.next_obs[:-1] != self.obs[1:]).any(axis=1))
         if len(holes):
             raise ValueError(
-                f"next_obs must be the obs of the next row within an episode, but row {holes[0]} of the log, in episode "
-                f"{self.episode[holes[0]]}, has another next_obs; mark a gap as truncated or as another episode"
+                f"next_obs must be the obs of the next row within an episode, but row {holes[0]} of the log, in "
+                f"episode {self.episode[holes[0]]}, has another next_obs; mark a gap as truncated or as another episode"
             )
 
     def __len__(self) -> int:
